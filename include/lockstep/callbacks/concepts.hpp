@@ -1,0 +1,64 @@
+// The Callback concept.
+#pragma once
+
+#include <concepts>
+
+#include "lockstep/callbacks/hooks.hpp"
+#include "lockstep/callbacks/training.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/core/state.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A callback has at least one of the hooks, callable with the hook's arguments.
+template <class C>
+concept HookedCallback = detail::has_hook<C>();
+
+/// Every hook whose name C has is callable with the hook's arguments, and C has no name that looks like a hook's.
+template <class C>
+concept CorrectHooks = detail::hooks_are_callable<C>() && !detail::has_near_miss<C>();
+
+/// State is saved and restored, or there is none.
+template <class C>
+concept RestorableCallback = requires(C& c, const C& same, State& out, const State& in) {
+  same.save(out);
+  c.restore(in);
+} || !requires(const C& same, State& out) { same.save(out); };
+
+/// A callback of fit, evaluate or predict: a class with any of these hooks (`epoch` is an int, `batch` a std::int64_t,
+/// both from 0; `batch` within its epoch):
+///
+/// | hook | called |
+/// |---|---|
+/// | `on_train_begin(Training&)` | once, before anything |
+/// | `on_epoch_begin(Training&, epoch)` | |
+/// | `on_train_batch_begin(Training&, batch)` | before each step |
+/// | `on_train_batch_end(Training&, batch, Logs&)` | after each step, with the running averages of the epoch |
+/// | `on_train_batch_complete(Training&, batch)` | after every callback's on_train_batch_end: the state to save is complete |
+/// | `on_test_begin(Training&)`, `on_test_end(Training&, Logs&)` | around a validation or evaluate |
+/// | `on_test_batch_begin(Training&, batch)`, `on_test_batch_end(Training&, batch, Logs&)` | this worker's own sums |
+/// | `on_epoch_end(Training&, epoch, Logs&)` | with the val_* figures; changes to the logs reach later callbacks and History |
+/// | `on_epoch_complete(Training&, epoch)` | after every callback's on_epoch_end: the state to save is complete |
+/// | `on_train_end(Training&, Logs&)` | once, at a normal end (early stop included) |
+/// | `on_predict_begin(Training&)`, `on_predict_end(Training&)` | around predict |
+///
+///  1. At least one hook exists.
+///  2. A hook whose name exists must be callable as above; names that look like a misspelled hook are refused, so that
+///     a callback never silently does nothing.
+///  3. Optional, together: `save(State&) const` and `restore(const State&)`; restore is called before the first epoch of
+///     a resumed run.
+///
+/// Minimal model:
+/// @code
+/// struct StopAtAccuracy {
+///   double wanted;
+///   void on_epoch_end(lockstep::Training& training, int, lockstep::Logs& logs) {
+///     if (logs.at("accuracy") >= wanted) training.stop_training();
+///   }
+/// };
+/// @endcode
+template <class C>
+concept Callback = HookedCallback<C> && CorrectHooks<C> && RestorableCallback<C>;
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

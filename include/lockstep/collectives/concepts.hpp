@@ -1,0 +1,67 @@
+// The Collective and Transport concepts.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// How all_reduce combines elements.
+enum class ReduceOp { sum, max };
+
+/// Messages between ranks, in order, without loss: what the algorithms are written over. An algorithm knows no sockets, a
+/// transport no arithmetic.
+///
+/// For a transport T (all calls block, each with a progress-based deadline, and throw CollectiveError naming the peer):
+///  1. `rank()` in [0, size()), `size()` at least 1.
+///  2. `exchange(to, out, from, in)` sends all of `out` to rank `to` and fills `in` from rank `from`, both at once, so that
+///     a ring of ranks that all exchange never locks up. Either span may be empty; to and from may be equal.
+///     Messages carry no length: both sides know it.
+///  3. `abort(reason)`: makes every other rank's pending and later calls fail with that reason. Never throws.
+template <class T>
+concept Transport = requires(T& transport, const T& same, std::span<const std::byte> out, std::span<std::byte> in,
+                             std::string_view reason) {
+  { same.rank() } -> std::same_as<int>;
+  { same.size() } -> std::same_as<int>;
+  transport.exchange(0, out, 0, in);
+  { transport.abort(reason) } noexcept;
+};
+
+/// Operations in which every rank takes part, in the same order, with the same lengths (MPI's and NCCL's terms).
+///
+/// For a collective C (every call throws CollectiveError when a peer is lost; buffers are then undefined):
+///  1. `rank()` and `size()`, as in Transport.
+///  2. `all_reduce(values, op)`, in place, for spans of float, double and std::int64_t, of any length: every rank holds
+///     the same bits afterwards. Summation order follows the numerics contract (see ring.hpp).
+///  3. `all_reduce(status, values)`: sums both, as one operation on the wire; status is a short span of double, values of
+///     float or double. This is the step's reduction: status block and gradients.
+///  4. `broadcast(bytes, root)`: root's bytes go to all.
+///  5. `all_gather(mine, all)`: `all` receives every rank's bytes, by rank; all.size() == mine.size() * size().
+///  6. `barrier()`: returns when every rank has called it.
+///  7. `abort(reason)`: makes every other rank's calls fail with that reason. Never throws.
+/// Optional:
+///  8. `allocate(size)`: a Buffer for the gradients that the collective can use without a copy.
+template <class C>
+concept Collective =
+    requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
+             std::span<std::int64_t> integers, std::span<std::byte> bytes, std::span<const std::byte> mine,
+             std::string_view reason) {
+      { same.rank() } -> std::same_as<int>;
+      { same.size() } -> std::same_as<int>;
+      collective.all_reduce(floats, ReduceOp::sum);
+      collective.all_reduce(doubles, ReduceOp::max);
+      collective.all_reduce(integers, ReduceOp::sum);
+      collective.all_reduce(doubles, floats);
+      collective.all_reduce(doubles, doubles);
+      collective.broadcast(bytes, 0);
+      collective.all_gather(mine, bytes);
+      collective.barrier();
+      { collective.abort(reason) } noexcept;
+    };
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,67 @@
+// The arena: all variables of a model in one block of memory.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/variable.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// One value for each element of a list of variables, in one block. Slices lie in reverse order of the list: the order in
+/// which backward finishes gradients, so that what is ready is always a growing range from the start. Each slice is aligned
+/// to 64 bytes; what lies between slices is zero and stays zero.
+template <class T>
+class Arena {
+ public:
+  static constexpr std::size_t slice_multiple = cache_line / sizeof(float);
+
+  Arena() noexcept = default;
+
+  /// Zeros. `allocate(bytes)` gives the Buffer.
+  template <class Allocate>
+  Arena(std::span<const Variable> variables, Allocate&& allocate)
+      : size_(size_of(variables)), buffer_(allocate(size_of(variables) * sizeof(T))), slices_(variables.size()) {
+    std::size_t offset = 0;
+    for (std::size_t i = variables.size(); i > 0; --i) {
+      slices_[i - 1] = values().subspan(offset, variables[i - 1].size());
+      offset += rounded(variables[i - 1].size());
+    }
+  }
+  explicit Arena(std::span<const Variable> variables)
+      : Arena(variables, [](std::size_t bytes) { return Buffer(bytes); }) {}
+
+  /// All elements, with the zeros between slices.
+  [[nodiscard]] std::span<T> values() const noexcept { return {reinterpret_cast<T*>(buffer_.data()), size_}; }
+
+  /// One span for each variable, in the order of the list.
+  [[nodiscard]] std::span<const std::span<T>> slices() const noexcept { return slices_; }
+
+  /// Part `index` of `count` nearly equal parts of values(), cut at multiples of 64 bytes.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> part(std::size_t index, std::size_t count) const noexcept {
+    const std::size_t blocks = size_ / slice_multiple;
+    const std::size_t begin = blocks * index / count * slice_multiple;
+    const std::size_t end = blocks * (index + 1) / count * slice_multiple;
+    return {begin, end - begin};
+  }
+
+ private:
+  static constexpr std::size_t rounded(std::size_t size) noexcept {
+    return (size + slice_multiple - 1) / slice_multiple * slice_multiple;
+  }
+  static std::size_t size_of(std::span<const Variable> variables) noexcept {
+    std::size_t size = 0;
+    for (const Variable& variable : variables) size += rounded(variable.size());
+    return size;
+  }
+
+  std::size_t size_ = 0;
+  Buffer buffer_;
+  std::vector<std::span<T>> slices_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,68 @@
+// Aligned memory that is allocated once.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+inline constexpr std::size_t cache_line = 64;
+
+/// Owns a block of bytes, aligned to 64 bytes (2 MiB when it is that large, so that the kernel may use huge pages), and
+/// zeroed. How it is given back is the owner's choice, so that a collective can hand out shared or registered memory.
+class Buffer {
+ public:
+  using Release = void (*)(std::byte* data, std::size_t size, void* context);
+
+  Buffer() noexcept = default;
+
+  /// Allocates `size` zeroed bytes. Throws std::bad_alloc.
+  explicit Buffer(std::size_t size) : size_(size), release_(&free_aligned) {
+    if (size == 0) return;
+    data_ = static_cast<std::byte*>(::operator new(size, alignment(size)));
+    std::memset(data_, 0, size);
+  }
+
+  /// Takes over memory that somebody else allocated.
+  Buffer(std::byte* data, std::size_t size, Release release, void* context) noexcept
+      : data_(data), size_(size), release_(release), context_(context) {}
+
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ != nullptr) release_(data_, size_, context_);
+  }
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  void swap(Buffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(release_, other.release_);
+    std::swap(context_, other.context_);
+  }
+
+ private:
+  static constexpr std::size_t huge_page = std::size_t{2} << 20;
+  static std::align_val_t alignment(std::size_t size) {
+    return std::align_val_t{size >= huge_page ? huge_page : cache_line};
+  }
+  static void free_aligned(std::byte* data, std::size_t size, void*) { ::operator delete(data, alignment(size)); }
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  Release release_ = nullptr;
+  void* context_ = nullptr;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,43 @@
+// One line of text for an object and its options, for logs and for comparing the workers' programs.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// The shortest text that reads back as `value`, whatever the locale: "0.01", "1e-07", "nan".
+[[nodiscard]] inline std::string number_text(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
+}
+
+/// An option's name and value, as text.
+struct Option {
+  std::string_view name;
+  std::string value;
+
+  Option(std::string_view option, bool flag) : name(option), value(flag ? "true" : "false") {}
+  Option(std::string_view option, double number) : name(option), value(number_text(number)) {}
+  Option(std::string_view option, std::int64_t number) : name(option), value(std::to_string(number)) {}
+  Option(std::string_view option, std::string text) : name(option), value(std::move(text)) {}
+};
+
+/// "sgd(learning_rate=0.01, momentum=0)". Objects with equal options give equal text, and no others.
+[[nodiscard]] inline std::string describe(std::string_view name, std::initializer_list<Option> options) {
+  std::string text(name);
+  const char* separator = "(";
+  for (const Option& option : options) {
+    text.append(separator).append(option.name).append("=").append(option.value);
+    separator = ", ";
+  }
+  return options.size() == 0 ? text : text + ")";
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

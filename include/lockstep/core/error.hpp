@@ -1,0 +1,48 @@
+// Errors and the exit codes that they become.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Exit codes of a program that uses lockstep. Codes of 128 and above are retried by orchestrators such as Kubernetes'
+/// TFJob operator, lower ones are permanent.
+enum class ExitCode : int {
+  success = 0,
+  failure = 1,        ///< a permanent error
+  usage = 2,          ///< wrong configuration or command line
+  interrupted = 130,  ///< SIGINT
+  lost_peer = 138,    ///< another worker died, hung or misbehaved: run again
+  terminated = 143,   ///< SIGTERM
+};
+
+/// Base of all exceptions that lockstep throws. The message says who, where, what was expected, what was got and what
+/// to do.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, ExitCode code = ExitCode::failure)
+      : std::runtime_error(message), code_(code) {}
+
+  /// The exit code that lockstep::run returns when this error ends the program.
+  [[nodiscard]] ExitCode exit_code() const noexcept { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// Wrong configuration: TF_CONFIG, options, command line, or workers that run different programs. Exit code 2.
+class ConfigurationError : public Error {
+ public:
+  explicit ConfigurationError(const std::string& message) : Error(message, ExitCode::usage) {}
+};
+
+/// Data that cannot be used: malformed files, labels out of range, shapes that differ. Exit code 1.
+class DataError : public Error {
+ public:
+  explicit DataError(const std::string& message) : Error(message, ExitCode::failure) {}
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

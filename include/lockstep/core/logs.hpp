@@ -1,0 +1,53 @@
+// Named figures that the training loop reports.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// An ordered map from name to value, small: loss first, then the metrics, then val_*. Callbacks may change it; what
+/// comes later (other callbacks, History) sees the change.
+class Logs {
+ public:
+  using Entry = std::pair<std::string, double>;
+
+  [[nodiscard]] const double* find(std::string_view name) const noexcept {
+    for (const Entry& entry : entries_)
+      if (entry.first == name) return &entry.second;
+    return nullptr;
+  }
+  [[nodiscard]] bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
+
+  /// Throws Error, naming what there is, when `name` is missing.
+  [[nodiscard]] double at(std::string_view name) const {
+    if (const double* value = find(name)) return *value;
+    std::string available;
+    for (const Entry& entry : entries_) available += (available.empty() ? "" : ", ") + entry.first;
+    throw Error("Logs have no '" + std::string(name) + "'; available: " + (available.empty() ? "nothing" : available));
+  }
+
+  void set(std::string_view name, double value) {
+    for (Entry& entry : entries_)
+      if (entry.first == name) {
+        entry.second = value;
+        return;
+      }
+    entries_.emplace_back(name, value);
+  }
+
+  void clear() noexcept { entries_.clear(); }
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+  [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return entries_.end(); }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,50 @@
+// What every layer is told about the step that it takes part in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/random.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Sums `values` in place over all ranks. Every rank must call it, in the same order. It has a channel of its own, so it
+/// never mixes with the reduction of the gradients. Alone, it does nothing.
+class CrossReplicaSum {
+ public:
+  using Function = void (*)(void* self, std::span<double> values);
+
+  constexpr CrossReplicaSum() noexcept = default;
+  constexpr CrossReplicaSum(void* self, Function function) noexcept : self_(self), function_(function) {}
+
+  void operator()(std::span<double> values) const {
+    if (function_ != nullptr) function_(self_, values);
+  }
+
+ private:
+  void* self_ = nullptr;
+  Function function_ = nullptr;
+};
+
+/// Goes along with forward and backward. All of it is equal on every rank, but for the samples.
+struct StepContext {
+  bool training = false;
+  std::int64_t step = 0;      ///< optimizer iterations before this step
+  std::size_t layer = 0;      ///< position of the running layer in the flattened model
+  std::uint64_t seed = 0;     ///< the chief's
+  std::span<const std::int64_t> sample_indices;  ///< global index of each sample of this rank's part of the batch
+  CrossReplicaSum cross_replica_sum;
+
+  /// The key for what a layer draws for one of its samples (row of the batch). It depends on seed, step, layer and the
+  /// global index of the sample, hence neither on the number of ranks nor on the sharding.
+  [[nodiscard]] RandomKey random_key(std::size_t row) const noexcept {
+    return RandomKey(seed)
+        .fold_in(static_cast<std::uint64_t>(step))
+        .fold_in(layer)
+        .fold_in(static_cast<std::uint64_t>(sample_indices[row]));
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,75 @@
+// Views of activations: a batch of samples, the batch dimension innermost.
+#pragma once
+
+#include <Eigen/Core>
+#include <cassert>
+#include <cstddef>
+#include <type_traits>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Samples are padded to a multiple of this inside, on every instruction set, so that kernels need no remainder loop
+/// over the batch. A batch of 1 therefore costs as much as one of 16.
+inline constexpr std::size_t batch_multiple = 16;
+
+[[nodiscard]] constexpr std::size_t padded_batch(std::size_t samples) noexcept {
+  return (samples + batch_multiple - 1) / batch_multiple * batch_multiple;
+}
+
+/// A non-owning view of [samples x features] in column-major order: the samples of one feature are contiguous, feature f
+/// starts at data() + f * stride(). stride() is the padded batch: rows samples()..stride()-1 are padding, finite in
+/// activations and zero in gradients. data() and every feature are aligned to 64 bytes for float and double.
+template <class T>
+class TensorView {
+ public:
+  using value_type = std::remove_const_t<T>;
+  using Matrix = Eigen::Matrix<value_type, Eigen::Dynamic, Eigen::Dynamic>;
+  using Map = Eigen::Map<std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>, Eigen::Unaligned,
+                         Eigen::OuterStride<>>;
+
+  constexpr TensorView() noexcept = default;
+  constexpr TensorView(T* data, std::size_t samples, std::size_t features, std::size_t stride) noexcept
+      : data_(data), samples_(samples), features_(features), stride_(stride) {
+    assert(samples <= stride);
+  }
+
+  /// TensorView<T> converts to TensorView<const T>.
+  constexpr operator TensorView<const value_type>() const noexcept { return {data_, samples_, features_, stride_}; }
+
+  [[nodiscard]] constexpr T* data() const noexcept { return data_; }
+  [[nodiscard]] constexpr std::size_t samples() const noexcept { return samples_; }
+  [[nodiscard]] constexpr std::size_t features() const noexcept { return features_; }
+  /// Distance between features, in elements: the padded batch, a multiple of batch_multiple.
+  [[nodiscard]] constexpr std::size_t stride() const noexcept { return stride_; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return data_ == nullptr; }
+
+  /// The (padded) samples of feature f.
+  [[nodiscard]] constexpr T* feature(std::size_t f) const noexcept { return data_ + f * stride_; }
+  [[nodiscard]] constexpr T& operator()(std::size_t sample, std::size_t f) const noexcept {
+    return data_[f * stride_ + sample];
+  }
+
+  /// The samples without padding as an Eigen matrix of [samples x features].
+  [[nodiscard]] Map matrix() const {
+    return Map(data_, static_cast<Eigen::Index>(samples_), static_cast<Eigen::Index>(features_),
+               Eigen::OuterStride<>(static_cast<Eigen::Index>(stride_)));
+  }
+
+  /// Sets the padding of every feature to zero.
+  void clear_padding() const noexcept
+    requires(!std::is_const_v<T>)
+  {
+    for (std::size_t f = 0; f < features_; ++f)
+      for (std::size_t i = samples_; i < stride_; ++i) data_[f * stride_ + i] = T(0);
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t samples_ = 0;
+  std::size_t features_ = 0;
+  std::size_t stride_ = 0;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,82 @@
+// The Layer concept.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/layers/pass.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A layer says what it is called (Keras's snake_case class name; the model numbers repeated names).
+template <class L>
+concept NamedLayer = requires {
+  { L::name } -> std::convertible_to<std::string_view>;
+};
+
+/// A layer knows its output shape, given the shape of its input.
+template <class L, class In>
+concept ShapedLayer = StaticShape<In> && requires { requires StaticShape<typename L::template Output<In>>; };
+
+/// A layer computes its output.
+template <class L, class In, class T>
+concept ForwardLayer = requires(const ForwardPass<T>& pass) { L::template forward<In, T>(pass); };
+
+/// A layer computes the gradients of its weights and of its input.
+template <class L, class In, class T>
+concept BackwardLayer = requires(const BackwardPass<T>& pass) { L::template backward<In, T>(pass); };
+
+/// A layer whose output is its input seen with another shape (Reshape, Flatten): it has no forward, no backward, no variables.
+template <class L>
+concept AliasingLayer = requires { requires L::aliases_input; };
+
+/// A layer of a model, as a type. All of its functions are static; its variables live in the model's arenas.
+///
+/// For a layer L, a static shape In that L accepts, and T = float or double:
+///  1. `L::name` converts to std::string_view.
+///  2. `L::template Output<In>` is a Shape. A shape that L cannot take is refused here by a static_assert that names
+///     mistake and remedy.
+///  3. `L::template forward<In, T>(const ForwardPass<T>&)` writes y from x, for any number of samples, 0 included. It does
+///     not allocate. Rows are independent of their position in the batch.
+///  4. `L::template backward<In, T>(const BackwardPass<T>&)` writes dx and gradients, both summed over the samples and
+///     not divided by their number.
+///  5. Or, instead of 3 and 4, `L::aliases_input` is true: the output is the input, seen with another shape.
+/// Optional:
+///  6. `L::template variables<In>`: a constexpr array of Variable, the trained ones. Absent: none.
+///  7. `L::template state_variables<In>`: the same for those that are not trained (moving statistics).
+///  8. `L::template scratch<In>(std::size_t stride)`: constexpr number of elements that forward leaves for backward.
+///  9. `L::template backward_weights<In, T>(const BackwardPass<T>&)`: like backward, but dx is empty and not wanted. It is
+///     called for the first layer that has variables. Absent: backward is called and its dx thrown away.
+/// 10. `L::keeps_padding` is true: L leaves finite values in the padding of y and zeros in that of dx. Absent or false: the
+///     model sees to it after each call.
+///
+/// Minimal model:
+/// @code
+/// struct Scale {  // y = factor * x, one factor per feature
+///   static constexpr std::string_view name = "scale";
+///   template <class In> using Output = In;
+///   template <class In>
+///   static constexpr std::array variables{lockstep::Variable{"factor", {In::size}, lockstep::ones}};
+///   template <class In, class T>
+///   static void forward(const lockstep::ForwardPass<T>& p) {
+///     for (std::size_t f = 0; f < In::size; ++f) p.y.matrix().col(f) = p.weights[0][f] * p.x.matrix().col(f);
+///   }
+///   template <class In, class T>
+///   static void backward(const lockstep::BackwardPass<T>& p) {
+///     for (std::size_t f = 0; f < In::size; ++f) {
+///       p.gradients[0][f] = p.dy.matrix().col(f).dot(p.x.matrix().col(f));
+///       p.dx.matrix().col(f) = p.weights[0][f] * p.dy.matrix().col(f);
+///     }
+///   }
+/// };
+/// @endcode
+template <class L, class In, class T = float>
+concept Layer = NamedLayer<L> && ShapedLayer<L, In> &&
+                (AliasingLayer<L> || (ForwardLayer<L, In, T> && BackwardLayer<L, In, T>));
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

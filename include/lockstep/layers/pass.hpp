@@ -1,0 +1,44 @@
+// What a layer is given in forward and backward.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/step_context.hpp"
+#include "lockstep/core/tensor_view.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// The arrays of a layer's variables, in the order in which the layer declares them; each is contiguous, in canonical
+/// layout, aligned to 64 bytes.
+template <class T>
+using Slices = std::span<const std::span<T>>;
+
+/// The arguments of a layer's forward.
+template <class T>
+struct ForwardPass {
+  const StepContext& context;
+  Slices<T> weights;        ///< of `variables`; read only
+  Slices<T> state;          ///< of `state_variables`; forward may change it when context.training
+  TensorView<const T> x;    ///< input, [samples x In::size]
+  TensorView<T> y;          ///< output, [samples x Output<In>::size]; write all of it, also the padding (finite values)
+  std::span<T> scratch;     ///< kept until backward; scratch<In>(x.stride()) elements, uninitialised
+};
+
+/// The arguments of a layer's backward. x, y, weights and scratch are as forward left them.
+template <class T>
+struct BackwardPass {
+  const StepContext& context;
+  Slices<T> weights;
+  Slices<T> state;
+  TensorView<const T> x;
+  TensorView<const T> y;
+  TensorView<T> dy;         ///< gradient of y, zero in the padding; may be overwritten
+  TensorView<T> dx;         ///< gradient of x: write all of it, zero in the padding. Empty in backward_weights.
+  Slices<T> gradients;      ///< of `variables`: assign the sum over the samples, do not accumulate
+  std::span<T> scratch;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

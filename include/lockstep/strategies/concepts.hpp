@@ -1,0 +1,54 @@
+// The Strategy concept.
+#pragma once
+
+#include <concepts>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What a strategy hands to the function that runs on each replica: its place, its collective, and the team of the
+/// replicas in this process, which share the parameters.
+///
+///  1. `collective()`: a Collective over all ranks.
+///  2. `local_rank()` in [0, local_size()): this replica among those of its process.
+///  3. `team_barrier()`: returns when every replica of this process has called it; throws when one has failed.
+template <class R>
+concept Replica = requires(R& replica, const R& same) {
+  requires Collective<std::remove_cvref_t<decltype(replica.collective())>>;
+  { same.local_rank() } -> std::same_as<int>;
+  { same.local_size() } -> std::same_as<int>;
+  replica.team_barrier();
+};
+
+namespace detail {
+struct AnyReplicaFunction {
+  template <class R>
+  void operator()(R&) const {}
+};
+}  // namespace detail
+
+/// Where and how the replicas of a model run.
+///
+/// For a strategy S:
+///  1. `S::Replica` satisfies Replica.
+///  2. `num_workers()`, `worker_index()` in [0, num_workers()), `is_chief()` (worker 0).
+///  3. `local_replicas()`: replicas in this process; `num_replicas_in_sync()`: in all processes. Ranks count worker by
+///     worker. The batch of a dataset is global: a program that wants 64 samples for each replica says
+///     `.batch(64 * strategy.num_replicas_in_sync())`.
+///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own thread (the first on the
+///     caller's), and returns when all have returned. When one throws, the others are aborted and the first exception is
+///     thrown.
+template <class S>
+concept Strategy = requires(S& strategy, const S& same) {
+  requires Replica<typename S::Replica>;
+  { same.num_workers() } -> std::same_as<int>;
+  { same.worker_index() } -> std::same_as<int>;
+  { same.is_chief() } -> std::same_as<bool>;
+  { same.local_replicas() } -> std::same_as<int>;
+  { same.num_replicas_in_sync() } -> std::same_as<int>;
+  strategy.run(detail::AnyReplicaFunction{});
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
