@@ -1,0 +1,85 @@
+// CallbackList: calls the hooks of several callbacks in order.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/hooks.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/state.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// References to the callbacks of one fit. Each hook `h(training, ...)` calls `h` of every callback that has it.
+template <class... Callbacks>
+class CallbackList {
+  static_assert((!detail::has_near_miss<Callbacks>() && ...),
+                "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
+                "on_{train,epoch,train_batch,test,test_batch,predict}_{begin,end} and on_{epoch,train_batch}_complete");
+  static_assert((detail::hooks_are_callable<Callbacks>() && ...),
+                "lockstep: a callback has a hook with the wrong arguments: write on_epoch_begin(Training&, int), "
+                "on_epoch_end(Training&, int, Logs&), ... as the table in callbacks/concepts.hpp lists them");
+  static_assert((detail::has_hook<Callbacks>() && ...),
+                "lockstep: a callback has no hook that fit would call: give it one, e.g. "
+                "void on_epoch_end(lockstep::Training&, int epoch, lockstep::Logs& logs)");
+  static_assert((RestorableCallback<Callbacks> && ...),
+                "lockstep: a callback with save(State&) const also needs restore(const State&)");
+
+ public:
+  explicit CallbackList(Callbacks&... callbacks) : callbacks_(callbacks...) {}
+
+#define LOCKSTEP_DETAIL_CALL(hook, ...)                                                                      \
+  template <class... Arguments>                                                                              \
+  void hook(Training& training, Arguments&&... arguments) {                                                  \
+    each([&]<class C>(C& callback) {                                                                         \
+      if constexpr (detail::callable_##hook<C __VA_OPT__(, ) __VA_ARGS__>) callback.hook(training, arguments...); \
+    });                                                                                                      \
+  }
+  LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_CALL)
+#undef LOCKSTEP_DETAIL_CALL
+
+  /// True when a callback wants to hear of every batch.
+  static constexpr bool has_train_batch_hooks =
+      (false || ... ||
+       (detail::callable_on_train_batch_begin<Callbacks, std::int64_t> ||
+        detail::callable_on_train_batch_end<Callbacks, std::int64_t, Logs&> ||
+        detail::callable_on_train_batch_complete<Callbacks, std::int64_t>));
+
+  /// The state of every callback, in order; empty for those that save none.
+  [[nodiscard]] std::vector<State> save() const {
+    std::vector<State> states;
+    each([&](auto& callback) {
+      State& state = states.emplace_back();
+      if constexpr (requires { std::as_const(callback).save(state); }) std::as_const(callback).save(state);
+    });
+    return states;
+  }
+
+  /// Throws ConfigurationError when the number of callbacks differs.
+  void restore(const std::vector<State>& states) {
+    if (states.size() != sizeof...(Callbacks))
+      throw ConfigurationError("fit: the saved state has " + std::to_string(states.size()) +
+                               " callbacks, this program has " + std::to_string(sizeof...(Callbacks)) +
+                               ": resume with the same list of callbacks, or start afresh");
+    std::size_t i = 0;
+    each([&](auto& callback) {
+      const State& state = states[i++];
+      if constexpr (requires { callback.restore(state); })
+        if (!state.empty()) callback.restore(state);
+    });
+  }
+
+ private:
+  template <class F>
+  void each(F&& f) const {
+    std::apply([&](auto&... callback) { (f(callback), ...); }, callbacks_);
+  }
+
+  std::tuple<Callbacks&...> callbacks_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

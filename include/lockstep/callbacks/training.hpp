@@ -1,0 +1,54 @@
+// Training: what a callback may see and do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep/checkpoint/training_state.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Makes a state of the bytes of a checkpoint. Throws DataError when they are damaged.
+using DecodeState = TrainingState (*)(std::span<const std::byte> bytes);
+
+/// The running fit (or evaluate, predict), as callbacks see it. Every worker runs every callback, on the thread of its
+/// first replica; logs are equal on all workers, so a callback that decides by logs decides alike everywhere, and may
+/// change the learning rate or the weights. A decision to stop need not be alike: the workers agree on it.
+class Training {
+ public:
+  virtual ~Training() = default;
+
+  /// Asks all workers to end training. Takes effect after the next step (which carries the request to the others), or at the end of
+  /// the epoch; validation and on_epoch_end still run.
+  virtual void stop_training() = 0;
+
+  [[nodiscard]] virtual double learning_rate() const = 0;
+  /// From the next step on. Must be called alike on every worker.
+  virtual void set_learning_rate(double learning_rate) = 0;
+
+  /// Optimizer updates made so far.
+  [[nodiscard]] virtual std::int64_t iterations() const = 0;
+
+  [[nodiscard]] virtual bool is_chief() const = 0;
+  [[nodiscard]] virtual int worker_index() const = 0;
+  [[nodiscard]] virtual int num_workers() const = 0;
+
+  /// A snapshot from which a run continues to the same bits. Complete in the hooks on_epoch_complete and
+  /// on_train_batch_complete, and in on_train_end.
+  [[nodiscard]] virtual TrainingState state() const = 0;
+
+  /// In on_train_begin, on every worker: training goes on from the chief's `saved` bytes, which are sent to all and turned into a
+  /// state by `decode`; what other workers pass is ignored, and empty bytes restore nothing. fit throws
+  /// ConfigurationError when the state belongs to another model, naming the difference.
+  virtual void restore(std::vector<std::byte> saved, DecodeState decode) = 0;
+
+  /// All trained parameters, in an order of the model's own, to be put back by set_parameters.
+  [[nodiscard]] virtual std::vector<std::byte> parameters() const = 0;
+  /// Must be called alike on every worker. Throws Error when the size differs.
+  virtual void set_parameters(std::span<const std::byte> parameters) = 0;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,118 @@
+// AnyDataset: a dataset of any type behind one type.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/data/concepts.hpp"
+#include "lockstep/data/sharding.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Holds any Dataset, so that options can hold one and the training loop is compiled once for all of them. A few virtual
+/// calls a batch, none a sample. A default-constructed AnyDataset is empty and converts to false.
+class AnyDataset {
+ public:
+  AnyDataset() noexcept = default;
+
+  template <class D>
+    requires(!std::same_as<std::remove_cvref_t<D>, AnyDataset> && Dataset<std::remove_cvref_t<D>>)
+  AnyDataset(D&& dataset) : held_(std::make_unique<Holder<std::remove_cvref_t<D>>>(std::forward<D>(dataset))) {}
+
+  AnyDataset(const AnyDataset& other) : held_(other.held_ ? other.held_->clone() : nullptr) {}
+  AnyDataset(AnyDataset&&) noexcept = default;
+  AnyDataset& operator=(AnyDataset other) noexcept {
+    held_ = std::move(other.held_);
+    return *this;
+  }
+  ~AnyDataset() = default;
+
+  explicit operator bool() const noexcept { return held_ != nullptr; }
+
+  [[nodiscard]] std::size_t sample_size() const { return held_->sample_size(); }
+  [[nodiscard]] std::size_t target_size() const { return held_->target_size(); }
+  [[nodiscard]] std::int64_t cardinality() const { return held_->cardinality(); }
+  void begin(Iteration iteration) { held_->begin(iteration); }
+  std::size_t next() { return held_->next(); }
+  [[nodiscard]] std::span<const std::int64_t> sample_indices() const { return held_->sample_indices(); }
+  void read(std::span<const std::size_t> positions, TensorView<float> x, TensorView<float> y) {
+    held_->read(positions, x, y);
+  }
+  void read(std::span<const std::size_t> positions, TensorView<double> x, TensorView<double> y) {
+    held_->read(positions, x, y);
+  }
+  [[nodiscard]] std::int64_t position() const { return held_->position(); }
+  void seek(std::int64_t position) { held_->seek(position); }
+
+  [[nodiscard]] AutoShardPolicy auto_shard_policy() const { return held_->auto_shard_policy(); }
+  [[nodiscard]] std::int64_t num_files() const { return held_->num_files(); }
+  void shard_files(int num_shards, int index) { held_->shard_files(num_shards, index); }
+
+ private:
+  struct Interface {
+    virtual ~Interface() = default;
+    [[nodiscard]] virtual std::unique_ptr<Interface> clone() const = 0;
+    [[nodiscard]] virtual std::size_t sample_size() const = 0;
+    [[nodiscard]] virtual std::size_t target_size() const = 0;
+    [[nodiscard]] virtual std::int64_t cardinality() const = 0;
+    virtual void begin(Iteration iteration) = 0;
+    virtual std::size_t next() = 0;
+    [[nodiscard]] virtual std::span<const std::int64_t> sample_indices() const = 0;
+    virtual void read(std::span<const std::size_t> positions, TensorView<float> x, TensorView<float> y) = 0;
+    virtual void read(std::span<const std::size_t> positions, TensorView<double> x, TensorView<double> y) = 0;
+    [[nodiscard]] virtual std::int64_t position() const = 0;
+    virtual void seek(std::int64_t position) = 0;
+    [[nodiscard]] virtual AutoShardPolicy auto_shard_policy() const = 0;
+    [[nodiscard]] virtual std::int64_t num_files() const = 0;
+    virtual void shard_files(int num_shards, int index) = 0;
+  };
+
+  template <class D>
+  struct Holder final : Interface {
+    template <class U>
+    explicit Holder(U&& value) : dataset(std::forward<U>(value)) {}
+    [[nodiscard]] std::unique_ptr<Interface> clone() const override { return std::make_unique<Holder>(dataset); }
+    [[nodiscard]] std::size_t sample_size() const override { return dataset.sample_size(); }
+    [[nodiscard]] std::size_t target_size() const override { return dataset.target_size(); }
+    [[nodiscard]] std::int64_t cardinality() const override { return dataset.cardinality(); }
+    void begin(Iteration iteration) override { dataset.begin(iteration); }
+    std::size_t next() override { return dataset.next(); }
+    [[nodiscard]] std::span<const std::int64_t> sample_indices() const override { return dataset.sample_indices(); }
+    void read(std::span<const std::size_t> positions, TensorView<float> x, TensorView<float> y) override {
+      dataset.read(positions, x, y);
+    }
+    void read(std::span<const std::size_t> positions, TensorView<double> x, TensorView<double> y) override {
+      dataset.read(positions, x, y);
+    }
+    [[nodiscard]] std::int64_t position() const override { return dataset.position(); }
+    void seek(std::int64_t position) override { dataset.seek(position); }
+    [[nodiscard]] AutoShardPolicy auto_shard_policy() const override {
+      if constexpr (requires { dataset.auto_shard_policy(); })
+        return dataset.auto_shard_policy();
+      else
+        return AutoShardPolicy::automatic;
+    }
+    [[nodiscard]] std::int64_t num_files() const override {
+      if constexpr (requires { dataset.num_files(); })
+        return dataset.num_files();
+      else
+        return 0;
+    }
+    void shard_files(int num_shards, int index) override {
+      if constexpr (requires { dataset.shard_files(num_shards, index); }) dataset.shard_files(num_shards, index);
+    }
+    D dataset;
+  };
+
+  std::unique_ptr<Interface> held_;
+};
+
+static_assert(Dataset<AnyDataset>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

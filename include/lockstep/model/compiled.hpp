@@ -1,0 +1,112 @@
+// What compile() puts together, without the strategy: one per process.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/losses/concepts.hpp"
+#include "lockstep/metrics/concepts.hpp"
+#include "lockstep/model/model_state.hpp"
+#include "lockstep/model/replica_state.hpp"
+#include "lockstep/model/status_block.hpp"
+#include "lockstep/optimizers/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Net with its loss, optimizer, metrics and variables.
+template <class NetType, class T, class LossType, class OptimizerType, class... Metrics>
+struct Compiled {
+  using Net = NetType;
+  using Scalar = T;
+  using In = typename Net::InputShape;
+  using Out = typename Net::template Output<In>;
+  static constexpr std::size_t target_size = LossType::template target_size<Out>;
+  static constexpr std::size_t max_slots = 8;
+  static constexpr std::size_t metric_state = (std::size_t{0} + ... + Metrics::state_size);
+  using Status = StatusBlock<metric_state>;
+  using Replica = ReplicaState<Net, T, target_size>;
+
+  LossType loss;
+  OptimizerType optimizer;
+  std::tuple<Metrics...> metrics;
+  ModelState<Net, T> state;
+
+  Compiled(LossType loss_function, OptimizerType optimizer_settings, std::tuple<Metrics...> metric_list)
+      : loss(std::move(loss_function)),
+        optimizer(std::move(optimizer_settings)),
+        metrics(std::move(metric_list)),
+        state(optimizer.slots()) {
+    if constexpr (requires { optimizer.validate(); }) optimizer.validate();
+    if (optimizer.slots() > max_slots)
+      throw ConfigurationError("compile: the optimizer wants " + std::to_string(optimizer.slots()) +
+                               " slots, at most " + std::to_string(max_slots) + " are supported");
+    state.learning_rate = static_cast<double>(optimizer.learning_rate);
+    if constexpr (requires { optimizer.initial_slot_value(); })
+      for (const Arena<T>& slot : state.slots())
+        for (const std::span<T> slice : slot.slices())
+          for (T& value : slice) value = static_cast<T>(optimizer.initial_slot_value());
+  }
+
+  /// Adds a batch to the status block: the samples of `replica` after forward, with the loss of that batch.
+  void record(const Replica& replica, double loss_sum, Status& status) const {
+    status[Status::samples] += static_cast<double>(replica.x().samples());
+    status[Status::loss_sum] += loss_sum;
+    if (!std::isfinite(loss_sum)) status[Status::non_finite] += 1;
+    const TensorView<const T> targets = replica.targets();
+    each_metric([&](const auto& metric, std::size_t offset) {
+      metric.update(replica.predictions(), targets,
+                    std::span<double>(status.metrics()).subspan(offset, metric.state_size));
+    });
+  }
+
+  /// Mean loss and metrics, under names with a prefix ("val_").
+  void report(const Status& status, Logs& logs, const std::string& prefix = {}) const {
+    const double samples = status[Status::samples];
+    logs.set(prefix + "loss", samples > 0 ? status[Status::loss_sum] / samples : 0.0);
+    each_metric([&](const auto& metric, std::size_t offset) {
+      logs.set(prefix + std::string(metric.name),
+               metric.result(std::span<const double>(status.metrics()).subspan(offset, metric.state_size)));
+    });
+  }
+
+  /// Applies reduced gradients to part `index` of `count` parts of the parameters.
+  void update(std::span<const T> gradients, double samples, std::int64_t iteration, std::size_t index,
+              std::size_t count) const {
+    const auto [begin, size] = state.parameters().part(index, count);
+    T* slots[max_slots];
+    const std::size_t slot_count = state.slots().size();
+    for (std::size_t i = 0; i < slot_count; ++i) slots[i] = state.slots()[i].values().data() + begin;
+    optimizer.update(UpdateContext{.iteration = iteration,
+                                   .learning_rate = state.learning_rate,
+                                   .gradient_scale = 1.0 / samples},
+                     state.parameters().values().subspan(begin, size), gradients.subspan(begin, size),
+                     std::span<T* const>(slots, slot_count));
+  }
+
+  /// What ranks must have in common, a line for each thing.
+  [[nodiscard]] std::string signature() const {
+    std::string text = "scalar type: " + std::string(scalar_name<T>()) + "\ninput: " + In::to_string() + "\n";
+    const auto names = state.names();
+    for (std::size_t i = 0; i < names.size(); ++i)
+      text += "model layout: " + names[i] + " " + shape_text(state.variables[i]) + "\n";
+    text += "output: " + Out::to_string() + "\nloss: " + loss.description() + "\noptimizer: " + optimizer.description();
+    each_metric([&](const auto& metric, std::size_t) { text += "\nmetric: " + std::string(metric.name); });
+    return text;
+  }
+
+ private:
+  template <class F>
+  void each_metric(F&& f) const {
+    std::size_t offset = 0;
+    std::apply([&](const auto&... metric) { ((f(metric, offset), offset += metric.state_size), ...); }, metrics);
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,62 @@
+// Options of fit, evaluate and predict, with Keras's names, defaults and order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/data/any_dataset.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// After which epochs to validate: every n-th (`{2}` or 2: epochs 2, 4, ... counted from 1), or a list (`{{1, 5, 10}}`).
+class ValidationFrequency {
+ public:
+  ValidationFrequency(int every = 1) : every_(every) {
+    if (every < 1)
+      throw ConfigurationError("fit: validation_freq must be at least 1, got " + std::to_string(every));
+  }
+  ValidationFrequency(std::vector<int> epochs) : every_(0), epochs_(std::move(epochs)) {}
+
+  /// `epoch` counts from 0.
+  [[nodiscard]] bool due(int epoch) const noexcept {
+    if (every_ > 0) return (epoch + 1) % every_ == 0;
+    for (const int listed : epochs_)
+      if (listed == epoch + 1) return true;
+    return false;
+  }
+
+ private:
+  int every_;
+  std::vector<int> epochs_;
+};
+
+/// How fit trains. batch_size, validation_split and shuffle are for plain arrays: a dataset has its own.
+struct FitOptions {
+  std::optional<std::int64_t> batch_size = std::nullopt;       ///< samples in a global batch of plain arrays; default 32
+  int epochs = 1;                               ///< index of the epoch after the last one
+  int verbose = 1;                              ///< 0 silent, 1 progress bar, 2 one line per epoch; the chief alone prints
+  double validation_split = 0;                  ///< share of the arrays, from their end, to validate on
+  AnyDataset validation_data = {};                 ///< evaluated after each epoch
+  bool shuffle = true;                          ///< shuffle plain arrays, each epoch anew
+  int initial_epoch = 0;                        ///< index of the first epoch
+  std::optional<std::int64_t> steps_per_epoch = std::nullopt;  ///< default: until the data ends
+  std::optional<std::int64_t> validation_steps = std::nullopt;  ///< default: until validation_data ends
+  ValidationFrequency validation_freq = 1;
+};
+
+struct EvaluateOptions {
+  std::optional<std::int64_t> batch_size = std::nullopt;  ///< plain arrays; default 32
+  int verbose = 1;                         ///< 0 silent, else one line
+  std::optional<std::int64_t> steps = std::nullopt;       ///< default: until the data ends
+};
+
+struct PredictOptions {
+  std::optional<std::int64_t> batch_size = std::nullopt;  ///< plain arrays; default 32
+  std::optional<std::int64_t> steps = std::nullopt;       ///< default: until the data ends
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,54 @@
+// History: what fit returns.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/logs.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// One value per epoch for each key of the logs, as Keras's History.
+class History {
+ public:
+  /// The epochs that were run, from 0.
+  std::vector<int> epoch;
+
+  void append(int epoch_number, const Logs& logs) {
+    epoch.push_back(epoch_number);
+    for (const auto& [name, value] : logs) series(name).push_back(value);
+  }
+
+  [[nodiscard]] bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
+
+  /// The values of one key ("loss", "val_accuracy"). Throws Error, naming what there is, when it is missing.
+  [[nodiscard]] const std::vector<double>& operator[](std::string_view name) const {
+    if (const auto* values = find(name)) return *values;
+    std::string available;
+    for (const auto& [key, values] : history_) available += (available.empty() ? "" : ", ") + key;
+    throw Error("History has no '" + std::string(name) + "'; available: " + (available.empty() ? "nothing" : available));
+  }
+
+  [[nodiscard]] auto begin() const noexcept { return history_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return history_.end(); }
+
+ private:
+  [[nodiscard]] const std::vector<double>* find(std::string_view name) const noexcept {
+    for (const auto& [key, values] : history_)
+      if (key == name) return &values;
+    return nullptr;
+  }
+  std::vector<double>& series(const std::string& name) {
+    for (auto& [key, values] : history_)
+      if (key == name) return values;
+    return history_.emplace_back(name, std::vector<double>{}).second;
+  }
+
+  std::vector<std::pair<std::string, std::vector<double>>> history_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

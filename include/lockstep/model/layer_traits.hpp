@@ -1,0 +1,123 @@
+// A layer at its place in a model: input shape, optional hooks with their defaults, offsets.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/layers/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class L>
+inline constexpr bool aliases_input = false;
+template <AliasingLayer L>
+inline constexpr bool aliases_input<L> = true;
+
+template <class L, class In>
+consteval auto variables_of() {
+  if constexpr (requires { L::template variables<In>; })
+    return L::template variables<In>;
+  else
+    return std::array<Variable, 0>{};
+}
+
+template <class L, class In>
+consteval auto state_variables_of() {
+  if constexpr (requires { L::template state_variables<In>; })
+    return L::template state_variables<In>;
+  else
+    return std::array<Variable, 0>{};
+}
+
+/// Elements that L keeps from forward to backward, rounded up so that what follows stays aligned.
+template <class L, class In>
+constexpr std::size_t scratch_of(std::size_t stride) {
+  if constexpr (requires { L::template scratch<In>(stride); })
+    return padded_batch(L::template scratch<In>(stride));
+  else
+    return 0;
+}
+
+/// How many positions L takes in the flattened model (a nested Sequential has several).
+template <class L>
+consteval std::size_t layer_count_of() {
+  if constexpr (requires { L::layer_count; })
+    return L::layer_count;
+  else
+    return 1;
+}
+
+/// Layer number Position of a model, with the shape that it is given. The names of this template's arguments are what a
+/// user reads beside a compile-time error, so they are the layer's position, the layer, and its input shape.
+template <std::size_t Position, class L, class In>
+struct LayerAt {
+  static_assert(NamedLayer<L>,
+                "lockstep: this type is no layer: it has no static constexpr member 'name' (see layers/concepts.hpp)");
+
+  using Layer = L;
+  using Input = In;
+  using Output = typename L::template Output<In>;
+
+  static constexpr bool aliases = aliases_input<L>;
+  static constexpr auto variables = variables_of<L, In>();
+  static constexpr auto state_variables = state_variables_of<L, In>();
+  static constexpr std::size_t layer_count = layer_count_of<L>();
+  static constexpr bool keeps_padding = [] {
+    if constexpr (requires { L::keeps_padding; })
+      return L::keeps_padding;
+    else
+      return false;
+  }();
+
+  static constexpr std::size_t scratch(std::size_t stride) { return scratch_of<L, In>(stride); }
+
+  /// Forward, with the padding of y made finite for layers that do not see to it.
+  template <class T>
+  static void forward(const ForwardPass<T>& pass) {
+    static_assert(ForwardLayer<L, In, T>,
+                  "lockstep: this layer needs a static template function forward<In, T>(const ForwardPass<T>&)");
+    L::template forward<In, T>(pass);
+    if constexpr (!keeps_padding) pass.y.clear_padding();
+  }
+
+  template <class T>
+  static void backward(const BackwardPass<T>& pass) {
+    static_assert(BackwardLayer<L, In, T>,
+                  "lockstep: this layer needs a static template function backward<In, T>(const BackwardPass<T>&)");
+    L::template backward<In, T>(pass);
+    if constexpr (!keeps_padding) pass.dx.clear_padding();
+  }
+
+  /// True when L can leave out its input gradient; else it needs a dx to throw away.
+  template <class T>
+  static constexpr bool can_skip_input_gradient =
+      requires(const BackwardPass<T>& pass) { L::template backward_weights<In, T>(pass); };
+};
+
+template <class... At>
+struct LayerList {};
+
+/// Walks the layers from first to last, handing each one's output shape to the next.
+template <std::size_t Position, class In, class Done, class... Rest>
+struct Chain;
+
+template <std::size_t Position, class In, class... Done>
+struct Chain<Position, In, LayerList<Done...>> {
+  using List = LayerList<Done...>;
+  using Output = In;
+};
+
+template <std::size_t Position, class In, class... Done, class L, class... Rest>
+struct Chain<Position, In, LayerList<Done...>, L, Rest...> {
+  using At = LayerAt<Position, L, In>;
+  using Next = Chain<Position + 1, typename At::Output, LayerList<Done..., At>, Rest...>;
+  using List = typename Next::List;
+  using Output = typename Next::Output;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,357 @@
+// Model and compile: a network with a strategy, a loss, an optimizer and metrics.
+#pragma once
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lockstep/callbacks/callback_list.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/data/any_dataset.hpp"
+#include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/model/agreement.hpp"
+#include "lockstep/model/compiled.hpp"
+#include "lockstep/model/fit_loop.hpp"
+#include "lockstep/model/fit_options.hpp"
+#include "lockstep/model/history.hpp"
+#include "lockstep/model/model_training.hpp"
+#include "lockstep/model/predict_pass.hpp"
+#include "lockstep/model/test_pass.hpp"
+#include "lockstep/strategies/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What compile may be told beyond what is a type.
+struct CompileOptions {
+  /// For initial values, shuffling and everything else that is random. Default: drawn by the chief. The chief's is used on all
+  /// workers.
+  std::optional<std::uint64_t> seed = std::nullopt;
+};
+
+/// One trained variable, as get_weights gives it.
+template <class T>
+struct Weight {
+  std::string name;                   ///< "dense_1/kernel"
+  std::vector<std::size_t> shape;
+  std::vector<T> values;              ///< row-major, in Keras's order of dimensions
+};
+
+/// A compiled model; made by compile(). Every worker makes the same calls in the same order. Not copyable; refers to the
+/// strategy, which must outlive it.
+template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
+class Model {
+ public:
+  using Compiled = detail::Compiled<Net, T, LossType, OptimizerType, Metrics...>;
+  using Predictions = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  using InputShape = typename Compiled::In;
+  using OutputShape = typename Compiled::Out;
+
+  Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, std::tuple<Metrics...> metrics)
+      : strategy_(strategy), compiled_(std::move(loss), std::move(optimizer), std::move(metrics)) {
+    replicas_.resize(static_cast<std::size_t>(strategy.local_replicas()));
+    compiled_.state.seed = options.seed ? *options.seed : std::random_device{}();
+    strategy_.run([&](auto& replica) { start(replica); });
+  }
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  /// Trains on a dataset of global batches. Returns one value per epoch for each figure. Throws ConfigurationError for
+  /// wrong options, before any work; DataError for data that do not fit the model.
+  template <class D, class... Callbacks>
+  History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
+    static_assert(Dataset<D>,
+                  "lockstep: fit(dataset) needs a dataset of batches: put .batch(n) at its end; plain arrays are given as "
+                  "fit(x, y, {.batch_size = 32})");
+    if constexpr (Dataset<D>) {
+      if (options.batch_size)
+        throw ConfigurationError("fit: batch_size is for plain arrays; this dataset has batches of its own");
+      if (options.validation_split != 0)
+        throw ConfigurationError("fit: validation_split is for plain arrays; give .validation_data");
+      return run_fit(AnyDataset(dataset), options, callbacks...);
+    }
+  }
+
+  /// Trains on arrays: a sample for each row of x, and its targets in the same row of y (whatever from_tensor_slices takes).
+  template <class X, class Y, class... Callbacks>
+    requires(!std::same_as<std::remove_cvref_t<Y>, FitOptions>)
+  History fit(const X& x, const Y& y, FitOptions options = {}, Callbacks&&... callbacks) {
+    const std::int64_t batch = batch_size("fit", options.batch_size);
+    auto samples = from_tensor_slices(x, y);
+    const std::int64_t size = samples.cardinality();
+    if (!(options.validation_split >= 0 && options.validation_split < 1))
+      throw ConfigurationError("fit: validation_split must be in [0, 1), got " +
+                               std::to_string(options.validation_split));
+    // Keras takes the last samples, before it shuffles.
+    const auto train = static_cast<std::int64_t>(static_cast<double>(size) * (1.0 - options.validation_split));
+    if (options.validation_split > 0 && !options.validation_data)
+      options.validation_data = samples.skip(train).batch(batch);
+    AnyDataset dataset = options.shuffle ? AnyDataset(samples.take(train).shuffle(std::max<std::int64_t>(train, 1)).batch(batch))
+                                         : AnyDataset(samples.take(train).batch(batch));
+    return run_fit(dataset, options, callbacks...);
+  }
+
+  /// Loss and metrics over a dataset, weighted by its samples; equal on every worker.
+  template <class D, class... Callbacks>
+    requires Dataset<D>
+  Logs evaluate(const D& dataset, EvaluateOptions options = {}, Callbacks&&... callbacks) {
+    return run_evaluate(AnyDataset(dataset), options, callbacks...);
+  }
+  template <class X, class Y, class... Callbacks>
+    requires(!std::same_as<std::remove_cvref_t<Y>, EvaluateOptions>)
+  Logs evaluate(const X& x, const Y& y, EvaluateOptions options = {}, Callbacks&&... callbacks) {
+    const auto dataset = from_tensor_slices(x, y).batch(batch_size("evaluate", options.batch_size));
+    return run_evaluate(AnyDataset(dataset), options, callbacks...);
+  }
+
+  /// The outputs for all samples, one row each, in the order of the dataset, on every worker. Needs every worker to reach all
+  /// of the data (AutoShardPolicy::data, whatever the dataset says).
+  template <class D, class... Callbacks>
+    requires Dataset<D>
+  Predictions predict(const D& dataset, PredictOptions options = {}, Callbacks&&... callbacks) {
+    return run_predict(AnyDataset(dataset), options, callbacks...);
+  }
+  template <class X, class... Callbacks>
+    requires(!Dataset<X>)
+  Predictions predict(const X& x, PredictOptions options = {}, Callbacks&&... callbacks) {
+    return run_predict(AnyDataset(from_tensor_slices(x).batch(batch_size("predict", options.batch_size))), options,
+                       callbacks...);
+  }
+
+  /// A copy of every trained variable, first layer first.
+  [[nodiscard]] std::vector<Weight<T>> get_weights() const {
+    std::vector<Weight<T>> weights;
+    const auto names = compiled_.state.names();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const Variable& variable = compiled_.state.variables[i];
+      const std::span<T> values = compiled_.state.parameters().slices()[i];
+      weights.push_back({.name = names[i],
+                         .shape = {variable.extents.begin(), variable.extents.begin() + variable.rank},
+                         .values = {values.begin(), values.end()}});
+    }
+    return weights;
+  }
+
+  /// Sets every trained variable, as get_weights gave them; the chief's go to all workers when the next fit begins. Throws
+  /// ConfigurationError, having changed nothing, when a number or a shape differs.
+  void set_weights(const std::vector<Weight<T>>& weights) {
+    const auto names = compiled_.state.names();
+    if (weights.size() != names.size())
+      throw ConfigurationError("set_weights: expected " + std::to_string(names.size()) + " arrays, got " +
+                               std::to_string(weights.size()));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const Variable& variable = compiled_.state.variables[i];
+      if (!std::equal(weights[i].shape.begin(), weights[i].shape.end(), variable.extents.begin(),
+                      variable.extents.begin() + variable.rank) ||
+          weights[i].values.size() != variable.size())
+        throw ConfigurationError("set_weights: expected " + names[i] + " " + detail::shape_text(variable) + ", got '" +
+                                 weights[i].name + "' with " + std::to_string(weights[i].values.size()) +
+                                 " values of another shape");
+    }
+    for (std::size_t i = 0; i < names.size(); ++i)
+      std::copy(weights[i].values.begin(), weights[i].values.end(), compiled_.state.parameters().slices()[i].begin());
+  }
+
+  /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
+  [[nodiscard]] std::uint32_t parameters_crc32c() const { return compiled_.state.parameters_crc32c(); }
+
+  /// Prints Keras's table to standard output.
+  static void summary() { std::fputs(Net::summary().c_str(), stdout); }
+
+  /// The seed in force: the chief's.
+  [[nodiscard]] std::uint64_t seed() const noexcept { return compiled_.state.seed; }
+  [[nodiscard]] double learning_rate() const noexcept { return compiled_.state.learning_rate; }
+  /// Optimizer updates made so far.
+  [[nodiscard]] std::int64_t iterations() const noexcept { return compiled_.state.iterations; }
+
+ private:
+  template <class, class>
+  friend class detail::FitLoop;
+  template <class>
+  friend class detail::ModelTraining;
+  using Own = typename Compiled::Replica;
+
+  static std::int64_t batch_size(const char* where, const std::optional<std::int64_t>& wanted) {
+    if (wanted && *wanted < 1)
+      throw ConfigurationError(std::string(where) + ": batch_size must be at least 1, got " + std::to_string(*wanted));
+    return wanted.value_or(32);
+  }
+
+  /// Compares the workers' programs, then starts from the chief's seed and variables.
+  template <Replica R>
+  void start(R& replica) {
+    auto& collective = replica.collective();
+    detail::agree(collective, "compile", compiled_.signature());
+    auto& own = replicas_[static_cast<std::size_t>(replica.local_rank())];
+    own = std::make_unique<Own>([&](std::size_t bytes) {
+      if constexpr (requires { { collective.allocate(bytes) } -> std::same_as<Buffer>; })
+        return collective.allocate(bytes);
+      else
+        return Buffer(bytes);
+    });
+    const std::uint64_t seed = detail::from_chief(collective, compiled_.state.seed);
+    replica.team_barrier();  // all have read the seed
+    detail::initialize<T>(Net::template state_variables<InputShape>, own->state().slices(),
+                          RandomKey(seed).fold_in(1));
+    if (replica.local_rank() == 0) {
+      compiled_.state.seed = seed;
+      detail::initialize<T>(compiled_.state.variables, compiled_.state.parameters().slices(), RandomKey(seed));
+    }
+    broadcast_from_chief(replica, *own);
+  }
+
+  /// The chief's variables go to all workers. Replicas that share them with another receive into their gradients.
+  template <Replica R>
+  void broadcast_from_chief(R& replica, Own& own) {
+    const bool leader = replica.local_rank() == 0;
+    auto& collective = replica.collective();
+    const auto send = [&](std::span<T> values) {
+      collective.broadcast(std::as_writable_bytes(leader ? values : own.gradients().values()), 0);
+    };
+    if (collective.size() > 1) {
+      send(compiled_.state.parameters().values());
+      for (const Arena<T>& slot : compiled_.state.slots()) send(slot.values());
+      if (!own.state().values().empty()) collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
+      double learning_rate = detail::from_chief(collective, compiled_.state.learning_rate);
+      std::int64_t iterations = detail::from_chief(collective, compiled_.state.iterations);
+      replica.team_barrier();  // all have read the counters
+      if (leader) {
+        compiled_.state.learning_rate = learning_rate;
+        compiled_.state.iterations = iterations;
+      }
+    }
+    replica.team_barrier();
+  }
+
+  template <Replica R>
+  [[nodiscard]] DistributionContext distribution(const R& replica) const {
+    return {.num_workers = strategy_.num_workers(),
+            .worker = strategy_.worker_index(),
+            .local_replicas = replica.local_size(),
+            .local_replica = replica.local_rank()};
+  }
+
+  template <class... Callbacks>
+  History run_fit(const AnyDataset& dataset, const FitOptions& options, Callbacks&... callbacks) {
+    CallbackList<Callbacks...> list(callbacks...);
+    detail::FitLoop<Model, CallbackList<Callbacks...>> loop(*this, dataset, options, list);
+    if (options.verbose == 2 && strategy_.is_chief()) log_line("seed: " + std::to_string(seed()));
+    strategy_.run([&](auto& replica) { loop.run(replica); });
+    return loop.take_history();
+  }
+
+  template <class... Callbacks>
+  Logs run_evaluate(const AnyDataset& dataset, const EvaluateOptions& options, Callbacks&... callbacks) {
+    detail::check_sizes<Compiled>("evaluate", dataset, true);
+    check_end("evaluate", dataset, options.steps);
+    CallbackList<Callbacks...> list(callbacks...);
+    detail::ModelTraining<Model> training(*this);
+    typename Compiled::Status result;
+    strategy_.run([&](auto& replica) {
+      Own& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
+      DistributedDataset<AnyDataset> data(dataset, distribution(replica));
+      if (replica.local_rank() == 0)
+        result = detail::test_pass(compiled_, own, replica, data, options.steps,
+                                   detail::TestHooks<Compiled, CallbackList<Callbacks...>>(training, compiled_, list));
+      else
+        detail::test_pass(compiled_, own, replica, data, options.steps, detail::NoTestHooks{});
+    });
+    if (result[Compiled::Status::samples] == 0) throw DataError("evaluate: the data is empty");
+    Logs logs;
+    compiled_.report(result, logs);
+    if (options.verbose != 0 && strategy_.is_chief()) {
+      std::string line;
+      for (const auto& [name, value] : logs) line += (line.empty() ? "" : " - ") + name + ": " + format_metric(value);
+      std::printf("evaluate - %s\n", line.c_str());
+      std::fflush(stdout);
+    }
+    return logs;
+  }
+
+  template <class... Callbacks>
+  Predictions run_predict(const AnyDataset& dataset, const PredictOptions& options, Callbacks&... callbacks) {
+    detail::check_sizes<Compiled>("predict", dataset, false);
+    check_end("predict", dataset, options.steps);
+    CallbackList<Callbacks...> list(callbacks...);
+    detail::ModelTraining<Model> training(*this);
+    std::vector<T> rows;
+    list.on_predict_begin(training);
+    strategy_.run([&](auto& replica) {
+      Own& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
+      DistributedDataset<AnyDataset> data(dataset, distribution(replica), AutoShardPolicy::data);
+      detail::predict_pass(compiled_, own, replica, data, options.steps, replica.local_rank() == 0 ? &rows : nullptr);
+    });
+    list.on_predict_end(training);
+    constexpr auto columns = static_cast<Eigen::Index>(OutputShape::size);
+    return Eigen::Map<const Predictions>(rows.data(), static_cast<Eigen::Index>(rows.size()) / columns, columns);
+  }
+
+  static void check_end(const char* where, const AnyDataset& dataset, const std::optional<std::int64_t>& steps) {
+    if (steps && *steps < 1)
+      throw ConfigurationError(std::string(where) + ": steps must be at least 1, got " + std::to_string(*steps));
+    if (!steps && dataset.cardinality() == infinite_cardinality)
+      throw ConfigurationError(std::string(where) + ": the data repeats forever: give .steps");
+  }
+
+  [[nodiscard]] TrainingState save_state() const {
+    TrainingState saved;
+    saved.signature = compiled_.signature();
+    saved.world_size = strategy_.num_replicas_in_sync();
+    compiled_.state.save(saved);
+    detail::save_arrays<T>(saved.state, Net::template state_variables<InputShape>, replicas_[0]->state().slices(),
+                           Net::template state_variable_names<InputShape>());
+    return saved;
+  }
+
+  void restore_state(const TrainingState& saved) {
+    compiled_.state.restore(saved);
+    for (const auto& own : replicas_)
+      detail::load_arrays<T>(saved.state, 0, Net::template state_variables<InputShape>, own->state().slices(),
+                             Net::template state_variable_names<InputShape>());
+  }
+
+  S& strategy_;
+  Compiled compiled_;
+  std::vector<std::unique_ptr<Own>> replicas_;  // made by each replica's own thread
+};
+
+/// Puts a network, a strategy, a loss, an optimizer and metrics together; T is the scalar type of all arrays. Waits for the other
+/// workers, checks that they run the same program (ConfigurationError names the difference), and starts from the chief's
+/// seed and variables.
+template <class Net, class T = float, Strategy S, class LossType, class OptimizerType, class... Metrics>
+auto compile(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, Metrics... metrics) {
+  using In = typename Net::InputShape;
+  static_assert(!std::is_void_v<In>,
+                "lockstep: the first layer of a model must be its Input: write Sequential<Input<28, 28>, ...>");
+  if constexpr (!std::is_void_v<In>) {
+    using Out = typename Net::template Output<In>;
+    static_assert(Loss<LossType, Out, T>, "lockstep: the argument after the strategy must be a loss (see losses/concepts.hpp)");
+    static_assert(Optimizer<OptimizerType, T>,
+                  "lockstep: the argument after the loss must be an optimizer (see optimizers/concepts.hpp)");
+    static_assert((Metric<Metrics, T> && ...),
+                  "lockstep: the arguments after the optimizer must be metrics (see metrics/concepts.hpp)");
+    return Model<Net, T, S, LossType, OptimizerType, Metrics...>(strategy, options, std::move(loss), std::move(optimizer),
+                                                                 std::tuple<Metrics...>(std::move(metrics)...));
+  }
+}
+
+template <class Net, class T = float, Strategy S, class LossType, class OptimizerType, class... Metrics>
+  requires(!std::same_as<LossType, CompileOptions>)
+auto compile(S& strategy, LossType loss, OptimizerType optimizer, Metrics... metrics) {
+  return compile<Net, T>(strategy, CompileOptions{}, std::move(loss), std::move(optimizer), std::move(metrics)...);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,51 @@
+// The part of Training that fit, evaluate and predict share.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/callbacks/training.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Training over a Model. On its own it serves evaluate and predict, where nothing is trained and a request to stop or to
+/// restore means nothing.
+template <class Model>
+class ModelTraining : public Training {
+ public:
+  explicit ModelTraining(Model& model) : model_(model), compiled_(model.compiled_) {}
+
+  void stop_training() override {}
+  [[nodiscard]] double learning_rate() const override { return compiled_.state.learning_rate; }
+  void set_learning_rate(double learning_rate) override { compiled_.state.learning_rate = learning_rate; }
+  [[nodiscard]] std::int64_t iterations() const override { return compiled_.state.iterations; }
+  [[nodiscard]] bool is_chief() const override { return model_.strategy_.is_chief(); }
+  [[nodiscard]] int worker_index() const override { return model_.strategy_.worker_index(); }
+  [[nodiscard]] int num_workers() const override { return model_.strategy_.num_workers(); }
+  [[nodiscard]] TrainingState state() const override { return model_.save_state(); }
+  void restore(std::vector<std::byte>, DecodeState) override {}
+
+  [[nodiscard]] std::vector<std::byte> parameters() const override {
+    const auto bytes = std::as_bytes(compiled_.state.parameters().values());
+    return {bytes.begin(), bytes.end()};
+  }
+  void set_parameters(std::span<const std::byte> parameters) override {
+    const auto bytes = std::as_writable_bytes(compiled_.state.parameters().values());
+    if (parameters.size() != bytes.size())
+      throw Error("set_parameters: expected " + std::to_string(bytes.size()) + " bytes, got " +
+                  std::to_string(parameters.size()));
+    std::copy(parameters.begin(), parameters.end(), bytes.begin());
+  }
+
+ protected:
+  Model& model_;
+  typename Model::Compiled& compiled_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

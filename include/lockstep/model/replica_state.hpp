@@ -1,0 +1,79 @@
+// What one replica owns: gradients, untrained state, and a workspace for the batch.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "lockstep/core/arena.hpp"
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/step_context.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/layers/pass.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Gradients, untrained state and activations of one replica of Net. The workspace is allocated for the largest batch seen;
+/// smaller ones use its beginning. Parameters belong to the model: the replicas of a process share them.
+template <class Net, class T, std::size_t TargetSize>
+class ReplicaState {
+ public:
+  using In = typename Net::InputShape;
+  using Out = typename Net::template Output<In>;
+
+  template <class Allocate>
+  explicit ReplicaState(Allocate&& allocate)
+      : gradients_(Net::template variables<In>, allocate), state_(Net::template state_variables<In>) {}
+
+  [[nodiscard]] const Arena<T>& gradients() const noexcept { return gradients_; }
+  [[nodiscard]] const Arena<T>& state() const noexcept { return state_; }
+
+  /// Makes room for a batch of `samples` and sets the views below. Allocates only when no batch was as large before.
+  void resize(std::size_t samples) {
+    const std::size_t stride = padded_batch(samples);
+    const std::size_t features[] = {In::size, TargetSize, Out::size, Out::size};
+    std::size_t elements = Net::template scratch<In>(stride);
+    for (const std::size_t count : features) elements += count * stride;
+    if (elements * sizeof(T) > workspace_.size()) workspace_ = Buffer(elements * sizeof(T));
+    T* next = reinterpret_cast<T*>(workspace_.data());
+    TensorView<T>* const views[] = {&x_, &targets_, &y_, &dy_};
+    for (std::size_t i = 0; i < 4; ++i) {
+      *views[i] = TensorView<T>(next, samples, features[i], stride);
+      next += features[i] * stride;
+    }
+    scratch_ = std::span<T>(next, Net::template scratch<In>(stride));
+  }
+
+  [[nodiscard]] TensorView<T> x() const noexcept { return x_; }
+  [[nodiscard]] TensorView<T> targets() const noexcept { return targets_; }
+  [[nodiscard]] TensorView<const T> predictions() const noexcept { return y_; }
+  /// Where the loss writes the gradient of the predictions.
+  [[nodiscard]] TensorView<T> prediction_gradient() const noexcept { return dy_; }
+
+  void forward(const StepContext& context, Slices<T> weights) {
+    Net::template forward<In, T>(
+        {.context = context, .weights = weights, .state = state_.slices(), .x = x_, .y = y_, .scratch = scratch_});
+  }
+
+  /// Leaves the sum over the samples in gradients().
+  void backward(const StepContext& context, Slices<T> weights) {
+    Net::template backward_weights<In, T>({.context = context,
+                                           .weights = weights,
+                                           .state = state_.slices(),
+                                           .x = x_,
+                                           .y = y_,
+                                           .dy = dy_,
+                                           .dx = {},
+                                           .gradients = gradients_.slices(),
+                                           .scratch = scratch_});
+  }
+
+ private:
+  Arena<T> gradients_;
+  Arena<T> state_;
+  Buffer workspace_;
+  TensorView<T> x_, targets_, y_, dy_;
+  std::span<T> scratch_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,42 @@
+// The status block: what the ranks must agree on, reduced together with the gradients.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are exact up to 2^53.
+template <std::size_t MetricState>
+class StatusBlock {
+ public:
+  enum Field : std::size_t { samples, loss_sum, has_next, non_finite, stop, field_count };
+
+  void clear() noexcept { values_.fill(0); }
+  [[nodiscard]] double& operator[](Field field) noexcept { return values_[field]; }
+  [[nodiscard]] double operator[](Field field) const noexcept { return values_[field]; }
+
+  /// The states of all metrics, one after the other.
+  [[nodiscard]] std::span<double, MetricState> metrics() noexcept {
+    return std::span<double, MetricState>(values_.data() + field_count, MetricState);
+  }
+  [[nodiscard]] std::span<const double, MetricState> metrics() const noexcept {
+    return std::span<const double, MetricState>(values_.data() + field_count, MetricState);
+  }
+
+  /// All of it, for the collective.
+  [[nodiscard]] std::span<double> values() noexcept { return values_; }
+
+  /// Adds the sums of another block (running averages over the steps of an epoch).
+  void accumulate(const StatusBlock& other) noexcept {
+    for (std::size_t i = 0; i < values_.size(); ++i) values_[i] += other.values_[i];
+  }
+
+ private:
+  std::array<double, field_count + MetricState> values_{};
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

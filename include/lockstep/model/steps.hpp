@@ -1,0 +1,101 @@
+// One step of a replica.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/step_context.hpp"
+#include "lockstep/data/any_dataset.hpp"
+#include "lockstep/data/sharding.hpp"
+#include "lockstep/strategies/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Throws DataError when the dataset does not fit the model.
+template <class Compiled>
+void check_sizes(std::string_view where, const AnyDataset& dataset, bool with_targets) {
+  if (dataset.sample_size() != Compiled::In::size)
+    throw DataError(std::string(where) + ": the model's Input is " + Compiled::In::to_string() + ", that is " +
+                    std::to_string(Compiled::In::size) + " values per sample; the dataset has " +
+                    std::to_string(dataset.sample_size()));
+  if (with_targets && dataset.target_size() != Compiled::target_size)
+    throw DataError(std::string(where) + ": the loss expects " + std::to_string(Compiled::target_size) +
+                    " target values per sample, the dataset has " + std::to_string(dataset.target_size()));
+}
+
+/// A CrossReplicaSum over the replica's collective.
+template <Replica R>
+CrossReplicaSum cross_replica_sum(R& replica) {
+  return {&replica, [](void* self, std::span<double> values) {
+            static_cast<R*>(self)->collective().all_reduce(values, ReduceOp::sum);
+          }};
+}
+
+/// Reads this rank's part of the current batch (nothing when `has_batch` is false) and runs the model forward.
+template <class Compiled, Replica R>
+StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
+                          DistributedDataset<AnyDataset>& data, bool has_batch, bool training, std::int64_t step,
+                          bool with_targets = true) {
+  own.resize(has_batch ? data.samples() : 0);
+  if (has_batch && data.samples() > 0) data.read(own.x(), with_targets ? own.targets() : decltype(own.targets()){});
+  StepContext context{.training = training,
+                      .step = step,
+                      .seed = compiled.state.seed,
+                      .sample_indices = has_batch ? data.sample_indices() : std::span<const std::int64_t>{},
+                      .cross_replica_sum = training ? cross_replica_sum(replica) : CrossReplicaSum{}};
+  own.forward(context, compiled.state.parameters().slices());
+  return context;
+}
+
+/// One training step: this rank's part of the next global batch forward and backward, one reduction of status block and
+/// gradients, this replica's share of the update. `iteration` is the number of updates made before. Returns the reduced
+/// status block, equal on all ranks; nothing is changed when it counts no samples. Every rank must call it, also one
+/// that has no data left.
+template <class Compiled, Replica R>
+typename Compiled::Status train_step(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
+                                     DistributedDataset<AnyDataset>& data, std::int64_t iteration, bool stop) {
+  using Status = typename Compiled::Status;
+  const bool has_batch = data.next();
+  const StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration);
+  Status status;
+  const auto targets = own.targets();
+  const double loss_sum = compiled.loss.value_and_gradient(
+      own.predictions(), TensorView<const typename Compiled::Scalar>(targets), own.prediction_gradient());
+  compiled.record(own, loss_sum, status);
+  own.backward(context, compiled.state.parameters().slices());
+  status[Status::has_next] = data.has_next() ? 1 : 0;
+  status[Status::stop] = stop ? 1 : 0;
+  replica.collective().all_reduce(status.values(), own.gradients().values());
+  if (status[Status::samples] > 0)
+    compiled.update(own.gradients().values(), status[Status::samples], iteration + 1,
+                    static_cast<std::size_t>(replica.local_rank()), static_cast<std::size_t>(replica.local_size()));
+  replica.team_barrier();  // no replica reads parameters that another has yet to update
+  return status;
+}
+
+/// Adds this rank's part of the current batch to `status`, in inference.
+template <class Compiled, Replica R>
+void test_step(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
+               DistributedDataset<AnyDataset>& data, typename Compiled::Status& status) {
+  forward_batch(compiled, own, replica, data, true, false, 0);
+  const auto targets = own.targets();
+  compiled.record(own,
+                  compiled.loss.value(own.predictions(), TensorView<const typename Compiled::Scalar>(targets)),
+                  status);
+}
+
+/// The untrained state (moving statistics) becomes its mean over the ranks.
+template <class Compiled, Replica R>
+void average_state(typename Compiled::Replica& own, R& replica) {
+  const auto values = own.state().values();
+  const int ranks = replica.collective().size();
+  if (values.empty() || ranks == 1) return;
+  replica.collective().all_reduce(values, ReduceOp::sum);
+  for (auto& value : values) value /= static_cast<typename Compiled::Scalar>(ranks);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
