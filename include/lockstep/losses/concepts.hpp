@@ -20,11 +20,11 @@ concept TargetedLoss = StaticShape<Out> && requires {
 
 /// A loss computes its value, with and without the gradient.
 template <class L, class T>
-concept DifferentiableLoss =
-    requires(const L& loss, TensorView<const T> predictions, TensorView<const T> targets, TensorView<T> gradient) {
-      { loss.value(predictions, targets) } -> std::convertible_to<double>;
-      { loss.value_and_gradient(predictions, targets, gradient) } -> std::convertible_to<double>;
-    };
+concept DifferentiableLoss = requires(const L& loss, TensorView<const T> predictions, TensorView<const T> targets,
+                                      TensorView<T> gradient) {
+  { loss.value(predictions, targets) } -> std::convertible_to<double>;
+  { loss.value_and_gradient(predictions, targets, gradient) } -> std::convertible_to<double>;
+};
 
 /// A loss function over the samples of a batch.
 ///
@@ -36,6 +36,8 @@ concept DifferentiableLoss =
 ///     predictions is [samples x Out::size], targets [samples x target_size]. Throws DataError for a bad target.
 ///  5. `loss.value_and_gradient(predictions, targets, gradient)`: the same, and writes the gradient of that sum with
 ///     respect to the predictions, zero in the padding.
+/// Optional:
+///  6. `loss.validate()`: throws ConfigurationError for options that make no sense; compile calls it.
 template <class L, class Out, class T = float>
 concept Loss = std::copyable<L> && TargetedLoss<L, Out> && DifferentiableLoss<L, T> && requires(const L& loss) {
   { L::name } -> std::convertible_to<std::string_view>;

@@ -32,6 +32,8 @@ struct UpdateContext {
 ///     (std::span<T* const>, each as long as parameters) by the gradients (std::span<const T>), element by element: the
 ///     model calls it on any partition of the arena, from several threads at once, and an element's result must not
 ///     depend on the partition. Spans start at multiples of 64 bytes.
+/// Optional:
+///  6. `optimizer.validate()`: throws ConfigurationError for options that make no sense; compile calls it.
 template <class O, class T = float>
 concept Optimizer = std::copyable<O> && requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,
                                                  std::span<const T> gradients, std::span<T* const> slots) {

@@ -1,0 +1,125 @@
+// Cross-entropy between distributions over classes and predictions.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/describe.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/losses/concepts.hpp"
+#include "lockstep/losses/labels.hpp"
+#include "lockstep/losses/softmax.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Cross-entropy for targets y that are distributions over n classes (one-hot vectors, as a rule) and a flat output of n
+/// scores. In nats. Smoothed targets are s = y (1 - label_smoothing) + label_smoothing / n.
+///
+///   from logits z:         sum_i s_i (log(sum_j exp z_j) - z_i)
+///   from probabilities p:  -sum_i s_i log q_i,   q = p / sum_j p_j, clipped to [1e-7, 1 - 1e-7]
+///
+/// These are Keras 2's formulas. No target is checked; the gradient is that of the formula even where y does not sum to
+/// 1, and is 0 through a clipped q_i. For class labels use SparseCategoricalCrossentropy.
+struct CategoricalCrossentropy {
+  bool from_logits = false;    ///< true: the model ends without softmax
+  double label_smoothing = 0;  ///< in [0, 1]
+
+  static constexpr std::string_view name = "categorical_crossentropy";
+  template <class Out>
+  static constexpr std::size_t target_size = Out::size* detail::one_label<Out>();
+
+  [[nodiscard]] std::string description() const {
+    return describe(name, {{"from_logits", from_logits}, {"label_smoothing", label_smoothing}});
+  }
+
+  /// Throws ConfigurationError.
+  void validate() const {
+    if (!(label_smoothing >= 0 && label_smoothing <= 1))
+      throw ConfigurationError("categorical_crossentropy: label_smoothing is " + number_text(label_smoothing) +
+                               "; expected a number in [0, 1]");
+  }
+
+  template <class T>
+  [[nodiscard]] double value(TensorView<const T> predictions, TensorView<const T> targets) const {
+    return run(predictions, targets, TensorView<T>{});
+  }
+
+  /// `gradient` must not overlap `predictions`.
+  template <class T>
+  double value_and_gradient(TensorView<const T> predictions, TensorView<const T> targets,
+                            TensorView<T> gradient) const {
+    return run(predictions, targets, gradient);
+  }
+
+ private:
+  template <class T>
+  double run(TensorView<const T> predictions, TensorView<const T> targets, TensorView<T> gradient) const {
+    double sum = 0;
+    for (std::size_t row = 0; row < predictions.samples(); row += batch_multiple) {
+      const std::size_t rows = std::min(batch_multiple, predictions.samples() - row);
+      if (from_logits) {
+        const detail::SoftmaxBlock<T> softmax = detail::softmax_block(predictions, gradient, row);
+        for (std::size_t i = 0; i < rows; ++i)
+          sum += logits_row(predictions, targets, gradient, row + i, softmax.largest[i], softmax.sum[i]);
+      } else {
+        for (std::size_t i = 0; i < rows; ++i) sum += probabilities_row(predictions, targets, gradient, row + i);
+      }
+    }
+    if (!gradient.empty()) gradient.clear_padding();
+    return sum;
+  }
+
+  double smoothed(double target, std::size_t classes) const {
+    return target * (1 - label_smoothing) + label_smoothing / static_cast<double>(classes);
+  }
+
+  // `gradient` holds softmax.
+  template <class T>
+  double logits_row(TensorView<const T> logits, TensorView<const T> targets, TensorView<T> gradient, std::size_t row,
+                    T largest, T exponentials) const {
+    const double log_sum = std::log(static_cast<double>(exponentials));
+    double mass = 0, total = 0;
+    for (std::size_t c = 0; c < logits.features(); ++c) {
+      const double target = smoothed(static_cast<double>(targets(row, c)), logits.features());
+      mass += target;
+      total += target * (log_sum + static_cast<double>(largest - logits(row, c)));
+    }
+    if (gradient.empty()) return total;
+    for (std::size_t c = 0; c < logits.features(); ++c) {
+      const double target = smoothed(static_cast<double>(targets(row, c)), logits.features());
+      gradient(row, c) = static_cast<T>(mass * static_cast<double>(gradient(row, c)) - target);
+    }
+    return total;
+  }
+
+  template <class T>
+  double probabilities_row(TensorView<const T> probabilities, TensorView<const T> targets, TensorView<T> gradient,
+                           std::size_t row) const {
+    constexpr double low = 1e-7, high = 1 - 1e-7;
+    const std::size_t classes = probabilities.features();
+    double sum = 0, total = 0, active = 0;
+    for (std::size_t c = 0; c < classes; ++c) sum += static_cast<double>(probabilities(row, c));
+    for (std::size_t c = 0; c < classes; ++c) {
+      const double target = smoothed(static_cast<double>(targets(row, c)), classes);
+      const double q = static_cast<double>(probabilities(row, c)) / sum;
+      total -= target * std::log(std::clamp(q, low, high));
+      if (q >= low && q <= high) active += target;
+    }
+    if (gradient.empty()) return total;
+    for (std::size_t c = 0; c < classes; ++c) {
+      const double target = smoothed(static_cast<double>(targets(row, c)), classes);
+      const double q = static_cast<double>(probabilities(row, c)) / sum;
+      const double direct = q >= low && q <= high ? target / q : 0.0;
+      gradient(row, c) = static_cast<T>((active - direct) / sum);
+    }
+    return total;
+  }
+};
+static_assert(Loss<CategoricalCrossentropy, Shape<10>, float>);
+static_assert(Loss<CategoricalCrossentropy, Shape<10>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,44 @@
+// Class labels that are stored as numbers of the model's scalar type.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/describe.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/tensor_view.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The target size of a loss that compares one class label with the scores of Out::size classes.
+template <class Out>
+consteval std::size_t one_label() {
+  static_assert(Out::rank == 1,
+                "lockstep: a loss over class labels needs a model whose output is flat, one score per class: end the "
+                "model with Flatten and Dense<classes>");
+  static_assert(Out::size > 1,
+                "lockstep: a loss over class labels needs at least two classes: end the model with Dense<classes>");
+  return 1;
+}
+
+[[noreturn]] inline void throw_bad_label(std::string_view loss, std::size_t row, double label, std::size_t classes) {
+  throw DataError(std::string(loss) + ": the label of row " + std::to_string(row) + " of the batch is " +
+                  number_text(label) + "; expected a whole number from 0 to " + std::to_string(classes - 1) +
+                  " (the model has " + std::to_string(classes) + " outputs)");
+}
+
+/// Throws DataError unless every label is one of 0, 1, ..., classes - 1.
+template <class T>
+void check_labels(std::string_view loss, TensorView<const T> labels, std::size_t classes) {
+  for (std::size_t row = 0; row < labels.samples(); ++row) {
+    const T label = labels(row, 0);
+    const bool in_range = label >= T(0) && label < static_cast<T>(classes);  // false for NaN
+    if (!in_range || label != std::floor(label)) throw_bad_label(loss, row, static_cast<double>(label), classes);
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

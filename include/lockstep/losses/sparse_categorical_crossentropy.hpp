@@ -1,0 +1,107 @@
+// Cross-entropy between class labels and predictions.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/describe.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/losses/concepts.hpp"
+#include "lockstep/losses/labels.hpp"
+#include "lockstep/losses/softmax.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Cross-entropy for targets that are class labels 0, 1, ..., n - 1 (one for each sample, a whole number stored as T) and
+/// a flat output of n scores. In nats.
+///
+///   from logits z:         log(sum_j exp z_j) - z_label,            gradient softmax(z)_i - [i = label]
+///   from probabilities p:  log(sum_j c_j) - log c_label,            c = p clipped to [1e-7, 1 - 1e-7],
+///                          gradient 1 / sum_j c_j - [i = label] / c_i where p_i was not clipped, 0 where it was
+///
+/// These are Keras 2's formulas; it too divides the clipped probabilities by their sum. Prefer logits: they lose no
+/// digits. A NaN in a prediction makes the loss NaN. A label that is no class throws DataError before anything is
+/// written.
+struct SparseCategoricalCrossentropy {
+  bool from_logits = false;  ///< true: the model ends without softmax
+
+  static constexpr std::string_view name = "sparse_categorical_crossentropy";
+  template <class Out>
+  static constexpr std::size_t target_size = detail::one_label<Out>();
+
+  [[nodiscard]] std::string description() const { return describe(name, {{"from_logits", from_logits}}); }
+
+  template <class T>
+  [[nodiscard]] double value(TensorView<const T> predictions, TensorView<const T> labels) const {
+    return run(predictions, labels, TensorView<T>{});
+  }
+
+  /// `gradient` must not overlap `predictions`.
+  template <class T>
+  double value_and_gradient(TensorView<const T> predictions, TensorView<const T> labels, TensorView<T> gradient) const {
+    return run(predictions, labels, gradient);
+  }
+
+ private:
+  static constexpr std::size_t lanes = batch_multiple;
+
+  template <class T>
+  double run(TensorView<const T> predictions, TensorView<const T> labels, TensorView<T> gradient) const {
+    detail::check_labels(name, labels, predictions.features());
+    double sum = 0;
+    for (std::size_t row = 0; row < predictions.samples(); row += lanes)
+      sum += from_logits ? logits_block(predictions, labels, gradient, row)
+                         : probabilities_block(predictions, labels, gradient, row);
+    if (!gradient.empty()) gradient.clear_padding();
+    return sum;
+  }
+
+  template <class T>
+  static double logits_block(TensorView<const T> logits, TensorView<const T> labels, TensorView<T> gradient,
+                             std::size_t first) {
+    const detail::SoftmaxBlock<T> softmax = detail::softmax_block(logits, gradient, first);
+    double total = 0;
+    for (std::size_t i = 0; i < std::min(lanes, logits.samples() - first); ++i) {
+      const auto label = static_cast<std::size_t>(labels(first + i, 0));
+      total += std::log(static_cast<double>(softmax.sum[i])) +
+               static_cast<double>(softmax.largest[i] - logits(first + i, label));
+      if (!gradient.empty()) gradient(first + i, label) -= T(1);
+    }
+    return total;
+  }
+
+  template <class T>
+  static double probabilities_block(TensorView<const T> probabilities, TensorView<const T> labels,
+                                    TensorView<T> gradient, std::size_t first) {
+    constexpr T low = T(1e-7), high = T(1) - T(1e-7);
+    T sum[lanes] = {}, inverse[lanes];
+    for (std::size_t c = 0; c < probabilities.features(); ++c) {
+      const T* p = probabilities.feature(c) + first;
+      for (std::size_t i = 0; i < lanes; ++i) sum[i] += std::clamp(p[i], low, high);
+    }
+    if (!gradient.empty()) {
+      for (std::size_t i = 0; i < lanes; ++i) inverse[i] = T(1) / sum[i];
+      for (std::size_t c = 0; c < probabilities.features(); ++c) {
+        const T* p = probabilities.feature(c) + first;
+        T* g = gradient.feature(c) + first;
+        for (std::size_t i = 0; i < lanes; ++i) g[i] = p[i] < low || p[i] > high ? T(0) : inverse[i];
+      }
+    }
+    double total = 0;
+    for (std::size_t i = 0; i < std::min(lanes, probabilities.samples() - first); ++i) {
+      const auto label = static_cast<std::size_t>(labels(first + i, 0));
+      const T p = probabilities(first + i, label);
+      total += std::log(static_cast<double>(sum[i])) - std::log(static_cast<double>(std::clamp(p, low, high)));
+      if (!gradient.empty() && !(p < low || p > high)) gradient(first + i, label) -= T(1) / p;
+    }
+    return total;
+  }
+};
+static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, float>);
+static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

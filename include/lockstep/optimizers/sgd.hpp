@@ -1,0 +1,70 @@
+// Stochastic gradient descent.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/describe.hpp"
+#include "lockstep/kernels/sweep.hpp"
+#include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Stochastic gradient descent with momentum; Keras's formulas, with g the mean gradient and m a slot:
+///
+///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
+///   w -= learning_rate * g                      momentum == 0: no slot
+///   m = momentum * m - learning_rate * g;  w += m
+///   ... nesterov:                          w += momentum * m - learning_rate * g
+struct SGD {
+  double learning_rate = 0.01;
+  double momentum = 0;    ///< in [0, 1)
+  bool nesterov = false;  ///< no effect without momentum
+  double weight_decay = 0;
+
+  static constexpr std::string_view name = "SGD";
+
+  [[nodiscard]] std::string description() const {
+    return describe(name, {{"learning_rate", learning_rate},
+                           {"momentum", momentum},
+                           {"nesterov", nesterov},
+                           {"weight_decay", weight_decay}});
+  }
+
+  /// Throws ConfigurationError.
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_decay_rate(name, "momentum", momentum);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+  }
+
+  [[nodiscard]] std::size_t slots() const { return momentum == 0 ? 0 : 1; }
+
+  template <class T>
+  void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
+              std::span<T* const> slots) const {
+    const T rate = static_cast<T>(context.learning_rate * context.gradient_scale);
+    const T keep = static_cast<T>(1 - context.learning_rate * weight_decay);
+    if (momentum == 0) {
+      const auto step = [=](auto& w, const auto& g) LOCKSTEP_KERNEL_LAMBDA { w = keep * w - rate * g; };
+      kernels::sweep(parameters.size(), step, parameters.data(), gradients.data());
+      return;
+    }
+    // No branch on nesterov: it could make a compiler fuse differently in the last vector than in the others.
+    const T mu = static_cast<T>(momentum);
+    const T by_m = nesterov ? mu : T(1), by_move = nesterov ? T(1) : T(0);
+    const auto step = [=](auto& w, auto& m, const auto& g) LOCKSTEP_KERNEL_LAMBDA {
+      const auto move = rate * g;
+      m = mu * m - move;
+      w = keep * w + (by_m * m - by_move * move);
+    };
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
+  }
+};
+static_assert(Optimizer<SGD, float> && Optimizer<SGD, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,110 @@
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "golden/losses.hpp"
+#include "lockstep/core/error.hpp"
+#include "losses/loss_testing.hpp"
+
+namespace ls = lockstep;
+namespace golden = lockstep_test::golden;
+using lockstep_test::Tensor;
+using ls::SparseCategoricalCrossentropy;
+
+static_assert(SparseCategoricalCrossentropy::target_size<ls::Shape<10>> == 1);
+static_assert(!SparseCategoricalCrossentropy{}.from_logits);
+
+namespace {
+
+Tensor<double> labels_of(std::size_t samples, std::size_t classes) {
+  Tensor<double> labels(samples, 1);
+  for (std::size_t i = 0; i < samples; ++i) labels(i, 0) = static_cast<double>(i * 7 % classes);
+  return labels;
+}
+
+std::string error_for(float label) {
+  const Tensor<float> logits(3, 10);
+  const Tensor<float> labels(3, 1);
+  const Tensor<float> gradient(3, 10);
+  labels(0, 0) = 9;
+  labels(1, 0) = label;
+  labels(2, 0) = 0;
+  std::string message;
+  try {
+    (void)SparseCategoricalCrossentropy{.from_logits = true}.value_and_gradient(logits.cview(), labels.cview(),
+                                                                                gradient.view());
+  } catch (const ls::DataError& error) {
+    message = error.what();
+    CHECK(gradient(0, 0) == Tensor<float>::padding);  // untouched
+  }
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("SparseCategoricalCrossentropy: golden values") {
+  lockstep_test::check_golden(SparseCategoricalCrossentropy{.from_logits = true}, golden::samples, golden::logits,
+                              golden::labels, golden::sparse_logits_value, golden::sparse_logits_gradient);
+  lockstep_test::check_golden(SparseCategoricalCrossentropy{}, golden::samples, golden::probabilities, golden::labels,
+                              golden::sparse_probabilities_value, golden::sparse_probabilities_gradient);
+}
+
+TEST_CASE("SparseCategoricalCrossentropy: finite differences, for any number of samples") {
+  for (const std::size_t samples : {1U, 15U, 16U, 17U, 40U}) {
+    CAPTURE(samples);
+    const Tensor<double> labels = labels_of(samples, 7);
+    lockstep_test::check_loss(SparseCategoricalCrossentropy{.from_logits = true},
+                              Tensor<double>::random(samples, 7, samples, -4, 4), labels);
+    lockstep_test::check_loss(SparseCategoricalCrossentropy{}, Tensor<double>::random(samples, 7, samples, 0.1, 0.9),
+                              labels);
+  }
+}
+
+TEST_CASE("SparseCategoricalCrossentropy: equal logits cost log(classes)") {
+  const Tensor<float> logits(20, 10, std::vector<float>(200, 3.5f));
+  const Tensor<float> labels(20, 1, std::vector<float>(20, 4.0f));
+  const SparseCategoricalCrossentropy loss{.from_logits = true};
+  CHECK(loss.value(logits.cview(), labels.cview()) == doctest::Approx(20 * std::log(10.0)));
+}
+
+TEST_CASE("SparseCategoricalCrossentropy: the largest logits neither overflow nor lose the loss") {
+  const Tensor<float> logits(2, 2, std::vector<float>{3e38f, 2e38f, -3e38f, 100.0f});
+  const Tensor<float> labels(2, 1, std::vector<float>{0.0f, 1.0f});
+  const Tensor<float> gradient(2, 2);
+  const SparseCategoricalCrossentropy loss{.from_logits = true};
+  CHECK(loss.value_and_gradient(logits.cview(), labels.cview(), gradient.view()) == 0.0);
+  CHECK(gradient(0, 0) == 0.0f);
+  CHECK(gradient(1, 0) == 0.0f);
+}
+
+TEST_CASE("SparseCategoricalCrossentropy: not-a-number in a prediction is not hidden") {
+  for (const bool from_logits : {true, false}) {
+    const Tensor<float> predictions = Tensor<float>::random(17, 3, 1, 0.1, 0.9);
+    const Tensor<float> labels(17, 1, std::vector<float>(17, 2.0f));
+    predictions(16, 1) = std::numeric_limits<float>::quiet_NaN();
+    CHECK(std::isnan(
+        SparseCategoricalCrossentropy{.from_logits = from_logits}.value(predictions.cview(), labels.cview())));
+  }
+}
+
+TEST_CASE("SparseCategoricalCrossentropy: a label that is no class is an error that names it") {
+  CHECK(error_for(9).empty());
+  CHECK(error_for(-0.0f).empty());
+  CHECK(error_for(10) ==
+        "sparse_categorical_crossentropy: the label of row 1 of the batch is 10; expected a whole number from 0 to 9 "
+        "(the model has 10 outputs)");
+  CHECK(error_for(-1).find("row 1 of the batch is -1;") != std::string::npos);
+  CHECK(error_for(2.5f).find("row 1 of the batch is 2.5;") != std::string::npos);
+  CHECK(error_for(1e30f).find("row 1 of the batch is 1") != std::string::npos);
+  CHECK(error_for(std::numeric_limits<float>::quiet_NaN()).find("row 1 of the batch is nan;") != std::string::npos);
+  CHECK(error_for(std::numeric_limits<float>::infinity()).find("row 1 of the batch is inf;") != std::string::npos);
+}
+
+TEST_CASE("SparseCategoricalCrossentropy: description") {
+  CHECK(SparseCategoricalCrossentropy{.from_logits = true}.description() ==
+        "sparse_categorical_crossentropy(from_logits=true)");
+}
