@@ -11,6 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -22,8 +23,8 @@ class SaveFrequency {
   /// SaveFrequency::epoch (0), or a number of steps of at least 1. Throws ConfigurationError when negative.
   SaveFrequency(std::int64_t steps = epoch) : steps_(steps) {
     if (steps < 0)
-      throw ConfigurationError("save_freq must be SaveFrequency::epoch or a number of steps of at least 1, got " +
-                               std::to_string(steps));
+      throw ConfigurationError(
+          concat({"save_freq must be SaveFrequency::epoch or a number of steps of at least 1, got ", steps}));
   }
   [[nodiscard]] bool at_epoch() const noexcept { return steps_ == epoch; }
   [[nodiscard]] bool at_step(std::int64_t iterations) const noexcept { return steps_ > 0 && iterations % steps_ == 0; }
@@ -52,8 +53,7 @@ struct BackupAndRestore {
       if (auto bytes = read_file(path())) {
         try {
           const TrainingState state = decode_checkpoint(*bytes);
-          log_line("resuming from '" + path() + "' at epoch " + std::to_string(state.epoch + 1) + ", step " +
-                   std::to_string(state.step));
+          log_line(concat({"resuming from '", path(), "' at epoch ", state.epoch + 1, ", step ", state.step}));
         } catch (const Error& error) {
           throw DataError("BackupAndRestore: '" + path() + "': " + error.what() +
                           "; remove the file to start from the beginning");

@@ -11,6 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/state.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -27,7 +28,8 @@ class CallbackList {
                 "lockstep: a callback has no hook that fit would call: give it one, e.g. "
                 "void on_epoch_end(lockstep::Training&, int epoch, lockstep::Logs& logs)");
   static_assert((RestorableCallback<Callbacks> && ...),
-                "lockstep: a callback with save(State&) const also needs restore(const State&)");
+                "lockstep: a callback has a member save or restore that fit cannot call: write both, "
+                "void save(lockstep::State&) const and void restore(const lockstep::State&), or rename it");
 
  public:
   explicit CallbackList(Callbacks&... callbacks) : callbacks_(callbacks...) {}
@@ -62,9 +64,9 @@ class CallbackList {
   /// Throws ConfigurationError when the number of callbacks differs.
   void restore(const std::vector<State>& states) {
     if (states.size() != sizeof...(Callbacks))
-      throw ConfigurationError("fit: the saved state has " + std::to_string(states.size()) +
-                               " callbacks, this program has " + std::to_string(sizeof...(Callbacks)) +
-                               ": resume with the same list of callbacks, or start afresh");
+      throw ConfigurationError(concat({"fit: the saved state has ", states.size(), " callbacks, this program has ",
+                                       sizeof...(Callbacks),
+                                       ": resume with the same list of callbacks, or start afresh"}));
     std::size_t i = 0;
     each([&](auto& callback) {
       const State& state = states[i++];

@@ -19,12 +19,13 @@ concept HookedCallback = detail::has_hook<C>();
 template <class C>
 concept CorrectHooks = detail::hooks_are_callable<C>() && !detail::has_near_miss<C>();
 
-/// State is saved and restored, or there is none.
+/// State is saved and restored, or neither name exists.
 template <class C>
-concept RestorableCallback = requires(C& c, const C& same, State& out, const State& in) {
-  same.save(out);
-  c.restore(in);
-} || !requires(const C& same, State& out) { same.save(out); };
+concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>()) ||
+                             requires(C& c, const C& same, State& out, const State& in) {
+                               same.save(out);
+                               c.restore(in);
+                             };
 
 /// A callback of fit, evaluate or predict: a class with any of these hooks (`epoch` is an int, `batch` a std::int64_t,
 /// both from 0; `batch` within its epoch):
@@ -47,7 +48,7 @@ concept RestorableCallback = requires(C& c, const C& same, State& out, const Sta
 ///  2. A hook whose name exists must be callable as above; names that look like a misspelled hook are refused, so that
 ///     a callback never silently does nothing.
 ///  3. Optional, together: `save(State&) const` and `restore(const State&)`; restore is called before the first epoch of
-///     a resumed run.
+///     a resumed run. Other members must not have these names.
 ///
 /// Minimal model:
 /// @code

@@ -55,13 +55,17 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   struct Probe_##member : C, Name_##member {};                                   \
   template <class C>                                                             \
   consteval bool has_##member() {                                                \
-    if constexpr (std::is_final_v<C>)                                            \
+    if constexpr (!std::is_class_v<C>)                                           \
+      return false;                                                              \
+    else if constexpr (std::is_final_v<C>)                                       \
       return requires { &C::member; };                                           \
     else                                                                         \
       return !requires { &Probe_##member<C>::member; };                          \
   }
 LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_FIND)
 LOCKSTEP_DETAIL_NEAR_MISSES(LOCKSTEP_DETAIL_FIND)
+LOCKSTEP_DETAIL_FIND(save)
+LOCKSTEP_DETAIL_FIND(restore)
 #undef LOCKSTEP_DETAIL_FIND
 
 #define LOCKSTEP_DETAIL_CALLABLE(member, ...)   \

@@ -14,11 +14,11 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// What a progress line tells, apart from the figures.
 struct Progress {
-  std::int64_t step = 0;                ///< steps done in this epoch
-  std::optional<std::int64_t> target;   ///< steps of the epoch, if known
-  double seconds = 0;                   ///< since the epoch began
+  std::int64_t step = 0;                    ///< steps done in this epoch
+  std::optional<std::int64_t> target = {};  ///< steps of the epoch, if known
+  double seconds = 0;                       ///< since the epoch began
   double seconds_per_step = 0;
-  bool finished = false;                ///< the epoch is over, whatever the step
+  bool finished = false;  ///< the epoch is over, whatever the step
 };
 
 /// The text of tf.keras.utils.Progbar, without line end:
@@ -33,8 +33,8 @@ struct Progress {
 /// Where a ProgressBar writes, and its clock.
 struct ProgressBarOutput {
   std::FILE* file = stdout;
-  std::optional<bool> terminal;          ///< default: whether `file` is one
-  double (*seconds)() = nullptr;         ///< default: std::chrono::steady_clock
+  std::optional<bool> terminal;   ///< default: whether `file` is one
+  double (*seconds)() = nullptr;  ///< default: std::chrono::steady_clock
 };
 
 /// Shows the progress of fit, as Keras 2 does:
@@ -65,12 +65,13 @@ class ProgressBar {
 
  private:
   [[nodiscard]] Progress progress_at(double now) const;
-  void write(std::string text);
+  void write(const std::string& text);
 
   int verbose_;
   int epochs_;
   ProgressBarOutput output_;
   std::optional<std::int64_t> target_;
+  bool target_is_known_ = false;  // else it is the number of steps of the epoch before
   std::int64_t step_ = 0;
   std::int64_t first_step_ = 0;
   double began_ = 0;

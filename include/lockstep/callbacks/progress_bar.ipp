@@ -64,12 +64,13 @@ LOCKSTEP_INLINE double steady_seconds() {
 }  // namespace detail
 
 LOCKSTEP_INLINE std::string render_progress_bar(const Progress& progress, const Logs& logs) {
-  constexpr std::int64_t width = 30;
+  constexpr int width = 30;
   std::string text;
   if (progress.target) {
     const std::int64_t target = *progress.target;
-    const std::int64_t filled = progress.step >= target ? width : width * progress.step / target;
-    std::string bar(static_cast<std::size_t>(width), '.');
+    const double done = static_cast<double>(progress.step) / static_cast<double>(target);
+    const std::int64_t filled = progress.step >= target ? width : static_cast<std::int64_t>(width * done);
+    std::string bar(width, '.');
     if (filled > 0) {
       bar.replace(0, static_cast<std::size_t>(filled), static_cast<std::size_t>(filled), '=');
       if (progress.step < target) bar[static_cast<std::size_t>(filled - 1)] = '>';
@@ -109,13 +110,13 @@ LOCKSTEP_INLINE ProgressBar::~ProgressBar() {
 }
 
 LOCKSTEP_INLINE void ProgressBar::begin_epoch(int epoch, std::optional<std::int64_t> target) {
+  target_is_known_ = target.has_value();
   if (target) target_ = target;
   step_ = 0;
   first_step_ = 0;
   drawn_at_ = -1;
   began_ = output_.seconds();
-  if (verbose_ != 0 && epochs_ > 1)
-    write("Epoch " + std::to_string(epoch + 1) + "/" + std::to_string(epochs_) + "\n");
+  if (verbose_ != 0 && epochs_ > 1) write("Epoch " + std::to_string(epoch + 1) + "/" + std::to_string(epochs_) + "\n");
 }
 
 LOCKSTEP_INLINE void ProgressBar::update(std::int64_t steps_done, const Logs& logs) {
@@ -140,9 +141,9 @@ LOCKSTEP_INLINE void ProgressBar::update(std::int64_t steps_done, const Logs& lo
 
 LOCKSTEP_INLINE void ProgressBar::end_epoch(const Logs& logs) {
   if (verbose_ == 0) return;
+  if (!target_is_known_) target_ = step_;
   Progress progress = progress_at(output_.seconds());
   progress.finished = true;
-  if (!target_) target_ = progress.target = step_;
   if (verbose_ == 2) {
     progress.seconds_per_step = step_ > 0 ? progress.seconds / static_cast<double>(step_ - first_step_ + 1) : 0;
     write(render_epoch_line(progress, logs) + "\n");
@@ -164,7 +165,7 @@ LOCKSTEP_INLINE Progress ProgressBar::progress_at(double now) const {
   return progress;
 }
 
-LOCKSTEP_INLINE void ProgressBar::write(std::string text) {
+LOCKSTEP_INLINE void ProgressBar::write(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), output_.file);
   std::fflush(output_.file);
 }

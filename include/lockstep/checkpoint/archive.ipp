@@ -15,6 +15,7 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -147,7 +148,7 @@ class CheckpointReader {
       (*this)(value);
       state.put(name, std::move(value));
     } else {
-      throw DataError("checkpoint: entry '" + name + "' has the unknown type " + std::to_string(type));
+      throw DataError(concat({"checkpoint: entry '", name, "' has the unknown type ", type}));
     }
   }
 
@@ -156,8 +157,8 @@ class CheckpointReader {
     std::uint64_t count = 0;
     archive_(count);
     if (count > remaining() / element)
-      throw DataError("checkpoint: damaged: " + std::to_string(count) + " elements are announced where " +
-                      std::to_string(remaining()) + " bytes are left");
+      throw DataError(concat(
+          {"checkpoint: damaged: ", count, " elements are announced where ", remaining(), " bytes are left"}));
     return static_cast<std::size_t>(count);
   }
 
@@ -228,16 +229,16 @@ LOCKSTEP_INLINE TrainingState decode_checkpoint(std::span<const std::byte> bytes
   using namespace detail;
   if (bytes.size() < checkpoint_envelope ||
       std::memcmp(bytes.data(), checkpoint_magic.data(), checkpoint_magic.size()) != 0)
-    throw DataError("checkpoint: these " + std::to_string(bytes.size()) + " bytes are no lockstep checkpoint");
+    throw DataError(concat({"checkpoint: these ", bytes.size(), " bytes are no lockstep checkpoint"}));
   const std::uint64_t version = get_number(bytes.data() + 8, 4);
   if (version == 0 || version > checkpoint_format_version)
-    throw DataError("checkpoint: format version " + std::to_string(version) + ", this library reads 1 to " +
-                    std::to_string(checkpoint_format_version) + ": use a newer lockstep");
+    throw DataError(concat({"checkpoint: format version ", version, ", this library reads 1 to ",
+                            checkpoint_format_version, ": use a newer lockstep"}));
   const std::span<const std::byte> payload = bytes.subspan(checkpoint_envelope);
   const std::uint64_t size = get_number(bytes.data() + 12, 8);
   if (payload.size() != size)
-    throw DataError("checkpoint: expected " + std::to_string(size) + " bytes of state, got " +
-                    std::to_string(payload.size()) + ": the file is cut off or has grown");
+    throw DataError(concat({"checkpoint: expected ", size, " bytes of state, got ", payload.size(),
+                            ": the file is cut off or has grown"}));
   if (crc32c(payload) != get_number(bytes.data() + 20, 4))
     throw DataError("checkpoint: damaged: the checksum does not match");
   TrainingState state;
@@ -245,7 +246,7 @@ LOCKSTEP_INLINE TrainingState decode_checkpoint(std::span<const std::byte> bytes
     CheckpointReader reader(payload);
     each_field(reader, state);
     if (reader.remaining() != 0)
-      throw DataError("checkpoint: damaged: " + std::to_string(reader.remaining()) + " bytes too many");
+      throw DataError(concat({"checkpoint: damaged: ", reader.remaining(), " bytes too many"}));
   } catch (const cereal::Exception& error) {
     throw DataError(std::string("checkpoint: damaged: ") + error.what());
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -23,7 +24,9 @@ struct Option {
   std::string_view name;
   std::string value;
 
-  Option(std::string_view option, bool flag) : name(option), value(flag ? "true" : "false") {}
+  // (A template, because text in quotes would else become a flag.)
+  template <std::same_as<bool> Flag>
+  Option(std::string_view option, Flag flag) : name(option), value(flag ? "true" : "false") {}
   Option(std::string_view option, double number) : name(option), value(number_text(number)) {}
   Option(std::string_view option, std::int64_t number) : name(option), value(std::to_string(number)) {}
   Option(std::string_view option, std::string text) : name(option), value(std::move(text)) {}

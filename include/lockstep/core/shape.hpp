@@ -3,11 +3,20 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// "(28, 28, 1)"
+[[nodiscard]] inline std::string shape_text(std::span<const std::size_t> extents) {
+  std::string text = "(";
+  for (const std::size_t extent : extents) text += concat({text.size() > 1 ? ", " : "", extent});
+  return text + ")";
+}
 
 /// The shape of one sample, e.g. Shape<28, 28, 1> (height, width, channels). Elements are ordered row-major, the last
 /// extent fastest, as in Keras.
@@ -19,11 +28,7 @@ struct Shape {
   static constexpr std::array<std::size_t, rank> extents{Extents...};
 
   /// "(28, 28, 1)"
-  static std::string to_string() {
-    std::string text = "(";
-    for (std::size_t i = 0; i < rank; ++i) text += (i ? ", " : "") + std::to_string(extents[i]);
-    return text + ")";
-  }
+  static std::string to_string() { return shape_text(extents); }
 };
 
 template <class>

@@ -34,8 +34,8 @@ struct StepContext {
   std::int64_t step = 0;      ///< optimizer iterations before this step
   std::size_t layer = 0;      ///< position of the running layer in the flattened model
   std::uint64_t seed = 0;     ///< the chief's
-  std::span<const std::int64_t> sample_indices;  ///< global index of each sample of this rank's part of the batch
-  CrossReplicaSum cross_replica_sum;
+  std::span<const std::int64_t> sample_indices = {};  ///< global index of each sample of this rank's part of the batch
+  CrossReplicaSum cross_replica_sum = {};
 
   /// The key for what a layer draws for one of its samples (row of the batch). It depends on seed, step, layer and the
   /// global index of the sample, hence neither on the number of ranks nor on the sharding.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
@@ -39,6 +40,8 @@ struct Variable {
     std::size_t i = 0;
     for (const std::size_t extent : shape) extents[i++] = extent;
   }
+
+  [[nodiscard]] constexpr std::span<const std::size_t> shape() const noexcept { return {extents.data(), rank}; }
 
   /// Number of elements.
   [[nodiscard]] constexpr std::size_t size() const noexcept {

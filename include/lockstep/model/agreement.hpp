@@ -12,6 +12,7 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -20,23 +21,9 @@ std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span<T, 1>(&value, 1));
 }
 
-/// What to say when `theirs` differs from `chiefs`: the first line in which they do. Empty when they are equal.
-inline std::string first_difference(std::string_view chiefs, std::string_view theirs, int rank) {
-  if (chiefs == theirs) return {};
-  const auto take_line = [](std::string_view& text) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    return line;
-  };
-  for (;;) {
-    const std::string_view expected = take_line(chiefs);
-    const std::string_view got = take_line(theirs);
-    if (expected != got || (chiefs.empty() && theirs.empty()))
-      return "rank " + std::to_string(rank) + " has '" + std::string(got) + "', the chief has '" +
-             std::string(expected) + "'";
-  }
-}
+/// Throws ConfigurationError when one of the descriptions, each padded to `width` bytes, differs from the first.
+void compare_descriptions(std::string_view what, std::string_view padded, std::size_t width,
+                          std::span<const std::uint64_t> lengths);
 
 /// Compares every rank's description, lines of "what: value", with the chief's. Throws the same ConfigurationError on every
 /// rank when one differs, naming that rank and the first line that differs.
@@ -50,20 +37,13 @@ void agree(C& collective, std::string_view what, std::string_view mine) {
   const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
   constexpr std::size_t limit = std::size_t{1} << 24;
   if (longest > limit)
-    throw ConfigurationError(std::string(what) + ": a rank sent a description of " + std::to_string(longest) +
-                             " bytes, at most " + std::to_string(limit) + " are expected: do all run the same program?");
+    throw ConfigurationError(concat({what, ": a rank sent a description of ", longest, " bytes, at most ", limit,
+                                     " are expected: do all run the same program?"}));
   std::string padded(mine);
   padded.resize(longest);
   std::string all(longest * ranks, '\0');
   collective.all_gather(std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all)));
-  const std::string_view chiefs(all.data(), lengths[0]);
-  for (std::size_t rank = 1; rank < ranks; ++rank) {
-    const std::string difference =
-        first_difference(chiefs, {all.data() + rank * longest, lengths[rank]}, static_cast<int>(rank));
-    if (!difference.empty())
-      throw ConfigurationError(std::string(what) + ": the workers differ: " + difference +
-                               ": start the same program with the same options on every worker");
-  }
+  compare_descriptions(what, all, longest, lengths);
 }
 
 /// Sends a value of the chief's to all ranks.
@@ -83,3 +63,7 @@ std::vector<std::byte> bytes_from_chief(C& collective, std::vector<std::byte> by
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/model/agreement.ipp"
+#endif

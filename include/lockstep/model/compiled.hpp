@@ -10,9 +10,13 @@
 #include <utility>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
+#include "lockstep/model/fit_plan.hpp"
 #include "lockstep/model/model_state.hpp"
 #include "lockstep/model/replica_state.hpp"
 #include "lockstep/model/status_block.hpp"
@@ -31,6 +35,7 @@ struct Compiled {
   static constexpr std::size_t max_slots = 8;
   static constexpr std::size_t metric_state = (std::size_t{0} + ... + Metrics::state_size);
   using Status = StatusBlock<metric_state>;
+  static constexpr DataSizes data_sizes{.input = In::extents, .targets = target_size};
   using Replica = ReplicaState<Net, T, target_size>;
 
   LossType loss;
@@ -43,10 +48,11 @@ struct Compiled {
         optimizer(std::move(optimizer_settings)),
         metrics(std::move(metric_list)),
         state(optimizer.slots()) {
+    if constexpr (requires { loss.validate(); }) loss.validate();
     if constexpr (requires { optimizer.validate(); }) optimizer.validate();
     if (optimizer.slots() > max_slots)
-      throw ConfigurationError("compile: the optimizer wants " + std::to_string(optimizer.slots()) +
-                               " slots, at most " + std::to_string(max_slots) + " are supported");
+      throw ConfigurationError(concat(
+          {"compile: the optimizer wants ", optimizer.slots(), " slots, at most ", max_slots, " are supported"}));
     state.learning_rate = static_cast<double>(optimizer.learning_rate);
     if constexpr (requires { optimizer.initial_slot_value(); })
       for (const Arena<T>& slot : state.slots())
@@ -92,12 +98,12 @@ struct Compiled {
 
   /// What ranks must have in common, a line for each thing.
   [[nodiscard]] std::string signature() const {
-    std::string text = "scalar type: " + std::string(scalar_name<T>()) + "\ninput: " + In::to_string() + "\n";
+    std::string text = concat({"scalar type: ", scalar_name<T>(), "\ninput: ", In::to_string(), "\n"});
     const auto names = state.names();
     for (std::size_t i = 0; i < names.size(); ++i)
-      text += "model layout: " + names[i] + " " + shape_text(state.variables[i]) + "\n";
-    text += "output: " + Out::to_string() + "\nloss: " + loss.description() + "\noptimizer: " + optimizer.description();
-    each_metric([&](const auto& metric, std::size_t) { text += "\nmetric: " + std::string(metric.name); });
+      text += concat({"model layout: ", names[i], " ", shape_text(state.variables[i].shape()), "\n"});
+    text += concat({"output: ", Out::to_string(), "\nloss: ", loss.description(), "\noptimizer: ", optimizer.description()});
+    each_metric([&](const auto& metric, std::size_t) { text += concat({"\nmetric: ", metric.name}); });
     return text;
   }
 

@@ -14,8 +14,10 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/model/agreement.hpp"
 #include "lockstep/model/fit_options.hpp"
+#include "lockstep/model/fit_plan.hpp"
 #include "lockstep/model/history.hpp"
 #include "lockstep/model/model_training.hpp"
 #include "lockstep/model/steps.hpp"
@@ -41,8 +43,9 @@ class FitLoop final : public ModelTraining<Model> {
         train_(train),
         options_(options),
         callbacks_(callbacks),
+        plan_(plan_fit(train, options, Compiled::data_sizes)),
         progress_(model.strategy_.is_chief() ? options.verbose : 0, options.epochs) {
-    check();
+    at_.epoch = options.initial_epoch;
   }
 
   [[nodiscard]] History take_history() { return std::move(history_); }
@@ -55,7 +58,7 @@ class FitLoop final : public ModelTraining<Model> {
     DistributedDataset<AnyDataset> data(train_, model_.distribution(replica));
     std::optional<DistributedDataset<AnyDataset>> validation;
     if (options_.validation_data) validation.emplace(options_.validation_data, model_.distribution(replica));
-    agree(replica.collective(), "fit", signature());
+    agree(replica.collective(), "fit", fit_signature(options_));
     if (leader) {
       if (model_.strategy_.is_chief() && options_.verbose == 2) log_line("data sharding: " + data.policy_text());
       callbacks_.on_train_begin(*this);
@@ -68,10 +71,10 @@ class FitLoop final : public ModelTraining<Model> {
     for (int epoch = static_cast<int>(at.epoch); epoch < options_.epochs && !finished; ++epoch) {
       if (leader) {
         callbacks_.on_epoch_begin(*this, epoch);
-        progress_.begin_epoch(epoch, target_);
+        progress_.begin_epoch(epoch, plan_.target);
       }
       replica.team_barrier();
-      if (!begun || new_pass_each_epoch_) data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
+      if (!begun || plan_.new_pass_each_epoch) data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
       if (!begun && at.data_position > 0) data.seek(at.data_position);
       begun = true;
 
@@ -86,7 +89,7 @@ class FitLoop final : public ModelTraining<Model> {
       if (validation_due) validated = this->validate(replica, own, *validation, leader);
       at.epoch = epoch + 1;
       at.step = 0;
-      if (new_pass_each_epoch_) {
+      if (plan_.new_pass_each_epoch) {
         ++at.data_iteration;
         at.data_position = 0;
       }
@@ -128,44 +131,6 @@ class FitLoop final : public ModelTraining<Model> {
     std::int64_t data_position = 0;
     std::vector<double> running;
   };
-
-  void check() {
-    const auto refuse = [](const std::string& what) { throw ConfigurationError("fit: " + what); };
-    if (options_.epochs <= 0) refuse("epochs must be at least 1, got " + std::to_string(options_.epochs));
-    if (options_.initial_epoch < 0)
-      refuse("initial_epoch must be at least 0, got " + std::to_string(options_.initial_epoch));
-    if (options_.steps_per_epoch && *options_.steps_per_epoch <= 0)
-      refuse("steps_per_epoch must be at least 1, got " + std::to_string(*options_.steps_per_epoch));
-    if (options_.validation_steps && *options_.validation_steps <= 0)
-      refuse("validation_steps must be at least 1, got " + std::to_string(*options_.validation_steps));
-    check_sizes<Compiled>("fit", train_, true);
-    const std::int64_t batches = train_.cardinality();
-    if (batches == 0) throw DataError("fit: the training data is empty");
-    if (batches == infinite_cardinality && !options_.steps_per_epoch)
-      refuse("the training data repeats forever: give .steps_per_epoch");
-    if (options_.validation_data) {
-      check_sizes<Compiled>("fit: validation_data", options_.validation_data, true);
-      if (options_.validation_data.cardinality() == infinite_cardinality && !options_.validation_steps)
-        refuse("validation_data repeats forever: give .validation_steps");
-    }
-    // As in Keras: an explicit number of steps goes on with the same iterator, unless it is one whole pass.
-    new_pass_each_epoch_ = !options_.steps_per_epoch || *options_.steps_per_epoch == batches;
-    target_ = options_.steps_per_epoch ? options_.steps_per_epoch
-              : batches > 0            ? std::optional<std::int64_t>(batches)
-                                       : std::nullopt;
-    at_.epoch = options_.initial_epoch;
-  }
-
-  /// What the workers must have in common for this fit.
-  [[nodiscard]] std::string signature() const {
-    const auto number = [](const std::optional<std::int64_t>& value) {
-      return value ? std::to_string(*value) : std::string("until the data ends");
-    };
-    return "epochs: " + std::to_string(options_.epochs) + "\ninitial_epoch: " + std::to_string(options_.initial_epoch) +
-           "\nsteps_per_epoch: " + number(options_.steps_per_epoch) +
-           "\nvalidation: " + (options_.validation_data ? "yes" : "no") +
-           "\nvalidation_steps: " + number(options_.validation_steps);
-  }
 
   /// Takes over the chief's variables, and its saved state where a callback has found one.
   template <Replica R>
@@ -227,13 +192,13 @@ class FitLoop final : public ModelTraining<Model> {
     if (stop && leader) stop_ = true;  // the request of any worker is now everyone's
     const bool more_wanted = options_.steps_per_epoch && !stop &&
                              (at.step < *options_.steps_per_epoch ||
-                              (!more && !new_pass_each_epoch_ && epoch + 1 < options_.epochs));
+                              (!more && !plan_.new_pass_each_epoch && epoch + 1 < options_.epochs));
     if (more || !more_wanted) return stop;
     if (leader && this->is_chief())
-      log_line("warning: fit: the data ran out, training ends after epoch " + std::to_string(epoch + 1) +
-                  ": steps_per_epoch * epochs needs " +
-                  std::to_string(*options_.steps_per_epoch * (options_.epochs - options_.initial_epoch)) +
-                  " batches; use repeat() for more data");
+      log_line(concat({"warning: fit: the data ran out, training ends after epoch ", epoch + 1,
+                       ": steps_per_epoch * epochs needs ",
+                       *options_.steps_per_epoch * (options_.epochs - options_.initial_epoch),
+                       " batches; use repeat() for more data"}));
     return true;
   }
 
@@ -264,12 +229,11 @@ class FitLoop final : public ModelTraining<Model> {
   const AnyDataset& train_;
   const FitOptions& options_;
   Callbacks& callbacks_;
+  FitPlan plan_;
   ProgressBar progress_;
   History history_;
   Logs logs_;
   Resume at_;
-  bool new_pass_each_epoch_ = true;
-  std::optional<std::int64_t> target_;
   bool stop_ = false;
   std::vector<std::byte> pending_;
   DecodeState decode_ = nullptr;

@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -17,7 +18,7 @@ class ValidationFrequency {
  public:
   ValidationFrequency(int every = 1) : every_(every) {
     if (every < 1)
-      throw ConfigurationError("fit: validation_freq must be at least 1, got " + std::to_string(every));
+      throw ConfigurationError(concat({"fit: validation_freq must be at least 1, got ", every}));
   }
   ValidationFrequency(std::vector<int> epochs) : every_(0), epochs_(std::move(epochs)) {}
 
@@ -50,7 +51,7 @@ struct FitOptions {
 
 struct EvaluateOptions {
   std::optional<std::int64_t> batch_size = std::nullopt;  ///< plain arrays; default 32
-  int verbose = 1;                         ///< 0 silent, else one line
+  int verbose = 1;                         ///< 0 silent, 1 progress bar, 2 one line; the chief alone prints
   std::optional<std::int64_t> steps = std::nullopt;       ///< default: until the data ends
 };
 

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/model/layer_traits.hpp"
 #include "lockstep/model/summary.hpp"
 
@@ -20,7 +22,7 @@ std::vector<std::string> unique_layer_names(LayerList<At...>) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     std::size_t earlier = 0;
     for (std::size_t k = 0; k < i; ++k) earlier += names[k] == names[i];
-    unique.push_back(std::string(names[i]) + (earlier ? "_" + std::to_string(earlier) : ""));
+    unique.push_back(earlier ? concat({names[i], "_", earlier}) : std::string(names[i]));
   }
   return unique;
 }
@@ -67,35 +69,25 @@ std::string class_name() {
   }
 }
 
-/// Number of elements of a layer's variables.
-template <class A>
-constexpr SummaryTotals totals_of() {
-  SummaryTotals totals;
-  for (const Variable& variable : A::variables) totals.trainable += variable.size();
-  for (const Variable& variable : A::state_variables) totals.non_trainable += variable.size();
-  return totals;
-}
-
 /// The table of a list of layers, with a row for each but Input, as Keras's Sequential.summary() has it.
 template <class... At>
 std::string summary_of(std::string_view model_name, LayerList<At...> list) {
   const std::vector<std::string> names = unique_layer_names(list);
   std::vector<SummaryRow> rows;
-  SummaryTotals sum;
   std::size_t layer = 0;
   const auto append = [&]<class A>() {
     const std::string& unique = names[layer++];
-    const SummaryTotals totals = totals_of<A>();
-    sum.trainable += totals.trainable;
-    sum.non_trainable += totals.non_trainable;
-    if constexpr (!is_input<typename A::Layer>)
-      rows.push_back({.name = unique,
-                      .class_name = class_name<typename A::Layer>(),
-                      .output = {A::Output::extents.begin(), A::Output::extents.end()},
-                      .parameters = totals.trainable + totals.non_trainable});
+    if constexpr (!is_input<typename A::Layer>) {
+      SummaryRow row{.name = unique,
+                     .class_name = class_name<typename A::Layer>(),
+                     .output_extents = {A::Output::extents.begin(), A::Output::extents.end()}};
+      for (const Variable& variable : A::variables) row.trainable_parameters += variable.size();
+      for (const Variable& variable : A::state_variables) row.non_trainable_parameters += variable.size();
+      rows.push_back(std::move(row));
+    }
   };
   (append.template operator()<At>(), ...);
-  return render_summary(model_name, rows, sum);
+  return render_summary(model_name, rows);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

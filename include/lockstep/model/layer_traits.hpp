@@ -59,6 +59,13 @@ struct LayerAt {
   static_assert(NamedLayer<L>,
                 "lockstep: this type is no layer: it has no static constexpr member 'name' (see layers/concepts.hpp)");
 
+  static_assert([] {
+    if constexpr (requires { L::template check<Position, In>(); })
+      return L::template check<Position, In>();
+    else
+      return true;
+  }());
+
   using Layer = L;
   using Input = In;
   using Output = typename L::template Output<In>;

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <span>
@@ -17,16 +16,19 @@
 #include <vector>
 
 #include "lockstep/callbacks/callback_list.hpp"
+#include "lockstep/callbacks/progress_bar.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/logs.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/model/agreement.hpp"
 #include "lockstep/model/compiled.hpp"
 #include "lockstep/model/fit_loop.hpp"
 #include "lockstep/model/fit_options.hpp"
+#include "lockstep/model/fit_plan.hpp"
 #include "lockstep/model/history.hpp"
 #include "lockstep/model/model_training.hpp"
 #include "lockstep/model/predict_pass.hpp"
@@ -89,18 +91,17 @@ class Model {
   template <class X, class Y, class... Callbacks>
     requires(!std::same_as<std::remove_cvref_t<Y>, FitOptions>)
   History fit(const X& x, const Y& y, FitOptions options = {}, Callbacks&&... callbacks) {
-    const std::int64_t batch = batch_size("fit", options.batch_size);
-    auto samples = from_tensor_slices(x, y);
+    const std::int64_t batch = detail::array_batch_size("fit", options.batch_size);
+    const auto samples = from_tensor_slices(x, y);
     const std::int64_t size = samples.cardinality();
-    if (!(options.validation_split >= 0 && options.validation_split < 1))
-      throw ConfigurationError("fit: validation_split must be in [0, 1), got " +
-                               std::to_string(options.validation_split));
-    // Keras takes the last samples, before it shuffles.
-    const auto train = static_cast<std::int64_t>(static_cast<double>(size) * (1.0 - options.validation_split));
-    if (options.validation_split > 0 && !options.validation_data)
-      options.validation_data = samples.skip(train).batch(batch);
-    AnyDataset dataset = options.shuffle ? AnyDataset(samples.take(train).shuffle(std::max<std::int64_t>(train, 1)).batch(batch))
-                                         : AnyDataset(samples.take(train).batch(batch));
+    const std::int64_t train = detail::training_samples(size, options.validation_split);
+    // One type of pipeline for both, which is quicker to compile; a buffer of one sample shuffles nothing. Keras, too, takes the
+    // last samples for validation, before it shuffles.
+    const auto part = [&](std::int64_t begin, std::int64_t end, std::int64_t buffer) {
+      return AnyDataset(samples.skip(begin).take(end - begin).shuffle(buffer).batch(batch));
+    };
+    if (train < size && !options.validation_data) options.validation_data = part(train, size, 1);
+    const AnyDataset dataset = part(0, train, options.shuffle && train > 1 ? train : 1);
     return run_fit(dataset, options, callbacks...);
   }
 
@@ -113,7 +114,7 @@ class Model {
   template <class X, class Y, class... Callbacks>
     requires(!std::same_as<std::remove_cvref_t<Y>, EvaluateOptions>)
   Logs evaluate(const X& x, const Y& y, EvaluateOptions options = {}, Callbacks&&... callbacks) {
-    const auto dataset = from_tensor_slices(x, y).batch(batch_size("evaluate", options.batch_size));
+    const auto dataset = from_tensor_slices(x, y).batch(detail::array_batch_size("evaluate", options.batch_size));
     return run_evaluate(AnyDataset(dataset), options, callbacks...);
   }
 
@@ -127,7 +128,7 @@ class Model {
   template <class X, class... Callbacks>
     requires(!Dataset<X>)
   Predictions predict(const X& x, PredictOptions options = {}, Callbacks&&... callbacks) {
-    return run_predict(AnyDataset(from_tensor_slices(x).batch(batch_size("predict", options.batch_size))), options,
+    return run_predict(AnyDataset(from_tensor_slices(x).batch(detail::array_batch_size("predict", options.batch_size))), options,
                        callbacks...);
   }
 
@@ -136,10 +137,10 @@ class Model {
     std::vector<Weight<T>> weights;
     const auto names = compiled_.state.names();
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const Variable& variable = compiled_.state.variables[i];
+      const std::span<const std::size_t> shape = compiled_.state.variables[i].shape();
       const std::span<T> values = compiled_.state.parameters().slices()[i];
       weights.push_back({.name = names[i],
-                         .shape = {variable.extents.begin(), variable.extents.begin() + variable.rank},
+                         .shape = {shape.begin(), shape.end()},
                          .values = {values.begin(), values.end()}});
     }
     return weights;
@@ -150,16 +151,14 @@ class Model {
   void set_weights(const std::vector<Weight<T>>& weights) {
     const auto names = compiled_.state.names();
     if (weights.size() != names.size())
-      throw ConfigurationError("set_weights: expected " + std::to_string(names.size()) + " arrays, got " +
-                               std::to_string(weights.size()));
+      throw ConfigurationError(concat({"set_weights: expected ", names.size(), " arrays, got ", weights.size()}));
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const Variable& variable = compiled_.state.variables[i];
-      if (!std::equal(weights[i].shape.begin(), weights[i].shape.end(), variable.extents.begin(),
-                      variable.extents.begin() + variable.rank) ||
-          weights[i].values.size() != variable.size())
-        throw ConfigurationError("set_weights: expected " + names[i] + " " + detail::shape_text(variable) + ", got '" +
-                                 weights[i].name + "' with " + std::to_string(weights[i].values.size()) +
-                                 " values of another shape");
+      const std::span<const std::size_t> shape = compiled_.state.variables[i].shape();
+      if (!std::equal(weights[i].shape.begin(), weights[i].shape.end(), shape.begin(), shape.end()) ||
+          weights[i].values.size() != compiled_.state.variables[i].size())
+        throw ConfigurationError(concat({"set_weights: expected ", names[i], " ", shape_text(shape), ", got '",
+                                         weights[i].name, "' ", shape_text(weights[i].shape), " with ",
+                                         weights[i].values.size(), " values"}));
     }
     for (std::size_t i = 0; i < names.size(); ++i)
       std::copy(weights[i].values.begin(), weights[i].values.end(), compiled_.state.parameters().slices()[i].begin());
@@ -183,12 +182,6 @@ class Model {
   template <class>
   friend class detail::ModelTraining;
   using Own = typename Compiled::Replica;
-
-  static std::int64_t batch_size(const char* where, const std::optional<std::int64_t>& wanted) {
-    if (wanted && *wanted < 1)
-      throw ConfigurationError(std::string(where) + ": batch_size must be at least 1, got " + std::to_string(*wanted));
-    return wanted.value_or(32);
-  }
 
   /// Compares the workers' programs, then starts from the chief's seed and variables.
   template <Replica R>
@@ -248,43 +241,41 @@ class Model {
   History run_fit(const AnyDataset& dataset, const FitOptions& options, Callbacks&... callbacks) {
     CallbackList<Callbacks...> list(callbacks...);
     detail::FitLoop<Model, CallbackList<Callbacks...>> loop(*this, dataset, options, list);
-    if (options.verbose == 2 && strategy_.is_chief()) log_line("seed: " + std::to_string(seed()));
+    if (options.verbose == 2 && strategy_.is_chief()) log_line(concat({"seed: ", seed()}));
     strategy_.run([&](auto& replica) { loop.run(replica); });
     return loop.take_history();
   }
 
   template <class... Callbacks>
   Logs run_evaluate(const AnyDataset& dataset, const EvaluateOptions& options, Callbacks&... callbacks) {
-    detail::check_sizes<Compiled>("evaluate", dataset, true);
-    check_end("evaluate", dataset, options.steps);
+    detail::check_sizes("evaluate", dataset, Compiled::data_sizes);
+    detail::check_steps("evaluate", "steps", dataset, options.steps);
     CallbackList<Callbacks...> list(callbacks...);
     detail::ModelTraining<Model> training(*this);
+    ProgressBar progress(strategy_.is_chief() ? options.verbose : 0);
+    const std::int64_t batches = dataset.cardinality();
+    progress.begin_epoch(0, options.steps ? options.steps : batches >= 0 ? std::optional(batches) : std::nullopt);
     typename Compiled::Status result;
     strategy_.run([&](auto& replica) {
       Own& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
       DistributedDataset<AnyDataset> data(dataset, distribution(replica));
       if (replica.local_rank() == 0)
-        result = detail::test_pass(compiled_, own, replica, data, options.steps,
-                                   detail::TestHooks<Compiled, CallbackList<Callbacks...>>(training, compiled_, list));
+        result = detail::test_pass(
+            compiled_, own, replica, data, options.steps,
+            detail::TestHooks<Compiled, CallbackList<Callbacks...>>(training, compiled_, list, &progress));
       else
         detail::test_pass(compiled_, own, replica, data, options.steps, detail::NoTestHooks{});
     });
     if (result[Compiled::Status::samples] == 0) throw DataError("evaluate: the data is empty");
     Logs logs;
     compiled_.report(result, logs);
-    if (options.verbose != 0 && strategy_.is_chief()) {
-      std::string line;
-      for (const auto& [name, value] : logs) line += (line.empty() ? "" : " - ") + name + ": " + format_metric(value);
-      std::printf("evaluate - %s\n", line.c_str());
-      std::fflush(stdout);
-    }
     return logs;
   }
 
   template <class... Callbacks>
   Predictions run_predict(const AnyDataset& dataset, const PredictOptions& options, Callbacks&... callbacks) {
-    detail::check_sizes<Compiled>("predict", dataset, false);
-    check_end("predict", dataset, options.steps);
+    detail::check_sizes("predict", dataset, {.input = InputShape::extents});
+    detail::check_steps("predict", "steps", dataset, options.steps);
     CallbackList<Callbacks...> list(callbacks...);
     detail::ModelTraining<Model> training(*this);
     std::vector<T> rows;
@@ -299,28 +290,24 @@ class Model {
     return Eigen::Map<const Predictions>(rows.data(), static_cast<Eigen::Index>(rows.size()) / columns, columns);
   }
 
-  static void check_end(const char* where, const AnyDataset& dataset, const std::optional<std::int64_t>& steps) {
-    if (steps && *steps < 1)
-      throw ConfigurationError(std::string(where) + ": steps must be at least 1, got " + std::to_string(*steps));
-    if (!steps && dataset.cardinality() == infinite_cardinality)
-      throw ConfigurationError(std::string(where) + ": the data repeats forever: give .steps");
-  }
-
   [[nodiscard]] TrainingState save_state() const {
     TrainingState saved;
     saved.signature = compiled_.signature();
     saved.world_size = strategy_.num_replicas_in_sync();
     compiled_.state.save(saved);
-    detail::save_arrays<T>(saved.state, Net::template state_variables<InputShape>, replicas_[0]->state().slices(),
-                           Net::template state_variable_names<InputShape>());
+    detail::save_arrays(saved.state, untrained_arrays(*replicas_[0]));
     return saved;
   }
 
   void restore_state(const TrainingState& saved) {
+    for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), true);
     compiled_.state.restore(saved);
-    for (const auto& own : replicas_)
-      detail::load_arrays<T>(saved.state, 0, Net::template state_variables<InputShape>, own->state().slices(),
-                             Net::template state_variable_names<InputShape>());
+    for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), false);
+  }
+
+  static detail::ArrayList untrained_arrays(const Own& own) {
+    return detail::array_list<T>(Net::template state_variables<InputShape>,
+                                 Net::template state_variable_names<InputShape>(), own.state().slices());
   }
 
   S& strategy_;

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "lockstep/callbacks/training.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -38,8 +38,7 @@ class ModelTraining : public Training {
   void set_parameters(std::span<const std::byte> parameters) override {
     const auto bytes = std::as_writable_bytes(compiled_.state.parameters().values());
     if (parameters.size() != bytes.size())
-      throw Error("set_parameters: expected " + std::to_string(bytes.size()) + " bytes, got " +
-                  std::to_string(parameters.size()));
+      throw Error(concat({"set_parameters: expected ", bytes.size(), " bytes, got ", parameters.size()}));
     std::copy(parameters.begin(), parameters.end(), bytes.begin());
   }
 

@@ -15,18 +15,6 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Throws DataError when the dataset does not fit the model.
-template <class Compiled>
-void check_sizes(std::string_view where, const AnyDataset& dataset, bool with_targets) {
-  if (dataset.sample_size() != Compiled::In::size)
-    throw DataError(std::string(where) + ": the model's Input is " + Compiled::In::to_string() + ", that is " +
-                    std::to_string(Compiled::In::size) + " values per sample; the dataset has " +
-                    std::to_string(dataset.sample_size()));
-  if (with_targets && dataset.target_size() != Compiled::target_size)
-    throw DataError(std::string(where) + ": the loss expects " + std::to_string(Compiled::target_size) +
-                    " target values per sample, the dataset has " + std::to_string(dataset.target_size()));
-}
-
 /// A CrossReplicaSum over the replica's collective.
 template <Replica R>
 CrossReplicaSum cross_replica_sum(R& replica) {

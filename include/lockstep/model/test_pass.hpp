@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "lockstep/callbacks/progress_bar.hpp"
 #include "lockstep/callbacks/training.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
@@ -19,28 +20,31 @@ struct NoTestHooks {
   void end(const auto&) {}
 };
 
-/// Calls the on_test_* hooks of a CallbackList.
+/// Calls the on_test_* hooks of a CallbackList, and draws a progress bar when there is one.
 template <class Compiled, class Callbacks>
 class TestHooks {
  public:
-  TestHooks(Training& training, const Compiled& compiled, Callbacks& callbacks)
-      : training_(training), compiled_(compiled), callbacks_(callbacks) {}
+  TestHooks(Training& training, const Compiled& compiled, Callbacks& callbacks, ProgressBar* progress = nullptr)
+      : training_(training), compiled_(compiled), callbacks_(callbacks), progress_(progress) {}
 
   void begin() { callbacks_.on_test_begin(training_); }
   void batch_begin(std::int64_t batch) { callbacks_.on_test_batch_begin(training_, batch); }
   void batch_end(std::int64_t batch, const typename Compiled::Status& status) {
     compiled_.report(status, logs_);
     callbacks_.on_test_batch_end(training_, batch, logs_);
+    if (progress_ != nullptr) progress_->update(batch + 1, logs_);
   }
   void end(const typename Compiled::Status& status) {
     compiled_.report(status, logs_);
     callbacks_.on_test_end(training_, logs_);
+    if (progress_ != nullptr) progress_->end_epoch(logs_);
   }
 
  private:
   Training& training_;
   const Compiled& compiled_;
   Callbacks& callbacks_;
+  ProgressBar* progress_;
   Logs logs_;
 };
 

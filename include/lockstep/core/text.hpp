@@ -1,0 +1,59 @@
+// Messages put together from text and numbers.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A piece of a message: text, a whole number, or a number in the shortest form that reads back as itself ("0.01", "1e-07").
+class TextPiece {
+ public:
+  TextPiece(std::string_view text) noexcept : text_(text.data()), size_(text.size()) {}
+  TextPiece(const char* text) noexcept : TextPiece(std::string_view(text)) {}
+  TextPiece(const std::string& text) noexcept : TextPiece(std::string_view(text)) {}
+  template <std::integral N>
+    requires(!std::same_as<N, bool> && !std::same_as<N, char>)
+  TextPiece(N number) noexcept {
+    if constexpr (std::signed_integral<N>)
+      write(static_cast<std::int64_t>(number));
+    else
+      write(static_cast<std::uint64_t>(number));
+  }
+  TextPiece(double number) noexcept { write(number); }
+  TextPiece(const TextPiece&) = delete;
+  TextPiece& operator=(const TextPiece&) = delete;
+
+  [[nodiscard]] std::string_view view() const noexcept { return {text_, size_}; }
+
+ private:
+  template <class N>
+  [[gnu::cold, gnu::noinline]] void write(N number) noexcept {
+    text_ = digits_;
+    size_ = static_cast<std::size_t>(std::to_chars(digits_, digits_ + sizeof digits_, number).ptr - digits_);
+  }
+
+  const char* text_;
+  std::size_t size_;
+  char digits_[32];
+};
+
+/// `concat({"expected ", 3, " bytes, got ", size})`. Kept out of line: messages are many and rarely made, and chains of
+/// `+` and std::to_string are slow to compile.
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::string concat(std::initializer_list<TextPiece> pieces) {
+  std::size_t size = 0;
+  for (const TextPiece& piece : pieces) size += piece.view().size();
+  std::string text;
+  text.reserve(size);
+  for (const TextPiece& piece : pieces) text.append(piece.view());
+  return text;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/model/saved_arrays.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+LOCKSTEP_INLINE void save_arrays(std::vector<SavedArray>& saved, const ArrayList& list, const std::string& suffix) {
+  for (std::size_t i = 0; i < list.variables.size(); ++i) {
+    const std::span<const std::size_t> shape = list.variables[i].shape();
+    saved.push_back({.name = list.names[i] + suffix,
+                     .extents = {shape.begin(), shape.end()},
+                     .bytes = {list.bytes[i].begin(), list.bytes[i].end()}});
+  }
+}
+
+LOCKSTEP_INLINE void load_arrays(const std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
+                                 bool check_only) {
+  for (std::size_t i = 0; i < list.variables.size(); ++i) {
+    const std::span<const std::size_t> shape = list.variables[i].shape();
+    if (first + i >= saved.size())
+      throw ConfigurationError(concat({"restore: the saved state has no array for ", list.names[i], " ",
+                                       shape_text(shape), ": it belongs to another model"}));
+    const SavedArray& array = saved[first + i];
+    if (!std::equal(array.extents.begin(), array.extents.end(), shape.begin(), shape.end()) ||
+        array.bytes.size() != list.bytes[i].size())
+      throw ConfigurationError(
+          concat({"restore: expected ", list.names[i], " ", shape_text(shape), ", the saved state has '", array.name, "' ",
+                  shape_text(std::vector<std::size_t>(array.extents.begin(), array.extents.end())),
+                  ": it belongs to another model"}));
+    if (!check_only) std::copy(array.bytes.begin(), array.bytes.end(), list.bytes[i].begin());
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

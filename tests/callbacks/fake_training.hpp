@@ -1,0 +1,44 @@
+// A Training without a model, for tests of single callbacks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lockstep/callbacks/training.hpp"
+
+namespace lockstep_test {
+
+struct FakeTraining : lockstep::Training {
+  bool stopped = false;
+  double rate = 0.1;
+  std::int64_t updates = 0;
+  bool chief = true;
+  lockstep::TrainingState snapshot;
+  int restore_calls = 0;
+  std::vector<std::byte> restored;
+  lockstep::DecodeState decode = nullptr;
+  std::vector<std::byte> weights;
+
+  void stop_training() override { stopped = true; }
+  [[nodiscard]] double learning_rate() const override { return rate; }
+  void set_learning_rate(double learning_rate) override { rate = learning_rate; }
+  [[nodiscard]] std::int64_t iterations() const override { return updates; }
+  [[nodiscard]] bool is_chief() const override { return chief; }
+  [[nodiscard]] int worker_index() const override { return chief ? 0 : 1; }
+  [[nodiscard]] int num_workers() const override { return 2; }
+  [[nodiscard]] lockstep::TrainingState state() const override { return snapshot; }
+  void restore(std::vector<std::byte> saved, lockstep::DecodeState decode_state) override {
+    ++restore_calls;
+    restored = std::move(saved);
+    decode = decode_state;
+  }
+  [[nodiscard]] std::vector<std::byte> parameters() const override { return weights; }
+  void set_parameters(std::span<const std::byte> parameters) override {
+    weights.assign(parameters.begin(), parameters.end());
+  }
+};
+
+}  // namespace lockstep_test

@@ -1,0 +1,55 @@
+#include "lockstep/core/crc32c.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+namespace ls = lockstep;
+
+namespace {
+
+std::uint32_t crc_of(std::string_view text, std::uint32_t previous = 0) {
+  return ls::crc32c(std::as_bytes(std::span(text)), previous);
+}
+
+// The definition: one bit at a time.
+std::uint32_t slow_crc(std::span<const std::byte> bytes) {
+  std::uint32_t crc = ~0U;
+  for (const std::byte byte : bytes) {
+    crc ^= static_cast<std::uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78U : 0U);
+  }
+  return ~crc;
+}
+
+}  // namespace
+
+static_assert(ls::crc32c({}) == 0);
+static_assert(ls::crc32c(std::array<std::byte, 32>{}) == 0x8A9136AA);
+
+TEST_CASE("crc32c: test vectors of RFC 3720, B.4") {
+  CHECK(crc_of("123456789") == 0xE3069283);
+  std::array<std::byte, 32> bytes{};
+  CHECK(ls::crc32c(bytes) == 0x8A9136AA);
+  bytes.fill(std::byte{0xFF});
+  CHECK(ls::crc32c(bytes) == 0x62A8AB43);
+  for (std::size_t i = 0; i < 32; ++i) bytes[i] = static_cast<std::byte>(i);
+  CHECK(ls::crc32c(bytes) == 0x46DD794E);
+  std::reverse(bytes.begin(), bytes.end());
+  CHECK(ls::crc32c(bytes) == 0x113FDB5C);
+}
+
+TEST_CASE("crc32c: every length, and any cut, equals the definition") {
+  std::vector<std::byte> bytes;
+  for (std::uint32_t i = 0; i < 70; ++i) {
+    const std::span<const std::byte> all(bytes);
+    const std::uint32_t expected = slow_crc(all);
+    CHECK(ls::crc32c(all) == expected);
+    for (std::size_t cut = 0; cut <= all.size(); ++cut)
+      CHECK(ls::crc32c(all.subspan(cut), ls::crc32c(all.first(cut))) == expected);
+    bytes.push_back(static_cast<std::byte>(i * 167 + 13));
+  }
+}

@@ -1,0 +1,43 @@
+#include "lockstep/core/step_context.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+
+namespace ls = lockstep;
+
+TEST_CASE("StepContext: random keys depend on seed, step, layer and the sample's global index, and not on its row") {
+  const std::array<std::int64_t, 3> all{40, 41, 42};
+  const std::array<std::int64_t, 1> part{42};
+  ls::StepContext one{
+      .training = true, .step = 5, .layer = 2, .seed = 7, .sample_indices = all, .cross_replica_sum = {}};
+  ls::StepContext other = one;
+  other.sample_indices = part;
+  CHECK(one.random_key(2).value() == other.random_key(0).value());
+  CHECK(one.random_key(0).value() != one.random_key(1).value());
+
+  const std::uint64_t key = one.random_key(0).value();
+  ls::StepContext changed = one;
+  changed.seed = 8;
+  CHECK(changed.random_key(0).value() != key);
+  changed = one;
+  changed.step = 6;
+  CHECK(changed.random_key(0).value() != key);
+  changed = one;
+  changed.layer = 3;
+  CHECK(changed.random_key(0).value() != key);
+}
+
+TEST_CASE("CrossReplicaSum does nothing alone, and else calls with its object") {
+  std::array<double, 2> values{1, 2};
+  ls::CrossReplicaSum{}(values);
+  CHECK(values == std::array<double, 2>{1, 2});
+
+  double factor = 3;
+  const ls::CrossReplicaSum three_replicas(&factor, [](void* self, std::span<double> sums) {
+    for (double& sum : sums) sum *= *static_cast<double*>(self);
+  });
+  three_replicas(values);
+  CHECK(values == std::array<double, 2>{3, 6});
+}
