@@ -39,8 +39,7 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///
 /// For a layer L, a static shape In that L accepts, and T = float or double:
 ///  1. `L::name` converts to std::string_view.
-///  2. `L::template Output<In>` is a Shape. A shape that L cannot take is refused here by a static_assert that names
-///     mistake and remedy.
+///  2. `L::template Output<In>` is a Shape.
 ///  3. `L::template forward<In, T>(const ForwardPass<T>&)` writes y from x, for any number of samples, 0 included. It does
 ///     not allocate. Rows are independent of their position in the batch.
 ///  4. `L::template backward<In, T>(const BackwardPass<T>&)` writes dx and gradients, both summed over the samples and
@@ -54,6 +53,10 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///     called for the first layer that has variables. Absent: backward is called and its dx thrown away.
 /// 10. `L::keeps_padding` is true: L leaves finite values in the padding of y and zeros in that of dx. Absent or false: the
 ///     model sees to it after each call.
+///
+/// 11. `L::template check<Position, In>()`: a consteval bool function whose static_asserts refuse shapes that L cannot take, before
+///     Output<In> is asked. Position is the layer's in its Sequential; a static_assert over a concept of both puts them
+///     beside the message on every compiler.
 ///
 /// Minimal model:
 /// @code

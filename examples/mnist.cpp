@@ -1,0 +1,152 @@
+// Trains the tutorial's CNN on digits: alone, on threads, or on TCP workers. `mnist --help` lists the options.
+#include <lockstep/lockstep.hpp>
+
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ls = lockstep;
+
+using Cnn = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>, ls::Flatten,
+                           ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
+
+namespace {
+
+constexpr const char* usage = R"(usage: mnist [options]
+  --data DIR           MNIST's four IDX files, .gz or not (default: digits drawn by the program)
+  --workers N          start N worker processes on this machine (default: this process, or TF_CONFIG's cluster)
+  --replicas R         replicas (threads) in each worker (default 1)
+  --epochs N           (default 3)
+  --steps-per-epoch N  (default 70; 0: all of the data)
+  --batch-size N       samples in a step, per worker (default 64)
+  --optimizer NAME     sgd or adam (default sgd)
+  --learning-rate X    (default 0.001)
+  --momentum X         of sgd (default 0)
+  --seed N             (default 1)
+  --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
+  --help
+The last line is: final: loss=L accuracy=A val_accuracy=V parameters_crc32c=HEX
+)";
+
+struct Options {
+  std::string data;
+  int workers = 1;
+  int replicas = 1;
+  int epochs = 3;
+  std::int64_t steps_per_epoch = 70;
+  std::int64_t batch_size = 64;
+  std::string optimizer = "sgd";
+  double learning_rate = 0.001;
+  double momentum = 0;
+  std::uint64_t seed = 1;
+  int verbose = 1;
+  bool help = false;
+};
+
+template <class Number>
+void read_number(std::string_view flag, std::string_view text, Number least, Number most, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !(number >= least && number <= most))
+    throw ls::ConfigurationError("mnist: " + std::string(flag) + ": '" + std::string(text) + "' is no number from " +
+                                 ls::number_text(static_cast<double>(least)) + " to " +
+                                 ls::number_text(static_cast<double>(most)));
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string_view flag = argv[i];
+    std::optional<std::string_view> value;
+    if (const auto equals = flag.find('='); equals != std::string_view::npos) {
+      value = flag.substr(equals + 1);
+      flag = flag.substr(0, equals);
+    }
+    if (flag == "--help" || flag == "-h") {
+      options.help = true;
+      return options;
+    }
+    const auto text = [&]() -> std::string_view {
+      if (value) return *value;
+      if (i + 1 == argc) throw ls::ConfigurationError("mnist: " + std::string(flag) + " needs a value");
+      return argv[++i];
+    };
+    constexpr int many = 1'000'000;
+    if (flag == "--data") {
+      options.data = text();
+    } else if (flag == "--workers") {
+      read_number(flag, text(), 1, 1024, options.workers);
+    } else if (flag == "--replicas") {
+      read_number(flag, text(), 1, 1024, options.replicas);
+    } else if (flag == "--epochs") {
+      read_number(flag, text(), 1, many, options.epochs);
+    } else if (flag == "--steps-per-epoch") {
+      read_number<std::int64_t>(flag, text(), 0, many, options.steps_per_epoch);
+    } else if (flag == "--batch-size") {
+      read_number<std::int64_t>(flag, text(), 1, many, options.batch_size);
+    } else if (flag == "--optimizer") {
+      options.optimizer = text();
+      if (options.optimizer != "sgd" && options.optimizer != "adam")
+        throw ls::ConfigurationError("mnist: --optimizer: '" + options.optimizer + "' is neither sgd nor adam");
+    } else if (flag == "--learning-rate") {
+      read_number(flag, text(), 0.0, 1e6, options.learning_rate);
+    } else if (flag == "--momentum") {
+      read_number(flag, text(), 0.0, 1.0, options.momentum);
+    } else if (flag == "--seed") {
+      read_number<std::uint64_t>(flag, text(), 0, UINT64_MAX, options.seed);
+    } else if (flag == "--verbose") {
+      read_number(flag, text(), 0, 2, options.verbose);
+    } else {
+      throw ls::ConfigurationError("mnist: unknown option '" + std::string(flag) + "'");
+    }
+  }
+  return options;
+}
+
+template <class Optimizer>
+void train(const Options& options, const Optimizer& optimizer) {
+  ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy({.replicas = options.replicas});
+  const ls::ImageDataset digits = options.data.empty() ? ls::make_synthetic_digits() : ls::load_mnist(options.data);
+  const std::int64_t global_batch = options.batch_size * strategy.num_workers();
+  const auto samples = ls::from_tensor_slices(digits.train.images / 255.0f, digits.train.labels).shuffle(60'000);
+  const auto test = ls::from_tensor_slices(digits.test.images / 255.0f, digits.test.labels).batch(global_batch);
+
+  auto model = ls::compile<Cnn>(strategy, {.seed = options.seed},
+                                ls::SparseCategoricalCrossentropy{.from_logits = true}, optimizer, ls::Accuracy{});
+  if (options.verbose > 0 && strategy.is_chief()) model.summary();
+  const bool whole_pass = options.steps_per_epoch == 0;
+  const ls::FitOptions fit{
+      .epochs = options.epochs,
+      .verbose = options.verbose,
+      .steps_per_epoch = whole_pass ? std::nullopt : std::optional(options.steps_per_epoch)};
+  const ls::History history = whole_pass ? model.fit(samples.batch(global_batch), fit)
+                                         : model.fit(samples.repeat().batch(global_batch), fit);
+  const ls::Logs tested = model.evaluate(test, {.verbose = 0});
+  if (strategy.is_chief())
+    std::printf("final: loss=%.6f accuracy=%.4f val_accuracy=%.4f parameters_crc32c=%08x\n", history["loss"].back(),
+                history["accuracy"].back(), tested.at("accuracy"), static_cast<unsigned>(model.parameters_crc32c()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  try {
+    options = parse(argc, argv);
+  } catch (const ls::Error& error) {
+    std::fprintf(stderr, "%s\n%s", error.what(), usage);
+    return static_cast<int>(ls::ExitCode::usage);
+  }
+  if (options.help) {
+    std::fputs(usage, stdout);
+    return static_cast<int>(ls::ExitCode::success);
+  }
+  return ls::run(argc, argv, [&] {
+    if (options.optimizer == "adam")
+      train(options, ls::Adam{.learning_rate = options.learning_rate});
+    else
+      train(options, ls::SGD{.learning_rate = options.learning_rate, .momentum = options.momentum});
+  });
+}

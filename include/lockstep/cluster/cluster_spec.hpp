@@ -1,0 +1,138 @@
+// Who is in a cluster, and who of them this process is.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+enum class TaskType { chief, worker, ps, evaluator };
+
+[[nodiscard]] constexpr const char* to_string(TaskType type) noexcept {
+  switch (type) {
+    case TaskType::chief: return "chief";
+    case TaskType::worker: return "worker";
+    case TaskType::ps: return "ps";
+    case TaskType::evaluator: return "evaluator";
+  }
+  return "";
+}
+
+/// This process's place: a job and an index in it.
+struct Task {
+  TaskType type = TaskType::worker;
+  int index = 0;
+
+  friend bool operator==(const Task&, const Task&) = default;
+};
+
+/// The addresses ("host:port") of each job. The chief and the workers train; the evaluator and the parameter servers take no
+/// part in the ring.
+struct ClusterSpec {
+  std::vector<std::string> chief;  ///< at most one
+  std::vector<std::string> worker;
+  std::vector<std::string> ps;
+  std::vector<std::string> evaluator;  ///< at most one
+
+  [[nodiscard]] const std::vector<std::string>& job(TaskType type) const noexcept {
+    switch (type) {
+      case TaskType::chief: return chief;
+      case TaskType::ps: return ps;
+      case TaskType::evaluator: return evaluator;
+      case TaskType::worker: break;
+    }
+    return worker;
+  }
+
+  [[nodiscard]] bool empty() const noexcept {
+    return chief.empty() && worker.empty() && ps.empty() && evaluator.empty();
+  }
+
+  /// Throws ConfigurationError, naming job and address, when a job has too many tasks, an address is malformed, or two
+  /// tasks have the same.
+  void validate() const {
+    std::vector<std::pair<Address, std::string>> seen;
+    for (const TaskType type : {TaskType::chief, TaskType::worker, TaskType::ps, TaskType::evaluator}) {
+      const auto& addresses = job(type);
+      if ((type == TaskType::chief || type == TaskType::evaluator) && addresses.size() > 1)
+        throw ConfigurationError(std::string("job '") + to_string(type) + "' may have one address only, got " +
+                                 std::to_string(addresses.size()) + ": '" + addresses[0] + "', '" + addresses[1] + "'");
+      for (std::size_t i = 0; i < addresses.size(); ++i) {
+        const std::string place = std::string(to_string(type)) + " " + std::to_string(i);
+        Address address;
+        try {
+          address = parse_address(addresses[i]);
+        } catch (const ConfigurationError& error) {
+          throw ConfigurationError(place + ": " + error.what());
+        }
+        for (char& c : address.host)
+          if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');  // names are equal whatever their case
+        for (const auto& [other, other_place] : seen)
+          if (other == address)
+            throw ConfigurationError("address '" + addresses[i] + "' is used twice, by " + other_place + " and " +
+                                     place + "; each task needs an address of its own");
+        seen.emplace_back(std::move(address), place);
+      }
+    }
+  }
+};
+
+/// A cluster as one of its processes sees it. Without any addresses the process is alone.
+struct Cluster {
+  ClusterSpec spec;
+  Task task;
+
+  [[nodiscard]] bool is_alone() const noexcept { return spec.empty(); }
+
+  /// An evaluator reads checkpoints and never joins the others, who never wait for it.
+  [[nodiscard]] bool is_evaluator() const noexcept { return task.type == TaskType::evaluator; }
+
+  /// Number of processes that train: the chief and the workers.
+  [[nodiscard]] int world_size() const noexcept {
+    return is_alone() ? 1 : static_cast<int>(spec.chief.size() + spec.worker.size());
+  }
+
+  /// The place among those that train: the chief is 0, the workers follow. -1 for an evaluator.
+  [[nodiscard]] int rank() const noexcept {
+    if (is_evaluator()) return -1;
+    if (is_alone() || task.type == TaskType::chief) return 0;
+    return static_cast<int>(spec.chief.size()) + task.index;
+  }
+
+  [[nodiscard]] bool is_chief() const noexcept { return rank() == 0; }
+
+  /// "host:port" of those that train, by rank; empty when alone.
+  [[nodiscard]] std::vector<std::string> addresses() const {
+    std::vector<std::string> all = spec.chief;
+    all.insert(all.end(), spec.worker.begin(), spec.worker.end());
+    return all;
+  }
+
+  /// Throws ConfigurationError when the specification is wrong, the task is not in it, or the task is a parameter server.
+  void validate() const {
+    spec.validate();
+    if (is_alone()) return;
+    const std::string name = std::string("task '") + to_string(task.type) + "' " + std::to_string(task.index);
+    if (task.index < 0) throw ConfigurationError(name + ": the index must not be negative");
+    if (task.type == TaskType::ps)
+      throw ConfigurationError(name +
+                               ": parameter servers are not supported, all workers train in lockstep; "
+                               "leave the ps job out and start no process for it");
+    const auto& addresses = spec.job(task.type);
+    if (is_evaluator() && addresses.empty()) return;  // need not be listed
+    if (addresses.empty())
+      throw ConfigurationError(name + ": the cluster has no job '" + to_string(task.type) + "'");
+    if (static_cast<std::size_t>(task.index) >= addresses.size())
+      throw ConfigurationError(name + ": the job has " + std::to_string(addresses.size()) +
+                               (addresses.size() == 1 ? " task, so that the index must be 0"
+                                                      : " tasks, so that the index must be 0 to " +
+                                                            std::to_string(addresses.size() - 1)));
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

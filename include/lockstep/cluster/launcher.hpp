@@ -1,0 +1,40 @@
+// Starts a cluster of local worker processes: copies of the running program.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+struct LaunchOptions {
+  int workers = 1;                       ///< at least 1
+  std::vector<std::string> arguments{};  ///< argv of the workers, the program's name first
+  std::string program = "/proc/self/exe";
+  /// How long the other workers may take to notice that one has failed, before they are told to stop (SIGTERM).
+  std::chrono::milliseconds failure_grace = std::chrono::seconds(10);
+  /// How long a worker that was told to stop may take (to save its state, say), before it is killed.
+  std::chrono::milliseconds stop_grace = std::chrono::seconds(30);
+};
+
+/// Starts the workers on free ports of the loopback interface, each with its TF_CONFIG, and waits for all of them.
+///
+/// Each worker runs in a process group of its own and is killed when this process dies. It inherits its listening socket
+/// (LOCKSTEP_LISTEN_FD), so that nobody can take its port meanwhile. Its standard input is empty; each line of its output
+/// appears as "[worker 0] line". SIGINT and SIGTERM are passed on to each worker, once; the second one kills them. When a
+/// worker fails, the others have failure_grace to fail too; a worker that ends with 0 is no failure.
+///
+/// Returns 0 when all workers did, otherwise the exit code of the worker that failed first, which is also said on stderr,
+/// as the last line; for a worker that was killed by signal S this is 128 + S. A worker that failed because it lost another
+/// one counts only when no other has failed. After SIGINT or SIGTERM the result is 130 or 143, unless all
+/// workers ended with 0.
+/// Throws ConfigurationError when workers < 1 and Error when a process cannot be started.
+[[nodiscard]] int launch_workers(const LaunchOptions& options);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/cluster/launcher.ipp"
+#endif

@@ -1,0 +1,445 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/cluster/launcher.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+
+extern char** environ;
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// Owns a file descriptor, which no child inherits unless it is told to.
+class Descriptor {
+ public:
+  Descriptor() noexcept = default;
+  explicit Descriptor(int descriptor) noexcept : descriptor_(descriptor) {}
+  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+
+  /// Throws Error, "cannot <what>: ...", when the system call that gave `descriptor` has failed.
+  static Descriptor checked(int descriptor, const char* what) {
+    if (descriptor < 0) throw Error(std::string("cannot ") + what + ": " + std::strerror(errno));
+    // 0, 1 and 2 will be replaced in the child, and may be free in a program that was started without them.
+    if (descriptor <= 2) {
+      const Descriptor low(descriptor);
+      return checked(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3), what);
+    }
+    ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+    return Descriptor(descriptor);
+  }
+
+  [[nodiscard]] int get() const noexcept { return descriptor_; }
+  [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
+  void close() noexcept {
+    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  }
+
+ private:
+  int descriptor_ = -1;
+};
+
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+
+  Pipe() {
+    int ends[2] = {-1, -1};
+    const bool made = ::pipe(ends) == 0;
+    read = Descriptor::checked(made ? ends[0] : -1, "make a pipe");
+    write = Descriptor::checked(ends[1], "make a pipe");
+    ::fcntl(read.get(), F_SETFL, O_NONBLOCK);
+  }
+};
+
+/// What a worker writes to one of its streams, line by line.
+class PrefixedStream {
+ public:
+  PrefixedStream() = default;
+  PrefixedStream(Descriptor source, int target, std::string prefix)
+      : source_(std::move(source)), target_(target), prefix_(std::move(prefix)) {}
+
+  [[nodiscard]] const Descriptor& source() const noexcept { return source_; }
+
+  /// Passes on the lines that are complete; at the end of the stream, also the rest.
+  void pump() {
+    char chunk[16384];
+    for (;;) {
+      const ssize_t n = ::read(source_.get(), chunk, sizeof chunk);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EAGAIN) break;
+      if (n <= 0) {
+        finish();
+        return;
+      }
+      rest_.append(chunk, static_cast<std::size_t>(n));
+      take_lines();
+    }
+    write_lines();
+  }
+
+  void finish() {
+    source_.close();
+    if (!rest_.empty()) add_line(rest_);
+    rest_.clear();
+    write_lines();
+  }
+
+ private:
+  static constexpr std::size_t longest_line = std::size_t{64} << 10;
+
+  void take_lines() {
+    std::size_t begin = 0;
+    for (std::size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1)
+      add_line(std::string_view(rest_).substr(begin, end - begin));
+    rest_.erase(0, begin);
+    if (rest_.size() > longest_line) {
+      add_line(rest_);
+      rest_.clear();
+    }
+  }
+
+  // Of a line that was drawn several times, as progress bars are on a terminal, the last state counts.
+  void add_line(std::string_view line) {
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (const auto drawn = line.rfind('\r'); drawn != std::string_view::npos) line.remove_prefix(drawn + 1);
+    lines_ += prefix_;
+    lines_ += line;
+    lines_ += '\n';
+  }
+
+  void write_lines() {
+    std::string_view text = lines_;
+    while (!text.empty()) {
+      const ssize_t n = ::write(target_, text.data(), text.size());
+      if (n > 0) {
+        text.remove_prefix(static_cast<std::size_t>(n));
+      } else if (errno == EAGAIN) {
+        pollfd full{target_, POLLOUT, 0};
+        ::poll(&full, 1, 1000);
+      } else if (errno != EINTR) {
+        break;  // nobody reads it
+      }
+    }
+    lines_.clear();
+  }
+
+  Descriptor source_;
+  int target_ = -1;
+  std::string prefix_;
+  std::string rest_;   // an incomplete line
+  std::string lines_;  // complete ones, with the prefix
+};
+
+/// Makes SIGINT, SIGTERM and SIGCHLD readable bytes, while it lives.
+class SignalPipe {
+ public:
+  SignalPipe() {
+    ::fcntl(pipe_.write.get(), F_SETFL, O_NONBLOCK);
+    target() = pipe_.write.get();
+    struct sigaction action {};
+    action.sa_handler = [](int signal) {
+      const int saved = errno;
+      const char byte = static_cast<char>(signal);
+      (void)!::write(target(), &byte, 1);
+      errno = saved;
+    };
+    action.sa_flags = SA_RESTART;
+    for (std::size_t i = 0; i < count; ++i) {
+      ::sigaction(signals[i], nullptr, &old_[i]);
+      // A program that was started in the background by a shell must go on ignoring Ctrl-C.
+      if (signals[i] == SIGCHLD || old_[i].sa_handler != SIG_IGN) ::sigaction(signals[i], &action, nullptr);
+    }
+  }
+  ~SignalPipe() {
+    for (std::size_t i = 0; i < count; ++i) ::sigaction(signals[i], &old_[i], nullptr);
+  }
+  SignalPipe(const SignalPipe&) = delete;
+  SignalPipe& operator=(const SignalPipe&) = delete;
+
+  [[nodiscard]] int descriptor() const noexcept { return pipe_.read.get(); }
+  /// The next signal, 0 when there is none.
+  [[nodiscard]] int take() const noexcept {
+    char byte = 0;
+    return ::read(pipe_.read.get(), &byte, 1) == 1 ? byte : 0;
+  }
+
+ private:
+  static constexpr std::size_t count = 3;
+  static constexpr int signals[count] = {SIGINT, SIGTERM, SIGCHLD};
+  static int& target() noexcept {
+    static int descriptor = -1;
+    return descriptor;
+  }
+
+  Pipe pipe_;
+  struct sigaction old_[count];
+};
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options) : options_(options), workers_(static_cast<std::size_t>(options.workers)) {
+    std::fflush(nullptr);  // what this process has printed comes before what its workers print
+    std::vector<Descriptor> listeners;
+    std::string addresses;
+    for (int i = 0; i < options.workers; ++i) {
+      std::uint16_t port = 0;
+      listeners.push_back(listen(port));
+      addresses += (i == 0 ? "\"127.0.0.1:" : ",\"127.0.0.1:") + std::to_string(port) + "\"";
+    }
+    null_ = Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null");
+    try {
+      for (int i = 0; i < options.workers; ++i) start(i, listeners[static_cast<std::size_t>(i)].get(), addresses);
+    } catch (...) {
+      send(SIGKILL);
+      for (Worker& worker : workers_)
+        if (worker.lives) ::waitpid(worker.process, nullptr, 0);
+      throw;
+    }
+  }
+
+  int wait() {
+    while (std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.lives; })) {
+      poll(next_deadline());
+      for (int signal; (signal = signals_.take()) != 0;)
+        if (signal != SIGCHLD) pass_on(signal);
+      reap();
+      keep_deadlines();
+    }
+    // A worker's own child may hold its output open.
+    const auto end = Clock::now() + std::chrono::seconds(1);
+    while (Clock::now() < end && std::any_of(workers_.begin(), workers_.end(), has_output)) poll(end);
+    for (Worker& worker : workers_)
+      for (PrefixedStream& stream : worker.output)
+        if (stream.source().is_open()) stream.finish();
+    return result();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Worker {
+    pid_t process = -1;
+    bool lives = false;
+    int code = 0;            // as a shell would say it
+    int signal = 0;          // that killed it
+    int order = 0;           // the first one that ended is 1
+    bool by_peer = false;    // its failure is another worker's
+    bool by_launcher = false;
+    Descriptor note;
+    PrefixedStream output[2];
+  };
+
+  static bool has_output(const Worker& worker) {
+    return worker.output[0].source().is_open() || worker.output[1].source().is_open();
+  }
+
+  static Descriptor listen(std::uint16_t& port) {
+    Descriptor listener = Descriptor::checked(::socket(AF_INET, SOCK_STREAM, 0), "make a socket");
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener.get(), 1024) != 0 ||
+        ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      throw Error(std::string("cannot listen on a port of 127.0.0.1: ") + std::strerror(errno));
+    port = ntohs(address.sin_port);
+    return listener;
+  }
+
+  void start(int index, int listener, const std::string& addresses) {
+    Worker& worker = workers_[static_cast<std::size_t>(index)];
+    Pipe out, err, note;
+    const std::string prefix = "[worker " + std::to_string(index) + "] ";
+    worker.output[0] = PrefixedStream(std::move(out.read), STDOUT_FILENO, prefix);
+    worker.output[1] = PrefixedStream(std::move(err.read), STDERR_FILENO, prefix);
+    worker.note = std::move(note.read);
+
+    // Between fork and exec only system calls are safe, so that everything is prepared here.
+    std::vector<std::string> environment;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string_view text = *entry;
+      if (!text.starts_with("TF_CONFIG=") && !text.starts_with("LOCKSTEP_LISTEN_FD=") &&
+          !text.starts_with("LOCKSTEP_NOTE_FD="))
+        environment.emplace_back(text);
+    }
+    environment.push_back("TF_CONFIG={\"cluster\":{\"worker\":[" + addresses +
+                          "]},\"task\":{\"type\":\"worker\",\"index\":" + std::to_string(index) + "}}");
+    environment.push_back("LOCKSTEP_LISTEN_FD=" + std::to_string(listener));
+    environment.push_back("LOCKSTEP_NOTE_FD=" + std::to_string(note.write.get()));
+    std::vector<std::string> arguments = options_.arguments;
+    const auto pointers = [](std::vector<std::string>& texts) {
+      std::vector<char*> result;
+      for (std::string& text : texts) result.push_back(text.data());
+      result.push_back(nullptr);
+      return result;
+    };
+    const auto argv = pointers(arguments);
+    const auto envp = pointers(environment);
+    const pid_t parent = ::getpid();
+
+    const pid_t process = ::fork();
+    if (process < 0) throw Error(std::string("cannot start a worker: ") + std::strerror(errno));
+    if (process == 0) {
+      ::setpgid(0, 0);
+#if defined(__linux__)
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+      if (::getppid() != parent) ::_exit(1);
+      ::dup2(null_.get(), STDIN_FILENO);
+      ::dup2(out.write.get(), STDOUT_FILENO);
+      ::dup2(err.write.get(), STDERR_FILENO);
+      ::fcntl(listener, F_SETFD, 0);
+      ::fcntl(note.write.get(), F_SETFD, 0);
+      ::execve(options_.program.c_str(), argv.data(), envp.data());
+      constexpr std::string_view text = "cannot run the program\n";
+      (void)!::write(STDERR_FILENO, text.data(), text.size());
+      ::_exit(127);
+    }
+    ::setpgid(process, process);
+    worker.process = process;
+    worker.lives = true;
+  }
+
+  void poll(Clock::time_point until) {
+    std::vector<pollfd> watched{{signals_.descriptor(), POLLIN, 0}};
+    std::vector<PrefixedStream*> streams;
+    for (Worker& worker : workers_)
+      for (PrefixedStream& stream : worker.output)
+        if (stream.source().is_open()) {
+          watched.push_back({stream.source().get(), POLLIN, 0});
+          streams.push_back(&stream);
+        }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(left + 1, 0, 60'000))) <= 0) return;
+    for (std::size_t i = 0; i < streams.size(); ++i)
+      if (watched[i + 1].revents != 0) streams[i]->pump();
+  }
+
+  void reap() {
+    for (Worker& worker : workers_) {
+      int status = 0;
+      if (!worker.lives || ::waitpid(worker.process, &status, WNOHANG) != worker.process) continue;
+      worker.lives = false;
+      worker.order = ++ended_;
+      worker.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      worker.code = WIFSIGNALED(status) ? 128 + worker.signal : WEXITSTATUS(status);
+      char byte = 0;
+      worker.by_peer = worker.code == static_cast<int>(ExitCode::lost_peer) || ::read(worker.note.get(), &byte, 1) == 1;
+      worker.by_launcher = killed_ || told_to_stop_;
+      if (worker.code != 0 && stage_ == Stage::running) enter(Stage::failing, options_.failure_grace);
+    }
+  }
+
+  // What is done about the workers that live, when the deadline has come.
+  enum class Stage { running, failing, stopping, killed };
+
+  void enter(Stage stage, std::chrono::milliseconds grace) {
+    stage_ = stage;
+    deadline_ = Clock::now() + grace;
+  }
+
+  [[nodiscard]] Clock::time_point next_deadline() const {
+    return stage_ == Stage::failing || stage_ == Stage::stopping ? deadline_ : Clock::now() + std::chrono::minutes(1);
+  }
+
+  void keep_deadlines() {
+    if ((stage_ != Stage::failing && stage_ != Stage::stopping) || Clock::now() < deadline_) return;
+    if (stage_ == Stage::failing) {
+      told_to_stop_ = true;
+      send(SIGTERM);
+      enter(Stage::stopping, options_.stop_grace);
+    } else {
+      kill();
+    }
+  }
+
+  void pass_on(int signal) {
+    if (interrupted_by_ != 0) return kill();
+    interrupted_by_ = signal;
+    send(signal);
+    if (stage_ == Stage::running || stage_ == Stage::failing) enter(Stage::stopping, options_.stop_grace);
+  }
+
+  void kill() {
+    killed_ = true;
+    send(SIGKILL);
+    enter(Stage::killed, {});
+  }
+
+  void send(int signal) {
+    for (const Worker& worker : workers_)
+      if (worker.lives) ::kill(signal == SIGKILL ? -worker.process : worker.process, signal);
+  }
+
+  int result() {
+    // The cause is the first worker that failed by itself; if there is none, the first that failed at all.
+    const Worker* first = nullptr;
+    const auto rank = [](const Worker& worker) {
+      return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) + worker.order;
+    };
+    for (const Worker& worker : workers_)
+      if (worker.code != 0 && (first == nullptr || rank(worker) < rank(*first))) first = &worker;
+    if (first == nullptr) return 0;
+    if (interrupted_by_ != 0) {
+      log_line(interrupted_by_ == SIGINT ? "stopped by SIGINT" : "stopped by SIGTERM");
+      return 128 + interrupted_by_;
+    }
+    std::string text = "worker " + std::to_string(first - workers_.data()) + " failed first: ";
+    if (first->signal != 0)
+      text += "killed by signal " + std::to_string(first->signal) + " (" + ::strsignal(first->signal) + ")";
+    else
+      text += "exit code " + std::to_string(first->code);
+    log_line(text);
+    return first->code;
+  }
+
+  const LaunchOptions options_;
+  SignalPipe signals_;
+  Descriptor null_;
+  std::vector<Worker> workers_;
+  Stage stage_ = Stage::running;
+  Clock::time_point deadline_{};
+  int ended_ = 0;
+  int interrupted_by_ = 0;
+  bool told_to_stop_ = false;
+  bool killed_ = false;
+};
+
+}  // namespace detail
+
+LOCKSTEP_INLINE int launch_workers(const LaunchOptions& options) {
+  if (options.workers < 1)
+    throw ConfigurationError("a cluster needs at least 1 worker, got " + std::to_string(options.workers));
+  return detail::Launcher(options).wait();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

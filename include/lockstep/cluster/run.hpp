@@ -1,0 +1,53 @@
+// What main() may be made of: `--workers N`, and exceptions that become messages and exit codes.
+#pragma once
+
+#include <type_traits>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+int run(int argc, char** argv, int (*function)(void* context, int argc, char** argv), void* context);
+
+template <class F>
+int call_main(F& f, [[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
+  if constexpr (std::is_invocable_v<F&, int, char**>) {
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, int, char**>>)
+      return f(argc, argv), 0;
+    else
+      return static_cast<int>(f(argc, argv));
+  } else {
+    static_assert(std::is_invocable_v<F&>,
+                  "lockstep::run: the function must be callable as f() or as f(argc, argv), and return int or nothing");
+    if constexpr (std::is_void_v<std::invoke_result_t<F&>>)
+      return f(), 0;
+    else
+      return static_cast<int>(f());
+  }
+}
+
+}  // namespace detail
+
+/// Runs a program: `return lockstep::run(argc, argv, [] { ... });`
+///
+/// With `--workers N` (or `--workers=N`) on the command line, before a `--` if there is one, starts N copies of the program
+/// as a cluster on this machine (see launch_workers); in each copy, and in a program without that option, calls f() or
+/// f(argc, argv), with `--workers` left out of argv. Returns what f returns (0 for void).
+///
+/// An exception ends the program with "error: <what>" on stderr and Error::exit_code(): 2 for a ConfigurationError, 138 for
+/// a lost worker; 1 for anything else.
+template <class F>
+[[nodiscard]] int run(int argc, char** argv, F&& f) {
+  auto call = [&f](int count, char** arguments) { return detail::call_main(f, count, arguments); };
+  using Call = decltype(call);
+  return detail::run(
+      argc, argv,
+      [](void* context, int count, char** arguments) { return (*static_cast<Call*>(context))(count, arguments); }, &call);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/cluster/run.ipp"
+#endif

@@ -1,0 +1,66 @@
+// What a collective throws when a rank is lost.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What is known about the failure that ended a collective operation. `failed_rank`, `address`, `reason` and `code`
+/// describe the cause and are the same on every rank that hears of it; the rest is this rank's own view.
+struct CollectiveFailure {
+  int failed_rank = -1;          ///< the rank that failed first, -1 when nobody can be blamed
+  std::string address{};          ///< its "host:port"; empty for a thread
+  std::string operation{};        ///< what this rank was doing: "all_reduce", "start-up", ...
+  std::uint64_t bytes_done = 0;  ///< bytes that this rank had received in the operation
+  double seconds = 0;            ///< time that this rank had spent in the operation
+  std::string reason{};           ///< "closed the connection", "std::bad_alloc", ...
+  ExitCode code = ExitCode::lost_peer;  ///< below 128 when the cause is permanent: running again would not help
+};
+
+/// A rank died, hung, misbehaved, or reported an error of its own. The buffers of the operation are undefined and the
+/// collective cannot be used again. Exit code 138 (run again), or that of the rank that reported a permanent error.
+class CollectiveError : public Error {
+ public:
+  explicit CollectiveError(CollectiveFailure failure)
+      : Error(message(failure), failure.code), failure_(std::move(failure)) {}
+
+  [[nodiscard]] const CollectiveFailure& failure() const noexcept { return failure_; }
+  [[nodiscard]] int failed_rank() const noexcept { return failure_.failed_rank; }
+
+ private:
+  static std::string message(const CollectiveFailure& failure) {
+    std::string text = failure.operation.empty() ? "collective operation" : failure.operation;
+    text += ": ";
+    if (failure.failed_rank >= 0) text += "rank " + std::to_string(failure.failed_rank);
+    if (!failure.address.empty()) text += " (" + failure.address + ")";
+    if (failure.failed_rank >= 0) text += " failed: ";
+    text += failure.reason;
+    const auto tenths = static_cast<long long>(failure.seconds * 10 + 0.5);
+    text += " [after " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s and " +
+            std::to_string(failure.bytes_done) + " received bytes]";
+    return text;
+  }
+
+  CollectiveFailure failure_;
+};
+
+namespace detail {
+
+/// Aborts with the exit code of the cause, where `target` (a Collective or a Transport) takes one.
+template <class C>
+void abort(C& target, std::string_view reason, ExitCode code) noexcept {
+  if constexpr (requires { target.abort(reason, code); })
+    target.abort(reason, code);
+  else
+    target.abort(reason);
+}
+
+}  // namespace detail
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

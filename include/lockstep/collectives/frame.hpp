@@ -1,0 +1,104 @@
+// What precedes each message on a TCP connection.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lockstep/collectives/operation.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// Numbers on the wire are little-endian.
+template <std::size_t Bytes>
+constexpr void put_number(std::byte* target, std::uint64_t value) noexcept {
+  for (std::size_t i = 0; i < Bytes; ++i) target[i] = static_cast<std::byte>(value >> (8 * i) & 0xFF);
+}
+template <std::size_t Bytes>
+[[nodiscard]] constexpr std::uint64_t get_number(const std::byte* source) noexcept {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < Bytes; ++i) value |= std::uint64_t{static_cast<std::uint8_t>(source[i])} << (8 * i);
+  return value;
+}
+
+inline constexpr std::size_t frame_bytes = 16;
+using FrameBytes = std::array<std::byte, frame_bytes>;
+
+/// Heads each message of Transport::exchange. The receiver knows what must come next, so that a peer which is out of step
+/// is noticed before anything of it is summed.
+struct DataFrame {
+  static constexpr std::uint32_t magic = 0x44534C;  // "LSD"
+
+  Operation operation = Operation::none;
+  std::uint32_t sequence = 0;  ///< counts the messages from this sender to this receiver
+  std::uint64_t length = 0;    ///< bytes that follow
+
+  friend constexpr bool operator==(const DataFrame&, const DataFrame&) = default;
+
+  [[nodiscard]] constexpr FrameBytes encode() const noexcept {
+    FrameBytes bytes{};
+    put_number<3>(bytes.data(), magic);
+    put_number<1>(&bytes[3], static_cast<std::uint8_t>(operation));
+    put_number<4>(&bytes[4], sequence);
+    put_number<8>(&bytes[8], length);
+    return bytes;
+  }
+  /// Returns false when the bytes are no such frame.
+  [[nodiscard]] static constexpr bool decode(const FrameBytes& bytes, DataFrame& frame) noexcept {
+    if (get_number<3>(bytes.data()) != magic) return false;
+    frame.operation = static_cast<Operation>(get_number<1>(&bytes[3]));
+    frame.sequence = static_cast<std::uint32_t>(get_number<4>(&bytes[4]));
+    frame.length = get_number<8>(&bytes[8]);
+    return true;
+  }
+};
+
+/// A message on the control connection.
+struct ControlFrame {
+  static constexpr std::uint32_t magic = 0x43534C;  // "LSC"
+  static constexpr std::uint32_t longest = 2000;    ///< bytes of text
+
+  enum class Type : std::uint8_t {
+    ready = 1,  ///< to rank 0: all my connections stand
+    go,         ///< from rank 0: so do everybody's
+    abort,      ///< value: the rank that failed first (or -1), extra: exit code, text: the reason
+    probe,      ///< are you there?
+    waiting,    ///< yes; value: the rank that I am waiting for
+    goodbye,    ///< I have come to my end
+    farewell,   ///< from rank 0: everybody has
+  };
+
+  Type type = Type::abort;
+  std::int32_t value = -1;
+  std::int32_t extra = 0;
+  std::uint32_t length = 0;  ///< bytes of text that follow
+
+  friend constexpr bool operator==(const ControlFrame&, const ControlFrame&) = default;
+
+  [[nodiscard]] constexpr FrameBytes encode() const noexcept {
+    FrameBytes bytes{};
+    put_number<3>(bytes.data(), magic);
+    put_number<1>(&bytes[3], static_cast<std::uint8_t>(type));
+    put_number<4>(&bytes[4], static_cast<std::uint32_t>(value));
+    put_number<4>(&bytes[8], static_cast<std::uint32_t>(extra));
+    put_number<4>(&bytes[12], length);
+    return bytes;
+  }
+  /// Returns false when the bytes are no such frame, or one that is too long.
+  [[nodiscard]] static constexpr bool decode(const FrameBytes& bytes, ControlFrame& frame) noexcept {
+    if (get_number<3>(bytes.data()) != magic) return false;
+    const auto type = get_number<1>(&bytes[3]);
+    if (type < static_cast<std::uint8_t>(Type::ready) || type > static_cast<std::uint8_t>(Type::farewell)) return false;
+    frame.type = static_cast<Type>(type);
+    frame.value = static_cast<std::int32_t>(get_number<4>(&bytes[4]));
+    frame.extra = static_cast<std::int32_t>(get_number<4>(&bytes[8]));
+    frame.length = static_cast<std::uint32_t>(get_number<4>(&bytes[12]));
+    return frame.length <= longest;
+  }
+};
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,165 @@
+// Two levels: the threads of each process, then the processes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/collectives/combine.hpp"
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/in_process.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+template <Collective Outer>
+class Hierarchical;
+
+/// What the threads of a process share: a group of their own, and the first one's way to the other processes.
+template <Collective Outer>
+class HierarchicalGroup {
+ public:
+  /// `outer` is the collective between processes; nullptr for a process that is alone. It must outlive the group.
+  /// Throws ConfigurationError when local_size < 1 or when it is not the same in all processes.
+  HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options = {}, int ranks_on_host = 0)
+      : inner_(local_size, options, ranks_on_host), outer_(outer) {
+    if (outer_ == nullptr) return;
+    const std::int64_t mine = local_size;
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(outer_->size()));
+    outer_->all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(sizes)));
+    for (std::size_t worker = 0; worker < sizes.size(); ++worker)
+      if (sizes[worker] != mine)
+        throw ConfigurationError("all workers must have the same number of replicas: worker " + std::to_string(worker) +
+                                 " has " + std::to_string(sizes[worker]) + ", worker " +
+                                 std::to_string(outer_->rank()) + " has " + std::to_string(mine));
+  }
+
+  [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
+  /// Makes the threads' own group usable again after a failure (the outer collective may not be). No member may be in an
+  /// operation.
+  void reset() noexcept { inner_.reset(); }
+  /// The collective of one thread. It refers to the group.
+  [[nodiscard]] Hierarchical<Outer> member(int local_rank) noexcept { return Hierarchical<Outer>(*this, local_rank); }
+
+ private:
+  friend class Hierarchical<Outer>;
+
+  InProcessGroup inner_;
+  Outer* outer_;
+  std::atomic<bool> first_is_outside_ = false;
+};
+
+/// A Collective of all threads of all processes. Rank = outer rank * local size + local rank. Sums are formed inside each
+/// process first (each level keeps the order of Partition), so that the bits differ from those of as many ranks on one
+/// level, but not from one run to the next.
+template <Collective Outer>
+class Hierarchical {
+ public:
+  Hierarchical(HierarchicalGroup<Outer>& group, int local_rank) noexcept
+      : group_(&group), inner_(group.inner_.member(local_rank)) {}
+
+  [[nodiscard]] int rank() const noexcept { return outer_rank() * local_size() + local_rank(); }
+  [[nodiscard]] int size() const noexcept {
+    return (group_->outer_ == nullptr ? 1 : group_->outer_->size()) * local_size();
+  }
+  [[nodiscard]] int local_rank() const noexcept { return inner_.rank(); }
+  [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
+  /// The threads of this process alone.
+  [[nodiscard]] InProcess& team() noexcept { return inner_; }
+
+  template <Reducible T>
+  void all_reduce(std::span<T> values, ReduceOp op = ReduceOp::sum) {
+    if (group_->outer_ == nullptr) return inner_.all_reduce(values, op);
+    inner_.reduce_to_first({}, values, op);
+    outside([&](Outer& outer) { outer.all_reduce(values, op); });
+    hand_out(std::as_writable_bytes(values));
+  }
+
+  template <Reducible T>
+  void all_reduce(std::span<double> status, std::span<T> values) {
+    if (group_->outer_ == nullptr) return inner_.all_reduce(status, values);
+    inner_.reduce_to_first(status, values);
+    outside([&](Outer& outer) { outer.all_reduce(status, values); });
+    hand_out(std::as_writable_bytes(status));
+    hand_out(std::as_writable_bytes(values));
+  }
+
+  void broadcast(std::span<std::byte> bytes, int root) {
+    if (root < 0 || root >= size())
+      throw Error("broadcast: there is no rank " + std::to_string(root) + " among " + std::to_string(size()));
+    const int outer_root = root / local_size();
+    if (outer_root == outer_rank()) inner_.broadcast(bytes, root % local_size());
+    if (group_->outer_ == nullptr) return;
+    outside([&](Outer& outer) { outer.broadcast(bytes, outer_root); });
+    if (outer_root != outer_rank()) hand_out(bytes);
+  }
+
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+    if (group_->outer_ == nullptr) return inner_.all_gather(mine, all);
+    const std::size_t bytes = mine.size() * static_cast<std::size_t>(local_size());
+    if (all.size() != bytes * static_cast<std::size_t>(group_->outer_->size()))
+      throw Error("all_gather: " + std::to_string(size()) + " ranks of " + std::to_string(mine.size()) +
+                  " bytes do not fill " + std::to_string(all.size()) + " bytes");
+    const auto ours = all.subspan(bytes * static_cast<std::size_t>(outer_rank()), bytes);
+    inner_.all_gather(mine, ours);
+    outside([&](Outer& outer) { outer.all_gather(ours, all); });
+    hand_out(all);
+  }
+
+  void barrier() {
+    inner_.barrier();
+    if (group_->outer_ == nullptr) return;
+    outside([](Outer& outer) { outer.barrier(); });
+    hand_out({});
+  }
+
+  /// For the threads of this process and for all others.
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
+    inner_.abort(reason, code);
+    if (group_->outer_ != nullptr) detail::abort(*group_->outer_, reason, code);
+  }
+
+ private:
+  [[nodiscard]] int outer_rank() const noexcept { return group_->outer_ == nullptr ? 0 : group_->outer_->rank(); }
+
+  // Runs f on the first thread. When it fails, the other threads get the same failure.
+  template <class F>
+  void outside(F f) {
+    if (local_rank() != 0) return;
+    group_->first_is_outside_ = true;
+    struct Back {
+      std::atomic<bool>& flag;
+      ~Back() { flag = false; }
+    } const back{group_->first_is_outside_};
+    try {
+      f(*group_->outer_);
+    } catch (const CollectiveError& error) {
+      CollectiveFailure failure = error.failure();
+      if (failure.failed_rank > 0) failure.failed_rank *= local_size();
+      group_->inner_.abort(failure);
+      throw CollectiveError(failure);
+    } catch (const std::exception& error) {
+      inner_.abort(error.what());
+      throw;
+    }
+  }
+
+  // While the first thread is outside, the others wait without a deadline of their own: it has one.
+  void hand_out(std::span<std::byte> bytes) { inner_.broadcast(bytes, 0, &group_->first_is_outside_); }
+
+  HierarchicalGroup<Outer>* group_;
+  InProcess inner_;
+};
+
+static_assert(Collective<Hierarchical<InProcess>>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,293 @@
+// The collective between the threads of one process.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "lockstep/collectives/combine.hpp"
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/operation.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/partition.hpp"
+#include "lockstep/collectives/thread_barrier.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+class InProcess;
+
+/// What the threads of a group share. An operation has two barriers. Before the first one, each thread says where its
+/// buffers are; between the two, each thread works on a slice of its own, reading it from all buffers and writing the
+/// result into all of them: nothing is copied, and no two threads touch the same element.
+///
+/// Threads that come with different operations, types or lengths all get a CollectiveError, and nothing is touched.
+class InProcessGroup {
+ public:
+  /// `ranks_on_host`: threads of all processes that compete for this machine's cores (0: this group's).
+  /// Throws ConfigurationError when size < 1.
+  explicit InProcessGroup(int size, const CommunicationOptions& options = {}, int ranks_on_host = 0)
+      : size_(checked(size)), timeout_(options.timeout), barrier_(size, ranks_on_host > 0 ? ranks_on_host : size) {
+    options.validate();
+    for (auto& parity : slots_) parity = std::make_unique<Slot[]>(static_cast<std::size_t>(size));
+  }
+
+  [[nodiscard]] int size() const noexcept { return size_; }
+  /// The collective of one thread. It refers to the group.
+  [[nodiscard]] InProcess member(int rank) noexcept;
+
+  /// Makes every member's pending and later operations fail. The first failure counts. Any thread may call it.
+  void abort(CollectiveFailure failure) noexcept {
+    try {
+      const std::lock_guard lock(failure_mutex_);
+      if (!failed_) failure_ = std::move(failure);
+      failed_ = true;
+    } catch (...) {  // out of memory: fail without a reason
+    }
+    barrier_.break_all();
+  }
+
+  /// Makes the group usable again after a failure. No member may be in an operation.
+  void reset() noexcept {
+    failed_ = false;
+    failure_ = {};
+    for (int rank = 0; rank < size_; ++rank) slot(0, rank).operations = 0;
+    barrier_.reset();
+  }
+
+ private:
+  friend class InProcess;
+
+  // What one thread brings to an operation. Two sets of them take turns, so that a thread may enter the next operation
+  // while another still compares what everybody brought to this one.
+  struct alignas(cache_line) Slot {
+    Operation operation = Operation::none;
+    char type = 0;
+    ReduceOp op = ReduceOp::sum;
+    int root = 0;
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    double* status = nullptr;
+    std::size_t status_count = 0;
+    unsigned operations = 0;  // in set 0: operations that this thread has begun
+
+    [[nodiscard]] bool agrees(const Slot& other) const noexcept {
+      return operation == other.operation && type == other.type && op == other.op && root == other.root &&
+             bytes == other.bytes && status_count == other.status_count;
+    }
+    [[nodiscard]] std::string text() const {
+      std::string result = to_string(operation);
+      if (type != 0) result += std::string(op == ReduceOp::max ? "(max)" : "") + " of " + type_name(type);
+      if (operation == Operation::broadcast) result += " from rank " + std::to_string(root);
+      if (status_count != 0) result += " and " + std::to_string(status_count) + " status values";
+      return result + ", " + std::to_string(bytes) + " bytes";
+    }
+    static const char* type_name(char type) noexcept {
+      return type == 'f' ? "float" : type == 'd' ? "double" : "int64";
+    }
+  };
+
+  static int checked(int size) {
+    if (size < 1) throw ConfigurationError("a group of threads needs at least 1 member, got " + std::to_string(size));
+    return size;
+  }
+
+  [[nodiscard]] Slot& slot(unsigned parity, int rank) const noexcept {
+    return slots_[parity][static_cast<std::size_t>(rank)];
+  }
+
+  // Returns the set of slots of this operation when everybody has come with the same.
+  unsigned enter(int rank, const Slot& mine, const std::atomic<bool>* patient) {
+    const auto begin = std::chrono::steady_clock::now();
+    if (barrier_.is_broken()) fail(mine.operation, begin);
+    const unsigned parity = slot(0, rank).operations++ % 2;
+    Slot& shared = slot(parity, rank);
+    const unsigned operations = shared.operations;
+    shared = mine;
+    shared.operations = operations;
+
+    switch (barrier_.arrive_and_wait(rank, timeout_, patient)) {
+      case ThreadBarrier::Outcome::released: break;
+      case ThreadBarrier::Outcome::timed_out:
+        abort({.failed_rank = barrier_.first_missing(),
+               .reason = std::string("this replica's thread did not come to ") + to_string(mine.operation) + " within " +
+                         std::to_string(timeout_.count()) + " ms (CommunicationOptions::timeout)"});
+        [[fallthrough]];
+      case ThreadBarrier::Outcome::broken: fail(mine.operation, begin);
+    }
+
+    for (int other = 1; other < size_; ++other)
+      if (!slot(parity, other).agrees(slot(parity, 0))) {
+        abort({.failed_rank = -1,
+               .reason = "replicas are out of step: rank 0 is in " + slot(parity, 0).text() + ", rank " +
+                         std::to_string(other) + " in " + slot(parity, other).text(),
+               .code = ExitCode::failure});
+        fail(mine.operation, begin);
+      }
+    return parity;
+  }
+
+  void leave(int rank) { barrier_.arrive_and_wait_always(rank); }
+
+  [[noreturn]] void fail(Operation operation, std::chrono::steady_clock::time_point begin) {
+    CollectiveFailure failure;
+    {
+      const std::lock_guard lock(failure_mutex_);
+      failure = failure_;
+    }
+    if (failure.operation.empty()) failure.operation = to_string(operation);
+    if (failure.seconds == 0)
+      failure.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    throw CollectiveError(std::move(failure));
+  }
+
+  template <Reducible T, ReduceOp op>
+  void reduce_slice(int rank, unsigned parity, std::size_t count, bool to_all) const noexcept {
+    constexpr std::size_t grain = cache_line / sizeof(T);
+    constexpr std::size_t chunk = 1024;
+    const auto ranks = static_cast<std::size_t>(size_);
+    const std::size_t share = ((count + ranks - 1) / ranks + grain - 1) / grain * grain;
+    const std::size_t begin = std::min(count, share * static_cast<std::size_t>(rank));
+    const std::size_t end = std::min(count, begin + share);
+    const auto data = [&](int r) { return static_cast<T*>(slot(parity, r).data); };
+    T sums[chunk];
+    for (std::size_t i = begin; i < end;) {
+      const std::size_t block = i / block_elements;
+      const std::size_t n = std::min({chunk, end - i, (block + 1) * block_elements - i});
+      const int first = Partition(count, size_).first_rank(block);
+      detail::combine<op>(sums, data(first) + i, data(wrap_rank(first + 1, size_)) + i, n);
+      for (int k = 2; k < size_; ++k) detail::combine<op>(sums, sums, data(wrap_rank(first + k, size_)) + i, n);
+      for (int r = 0; r < (to_all ? size_ : 1); ++r) std::memcpy(data(r) + i, sums, n * sizeof(T));
+      i += n;
+    }
+  }
+
+  void reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+      double sum = slot(parity, 0).status[i];
+      for (int r = 1; r < size_; ++r) sum += slot(parity, r).status[i];
+      for (int r = 0; r < (to_all ? size_ : 1); ++r) slot(parity, r).status[i] = sum;
+    }
+  }
+
+  const int size_;
+  const std::chrono::milliseconds timeout_;
+  ThreadBarrier barrier_;
+  std::unique_ptr<Slot[]> slots_[2];
+  std::mutex failure_mutex_;
+  bool failed_ = false;
+  CollectiveFailure failure_;
+};
+
+/// One thread's part of an InProcessGroup, made by InProcessGroup::member.
+class InProcess {
+ public:
+  InProcess(InProcessGroup& group, int rank) noexcept : group_(&group), rank_(rank) {}
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return group_->size_; }
+
+  template <Reducible T>
+  void all_reduce(std::span<T> values, ReduceOp op = ReduceOp::sum) {
+    reduce({}, values, op, true);
+  }
+  template <Reducible T>
+  void all_reduce(std::span<double> status, std::span<T> values) {
+    reduce(status, values, ReduceOp::sum, true);
+  }
+
+  /// As all_reduce, but only rank 0 has the result; the buffers of the others are unchanged.
+  template <Reducible T>
+  void reduce_to_first(std::span<double> status, std::span<T> values, ReduceOp op = ReduceOp::sum) {
+    reduce(status, values, op, false);
+  }
+
+  /// `patient`: while it is true, waiting for the others takes no time (they are kept by something that has a deadline of
+  /// its own).
+  void broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient = nullptr) {
+    if (root < 0 || root >= size())
+      throw Error("broadcast: there is no rank " + std::to_string(root) + " among " + std::to_string(size()));
+    if (size() == 1) return;
+    InProcessGroup::Slot mine;
+    mine.operation = Operation::broadcast;
+    mine.root = root;
+    mine.data = bytes.data();
+    mine.bytes = bytes.size();
+    const unsigned parity = group_->enter(rank_, mine, patient);
+    if (rank_ != root && !bytes.empty())
+      std::memcpy(bytes.data(), group_->slot(parity, root).data, bytes.size());
+    group_->leave(rank_);
+  }
+
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+    if (all.size() != mine.size() * static_cast<std::size_t>(size()))
+      throw Error("all_gather: " + std::to_string(size()) + " ranks of " + std::to_string(mine.size()) +
+                  " bytes do not fill " + std::to_string(all.size()) + " bytes");
+    InProcessGroup::Slot slot;
+    slot.operation = Operation::all_gather;
+    slot.data = const_cast<std::byte*>(mine.data());  // only read
+    slot.bytes = mine.size();
+    const unsigned parity = group_->enter(rank_, slot, nullptr);
+    for (int r = 0; r < size() && !mine.empty(); ++r) {
+      std::byte* target = all.data() + mine.size() * static_cast<std::size_t>(r);
+      const void* source = group_->slot(parity, r).data;
+      if (target != source) std::memcpy(target, source, mine.size());
+    }
+    group_->leave(rank_);
+  }
+
+  void barrier() {
+    if (size() == 1) return;
+    InProcessGroup::Slot mine;
+    mine.operation = Operation::barrier;
+    (void)group_->enter(rank_, mine, nullptr);
+  }
+
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
+    try {
+      group_->abort({.failed_rank = rank_, .reason = std::string(reason), .code = code});
+    } catch (...) {  // out of memory: fail without a reason
+      group_->abort({});
+    }
+  }
+
+ private:
+  template <Reducible T>
+  void reduce(std::span<double> status, std::span<T> values, ReduceOp op, bool to_all) {
+    if (size() == 1) return;
+    InProcessGroup::Slot mine;
+    mine.operation = Operation::all_reduce;
+    mine.type = std::is_same_v<T, float> ? 'f' : std::is_same_v<T, double> ? 'd' : 'i';
+    mine.op = op;
+    mine.data = values.data();
+    mine.bytes = values.size_bytes();
+    mine.status = status.data();
+    mine.status_count = status.size();
+    const unsigned parity = group_->enter(rank_, mine, nullptr);
+    if (rank_ == 0) group_->reduce_status(parity, status.size(), to_all);
+    if (op == ReduceOp::max)
+      group_->reduce_slice<T, ReduceOp::max>(rank_, parity, values.size(), to_all);
+    else
+      group_->reduce_slice<T, ReduceOp::sum>(rank_, parity, values.size(), to_all);
+    group_->leave(rank_);
+  }
+
+  InProcessGroup* group_;
+  int rank_;
+};
+
+inline InProcess InProcessGroup::member(int rank) noexcept { return InProcess(*this, rank); }
+
+static_assert(Collective<InProcess>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,24 @@
+// Names of the collective operations.
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Goes along with each message, so that ranks which are out of step notice.
+enum class Operation : std::uint8_t { none, all_reduce, broadcast, all_gather, barrier };
+
+[[nodiscard]] constexpr const char* to_string(Operation operation) noexcept {
+  switch (operation) {
+    case Operation::all_reduce: return "all_reduce";
+    case Operation::broadcast: return "broadcast";
+    case Operation::all_gather: return "all_gather";
+    case Operation::barrier: return "barrier";
+    case Operation::none: break;
+  }
+  return "exchange";
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

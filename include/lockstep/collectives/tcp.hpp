@@ -1,0 +1,73 @@
+// The transport over TCP.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/operation.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A Transport over TCP: a full mesh with two connections between each pair of ranks, one for data and one for control. The
+/// ring's data needs neighbours only; but barriers and the reports of failures go the shortest way, and the end of a process
+/// shows on a connection at once, so that every rank learns of it from the kernel and not from a chain of others. Control
+/// has a connection of its own, so that a report never waits behind data which nobody reads.
+///
+/// Failure: each wait ends when a peer is lost, when a rank reports a failure, or when not a single byte has moved for
+/// `options.timeout`. In the middle of that time the awaited rank is asked whether it lives; when it says that it waits for
+/// somebody else, the time doubles, so that the rank that is named is the one that hangs and not the one that waits for it.
+/// The rank that notices a failure tells all others before it throws: all ranks name the same rank and reason.
+///
+/// Start-up: each worker listens on its port (on the loopback interface when its address says so, else on all interfaces:
+/// inside a container its address may be one that only the outside knows) and connects to the lower ranks, again and again
+/// until `options.startup_timeout`, in whatever order the workers start. Both sides compare what they must have in common. A
+/// connection that does not speak the protocol is dropped; a worker of another cluster is refused; a worker that has its
+/// place in this cluster, but another idea of it, ends both with a ConfigurationError. When all connections stand, the
+/// port is closed again. A listening socket for the own port that the environment variable LOCKSTEP_LISTEN_FD names is
+/// taken over.
+///
+/// All calls come from one thread, but for abort().
+class Tcp {
+ public:
+  /// Connects to all peers. While some are missing, says every 5 s on stderr who and why; rank 0 says when the cluster is
+  /// ready. Throws ConfigurationError when workers do not fit together or the port cannot be used, CollectiveError when
+  /// the time is over.
+  [[nodiscard]] static Tcp connect(const Rendezvous& rendezvous, const CommunicationOptions& options);
+
+  Tcp(Tcp&& other) noexcept;
+  Tcp& operator=(Tcp&& other) noexcept;
+  /// Closes the connections. Peers that have not come to their end too see a lost rank.
+  ~Tcp();
+
+  [[nodiscard]] int rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+
+  /// Names the operation that the next messages belong to, and starts its clock.
+  void begin(Operation operation) noexcept;
+  void exchange(int to, std::span<const std::byte> out, int from, std::span<std::byte> in);
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
+
+  /// The orderly end: returns when all ranks have called it, rank 0 last. A peer that does not come within
+  /// `options.timeout`, or that is lost, is named on stderr, and nothing more is made of it.
+  void close() noexcept;
+
+ private:
+  struct State;
+  explicit Tcp(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+static_assert(Transport<Tcp>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/tcp.ipp"
+#endif

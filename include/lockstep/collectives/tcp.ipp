@@ -1,0 +1,564 @@
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/error.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/frame.hpp"
+#include "lockstep/collectives/tcp.hpp"
+#include "lockstep/collectives/tcp_startup.ipp"
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+// Vocabulary: a **message** is what one exchange sends or receives, a frame and its bytes. A wait **moves** when a byte of a
+// message has been sent or received. The **cause** is the failure that all ranks name.
+struct Tcp::State {
+  using Clock = std::chrono::steady_clock;
+  using Milliseconds = std::chrono::milliseconds;
+  using Socket = asio::ip::tcp::socket;
+  using Frame = detail::ControlFrame;
+
+  struct Peer {
+    Socket data;
+    Socket control;
+    std::uint32_t messages_sent = 0;
+    std::uint32_t messages_received = 0;
+    std::string inbox{};  // bytes of control frames that are not complete
+    bool gone = false;  // its control connection is closed
+    bool goodbye = false;
+    bool farewell = false;
+    bool answered = false;  // our probe, in this wait
+    int waits_for = -1;     // what it answered
+  };
+
+  // One direction of an exchange.
+  template <class Bytes>
+  struct Transfer {
+    int peer = -1;
+    detail::FrameBytes frame{};
+    Bytes bytes;
+    std::size_t done = 0;   // of frame and bytes
+    std::size_t total = 0;  // 0: nothing to do
+    [[nodiscard]] bool is_complete() const noexcept { return done == total; }
+  };
+  using Sending = Transfer<std::span<const std::byte>>;
+  using Receiving = Transfer<std::span<std::byte>>;
+
+  State(const Rendezvous& rendezvous, const CommunicationOptions& communication_options)
+      : addresses(rendezvous.addresses), rank(rendezvous.rank), options(communication_options) {
+    if (addresses.empty() || rank < 0 || rank >= size())
+      throw ConfigurationError("rank " + std::to_string(rank) + " has no place in a list of " +
+                               std::to_string(addresses.size()) + " addresses");
+    options.validate();
+    spins = hosts_few_ranks(rendezvous);
+    if (::pipe(wake) != 0) throw Error(std::string("cannot make a pipe: ") + std::strerror(errno));
+    for (const int end : wake) {
+      ::fcntl(end, F_SETFD, FD_CLOEXEC);
+      ::fcntl(end, F_SETFL, O_NONBLOCK);
+    }
+  }
+
+  ~State() {
+    close_sockets();
+    for (const int end : wake)
+      if (end >= 0) ::close(end);
+  }
+
+  void start(const Rendezvous& rendezvous) {
+    auto links = std::make_shared<detail::TcpStartup>(io, rendezvous, options)->run();
+    for (detail::TcpLinks& link : links) peers.push_back({std::move(link.data), std::move(link.control)});
+    watched.reserve(peers.size() + 3);
+    if (rank == 0 && size() > 1) log_line("Cluster is ready: " + std::to_string(size()) + " workers.");
+  }
+
+  // Spinning saves the wake-up, but steals the core of whoever is awaited when there are more threads than cores.
+  [[nodiscard]] bool hosts_few_ranks(const Rendezvous& rendezvous) const {
+    int ranks = rendezvous.ranks_on_host;
+    if (ranks <= 0) {
+      ranks = 0;
+      const Address own = parse_address(addresses[static_cast<std::size_t>(rank)]);
+      for (const std::string& address : addresses) ranks += parse_address(address).host == own.host;
+    }
+    return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency();
+  }
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(addresses.size()); }
+  [[nodiscard]] Peer& peer(int r) noexcept { return peers[static_cast<std::size_t>(r)]; }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - operation_begin).count();
+  }
+
+  // --- failure -----------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] CollectiveFailure lost(int failed, std::string reason) const {
+    CollectiveFailure failure;
+    failure.failed_rank = failed;
+    failure.reason = std::move(reason);
+    return failure;
+  }
+
+  // The first failure counts. Returns what all ranks shall name.
+  CollectiveFailure set_failure(CollectiveFailure failure) {
+    const std::lock_guard lock(failure_mutex);
+    if (!has_failed) {
+      cause = std::move(failure);
+      if (cause.failed_rank >= 0 && cause.failed_rank < size())
+        cause.address = addresses[static_cast<std::size_t>(cause.failed_rank)];
+    }
+    has_failed = true;
+    return cause;
+  }
+
+  // Tells everybody, once, and throws. To be called with `busy` held.
+  [[noreturn]] void fail(CollectiveFailure failure) {
+    failure = set_failure(std::move(failure));
+    tell_others(failure);
+    failure.operation = to_string(operation);
+    failure.seconds = seconds();
+    failure.bytes_done = operation_bytes;
+    throw CollectiveError(std::move(failure));
+  }
+
+  void tell_others(const CollectiveFailure& failure) {
+    if (std::exchange(others_know, true)) return;
+    const std::string_view text = std::string_view(failure.reason).substr(0, Frame::longest);
+    for (int other = 0; other < size(); ++other)
+      send_control(other,
+                   {.type = Frame::Type::abort,
+                    .value = failure.failed_rank,
+                    .extra = static_cast<std::int32_t>(failure.code),
+                    .length = static_cast<std::uint32_t>(text.size())},
+                   text);
+  }
+
+  // Control frames are few and short, so that they fit into the kernel's buffer at once; when a peer has not read them for
+  // so long that they do not, it is lost anyway.
+  void send_control(int to, const Frame& frame, std::string_view text = {}) {
+    if (to == rank || peer(to).gone || !peer(to).control.is_open()) return;
+    const detail::FrameBytes bytes = frame.encode();
+    asio::error_code ignored;
+    const std::array parts{asio::const_buffer(bytes.data(), bytes.size()), asio::const_buffer(text.data(), text.size())};
+    peer(to).control.write_some(parts, ignored);
+  }
+
+  // Reads what has come on the control connections. A report of a failure comes before the end of its sender's
+  // connection, so that all reports are read before anybody counts as lost.
+  void read_controls() {
+    int closed = -1;
+    for (int other = 0; other < size(); ++other)
+      if (other != rank && !peer(other).gone && !read_control(other) && !peer(other).goodbye && closed < 0)
+        closed = other;
+    if (reported) fail(*reported);
+    if (closed >= 0) fail(lost(closed, "closed the connection (its process ended)"));
+  }
+
+  // Returns false when the peer has closed it.
+  bool read_control(int other) {
+    Peer& p = peer(other);
+    std::array<char, 1024> chunk;
+    for (;;) {
+      asio::error_code error;
+      const std::size_t n = p.control.read_some(asio::buffer(chunk), error);
+      if (error == asio::error::would_block) return true;
+      p.gone = static_cast<bool>(error);
+      if (error) return false;
+      p.inbox.append(chunk.data(), n);
+      while (take_control(other)) {
+      }
+    }
+  }
+
+  // Handles the first frame of the inbox, if it is complete.
+  bool take_control(int other) {
+    Peer& p = peer(other);
+    if (p.inbox.size() < detail::frame_bytes) return false;
+    detail::FrameBytes bytes;
+    std::memcpy(bytes.data(), p.inbox.data(), bytes.size());
+    Frame frame;
+    if (!Frame::decode(bytes, frame)) fail(lost(other, "sent something that is no control frame"));
+    if (p.inbox.size() < detail::frame_bytes + frame.length) return false;
+    switch (frame.type) {
+      case Frame::Type::abort:
+        if (!reported) {
+          reported = std::make_unique<CollectiveFailure>(
+              lost(frame.value >= 0 && frame.value < size() ? frame.value : -1, p.inbox.substr(detail::frame_bytes, frame.length)));
+          reported->code = static_cast<ExitCode>(frame.extra);
+        }
+        break;
+      case Frame::Type::probe: send_control(other, {.type = Frame::Type::waiting, .value = awaited}); break;
+      case Frame::Type::waiting:
+        p.answered = true;
+        p.waits_for = frame.value;
+        break;
+      case Frame::Type::goodbye: p.goodbye = true; break;
+      case Frame::Type::farewell: p.farewell = true; break;
+      case Frame::Type::ready:
+      case Frame::Type::go: break;
+    }
+    p.inbox.erase(0, detail::frame_bytes + frame.length);
+    return true;
+  }
+
+  // A data connection is closed or broken: perhaps because its peer gave up, in which case its report is on the way.
+  [[noreturn]] void lose_data(int other, const asio::error_code& error) {
+    const auto end = Clock::now() + std::min(options.timeout, Milliseconds(1000));
+    while (Clock::now() < end && !peer(other).gone) {
+      watched.clear();
+      watch(peer(other).control, POLLIN);
+      ::poll(watched.data(), watched.size(), 10);
+      read_controls();
+    }
+    if (peer(other).goodbye) lose_ended(other);
+    fail(lost(other, error == asio::error::eof ? "closed the connection (its process ended)" : error.message()));
+  }
+
+  [[noreturn]] void lose_ended(int other) {
+    CollectiveFailure failure = lost(other, "came to its end while rank " + std::to_string(rank) + " in " +
+                                                to_string(operation) +
+                                                " still waits for it; all ranks must run the same number of steps");
+    failure.code = ExitCode::failure;  // it would happen again
+    fail(std::move(failure));
+  }
+
+  // --- waiting -----------------------------------------------------------------------------------------------------
+
+  void watch(Socket& socket, short events) {
+    if (socket.is_open()) watched.push_back({socket.native_handle(), events, 0});
+  }
+
+  void watch_controls() {
+    watched.push_back({wake[0], POLLIN, 0});
+    for (Peer& p : peers)
+      if (!p.gone) watch(p.control, POLLIN);
+  }
+
+  // Waits until one of the sockets that are watched is ready; then reads the control connections, if some are.
+  void wait(Milliseconds time, std::size_t first_control) {
+    const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(time.count(), 0, 60'000)));
+    if (ready <= 0) return;
+    if (watched[first_control].revents != 0) {
+      drain_wake();
+      throw_if_failed();
+    }
+    for (std::size_t i = first_control + 1; i < watched.size(); ++i)
+      if (watched[i].revents != 0) return read_controls();
+  }
+
+  void drain_wake() {
+    char bytes[16];
+    while (::read(wake[0], bytes, sizeof bytes) > 0) {
+    }
+  }
+
+  void throw_if_failed() {
+    if (!has_failed) return;
+    CollectiveFailure failure;
+    {
+      const std::lock_guard lock(failure_mutex);
+      failure = cause;
+    }
+    fail(std::move(failure));
+  }
+
+  // --- exchange ----------------------------------------------------------------------------------------------------
+
+  // Both return whether they moved.
+  bool send_some(Sending& sending) {
+    bool moved = false;
+    while (!sending.is_complete()) {
+      const std::size_t head = std::min(sending.done, detail::frame_bytes);
+      const std::size_t body = sending.done - head;
+      const std::array parts{asio::const_buffer(sending.frame.data() + head, detail::frame_bytes - head),
+                             asio::const_buffer(sending.bytes.data() + body, sending.bytes.size() - body)};
+      asio::error_code error;
+      const std::size_t n = peer(sending.peer).data.write_some(parts, error);
+      if (error == asio::error::would_block) break;
+      if (error) lose_data(sending.peer, error);
+      sending.done += n;
+      moved = true;
+    }
+    return moved;
+  }
+
+  bool receive_some(Receiving& receiving) {
+    bool moved = false;
+    while (!receiving.is_complete()) {
+      const std::size_t head = std::min(receiving.done, detail::frame_bytes);
+      const std::size_t body = receiving.done - head;
+      const std::array parts{asio::mutable_buffer(receiving.frame.data() + head, detail::frame_bytes - head),
+                             asio::mutable_buffer(receiving.bytes.data() + body, receiving.bytes.size() - body)};
+      asio::error_code error;
+      const std::size_t n = peer(receiving.peer).data.read_some(parts, error);
+      if (error == asio::error::would_block) break;
+      if (error) lose_data(receiving.peer, error);
+      receiving.done += n;
+      if (head < detail::frame_bytes && receiving.done >= detail::frame_bytes) check(receiving);
+      operation_bytes += n;
+      moved = true;
+    }
+    return moved;
+  }
+
+  void check(const Receiving& receiving) {
+    detail::DataFrame got;
+    const detail::DataFrame expected{operation, peer(receiving.peer).messages_received, receiving.bytes.size()};
+    if (!detail::DataFrame::decode(receiving.frame, got))
+      fail(lost(receiving.peer, "sent something that is no message"));
+    if (got == expected) return;
+    const auto text = [](const detail::DataFrame& frame) {
+      return std::string("message ") + std::to_string(frame.sequence) + ", " + to_string(frame.operation) + " of " +
+             std::to_string(frame.length) + " bytes";
+    };
+    CollectiveFailure failure = lost(receiving.peer, "is out of step: rank " + std::to_string(rank) + " expected its " +
+                                                         text(expected) + ", and got its " + text(got) +
+                                                         "; all ranks must call the same operations with equal lengths");
+    failure.code = ExitCode::failure;  // it would happen again
+    fail(std::move(failure));
+  }
+
+  void exchange(Sending& sending, Receiving& receiving) {
+    Clock::time_point last_move{};
+    bool moved = true;
+    bool asked = false;
+    for (;;) {
+      moved = send_some(sending) || moved;
+      moved = receive_some(receiving) || moved;
+      if (sending.is_complete() && receiving.is_complete()) return;
+      if (moved) {
+        last_move = Clock::now();
+        asked = false;
+        moved = false;
+        if (spins && spin(sending, receiving)) {
+          moved = true;
+          continue;
+        }
+      }
+
+      awaited = receiving.is_complete() ? sending.peer : receiving.peer;
+      const auto idle = std::chrono::duration_cast<Milliseconds>(Clock::now() - last_move);
+      if (idle >= options.timeout / 2 && !asked) {
+        asked = true;
+        if (!receiving.is_complete()) ask(receiving.peer);
+        if (!sending.is_complete()) ask(sending.peer);
+      }
+      if (idle >= patience(sending, receiving)) give_up(sending, receiving, idle);
+      watched.clear();
+      if (!sending.is_complete()) watch(peer(sending.peer).data, POLLOUT);
+      if (!receiving.is_complete()) watch(peer(receiving.peer).data, POLLIN);
+      const std::size_t first_control = watched.size();
+      watch_controls();
+      const Milliseconds next = asked ? patience(sending, receiving) : options.timeout / 2;
+      wait(std::max(Milliseconds(1), next - idle), first_control);
+    }
+  }
+
+  bool spin(Sending& sending, Receiving& receiving) {
+    const auto end = last_spin_end();
+    do {
+      if (send_some(sending) || receive_some(receiving)) return true;
+    } while (Clock::now() < end);
+    return false;
+  }
+  static Clock::time_point last_spin_end() { return Clock::now() + std::chrono::microseconds(50); }
+
+  void ask(int other) {
+    peer(other).answered = false;
+    send_control(other, {.type = Frame::Type::probe});
+  }
+
+  // The peer that hangs: the one that has not answered.
+  [[nodiscard]] int suspect(const Sending& sending, const Receiving& receiving) noexcept {
+    if (!receiving.is_complete() && !peer(receiving.peer).answered) return receiving.peer;
+    if (!sending.is_complete() && !peer(sending.peer).answered) return sending.peer;
+    return -1;
+  }
+
+  [[nodiscard]] Milliseconds patience(const Sending& sending, const Receiving& receiving) noexcept {
+    // Who has come to the end sends nothing more, but what it sent may still be on its way.
+    const bool ended = (!receiving.is_complete() && peer(receiving.peer).goodbye) ||
+                       (!sending.is_complete() && peer(sending.peer).goodbye);
+    if (ended) return std::min(options.timeout, Milliseconds(5000));
+    return suspect(sending, receiving) >= 0 ? options.timeout : 2 * options.timeout;
+  }
+
+  [[noreturn]] void give_up(const Sending& sending, const Receiving& receiving, Milliseconds idle) {
+    const std::string here = "rank " + std::to_string(rank) + " in " + to_string(operation);
+    const int ended = !receiving.is_complete() && peer(receiving.peer).goodbye ? receiving.peer
+                      : !sending.is_complete() && peer(sending.peer).goodbye   ? sending.peer
+                                                                               : -1;
+    if (ended >= 0) lose_ended(ended);
+    const int silent = suspect(sending, receiving);
+    const std::string time = std::to_string(idle.count()) + " ms (CommunicationOptions::timeout is " +
+                             std::to_string(options.timeout.count()) + " ms)";
+    if (silent >= 0) fail(lost(silent, "was silent for " + time + " while " + here + " waited for it"));
+    fail(lost(awaited, "kept " + here + " waiting for " + time + ", while it waited for rank " +
+                           std::to_string(peer(awaited).waits_for) + " itself"));
+  }
+
+  // --- the end -----------------------------------------------------------------------------------------------------
+
+  // Waits until condition(peer) holds for all peers that are still there; names those for which it does not.
+  template <class Condition>
+  void wait_for_peers(int first, int last, Milliseconds limit, const char* what, Condition condition) {
+    const auto end = Clock::now() + limit;
+    for (;;) {
+      int missing = -1;
+      for (int other = first; other < last; ++other)
+        if (other != rank && !peer(other).gone && !condition(peer(other))) missing = other;
+      if (missing < 0) return;
+      const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
+      if (left.count() <= 0) {
+        log_line("warning: " + detail::peer_name(addresses, missing) + what + " within " + std::to_string(limit.count()) + " ms");
+        return;
+      }
+      watched.clear();
+      watch_controls();
+      wait(left, 0);
+    }
+  }
+
+  void say_goodbye() {
+    for (int other = 0; other < size(); ++other) send_control(other, {.type = Frame::Type::goodbye});
+    if (rank != 0) {
+      wait_for_peers(0, 1, options.timeout, " did not end its work", [](const Peer& p) { return p.farewell; });
+      return;
+    }
+    wait_for_peers(1, size(), options.timeout, " did not end its work", [](const Peer& p) { return p.goodbye; });
+    for (int other = 1; other < size(); ++other) send_control(other, {.type = Frame::Type::farewell});
+    wait_for_peers(1, size(), std::min(options.timeout, Milliseconds(5000)), " did not leave",
+                   [](const Peer&) { return false; });
+  }
+
+  void close_sockets() noexcept {
+    asio::error_code ignored;
+    std::array<char, 1024> rest;
+    for (Peer& p : peers) {
+      // With bytes that nobody read, closing would cut off what the peer has not read yet, perhaps the report of a failure.
+      if (p.control.is_open())
+        while (p.control.read_some(asio::buffer(rest), ignored) > 0 && !ignored) {
+        }
+      p.control.close(ignored);
+      p.data.close(ignored);
+    }
+  }
+
+  const std::vector<std::string> addresses;
+  const int rank;
+  const CommunicationOptions options;
+  bool spins = false;
+  asio::io_context io{1};
+  std::vector<Peer> peers;  // by rank; the own one is not open
+  std::vector<pollfd> watched;
+  int wake[2] = {-1, -1};  // a pipe: abort() of another thread ends a wait
+
+  std::mutex busy;  // held while the connections are in use
+  Operation operation = Operation::none;
+  Clock::time_point operation_begin = Clock::now();
+  std::uint64_t operation_bytes = 0;
+  int awaited = -1;
+  std::unique_ptr<CollectiveFailure> reported;  // by a peer
+  bool others_know = false;
+  bool is_closed = false;
+
+  std::mutex failure_mutex;
+  std::atomic<bool> has_failed = false;
+  CollectiveFailure cause;
+};
+
+LOCKSTEP_INLINE Tcp::Tcp(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+LOCKSTEP_INLINE Tcp::Tcp(Tcp&& other) noexcept = default;
+LOCKSTEP_INLINE Tcp& Tcp::operator=(Tcp&& other) noexcept = default;
+LOCKSTEP_INLINE Tcp::~Tcp() = default;
+
+LOCKSTEP_INLINE Tcp Tcp::connect(const Rendezvous& rendezvous, const CommunicationOptions& options) {
+  auto state = std::make_unique<State>(rendezvous, options);
+  state->start(rendezvous);
+  return Tcp(std::move(state));
+}
+
+LOCKSTEP_INLINE int Tcp::rank() const noexcept { return state_->rank; }
+LOCKSTEP_INLINE int Tcp::size() const noexcept { return state_->size(); }
+
+LOCKSTEP_INLINE void Tcp::begin(Operation operation) noexcept {
+  state_->operation = operation;
+  state_->operation_begin = State::Clock::now();
+  state_->operation_bytes = 0;
+}
+
+LOCKSTEP_INLINE void Tcp::exchange(int to, std::span<const std::byte> out, int from, std::span<std::byte> in) {
+  State& s = *state_;
+  const std::lock_guard lock(s.busy);
+  s.throw_if_failed();
+  if (s.is_closed) throw Error(std::string(to_string(s.operation)) + ": the connections have been closed");
+  if (to == s.rank && from == s.rank) {
+    if (out.size() != in.size()) throw Error("exchange of a rank with itself: the lengths differ");
+    if (!out.empty()) std::memmove(in.data(), out.data(), out.size());
+    return;
+  }
+  State::Sending sending{.peer = to, .bytes = out};
+  if (!out.empty()) {
+    sending.frame = detail::DataFrame{s.operation, s.peer(to).messages_sent, out.size()}.encode();
+    sending.total = detail::frame_bytes + out.size();
+  }
+  State::Receiving receiving{.peer = from, .bytes = in};
+  if (!in.empty()) receiving.total = detail::frame_bytes + in.size();
+  s.exchange(sending, receiving);
+  if (!out.empty()) ++s.peer(to).messages_sent;
+  if (!in.empty()) ++s.peer(from).messages_received;
+}
+
+LOCKSTEP_INLINE void Tcp::abort(std::string_view reason, ExitCode code) noexcept {
+  State& s = *state_;
+  try {
+    CollectiveFailure failure = s.lost(s.rank, std::string(reason));
+    failure.code = code;
+    failure = s.set_failure(std::move(failure));
+    // Another thread that is in an operation wakes up, tells the others and leaves.
+    const char byte = 0;
+    (void)!::write(s.wake[1], &byte, 1);
+    for (int i = 0; i < 1000; ++i) {
+      if (s.busy.try_lock()) {
+        const std::lock_guard lock(s.busy, std::adopt_lock);
+        s.tell_others(failure);
+        return;
+      }
+      std::this_thread::sleep_for(State::Milliseconds(1));
+    }
+  } catch (...) {  // out of memory: the others see the connection closed
+  }
+}
+
+LOCKSTEP_INLINE void Tcp::close() noexcept {
+  if (state_ == nullptr) return;
+  State& s = *state_;
+  try {
+    const std::lock_guard lock(s.busy);
+    if (!s.is_closed && !s.has_failed) s.say_goodbye();
+  } catch (const std::exception& error) {
+    log_line(std::string("warning: at the end of the work: ") + error.what());
+  }
+  s.is_closed = true;
+  s.close_sockets();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,210 @@
+// Data pipelines: a source and transforms, composed as a type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/data/auto_shard_policy.hpp"
+#include "lockstep/data/batch.hpp"
+#include "lockstep/data/concepts.hpp"
+#include "lockstep/data/map.hpp"
+#include "lockstep/data/repeat.hpp"
+#include "lockstep/data/shuffle.hpp"
+#include "lockstep/data/skip.hpp"
+#include "lockstep/data/source_stage.hpp"
+#include "lockstep/data/stage.hpp"
+#include "lockstep/data/take.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+struct DatasetOptions {
+  AutoShardPolicy auto_shard_policy = AutoShardPolicy::automatic;
+};
+
+/// A pipeline as users write it, a value:
+/// @code
+/// auto train = lockstep::from_tensor_slices(images / 255.0f, labels).shuffle(60'000).repeat().batch(128);
+/// @endcode
+/// Each transform returns a new pipeline and leaves this one as it was. Once batched, a pipeline is a Dataset. Transforms
+/// after batch count in batches, as in tf.data.
+template <Stage S>
+class Pipeline {
+ public:
+  static constexpr bool is_batched = std::is_same_v<typename S::item_type, ElementBatch>;
+
+  explicit Pipeline(S stage, DatasetOptions options = {}) : stage_(std::move(stage)), options_(options) {}
+
+  /// Calls f for every sample when it is read: `f(Sample<T>&)`, in place.
+  template <class F>
+  [[nodiscard]] auto map(F f) const {
+    static_assert(!is_batched_with<F>, "lockstep: map works on single samples: write .map(f) before .batch(n)");
+    return then(Map<S, F>(stage_, std::move(f)));
+  }
+  /// The same with changed sizes: `f(const Sample<const T>& in, Sample<T>& out)`.
+  template <class F>
+  [[nodiscard]] auto map(F f, SampleSizes sizes) const {
+    static_assert(!is_batched_with<F>, "lockstep: map works on single samples: write .map(f, sizes) before .batch(n)");
+    return then(MapTo<S, F>(stage_, std::move(f), sizes));
+  }
+
+  /// See Shuffle. Without a seed, the run's is used.
+  [[nodiscard]] auto shuffle(std::int64_t buffer_size, std::optional<std::uint64_t> seed = std::nullopt,
+                             bool reshuffle_each_iteration = true) const {
+    return then(Shuffle<S>(stage_, buffer_size, seed, reshuffle_each_iteration));
+  }
+
+  /// -1 repeats without end: fit then needs steps_per_epoch.
+  [[nodiscard]] auto repeat(std::int64_t count = -1) const { return then(Repeat<S>(stage_, count)); }
+
+  [[nodiscard]] auto take(std::int64_t count) const { return then(Take<S>(stage_, count)); }
+
+  [[nodiscard]] auto skip(std::int64_t count) const { return then(Skip<S>(stage_, count)); }
+
+  /// `size` is that of the global batch, over all workers and replicas.
+  [[nodiscard]] auto batch(std::int64_t size, bool drop_remainder = false) const {
+    static_assert(!is_batched_with<S>, "lockstep: this pipeline is already batched: call .batch(n) once");
+    return then(Batch<S>(stage_, size, drop_remainder));
+  }
+
+  /// A transform of the user's own: a template that derives from Transform<Upstream>, and the arguments that its
+  /// constructor takes after the upstream stage.
+  template <template <class> class Own, class... Arguments>
+  [[nodiscard]] auto apply(Arguments&&... arguments) const {
+    return then(Own<S>(stage_, std::forward<Arguments>(arguments)...));
+  }
+
+  [[nodiscard]] Pipeline with_options(DatasetOptions options) const { return Pipeline(stage_, options); }
+
+  [[nodiscard]] const DatasetOptions& options() const noexcept { return options_; }
+  [[nodiscard]] AutoShardPolicy auto_shard_policy() const noexcept { return options_.auto_shard_policy; }
+
+  [[nodiscard]] std::size_t sample_size() const { return stage_.sample_size(); }
+  [[nodiscard]] std::size_t target_size() const { return stage_.target_size(); }
+  /// Samples in one pass, or batches after batch; or infinite_cardinality, or unknown_cardinality.
+  [[nodiscard]] std::int64_t cardinality() const { return stage_.cardinality(); }
+
+  /// 0 when the source has no files.
+  [[nodiscard]] std::int64_t num_files() const { return stage_.num_files(); }
+  /// From here on this copy is one worker's: it has its files and its part of the batch size.
+  void shard_files(int num_shards, int index)
+    requires is_batched
+  {
+    stage_.shard_files(num_shards, index);
+  }
+
+  /// Starts a pass; see Dataset.
+  void begin(Iteration iteration)
+    requires is_batched
+  {
+    pass_ = Pass::of(iteration);
+    restart();
+  }
+
+  /// Goes to the next batch and returns its number of samples; 0 at the end.
+  std::size_t next()
+    requires is_batched
+  {
+    if (!pass_) throw Error("Pipeline: next() was called before begin(iteration)");
+    if (!stage_.next(current_)) {
+      current_.clear();
+      return 0;
+    }
+    ++position_;
+    return current_.size();
+  }
+
+  [[nodiscard]] std::span<const std::int64_t> sample_indices() const noexcept
+    requires is_batched
+  {
+    return current_.indices;
+  }
+
+  /// Writes the samples at these positions of the current batch to the rows 0, 1, ... of x and y, and zeros to the
+  /// padding. y may be empty(). Throws DataError when the views have other sizes.
+  template <class T>
+  void read(std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y)
+    requires is_batched
+  {
+    check(positions, x.samples(), x.features(), y.empty() ? x.samples() : y.samples(), y.features(), y.empty());
+    selected_.clear();
+    for (const std::size_t p : positions) selected_.push_back(current_.indices[p], current_.passes[p]);
+    stage_.read(ElementSpan{selected_.indices, selected_.passes}, x, y);
+    x.clear_padding();
+    y.clear_padding();
+  }
+
+  /// Batches consumed since begin.
+  [[nodiscard]] std::int64_t position() const noexcept
+    requires is_batched
+  {
+    return position_;
+  }
+
+  /// Goes to where next() delivers the batch after `position` batches, or to the end if there are fewer. Reads no data,
+  /// and leaves out whole repetitions; a shuffle buffer has to be run through.
+  void seek(std::int64_t position)
+    requires is_batched
+  {
+    if (!pass_) throw Error("Pipeline: seek() was called before begin(iteration)");
+    if (position < 0) throw Error(concat({"Pipeline: seek() needs a position of at least 0, got ", position}));
+    if (position < position_) restart();
+    current_.clear();
+    position_ += stage_.advance(position - position_);
+  }
+
+ private:
+  template <class>
+  static constexpr bool is_batched_with = is_batched;
+
+  template <class Next>
+  [[nodiscard]] Pipeline<Next> then(Next next) const {
+    return Pipeline<Next>(std::move(next), options_);
+  }
+
+  void restart() {
+    stage_.begin(*pass_);
+    current_.clear();
+    position_ = 0;
+  }
+
+  void check(std::span<const std::size_t> positions, std::size_t x_samples, std::size_t x_features,
+             std::size_t y_samples, std::size_t y_features, bool without_targets) const {
+    if (x_features != sample_size() || x_samples != positions.size() ||
+        (!without_targets && (y_features != target_size() || y_samples != positions.size())))
+      throw DataError(concat({"Pipeline: read() of ", positions.size(), " samples with ", sample_size(),
+                              " elements and ", target_size(), " targets was given views of ", x_samples, " x ",
+                              x_features, " and ", y_samples, " x ", y_features}));
+    for (const std::size_t p : positions)
+      if (p >= current_.size())
+        throw DataError(concat({"Pipeline: read() of position ", p, " of a batch with ", current_.size(), " samples"}));
+  }
+
+  S stage_;
+  DatasetOptions options_;
+  std::optional<Pass> pass_;
+  std::int64_t position_ = 0;
+  ElementBatch current_;
+  ElementBatch selected_;
+};
+
+/// Whether D delivers batches. False only for a pipeline without .batch(n).
+template <class D>
+inline constexpr bool is_batched = true;
+template <class S>
+inline constexpr bool is_batched<Pipeline<S>> = Pipeline<S>::is_batched;
+
+/// A pipeline over a source of the user's own.
+template <Source S>
+[[nodiscard]] Pipeline<SourceStage<S>> from_source(S source) {
+  return Pipeline<SourceStage<S>>(SourceStage<S>(std::move(source)));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,252 @@
+// A rank's part of a dataset.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/data/auto_shard_policy.hpp"
+#include "lockstep/data/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+// The rule of tf.data's shard: element i belongs to shard i % num_shards, where it is number i / num_shards.
+
+[[nodiscard]] constexpr std::int64_t shard_of(std::int64_t i, std::int64_t num_shards) noexcept {
+  return i % num_shards;
+}
+[[nodiscard]] constexpr std::int64_t index_in_shard(std::int64_t i, std::int64_t num_shards) noexcept {
+  return i / num_shards;
+}
+
+/// Throws ConfigurationError unless num_shards is at least 1 and index is in [0, num_shards).
+inline void check_shard(std::int64_t num_shards, std::int64_t index) {
+  if (num_shards < 1)
+    throw ConfigurationError(concat({"shard: num_shards must be at least 1, got ", num_shards}));
+  if (index < 0 || index >= num_shards)
+    throw ConfigurationError(concat({"shard: the index must be in [0, ", num_shards, "), got ", index}));
+}
+
+/// How many of n elements belong to a shard. Throws ConfigurationError as check_shard does.
+[[nodiscard]] inline std::int64_t shard_size(std::int64_t n, std::int64_t num_shards, std::int64_t index) {
+  check_shard(num_shards, index);
+  return n / num_shards + (index < n % num_shards ? 1 : 0);
+}
+
+/// The place of a replica among all. Ranks count worker by worker; every worker has the same number of replicas.
+struct DistributionContext {
+  int num_workers = 1;
+  int worker = 0;
+  int local_replicas = 1;
+  int local_replica = 0;
+
+  [[nodiscard]] constexpr int num_ranks() const noexcept { return num_workers * local_replicas; }
+  [[nodiscard]] constexpr int rank() const noexcept { return worker * local_replicas + local_replica; }
+};
+
+namespace detail {
+
+struct ShardDecision {
+  AutoShardPolicy policy = AutoShardPolicy::data;
+  std::string reason;
+};
+
+/// Throws ConfigurationError when there are not enough files for AutoShardPolicy::file.
+[[nodiscard]] inline ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::int64_t num_files, int num_workers) {
+  const std::string files = concat({num_files, num_files == 1 ? " file" : " files"});
+  const std::string workers = concat({num_workers, num_workers == 1 ? " worker" : " workers"});
+  switch (wanted) {
+    case AutoShardPolicy::file:
+      if (num_files == 0)
+        throw ConfigurationError(concat({"AutoShardPolicy::file: the dataset has 0 files for ", workers,
+                                         "; make it with from_files, or use AutoShardPolicy::data"}));
+      if (num_files < num_workers)
+        throw ConfigurationError(concat({"AutoShardPolicy::file: the dataset has ", files, ", fewer than the ", workers,
+                                         "; write more files, or use AutoShardPolicy::data"}));
+      return {wanted, concat({"file (chosen by the program; ", files, " for ", workers, ")"})};
+    case AutoShardPolicy::automatic:
+      if (num_workers == 1) return {AutoShardPolicy::data, "data (automatic: there is one worker)"};
+      if (num_files == 0) return {AutoShardPolicy::data, "data (automatic: the dataset has no files)"};
+      if (num_files < num_workers)
+        return {AutoShardPolicy::data, concat({"data (automatic: ", files, " are fewer than ", workers, ")"})};
+      return {AutoShardPolicy::file, concat({"file (automatic: ", files, " for ", workers, ")"})};
+    default: return {wanted, concat({to_string(wanted), " (chosen by the program)"})};
+  }
+}
+
+}  // namespace detail
+
+/// A dataset of global batches, as one rank sees it. With R ranks in W workers:
+/// - data: the rank takes the positions p of each global batch with p % R == rank; row i of its part is position
+///   i * R + rank. All ranks have the same number of parts, some perhaps with 0 samples.
+/// - file: the worker's files, in batches of 1/W of the global batch, of which the replica takes every
+///   local_replicas-th sample. A worker may end earlier than others.
+/// - off: every worker sees each global batch, divided into W consecutive parts (the first ones may be larger by one),
+///   one after the other; of each the replica takes every local_replicas-th sample.
+template <Dataset D>
+class DistributedDataset {
+ public:
+  /// `policy` replaces the dataset's own (predict needs data). Throws ConfigurationError when file is wanted and there are
+  /// fewer files than workers.
+  DistributedDataset(D dataset, DistributionContext context, std::optional<AutoShardPolicy> policy = std::nullopt)
+      : dataset_(std::move(dataset)), context_(context) {
+    check_shard(context.num_workers, context.worker);
+    check_shard(context.local_replicas, context.local_replica);
+    std::int64_t num_files = 0;
+    if constexpr (has_files) num_files = dataset_.num_files();
+    if (!policy) policy = own_policy();
+    detail::ShardDecision decision = detail::decide_shard_policy(*policy, num_files, context.num_workers);
+    policy_ = decision.policy;
+    policy_text_ = std::move(decision.reason);
+    if constexpr (has_files)
+      if (policy_ == AutoShardPolicy::file) dataset_.shard_files(context.num_workers, context.worker);
+    if (policy_ == AutoShardPolicy::off) parts_ = context.num_workers;
+    part_ = parts_;
+  }
+
+  /// What was decided: data, file or off.
+  [[nodiscard]] AutoShardPolicy policy() const noexcept { return policy_; }
+  /// The decision and its reason, for the log: "data (automatic: the dataset has no files)".
+  [[nodiscard]] const std::string& policy_text() const noexcept { return policy_text_; }
+  [[nodiscard]] const DistributionContext& context() const noexcept { return context_; }
+
+  [[nodiscard]] std::size_t sample_size() const { return dataset_.sample_size(); }
+  [[nodiscard]] std::size_t target_size() const { return dataset_.target_size(); }
+
+  /// Parts that this rank has in one pass, or infinite_cardinality, or unknown_cardinality.
+  [[nodiscard]] std::int64_t cardinality() const {
+    const auto batches = static_cast<std::int64_t>(dataset_.cardinality());
+    return batches < 0 ? batches : batches * parts_;
+  }
+
+  void begin(Iteration iteration) {
+    ahead_.reset();
+    dataset_.begin(iteration);
+    batches_ = static_cast<std::int64_t>(dataset_.cardinality());
+    leave_batch();
+  }
+
+  /// Goes to this rank's part of the next batch, which may have 0 samples. False when this rank's data have ended.
+  bool next() {
+    if (part_ + 1 < parts_) {
+      ++part_;
+    } else {
+      batch_size_ = static_cast<std::size_t>(dataset_.next());
+      part_ = batch_size_ == 0 ? parts_ : 0;
+    }
+    select();
+    return part_ < parts_;
+  }
+
+  /// Whether next() would be true. Reads no data and leaves the current part as it is.
+  [[nodiscard]] bool has_next() {
+    if (part_ + 1 < parts_ || batches_ == infinite_cardinality) return true;
+    if (batches_ >= 0) return static_cast<std::int64_t>(dataset_.position()) < batches_;
+    return look_ahead();
+  }
+
+  /// Samples in this rank's part.
+  [[nodiscard]] std::size_t samples() const noexcept { return positions_.size(); }
+  /// Their positions in the batch, ascending.
+  [[nodiscard]] std::span<const std::size_t> positions() const noexcept { return positions_; }
+  /// Their numbers in the source.
+  [[nodiscard]] std::span<const std::int64_t> sample_indices() const noexcept { return indices_; }
+  /// Samples in the whole batch of which this is a part.
+  [[nodiscard]] std::size_t batch_size() const noexcept { return batch_size_; }
+
+  /// Writes this rank's samples to the rows of x and y, which have samples() rows. y may be empty().
+  template <class T>
+  void read(TensorView<T> x, TensorView<T> y) {
+    dataset_.read(std::span<const std::size_t>(positions_), x, y);
+  }
+
+  /// Parts consumed since begin.
+  [[nodiscard]] std::int64_t position() const {
+    const auto batches = static_cast<std::int64_t>(dataset_.position());
+    return part_ < parts_ ? (batches - 1) * parts_ + part_ + 1 : batches * parts_;
+  }
+
+  /// Goes to where next() delivers the part after `position` parts.
+  void seek(std::int64_t position) {
+    ahead_.reset();
+    dataset_.seek(position / parts_);
+    leave_batch();
+    for (std::int64_t part = 0; part < position % parts_; ++part) next();
+  }
+
+ private:
+  static constexpr bool has_files = requires(D& dataset, const D& same, int n) {
+    { same.num_files() } -> std::convertible_to<std::int64_t>;
+    dataset.shard_files(n, n);
+  };
+
+  [[nodiscard]] AutoShardPolicy own_policy() const {
+    if constexpr (requires { { dataset_.auto_shard_policy() } -> std::convertible_to<AutoShardPolicy>; })
+      return dataset_.auto_shard_policy();
+    else
+      return AutoShardPolicy::automatic;
+  }
+
+  void leave_batch() {
+    batch_size_ = 0;
+    part_ = parts_;
+    select();
+  }
+
+  void select() {
+    positions_.clear();
+    indices_.clear();
+    if (part_ == parts_) return;
+    const bool data = policy_ == AutoShardPolicy::data;
+    const auto stride = static_cast<std::size_t>(data ? context_.num_ranks() : context_.local_replicas);
+    const auto offset = static_cast<std::size_t>(data ? context_.rank() : context_.local_replica);
+    const auto parts = static_cast<std::size_t>(parts_);
+    const auto part = static_cast<std::size_t>(part_);
+    const std::size_t quotient = batch_size_ / parts;
+    const std::size_t remainder = batch_size_ % parts;
+    const std::size_t begin = part * quotient + std::min(part, remainder);
+    const std::size_t end = begin + quotient + (part < remainder ? 1 : 0);
+    const std::span<const std::int64_t> indices = dataset_.sample_indices();
+    for (std::size_t p = begin + offset; p < end; p += stride) {
+      positions_.push_back(p);
+      indices_.push_back(indices[p]);
+    }
+  }
+
+  /// For a dataset that does not know its length: a copy runs ahead of it.
+  bool look_ahead() {
+    if (!ahead_) {
+      ahead_.emplace(dataset_);
+      ahead_has_batch_ = static_cast<std::size_t>(ahead_->next()) > 0;
+    }
+    while (ahead_has_batch_ &&
+           static_cast<std::int64_t>(ahead_->position()) <= static_cast<std::int64_t>(dataset_.position()))
+      ahead_has_batch_ = static_cast<std::size_t>(ahead_->next()) > 0;
+    return ahead_has_batch_;
+  }
+
+  D dataset_;
+  DistributionContext context_;
+  AutoShardPolicy policy_ = AutoShardPolicy::data;
+  std::string policy_text_;
+  std::int64_t batches_ = unknown_cardinality;
+  std::size_t batch_size_ = 0;
+  std::int64_t parts_ = 1;  ///< of each batch, taken one after the other
+  std::int64_t part_ = 1;   ///< the current one; parts_ when there is none
+  std::vector<std::size_t> positions_;
+  std::vector<std::int64_t> indices_;
+  std::optional<D> ahead_;
+  bool ahead_has_batch_ = false;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

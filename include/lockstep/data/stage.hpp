@@ -1,0 +1,121 @@
+// What a data pipeline is composed of.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+// A pipeline moves numbers of samples and no data: a source's stage counts 0, 1, 2, ..., and shuffle, repeat, take and
+// skip rearrange the numbers. Data are touched once, when the samples of a batch are read. That makes seeking cheap, and
+// every rank can run the whole pipeline.
+
+/// One sample on its way through a pipeline.
+struct Element {
+  std::int64_t index = 0;  ///< its number in the source
+  std::uint64_t pass = 0;  ///< the key of the pass that it belongs to: the run's seed, iteration and repetition
+};
+
+/// Samples that were batched.
+struct ElementBatch {
+  std::vector<std::int64_t> indices;
+  std::vector<std::uint64_t> passes;
+
+  [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
+  void clear() noexcept {
+    indices.clear();
+    passes.clear();
+  }
+  void push_back(std::int64_t index, std::uint64_t pass) {
+    indices.push_back(index);
+    passes.push_back(pass);
+  }
+};
+
+/// The samples that are to be read.
+struct ElementSpan {
+  std::span<const std::int64_t> indices;
+  std::span<const std::uint64_t> passes;
+};
+
+/// One pass over a stage: an iteration of the dataset, or one of its repetitions.
+struct Pass {
+  std::uint64_t seed = 0;  ///< the run's
+  RandomKey path{};        ///< of iteration and repetitions, without the seed
+
+  [[nodiscard]] Pass repetition(std::int64_t number) const noexcept {
+    return {seed, path.fold_in(static_cast<std::uint64_t>(number))};
+  }
+  [[nodiscard]] static Pass of(Iteration iteration) noexcept {
+    return Pass{iteration.seed, RandomKey(0)}.repetition(iteration.number);
+  }
+};
+
+/// A part of a pipeline: a source, or a transform of what comes from the stage before it (upstream).
+///
+/// For a stage S:
+///  1. S is copyable; copies are independent and may be used in different threads.
+///  2. `S::item_type` is Element, or ElementBatch after batch.
+///  3. `S::depth`: number of stages upstream, for random keys.
+///  4. `begin(pass)` starts a pass. The same pass gives the same items.
+///  5. `next(item)` writes the next item; false at the end, again and again.
+///  6. `advance(n)` does what n calls of next do, and returns how many of them would have given an item.
+///  7. `cardinality()`: items in one pass, or infinite_cardinality, or unknown_cardinality.
+///  8. `sample_size()`, `target_size()`, `num_files()`, `shard_files(num_shards, index)`: as for a source.
+///  9. `read(samples, x, y)` for T = float and double: as for a source.
+///
+/// A transform derives from Transform<Upstream>, which forwards all of these, and replaces some.
+template <class S>
+concept Stage = std::copyable<S> && requires(S& stage, const S& same, Pass pass, typename S::item_type& item,
+                                             std::int64_t n, ElementSpan samples, TensorView<float> floats,
+                                             TensorView<double> doubles, int shards) {
+  { S::depth } -> std::convertible_to<std::uint64_t>;
+  stage.begin(pass);
+  { stage.next(item) } -> std::same_as<bool>;
+  { stage.advance(n) } -> std::same_as<std::int64_t>;
+  { same.cardinality() } -> std::same_as<std::int64_t>;
+  { same.sample_size() } -> std::same_as<std::size_t>;
+  { same.target_size() } -> std::same_as<std::size_t>;
+  { same.num_files() } -> std::same_as<std::int64_t>;
+  stage.shard_files(shards, shards);
+  stage.read(samples, floats, floats);
+  stage.read(samples, doubles, doubles);
+};
+
+/// Forwards everything upstream. The base of transforms.
+template <class Upstream>
+class Transform {
+ public:
+  using item_type = typename Upstream::item_type;
+  static constexpr std::uint64_t depth = Upstream::depth + 1;
+
+  explicit Transform(Upstream upstream) : upstream_(std::move(upstream)) {}
+
+  void begin(Pass pass) { upstream_.begin(pass); }
+  bool next(item_type& item) { return upstream_.next(item); }
+  std::int64_t advance(std::int64_t n) { return upstream_.advance(n); }
+  [[nodiscard]] std::int64_t cardinality() const { return upstream_.cardinality(); }
+  [[nodiscard]] std::size_t sample_size() const { return upstream_.sample_size(); }
+  [[nodiscard]] std::size_t target_size() const { return upstream_.target_size(); }
+  [[nodiscard]] std::int64_t num_files() const { return upstream_.num_files(); }
+  void shard_files(int num_shards, int index) { upstream_.shard_files(num_shards, index); }
+  template <class T>
+  void read(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
+    upstream_.read(samples, x, y);
+  }
+
+ protected:
+  Upstream upstream_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

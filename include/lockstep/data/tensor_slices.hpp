@@ -1,0 +1,78 @@
+// The rows of tensors as a data source.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/data/gather.hpp"
+#include "lockstep/data/pipeline.hpp"
+#include "lockstep/data/source.hpp"
+#include "lockstep/data/tensor.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Sample i is row i of x, its target row i of y.
+template <class X, class Y = std::uint8_t>
+class TensorSlices {
+ public:
+  /// Without targets.
+  explicit TensorSlices(Tensor<X> x) : x_(std::move(x)) {}
+
+  /// Throws DataError when the numbers of rows differ.
+  TensorSlices(Tensor<X> x, Tensor<Y> y) : x_(std::move(x)), y_(std::move(y)), target_size_(y_.sample_size()) {
+    if (x_.rows() != y_.rows())
+      throw DataError(concat({"from_tensor_slices: every sample needs one target, got ", x_.rows(), " samples ",
+                              shape_to_string(x_.shape()), " and ", y_.rows(), " targets ",
+                              shape_to_string(y_.shape())}));
+  }
+
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(x_.rows()); }
+  [[nodiscard]] std::size_t sample_size() const noexcept { return x_.sample_size(); }
+  [[nodiscard]] std::size_t target_size() const noexcept { return target_size_; }
+
+  template <class T>
+  void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
+    detail::gather(x_, indices, x);
+    if (!y.empty()) detail::gather(y_, indices, y);
+  }
+
+ private:
+  Tensor<X> x_;
+  Tensor<Y> y_;
+  std::size_t target_size_ = 0;
+};
+
+static_assert(Source<TensorSlices<std::uint8_t>>);
+
+namespace detail {
+/// Deduces Tensor's element type from what it can be made of.
+template <class X>
+auto to_tensor(X&& x) {
+  return Tensor(std::forward<X>(x));
+}
+}  // namespace detail
+
+/// A pipeline of the rows of x, without targets. x is a Tensor, an Eigen matrix or array of [samples x features], or a
+/// std::vector.
+template <class X>
+[[nodiscard]] auto from_tensor_slices(X&& x) {
+  auto tensor = detail::to_tensor(std::forward<X>(x));
+  return from_source(TensorSlices<typename decltype(tensor)::value_type>(std::move(tensor)));
+}
+
+/// A pipeline of the rows of x with the rows of y as their targets. Throws DataError when the numbers of rows differ.
+template <class X, class Y>
+[[nodiscard]] auto from_tensor_slices(X&& x, Y&& y) {
+  auto samples = detail::to_tensor(std::forward<X>(x));
+  auto targets = detail::to_tensor(std::forward<Y>(y));
+  using Slices = TensorSlices<typename decltype(samples)::value_type, typename decltype(targets)::value_type>;
+  return from_source(Slices(std::move(samples), std::move(targets)));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,38 @@
+// Sums over the batch: gradients of biases.
+#pragma once
+
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/vector.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+/// sums[j] += sum over i of from[i * row_step + j], for kernels::dispatch; row_step is a multiple of 16 and at least `columns`.
+template <class T>
+struct ColumnSums {
+  const T* from = nullptr;
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::size_t row_step = 0;
+  T* sums = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    constexpr std::size_t size = lanes<T, Isa>;
+    for (std::size_t column = 0; column < columns; column += size) {
+      Vector<T, Isa> sum{};
+      for (std::size_t row = 0; row < rows; ++row) {
+        Vector<T, Isa> values;
+        load(values, from + row * row_step + column);
+        sum += values;
+      }
+      T values[size];
+      store(values, sum);
+      for (std::size_t j = 0; j < size && column + j < columns; ++j) sums[column + j] += values[j];
+    }
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -1,0 +1,316 @@
+// Two-dimensional convolution: gradients of weights and bias.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/column_sums.hpp"
+#include "lockstep/kernels/convolution.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/product.hpp"
+#include "lockstep/kernels/transpose.hpp"
+
+// Two ways. With many weights, the delta of a few pixels is transposed, so that filters are innermost, and one matrix product is
+// added to the gradient for each row of the kernel: [taps and channels x batch] * [batch x filters]. With few weights (a first
+// layer), that transposition would cost more than the product; there the sums of all pixels are kept for each lane of the
+// batch, and lanes are added up at the end.
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+namespace detail {
+
+/// Pixels whose deltas are transposed together, so that a block has at least 64 summands.
+[[nodiscard]] constexpr std::size_t pixels_at_once(std::size_t batch) noexcept {
+  return batch == 0 ? 1 : std::clamp<std::size_t>(inner_block / batch, 1, 8);
+}
+
+[[nodiscard]] constexpr std::size_t tap_count(const ConvolutionSize& s) noexcept {
+  return s.kernel_height * s.kernel_width * s.channels;
+}
+
+}  // namespace detail
+
+/// Whether the sums of each lane are kept: whether they fit into the second-level cache, and the first besides x.
+[[nodiscard]] constexpr bool sums_by_lane(const ConvolutionSize& s) noexcept {
+  return (detail::tap_count(s) + 1) * s.filters <= 2048;
+}
+
+/// The gradient of the convolution before its activation: 0 where y <= minimum, else dy. So it is dy itself when minimum is NaN.
+/// Any other minimum needs sums_by_lane.
+template <class T>
+struct Delta {
+  const T* dy = nullptr;
+  const T* y = nullptr;
+  T minimum = std::numeric_limits<T>::quiet_NaN();
+};
+
+namespace detail {
+
+/// Pixels whose deltas are collected together: enough that the sums are seldom loaded, and few enough for the caches.
+inline constexpr std::size_t lane_group = 8;
+
+/// Filters are padded to a multiple of the largest tile.
+[[nodiscard]] constexpr std::size_t padded_filters(std::size_t filters) noexcept { return (filters + 3) / 4 * 4; }
+
+/// Scratch of the gradient by lanes.
+template <class T>
+struct LaneScratch {
+  T* zeros = nullptr;   ///< a feature that is zero
+  T* sums = nullptr;    ///< [taps + 1][filters][lanes]
+  T* deltas = nullptr;  ///< [padded filters][lane_group][batch]
+};
+
+[[nodiscard]] constexpr std::size_t lane_sums(const ConvolutionSize& s) noexcept {
+  return (tap_count(s) + 1) * s.filters * 16;
+}
+
+[[nodiscard]] constexpr std::size_t lane_deltas(const ConvolutionSize& s) noexcept {
+  return padded_filters(s.filters) * lane_group * s.batch;
+}
+
+}  // namespace detail
+
+/// Elements of scratch that convolution_weight_gradient needs.
+[[nodiscard]] constexpr std::size_t convolution_scratch(const ConvolutionSize& s) noexcept {
+  if (sums_by_lane(s)) return s.batch + detail::lane_sums(s) + detail::lane_deltas(s);
+  return detail::pixels_at_once(s.batch) * s.batch * padded_columns(s.filters);
+}
+
+/// One row of outputs of the gradient by lanes, for kernels::dispatch:
+/// sums[tap][filter][lane] += sum over pixels and vectors of the batch of x[pixel + tap] * delta[pixel][filter], and the same
+/// with 1 instead of x in the last tap (the bias).
+template <class T>
+struct ConvolutionLanes {
+  const ConvolutionSize& size;
+  std::size_t row = 0;
+  const T* x = nullptr;
+  Delta<T> delta;
+  detail::LaneScratch<T> scratch;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    // Columns [inside.begin, inside.end) have all their taps inside the input.
+    Range inside;
+    inside.begin = std::min((size.pad_left + size.stride_width - 1) / size.stride_width, size.out_width);
+    inside.end = inside.begin;
+    while (inside.end < size.out_width &&
+           inside.end * size.stride_width + size.kernel_width <= size.width + size.pad_left)
+      ++inside.end;
+    for (std::size_t column = 0; column < size.out_width;) {
+      const bool is_inside = column >= inside.begin && column < inside.end;
+      const std::size_t pixels = is_inside ? std::min(detail::lane_group, inside.end - column) : 1;
+      // On 16 registers: 10 sums, 2 deltas, 1 input; on 32: 20, 4, 1.
+      if constexpr (Isa::registers == 32)
+        add_pixels<Isa, 5, 4>(column, pixels);
+      else
+        add_pixels<Isa, 5, 2>(column, pixels);
+      column += pixels;
+    }
+  }
+
+ private:
+  template <class Isa, std::size_t Taps, std::size_t Filters>
+  LOCKSTEP_KERNEL void add_pixels(std::size_t column, std::size_t pixels) const {
+    const std::size_t taps = detail::tap_count(size);
+    collect_deltas<Isa, Filters>(row * size.out_width + column, pixels);
+    for (std::size_t tap = 0; tap < taps; tap += Taps) {
+      // Taps and filters beyond the last one are computed, of zeros, and not stored.
+      const T* inputs[Taps];
+      std::size_t step = size.stride_width * size.channels * size.batch;
+      bool linear = step == size.batch;  // all samples of all pixels lie one after the other
+      std::size_t steps[Taps];
+      for (std::size_t t = 0; t < Taps; ++t) {
+        inputs[t] = tap + t < taps ? find_input(tap + t, column) : nullptr;
+        steps[t] = inputs[t] == nullptr ? 0 : step;
+        if (inputs[t] != nullptr) continue;
+        inputs[t] = scratch.zeros;
+        linear = linear && pixels == 1;
+      }
+      const std::size_t runs = linear ? 1 : pixels;
+      const std::size_t run = linear ? pixels * size.batch : size.batch;
+      const T* deltas = scratch.deltas;
+      for (std::size_t filter = 0; filter < size.filters; filter += Filters) {
+        T* sums = scratch.sums + (tap * size.filters + filter) * lanes<T, Isa>;
+        add_tile<Isa, Taps, Filters>(sums, std::min(Taps, taps - tap), std::min(Filters, size.filters - filter), inputs,
+                                     steps, deltas, runs, run);
+        deltas += Filters * pixels * size.batch;
+      }
+    }
+  }
+
+  /// scratch.deltas[filter / Filters][pixel and sample][filter % Filters], a vector of samples at a time: in the order in which
+  /// they are used, whereas they lie far apart in dy. And the bias's sums.
+  template <class Isa, std::size_t Filters>
+  LOCKSTEP_KERNEL void collect_deltas(std::size_t pixel, std::size_t pixels) const {
+    constexpr std::size_t n = lanes<T, Isa>;
+    // (Locals, as the compiler must take it that a store changes members.)
+    const T minimum = delta.minimum;
+    const std::size_t batch = size.batch;
+    const std::size_t filters = size.filters;
+    const T* gradients = delta.dy + pixel * filters * batch;
+    const std::ptrdiff_t to_values = delta.y - delta.dy;
+    for (std::size_t p = 0; p < pixels; ++p) {
+      T* bias_sums = scratch.sums + detail::tap_count(size) * filters * n;
+      for (std::size_t filter = 0; filter < filters; ++filter) {
+        T* to = scratch.deltas + ((filter / Filters * pixels + p) * batch * Filters) + filter % Filters * n;
+        Vector<T, Isa> bias_sum;
+        load(bias_sum, bias_sums);
+        for (const T* end = gradients + batch; gradients != end; gradients += n) {
+          Vector<T, Isa> gradient, value;
+          load(gradient, gradients);
+          load(value, gradients + to_values);
+          gradient = value <= minimum ? Vector<T, Isa>{} : gradient;
+          bias_sum += gradient;
+          store(to, gradient);
+          to += Filters * n;
+        }
+        store(bias_sums, bias_sum);
+        bias_sums += n;
+      }
+    }
+  }
+
+  /// Where tap number `tap` of the pixel in `column` lies; null: outside the input.
+  LOCKSTEP_KERNEL const T* find_input(std::size_t tap, std::size_t column) const {
+    const std::size_t channel = tap % size.channels;
+    const std::size_t input_row = row * size.stride_height + tap / size.channels / size.kernel_width - size.pad_top;
+    const std::size_t input_column =
+        column * size.stride_width + tap / size.channels % size.kernel_width - size.pad_left;
+    if (input_row >= size.height || input_column >= size.width) return nullptr;  // (also below zero, as it wraps)
+    return x + ((input_row * size.width + input_column) * size.channels + channel) * size.batch;
+  }
+
+  template <class Isa, std::size_t Taps, std::size_t Filters>
+  LOCKSTEP_KERNEL void add_tile(T* sums, std::size_t valid_taps, std::size_t valid_filters,
+                                const T* const (&inputs)[Taps], const std::size_t (&steps)[Taps], const T* deltas,
+                                std::size_t runs, std::size_t run) const {
+    constexpr std::size_t n = lanes<T, Isa>;
+    const std::size_t tap_step = size.filters * n;
+    const T* input[Taps];
+    Vector<T, Isa> tile[Taps][Filters];
+#pragma GCC unroll 16
+    for (std::size_t t = 0; t < Taps; ++t) {
+      input[t] = inputs[t];
+#pragma GCC unroll 4
+      for (std::size_t f = 0; f < Filters; ++f) tile[t][f] = Vector<T, Isa>{};
+    }
+    for (; runs > 0; --runs) {
+      for (std::size_t b = 0; b < run; b += n) {
+        Vector<T, Isa> delta_vectors[Filters];
+#pragma GCC unroll 4
+        for (std::size_t f = 0; f < Filters; ++f) load(delta_vectors[f], deltas + f * n);
+        deltas += Filters * n;
+#pragma GCC unroll 16
+        for (std::size_t t = 0; t < Taps; ++t) {
+          Vector<T, Isa> in;
+          load(in, input[t] + b);
+#pragma GCC unroll 4
+          for (std::size_t f = 0; f < Filters; ++f) accumulate(tile[t][f], in, delta_vectors[f]);
+        }
+      }
+#pragma GCC unroll 16
+      for (std::size_t t = 0; t < Taps; ++t) input[t] += steps[t];
+    }
+#pragma GCC unroll 16
+    for (std::size_t t = 0; t < Taps; ++t)
+#pragma GCC unroll 4
+      for (std::size_t f = 0; f < Filters; ++f) {
+        if (t >= valid_taps || f >= valid_filters) continue;
+        Vector<T, Isa> sum;
+        load(sum, sums + t * tap_step + f * n);
+        sum += tile[t][f];
+        store(sums + t * tap_step + f * n, sum);
+      }
+  }
+};
+
+/// The last step of the gradient by lanes, for kernels::dispatch: to[i] = sum of the lanes of sums[i].
+template <class T>
+struct AddLanes {
+  const T* sums = nullptr;
+  std::size_t count = 0;
+  T* to = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    for (std::size_t i = 0; i < count; ++i) {
+      Vector<T, Isa> sum;
+      load(sum, sums + i * lanes<T, Isa>);
+      to[i] = sum_of_lanes<T>(sum);
+    }
+  }
+};
+
+namespace detail {
+
+template <class T>
+void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x, const Delta<T>& delta,
+                                         T* weight_gradient, T* bias_gradient, T* scratch) {
+  const std::size_t weights = tap_count(s) * s.filters;
+  const LaneScratch<T> parts{scratch, scratch + s.batch, scratch + s.batch + lane_sums(s)};
+  std::fill(parts.zeros, parts.deltas, T(0));
+  std::fill_n(parts.deltas, lane_deltas(s), T(0));
+  for (std::size_t row = 0; row < s.out_height; ++row) dispatch(ConvolutionLanes<T>{s, row, x, delta, parts});
+  dispatch(AddLanes<T>{parts.sums, weights, weight_gradient});
+  dispatch([=]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
+    AddLanes<T>{parts.sums + weights * lanes<T, Isa>, s.filters, bias_gradient}.template operator()<Isa>();
+  });
+}
+
+template <class T>
+void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, const T* dy, T* weight_gradient,
+                                          T* bias_gradient, T* scratch) {
+  std::fill_n(weight_gradient, tap_count(s) * s.filters, T(0));
+  std::fill_n(bias_gradient, s.filters, T(0));
+  const std::size_t padded = padded_columns(s.filters);
+  for (std::size_t row = 0; row < s.out_height; ++row) {
+    const Range tap_rows = taps_inside(row * s.stride_height, s.pad_top, s.kernel_height, s.height);
+    std::size_t column = 0;
+    while (column < s.out_width) {
+      // A group of pixels whose taps are cut off by the border in the same way.
+      const Range taps = taps_inside(column * s.stride_width, s.pad_left, s.kernel_width, s.width);
+      std::size_t pixels = 1;
+      while (pixels < pixels_at_once(s.batch) && column + pixels < s.out_width &&
+             taps == taps_inside((column + pixels) * s.stride_width, s.pad_left, s.kernel_width, s.width))
+        ++pixels;
+      for (std::size_t i = 0; i < pixels; ++i)
+        dispatch(Transpose<T>{dy + (row * s.out_width + column + i) * s.filters * s.batch, s.filters, s.batch,
+                              scratch + i * s.batch * padded});
+      dispatch(ColumnSums<T>{scratch, pixels * s.batch, s.filters, padded, bias_gradient});
+      for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row) {
+        const std::size_t input_row = row * s.stride_height + tap_row - s.pad_top;
+        std::array<Segment<T>, 8> segments;
+        for (std::size_t i = 0; i < pixels; ++i) {
+          const std::size_t input_column = (column + i) * s.stride_width + taps.begin - s.pad_left;
+          segments[i] = {x + (input_row * s.width + input_column) * s.channels * s.batch,
+                         scratch + i * s.batch * padded, s.batch};
+        }
+        T* gradient = weight_gradient + (tap_row * s.kernel_width + taps.begin) * s.channels * s.filters;
+        dispatch(ProductBlock<T>{{gradient, taps.size() * s.channels, s.filters, s.filters},
+                                 segments.data(),
+                                 pixels,
+                                 {.a_row = s.batch, .a = 1, .b = padded},
+                                 {.sums = true},
+                                 {}});
+      }
+      column += pixels;
+    }
+  }
+}
+
+}  // namespace detail
+
+/// weight_gradient = sum over pixels and batch of x * delta, bias_gradient = sum of delta. The padding of the delta is zero.
+template <class T>
+void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Delta<T>& delta, T* weight_gradient,
+                                 T* bias_gradient, T* scratch) {
+  if (sums_by_lane(s))
+    detail::convolution_weight_gradient_by_lane<T>(s, x, delta, weight_gradient, bias_gradient, scratch);
+  else
+    detail::convolution_weight_gradient_by_pixel<T>(s, x, delta.dy, weight_gradient, bias_gradient, scratch);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -1,0 +1,54 @@
+// The three products of a dense layer.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/column_sums.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/product.hpp"
+#include "lockstep/kernels/transpose.hpp"
+
+// Activations are [features][stride]: the batch, padded to `stride`, is innermost. Weights are [inputs][units].
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+struct DenseSize {
+  std::size_t inputs = 0;
+  std::size_t units = 0;
+  std::size_t stride = 0;
+};
+
+/// Elements of scratch that dense_weight_gradient needs.
+[[nodiscard]] constexpr std::size_t dense_scratch(std::size_t units, std::size_t stride) noexcept {
+  return padded_columns(units) * stride;
+}
+
+/// y[u][b] = finish(bias[u] + sum over i of weights[i][u] * x[i][b]).
+template <class T>
+void dense_forward(const DenseSize& size, const T* x, const T* weights, const T* bias, T* y, Finish<T> finish = {}) {
+  multiply<T>({y, size.units, size.stride, size.stride}, weights, x, size.inputs,
+              {.a_row = 1, .a = size.units, .b = size.stride}, bias, finish);
+}
+
+/// dx[i][b] = sum over u of weights[i][u] * dy[u][b].
+template <class T>
+void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx) {
+  multiply<T>({dx, size.inputs, size.stride, size.stride}, weights, dy, size.units,
+              {.a_row = size.units, .a = 1, .b = size.stride});
+}
+
+/// weight_gradient[i][u] = sum over b of x[i][b] * dy[u][b]; bias_gradient[u] = sum over b of dy[u][b]. The padding of dy is
+/// zero.
+template <class T>
+void dense_weight_gradient(const DenseSize& size, const T* x, const T* dy, T* weight_gradient, T* bias_gradient,
+                           T* scratch) {
+  dispatch(Transpose<T>{dy, size.units, size.stride, scratch});
+  std::fill_n(bias_gradient, size.units, T(0));
+  dispatch(ColumnSums<T>{scratch, size.stride, size.units, padded_columns(size.units), bias_gradient});
+  multiply<T>({weight_gradient, size.inputs, size.units, size.units}, x, scratch, size.stride,
+              {.a_row = size.stride, .a = 1, .b = padded_columns(size.units)});
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels

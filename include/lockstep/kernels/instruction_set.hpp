@@ -1,0 +1,110 @@
+// The instruction sets that kernels are compiled for, and the one in force.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Levels of instruction sets, lowest first. Results depend on the level, so all ranks use the lowest that one of them has.
+enum class InstructionSet : int {
+  baseline = 0,  ///< what the translation unit is compiled for: SSE2 on a plain x86-64 build, NEON on aarch64
+  avx2 = 1,      ///< AVX2 and FMA: x86-64-v3
+  avx512 = 2,    ///< AVX-512 F, BW, DQ, VL: x86-64-v4
+};
+
+[[nodiscard]] constexpr std::string_view to_string(InstructionSet level) noexcept {
+  constexpr std::string_view names[] = {"baseline", "avx2", "avx512"};
+  return names[static_cast<int>(level)];
+}
+
+namespace kernels {
+
+// Tags: what a kernel, as a template, knows about the instruction set that it is compiled for.
+
+struct Baseline {
+  static constexpr InstructionSet level = InstructionSet::baseline;
+  static constexpr std::size_t vector_bytes = 16;
+#if defined(__aarch64__) || defined(__AVX512VL__)
+  static constexpr std::size_t registers = 32;
+#else
+  static constexpr std::size_t registers = 16;
+#endif
+};
+
+struct Avx2 {
+  static constexpr InstructionSet level = InstructionSet::avx2;
+  static constexpr std::size_t vector_bytes = 32;
+  static constexpr std::size_t registers = 16;
+};
+
+struct Avx512 {
+  static constexpr InstructionSet level = InstructionSet::avx512;
+  static constexpr std::size_t vector_bytes = 64;
+  static constexpr std::size_t registers = 32;
+};
+
+/// The highest level that this machine has.
+[[nodiscard]] inline InstructionSet supported_instruction_set() noexcept {
+#if defined(__x86_64__)
+  // (__builtin_cpu_supports also asks whether the operating system saves the wide registers.)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
+    return InstructionSet::avx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::avx2;
+#endif
+  return InstructionSet::baseline;
+}
+
+/// The level that `text` names. Throws ConfigurationError, which names `source`.
+[[nodiscard]] inline InstructionSet parse_instruction_set(std::string_view text, std::string_view source) {
+  for (const InstructionSet level : {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512})
+    if (text == to_string(level)) return level;
+  throw ConfigurationError(std::string(source) + " is '" + std::string(text) +
+                           "', which is no instruction set; use baseline, avx2 or avx512");
+}
+
+namespace detail {
+
+inline InstructionSet initial_instruction_set() {
+  const InstructionSet supported = supported_instruction_set();
+  const char* text = std::getenv("LOCKSTEP_MAX_ISA");
+  if (text == nullptr || *text == '\0') return supported;
+  const InstructionSet maximum = parse_instruction_set(text, "the environment variable LOCKSTEP_MAX_ISA");
+  return maximum < supported ? maximum : supported;
+}
+
+inline std::atomic<InstructionSet>& instruction_set_in_force() {
+  static std::atomic<InstructionSet> level{initial_instruction_set()};
+  return level;
+}
+
+}  // namespace detail
+
+/// The level that kernels use from now on: at first the highest that this machine has, at most the environment's
+/// LOCKSTEP_MAX_ISA=baseline|avx2|avx512, which is read once. Throws ConfigurationError when that names no level, at the first
+/// call; a program that wants the message early calls this early.
+[[nodiscard]] inline InstructionSet instruction_set() {
+  return detail::instruction_set_in_force().load(std::memory_order_relaxed);
+}
+
+/// Sets the level for the whole process: ranks agree on the lowest in the handshake, and tests force each in turn. Not while
+/// kernels run in other threads, as one step would then mix two levels. Throws ConfigurationError when this machine has no
+/// such level.
+inline void set_instruction_set(InstructionSet level) {
+  if (level > supported_instruction_set())
+    throw ConfigurationError("instruction set " + std::string(to_string(level)) +
+                             " is not available on this machine; its highest is " +
+                             std::string(to_string(supported_instruction_set())));
+  detail::instruction_set_in_force().store(level, std::memory_order_relaxed);
+}
+
+}  // namespace kernels
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,74 @@
+// The register tile: the one inner loop of all matrix products and convolutions.
+#pragma once
+
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/vector.hpp"
+
+// Vocabulary of the products: C[m][n] = sum over k of A(m, k) * B[k][n]. Columns n are contiguous and vectorised: the samples of
+// a feature, or (for weight gradients) the units of a transposed delta. Elements of A are read one by one and broadcast. Each
+// element of C is the sum of its segments in order, each of them k by k, whatever the size of the tile that it falls in.
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+/// A run of k: A(m, k) = a[m * row_step + k * a_step], row k of B starts at b + k * b_step. (The steps are the product's.)
+template <class T>
+struct Segment {
+  const T* a = nullptr;
+  const T* b = nullptr;
+  std::size_t count = 0;
+};
+
+/// Rows x Columns (in vectors) of C that stay in registers. Columns are always a multiple of 16 elements.
+template <std::size_t Rows, std::size_t Columns>
+struct Tile {
+  static constexpr std::size_t rows = Rows;
+  static constexpr std::size_t columns = Columns;
+};
+
+/// sums = the tile whose row r is `rows[r]` elements into each segment's a, and whose first column is `column`.
+template <class Isa, std::size_t R, std::size_t C, class T>
+LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T>* segments, std::size_t count,
+                                   const std::size_t (&rows)[R], std::size_t column, std::size_t a_step,
+                                   std::size_t b_step) {
+#pragma GCC unroll 16
+  for (std::size_t r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (std::size_t c = 0; c < C; ++c) sums[r][c] = Vector<T, Isa>{};
+  for (; count > 0; --count, ++segments) {
+    const T* a = segments->a;
+    const T* b = segments->b + column;
+    for (std::size_t k = segments->count; k > 0; --k) {
+      Vector<T, Isa> row_of_b[C];
+#pragma GCC unroll 4
+      for (std::size_t c = 0; c < C; ++c) load(row_of_b[c], b + c * lanes<T, Isa>);
+#pragma GCC unroll 16
+      for (std::size_t r = 0; r < R; ++r) {
+        const T factor = a[rows[r]];
+#pragma GCC unroll 4
+        for (std::size_t c = 0; c < C; ++c) accumulate(sums[r][c], row_of_b[c], factor);
+      }
+      a += a_step;
+      b += b_step;
+    }
+  }
+}
+
+/// Calls `f.template operator()<Tile>(first column)` for tiles that cover `columns` (a multiple of 16 elements).
+template <class Isa, class T, class F>
+LOCKSTEP_KERNEL void for_each_tile_column(std::size_t columns, const F& f) {
+  constexpr std::size_t size = lanes<T, Isa>;
+  std::size_t column = 0;
+  if constexpr (Isa::registers == 32) {
+    for (; column + 4 * size <= columns; column += 4 * size) f.template operator()<Tile<6, 4>>(column);
+    if constexpr (size > 4)
+      for (; column + 2 * size <= columns; column += 2 * size) f.template operator()<Tile<8, 2>>(column);
+    if constexpr (size > 8)
+      for (; column < columns; column += size) f.template operator()<Tile<12, 1>>(column);
+  } else {
+    for (; column < columns; column += 2 * size) f.template operator()<Tile<6, 2>>(column);
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels

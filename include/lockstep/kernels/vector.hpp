@@ -1,0 +1,65 @@
+// SIMD vectors: the compiler's vector extension, sized by the instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+
+// Why the vector extension, and not std::experimental::simd, xsimd or Highway: it needs no header (a translation unit
+// compiles in seconds), its types follow the target attribute of the function that they are inlined into, and it works on every
+// architecture that g++ and clang++ know.
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+/// The vector types of element T that fill one register of Bytes bytes.
+template <class T, std::size_t Bytes>
+struct VectorTypes {
+  using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+
+  typedef T type __attribute__((vector_size(Bytes)));
+  typedef T unaligned __attribute__((vector_size(Bytes), aligned(sizeof(T)), may_alias));
+  typedef Integer mask __attribute__((vector_size(Bytes)));  // lanes are 0 or -1, the result of a comparison
+};
+
+template <class T, class Isa>
+using Vector = typename VectorTypes<T, Isa::vector_bytes>::type;
+
+/// Number of elements of T in a vector.
+template <class T, class Isa>
+inline constexpr std::size_t lanes = Isa::vector_bytes / sizeof(T);
+
+/// v = p[0 ... lanes - 1]; any alignment.
+template <class T, class V>
+LOCKSTEP_KERNEL void load(V& v, const T* p) {
+  v = *reinterpret_cast<const typename VectorTypes<T, sizeof(V)>::unaligned*>(p);
+}
+
+template <class T, class V>
+LOCKSTEP_KERNEL void store(T* p, const V& v) {
+  *reinterpret_cast<typename VectorTypes<T, sizeof(V)>::unaligned*>(p) = v;
+}
+
+/// sum += a * b, fused where the instruction set has such an instruction: g++ fuses by default (not with -ffp-contract=off),
+/// clang++ because it is told so. One of a and b may be a scalar.
+template <class V, class A, class B>
+LOCKSTEP_KERNEL void accumulate(V& sum, const A& a, const B& b) {
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+#endif
+  sum += a * b;
+}
+
+/// The sum of all lanes, by halves: (0 + n/2), (1 + n/2 + 1), ... and so on.
+template <class T, class V>
+LOCKSTEP_KERNEL T sum_of_lanes(const V& v) {
+  T values[sizeof(V) / sizeof(T)];
+  store(values, v);
+  for (std::size_t half = sizeof(V) / sizeof(T) / 2; half > 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) values[i] += values[i + half];
+  return values[0];
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -1,0 +1,87 @@
+// Dense: every unit sees every input.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/kernels/dense.hpp"
+#include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/initializers.hpp"
+#include "lockstep/layers/input_checks.hpp"
+#include "lockstep/layers/pass.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// y = Activation(x W + b), for samples of shape Shape<inputs>: the kernel W is [inputs x units], glorot_uniform at first, the
+/// bias b is [units], zero at first.
+template <std::size_t Units, class Activation = Linear, Initializer KernelInitializer = glorot_uniform>
+struct Dense {
+  static_assert(Units > 0, "lockstep: Dense needs at least one unit");
+  static_assert(ActivationFunction<Activation>,
+                "lockstep: the second parameter of Dense is no activation function; use ls::ReLU, ls::Linear, ...");
+
+  static constexpr std::string_view name = "dense";
+  static constexpr bool keeps_padding = true;
+
+ private:
+  template <class In, class T>
+  static constexpr kernels::DenseSize size(std::size_t stride) {
+    return {.inputs = In::size, .units = Units, .stride = stride};
+  }
+
+ public:
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(FlatInput<Position, In>,
+                  "lockstep: Dense needs a flat input, and its input has more dimensions: put ls::Flatten before it");
+    return true;
+  }
+
+  template <class In>
+  using Output = Shape<Units>;
+
+  template <class In>
+  static constexpr std::array variables{
+      Variable{"kernel", {In::size, Units}, KernelInitializer, Fans{In::size, Units}},
+      Variable{"bias", {Units}, zeros},
+  };
+
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t stride) {
+    return kernels::dense_scratch(Units, stride);
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    kernels::dense_forward<T>(size<In, T>(pass.x.stride()), pass.x.data(), pass.weights[0].data(),
+                              pass.weights[1].data(), pass.y.data(), {detail::fused_minimum<Activation, T>()});
+    if constexpr (!detail::is_fused<Activation, T>)
+      detail::activate<Activation, T>(Units * pass.y.stride(), pass.y.data(), pass.y.data());
+  }
+
+  template <class In, class T>
+  static void backward_weights(const BackwardPass<T>& pass) {
+    if constexpr (!detail::is_identity<Activation>)
+      detail::activation_gradient<Activation, T>(Units * pass.y.stride(), pass.dy.data(), pass.y.data(),
+                                                 pass.dy.data());
+    kernels::dense_weight_gradient<T>(size<In, T>(pass.x.stride()), pass.x.data(), pass.dy.data(),
+                                      pass.gradients[0].data(), pass.gradients[1].data(), pass.scratch.data());
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    backward_weights<In, T>(pass);
+    kernels::dense_input_gradient<T>(size<In, T>(pass.x.stride()), pass.weights[0].data(), pass.dy.data(),
+                                     pass.dx.data());
+  }
+};
+
+static_assert(Layer<Dense<10, ReLU>, Shape<128>>);
+static_assert(Layer<Dense<1>, Shape<1>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

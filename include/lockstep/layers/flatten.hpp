@@ -1,0 +1,23 @@
+// Flatten: a sample of any shape as a row of numbers.
+#pragma once
+
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/layers/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Sees each sample as Shape<size>, in row-major order. Costs nothing.
+struct Flatten {
+  static constexpr std::string_view name = "flatten";
+  static constexpr bool aliases_input = true;
+  template <class In>
+  using Output = Shape<In::size>;
+};
+
+static_assert(Layer<Flatten, Shape<26, 26, 32>>);
+static_assert(Layer<Flatten, Shape<10>>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,33 @@
+// Input: names the shape of a model's samples.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/layers/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// The first layer of a model: the shape of one sample, e.g. Input<28, 28>. It computes nothing.
+template <std::size_t... Extents>
+struct Input {
+  static_assert(sizeof...(Extents) > 0, "lockstep: Input needs the shape of one sample, e.g. ls::Input<28, 28>");
+  static constexpr std::string_view name = "input";
+  static constexpr std::string_view class_name = "InputLayer";
+  static constexpr bool aliases_input = true;
+  using Sample = Shape<Extents...>;
+
+  template <class In>
+  using Output = Sample;
+};
+
+template <class L>
+inline constexpr bool is_input = false;
+template <std::size_t... Extents>
+inline constexpr bool is_input<Input<Extents...>> = true;
+
+static_assert(Layer<Input<28, 28>, Shape<28, 28>>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,42 @@
+// Conditions on a layer's input, for the static_asserts of its check().
+#pragma once
+
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+template <std::size_t Position, class In>
+inline constexpr bool is_flat = In::rank == 1;
+template <std::size_t Position, class In>
+inline constexpr bool is_image = In::rank == 3;
+template <std::size_t Position, class In, class Wanted>
+inline constexpr bool has_size_of = In::size == Wanted::size;
+template <std::size_t Position, class In, class Kernel>
+inline constexpr bool has_room_for = In::extents[0] >= Kernel::extents[0] && In::extents[1] >= Kernel::extents[1];
+
+}  // namespace detail
+
+// Concepts over the layer's position in its model and its input shape, because a compiler prints the arguments of a concept that is not
+// satisfied beside the message of the static_assert.
+
+/// One dimension.
+template <std::size_t Position, class In>
+concept FlatInput = detail::is_flat<Position, In>;
+
+/// Height, width and channels.
+template <std::size_t Position, class In>
+concept ImageInput = detail::is_image<Position, In>;
+
+/// As many elements as Wanted, a Shape.
+template <std::size_t Position, class In, class Wanted>
+concept InputOfSize = detail::has_size_of<Position, In, Wanted>;
+
+/// Height and width at least those of Kernel, a Shape.
+template <std::size_t Position, class In, class Kernel>
+concept InputWithRoomFor = detail::has_room_for<Position, In, Kernel>;
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,9 @@
+// All of lockstep.
+#pragma once
+
+#include "lockstep/callbacks/backup_and_restore.hpp"
+#include "lockstep/cluster/run.hpp"
+#include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/tcp.hpp"
+#include "lockstep/local.hpp"
+#include "lockstep/strategies/multi_worker_mirrored.hpp"

@@ -1,0 +1,57 @@
+// Replicas on the threads of one process.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "lockstep/collectives/in_process.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/strategies/concepts.hpp"
+#include "lockstep/strategies/replica.hpp"
+#include "lockstep/strategies/replica_threads.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+struct MirroredOptions {
+  int replicas = 0;  ///< threads; 0: one for each core
+  CommunicationOptions communication_options = {};
+};
+
+/// Trains on several threads, each with a replica of its own and a part of each batch. After a failure that the program
+/// survives, it can be used again.
+class MirroredStrategy {
+ public:
+  using Replica = CollectiveReplica<InProcess>;
+
+  /// Starts the threads. Throws ConfigurationError when an option makes no sense.
+  explicit MirroredStrategy(const MirroredOptions& options = {})
+      : group_(ReplicaThreads::count(options.replicas), options.communication_options), threads_(group_.size()) {
+    replicas_.reserve(static_cast<std::size_t>(group_.size()));
+    for (int i = 0; i < group_.size(); ++i) replicas_.emplace_back(group_.member(i), i, group_.size());
+  }
+
+  [[nodiscard]] int num_workers() const noexcept { return 1; }
+  [[nodiscard]] int worker_index() const noexcept { return 0; }
+  [[nodiscard]] bool is_chief() const noexcept { return true; }
+  [[nodiscard]] int local_replicas() const noexcept { return group_.size(); }
+  [[nodiscard]] int num_replicas_in_sync() const noexcept { return group_.size(); }
+
+  template <class F>
+  void run(F&& f) {
+    group_.reset();
+    const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
+    const auto abort = [&](int i, std::string_view what, ExitCode code) { group_.member(i).abort(what, code); };
+    threads_.run(call, abort);
+  }
+
+ private:
+  InProcessGroup group_;
+  ReplicaThreads threads_;
+  std::vector<Replica> replicas_;
+};
+
+static_assert(Strategy<MirroredStrategy>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

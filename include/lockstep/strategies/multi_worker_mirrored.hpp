@@ -1,0 +1,131 @@
+// Replicas on many machines.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/cluster/cluster_spec.hpp"
+#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/collectives/hierarchical.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/strategies/concepts.hpp"
+#include "lockstep/strategies/replica.hpp"
+#include "lockstep/strategies/replica_threads.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+struct MultiWorkerMirroredOptions {
+  int replicas = 1;  ///< threads in each worker, the same number in all; 0: one for each core
+  CommunicationOptions communication_options = {};
+};
+
+/// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the collective between workers, for
+/// example Ring<Tcp>, or a user's own. A process that is alone opens no connection.
+///
+/// The destructor waits until all workers have come to their end, the chief last, so that whoever watches the chief sees
+/// the job done; when it runs because of an exception, the other workers are told to stop, and nobody waits.
+template <CollectivePolicy Policy>
+class MultiWorkerMirroredStrategy {
+ public:
+  using Replica = CollectiveReplica<Hierarchical<Policy>>;
+
+  /// Reads TF_CONFIG and connects to the other workers. Throws ConfigurationError when the cluster, this task or an option
+  /// makes no sense, and CollectiveError when a worker is missing.
+  explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {})
+      : MultiWorkerMirroredStrategy(cluster_from_environment(), options) {}
+
+  /// With a cluster that the program knows otherwise.
+  explicit MultiWorkerMirroredStrategy(const Cluster& cluster, const MultiWorkerMirroredOptions& options = {})
+      : workers_(checked(cluster).world_size()),
+        worker_(cluster.rank()),
+        threads_(ReplicaThreads::count(options.replicas)),
+        policy_(connect(cluster, options.communication_options, threads_.size())),
+        group_(threads_.size(), policy_.get(), options.communication_options, ranks_on_host(cluster, threads_.size())) {
+    replicas_.reserve(static_cast<std::size_t>(threads_.size()));
+    for (int i = 0; i < threads_.size(); ++i) replicas_.emplace_back(group_.member(i), i, threads_.size());
+  }
+  MultiWorkerMirroredStrategy(const MultiWorkerMirroredStrategy&) = delete;
+  MultiWorkerMirroredStrategy& operator=(const MultiWorkerMirroredStrategy&) = delete;
+
+  ~MultiWorkerMirroredStrategy() {
+    if (policy_ == nullptr) return;
+    if (std::uncaught_exceptions() > exceptions_) {
+      policy_->abort("ended because of an exception");
+    } else if constexpr (requires { policy_->close(); }) {
+      try {
+        policy_->close();
+      } catch (...) {  // the work is done
+      }
+    }
+  }
+
+  [[nodiscard]] int num_workers() const noexcept { return workers_; }
+  [[nodiscard]] int worker_index() const noexcept { return worker_; }
+  [[nodiscard]] bool is_chief() const noexcept { return worker_ == 0; }
+  [[nodiscard]] int local_replicas() const noexcept { return threads_.size(); }
+  [[nodiscard]] int num_replicas_in_sync() const noexcept { return workers_ * threads_.size(); }
+
+  template <class F>
+  void run(F&& f) {
+    group_.reset();
+    const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
+    const auto abort = [&](int i, std::string_view what, ExitCode code) { group_.member(i).abort(what, code); };
+    threads_.run(call, abort);
+  }
+
+ private:
+  static const Cluster& checked(const Cluster& cluster) {
+    cluster.validate();
+    if (cluster.is_evaluator())
+      throw ConfigurationError(
+          "this process is the evaluator of the cluster, which does not train; start it with a program that evaluates "
+          "checkpoints, or leave the evaluator out of TF_CONFIG");
+    return cluster;
+  }
+
+  static std::unique_ptr<Policy> connect(const Cluster& cluster, const CommunicationOptions& options, int replicas) {
+    options.validate();
+    if (cluster.world_size() == 1) return nullptr;
+    Rendezvous rendezvous{.rank = cluster.rank(), .addresses = cluster.addresses()};
+    rendezvous.properties = {{"lockstep version", std::to_string(version_major) + "." + std::to_string(version_minor) +
+                                                      "." + std::to_string(version_patch)},
+                             {"instruction set of the build", instruction_set_of_build()},
+                             {"replicas per worker", std::to_string(replicas)}};
+    rendezvous.ranks_on_host = ranks_on_host(cluster, replicas);
+    return std::unique_ptr<Policy>(new Policy(Policy::connect(rendezvous, options)));
+  }
+
+  static const char* instruction_set_of_build() noexcept {
+#define LOCKSTEP_TEXT_OF(name) #name
+#define LOCKSTEP_TEXT(name) LOCKSTEP_TEXT_OF(name)
+    return LOCKSTEP_TEXT(LOCKSTEP_ABI);
+#undef LOCKSTEP_TEXT
+#undef LOCKSTEP_TEXT_OF
+  }
+
+  // Replicas of all workers that share this worker's machine, as far as addresses tell.
+  static int ranks_on_host(const Cluster& cluster, int replicas) {
+    if (cluster.world_size() == 1) return replicas;
+    const auto addresses = cluster.addresses();
+    const std::string host = parse_address(addresses[static_cast<std::size_t>(cluster.rank())]).host;
+    int workers = 0;
+    for (const std::string& address : addresses) workers += parse_address(address).host == host;
+    return workers * replicas;
+  }
+
+  const int exceptions_ = std::uncaught_exceptions();
+  int workers_;
+  int worker_;
+  ReplicaThreads threads_;
+  std::unique_ptr<Policy> policy_;
+  HierarchicalGroup<Policy> group_;
+  std::vector<Replica> replicas_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,48 @@
+// The Replica that the library's strategies hand out.
+#pragma once
+
+#include <span>
+#include <utility>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/step_context.hpp"
+#include "lockstep/strategies/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A replica's place and its collective. Where the collective spans several processes it has a `team()`, the collective of
+/// this process's replicas alone.
+template <Collective C>
+class CollectiveReplica {
+ public:
+  CollectiveReplica(C collective, int local_rank, int local_size)
+      : collective_(std::move(collective)), local_rank_(local_rank), local_size_(local_size) {}
+
+  [[nodiscard]] C& collective() noexcept { return collective_; }
+  [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
+  [[nodiscard]] int local_size() const noexcept { return local_size_; }
+
+  void team_barrier() {
+    if constexpr (requires { collective_.team(); })
+      collective_.team().barrier();
+    else
+      collective_.barrier();
+  }
+
+  /// For StepContext::cross_replica_sum. All replicas run the same layers in the same order, so that the sums of layers
+  /// and the reduction of gradients follow each other on one collective. Valid as long as the replica stays where it is.
+  [[nodiscard]] CrossReplicaSum cross_replica_sum() noexcept {
+    if (collective_.size() == 1) return {};
+    return {&collective_, [](void* collective, std::span<double> values) {
+              static_cast<C*>(collective)->all_reduce(values, ReduceOp::sum);
+            }};
+  }
+
+ private:
+  C collective_;
+  int local_rank_;
+  int local_size_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
