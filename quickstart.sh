@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# The two commands of lockstep: see --help.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+usage() {
+  cat <<'TEXT'
+usage: ./quickstart.sh [main] [options] [-- ARGUMENTS]
+       ./quickstart.sh test [options] [-- ARGUMENTS]
+
+main (default)  Installs what is missing, builds the example, and trains the tutorial's CNN on the embedded digits with two
+                worker processes for 3 epochs of 70 steps. ARGUMENTS replace these of the example (see `-- --help`).
+test            Installs what is missing, builds the tests, and runs them. ARGUMENTS go to ctest.
+
+  --preset NAME   a configuration of CMakePresets.json: release (default), debug, asan, tsan, release-clang, ...
+  --label LABEL   test: only the tests with this ctest label: quick, full, source
+  --jobs N        compiler processes (default: as many as cores and free memory allow)
+  --help          this text
+
+Environment: LOCKSTEP_MNIST_DIR=DIR gives the tests MNIST's IDX files; LOCKSTEP_DEVELOPMENT=ON makes warnings errors.
+TEXT
+}
+
+fail() {
+  echo "quickstart.sh: $*" >&2
+  exit 2
+}
+
+command=main preset=release label='' jobs='' arguments=()
+while (($#)); do
+  case $1 in
+    main | test) command=$1 ;;
+    --preset | --label | --jobs)
+      (($# > 1)) || fail "$1 needs a value"
+      declare "${1#--}=$2"
+      shift
+      ;;
+    --help | -h) usage && exit ;;
+    --) shift && arguments=("$@") && break ;;
+    *) fail "unknown argument: $1 (see --help)" ;;
+  esac
+  shift
+done
+[[ $jobs =~ ^([1-9][0-9]*)?$ ]] || fail "--jobs needs a number, not $jobs"
+
+# --- what is missing -----------------------------------------------------------------------------------------------------
+
+missing=()
+need_command() { command -v "$1" >/dev/null || missing+=("$2"); }
+need_file() { [[ -e /usr/$1 || -e /usr/local/$1 ]] || missing+=("$2"); }
+
+need_command cmake cmake
+case $preset in
+  *clang) need_command clang++ clang ;;
+  *) [[ -n ${CXX:-} ]] || need_command c++ g++ ;;
+esac
+command -v make >/dev/null || need_command ninja ninja-build
+missing_tools=${#missing[@]}
+need_file 'include/eigen3/Eigen/Core' libeigen3-dev
+need_file 'include/asio.hpp' libasio-dev
+need_file 'include/nlohmann/json.hpp' nlohmann-json3-dev
+need_file 'include/cereal/cereal.hpp' libcereal-dev
+need_file 'include/zlib.h' zlib1g-dev
+[[ $command == main ]] || need_file 'include/doctest/doctest.h' doctest-dev
+
+if ((${#missing[@]})); then
+  if command -v apt-get >/dev/null; then
+    as_root=()
+    if ((EUID != 0)); then
+      command -v sudo >/dev/null || fail "please install as root: apt-get install ${missing[*]}"
+      as_root=(sudo)
+    fi
+    echo "quickstart.sh: installing ${missing[*]}"
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}" >/dev/null
+  else
+    echo "quickstart.sh: not installed here (Debian's names): ${missing[*]}" >&2
+    ((missing_tools == 0)) || fail 'please install the compiler and the build tools first'
+    echo 'quickstart.sh: CMake fetches the sources of the libraries' >&2
+  fi
+fi
+
+installed=$(cmake --version | sed -n 's/^cmake version //p')
+[[ $(printf '%s\n' 3.24 "$installed" | sort -V | head -n 1) == 3.24 ]] ||
+  fail "needs CMake 3.24, found $installed (a newer one: pip install cmake, or https://apt.kitware.com)"
+
+# --- build ---------------------------------------------------------------------------------------------------------------
+
+cores=$(nproc 2>/dev/null || echo 2)
+if [[ -z $jobs ]]; then # a compiler process needs up to 1 GB
+  jobs=$cores
+  if [[ -r /proc/meminfo ]]; then
+    fit=$(awk '/^MemAvailable/ { print int($2 / 1000000) }' /proc/meminfo)
+    ((fit >= jobs)) || jobs=$((fit > 1 ? fit : 1))
+  fi
+fi
+if command -v ninja >/dev/null; then export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}; fi
+
+run() {
+  echo "+ $*" >&2
+  "$@"
+}
+
+# Warnings of a compiler that the authors have not seen must not stop a newcomer, nor must what only tests need.
+options=(-D "LOCKSTEP_DEVELOPMENT=${LOCKSTEP_DEVELOPMENT:-OFF}")
+if [[ $command == main ]]; then options+=(-D LOCKSTEP_BUILD_TESTS=OFF); fi
+run cmake --preset "$preset" "${options[@]}" >/dev/null
+
+if [[ $command == main ]]; then
+  run cmake --build "build/$preset" --parallel "$jobs" --target mnist
+  ((${#arguments[@]})) || arguments=(--workers 2 --epochs 3 --steps-per-epoch 70)
+  run "build/$preset/examples/mnist" "${arguments[@]}"
+else
+  run cmake --build "build/$preset" --parallel "$jobs"
+  run_tests=(ctest --test-dir "build/$preset" --no-tests=error --output-on-failure --parallel "$cores")
+  [[ -z $label ]] || run_tests+=(--label-regex "^$label\$")
+  # The thread sanitizer of some compilers cannot live with all the randomness in the addresses of newer kernels.
+  if [[ $preset == tsan* ]] && setarch -R true 2>/dev/null; then run_tests=(setarch -R "${run_tests[@]}"); fi
+  run "${run_tests[@]}" "${arguments[@]}"
+fi

@@ -1,0 +1,6 @@
+#pragma once
+
+#include <asio.hpp>
+#include <vector>
+
+#include "lockstep/layers/dense.hpp"

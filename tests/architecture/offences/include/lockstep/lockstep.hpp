@@ -1,0 +1,4 @@
+#pragma once
+
+#include "lockstep/data/idx.hpp"
+#include "lockstep/layers/dense.hpp"

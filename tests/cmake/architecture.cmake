@@ -1,0 +1,26 @@
+# The folders of include/lockstep/ include one another, and other libraries, only as the table says.
+
+set(check "${CMAKE_COMMAND}" -D "TABLE=${CMAKE_CURRENT_SOURCE_DIR}/architecture/folders.txt")
+set(script -P "${CMAKE_CURRENT_SOURCE_DIR}/architecture/check.cmake")
+
+lockstep_add_source_test(architecture COMMAND ${check} -D "ROOT=${PROJECT_SOURCE_DIR}" ${script})
+
+# The check itself: a small tree with each kind of offence.
+lockstep_add_source_test(architecture_check COMMAND ${check} -D "ROOT=${CMAKE_CURRENT_SOURCE_DIR}/architecture/offences"
+                                                    ${script})
+file(STRINGS architecture/offences/expected.txt expected)
+list(JOIN expected ".*" expected)
+set_tests_properties(architecture_check PROPERTIES PASS_REGULAR_EXPRESSION "${expected}")
+
+set(compiler "${CMAKE_COMMAND}" -D "COMPILER=${CMAKE_CXX_COMPILER}" -D "FLAGS=${LOCKSTEP_FLAGS_FILE}")
+
+# A program that trains alone includes neither the network nor JSON nor archives.
+lockstep_add_source_test(
+  alone_without_network
+  COMMAND ${compiler} -D "SOURCE=${PROJECT_SOURCE_DIR}/examples/alone.cpp" -D "WITHOUT=/(asio|nlohmann|cereal)/"
+          -P "${CMAKE_CURRENT_SOURCE_DIR}/architecture/without.cmake")
+
+# lockstep/lockstep.hpp includes everything.
+lockstep_add_source_test(
+  umbrella_header COMMAND ${compiler} -D "INCLUDE=${PROJECT_SOURCE_DIR}/include"
+                          -P "${CMAKE_CURRENT_SOURCE_DIR}/architecture/umbrella.cmake")

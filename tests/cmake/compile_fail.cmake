@@ -1,0 +1,20 @@
+# Likely mistakes get the error message that they deserve, from g++ and from clang++ where both are installed: each file in
+# compile_fail/ is one mistake (compile_fail/check.cmake says how it is written).
+
+find_program(LOCKSTEP_GXX g++)
+find_program(LOCKSTEP_CLANGXX clang++)
+mark_as_advanced(LOCKSTEP_GXX LOCKSTEP_CLANGXX)
+
+file(GLOB mistakes CONFIGURE_DEPENDS "compile_fail/*.cpp")
+foreach(source IN LISTS mistakes)
+  cmake_path(GET source STEM name)
+  foreach(compiler IN ITEMS "${LOCKSTEP_GXX}" "${LOCKSTEP_CLANGXX}")
+    if(compiler)
+      cmake_path(GET compiler FILENAME compiler_name)
+      lockstep_add_source_test(
+        compile_fail.${name}.${compiler_name}
+        COMMAND "${CMAKE_COMMAND}" -D "COMPILER=${compiler}" -D "FLAGS=${LOCKSTEP_FLAGS_FILE}" -D "SOURCE=${source}"
+                -P "${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/check.cmake")
+    endif()
+  endforeach()
+endforeach()

@@ -1,0 +1,33 @@
+# A project of its own can use lockstep in each of the ways that the README names: installed (headers only, and with the compiled
+# part), as a subdirectory, and through FetchContent.
+
+set(prefix "${CMAKE_CURRENT_BINARY_DIR}/package/prefix")
+get_property(fetched GLOBAL PROPERTY LOCKSTEP_FETCHED)
+
+lockstep_add_source_test(package.install COMMAND "${CMAKE_COMMAND}" --install "${PROJECT_BINARY_DIR}" --prefix "${prefix}")
+set_tests_properties(package.install PROPERTIES FIXTURES_SETUP installed RESOURCE_LOCK build_folder)
+
+function(lockstep_add_package_test name)
+  set(options "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" "-DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}" ${ARGN})
+  foreach(dependency IN LISTS fetched) # not once more
+    FetchContent_GetProperties(${dependency})
+    string(TOUPPER "${dependency}" upper)
+    list(APPEND options "-DFETCHCONTENT_SOURCE_DIR_${upper}=${${dependency}_SOURCE_DIR}")
+  endforeach()
+  lockstep_add_source_test(
+    package.${name}
+    COMMAND
+      "${CMAKE_CTEST_COMMAND}" --build-and-test "${CMAKE_CURRENT_SOURCE_DIR}/package/${name}"
+      "${CMAKE_CURRENT_BINARY_DIR}/package/${name}" --build-generator "${CMAKE_GENERATOR}" --build-options ${options}
+      --test-command program)
+endfunction()
+
+lockstep_add_package_test(add_subdirectory "-DLOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+lockstep_add_package_test(fetch_content "-DLOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+if(fetched)
+  message(STATUS "lockstep: no test of find_package(lockstep), because an installed lockstep needs installed dependencies")
+else()
+  lockstep_add_package_test(find_package "-DCMAKE_PREFIX_PATH=${prefix}")
+  lockstep_add_package_test(compiled "-DCMAKE_PREFIX_PATH=${prefix}")
+  set_tests_properties(package.find_package package.compiled PROPERTIES FIXTURES_REQUIRED installed)
+endif()

@@ -1,0 +1,53 @@
+# One doctest program per folder: tests/<folder>/*.test.cpp makes test_<folder>, tests/*.test.cpp makes test_lockstep.
+#
+# Test cases in a TEST_SUITE whose name ends in "[full]" run under the ctest label full, all others under quick.
+
+add_library(lockstep_test_main OBJECT main.cpp)
+target_link_libraries(lockstep_test_main PUBLIC doctest::doctest lockstep::lockstep lockstep_development)
+target_include_directories(lockstep_test_main PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}") # "support/..."
+
+function(lockstep_add_unit_tests name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE lockstep_test_main)
+
+  set(has_full OFF)
+  foreach(source IN LISTS ARGN)
+    file(READ "${source}" text)
+    if(text MATCHES "\\[full\\]\"")
+      set(has_full ON)
+    endif()
+  endforeach()
+  # What stands in the sources decides which tests there are.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+
+  add_test(NAME ${name} COMMAND ${name} "--test-suite-exclude=*[full]")
+  set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 300)
+  set(tests ${name})
+  if(has_full)
+    add_test(NAME ${name}.full COMMAND ${name} "--test-suite=*[full]")
+    set_tests_properties(${name}.full PROPERTIES LABELS full TIMEOUT 1200)
+    list(APPEND tests ${name}.full)
+  endif()
+  # Where the programs of examples/ are, for the tests that run them.
+  set(environment "LOCKSTEP_EXAMPLES_DIR=${PROJECT_BINARY_DIR}/examples")
+  if(LOCKSTEP_MNIST_DIR)
+    list(APPEND environment "LOCKSTEP_MNIST_DIR=${LOCKSTEP_MNIST_DIR}")
+  endif()
+  set_tests_properties(${tests} PROPERTIES ENVIRONMENT "${environment}")
+endfunction()
+
+file(GLOB sources CONFIGURE_DEPENDS "*.test.cpp")
+if(sources)
+  lockstep_add_unit_tests(test_lockstep ${sources})
+endif()
+
+file(GLOB sources CONFIGURE_DEPENDS "*/*.test.cpp")
+set(folders ${sources})
+list(TRANSFORM folders REPLACE "/[^/]*$" "")
+list(REMOVE_DUPLICATES folders)
+foreach(folder IN LISTS folders)
+  set(folder_sources ${sources})
+  list(FILTER folder_sources INCLUDE REGEX "^${folder}/[^/]*$")
+  cmake_path(GET folder FILENAME name)
+  lockstep_add_unit_tests(test_${name} ${folder_sources})
+endforeach()

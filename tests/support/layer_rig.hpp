@@ -1,0 +1,111 @@
+// Everything that one layer needs to run alone: activations, variables, gradients, scratch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/layers/concepts.hpp"
+
+namespace lockstep_test {
+
+/// An aligned array of exactly `size` elements, so that sanitizers see every step outside it.
+template <class T>
+class Array {
+ public:
+  explicit Array(std::size_t size) : buffer_(size * sizeof(T)), size_(size) {}
+  T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
+  std::size_t size() const { return size_; }
+  std::span<T> span() const { return {data(), size_}; }
+  T& operator[](std::size_t i) const { return data()[i]; }
+  T* begin() const { return data(); }
+  T* end() const { return data() + size_; }
+
+ private:
+  lockstep::Buffer buffer_;
+  std::size_t size_;
+};
+
+template <class L, class In>
+constexpr std::size_t variable_count() {
+  if constexpr (requires { L::template variables<In>; })
+    return L::template variables<In>.size();
+  else
+    return 0;
+}
+
+template <class L, class In, class T>
+struct LayerRig {
+  using Out = typename L::template Output<In>;
+
+  std::size_t samples;
+  std::size_t stride = lockstep::padded_batch(samples);
+  std::mt19937 random{12345};
+  lockstep::StepContext context{};
+  Array<T> x{In::size * stride}, dx{In::size * stride};
+  Array<T> y{Out::size * stride}, dy{Out::size * stride};
+  Array<T> scratch{scratch_size()};
+  std::vector<Array<T>> weights, gradients;
+  std::vector<std::span<T>> weight_spans, gradient_spans;
+
+  explicit LayerRig(std::size_t batch) : samples(batch) {
+    context.training = true;
+    if constexpr (variable_count<L, In>() > 0)
+      for (const lockstep::Variable& variable : L::template variables<In>) {
+        weights.emplace_back(variable.size());
+        gradients.emplace_back(variable.size());
+      }
+    for (const Array<T>& array : weights) weight_spans.push_back(array.span());
+    for (const Array<T>& array : gradients) gradient_spans.push_back(array.span());
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    for (T& value : x) value = static_cast<T>(uniform(random));  // the padding too: it is finite, and not zero
+    for (const Array<T>& array : weights)
+      for (T& value : array) value = static_cast<T>(uniform(random));
+    for (std::size_t f = 0; f < Out::size; ++f)
+      for (std::size_t s = 0; s < samples; ++s) dy[f * stride + s] = static_cast<T>(uniform(random));
+    // What a layer must write: found out by what is there before.
+    for (T& value : y) value = T(77);
+    for (T& value : dx) value = T(77);
+    for (T& value : scratch) value = T(77);
+    for (const Array<T>& array : gradients)
+      for (T& value : array) value = T(77);
+  }
+
+  void forward() { L::template forward<In, T>(forward_pass()); }
+  void backward() { L::template backward<In, T>(backward_pass(true)); }
+  void backward_weights() { L::template backward_weights<In, T>(backward_pass(false)); }
+
+  lockstep::ForwardPass<T> forward_pass() {
+    return {
+        context,       weight_spans, {}, {x.data(), samples, In::size, stride}, {y.data(), samples, Out::size, stride},
+        scratch.span()};
+  }
+  lockstep::BackwardPass<T> backward_pass(bool with_dx) {
+    lockstep::TensorView<T> dx_view;
+    if (with_dx) dx_view = {dx.data(), samples, In::size, stride};
+    return {context,
+            weight_spans,
+            {},
+            {x.data(), samples, In::size, stride},
+            {y.data(), samples, Out::size, stride},
+            {dy.data(), samples, Out::size, stride},
+            dx_view,
+            gradient_spans,
+            scratch.span()};
+  }
+
+ private:
+  std::size_t scratch_size() const {
+    if constexpr (requires { L::template scratch<In>(stride); })
+      return L::template scratch<In>(stride);
+    else
+      return 0;
+  }
+};
+
+}  // namespace lockstep_test
