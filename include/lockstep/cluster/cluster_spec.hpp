@@ -8,6 +8,7 @@
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -55,27 +56,27 @@ struct ClusterSpec {
 
   /// Throws ConfigurationError, naming job and address, when a job has too many tasks, an address is malformed, or two
   /// tasks have the same.
-  void validate() const {
+  [[gnu::cold]] void validate() const {
     std::vector<std::pair<Address, std::string>> seen;
     for (const TaskType type : {TaskType::chief, TaskType::worker, TaskType::ps, TaskType::evaluator}) {
       const auto& addresses = job(type);
       if ((type == TaskType::chief || type == TaskType::evaluator) && addresses.size() > 1)
-        throw ConfigurationError(std::string("job '") + to_string(type) + "' may have one address only, got " +
-                                 std::to_string(addresses.size()) + ": '" + addresses[0] + "', '" + addresses[1] + "'");
+        throw ConfigurationError(concat({"job '", to_string(type), "' may have one address only, got ", addresses.size(),
+                                         ": '", addresses[0], "', '", addresses[1], "'"}));
       for (std::size_t i = 0; i < addresses.size(); ++i) {
-        const std::string place = std::string(to_string(type)) + " " + std::to_string(i);
+        const std::string place = concat({to_string(type), " ", i});
         Address address;
         try {
           address = parse_address(addresses[i]);
         } catch (const ConfigurationError& error) {
-          throw ConfigurationError(place + ": " + error.what());
+          throw ConfigurationError(concat({place, ": ", error.what()}));
         }
         for (char& c : address.host)
           if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');  // names are equal whatever their case
         for (const auto& [other, other_place] : seen)
           if (other == address)
-            throw ConfigurationError("address '" + addresses[i] + "' is used twice, by " + other_place + " and " +
-                                     place + "; each task needs an address of its own");
+            throw ConfigurationError(concat({"address '", addresses[i], "' is used twice, by ", other_place, " and ",
+                                             place, "; each task needs an address of its own"}));
         seen.emplace_back(std::move(address), place);
       }
     }
@@ -114,24 +115,24 @@ struct Cluster {
   }
 
   /// Throws ConfigurationError when the specification is wrong, the task is not in it, or the task is a parameter server.
-  void validate() const {
+  [[gnu::cold]] void validate() const {
     spec.validate();
     if (is_alone()) return;
-    const std::string name = std::string("task '") + to_string(task.type) + "' " + std::to_string(task.index);
-    if (task.index < 0) throw ConfigurationError(name + ": the index must not be negative");
+    const std::string name = concat({"task '", to_string(task.type), "' ", task.index});
+    if (task.index < 0) throw ConfigurationError(concat({name, ": the index must not be negative"}));
     if (task.type == TaskType::ps)
-      throw ConfigurationError(name +
-                               ": parameter servers are not supported, all workers train in lockstep; "
-                               "leave the ps job out and start no process for it");
+      throw ConfigurationError(concat({name,
+                                       ": parameter servers are not supported, all workers train in lockstep; leave the "
+                                       "ps job out and start no process for it"}));
     const auto& addresses = spec.job(task.type);
     if (is_evaluator() && addresses.empty()) return;  // need not be listed
     if (addresses.empty())
-      throw ConfigurationError(name + ": the cluster has no job '" + to_string(task.type) + "'");
+      throw ConfigurationError(concat({name, ": the cluster has no job '", to_string(task.type), "'"}));
     if (static_cast<std::size_t>(task.index) >= addresses.size())
-      throw ConfigurationError(name + ": the job has " + std::to_string(addresses.size()) +
-                               (addresses.size() == 1 ? " task, so that the index must be 0"
-                                                      : " tasks, so that the index must be 0 to " +
-                                                            std::to_string(addresses.size() - 1)));
+      throw ConfigurationError(concat({name, ": the job has ", addresses.size(),
+                                       addresses.size() == 1 ? " task, so that the index must be 0"
+                                                             : " tasks, so that the index must be 0 to ",
+                                       addresses.size() == 1 ? "" : concat({addresses.size() - 1})}));
   }
 };
 

@@ -27,6 +27,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
 
 extern char** environ;
 
@@ -47,7 +48,7 @@ class Descriptor {
 
   /// Throws Error, "cannot <what>: ...", when the system call that gave `descriptor` has failed.
   static Descriptor checked(int descriptor, const char* what) {
-    if (descriptor < 0) throw Error(std::string("cannot ") + what + ": " + std::strerror(errno));
+    if (descriptor < 0) throw Error(concat({"cannot ", what, ": ", std::strerror(errno)}));
     // 0, 1 and 2 will be replaced in the child, and may be free in a program that was started without them.
     if (descriptor <= 2) {
       const Descriptor low(descriptor);
@@ -213,7 +214,7 @@ class Launcher {
     for (int i = 0; i < options.workers; ++i) {
       std::uint16_t port = 0;
       listeners.push_back(listen(port));
-      addresses += (i == 0 ? "\"127.0.0.1:" : ",\"127.0.0.1:") + std::to_string(port) + "\"";
+      addresses += concat({i == 0 ? "" : ",", "\"127.0.0.1:", port, "\""});
     }
     null_ = Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null");
     try {
@@ -270,7 +271,7 @@ class Launcher {
     socklen_t size = sizeof address;
     if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener.get(), 1024) != 0 ||
         ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-      throw Error(std::string("cannot listen on a port of 127.0.0.1: ") + std::strerror(errno));
+      throw Error(concat({"cannot listen on a port of 127.0.0.1: ", std::strerror(errno)}));
     port = ntohs(address.sin_port);
     return listener;
   }
@@ -278,7 +279,7 @@ class Launcher {
   void start(int index, int listener, const std::string& addresses) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
     Pipe out, err, note;
-    const std::string prefix = "[worker " + std::to_string(index) + "] ";
+    const std::string prefix = concat({"[worker ", index, "] "});
     worker.output[0] = PrefixedStream(std::move(out.read), STDOUT_FILENO, prefix);
     worker.output[1] = PrefixedStream(std::move(err.read), STDERR_FILENO, prefix);
     worker.note = std::move(note.read);
@@ -291,10 +292,10 @@ class Launcher {
           !text.starts_with("LOCKSTEP_NOTE_FD="))
         environment.emplace_back(text);
     }
-    environment.push_back("TF_CONFIG={\"cluster\":{\"worker\":[" + addresses +
-                          "]},\"task\":{\"type\":\"worker\",\"index\":" + std::to_string(index) + "}}");
-    environment.push_back("LOCKSTEP_LISTEN_FD=" + std::to_string(listener));
-    environment.push_back("LOCKSTEP_NOTE_FD=" + std::to_string(note.write.get()));
+    environment.push_back(concat({"TF_CONFIG={\"cluster\":{\"worker\":[", addresses,
+                                  "]},\"task\":{\"type\":\"worker\",\"index\":", index, "}}"}));
+    environment.push_back(concat({"LOCKSTEP_LISTEN_FD=", listener}));
+    environment.push_back(concat({"LOCKSTEP_NOTE_FD=", note.write.get()}));
     std::vector<std::string> arguments = options_.arguments;
     const auto pointers = [](std::vector<std::string>& texts) {
       std::vector<char*> result;
@@ -307,7 +308,7 @@ class Launcher {
     const pid_t parent = ::getpid();
 
     const pid_t process = ::fork();
-    if (process < 0) throw Error(std::string("cannot start a worker: ") + std::strerror(errno));
+    if (process < 0) throw Error(concat({"cannot start a worker: ", std::strerror(errno)}));
     if (process == 0) {
       ::setpgid(0, 0);
 #if defined(__linux__)
@@ -413,12 +414,9 @@ class Launcher {
       log_line(interrupted_by_ == SIGINT ? "stopped by SIGINT" : "stopped by SIGTERM");
       return 128 + interrupted_by_;
     }
-    std::string text = "worker " + std::to_string(first - workers_.data()) + " failed first: ";
-    if (first->signal != 0)
-      text += "killed by signal " + std::to_string(first->signal) + " (" + ::strsignal(first->signal) + ")";
-    else
-      text += "exit code " + std::to_string(first->code);
-    log_line(text);
+    log_line(concat({"worker ", first - workers_.data(), " failed first: ",
+                     first->signal == 0 ? concat({"exit code ", first->code})
+                                        : concat({"killed by signal ", first->signal, " (", ::strsignal(first->signal), ")"})}));
     return first->code;
   }
 
@@ -438,7 +436,7 @@ class Launcher {
 
 LOCKSTEP_INLINE int launch_workers(const LaunchOptions& options) {
   if (options.workers < 1)
-    throw ConfigurationError("a cluster needs at least 1 worker, got " + std::to_string(options.workers));
+    throw ConfigurationError(concat({"a cluster needs at least 1 worker, got ", options.workers}));
   return detail::Launcher(options).wait();
 }
 

@@ -14,6 +14,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -24,8 +25,7 @@ LOCKSTEP_INLINE int read_workers(std::string_view text) {
   int value = 0;
   for (const char c : text) value = c >= '0' && c <= '9' && value <= most_local_workers ? value * 10 + (c - '0') : -1'000'000;
   if (text.empty() || value < 1 || value > most_local_workers)
-    throw ConfigurationError("--workers needs a whole number from 1 to " + std::to_string(most_local_workers) + ", got '" +
-                             std::string(text) + "'");
+    throw ConfigurationError(concat({"--workers needs a whole number from 1 to ", most_local_workers, ", got '", text, "'"}));
   return value;
 }
 
@@ -64,7 +64,7 @@ LOCKSTEP_INLINE int launch_with(int workers, const std::vector<char*>& arguments
 
 LOCKSTEP_INLINE int report_error(const char* what, ExitCode code) {
   std::fflush(stdout);
-  const std::string line = std::string("error: ") + what + "\n";
+  const std::string line = concat({"error: ", what, "\n"});
   std::fwrite(line.data(), 1, line.size(), stderr);
   return static_cast<int>(code);
 }

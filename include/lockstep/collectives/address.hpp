@@ -7,6 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -20,10 +21,10 @@ struct Address {
 
 /// Reads "name:2222", "10.0.0.1:2222" or "[::1]:2222". A name may end with a dot. Throws ConfigurationError, which names the
 /// text and what is wrong with it.
-[[nodiscard]] inline Address parse_address(std::string_view text) {
-  const auto refuse = [&](const std::string& why) -> ConfigurationError {
-    return ConfigurationError("address '" + std::string(text) + "' " + why +
-                              "; expected host:port, as in 10.0.0.1:2222, worker-0.example:2222 or [::1]:2222");
+[[nodiscard, gnu::cold]] inline Address parse_address(std::string_view text) {
+  const auto refuse = [&](std::string_view why) {
+    return ConfigurationError(concat({"address '", text, "' ", why,
+                                      "; expected host:port, as in 10.0.0.1:2222, worker-0.example:2222 or [::1]:2222"}));
   };
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (text.find("://") != std::string_view::npos) throw refuse("has a scheme");

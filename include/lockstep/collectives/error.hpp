@@ -8,6 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -34,17 +35,13 @@ class CollectiveError : public Error {
   [[nodiscard]] int failed_rank() const noexcept { return failure_.failed_rank; }
 
  private:
-  static std::string message(const CollectiveFailure& failure) {
-    std::string text = failure.operation.empty() ? "collective operation" : failure.operation;
-    text += ": ";
-    if (failure.failed_rank >= 0) text += "rank " + std::to_string(failure.failed_rank);
-    if (!failure.address.empty()) text += " (" + failure.address + ")";
-    if (failure.failed_rank >= 0) text += " failed: ";
-    text += failure.reason;
+  [[gnu::cold]] static std::string message(const CollectiveFailure& failure) {
+    const std::string address = failure.address.empty() ? "" : concat({" (", failure.address, ")"});
+    const std::string who = failure.failed_rank < 0 ? "" : concat({"rank ", failure.failed_rank, address, " failed: "});
     const auto tenths = static_cast<long long>(failure.seconds * 10 + 0.5);
-    text += " [after " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s and " +
-            std::to_string(failure.bytes_done) + " received bytes]";
-    return text;
+    return concat({failure.operation.empty() ? "collective operation" : failure.operation.c_str(), ": ", who,
+                   failure.reason, " [after ", tenths / 10, ".", tenths % 10, " s and ", failure.bytes_done,
+                   " received bytes]"});
   }
 
   CollectiveFailure failure_;

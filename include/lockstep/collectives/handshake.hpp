@@ -13,6 +13,7 @@
 #include "lockstep/collectives/frame.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -38,7 +39,7 @@ struct Hello {
   std::vector<std::pair<std::string, std::string>> properties;
 
   /// Throws ConfigurationError when addresses and properties are longer than 1 MiB.
-  [[nodiscard]] std::string encode() const {
+  [[nodiscard, gnu::cold]] std::string encode() const {
     std::string payload;
     const auto put_text = [&](std::string_view text) {
       std::byte length[4];
@@ -78,7 +79,7 @@ struct Hello {
   }
 
   /// Reads a hello of wanted() bytes. Returns false when it is malformed. Of another version, only `version` is set.
-  [[nodiscard]] static bool decode(std::string_view bytes, Hello& hello) {
+  [[nodiscard, gnu::cold]] static bool decode(std::string_view bytes, Hello& hello) {
     if (bytes.size() < prefix_bytes || !may_begin(bytes) || bytes.size() != wanted(bytes)) return false;
     const auto number = [&](std::size_t offset) {
       return static_cast<std::uint32_t>(get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + offset));
@@ -116,21 +117,21 @@ struct Hello {
 
 /// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this worker has 2". Empty when
 /// they fit.
-[[nodiscard]] inline std::string difference(const Hello& mine, const Hello& theirs) {
-  const auto has = [](const std::string& what, const std::string& their, const std::string& our) {
-    return "has " + what + " " + their + ", this worker has " + our;
+[[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
+  const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
+    return concat({"has ", what.view(), " ", their.view(), ", this worker has ", our.view()});
   };
   if (theirs.version != mine.version)
-    return has("protocol version", std::to_string(theirs.version), std::to_string(mine.version));
+    return has("protocol version", theirs.version, mine.version);
   if (theirs.addresses.size() != mine.addresses.size())
-    return has("world size", std::to_string(theirs.addresses.size()), std::to_string(mine.addresses.size()));
+    return has("world size", theirs.addresses.size(), mine.addresses.size());
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)
     if (theirs.addresses[i] != mine.addresses[i])
-      return has("another cluster: rank " + std::to_string(i), theirs.addresses[i], mine.addresses[i]);
+      return has(concat({"another cluster: rank ", i}), theirs.addresses[i], mine.addresses[i]);
   if (theirs.to != mine.from)
-    return "takes this worker for rank " + std::to_string(theirs.to) + ", but it is rank " + std::to_string(mine.from);
+    return concat({"takes this worker for rank ", theirs.to, ", but it is rank ", mine.from});
   if (theirs.from == mine.from)
-    return "has rank " + std::to_string(theirs.from) + ", as this worker has: two processes with one place in the cluster";
+    return concat({"has rank ", theirs.from, ", as this worker has: two processes with one place in the cluster"});
   for (const auto& [name, our] : mine.properties) {
     std::string their = "none";
     for (const auto& [their_name, value] : theirs.properties)

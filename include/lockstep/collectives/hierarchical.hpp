@@ -7,10 +7,10 @@
 #include <exception>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "lockstep/collectives/arguments.hpp"
 #include "lockstep/collectives/combine.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
@@ -18,6 +18,7 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -38,9 +39,8 @@ class HierarchicalGroup {
     outer_->all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(sizes)));
     for (std::size_t worker = 0; worker < sizes.size(); ++worker)
       if (sizes[worker] != mine)
-        throw ConfigurationError("all workers must have the same number of replicas: worker " + std::to_string(worker) +
-                                 " has " + std::to_string(sizes[worker]) + ", worker " +
-                                 std::to_string(outer_->rank()) + " has " + std::to_string(mine));
+        throw ConfigurationError(concat({"all workers must have the same number of replicas: worker ", worker, " has ",
+                                         sizes[worker], ", worker ", outer_->rank(), " has ", mine}));
   }
 
   [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
@@ -94,8 +94,7 @@ class Hierarchical {
   }
 
   void broadcast(std::span<std::byte> bytes, int root) {
-    if (root < 0 || root >= size())
-      throw Error("broadcast: there is no rank " + std::to_string(root) + " among " + std::to_string(size()));
+    detail::check_root(root, size());
     const int outer_root = root / local_size();
     if (outer_root == outer_rank()) inner_.broadcast(bytes, root % local_size());
     if (group_->outer_ == nullptr) return;
@@ -106,9 +105,7 @@ class Hierarchical {
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
     if (group_->outer_ == nullptr) return inner_.all_gather(mine, all);
     const std::size_t bytes = mine.size() * static_cast<std::size_t>(local_size());
-    if (all.size() != bytes * static_cast<std::size_t>(group_->outer_->size()))
-      throw Error("all_gather: " + std::to_string(size()) + " ranks of " + std::to_string(mine.size()) +
-                  " bytes do not fill " + std::to_string(all.size()) + " bytes");
+    detail::check_lengths(mine.size(), all.size(), size());
     const auto ours = all.subspan(bytes * static_cast<std::size_t>(outer_rank()), bytes);
     inner_.all_gather(mine, ours);
     outside([&](Outer& outer) { outer.all_gather(ours, all); });

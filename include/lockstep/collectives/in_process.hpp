@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "lockstep/collectives/arguments.hpp"
 #include "lockstep/collectives/combine.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
@@ -22,6 +23,8 @@
 #include "lockstep/collectives/partition.hpp"
 #include "lockstep/collectives/thread_barrier.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -85,20 +88,18 @@ class InProcessGroup {
       return operation == other.operation && type == other.type && op == other.op && root == other.root &&
              bytes == other.bytes && status_count == other.status_count;
     }
-    [[nodiscard]] std::string text() const {
-      std::string result = to_string(operation);
-      if (type != 0) result += std::string(op == ReduceOp::max ? "(max)" : "") + " of " + type_name(type);
-      if (operation == Operation::broadcast) result += " from rank " + std::to_string(root);
-      if (status_count != 0) result += " and " + std::to_string(status_count) + " status values";
-      return result + ", " + std::to_string(bytes) + " bytes";
+    [[nodiscard, gnu::cold]] std::string text() const {
+      return concat({to_string(operation), op == ReduceOp::max ? "(max)" : "", type == 0 ? "" : " of ", type_name(type),
+                     operation == Operation::broadcast ? concat({" from rank ", root}) : "",
+                     status_count != 0 ? concat({" and ", status_count, " status values"}) : "", ", ", bytes, " bytes"});
     }
     static const char* type_name(char type) noexcept {
-      return type == 'f' ? "float" : type == 'd' ? "double" : "int64";
+      return type == 'f' ? "float" : type == 'd' ? "double" : type == 'i' ? "int64" : "";
     }
   };
 
   static int checked(int size) {
-    if (size < 1) throw ConfigurationError("a group of threads needs at least 1 member, got " + std::to_string(size));
+    if (size < 1) throw ConfigurationError(concat({"a group of threads needs at least 1 member, got ", size}));
     return size;
   }
 
@@ -120,8 +121,8 @@ class InProcessGroup {
       case ThreadBarrier::Outcome::released: break;
       case ThreadBarrier::Outcome::timed_out:
         abort({.failed_rank = barrier_.first_missing(),
-               .reason = std::string("this replica's thread did not come to ") + to_string(mine.operation) + " within " +
-                         std::to_string(timeout_.count()) + " ms (CommunicationOptions::timeout)"});
+               .reason = concat({"this replica's thread did not come to ", to_string(mine.operation), " within ",
+                                 timeout_.count(), " ms (CommunicationOptions::timeout)"})});
         [[fallthrough]];
       case ThreadBarrier::Outcome::broken: fail(mine.operation, begin);
     }
@@ -129,8 +130,8 @@ class InProcessGroup {
     for (int other = 1; other < size_; ++other)
       if (!slot(parity, other).agrees(slot(parity, 0))) {
         abort({.failed_rank = -1,
-               .reason = "replicas are out of step: rank 0 is in " + slot(parity, 0).text() + ", rank " +
-                         std::to_string(other) + " in " + slot(parity, other).text(),
+               .reason = concat({"replicas are out of step: rank 0 is in ", slot(parity, 0).text(), ", rank ", other,
+                                 " in ", slot(parity, other).text()}),
                .code = ExitCode::failure});
         fail(mine.operation, begin);
       }
@@ -139,7 +140,7 @@ class InProcessGroup {
 
   void leave(int rank) { barrier_.arrive_and_wait_always(rank); }
 
-  [[noreturn]] void fail(Operation operation, std::chrono::steady_clock::time_point begin) {
+  [[noreturn, gnu::cold]] void fail(Operation operation, std::chrono::steady_clock::time_point begin) {
     CollectiveFailure failure;
     {
       const std::lock_guard lock(failure_mutex_);
@@ -215,8 +216,7 @@ class InProcess {
   /// `patient`: while it is true, waiting for the others takes no time (they are kept by something that has a deadline of
   /// its own).
   void broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient = nullptr) {
-    if (root < 0 || root >= size())
-      throw Error("broadcast: there is no rank " + std::to_string(root) + " among " + std::to_string(size()));
+    detail::check_root(root, size());
     if (size() == 1) return;
     InProcessGroup::Slot mine;
     mine.operation = Operation::broadcast;
@@ -230,9 +230,7 @@ class InProcess {
   }
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
-    if (all.size() != mine.size() * static_cast<std::size_t>(size()))
-      throw Error("all_gather: " + std::to_string(size()) + " ranks of " + std::to_string(mine.size()) +
-                  " bytes do not fill " + std::to_string(all.size()) + " bytes");
+    detail::check_lengths(mine.size(), all.size(), size());
     InProcessGroup::Slot slot;
     slot.operation = Operation::all_gather;
     slot.data = const_cast<std::byte*>(mine.data());  // only read

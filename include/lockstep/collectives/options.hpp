@@ -2,10 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <string>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -23,10 +23,10 @@ struct CommunicationOptions {
   }
 
  private:
-  static void check(const char* name, std::chrono::milliseconds value) {
+  [[gnu::cold]] static void check(const char* name, std::chrono::milliseconds value) {
     if (value.count() > 0) return;
-    throw ConfigurationError(std::string("CommunicationOptions::") + name + " must be at least 1 ms, got " +
-                             std::to_string(value.count()) + " ms");
+    throw ConfigurationError(
+        concat({"CommunicationOptions::", name, " must be at least 1 ms, got ", value.count(), " ms"}));
   }
 };
 

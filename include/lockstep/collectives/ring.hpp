@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 
+#include "lockstep/collectives/arguments.hpp"
 #include "lockstep/collectives/combine.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
@@ -65,8 +65,7 @@ class Ring {
 
   /// The bytes travel from rank to rank, piece by piece, so that all ranks send at once.
   void broadcast(std::span<std::byte> bytes, int root) {
-    if (root < 0 || root >= size())
-      throw Error("broadcast: there is no rank " + std::to_string(root) + " among " + std::to_string(size()));
+    detail::check_root(root, size());
     if (size() == 1) return;
     begin(Operation::broadcast);
     const int distance = wrap_rank(rank() - root, size());
@@ -86,10 +85,7 @@ class Ring {
   }
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
-    const auto ranks = static_cast<std::size_t>(size());
-    if (all.size() != mine.size() * ranks)
-      throw Error("all_gather: " + std::to_string(ranks) + " ranks of " + std::to_string(mine.size()) +
-                  " bytes do not fill " + std::to_string(all.size()) + " bytes");
+    detail::check_lengths(mine.size(), all.size(), size());
     begin(Operation::all_gather);
     const auto slice = [&](int r) {
       return all.subspan(mine.size() * static_cast<std::size_t>(wrap_rank(r, size())), mine.size());

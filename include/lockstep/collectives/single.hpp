@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "lockstep/collectives/arguments.hpp"
 #include "lockstep/collectives/combine.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/config.hpp"
@@ -26,9 +27,7 @@ class Single {
   void broadcast(std::span<std::byte>, int) noexcept {}
   /// Throws Error when the lengths differ.
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
-    if (mine.size() != all.size())
-      throw Error("all_gather: one rank gathers " + std::to_string(mine.size()) + " bytes, but the result has " +
-                  std::to_string(all.size()));
+    detail::check_lengths(mine.size(), all.size(), 1);
     if (!mine.empty()) std::memmove(all.data(), mine.data(), mine.size());
   }
   void barrier() noexcept {}

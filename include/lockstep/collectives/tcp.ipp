@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,6 +28,7 @@
 #include "lockstep/collectives/tcp.hpp"
 #include "lockstep/collectives/tcp_startup.ipp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -35,12 +37,12 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct Tcp::State {
   using Clock = std::chrono::steady_clock;
   using Milliseconds = std::chrono::milliseconds;
-  using Socket = asio::ip::tcp::socket;
+  using Socket = detail::TcpSocket;
   using Frame = detail::ControlFrame;
 
   struct Peer {
-    Socket data;
-    Socket control;
+    Socket& data;
+    Socket& control;
     std::uint32_t messages_sent = 0;
     std::uint32_t messages_received = 0;
     std::string inbox{};  // bytes of control frames that are not complete
@@ -67,11 +69,10 @@ struct Tcp::State {
   State(const Rendezvous& rendezvous, const CommunicationOptions& communication_options)
       : addresses(rendezvous.addresses), rank(rendezvous.rank), options(communication_options) {
     if (addresses.empty() || rank < 0 || rank >= size())
-      throw ConfigurationError("rank " + std::to_string(rank) + " has no place in a list of " +
-                               std::to_string(addresses.size()) + " addresses");
+      throw ConfigurationError(concat({"rank ", rank, " has no place in a list of ", addresses.size(), " addresses"}));
     options.validate();
     spins = hosts_few_ranks(rendezvous);
-    if (::pipe(wake) != 0) throw Error(std::string("cannot make a pipe: ") + std::strerror(errno));
+    if (::pipe(wake) != 0) throw Error(concat({"cannot make a pipe: ", std::strerror(errno)}));
     for (const int end : wake) {
       ::fcntl(end, F_SETFD, FD_CLOEXEC);
       ::fcntl(end, F_SETFL, O_NONBLOCK);
@@ -85,10 +86,10 @@ struct Tcp::State {
   }
 
   void start(const Rendezvous& rendezvous) {
-    auto links = std::make_shared<detail::TcpStartup>(io, rendezvous, options)->run();
-    for (detail::TcpLinks& link : links) peers.push_back({std::move(link.data), std::move(link.control)});
+    links = std::make_shared<detail::TcpStartup>(io, rendezvous, options)->run();
+    for (detail::TcpLinks& link : links) peers.push_back({link.data, link.control});
     watched.reserve(peers.size() + 3);
-    if (rank == 0 && size() > 1) log_line("Cluster is ready: " + std::to_string(size()) + " workers.");
+    if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
   }
 
   // Spinning saves the wake-up, but steals the core of whoever is awaited when there are more threads than cores.
@@ -130,7 +131,7 @@ struct Tcp::State {
   }
 
   // Tells everybody, once, and throws. To be called with `busy` held.
-  [[noreturn]] void fail(CollectiveFailure failure) {
+  [[noreturn, gnu::cold]] void fail(CollectiveFailure failure) {
     failure = set_failure(std::move(failure));
     tell_others(failure);
     failure.operation = to_string(operation);
@@ -220,7 +221,7 @@ struct Tcp::State {
   }
 
   // A data connection is closed or broken: perhaps because its peer gave up, in which case its report is on the way.
-  [[noreturn]] void lose_data(int other, const asio::error_code& error) {
+  [[noreturn, gnu::cold]] void lose_data(int other, const asio::error_code& error) {
     const auto end = Clock::now() + std::min(options.timeout, Milliseconds(1000));
     while (Clock::now() < end && !peer(other).gone) {
       watched.clear();
@@ -232,10 +233,9 @@ struct Tcp::State {
     fail(lost(other, error == asio::error::eof ? "closed the connection (its process ended)" : error.message()));
   }
 
-  [[noreturn]] void lose_ended(int other) {
-    CollectiveFailure failure = lost(other, "came to its end while rank " + std::to_string(rank) + " in " +
-                                                to_string(operation) +
-                                                " still waits for it; all ranks must run the same number of steps");
+  [[noreturn, gnu::cold]] void lose_ended(int other) {
+    CollectiveFailure failure = lost(other, concat({"came to its end while rank ", rank, " in ", to_string(operation),
+                                                    " still waits for it; all ranks must run the same number of steps"}));
     failure.code = ExitCode::failure;  // it would happen again
     fail(std::move(failure));
   }
@@ -326,12 +326,11 @@ struct Tcp::State {
       fail(lost(receiving.peer, "sent something that is no message"));
     if (got == expected) return;
     const auto text = [](const detail::DataFrame& frame) {
-      return std::string("message ") + std::to_string(frame.sequence) + ", " + to_string(frame.operation) + " of " +
-             std::to_string(frame.length) + " bytes";
+      return concat({"message ", frame.sequence, ", ", to_string(frame.operation), " of ", frame.length, " bytes"});
     };
-    CollectiveFailure failure = lost(receiving.peer, "is out of step: rank " + std::to_string(rank) + " expected its " +
-                                                         text(expected) + ", and got its " + text(got) +
-                                                         "; all ranks must call the same operations with equal lengths");
+    CollectiveFailure failure =
+        lost(receiving.peer, concat({"is out of step: rank ", rank, " expected its ", text(expected), ", and got its ",
+                                     text(got), "; all ranks must call the same operations with equal lengths"}));
     failure.code = ExitCode::failure;  // it would happen again
     fail(std::move(failure));
   }
@@ -401,18 +400,18 @@ struct Tcp::State {
     return suspect(sending, receiving) >= 0 ? options.timeout : 2 * options.timeout;
   }
 
-  [[noreturn]] void give_up(const Sending& sending, const Receiving& receiving, Milliseconds idle) {
-    const std::string here = "rank " + std::to_string(rank) + " in " + to_string(operation);
+  [[noreturn, gnu::cold]] void give_up(const Sending& sending, const Receiving& receiving, Milliseconds idle) {
+    const std::string here = concat({"rank ", rank, " in ", to_string(operation)});
     const int ended = !receiving.is_complete() && peer(receiving.peer).goodbye ? receiving.peer
                       : !sending.is_complete() && peer(sending.peer).goodbye   ? sending.peer
                                                                                : -1;
     if (ended >= 0) lose_ended(ended);
     const int silent = suspect(sending, receiving);
-    const std::string time = std::to_string(idle.count()) + " ms (CommunicationOptions::timeout is " +
-                             std::to_string(options.timeout.count()) + " ms)";
-    if (silent >= 0) fail(lost(silent, "was silent for " + time + " while " + here + " waited for it"));
-    fail(lost(awaited, "kept " + here + " waiting for " + time + ", while it waited for rank " +
-                           std::to_string(peer(awaited).waits_for) + " itself"));
+    const std::string time =
+        concat({idle.count(), " ms (CommunicationOptions::timeout is ", options.timeout.count(), " ms)"});
+    if (silent >= 0) fail(lost(silent, concat({"was silent for ", time, " while ", here, " waited for it"})));
+    fail(lost(awaited, concat({"kept ", here, " waiting for ", time, ", while it waited for rank ",
+                               peer(awaited).waits_for, " itself"})));
   }
 
   // --- the end -----------------------------------------------------------------------------------------------------
@@ -428,7 +427,7 @@ struct Tcp::State {
       if (missing < 0) return;
       const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
       if (left.count() <= 0) {
-        log_line("warning: " + detail::peer_name(addresses, missing) + what + " within " + std::to_string(limit.count()) + " ms");
+        log_line(concat({"warning: ", detail::peer_name(addresses, missing), what, " within ", limit.count(), " ms"}));
         return;
       }
       watched.clear();
@@ -467,7 +466,8 @@ struct Tcp::State {
   const CommunicationOptions options;
   bool spins = false;
   asio::io_context io{1};
-  std::vector<Peer> peers;  // by rank; the own one is not open
+  std::deque<detail::TcpLinks> links;  // by rank; the own ones are not open
+  std::vector<Peer> peers;             // by rank
   std::vector<pollfd> watched;
   int wake[2] = {-1, -1};  // a pipe: abort() of another thread ends a wait
 
@@ -509,7 +509,7 @@ LOCKSTEP_INLINE void Tcp::exchange(int to, std::span<const std::byte> out, int f
   State& s = *state_;
   const std::lock_guard lock(s.busy);
   s.throw_if_failed();
-  if (s.is_closed) throw Error(std::string(to_string(s.operation)) + ": the connections have been closed");
+  if (s.is_closed) throw Error(concat({to_string(s.operation), ": the connections have been closed"}));
   if (to == s.rank && from == s.rank) {
     if (out.size() != in.size()) throw Error("exchange of a rank with itself: the lengths differ");
     if (!out.empty()) std::memmove(in.data(), out.data(), out.size());
@@ -555,7 +555,7 @@ LOCKSTEP_INLINE void Tcp::close() noexcept {
     const std::lock_guard lock(s.busy);
     if (!s.is_closed && !s.has_failed) s.say_goodbye();
   } catch (const std::exception& error) {
-    log_line(std::string("warning: at the end of the work: ") + error.what());
+    log_line(concat({"warning: at the end of the work: ", error.what()}));
   }
   s.is_closed = true;
   s.close_sockets();

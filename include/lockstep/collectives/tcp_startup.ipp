@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,19 +37,26 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
+// With the executor spelled out, and one type of handler for all, Asio's templates are instantiated once.
+using TcpExecutor = asio::io_context::executor_type;
+using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, TcpExecutor>;
+
 /// The connections to one peer.
 struct TcpLinks {
-  asio::ip::tcp::socket data;
-  asio::ip::tcp::socket control;
+  explicit TcpLinks(asio::io_context& io) : data(io), control(io) {}
+
+  TcpSocket data;
+  TcpSocket control;
 };
 
 /// "rank 1 (127.0.0.1:2222)"
 LOCKSTEP_INLINE std::string peer_name(const std::vector<std::string>& addresses, int rank) {
-  return "rank " + std::to_string(rank) + " (" + addresses[static_cast<std::size_t>(rank)] + ")";
+  return concat({"rank ", rank, " (", addresses[static_cast<std::size_t>(rank)], ")"});
 }
 
 class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
@@ -60,8 +68,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
         begin_(Clock::now()),
         acceptor_(io),
         resolver_(io),
-        report_timer_(io),
-        accept_timer_(io),
+        report_timer_(std::make_shared<Connection>(io)),
         peers_(rendezvous.addresses.size()) {
     mine_.from = rendezvous.rank;
     mine_.addresses = rendezvous.addresses;
@@ -72,8 +79,9 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
                             .value();
   }
 
-  /// Returns the connections by rank; those of this rank itself are closed ones.
-  std::vector<TcpLinks> run() {
+  /// Returns the connections by rank; those of this rank itself are not open. (A deque, because sockets that are not open
+  /// cannot be moved without a warning of g++.)
+  std::deque<TcpLinks> run() {
     try {
       listen();
       accept();
@@ -94,9 +102,9 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       throw;
     }
     tear_down();
-    std::vector<TcpLinks> links;
+    std::deque<TcpLinks> links;
     for (Peer& peer : peers_) {
-      links.push_back({asio::ip::tcp::socket(io_), asio::ip::tcp::socket(io_)});
+      links.emplace_back(io_);
       if (peer.link[0] != nullptr) links.back().data = std::move(peer.link[0]->socket);
       if (peer.link[1] != nullptr) links.back().control = std::move(peer.link[1]->socket);
     }
@@ -105,7 +113,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Socket = asio::ip::tcp::socket;
+  using Socket = TcpSocket;
+  using Acceptor = asio::basic_socket_acceptor<asio::ip::tcp, TcpExecutor>;
+  using Resolver = asio::ip::basic_resolver<asio::ip::tcp, TcpExecutor>;
+  using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, TcpExecutor>;
   using ErrorCode = asio::error_code;
   using Channel = Hello::Channel;
 
@@ -117,7 +128,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     explicit Connection(asio::io_context& io) : socket(io), timer(io) {}
 
     Socket socket;
-    asio::steady_timer timer;
+    Timer timer;
     bool incoming = false;
     bool over = false;      // failed, replaced, or not wanted any more
     bool answered = false;  // incoming: the peer's hello has come, ours is on its way
@@ -132,6 +143,20 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     bool ready_sent = false;
   };
   using ConnectionPointer = std::shared_ptr<Connection>;
+
+  /// What happens next to a connection.
+  struct Handler {
+    std::shared_ptr<TcpStartup> self;
+    ConnectionPointer connection;
+    void (TcpStartup::*next)(const ConnectionPointer&, ErrorCode);
+
+    void operator()(ErrorCode error) const {
+      if (!self->stopped_ && !connection->over) ((*self).*next)(connection, error);
+    }
+  };
+  Handler then(const ConnectionPointer& connection, void (TcpStartup::*next)(const ConnectionPointer&, ErrorCode)) {
+    return {shared_from_this(), connection, next};
+  }
 
   struct Peer {
     std::array<ConnectionPointer, 2> link;  // by channel; null while it does not stand
@@ -188,10 +213,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       if (error && error != asio::error::address_in_use) open_listener({asio::ip::tcp::v4(), own.port}, error);
     }
     if (error)
-      throw ConfigurationError(name(rank()) + " cannot listen on its port " + std::to_string(own.port) + ": " +
-                               error.message() + (error == asio::error::address_in_use
-                                                      ? "; another program, or another worker with the same task, has it"
-                                                      : ""));
+      throw ConfigurationError(concat({name(rank()), " cannot listen on its port ", own.port, ": ", error.message(),
+                                       error == asio::error::address_in_use
+                                           ? "; another program, or another worker with the same task, has it"
+                                           : ""}));
   }
 
   bool adopt_listener(int descriptor, std::uint16_t port) {
@@ -232,23 +257,24 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   void accept() {
     auto guest = std::make_shared<Connection>(io_);
     guest->incoming = true;
-    acceptor_.async_accept(guest->socket, [self = shared_from_this(), guest](ErrorCode error) {
-      if (self->stopped_) return;
-      if (error) {  // out of descriptors, for example
-        self->accept_timer_.expires_after(std::chrono::milliseconds(100));
-        self->accept_timer_.async_wait([self](ErrorCode) {
-          if (!self->stopped_) self->accept();
-        });
-        return;
-      }
-      configure(guest->socket);
-      if (self->guests_.size() >= most_guests) self->drop_guest(self->guests_.front());
-      self->guests_.push_back(guest);
-      self->limit_handshake(guest);
-      self->pump(guest);
-      self->accept();
-    });
+    acceptor_.async_accept(guest->socket, then(guest, &TcpStartup::accepted));
   }
+
+  void accepted(const ConnectionPointer& guest, ErrorCode error) {
+    if (error) {  // out of descriptors, for example
+      guest->timer.expires_after(std::chrono::milliseconds(100));
+      guest->timer.async_wait(then(guest, &TcpStartup::accept_again));
+      return;
+    }
+    configure(guest->socket);
+    if (guests_.size() >= most_guests) drop_guest(guests_.front());
+    guests_.push_back(guest);
+    limit_handshake(guest);
+    pump(guest, {});
+    accept();
+  }
+
+  void accept_again(const ConnectionPointer&, ErrorCode) { accept(); }
 
   void drop_guest(const ConnectionPointer guest) {  // a copy: the list may hold the last other one
     discard(guest);
@@ -259,7 +285,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     ErrorCode error;
     const auto endpoint = guest->socket.remote_endpoint(error);
     ++strangers_;
-    stranger_ = (error ? std::string("somebody") : endpoint.address().to_string()) + ' ' + std::string(what);
+    stranger_ = concat({error ? "somebody" : endpoint.address().to_string(), " ", what});
     drop_guest(guest);
   }
 
@@ -270,12 +296,17 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     dial(peer, 1);
   }
 
-  void dial(int to, std::size_t channel) {
+  void dial(int to, std::size_t channel, std::chrono::milliseconds delay = {}) {
     auto connection = std::make_shared<Connection>(io_);
     connection->peer = to;
     connection->channel = channel;
     dials_.push_back(connection);
-    const Address address = parse_address(mine_.addresses[static_cast<std::size_t>(to)]);
+    connection->timer.expires_after(delay);
+    connection->timer.async_wait(then(connection, &TcpStartup::resolve));
+  }
+
+  void resolve(const ConnectionPointer& connection, ErrorCode) {
+    const Address address = parse_address(mine_.addresses[static_cast<std::size_t>(connection->peer)]);
     ErrorCode error;
     const auto numeric = asio::ip::make_address(address.host, error);
     if (!error) {
@@ -283,12 +314,12 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       return connect_next(connection);
     }
     resolver_.async_resolve(
-        address.host, std::to_string(address.port), asio::ip::tcp::resolver::numeric_service,
-        [self = shared_from_this(), connection](ErrorCode failed, const asio::ip::tcp::resolver::results_type& found) {
+        address.host, concat({address.port}), Resolver::numeric_service,
+        [self = shared_from_this(), connection](ErrorCode failed, const Resolver::results_type& found) {
           if (self->stopped_ || connection->over) return;
           for (const auto& entry : found) connection->endpoints.push_back(entry.endpoint());
           std::reverse(connection->endpoints.begin(), connection->endpoints.end());
-          connection->problem = "its name does not resolve: " + (failed ? failed.message() : "no address");
+          connection->problem = concat({"its name does not resolve: ", failed ? failed.message() : "no address"});
           self->connect_next(connection);
         });
   }
@@ -299,20 +330,21 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     connection->endpoints.pop_back();
     ErrorCode ignored;
     connection->socket.close(ignored);
-    connection->problem = "does not answer (nothing comes back from " + endpoint.address().to_string() + ")";
+    connection->problem = concat({"does not answer (nothing comes back from ", endpoint.address().to_string(), ")"});
     limit_handshake(connection);
-    connection->socket.async_connect(endpoint, [self = shared_from_this(), connection](ErrorCode error) {
-      if (self->stopped_ || connection->over) return;
-      if (!connection->socket.is_open()) error = asio::error::operation_aborted;  // out of time just now
-      if (error) {
-        if (error != asio::error::operation_aborted) connection->problem = lower_case(error.message());
-        return self->connect_next(connection);
-      }
-      configure(connection->socket);
-      connection->out = self->hello_to(connection->peer, connection->channel);
-      connection->problem = "accepts connections, but is silent";
-      self->pump(connection);
-    });
+    connection->socket.async_connect(endpoint, then(connection, &TcpStartup::connected));
+  }
+
+  void connected(const ConnectionPointer& connection, ErrorCode error) {
+    if (!connection->socket.is_open()) error = asio::error::operation_aborted;  // out of time just now
+    if (error) {
+      if (error != asio::error::operation_aborted) connection->problem = lower_case(error.message());
+      return connect_next(connection);
+    }
+    configure(connection->socket);
+    connection->out = hello_to(connection->peer, connection->channel);
+    connection->problem = "accepts connections, but is silent";
+    pump(connection, {});
   }
 
   static std::string lower_case(std::string text) {  // "Connection refused" stands in the middle of a sentence
@@ -324,28 +356,26 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
   void limit_handshake(const ConnectionPointer& connection) {
     connection->timer.expires_after(handshake_timeout);
-    connection->timer.async_wait([self = shared_from_this(), connection](ErrorCode error) {
-      if (error || self->stopped_ || connection->over) return;
-      ErrorCode ignored;
-      if (connection->incoming)
-        self->drop_stranger(connection, "connected, but did not complete the handshake");
-      else if (!connection->endpoints.empty())
-        connection->socket.close(ignored);  // its handler goes on with the next endpoint
-      else
-        self->fail(connection, connection->problem);
-    });
+    connection->timer.async_wait(then(connection, &TcpStartup::out_of_time));
+  }
+
+  void out_of_time(const ConnectionPointer& connection, ErrorCode error) {
+    if (error) return;  // the timer was set anew, or is not needed any more
+    if (connection->incoming)
+      drop_stranger(connection, "connected, but did not complete the handshake");
+    else if (!connection->endpoints.empty())
+      connection->socket.close(error);  // its handler goes on with the next endpoint
+    else
+      fail(connection, connection->problem);
   }
 
   void pump_later(const ConnectionPointer& connection, Socket::wait_type what) {
-    connection->socket.async_wait(what, [self = shared_from_this(), connection](ErrorCode) {
-      if (!self->stopped_ && !connection->over) self->pump(connection);
-    });
+    connection->socket.async_wait(what, then(connection, &TcpStartup::pump));
   }
 
   // Sends what is to be sent, then reads the peer's hello, as far as both go without waiting.
-  void pump(const ConnectionPointer& connection) {
+  void pump(const ConnectionPointer& connection, ErrorCode error) {
     Connection& c = *connection;
-    ErrorCode error;
     while (c.sent < c.out.size()) {
       c.sent += c.socket.write_some(asio::buffer(c.out.data() + c.sent, c.out.size() - c.sent), error);
       if (error == asio::error::would_block) return pump_later(connection, Socket::wait_write);
@@ -383,12 +413,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       return fail(connection, "connection refused");
     std::string problem = difference(mine_, theirs);
     if (!c.incoming) {
-      if (problem.empty() && theirs.from != c.peer) problem = "answers as rank " + std::to_string(theirs.from);
-      if (!problem.empty()) {
-        refusal_ = name(c.peer) + " " + problem + "; all workers need the same program and the same cluster in TF_CONFIG";
-        return;
-      }
-      return adopt(connection);
+      if (problem.empty() && theirs.from != c.peer) problem = concat({"answers as rank ", theirs.from});
+      return problem.empty() ? adopt(connection) : refuse_peer(c.peer, problem);
     }
     if (problem.empty() && theirs.from < rank()) problem = "connects to a higher rank, which it must not";
     c.problem = problem;
@@ -401,16 +427,19 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     c.out = hello_to(theirs.from, c.channel);
     c.sent = 0;
     c.answered = true;
-    pump(connection);
+    pump(connection, {});
   }
 
   // An incoming connection of another worker, which has our hello and so can say why.
   void refuse(const ConnectionPointer& connection) {
     if (connection->peer >= 0)
-      refusal_ = name(connection->peer) + " " + connection->problem +
-                 "; all workers need the same program and the same cluster in TF_CONFIG";
+      refuse_peer(connection->peer, connection->problem);
     else
       drop_stranger(connection, connection->problem);
+  }
+
+  void refuse_peer(int peer, std::string_view problem) {
+    refusal_ = concat({name(peer), " ", problem, "; all workers need the same program and the same cluster in TF_CONFIG"});
   }
 
   // The connection stands. It replaces an older one: whoever connects again has lost or left that.
@@ -459,25 +488,19 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
   void dial_later(int to, std::size_t channel) {
     Peer& p = peer(to);
-    auto timer = std::make_shared<asio::steady_timer>(io_, p.delay);
+    dial(to, channel, p.delay);
     p.delay = std::min(2 * p.delay, std::chrono::milliseconds(1000));
-    timer->async_wait([self = shared_from_this(), timer, to, channel](ErrorCode) {
-      if (!self->stopped_) self->dial(to, channel);
-    });
   }
 
   // --- agreeing that all connections stand -------------------------------------------------------------------------
 
   void watch(const ConnectionPointer& control) {
-    control->socket.async_wait(Socket::wait_read, [self = shared_from_this(), control](ErrorCode) {
-      if (!self->stopped_ && !control->over) self->look(control);
-    });
+    control->socket.async_wait(Socket::wait_read, then(control, &TcpStartup::look));
   }
 
   // A frame that belongs to the time after start-up stays where it is, for Tcp.
-  void look(const ConnectionPointer& control) {
+  void look(const ConnectionPointer& control, ErrorCode error) {
     FrameBytes bytes{};
-    ErrorCode error;
     const std::size_t n = control->socket.receive(asio::buffer(bytes), asio::socket_base::message_peek, error);
     if (error == asio::error::would_block) return watch(control);
     if (error) return lose(control);
@@ -485,9 +508,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     if (n == frame_bytes && !ControlFrame::decode(bytes, frame)) return lose(control);
     if (n < frame_bytes) {
       control->timer.expires_after(std::chrono::milliseconds(10));
-      control->timer.async_wait([self = shared_from_this(), control](ErrorCode) {
-        if (!self->stopped_ && !control->over) self->look(control);
-      });
+      control->timer.async_wait(then(control, &TcpStartup::look));
       return;
     }
     if (frame.type == ControlFrame::Type::abort) return read_abort(control, frame);
@@ -573,49 +594,50 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
   // --- reports -----------------------------------------------------------------------------------------------------
 
-  // Why `other` is not there yet; empty when it is.
-  [[nodiscard]] std::string missing(int other) {
-    const Peer& p = peer(other);
-    if (other == rank()) return {};
-    if (p.link[0] == nullptr || p.link[1] == nullptr)
-      return !p.problem.empty() ? p.problem : other < rank() ? "being connected to" : "has not connected yet";
-    if (rank() == 0 && !p.ready) return "is connected to this worker, but not yet to all others";
-    if (other == 0) return "has not heard from all others yet";
-    return {};
+  // (rank, why) of those that are not there yet; when all are, of those that are not connected to all others.
+  [[nodiscard]] std::vector<std::pair<int, std::string>> missing() {
+    std::vector<std::pair<int, std::string>> result;
+    for (int other = 0; other < world(); ++other) {
+      const Peer& p = peer(other);
+      if (other == rank() || (p.link[0] != nullptr && p.link[1] != nullptr)) continue;
+      result.emplace_back(other, !p.problem.empty() ? p.problem
+                                 : other < rank()   ? "no answer so far"
+                                                    : "has not connected yet");
+    }
+    if (!result.empty()) return result;
+    if (rank() != 0) return {{0, "is here, and waits for others"}};
+    for (int other = 1; other < world(); ++other)
+      if (!peer(other).ready) result.emplace_back(other, "is here, but not yet connected to all others");
+    return result;
   }
 
   void report_later() {
-    report_timer_.expires_after(report_interval);
-    report_timer_.async_wait([self = shared_from_this()](ErrorCode error) {
-      if (error || self->stopped_) return;
-      std::string text;
-      for (int other = 0; other < self->world(); ++other)
-        if (const std::string why = self->missing(other); !why.empty())
-          text += (text.empty() ? "" : "; ") + self->name(other) + ": " + why;
-      if (self->strangers_ > 0)
-        text += "; turned away " + std::to_string(self->strangers_) + " connections, the last because " + self->stranger_;
-      log_line("rank " + std::to_string(self->rank()) + " waits since " +
-               std::to_string(static_cast<int>(self->seconds())) + " s for " + text);
-      self->report_later();
-    });
+    report_timer_->timer.expires_after(report_interval);
+    report_timer_->timer.async_wait(then(report_timer_, &TcpStartup::report));
+  }
+
+  void report(const ConnectionPointer&, ErrorCode) {
+    std::string text;
+    for (const auto& [other, why] : missing()) text += concat({text.empty() ? "" : "; ", name(other), ": ", why});
+    if (strangers_ > 0) text += concat({"; turned away ", strangers_, " connections; the last one: ", stranger_});
+    log_line(concat({"rank ", rank(), " waits since ", static_cast<int>(seconds()), " s for ", text}));
+    report_later();
   }
 
   [[nodiscard]] CollectiveFailure timed_out() {
     CollectiveFailure failure{.operation = "start-up", .seconds = seconds()};
     std::string others;
-    for (int other = 0; other < world(); ++other) {
-      const std::string why = missing(other);
-      if (why.empty()) continue;
+    for (const auto& [other, why] : missing()) {
       if (failure.failed_rank < 0) {
         failure.failed_rank = other;
         failure.address = mine_.addresses[static_cast<std::size_t>(other)];
         failure.reason = why;
       } else {
-        others += "; " + name(other) + ": " + why;
+        others += concat({"; ", name(other), ": ", why});
       }
     }
-    failure.reason += others + "; the workers must all be there within " +
-                      std::to_string(options_.startup_timeout.count()) + " ms (CommunicationOptions::startup_timeout)";
+    failure.reason += concat({others, "; the workers must all be there within ", options_.startup_timeout.count(),
+                              " ms (CommunicationOptions::startup_timeout)"});
     return failure;
   }
 
@@ -624,8 +646,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     ErrorCode ignored;
     acceptor_.close(ignored);
     resolver_.cancel();
-    report_timer_.cancel();
-    accept_timer_.cancel();
+    report_timer_->timer.cancel();
     for (const ConnectionPointer& guest : guests_) discard(guest);
     for (const ConnectionPointer& dial : dials_) discard(dial);
     for (Peer& p : peers_)
@@ -643,10 +664,9 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   const int listen_socket_;
   const Clock::time_point begin_;
   Hello mine_;
-  asio::ip::tcp::acceptor acceptor_;
-  asio::ip::tcp::resolver resolver_;
-  asio::steady_timer report_timer_;
-  asio::steady_timer accept_timer_;
+  Acceptor acceptor_;
+  Resolver resolver_;
+  const ConnectionPointer report_timer_;  // of a Connection only the timer is used
   std::vector<Peer> peers_;
   std::vector<ConnectionPointer> guests_;  // incoming ones, before the end of the handshake
   std::vector<ConnectionPointer> dials_;   // outgoing ones

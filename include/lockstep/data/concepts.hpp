@@ -58,7 +58,8 @@ concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> posi
 ///  6. `sample_indices()`: for each sample of the current batch, its number in the source (for random keys).
 ///  7. `read(positions, x, y)` writes the samples at these positions of the current batch to the rows 0, 1, ... of the views,
 ///     for T = float and double. y is empty when the caller wants no targets.
-///  8. `position()`: batches consumed since begin; `seek(position)` goes to where next() delivers the batch after that many.
+///  8. `position()`: batches consumed since begin; `seek(position)` goes to where next() delivers the batch after that many,
+///     or to the end when there are fewer.
 /// Optional:
 ///  9. `auto_shard_policy()`: an AutoShardPolicy; default automatic.
 /// 10. `num_files()` and `shard_files(num_shards, index)`: for AutoShardPolicy::file.

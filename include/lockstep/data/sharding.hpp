@@ -182,6 +182,8 @@ class DistributedDataset {
     dataset_.seek(position / parts_);
     leave_batch();
     for (std::int64_t part = 0; part < position % parts_; ++part) next();
+    positions_.clear();
+    indices_.clear();
   }
 
  private:

@@ -72,11 +72,11 @@ class Accumulation {
   void flush() {
     dispatch(block_);
     block_.segment_count = 0;
-    block_.onto.sums = true;
+    block_.onto = {.sums = true};
     pending_ = 0;
   }
 
-  std::array<Segment<T>, 16> segments_{};
+  std::array<Segment<T>, 16> segments_;  // (set as they are added)
   ProductBlock<T> block_;
   Finish<T> finish_;
   std::size_t pending_ = 0;
@@ -88,12 +88,14 @@ class Accumulation {
 template <class T>
 void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights, const T* bias, T* y,
                          Finish<T> finish = {}) {
+  if (s.batch == 0) return;
   for (std::size_t row = 0; row < s.out_height; ++row) {
     const Range tap_rows = taps_inside(row * s.stride_height, s.pad_top, s.kernel_height, s.height);
     for (std::size_t column = 0; column < s.out_width; ++column) {
       const Range taps = taps_inside(column * s.stride_width, s.pad_left, s.kernel_width, s.width);
-      detail::Accumulation<T> sum({y + (row * s.out_width + column) * s.filters * s.batch, s.filters, s.batch, s.batch},
-                                  {.a_row = 1, .a = s.filters, .b = s.batch}, bias, finish);
+      detail::Accumulation<T> sum(
+          {y + (row * s.out_width + column) * s.filters * s.batch, s.filters, s.batch, s.batch, s.filters * s.batch},
+          {.a_row = 1, .a = s.filters, .b = s.batch}, bias, finish);
       for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row) {
         const std::size_t input_row = row * s.stride_height + tap_row - s.pad_top;
         const std::size_t input_column = column * s.stride_width + taps.begin - s.pad_left;
@@ -108,6 +110,7 @@ void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights,
 /// dx[pixel][channel][b] = sum over the outputs that saw it of weights * dy.
 template <class T>
 void convolution_input_gradient(const ConvolutionSize& s, const T* weights, const T* dy, T* dx) {
+  if (s.batch == 0) return;
   for (std::size_t row = 0; row < s.height; ++row)
     for (std::size_t column = 0; column < s.width; ++column) {
       detail::Accumulation<T> sum({dx + (row * s.width + column) * s.channels * s.batch, s.channels, s.batch, s.batch},

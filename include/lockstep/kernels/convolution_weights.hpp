@@ -38,15 +38,6 @@ namespace detail {
   return (detail::tap_count(s) + 1) * s.filters <= 2048;
 }
 
-/// The gradient of the convolution before its activation: 0 where y <= minimum, else dy. So it is dy itself when minimum is NaN.
-/// Any other minimum needs sums_by_lane.
-template <class T>
-struct Delta {
-  const T* dy = nullptr;
-  const T* y = nullptr;
-  T minimum = std::numeric_limits<T>::quiet_NaN();
-};
-
 namespace detail {
 
 /// Pixels whose deltas are collected together: enough that the sums are seldom loaded, and few enough for the caches.
@@ -148,10 +139,12 @@ struct ConvolutionLanes {
     constexpr std::size_t n = lanes<T, Isa>;
     // (Locals, as the compiler must take it that a store changes members.)
     const T minimum = delta.minimum;
+    T* const masked = delta.masked;
     const std::size_t batch = size.batch;
     const std::size_t filters = size.filters;
     const T* gradients = delta.dy + pixel * filters * batch;
     const std::ptrdiff_t to_values = delta.y - delta.dy;
+    constexpr std::size_t ahead = 2048;  // hardware prefetchers stop at the end of each page
     for (std::size_t p = 0; p < pixels; ++p) {
       T* bias_sums = scratch.sums + detail::tap_count(size) * filters * n;
       for (std::size_t filter = 0; filter < filters; ++filter) {
@@ -162,7 +155,10 @@ struct ConvolutionLanes {
           Vector<T, Isa> gradient, value;
           load(gradient, gradients);
           load(value, gradients + to_values);
+          __builtin_prefetch(gradients + ahead, 0, 2);
+          __builtin_prefetch(gradients + to_values + ahead, 0, 2);
           gradient = value <= minimum ? Vector<T, Isa>{} : gradient;
+          if (masked != nullptr) store(masked + (gradients - delta.dy), gradient);
           bias_sum += gradient;
           store(to, gradient);
           to += Filters * n;
@@ -261,10 +257,8 @@ void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x, c
 }
 
 template <class T>
-void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, const T* dy, T* weight_gradient,
-                                          T* bias_gradient, T* scratch) {
-  std::fill_n(weight_gradient, tap_count(s) * s.filters, T(0));
-  std::fill_n(bias_gradient, s.filters, T(0));
+void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, const Delta<T>& delta,
+                                          T* weight_gradient, T* bias_gradient, T* scratch) {
   const std::size_t padded = padded_columns(s.filters);
   for (std::size_t row = 0; row < s.out_height; ++row) {
     const Range tap_rows = taps_inside(row * s.stride_height, s.pad_top, s.kernel_height, s.height);
@@ -276,9 +270,12 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, 
       while (pixels < pixels_at_once(s.batch) && column + pixels < s.out_width &&
              taps == taps_inside((column + pixels) * s.stride_width, s.pad_left, s.kernel_width, s.width))
         ++pixels;
-      for (std::size_t i = 0; i < pixels; ++i)
-        dispatch(Transpose<T>{dy + (row * s.out_width + column + i) * s.filters * s.batch, s.filters, s.batch,
-                              scratch + i * s.batch * padded});
+      for (std::size_t i = 0; i < pixels; ++i) {
+        const std::size_t first = (row * s.out_width + column + i) * s.filters * s.batch;
+        const Delta<T> part{delta.dy + first, delta.y + first, delta.minimum,
+                            delta.masked == nullptr ? nullptr : delta.masked + first};
+        dispatch(Transpose<T>{part, s.filters, s.batch, scratch + i * s.batch * padded});
+      }
       dispatch(ColumnSums<T>{scratch, pixels * s.batch, s.filters, padded, bias_gradient});
       for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row) {
         const std::size_t input_row = row * s.stride_height + tap_row - s.pad_top;
@@ -307,10 +304,13 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, 
 template <class T>
 void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Delta<T>& delta, T* weight_gradient,
                                  T* bias_gradient, T* scratch) {
+  std::fill_n(weight_gradient, detail::tap_count(s) * s.filters, T(0));
+  std::fill_n(bias_gradient, s.filters, T(0));
+  if (s.batch == 0) return;
   if (sums_by_lane(s))
     detail::convolution_weight_gradient_by_lane<T>(s, x, delta, weight_gradient, bias_gradient, scratch);
   else
-    detail::convolution_weight_gradient_by_pixel<T>(s, x, delta.dy, weight_gradient, bias_gradient, scratch);
+    detail::convolution_weight_gradient_by_pixel<T>(s, x, delta, weight_gradient, bias_gradient, scratch);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -39,12 +39,12 @@ void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, 
               {.a_row = size.units, .a = 1, .b = size.stride});
 }
 
-/// weight_gradient[i][u] = sum over b of x[i][b] * dy[u][b]; bias_gradient[u] = sum over b of dy[u][b]. The padding of dy is
-/// zero.
+/// weight_gradient[i][u] = sum over b of x[i][b] * delta[u][b]; bias_gradient[u] = sum over b of delta[u][b]. The padding of the
+/// delta is zero.
 template <class T>
-void dense_weight_gradient(const DenseSize& size, const T* x, const T* dy, T* weight_gradient, T* bias_gradient,
-                           T* scratch) {
-  dispatch(Transpose<T>{dy, size.units, size.stride, scratch});
+void dense_weight_gradient(const DenseSize& size, const T* x, const Delta<T>& delta, T* weight_gradient,
+                           T* bias_gradient, T* scratch) {
+  dispatch(Transpose<T>{delta, size.units, size.stride, scratch});
   std::fill_n(bias_gradient, size.units, T(0));
   dispatch(ColumnSums<T>{scratch, size.stride, size.units, padded_columns(size.units), bias_gradient});
   multiply<T>({weight_gradient, size.inputs, size.units, size.units}, x, scratch, size.stride,

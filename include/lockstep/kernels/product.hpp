@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/tile.hpp"
@@ -25,6 +26,7 @@ struct Target {
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::size_t row_step = 0;
+  std::size_t ahead = 0;  ///< how far ahead of what is written memory is fetched, in elements
 };
 
 /// The distances, in elements, between the elements of A and the rows of B. They are the same for all segments of a product.
@@ -34,11 +36,11 @@ struct Steps {
   std::size_t b = 0;
 };
 
-/// What is there before a block of summands is added.
+/// What a block of summands is added to.
 template <class T>
 struct Onto {
-  bool sums = false;        ///< the sums of earlier blocks, in C; else:
-  const T* bias = nullptr;  ///< one number for each row; null: zero
+  bool sums = false;        ///< the sums of earlier blocks, in C
+  const T* bias = nullptr;  ///< one number for each row; null: none
 };
 
 /// What is done to the sum of all blocks: no element below `minimum` (0 is ReLU; NaN stays NaN).
@@ -57,84 +59,149 @@ struct ProductBlock {
   Steps steps;
   Onto<T> onto;
   Finish<T> finish;
+  Ahead ahead[2] = {};
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
+    std::size_t inner = 0;
+    for (std::size_t i = 0; i < segment_count; ++i) inner += segments[i].count;
+    AheadCursor cursor{{ahead[0], ahead[1]}, inner * cache_line};
     for_each_tile_column<Isa, T>(padded_columns(target.columns),
-                                 [this]<class ThisTile>(std::size_t column)
-                                     LOCKSTEP_KERNEL_LAMBDA { this->template column_of_tiles<Isa, ThisTile>(column); });
+                                 [this, &cursor]<class ThisTile>(std::size_t column) LOCKSTEP_KERNEL_LAMBDA {
+                                   this->template column_of_tiles<Isa, ThisTile>(column, cursor);
+                                 });
   }
 
  private:
+  /// Deals out what lies ahead to the tiles of this block.
+  struct AheadCursor {
+    Ahead parts[2];
+    std::size_t bytes_per_tile;
+
+    /// Where a tile's prefetches begin; null: nothing is left.
+    const char* take() {
+      Ahead& part = parts[parts[0].next < parts[0].end ? 0 : 1];
+      if (part.next >= part.end) return nullptr;
+      const char* begin = part.next;
+      part.next += bytes_per_tile;
+      return begin;
+    }
+  };
+
   template <class Isa, class ThisTile>
-  LOCKSTEP_KERNEL void column_of_tiles(std::size_t column) const {
-    constexpr std::size_t R = ThisTile::rows;
-    constexpr std::size_t C = ThisTile::columns;
-    constexpr std::size_t width = C * lanes<T, Isa>;
-    for (std::size_t row = 0; row < target.rows; row += R) {
-      const std::size_t valid_rows = std::min(R, target.rows - row);
-      std::size_t rows[R];  // rows beyond the last one repeat it, and are not stored
-#pragma GCC unroll 16
-      for (std::size_t r = 0; r < R; ++r) rows[r] = (row + (r < valid_rows ? r : valid_rows - 1)) * steps.a_row;
-      Vector<T, Isa> sums[R][C];
-      multiply_tile<Isa>(sums, segments, segment_count, rows, column, steps.a, steps.b);
-      T* c = target.data + row * target.row_step + column;
-      const T* bias = onto.bias == nullptr ? nullptr : onto.bias + row;
-      if (column + width <= target.columns) [[likely]] {
-#pragma GCC unroll 16
-        for (std::size_t r = 0; r < R; ++r) {
-          if (r >= valid_rows) break;
-          add_row<Isa>(c + r * target.row_step, sums[r], bias == nullptr ? T(0) : bias[r]);
-        }
-        continue;
-      }
-      alignas(Isa::vector_bytes) T values[R][width];
-#pragma GCC unroll 16
-      for (std::size_t r = 0; r < R; ++r)
-#pragma GCC unroll 4
-        for (std::size_t j = 0; j < C; ++j) store(&values[r][j * lanes<T, Isa>], sums[r][j]);
-      for (std::size_t r = 0; r < valid_rows; ++r)
-        for (std::size_t j = 0; j < width && column + j < target.columns; ++j) {
-          T* element = c + r * target.row_step + j;
-          const T value = values[r][j] + (onto.sums ? *element : bias == nullptr ? T(0) : bias[r]);
-          *element = value < finish.minimum ? finish.minimum : value;
-        }
+  LOCKSTEP_KERNEL void column_of_tiles(std::size_t column, AheadCursor& cursor) const {
+    if constexpr (ThisTile::rows == 6) {
+      // Most layers have an even number of units: 6 m, 6 m + 4, or 6 (m - 1) + 4 + 4 of them need no row for nothing.
+      const std::size_t rest = target.rows % 6;
+      const std::size_t fours = rest == 0 || rest == 5 ? 0 : rest == 2 && target.rows > 6 ? 8 : rest;
+      rows_of_tiles<Isa, 6, ThisTile::columns>(0, target.rows - fours, column, cursor);
+      rows_of_tiles<Isa, 4, ThisTile::columns>(target.rows - fours, target.rows, column, cursor);
+    } else {
+      rows_of_tiles<Isa, ThisTile::rows, ThisTile::columns>(0, target.rows, column, cursor);
     }
   }
 
-  template <class Isa, std::size_t C>
-  LOCKSTEP_KERNEL void add_row(T* c, Vector<T, Isa> (&sums)[C], T bias) const {
+  template <class Isa, std::size_t R, std::size_t C>
+  LOCKSTEP_KERNEL void rows_of_tiles(std::size_t first_row, std::size_t last_row, std::size_t column,
+                                     AheadCursor& cursor) const {
+    using V = Vector<T, Isa>;
+    constexpr std::size_t n = lanes<T, Isa>;
+    // (Locals, as the compiler must take it that a store to C changes members.)
+    const Target<T> c = target;
+    const Onto<T> before = onto;
+    const T minimum = finish.minimum;
+    const bool whole_columns = column + C * n <= c.columns;
+    for (std::size_t row = first_row; row < last_row; row += R) {
+      const std::size_t valid_rows = std::min(R, last_row - row);
+      std::size_t rows[R];  // rows beyond the last one repeat it, and are not stored
+      rows[0] = row * steps.a_row;
+#pragma GCC unroll 16
+      for (std::size_t r = 1; r < R; ++r) rows[r] = rows[r - 1] + (r < valid_rows ? steps.a_row : 0);
+      V sums[R][C] = {};
+      if (before.bias != nullptr) {
+#pragma GCC unroll 16
+        for (std::size_t r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (std::size_t j = 0; j < C; ++j) {
-      Vector<T, Isa> value;
-      if (onto.sums) {
-        load(value, c + j * lanes<T, Isa>);
-        value += sums[j];
-      } else {
-        value = sums[j] + bias;
+          for (std::size_t j = 0; j < C; ++j) sums[r][j] += before.bias[row + (r < valid_rows ? r : 0)];
       }
-      value = value < finish.minimum ? finish.minimum - Vector<T, Isa>{} : value;
-      store(c + j * lanes<T, Isa>, value);
+      const char* next = cursor.take();
+      multiply_tile<Isa>(sums, segments, segment_count, rows, column, steps.a, steps.b,
+                         next == nullptr ? reinterpret_cast<const char*>(c.data) : next,
+                         next == nullptr ? 0 : cache_line);
+      T* to = c.data + row * c.row_step + column;
+      if (whole_columns) [[likely]] {
+        if (before.sums) {
+#pragma GCC unroll 16
+          for (std::size_t r = 0; r < R; ++r) {
+            if (r >= valid_rows) break;
+#pragma GCC unroll 4
+            for (std::size_t j = 0; j < C; ++j) {
+              V old;
+              load(old, to + r * c.row_step + j * n);
+              sums[r][j] += old;
+            }
+          }
+        }
+#pragma GCC unroll 16
+        for (std::size_t r = 0; r < R; ++r) {
+          if (r >= valid_rows) break;
+#pragma GCC unroll 4
+          for (std::size_t j = 0; j < C; ++j) {
+            sums[r][j] = sums[r][j] < minimum ? minimum - V{} : sums[r][j];
+            store(to + r * c.row_step + j * n, sums[r][j]);
+            __builtin_prefetch(to + r * c.row_step + j * n + c.ahead, 0, 2);
+          }
+        }
+        continue;
+      }
+      alignas(Isa::vector_bytes) T values[R][C * n];
+#pragma GCC unroll 16
+      for (std::size_t r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (std::size_t j = 0; j < C; ++j) store(&values[r][j * n], sums[r][j]);
+      for (std::size_t r = 0; r < valid_rows; ++r)
+        for (std::size_t j = 0; j < C * n && column + j < c.columns; ++j) {
+          T& element = to[r * c.row_step + j];
+          const T value = before.sums ? values[r][j] + element : values[r][j];
+          element = value < minimum ? minimum : value;
+        }
     }
   }
 };
 
-/// target = finish(bias + A * B), with `inner` summands. Rows of B are padded to a multiple of 16 elements.
+/// target = finish(bias + A * B), with `inner` summands. Rows of B are padded to a multiple of 16 elements. A is contiguous: one
+/// of its steps is 1, the other one the number of its rows or columns. So are B, and C.
 template <class T>
 void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
               const T* bias = nullptr, Finish<T> finish = {}) {
+  const auto range = [](const T* from, std::size_t count) -> Ahead {
+    return {reinterpret_cast<const char*>(from), reinterpret_cast<const char*>(from + count)};
+  };
   // A group of rows of C stays in the second-level cache while all blocks of summands pass by.
   constexpr std::size_t group = 192;
   for (std::size_t row = 0; row < target.rows; row += group) {
     Target<T> part = target;
     part.data += row * target.row_step;
     part.rows = std::min(group, target.rows - row);
+    part.ahead = group * target.row_step;
     std::size_t k = 0;
     do {
       const std::size_t count = std::min(inner_block, inner - k);
-      const Segment<T> segment{a + row * steps.a_row + k * steps.a, b + k * steps.b, count};
-      const Onto<T> onto{k > 0, bias == nullptr ? nullptr : bias + row};
-      dispatch(ProductBlock<T>{part, &segment, count > 0, steps, onto, k + count == inner ? finish : Finish<T>{}});
+      const T* block_of_a = a + row * steps.a_row + k * steps.a;
+      const T* block_of_b = b + k * steps.b;
+      const Segment<T> segment{block_of_a, block_of_b, count};
+      const Onto<T> onto{k > 0, k > 0 || bias == nullptr ? nullptr : bias + row};
+      const bool last = k + count == inner;
+      ProductBlock<T> block{part, &segment, count > 0, steps, onto, last ? finish : Finish<T>{}, {}};
+      if (!last) {
+        const std::size_t next = std::min(inner_block, inner - k - count);
+        block.ahead[0] = range(block_of_a + count * steps.a, next * steps.a);
+        block.ahead[1] = range(block_of_b + count * steps.b, next * steps.b);
+      } else if (row + group < target.rows) {
+        const std::size_t next = std::min(group, target.rows - row - group);
+        block.ahead[0] = range(a + (row + group) * steps.a_row, next * steps.a_row);
+      }
+      dispatch(block);
       k += count;
     } while (k < inner);
   }

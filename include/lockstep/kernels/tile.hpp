@@ -20,6 +20,13 @@ struct Segment {
   std::size_t count = 0;
 };
 
+/// Memory that will be read or written soon: a cursor moves over it, one cache line for each k. (Blocks of A, B and C lie far
+/// apart, or are too short for what hardware prefetchers look for.)
+struct Ahead {
+  const char* next = nullptr;
+  const char* end = nullptr;
+};
+
 /// Rows x Columns (in vectors) of C that stay in registers. Columns are always a multiple of 16 elements.
 template <std::size_t Rows, std::size_t Columns>
 struct Tile {
@@ -27,15 +34,12 @@ struct Tile {
   static constexpr std::size_t columns = Columns;
 };
 
-/// sums = the tile whose row r is `rows[r]` elements into each segment's a, and whose first column is `column`.
+/// sums += the tile whose row r is `rows[r]` elements into each segment's a, and whose first column is `column`. For each k one
+/// cache line is fetched from `ahead`, which moves on by ahead_step.
 template <class Isa, std::size_t R, std::size_t C, class T>
 LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T>* segments, std::size_t count,
                                    const std::size_t (&rows)[R], std::size_t column, std::size_t a_step,
-                                   std::size_t b_step) {
-#pragma GCC unroll 16
-  for (std::size_t r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (std::size_t c = 0; c < C; ++c) sums[r][c] = Vector<T, Isa>{};
+                                   std::size_t b_step, const char* ahead, std::size_t ahead_step) {
   for (; count > 0; --count, ++segments) {
     const T* a = segments->a;
     const T* b = segments->b + column;
@@ -51,6 +55,8 @@ LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T
       }
       a += a_step;
       b += b_step;
+      __builtin_prefetch(ahead, 0, 2);  // into the second-level cache
+      ahead += ahead_step;
     }
   }
 }

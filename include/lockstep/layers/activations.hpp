@@ -10,6 +10,7 @@
 #include "lockstep/kernels/exp.hpp"
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/sweep.hpp"
+#include "lockstep/kernels/transpose.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -157,6 +158,19 @@ void activation_gradient(std::size_t n, const T* dy, const T* y, T* dx) {
       [](const auto& gradient, const auto& value, auto& out)
           LOCKSTEP_KERNEL_LAMBDA { out = A::gradient(gradient, value); },
       dy, y, dx);
+}
+
+/// The gradient of the value before activation A, for the kernels of weight gradients. In place: afterwards dy holds it.
+template <class A, class T>
+kernels::Delta<T> activation_delta(std::size_t n, T* dy, const T* y, bool in_place) {
+  if constexpr (is_identity<A>) {
+    return {.dy = dy, .y = dy};
+  } else if constexpr (is_fused<A, T>) {
+    return {.dy = dy, .y = y, .minimum = A::template minimum<T>, .masked = in_place ? dy : nullptr};
+  } else {
+    activation_gradient<A, T>(n, dy, y, dy);
+    return {.dy = dy, .y = dy};
+  }
 }
 
 }  // namespace detail

@@ -14,6 +14,7 @@
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
+#include "lockstep/layers/input_checks.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 
@@ -28,19 +29,12 @@ struct Conv2DOptions {
 
 namespace detail {
 
-/// (A function, and not a class, so that the failed assertion is the only error.)
+/// Shape<1, 1, Filters> where the input is none that Conv2D takes: the message of check() says enough.
 template <class In, std::size_t Filters, Extent2D Kernel, Conv2DOptions Options>
 constexpr auto conv2d_output() {
-  static_assert(
-      In::rank == 3,
-      "lockstep: Conv2D takes images of height, width and channels; put ls::Reshape<H, W, C> before it (C = 1 for "
-      "grey images)");
   if constexpr (In::rank == 3) {
     constexpr bool fits =
-        Options.padding == Padding::same || (Kernel.height <= In::extents[0] && Kernel.width <= In::extents[1]);
-    static_assert(fits,
-                  "lockstep: the kernel of Conv2D is larger than its input; make the kernel smaller, or use "
-                  "ls::Conv2DOptions{.padding = ls::Padding::same}");
+        Options.padding == Padding::same || InputWithRoomFor<0, In, Shape<Kernel.height, Kernel.width>>;
     if constexpr (fits)
       return Shape<window_outputs(In::extents[0], Kernel.height, Options.stride.height, Options.padding),
                    window_outputs(In::extents[1], Kernel.width, Options.stride.width, Options.padding), Filters>{};
@@ -69,6 +63,18 @@ struct Conv2D {
   static constexpr std::string_view name = "conv2d";
   static constexpr bool keeps_padding = true;
 
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(ImageInput<Position, In>,
+                  "lockstep: Conv2D needs an input of height x width x channels, and its input is no such image: put "
+                  "ls::Reshape<height, width, channels> before it");
+    if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
+      static_assert(InputWithRoomFor<Position, In, Shape<Kernel.height, Kernel.width>>,
+                    "lockstep: Conv2D's kernel is larger than its input: make it smaller, or pad the input with "
+                    "ls::Conv2DOptions{.padding = ls::Padding::same}");
+    return true;
+  }
+
   template <class In>
   using Output = decltype(detail::conv2d_output<In, Filters, Kernel, Options>());
 
@@ -96,19 +102,12 @@ struct Conv2D {
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
-    constexpr bool fused = detail::is_fused<Activation, T> && kernels::sums_by_lane(size<In>(0));
-    if constexpr (fused && !detail::is_identity<Activation>) {
-      weight_gradient<In, T>(pass, {pass.dy.data(), pass.y.data(), detail::fused_minimum<Activation, T>()});
-    } else {
-      activation_gradient<In, T>(pass);
-      weight_gradient<In, T>(pass, {pass.dy.data(), pass.dy.data()});
-    }
+    weight_gradient<In, T>(pass, false);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    activation_gradient<In, T>(pass);
-    weight_gradient<In, T>(pass, {pass.dy.data(), pass.dy.data()});
+    weight_gradient<In, T>(pass, true);
     kernels::convolution_input_gradient<T>(size<In>(pass.x.stride()), pass.weights[0].data(), pass.dy.data(),
                                            pass.dx.data());
   }
@@ -133,16 +132,12 @@ struct Conv2D {
   }
 
   template <class In, class T>
-  static void activation_gradient(const BackwardPass<T>& pass) {
-    if constexpr (!detail::is_identity<Activation>)
-      detail::activation_gradient<Activation, T>(Output<In>::size * pass.y.stride(), pass.dy.data(), pass.y.data(),
-                                                 pass.dy.data());
-  }
-
-  template <class In, class T>
-  static void weight_gradient(const BackwardPass<T>& pass, const kernels::Delta<T>& delta) {
-    kernels::convolution_weight_gradient<T>(size<In>(pass.x.stride()), pass.x.data(), delta, pass.gradients[0].data(),
-                                            pass.gradients[1].data(), pass.scratch.data());
+  static void weight_gradient(const BackwardPass<T>& pass, bool keep_delta) {
+    const std::size_t outputs = Output<In>::size * pass.y.stride();
+    kernels::convolution_weight_gradient<T>(
+        size<In>(pass.x.stride()), pass.x.data(),
+        detail::activation_delta<Activation, T>(outputs, pass.dy.data(), pass.y.data(), keep_delta),
+        pass.gradients[0].data(), pass.gradients[1].data(), pass.scratch.data());
   }
 };
 

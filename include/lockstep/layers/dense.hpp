@@ -28,13 +28,6 @@ struct Dense {
   static constexpr std::string_view name = "dense";
   static constexpr bool keeps_padding = true;
 
- private:
-  template <class In, class T>
-  static constexpr kernels::DenseSize size(std::size_t stride) {
-    return {.inputs = In::size, .units = Units, .stride = stride};
-  }
-
- public:
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(FlatInput<Position, In>,
@@ -66,18 +59,28 @@ struct Dense {
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
-    if constexpr (!detail::is_identity<Activation>)
-      detail::activation_gradient<Activation, T>(Units * pass.y.stride(), pass.dy.data(), pass.y.data(),
-                                                 pass.dy.data());
-    kernels::dense_weight_gradient<T>(size<In, T>(pass.x.stride()), pass.x.data(), pass.dy.data(),
-                                      pass.gradients[0].data(), pass.gradients[1].data(), pass.scratch.data());
+    weight_gradient<In, T>(pass, false);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    backward_weights<In, T>(pass);
+    weight_gradient<In, T>(pass, true);
     kernels::dense_input_gradient<T>(size<In, T>(pass.x.stride()), pass.weights[0].data(), pass.dy.data(),
                                      pass.dx.data());
+  }
+
+ private:
+  template <class In, class T>
+  static constexpr kernels::DenseSize size(std::size_t stride) {
+    return {.inputs = In::size, .units = Units, .stride = stride};
+  }
+
+  template <class In, class T>
+  static void weight_gradient(const BackwardPass<T>& pass, bool keep_delta) {
+    kernels::dense_weight_gradient<T>(
+        size<In, T>(pass.x.stride()), pass.x.data(),
+        detail::activation_delta<Activation, T>(Units * pass.y.stride(), pass.dy.data(), pass.y.data(), keep_delta),
+        pass.gradients[0].data(), pass.gradients[1].data(), pass.scratch.data());
   }
 };
 

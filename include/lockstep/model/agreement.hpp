@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/collectives/concepts.hpp"
@@ -20,6 +22,10 @@ template <class T>
 std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span<T, 1>(&value, 1));
 }
+
+/// The first lines in which two texts differ; nothing when they are equal.
+[[nodiscard]] std::optional<std::pair<std::string_view, std::string_view>> first_difference(std::string_view a,
+                                                                                            std::string_view b);
 
 /// Throws ConfigurationError when one of the descriptions, each padded to `width` bytes, differs from the first.
 void compare_descriptions(std::string_view what, std::string_view padded, std::size_t width,

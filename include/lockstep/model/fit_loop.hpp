@@ -43,7 +43,7 @@ class FitLoop final : public ModelTraining<Model> {
         train_(train),
         options_(options),
         callbacks_(callbacks),
-        plan_(plan_fit(train, options, Compiled::data_sizes)),
+        plan_(plan_fit(train, options, Compiled::data_sizes, model.strategy_.num_workers())),
         progress_(model.strategy_.is_chief() ? options.verbose : 0, options.epochs) {
     at_.epoch = options.initial_epoch;
   }
@@ -82,11 +82,13 @@ class FitLoop final : public ModelTraining<Model> {
       std::copy(at.running.begin(), at.running.end(), running.values().begin());
       at.running.clear();
       finished = train_epoch(replica, own, data, epoch, at, running);
+      if (leader && !plan_.target) plan_.target = at.step;  // the progress bar learns it in the first epoch
 
       average_state<Compiled>(own, replica);
       Status validated;
       const bool validation_due = validation && options_.validation_freq.due(epoch);
       if (validation_due) validated = this->validate(replica, own, *validation, leader);
+      if (validation_due && validated[Status::samples] == 0) throw DataError("fit: validation_data is empty");
       at.epoch = epoch + 1;
       at.step = 0;
       if (plan_.new_pass_each_epoch) {
@@ -94,7 +96,7 @@ class FitLoop final : public ModelTraining<Model> {
         at.data_position = 0;
       }
       if (leader) end_epoch(epoch, running, validation_due ? &validated : nullptr);
-      finished = agree_to_stop(replica, leader) || finished;
+      finished = any_rank(replica, leader && stop_) || finished;
       if (leader) {
         at_ = at;
         callbacks_.on_epoch_complete(*this, epoch);
@@ -159,21 +161,21 @@ class FitLoop final : public ModelTraining<Model> {
     const bool leader = replica.local_rank() == 0;
     const bool wait_for_callbacks = Callbacks::has_train_batch_hooks && replica.local_size() > 1;
     std::int64_t iteration = compiled_.state.iterations;
-    bool more = true;
+    bool more = at.step == 0 || any_rank(replica, data.has_next());  // resumed after the last step of an epoch: none
     bool stop = false;
     while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
       if (leader) callbacks_.on_train_batch_begin(*this, at.step);
       if (wait_for_callbacks) replica.team_barrier();
       const Status status = train_step(compiled_, own, replica, data, iteration, leader && stop_);
       if (status[Status::samples] == 0) {
-        if (at.step == 0 && epoch == options_.initial_epoch) throw DataError("fit: the training data is empty");
+        if (at.step == 0 && at.data_position == 0) throw DataError("fit: the training data is empty");
         more = false;
         break;
       }
       running.accumulate(status);
       ++iteration;
       const std::int64_t batch = at.step++;
-      at.data_position = data.position();
+      ++at.data_position;  // not data.position(): a rank whose data have ended stays behind
       more = status[Status::has_next] > 0;
       stop = status[Status::stop] > 0;
       if (leader) {
@@ -218,12 +220,12 @@ class FitLoop final : public ModelTraining<Model> {
     history_.append(epoch, logs_);
   }
 
-  /// True when a callback on any worker has asked to stop.
+  /// True on every rank when `mine` is true on any.
   template <Replica R>
-  bool agree_to_stop(R& replica, bool leader) {
-    double requests = leader && stop_ ? 1 : 0;
-    replica.collective().all_reduce(std::span<double>(&requests, 1), ReduceOp::sum);
-    return requests > 0;
+  static bool any_rank(R& replica, bool mine) {
+    double count = mine ? 1 : 0;
+    replica.collective().all_reduce(std::span<double>(&count, 1), ReduceOp::sum);
+    return count > 0;
   }
 
   const AnyDataset& train_;

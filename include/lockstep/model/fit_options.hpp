@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,14 @@ class ValidationFrequency {
     for (const int listed : epochs_)
       if (listed == epoch + 1) return true;
     return false;
+  }
+
+  /// "2" for every second epoch, "[1, 5, 10]" for a list.
+  [[nodiscard]] std::string description() const {
+    if (every_ > 0) return concat({every_});
+    std::string text;
+    for (const int listed : epochs_) text += concat({text.empty() ? "" : ", ", listed});
+    return "[" + text + "]";
   }
 
  private:

@@ -33,13 +33,17 @@ void check_steps(std::string_view where, std::string_view option, const AnyDatas
                  const std::optional<std::int64_t>& steps);
 
 /// Throws ConfigurationError or DataError before any work.
-[[nodiscard]] FitPlan plan_fit(const AnyDataset& train, const FitOptions& options, const DataSizes& sizes);
+[[nodiscard]] FitPlan plan_fit(const AnyDataset& train, const FitOptions& options, const DataSizes& sizes,
+                               int num_workers);
 
 /// What the workers must have in common for one fit, a line for each thing.
 [[nodiscard]] std::string fit_signature(const FitOptions& options);
 
 /// The batch size of plain arrays. Throws ConfigurationError when it is below 1.
 [[nodiscard]] std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted);
+
+/// Throws ConfigurationError when a batch size is given for a dataset, which has batches of its own.
+void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size);
 
 /// How many of `size` samples are for training: all but the last `validation_split` of them. Throws ConfigurationError.
 [[nodiscard]] std::int64_t training_samples(std::int64_t size, double validation_split);

@@ -13,6 +13,7 @@ inline void require_at_least(std::string_view where, std::string_view option, st
 }
 
 LOCKSTEP_INLINE void check_sizes(std::string_view where, const AnyDataset& dataset, const DataSizes& sizes) {
+  if (!dataset) throw ConfigurationError(concat({where, ": this AnyDataset holds no dataset"}));
   std::size_t input = 1;
   for (const std::size_t extent : sizes.input) input *= extent;
   if (dataset.sample_size() != input)
@@ -31,16 +32,20 @@ LOCKSTEP_INLINE void check_steps(std::string_view where, std::string_view option
     throw ConfigurationError(concat({where, ": the data repeat forever: give .", option}));
 }
 
-LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& options, const DataSizes& sizes) {
+LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& options, const DataSizes& sizes,
+                                 int num_workers) {
   require_at_least("fit", "epochs", 1, options.epochs);
   require_at_least("fit", "initial_epoch", 0, options.initial_epoch);
-  check_steps("fit", "steps_per_epoch", train, options.steps_per_epoch);
   check_sizes("fit", train, sizes);
-  const std::int64_t batches = train.cardinality();
+  check_steps("fit", "steps_per_epoch", train, options.steps_per_epoch);
+  std::int64_t batches = train.cardinality();
+  // Every worker then goes through all of a batch, a part of it in each step.
+  if (batches > 0 && train.auto_shard_policy() == AutoShardPolicy::off) batches *= num_workers;
   if (batches == 0) throw DataError("fit: the training data is empty");
   if (options.validation_data) {
     check_sizes("fit: validation_data", options.validation_data, sizes);
     check_steps("fit: validation_data", "validation_steps", options.validation_data, options.validation_steps);
+    if (options.validation_data.cardinality() == 0) throw DataError("fit: validation_data is empty");
   }
   // As in Keras: an explicit number of steps goes on with the same iterator, unless it is one whole pass.
   FitPlan plan{.new_pass_each_epoch = !options.steps_per_epoch || *options.steps_per_epoch == batches,
@@ -55,7 +60,8 @@ LOCKSTEP_INLINE std::string fit_signature(const FitOptions& options) {
   };
   return concat({"epochs: ", options.epochs, "\ninitial_epoch: ", options.initial_epoch, "\nsteps_per_epoch: ",
                  number(options.steps_per_epoch), "\nvalidation: ", options.validation_data ? "yes" : "no",
-                 "\nvalidation_steps: ", number(options.validation_steps)});
+                 "\nvalidation_steps: ", number(options.validation_steps),
+                 "\nvalidation_freq: ", options.validation_freq.description()});
 }
 
 LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted) {
@@ -63,10 +69,19 @@ LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where, const std:
   return wanted.value_or(32);
 }
 
+LOCKSTEP_INLINE void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size) {
+  if (batch_size)
+    throw ConfigurationError(concat({where, ": batch_size is for plain arrays; this dataset has batches of its own"}));
+}
+
 LOCKSTEP_INLINE std::int64_t training_samples(std::int64_t size, double validation_split) {
   if (!(validation_split >= 0 && validation_split < 1))
     throw ConfigurationError(concat({"fit: validation_split must be in [0, 1), got ", validation_split}));
-  return static_cast<std::int64_t>(static_cast<double>(size) * (1.0 - validation_split));
+  const auto train = static_cast<std::int64_t>(static_cast<double>(size) * (1.0 - validation_split));
+  if (validation_split > 0 && (train == 0 || train == size))
+    throw ConfigurationError(concat({"fit: with validation_split ", validation_split, " one of the parts of ", size,
+                                     " samples is empty: give more samples, or another split"}));
+  return train;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -9,6 +9,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/layers/input.hpp"
 #include "lockstep/model/layer_traits.hpp"
 #include "lockstep/model/summary.hpp"
 

@@ -79,8 +79,7 @@ class Model {
                   "lockstep: fit(dataset) needs a dataset of batches: put .batch(n) at its end; plain arrays are given as "
                   "fit(x, y, {.batch_size = 32})");
     if constexpr (Dataset<D>) {
-      if (options.batch_size)
-        throw ConfigurationError("fit: batch_size is for plain arrays; this dataset has batches of its own");
+      detail::refuse_batch_size("fit", options.batch_size);
       if (options.validation_split != 0)
         throw ConfigurationError("fit: validation_split is for plain arrays; give .validation_data");
       return run_fit(AnyDataset(dataset), options, callbacks...);
@@ -94,13 +93,14 @@ class Model {
     const std::int64_t batch = detail::array_batch_size("fit", options.batch_size);
     const auto samples = from_tensor_slices(x, y);
     const std::int64_t size = samples.cardinality();
-    const std::int64_t train = detail::training_samples(size, options.validation_split);
+    const std::int64_t train =
+        options.validation_data ? size : detail::training_samples(size, options.validation_split);
     // One type of pipeline for both, which is quicker to compile; a buffer of one sample shuffles nothing. Keras, too, takes the
     // last samples for validation, before it shuffles.
     const auto part = [&](std::int64_t begin, std::int64_t end, std::int64_t buffer) {
       return AnyDataset(samples.skip(begin).take(end - begin).shuffle(buffer).batch(batch));
     };
-    if (train < size && !options.validation_data) options.validation_data = part(train, size, 1);
+    if (train < size) options.validation_data = part(train, size, 1);
     const AnyDataset dataset = part(0, train, options.shuffle && train > 1 ? train : 1);
     return run_fit(dataset, options, callbacks...);
   }
@@ -109,6 +109,7 @@ class Model {
   template <class D, class... Callbacks>
     requires Dataset<D>
   Logs evaluate(const D& dataset, EvaluateOptions options = {}, Callbacks&&... callbacks) {
+    detail::refuse_batch_size("evaluate", options.batch_size);
     return run_evaluate(AnyDataset(dataset), options, callbacks...);
   }
   template <class X, class Y, class... Callbacks>
@@ -123,6 +124,7 @@ class Model {
   template <class D, class... Callbacks>
     requires Dataset<D>
   Predictions predict(const D& dataset, PredictOptions options = {}, Callbacks&&... callbacks) {
+    detail::refuse_batch_size("predict", options.batch_size);
     return run_predict(AnyDataset(dataset), options, callbacks...);
   }
   template <class X, class... Callbacks>
@@ -300,6 +302,10 @@ class Model {
   }
 
   void restore_state(const TrainingState& saved) {
+    const std::string mine = compiled_.signature();
+    if (const auto lines = detail::first_difference(saved.signature, mine))
+      throw ConfigurationError(concat({"restore: the saved state has '", lines->first, "', this program has '",
+                                       lines->second, "': resume with the same program, or start afresh"}));
     for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), true);
     compiled_.state.restore(saved);
     for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), false);

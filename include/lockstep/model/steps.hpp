@@ -30,6 +30,8 @@ StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& 
                           bool with_targets = true) {
   own.resize(has_batch ? data.samples() : 0);
   if (has_batch && data.samples() > 0) data.read(own.x(), with_targets ? own.targets() : decltype(own.targets()){});
+  own.x().clear_padding();  // a dataset need not write it, and what an earlier batch left there may be anything
+  own.targets().clear_padding();
   StepContext context{.training = training,
                       .step = step,
                       .seed = compiled.state.seed,

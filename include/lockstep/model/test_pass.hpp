@@ -56,6 +56,7 @@ typename Compiled::Status test_pass(const Compiled& compiled, typename Compiled:
                                     Hooks hooks) {
   typename Compiled::Status status;
   hooks.begin();
+  replica.team_barrier();  // a callback may have changed the parameters
   data.begin({.seed = compiled.state.seed, .number = 0});
   for (std::int64_t step = 0; (!steps || step < *steps) && data.next(); ++step) {
     hooks.batch_begin(step);

@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -22,7 +22,7 @@ class ReplicaThreads {
   /// or above 1024.
   [[nodiscard]] static int count(int requested) {
     if (requested < 0 || requested > 1024)
-      throw ConfigurationError("replicas must be 0 (one for each core) to 1024, got " + std::to_string(requested));
+      throw ConfigurationError(concat({"replicas must be 0 (one for each core) to 1024, got ", requested}));
     if (requested > 0) return requested;
     const unsigned cores = std::thread::hardware_concurrency();
     return cores == 0 ? 1 : static_cast<int>(cores);

@@ -1,0 +1,74 @@
+// Activation functions as layers of their own, and softmax.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/softmax.hpp"
+#include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/pass.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// y = Function(x), element by element, for samples of any shape: `Activation<ReLU>`. (As the parameter of Dense or Conv2D it
+/// costs less.)
+template <class Function>
+struct Activation {
+  static_assert(ActivationFunction<Function>,
+                "lockstep: the parameter of Activation is no activation function; use ls::ReLU, ls::Tanh, ...");
+  static constexpr std::string_view name = "activation";
+  static constexpr bool keeps_padding = true;
+
+  template <class In>
+  using Output = In;
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    detail::activate<Function, T>(In::size * pass.x.stride(), pass.x.data(), pass.y.data());
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    detail::activation_gradient<Function, T>(In::size * pass.y.stride(), pass.dy.data(), pass.y.data(), pass.dx.data());
+  }
+};
+
+static_assert(Layer<Activation<ReLU>, Shape<26, 26, 32>>);
+static_assert(Layer<Activation<Tanh>, Shape<3>, double>);
+
+/// y_c = exp(x_c) / sum of exp(x) over the last dimension, for samples of any shape. (With a loss from logits leave it out: that
+/// loses no digits.)
+struct Softmax {
+  static constexpr std::string_view name = "softmax";
+  static constexpr bool keeps_padding = true;
+
+  template <class In>
+  using Output = In;
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    kernels::dispatch(kernels::Softmax<T>{size<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    kernels::dispatch(
+        kernels::SoftmaxGradient<T>{size<In>(pass.x.stride()), pass.dy.data(), pass.y.data(), pass.dx.data()});
+  }
+
+ private:
+  template <class In>
+  static constexpr kernels::SoftmaxSize size(std::size_t stride) {
+    constexpr std::size_t classes = In::extents[In::rank - 1];
+    return {.groups = In::size / classes, .classes = classes, .stride = stride};
+  }
+};
+
+static_assert(Layer<Softmax, Shape<10>>);
+static_assert(Layer<Softmax, Shape<4, 3>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
