@@ -12,4 +12,4 @@ add_library(lockstep_headers OBJECT EXCLUDE_FROM_ALL ${sources})
 target_link_libraries(lockstep_headers PRIVATE lockstep::lockstep lockstep_development)
 target_compile_options(lockstep_headers PRIVATE -O0 -g0)
 
-lockstep_add_build_test(headers_compile_alone TARGET lockstep_headers)
+lockstep_add_build_test(headers_compile_alone LABEL full TARGET lockstep_headers)

@@ -8,7 +8,7 @@ lockstep_add_source_test(package.install COMMAND "${CMAKE_COMMAND}" --install "$
 set_tests_properties(package.install PROPERTIES FIXTURES_SETUP installed RESOURCE_LOCK build_folder)
 
 function(lockstep_add_package_test name)
-  set(options "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" "-DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE}" ${ARGN})
+  set(options "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" -DCMAKE_BUILD_TYPE=Debug ${ARGN})
   foreach(dependency IN LISTS fetched) # not once more
     FetchContent_GetProperties(${dependency})
     string(TOUPPER "${dependency}" upper)

@@ -7,20 +7,21 @@ function(lockstep_add_source_test name)
     set(arg_LABEL quick)
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL};source" TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL};source" TIMEOUT 900)
 endfunction()
 
-# lockstep_add_build_test(<name> TARGET <target>): the target, which is not part of all, can be built.
+# lockstep_add_build_test(<name> [LABEL quick|full] TARGET <target>): the target, which is not part of all, can be built.
 function(lockstep_add_build_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TARGET" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL;TARGET" "")
   cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
   if(CMAKE_GENERATOR MATCHES "Ninja")
     set(keep_going -- -k 0)
   else()
     set(keep_going -- -k)
   endif()
-  lockstep_add_source_test(${name} COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target ${arg_TARGET}
-                                           --parallel ${cores} ${keep_going})
+  lockstep_add_source_test(
+    ${name} LABEL ${arg_LABEL}
+    COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target ${arg_TARGET} --parallel ${cores} ${keep_going})
   # One build at a time in a build folder, and it uses all cores.
   set_tests_properties(${name} PROPERTIES RESOURCE_LOCK build_folder PROCESSORS ${cores})
 endfunction()

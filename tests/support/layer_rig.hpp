@@ -7,29 +7,12 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "support/random_array.hpp"
 
 namespace lockstep_test {
-
-/// An aligned array of exactly `size` elements, so that sanitizers see every step outside it.
-template <class T>
-class Array {
- public:
-  explicit Array(std::size_t size) : buffer_(size * sizeof(T)), size_(size) {}
-  T* data() const { return reinterpret_cast<T*>(buffer_.data()); }
-  std::size_t size() const { return size_; }
-  std::span<T> span() const { return {data(), size_}; }
-  T& operator[](std::size_t i) const { return data()[i]; }
-  T* begin() const { return data(); }
-  T* end() const { return data() + size_; }
-
- private:
-  lockstep::Buffer buffer_;
-  std::size_t size_;
-};
 
 template <class L, class In>
 constexpr std::size_t variable_count() {

@@ -62,11 +62,28 @@ class Process {
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   void signal(int number) const noexcept { ::kill(pid_, number); }
 
+  /// Waits until the program has printed `text`. Returns false after `limit`, or when its output has ended before.
+  bool wait_for(const std::string& text, std::chrono::seconds limit) {
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + limit;
+    while (seen_.find(text) == std::string::npos) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+      pollfd ready{output_, POLLIN, 0};
+      if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) == 0) return false;
+      char buffer[4096];
+      const ssize_t got = ::read(output_, buffer, sizeof buffer);
+      if (got <= 0) return false;
+      seen_.append(buffer, static_cast<std::size_t>(got));
+    }
+    return true;
+  }
+
   /// Waits until the program has closed its output and ended; kills it after `limit`.
   Finished wait(std::chrono::seconds limit) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + limit;
     Finished finished;
+    finished.output = std::exchange(seen_, {});
     for (;;) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
       pollfd ready{output_, POLLIN, 0};
@@ -90,6 +107,7 @@ class Process {
  private:
   pid_t pid_ = -1;
   int output_ = -1;
+  std::string seen_;  // by wait_for
   bool reaped_ = false;
 };
 

@@ -1,0 +1,153 @@
+#include "lockstep/checkpoint/file.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint_testing.hpp"
+#include "lockstep/core/error.hpp"
+#include "model/model_testing.hpp"
+
+namespace ls = lockstep;
+using lockstep_test::contains;
+using lockstep_test::message_of;
+using lockstep_test::some_bytes;
+using lockstep_test::TemporaryFolder;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// root may write everywhere, so it becomes nobody for a while. False when it cannot.
+class Unprivileged {
+ public:
+  Unprivileged() : root_(::geteuid() == 0) {
+    if (root_ && ::seteuid(65534) != 0) possible_ = false;
+  }
+  Unprivileged(const Unprivileged&) = delete;
+  Unprivileged& operator=(const Unprivileged&) = delete;
+  ~Unprivileged() {
+    if (root_ && possible_ && ::seteuid(0) != 0) std::abort();
+  }
+  explicit operator bool() const { return possible_; }
+
+ private:
+  bool root_;
+  bool possible_ = true;
+};
+
+std::size_t files_in(const std::string& folder) {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+}
+
+std::string message_of_write(const std::string& path) {
+  return message_of<ls::Error>([&] { ls::write_file_atomically(path, some_bytes(10)); });
+}
+
+}  // namespace
+
+TEST_CASE("file: what was written is read, also nothing and a large file") {
+  const TemporaryFolder folder;
+  for (const std::size_t size : {0, 1, 4096, 3'000'001}) {
+    ls::write_file_atomically(folder / "f", some_bytes(size));
+    const auto bytes = ls::read_file(folder / "f");
+    REQUIRE(bytes.has_value());
+    CHECK(*bytes == some_bytes(size));
+  }
+  CHECK(files_in(folder.path()) == 1);  // no temporary file is left
+}
+
+TEST_CASE("file: missing folders are made, and a plain name is one in the working folder") {
+  const TemporaryFolder folder;
+  ls::write_file_atomically(folder / "a/b/c/f", some_bytes(3));
+  CHECK(ls::read_file(folder / "a/b/c/f") == some_bytes(3));
+
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  ls::write_file_atomically("plain", some_bytes(4));
+  std::filesystem::current_path(before);
+  CHECK(ls::read_file(folder / "plain") == some_bytes(4));
+}
+
+TEST_CASE("file: a reader that has the old file open keeps it") {
+  const TemporaryFolder folder;
+  ls::write_file_atomically(folder / "f", some_bytes(5, 1));
+  std::ifstream old(folder / "f", std::ios::binary);
+  ls::write_file_atomically(folder / "f", some_bytes(9, 2));
+  std::string text{std::istreambuf_iterator<char>(old), {}};
+  CHECK(text.size() == 5);
+  CHECK(ls::read_file(folder / "f") == some_bytes(9, 2));
+}
+
+TEST_CASE("file: a missing file is nothing, in a missing folder too, and removing it is no error") {
+  const TemporaryFolder folder;
+  CHECK_FALSE(ls::read_file(folder / "f").has_value());
+  CHECK_FALSE(ls::read_file(folder / "no/f").has_value());
+  ls::remove_file(folder / "f");
+  ls::write_file_atomically(folder / "f", some_bytes(5));
+  CHECK_FALSE(ls::read_file(folder / "f/g").has_value());
+  ls::remove_file(folder / "f");
+  CHECK(files_in(folder.path()) == 0);
+}
+
+TEST_CASE("file: errors name the path") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "folder");
+  CHECK(contains(message_of<ls::Error>([&] { (void)ls::read_file(folder / "folder"); }),
+                 "'" + folder / "folder" + "': it is no regular file"));
+  CHECK(contains(message_of_write(folder / "folder"), folder / "folder"));
+  CHECK(contains(message_of<ls::Error>([&] { ls::remove_file(folder / "folder"); }), folder / "folder"));
+  CHECK(files_in(folder.path()) == 1);  // no temporary file is left
+
+  ls::write_file_atomically(folder / "file", some_bytes(3));
+  CHECK(contains(message_of_write(folder / "file/sub/f"), folder / "file"));
+  CHECK(contains(message_of_write(folder / "file/f"), folder / "file"));
+  CHECK(ls::read_file(folder / "file") == some_bytes(3));
+}
+
+TEST_CASE("file: a folder that may not be written is an error, and the old file stays") {
+  const TemporaryFolder folder;
+  ls::write_file_atomically(folder / "f", some_bytes(5));
+  ::chmod(folder.path().c_str(), 0555);
+  std::string write, make, remove;
+  bool possible = false;
+  {
+    const Unprivileged nobody;
+    possible = static_cast<bool>(nobody);
+    write = message_of_write(folder / "f");
+    make = message_of_write(folder / "new/f");
+    remove = message_of<ls::Error>([&] { ls::remove_file(folder / "f"); });
+  }
+  ::chmod(folder.path().c_str(), 0755);
+  if (!possible) return;  // root that cannot be anybody else
+  CHECK(contains(write, "cannot create '" + folder / "f"));
+  CHECK(contains(write, "Permission denied"));
+  CHECK(contains(make, "cannot make the folder '" + folder / "new"));
+  CHECK(contains(remove, "cannot remove '" + folder / "f"));
+  CHECK(ls::read_file(folder / "f") == some_bytes(5));
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("file: a file that may not be read is an error, not a missing file") {
+  const TemporaryFolder folder;
+  ls::write_file_atomically(folder / "f", some_bytes(5));
+  ::chmod(folder.path().c_str(), 0755);
+  ::chmod((folder / "f").c_str(), 0);
+  std::string message;
+  bool possible = false;
+  {
+    const Unprivileged nobody;
+    possible = static_cast<bool>(nobody);
+    message = message_of<ls::Error>([&] { (void)ls::read_file(folder / "f"); });
+  }
+  if (!possible) return;
+  CHECK(contains(message, "cannot open '" + folder / "f"));
+}

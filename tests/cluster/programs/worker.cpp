@@ -1,0 +1,88 @@
+// A program that trains nothing and misbehaves as its arguments say: the subject of launcher.test.cpp and run.test.cpp.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "lockstep/cluster/run.hpp"
+#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/tcp.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace ls = lockstep;
+
+namespace {
+
+/// What the workers do together: a sum, whose result each prints.
+void sum_with_others(const ls::Cluster& cluster, int victim, int signal_number) {
+  ls::Rendezvous place;
+  place.rank = cluster.rank();
+  place.addresses = cluster.addresses();
+  auto ring = ls::Ring<ls::Tcp>::connect(place, {});
+  std::vector<float> values(1000, static_cast<float>(cluster.rank() + 1));
+  ring.all_reduce(std::span(values));
+  std::printf("sum %g\n", static_cast<double>(values[999]));
+  std::fflush(stdout);
+  if (cluster.rank() == victim) ::raise(signal_number);
+  if (victim >= 0) ring.barrier();
+  ring.close();
+}
+
+int work(int argc, char** argv) {
+  const ls::Cluster cluster = ls::cluster_from_environment();
+  const std::string_view mode = argc > 1 ? argv[1] : "";
+  if (mode == "arguments") {
+    for (int i = 1; i < argc; ++i) std::printf("argument %d: %s\n", i, argv[i]);
+    std::printf("rank %d of %d\n", cluster.rank(), cluster.world_size());
+  } else if (mode == "sum") {
+    sum_with_others(cluster, -1, 0);
+  } else if (mode == "kill") {
+    sum_with_others(cluster, 1, SIGKILL);
+  } else if (mode == "lines") {
+    std::printf("whole line\n");
+    std::printf("drawn\rdrawn again\n");
+    std::fprintf(stderr, "an error\n");
+    std::printf("%s\n", std::string(100'000, 'x').c_str());
+    std::printf("no end");
+  } else if (mode == "code") {
+    if (cluster.rank() == 1) return std::atoi(argv[2]);
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+  } else if (mode == "throw") {
+    const std::string_view what = argc > 2 ? argv[2] : "";
+    if (what == "configuration") throw ls::ConfigurationError("wrong configuration");
+    if (what == "data") throw ls::DataError("wrong data");
+    if (what == "lost") throw ls::CollectiveError({.failed_rank = 3, .reason = "is lost"});
+    if (what == "standard") throw std::runtime_error("something else");
+    throw 7;
+  } else if (mode == "descriptors") {
+    int open = 0;
+    for (int descriptor = 0; descriptor < 256; ++descriptor) open += ::fcntl(descriptor, F_GETFD) != -1;
+    std::printf("%d descriptors\n", open);
+  } else if (mode == "wait") {
+    std::printf("waiting, process %d, group %d\n", static_cast<int>(::getpid()), static_cast<int>(::getpgrp()));
+    std::fflush(stdout);
+    if (argc > 2) ::signal(SIGTERM, SIG_IGN);
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+  } else if (mode == "graceful") {
+    static volatile std::sig_atomic_t stop = 0;
+    ::signal(SIGTERM, [](int) { stop = stop + 1; });
+    std::printf("waiting\n");
+    std::fflush(stdout);
+    for (int i = 0; i < 600 && stop == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::printf("stopped by %d signal\n", static_cast<int>(stop));
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return ls::run(argc, argv, work); }

@@ -1,0 +1,80 @@
+#include "lockstep/cluster/run.hpp"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+
+#include "lockstep/core/error.hpp"
+#include "support/process.hpp"
+
+using namespace lockstep::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+Finished work(std::vector<std::string> arguments, const Environment& environment = {}) {
+  arguments.insert(arguments.begin(), PROGRAM_WORKER);
+  return run_process(arguments, environment, 60s);
+}
+
+}  // namespace
+
+TEST_SUITE("run") {
+  TEST_CASE("functions with and without arguments, that return something or nothing") {
+    char name[] = "program", flag[] = "--flag";
+    char* argv[] = {name, flag, nullptr};
+    int calls = 0;
+    CHECK(lockstep::run(2, argv, [&] { ++calls; }) == 0);
+    CHECK(lockstep::run(2, argv, [&] { return ++calls + 5; }) == 7);
+    CHECK(lockstep::run(2, argv, [&](int argc, char** arguments) {
+            CHECK(argc == 2);
+            CHECK(std::string(arguments[1]) == "--flag");
+            CHECK(arguments[2] == nullptr);
+          }) == 0);
+    CHECK(lockstep::run(2, argv, [](int argc, char**) { return argc; }) == 2);
+    const auto constant = [] { return 3; };
+    CHECK(lockstep::run(2, argv, constant) == 3);
+    char* nothing[] = {nullptr};
+    CHECK(lockstep::run(0, nothing, constant) == 3);
+  }
+
+  TEST_CASE("exceptions become messages and exit codes") {
+    const auto check = [](const char* what, int code, const std::string& message) {
+      const Finished finished = work({"throw", what});
+      CHECK(finished.exit_code == code);
+      CHECK(finished.output == message);
+    };
+    check("configuration", 2, "error: wrong configuration\n");
+    check("data", 1, "error: wrong data\n");
+    check("lost", 138, "error: collective operation: rank 3 failed: is lost [after 0.0 s and 0 received bytes]\n");
+    check("standard", 1, "error: something else\n");
+    check("number", 1, "error: an exception that is no std::exception\n");
+  }
+
+  TEST_CASE("a wrong number of workers is a usage error") {
+    for (const char* number : {"0", "-1", "x", "", "1.5", "1025", "99999999999999999999"}) {
+      CAPTURE(number);
+      const std::string message =
+          "error: --workers needs a whole number from 1 to 1024, got '" + std::string(number) + "'\n";
+      Finished finished = work({"--workers", number});
+      CHECK(finished.exit_code == 2);
+      CHECK(finished.output == message);
+      finished = work({"--workers=" + std::string(number)});
+      CHECK(finished.exit_code == 2);
+      CHECK(finished.output == message);
+    }
+    CHECK(work({"--workers"}).exit_code == 2);
+    CHECK(work({"--workers", "1", "--workers", "2"}).output == "error: --workers is given twice\n");
+  }
+
+  TEST_CASE("--workers inside a cluster is refused; TF_CONFIG that is wrong is an error at once") {
+    const Finished both =
+        work({"--workers", "2"}, {{"TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})"}});
+    CHECK(both.exit_code == 2);
+    CHECK(both.output.find("TF_CONFIG already makes this process part of one") != std::string::npos);
+    const Finished wrong = work({"arguments"}, {{"TF_CONFIG", "{"}});
+    CHECK(wrong.exit_code == 2);
+    CHECK(wrong.output.find("error: TF_CONFIG: malformed JSON") == 0);
+    CHECK(work({"--workers", "1", "arguments"}, {{"TF_CONFIG", "{}"}}).exit_code == 0);
+  }
+}

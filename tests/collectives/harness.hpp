@@ -1,0 +1,170 @@
+// Runs a piece of code on every rank of a collective, each rank on a thread of its own.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/collectives/hierarchical.hpp"
+#include "lockstep/collectives/in_process.hpp"
+#include "lockstep/collectives/partition.hpp"
+#include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/tcp.hpp"
+
+namespace lockstep::testing {
+
+/// Listens on a free port of the loopback interface, so that nobody else can take it before the test does.
+class Listener {
+ public:
+  Listener() : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    if (descriptor_ < 0 || ::bind(descriptor_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        ::listen(descriptor_, 128) != 0 || ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      throw std::runtime_error("cannot listen on a port of the loopback interface");
+    port_ = ntohs(address.sin_port);
+  }
+  Listener(Listener&& other) noexcept : descriptor_(other.release()), port_(other.port_) {}
+  ~Listener() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+  int release() { return std::exchange(descriptor_, -1); }
+
+ private:
+  int descriptor_;
+  std::uint16_t port_ = 0;
+};
+
+/// Calls f(rank) on a thread for each rank, and returns what each has thrown.
+template <class F>
+std::vector<std::exception_ptr> run_threads(int ranks, F f) {
+  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        f(rank);
+      } catch (...) {
+        thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return thrown;
+}
+
+inline void rethrow_first(const std::vector<std::exception_ptr>& thrown) {
+  for (const std::exception_ptr& exception : thrown)
+    if (exception) std::rethrow_exception(exception);
+}
+
+inline std::string message_of(const std::exception_ptr& exception) {
+  if (!exception) return {};
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// The places of a cluster on free ports of this machine.
+struct LocalCluster {
+  explicit LocalCluster(int size) : listeners(static_cast<std::size_t>(size)) {
+    for (const Listener& listener : listeners) addresses.push_back(listener.address());
+  }
+  [[nodiscard]] Rendezvous place(int rank) {
+    Rendezvous rendezvous;
+    rendezvous.rank = rank;
+    rendezvous.addresses = addresses;
+    rendezvous.listen_socket = listeners[static_cast<std::size_t>(rank)].release();
+    return rendezvous;
+  }
+  std::vector<Listener> listeners;
+  std::vector<std::string> addresses;
+};
+
+inline CommunicationOptions patient_options() {  // a sanitizer on a busy machine is slow
+  return {.timeout = std::chrono::seconds(60), .startup_timeout = std::chrono::seconds(60)};
+}
+
+// Families: run(size, f) calls f(collective) on each rank. `flat`: the order of summation is Partition's.
+
+struct InProcessFamily {
+  static constexpr const char* name = "in-process";
+  static constexpr bool flat = true;
+  static constexpr int largest = 8;
+  template <class F>
+  static void run(int size, F f) {
+    InProcessGroup group(size, patient_options());
+    rethrow_first(run_threads(size, [&](int rank) {
+      InProcess collective = group.member(rank);
+      f(collective);
+    }));
+  }
+};
+
+struct TcpFamily {
+  static constexpr const char* name = "ring over TCP";
+  static constexpr bool flat = true;
+  static constexpr int largest = 4;
+  template <class F>
+  static void run(int size, F f) {
+    LocalCluster cluster(size);
+    std::vector<Rendezvous> places;
+    for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
+    rethrow_first(run_threads(size, [&](int rank) {
+      auto collective = Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], patient_options());
+      f(collective);
+      collective.close();
+    }));
+  }
+};
+
+/// Processes are threads here, too; each has two replicas where the size is even.
+template <class OuterFamily>
+struct HierarchicalFamily {
+  static constexpr const char* name = OuterFamily::flat ? "hierarchical" : "hierarchical, nested";
+  static constexpr bool flat = false;
+  static constexpr int largest = 2 * OuterFamily::largest > 8 ? 8 : 2 * OuterFamily::largest;
+  template <class F>
+  static void run(int size, F f) {
+    const int local = size % 2 == 0 ? 2 : 1;
+    OuterFamily::run(size / local, [&](auto& outer) {
+      HierarchicalGroup<std::remove_cvref_t<decltype(outer)>> group(local, &outer, patient_options());
+      rethrow_first(run_threads(local, [&](int rank) {
+        auto collective = group.member(rank);
+        f(collective);
+      }));
+    });
+  }
+};
+
+/// The numerics contract, spelled out: element i of block b is ((x[s] + x[s + 1]) + ...) with s = b mod ranks.
+template <class T>
+std::vector<T> contract_sum(const std::vector<std::vector<T>>& inputs) {
+  const std::size_t ranks = inputs.size();
+  std::vector<T> sums(inputs[0].size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const std::size_t first = i / block_elements % ranks;
+    T sum = inputs[first][i];
+    for (std::size_t k = 1; k < ranks; ++k) sum = sum + inputs[(first + k) % ranks][i];
+    sums[i] = sum;
+  }
+  return sums;
+}
+
+}  // namespace lockstep::testing

@@ -1,0 +1,16 @@
+#include "lockstep/collectives/options.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+
+TEST_CASE("CommunicationOptions: what makes no sense is named") {
+  CHECK_NOTHROW(CommunicationOptions{}.validate());
+  CHECK(CommunicationOptions{}.timeout == 30s);
+  CHECK(CommunicationOptions{}.startup_timeout == 5min);
+  CHECK_THROWS_WITH_AS((CommunicationOptions{.timeout = 0s}.validate()),
+                       "CommunicationOptions::timeout must be at least 1 ms, got 0 ms", ConfigurationError);
+  CHECK_THROWS_WITH_AS((CommunicationOptions{.startup_timeout = -1s}.validate()),
+                       "CommunicationOptions::startup_timeout must be at least 1 ms, got -1000 ms", ConfigurationError);
+}

@@ -1,0 +1,110 @@
+#include "lockstep/data/tensor.hpp"
+
+#include <doctest/doctest.h>
+
+#include "data/support.hpp"
+
+namespace ls = lockstep;
+using lockstep_test::contains;
+using lockstep_test::message_of;
+
+namespace {
+std::vector<std::size_t> shape(std::initializer_list<std::size_t> extents) { return extents; }
+}  // namespace
+
+TEST_SUITE("tensor") {
+  TEST_CASE("from values and a shape") {
+    const ls::Tensor<float> t({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {2, 3, 2});
+    CHECK(t.rows() == 2);
+    CHECK(t.sample_size() == 6);
+    CHECK(t.sample_shape() == shape({3, 2}));
+    CHECK(t.shape() == shape({2, 3, 2}));
+    CHECK(t.row(1)[0] == 6.0f);
+    CHECK(t.values().size() == 12);
+  }
+
+  TEST_CASE("a shape that does not fit names both sizes") {
+    const std::string message = message_of<ls::DataError>([] { ls::Tensor<int>({1, 2, 3, 4, 5}, {2, 3}); });
+    CHECK(contains(message, "(2, 3)"));
+    CHECK(contains(message, "needs 6"));
+    CHECK(contains(message, "got 5"));
+    CHECK_THROWS_AS(ls::Tensor<int>({1}, {}), ls::DataError);
+    const std::size_t huge = std::size_t{1} << 40;
+    CHECK_THROWS_AS(ls::Tensor<int>({1}, {huge, huge}), ls::DataError);
+    CHECK_NOTHROW(ls::Tensor<int>({}, {0, huge, huge}));
+  }
+
+  TEST_CASE("a vector is one number a row") {
+    const ls::Tensor t(std::vector<std::int64_t>{3, 1, 2});
+    static_assert(std::is_same_v<decltype(t), const ls::Tensor<std::int64_t>>);
+    CHECK(t.rows() == 3);
+    CHECK(t.sample_size() == 1);
+    CHECK(t.sample_shape().empty());
+  }
+
+  TEST_CASE("Eigen matrices and arrays in any storage order") {
+    Eigen::MatrixXd columns(2, 3);
+    columns << 1, 2, 3, 4, 5, 6;
+    const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> rows = columns.cast<float>();
+    const ls::Tensor a(columns);
+    const ls::Tensor b(rows);
+    const ls::Tensor c(rows.array() * 2.0f);
+    static_assert(std::is_same_v<decltype(a), const ls::Tensor<double>>);
+    static_assert(std::is_same_v<decltype(c), const ls::Tensor<float>>);
+    for (std::size_t i = 0; i < 6; ++i) {
+      CHECK(a.values()[i] == static_cast<double>(i + 1));
+      CHECK(b.values()[i] == static_cast<float>(i + 1));
+      CHECK(c.values()[i] == static_cast<float>(2 * (i + 1)));
+    }
+    CHECK(a.shape() == shape({2, 3}));
+
+    const ls::Tensor product(columns.transpose() * columns);
+    CHECK(product.shape() == shape({3, 3}));
+    CHECK(product.values()[0] == 17.0);
+  }
+
+  TEST_CASE("Eigen vectors are labels") {
+    const Eigen::VectorXi column = Eigen::VectorXi::LinSpaced(4, 0, 3);
+    const Eigen::RowVectorXi row = column.transpose();
+    CHECK(ls::Tensor(column).shape() == shape({4}));
+    CHECK(ls::Tensor(row).shape() == shape({4}));
+  }
+
+  TEST_CASE("copies and slices share the elements") {
+    const ls::Tensor<std::uint8_t> t({0, 1, 2, 3, 4, 5}, {3, 2});
+    const ls::Tensor<std::uint8_t> copy = t;
+    CHECK(copy.values().data() == t.values().data());
+    ls::Tensor<std::uint8_t> part;
+    {
+      const ls::Tensor<std::uint8_t> whole({0, 1, 2, 3, 4, 5}, {3, 2});
+      part = whole.slice(1, 3);
+      CHECK(part.values().data() == whole.values().data() + 2);
+    }
+    CHECK(part.rows() == 2);
+    CHECK(part.row(0)[0] == 2);  // outlives the whole
+    CHECK(part.row(1)[1] == 5);
+    CHECK(part.slice(1, 2).row(0)[0] == 4);
+    CHECK(part.slice(2, 2).rows() == 0);
+    CHECK(contains(message_of<ls::DataError>([&] { (void)part.slice(1, 3); }), "[1, 3)"));
+    CHECK_THROWS_AS((void)part.slice(2, 1), ls::DataError);
+  }
+
+  TEST_CASE("division keeps the stored type") {
+    const ls::Tensor<std::uint8_t> t({0, 255}, {2, 1});
+    const auto scaled = t / 255.0f;
+    static_assert(std::is_same_v<decltype(scaled), const ls::Tensor<std::uint8_t>>);
+    CHECK(scaled.values().data() == t.values().data());
+    CHECK(scaled.divisor() == 255.0);
+    CHECK(t.divisor() == 1.0);
+    CHECK((scaled / 2).divisor() == 510.0);
+    CHECK(scaled.slice(0, 1).divisor() == 255.0);
+    CHECK_THROWS_AS((void)(t / 0), ls::DataError);
+  }
+
+  TEST_CASE("no rows") {
+    const ls::Tensor<float> none;
+    CHECK(none.rows() == 0);
+    CHECK(none.values().empty());
+    CHECK(ls::Tensor<float>({}, {0, 28, 28}).sample_size() == 784);
+  }
+}

@@ -1,0 +1,82 @@
+#include "lockstep/data/tensor_slices.hpp"
+
+#include <doctest/doctest.h>
+
+#include "data/support.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+static_assert(ls::Source<ls::TensorSlices<std::uint8_t, int>>);
+static_assert(ls::Source<ls::TensorSlices<float>>);
+static_assert(ls::Source<ls::TensorSlices<double, double>>);
+}  // namespace
+
+TEST_SUITE("from_tensor_slices") {
+  TEST_CASE("images and labels") {
+    const ls::Tensor<std::uint8_t> images({0, 51, 102, 255, 1, 2, 3, 4}, {2, 2, 2});
+    const ls::Tensor<std::uint8_t> labels(std::vector<std::uint8_t>{7, 3});
+    auto dataset = ls::from_tensor_slices(images / 255.0f, labels).batch(2);
+    CHECK(dataset.sample_size() == 4);
+    CHECK(dataset.target_size() == 1);
+    CHECK(dataset.cardinality() == 1);
+    dataset.begin({});
+    dataset.next();
+    const Read<float> read(dataset);
+    CHECK(read.x(0, 1) == 51.0f / 255.0f);
+    CHECK(read.x(0, 3) == 1.0f);
+    CHECK(read.x(1, 3) == 4.0f / 255.0f);
+    CHECK(read.y(0, 0) == 7.0f);
+    CHECK(read.y(1, 0) == 3.0f);
+    CHECK(read.x.padding_is(0.0f));
+  }
+
+  TEST_CASE("Eigen and std::vector") {
+    Eigen::MatrixXf x(2, 3);
+    x << 1, 2, 3, 4, 5, 6;
+    Eigen::Array<double, Eigen::Dynamic, 2, Eigen::RowMajor> y(2, 2);
+    y << 10, 20, 30, 40;
+    auto dataset = ls::from_tensor_slices(x, y).batch(2);
+    dataset.begin({});
+    dataset.next();
+    const Read<double> read(dataset);
+    CHECK(read.x(1, 0) == 4.0);
+    CHECK(read.y(0, 1) == 20.0);
+    CHECK(ls::from_tensor_slices(x.cast<int>(), std::vector<int>{0, 1}).cardinality() == 2);
+    CHECK(ls::from_tensor_slices(Eigen::MatrixXf(x * x.transpose())).sample_size() == 2);
+  }
+
+  TEST_CASE("without targets") {
+    auto dataset = ls::from_tensor_slices(std::vector<float>{1, 2, 3}).batch(3);
+    CHECK(dataset.target_size() == 0);
+    dataset.begin({});
+    dataset.next();
+    CHECK(Read<float>(dataset).x(2, 0) == 3.0f);
+  }
+
+  TEST_CASE("different numbers of rows are refused by both counts") {
+    const std::string message = message_of<ls::DataError>(
+        [] { (void)ls::from_tensor_slices(ls::Tensor<float>({1, 2, 3, 4}, {2, 2}), std::vector<int>{1, 2, 3}); });
+    CHECK(contains(message, "2 samples"));
+    CHECK(contains(message, "3 targets"));
+  }
+
+  TEST_CASE("the caller may want no targets") {
+    auto dataset = numbers(3).batch(3);
+    dataset.begin({});
+    dataset.next();
+    const Tensor<float> x(3, 1);
+    dataset.read(std::span<const std::size_t>(all_positions(dataset)), x.view(), ls::TensorView<float>{});
+    CHECK(x(2, 0) == 2.0f);
+  }
+
+  TEST_CASE("slices of a tensor, as validation_split takes them") {
+    const ls::Tensor<int> all({0, 1, 2, 3, 4, 5, 6, 7}, {4, 2});
+    auto dataset = ls::from_tensor_slices(all.slice(3, 4)).batch(1);
+    CHECK(dataset.cardinality() == 1);
+    dataset.begin({});
+    dataset.next();
+    CHECK(Read<float>(dataset).x(0, 1) == 7.0f);
+  }
+}

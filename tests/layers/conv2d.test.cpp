@@ -1,0 +1,74 @@
+#include "lockstep/layers/conv2d.hpp"
+
+#include <doctest/doctest.h>
+
+#include "support/finite_differences.hpp"
+#include "support/instruction_sets.hpp"
+
+namespace ls = lockstep;
+using ls::Conv2D;
+using ls::Conv2DOptions;
+using ls::Extent2D;
+using ls::Padding;
+using ls::Shape;
+
+TEST_CASE("Conv2D: shapes and variables") {
+  using L = Conv2D<32, 3, ls::ReLU>;
+  static_assert(std::is_same_v<L::Output<Shape<28, 28, 1>>, Shape<26, 26, 32>>);
+  static_assert(
+      std::is_same_v<Conv2D<4, 3, ls::Linear, Conv2DOptions{.stride = 2}>::Output<Shape<8, 7, 3>>, Shape<3, 3, 4>>);
+  static_assert(
+      std::is_same_v<
+          Conv2D<4, 3, ls::Linear, Conv2DOptions{.stride = {2, 3}, .padding = Padding::same}>::Output<Shape<8, 7, 3>>,
+          Shape<4, 3, 4>>);
+  static_assert(std::is_same_v<Conv2D<4, Extent2D{1, 5}>::Output<Shape<8, 7, 3>>, Shape<8, 3, 4>>);
+  const auto& variables = L::variables<Shape<28, 28, 1>>;
+  REQUIRE(variables.size() == 2);
+  CHECK(variables[0].name == "kernel");
+  CHECK(variables[0].rank == 4);
+  CHECK(variables[0].extents[0] == 3);
+  CHECK(variables[0].extents[2] == 1);
+  CHECK(variables[0].extents[3] == 32);
+  CHECK(variables[0].fans.in == 9);
+  CHECK(variables[0].fans.out == 288);
+  CHECK(variables[1].name == "bias");
+  CHECK(variables[1].size() == 32);
+}
+
+TEST_CASE("Conv2D: gradients with few weights") {
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::check_gradients_for_all_batches<Conv2D<5, 3>, Shape<6, 5, 1>>();
+    lockstep_test::check_gradients_for_all_batches<Conv2D<2, 3, ls::ReLU, Conv2DOptions{.padding = Padding::same}>,
+                                                   Shape<5, 7, 2>>();
+    lockstep_test::check_gradients<Conv2D<3, Extent2D{2, 4}, ls::Tanh, Conv2DOptions{.stride = {2, 3}}>,
+                                   Shape<7, 11, 2>>(3);
+    lockstep_test::check_gradients<
+        Conv2D<3, Extent2D{5, 2}, ls::ReLU, Conv2DOptions{.stride = {3, 2}, .padding = Padding::same}>, Shape<8, 9, 3>>(
+        17);
+    lockstep_test::check_gradients<Conv2D<1, 1>, Shape<1, 1, 1>>(1);
+    lockstep_test::check_gradients<Conv2D<4, 5, ls::Sigmoid, Conv2DOptions{.padding = Padding::same}>, Shape<3, 2, 1>>(
+        5);
+    lockstep_test::check_gradients<Conv2D<3, 1, ls::Linear, Conv2DOptions{.stride = 3}>, Shape<7, 7, 2>>(2);
+  });
+}
+
+TEST_CASE("Conv2D: gradients with many weights") {
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::check_gradients<Conv2D<33, 3, ls::ReLU, Conv2DOptions{.padding = Padding::same}>, Shape<5, 5, 9>>(3);
+    lockstep_test::check_gradients<
+        Conv2D<10, 3, ls::LeakyReLU<10>, Conv2DOptions{.stride = 2, .padding = Padding::same}>, Shape<6, 9, 40>>(17);
+    lockstep_test::check_gradients<Conv2D<40, 1>, Shape<3, 4, 60>>(1);
+    lockstep_test::check_gradients<Conv2D<64, Extent2D{3, 2}>, Shape<4, 12, 16>>(0);
+    lockstep_test::check_gradients<Conv2D<12, 7, ls::Tanh, Conv2DOptions{.stride = 2, .padding = Padding::same}>,
+                                   Shape<9, 8, 4>>(130);
+  });
+}
+
+TEST_CASE("Conv2D: what is not finite stays visible") {
+  lockstep_test::LayerRig<Conv2D<2, 2, ls::ReLU>, Shape<3, 3, 1>, float> rig(2);
+  rig.forward();
+  rig.dy[0] = -std::numeric_limits<float>::infinity();
+  rig.y[0] = 1;
+  rig.backward_weights();
+  CHECK(!std::isfinite(rig.gradients[1][0]));
+}

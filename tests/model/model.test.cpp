@@ -1,0 +1,173 @@
+#include "lockstep/model/model.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/model/replica_state.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/strategies/one_device.hpp"
+#include "model/model_testing.hpp"
+#include "model/tiny_trainer.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+using OneDeviceModel =
+    ls::Model<TinyNet, float, ls::OneDeviceStrategy, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
+static_assert(!std::is_copy_constructible_v<OneDeviceModel> && !std::is_copy_assignable_v<OneDeviceModel>);
+
+const RowDataset& data() {
+  static const RowDataset rows(TinyData(22), 5);
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("compile: with one strategy and another, one seed gives equal bits") {
+  ls::OneDeviceStrategy strategy;
+  auto model = ls::compile<TinyNet>(strategy, {.seed = 7}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                    ls::SGD{.learning_rate = 0.1}, ls::Accuracy{});
+  static_assert(std::is_same_v<decltype(model), OneDeviceModel>);
+  TinyTrainer trainer;
+  CHECK(model.parameters_crc32c() == trainer.parameters_crc32c());
+  const ls::History history = model.fit(ls::AnyDataset(data()), {.epochs = 3, .verbose = 0});
+  CHECK(history["loss"] == trainer.fit(data(), {.epochs = 3})["loss"]);
+  CHECK(model.parameters_crc32c() == trainer.parameters_crc32c());
+  CHECK(model.iterations() == 15);
+  CHECK(model.seed() == 7);
+  CHECK(model.learning_rate() == 0.1);
+}
+
+TEST_CASE("compile: without a seed each model draws its own") {
+  ls::OneDeviceStrategy strategy;
+  const ls::SparseCategoricalCrossentropy loss{.from_logits = true};
+  const auto a = ls::compile<TinyNet>(strategy, loss, ls::SGD{}, ls::Accuracy{});
+  const auto b = ls::compile<TinyNet>(strategy, loss, ls::SGD{}, ls::Accuracy{});
+  CHECK(a.seed() != b.seed());
+  CHECK(a.parameters_crc32c() != b.parameters_crc32c());
+}
+
+TEST_CASE("compile: an optimizer's wrong options are refused") {
+  CHECK_THROWS_AS(TinyTrainer({.momentum = 1.5}), ls::ConfigurationError);
+  CHECK_THROWS_AS(TinyTrainer({.learning_rate = -1}), ls::ConfigurationError);
+}
+
+TEST_CASE("SGD with momentum through the model equals a loop by hand") {
+  const double rate = 0.15, momentum = 0.9;
+  TinyTrainer trainer({.learning_rate = rate, .momentum = momentum});
+  const ls::SparseCategoricalCrossentropy loss{.from_logits = true};
+  ls::detail::ReplicaState<TinyNet, double, 1> replica([](std::size_t bytes) { return ls::Buffer(bytes); });
+  std::vector<std::vector<double>> weights, moments;
+  for (const auto& weight : trainer.get_weights()) weights.emplace_back(weight.values.begin(), weight.values.end());
+  std::vector<std::span<double>> slices;
+  for (auto& weight : weights) {
+    moments.emplace_back(weight.size());
+    slices.emplace_back(weight);
+  }
+  const TinyData rows(22);
+  for (int epoch = 0; epoch < 4; ++epoch)
+    for (int first = 0; first < 22; first += 5) {
+      const int count = std::min(5, 22 - first);
+      replica.resize(static_cast<std::size_t>(count));
+      for (int i = 0; i < count; ++i) {
+        const auto row = static_cast<std::size_t>(i);
+        for (int f = 0; f < 4; ++f) replica.x()(row, static_cast<std::size_t>(f)) = static_cast<double>(rows.x(first + i, f));
+        replica.targets()(row, 0) = rows.y[static_cast<std::size_t>(first + i)];
+      }
+      const ls::StepContext context{.training = true};
+      replica.forward(context, slices);
+      loss.value_and_gradient(replica.predictions(), ls::TensorView<const double>(replica.targets()),
+                              replica.prediction_gradient());
+      replica.backward(context, slices);
+      for (std::size_t v = 0; v < weights.size(); ++v)
+        for (std::size_t i = 0; i < weights[v].size(); ++i) {
+          moments[v][i] = momentum * moments[v][i] - rate * replica.gradients().slices()[v][i] / count;
+          weights[v][i] += moments[v][i];
+        }
+    }
+
+  trainer.fit(data(), {.epochs = 4});
+  const auto trained = trainer.get_weights();
+  for (std::size_t v = 0; v < weights.size(); ++v)
+    for (std::size_t i = 0; i < weights[v].size(); ++i)
+      CHECK(std::abs(static_cast<double>(trained[v].values[i]) - weights[v][i]) < 1e-5);
+}
+
+TEST_CASE("get_weights: names, shapes and values of every variable") {
+  const TinyTrainer trainer;
+  const auto weights = trainer.get_weights();
+  REQUIRE(weights.size() == 4);
+  CHECK(weights[0].name == "user_dense/kernel");
+  CHECK(weights[0].shape == std::vector<std::size_t>{4, 6});
+  CHECK(weights[0].values.size() == 24);
+  CHECK(weights[3].name == "user_dense_1/bias");
+  CHECK(weights[3].shape == std::vector<std::size_t>{3});
+  CHECK(weights[3].values == std::vector<float>(3));
+}
+
+TEST_CASE("set_weights: what get_weights gave makes another model the same, on any number of replicas") {
+  TinyTrainer trained({.seed = 1});
+  trained.fit(data(), {.epochs = 2});
+  for (const int replicas : {1, 3}) {
+    TinyTrainer other({.replicas = replicas, .seed = 2});
+    other.set_weights(trained.get_weights());
+    CHECK(other.parameters_crc32c() == trained.parameters_crc32c());
+    CHECK(other.evaluate(data()).at("loss") == doctest::Approx(trained.evaluate(data()).at("loss")));
+  }
+}
+
+TEST_CASE("set_weights: refuses other numbers and shapes by name, and changes nothing") {
+  TinyTrainer trainer;
+  const std::uint32_t before = trainer.parameters_crc32c();
+  const auto message = [&](auto change) {
+    auto weights = trainer.get_weights();
+    for (auto& weight : weights)
+      for (float& value : weight.values) value = 9;
+    change(weights);
+    const std::string text = message_of<ls::ConfigurationError>([&] { trainer.set_weights(weights); });
+    CHECK(trainer.parameters_crc32c() == before);
+    return text;
+  };
+  CHECK(contains(message([](auto& w) { w.pop_back(); }), "expected 4 arrays, got 3"));
+  CHECK(contains(message([](auto& w) { w.clear(); }), "expected 4 arrays, got 0"));
+  CHECK(contains(message([](auto& w) { w[2].shape = {3, 6}; }), "expected user_dense_1/kernel (6, 3)"));
+  CHECK(contains(message([](auto& w) { w[3].shape = {3, 1}; }), "expected user_dense_1/bias (3)"));
+  CHECK(contains(message([](auto& w) { w[1].values.pop_back(); }), "with 5 values"));
+}
+
+TEST_CASE("fit: a second one goes on with weights, moments and updates of the first") {
+  TinyTrainer once({.momentum = 0.9}), twice({.momentum = 0.9});
+  once.fit(data(), {.epochs = 4});
+  twice.fit(data(), {.epochs = 2});
+  twice.fit(data(), {.epochs = 4, .initial_epoch = 2});
+  CHECK(twice.iterations() == 20);
+  CHECK(twice.parameters_crc32c() == once.parameters_crc32c());
+}
+
+TEST_CASE("fit: data of another size than the model's are refused") {
+  TinyTrainer trainer;
+  const ls::AnyDataset wide(ls::from_tensor_slices(std::vector<float>(10), std::vector<int>(10)).batch(5));
+  const std::string expected = "the model's Input is (4), that is 4 values per sample; the dataset has 1";
+  CHECK(contains(message_of<ls::DataError>([&] { trainer.fit(wide); }), expected));
+  CHECK(contains(message_of<ls::DataError>([&] { trainer.evaluate(wide); }), expected));
+  CHECK(contains(message_of<ls::DataError>([&] { trainer.predict(wide); }), expected));
+}
+
+TEST_CASE("fit: a loss that is not finite is reported as it is") {
+  TinyTrainer trainer;
+  TinyData bad(10);
+  bad.x(4, 1) = std::numeric_limits<float>::quiet_NaN();
+  CHECK(std::isnan(trainer.fit(bad)["loss"][0]));
+}

@@ -1,0 +1,64 @@
+#include "lockstep/strategies/mirrored.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+
+TEST_SUITE("mirrored") {
+  TEST_CASE("options") {
+    CHECK(MirroredStrategy({.replicas = 3}).num_replicas_in_sync() == 3);
+    CHECK(MirroredStrategy().local_replicas() >= 1);
+    CHECK_THROWS_AS(MirroredStrategy({.replicas = -2}), ConfigurationError);
+    CHECK_THROWS_AS(MirroredStrategy({.replicas = 2, .communication_options = {.timeout = 0s}}), ConfigurationError);
+  }
+
+  TEST_CASE("replicas reduce together, and each knows its place") {
+    MirroredStrategy strategy({.replicas = 4});
+    CHECK(strategy.num_workers() == 1);
+    CHECK(strategy.is_chief());
+    std::atomic<int> calls = 0;
+    for (int round = 0; round < 3; ++round)
+      strategy.run([&](MirroredStrategy::Replica& replica) {
+        ++calls;
+        CHECK(replica.local_size() == 4);
+        CHECK(replica.collective().rank() == replica.local_rank());
+        std::vector<float> values(10, static_cast<float>(replica.local_rank()));
+        replica.collective().all_reduce(std::span(values));
+        CHECK(values == std::vector<float>(10, 6.0f));
+        std::vector<double> sums{1.0};
+        replica.cross_replica_sum()(sums);
+        CHECK(sums[0] == 4.0);
+        replica.team_barrier();
+      });
+    CHECK(calls == 12);
+  }
+
+  TEST_CASE("an exception on one replica ends the others, and the strategy can be used again") {
+    MirroredStrategy strategy({.replicas = 3});
+    for (int thrower = 0; thrower < 3; ++thrower) {
+      CHECK_THROWS_WITH_AS(strategy.run([&](auto& replica) {
+                             if (replica.local_rank() == thrower) throw std::runtime_error("the loss is not finite");
+                             for (;;) replica.collective().barrier();
+                           }),
+                           "the loss is not finite", std::runtime_error);
+      strategy.run([](auto& replica) { replica.team_barrier(); });
+    }
+  }
+
+  TEST_CASE("a replica that does not come is an error, and no hang") {
+    MirroredStrategy strategy({.replicas = 2, .communication_options = {.timeout = 50ms}});
+    try {
+      strategy.run([](auto& replica) {
+        if (replica.local_rank() == 0) replica.team_barrier();
+      });
+      FAIL("returned");
+    } catch (const CollectiveError& error) {
+      CHECK(error.failed_rank() == 1);
+    }
+  }
+}

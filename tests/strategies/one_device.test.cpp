@@ -1,0 +1,28 @@
+#include "lockstep/strategies/one_device.hpp"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <thread>
+
+using namespace lockstep;
+
+TEST_CASE("OneDeviceStrategy: one replica, on the caller's thread") {
+  OneDeviceStrategy strategy;
+  CHECK(strategy.num_workers() == 1);
+  CHECK(strategy.num_replicas_in_sync() == 1);
+  CHECK(strategy.is_chief());
+  int calls = 0;
+  strategy.run([&](OneDeviceStrategy::Replica& replica) {
+    ++calls;
+    CHECK(replica.local_rank() == 0);
+    CHECK(replica.local_size() == 1);
+    CHECK(replica.collective().size() == 1);
+    replica.team_barrier();
+    double value = 3;
+    replica.cross_replica_sum()(std::span(&value, 1));
+    CHECK(value == 3);
+  });
+  CHECK(calls == 1);
+  CHECK_THROWS_AS(strategy.run([](auto&) { throw std::runtime_error("no"); }), std::runtime_error);
+}
