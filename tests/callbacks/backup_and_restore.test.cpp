@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "callbacks/fake_training.hpp"
+#include "data/temporary_folder.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "model/model_testing.hpp"
@@ -32,7 +33,7 @@ bool exists(const ls::BackupAndRestore& backup) { return std::filesystem::exists
 
 TEST_CASE("BackupAndRestore: saves the state at the end of an epoch, by default") {
   const TemporaryFolder folder;
-  const ls::BackupAndRestore backup{folder / "deep/backup"};
+  const ls::BackupAndRestore backup{folder.path("deep/backup")};
   FakeTraining training;
   training.snapshot = state_of_epoch(2);
   training.updates = 7;
@@ -61,6 +62,11 @@ TEST_CASE("BackupAndRestore: a negative frequency is an error") {
   CHECK(contains(message_of<ls::ConfigurationError>([] { (void)ls::SaveFrequency(-1); }), "got -1"));
 }
 
+TEST_CASE("BackupAndRestore: without a folder's name it is an error, and not a file in the root folder") {
+  FakeTraining training;
+  CHECK_THROWS_AS(ls::BackupAndRestore{""}.on_train_begin(training), ls::ConfigurationError);
+}
+
 TEST_CASE("BackupAndRestore: hands the saved bytes to fit when training begins") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{folder.path()};
@@ -75,7 +81,7 @@ TEST_CASE("BackupAndRestore: hands the saved bytes to fit when training begins")
 TEST_CASE("BackupAndRestore: without a backup nothing is restored, but the others may hear of one") {
   const TemporaryFolder folder;
   FakeTraining training;
-  ls::BackupAndRestore{folder / "none"}.on_train_begin(training);
+  ls::BackupAndRestore{folder.path("none")}.on_train_begin(training);
   CHECK(training.restored.empty());
   CHECK(training.restore_calls == 1);
   CHECK(static_cast<bool>(training.decode));

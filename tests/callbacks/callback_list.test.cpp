@@ -33,7 +33,8 @@ struct SeesLoss {
   void on_epoch_end(ls::Training&, int, const ls::Logs& logs) { seen.push_back(logs.at("loss")); }
 };
 
-static_assert(!ls::CallbackList<>::has_train_batch_hooks && !ls::CallbackList<RaiseLoss, SeesLoss>::has_train_batch_hooks);
+static_assert(!ls::CallbackList<>::has_train_batch_hooks &&
+              !ls::CallbackList<RaiseLoss, SeesLoss>::has_train_batch_hooks);
 static_assert(ls::CallbackList<RaiseLoss, Recorder>::has_train_batch_hooks);
 
 }  // namespace
@@ -75,11 +76,11 @@ TEST_CASE("CallbackList: every hook arrives with its arguments") {
   list.on_train_end(training, logs);
   list.on_predict_begin(training);
   list.on_predict_end(training);
-  CHECK(recorder.calls ==
-        std::vector<std::string>{"train_begin", "epoch_begin 1", "batch_begin 5000000000", "batch_end 5000000000",
-                                 "batch_complete 5000000000", "test_begin", "test_batch_begin 5000000000",
-                                 "test_batch_end 5000000000", "test_end", "epoch_end 1", "epoch_complete 1",
-                                 "train_end without logs", "predict_begin", "predict_end"});
+  CHECK(recorder.calls == std::vector<std::string>{"train_begin", "epoch_begin 1", "batch_begin 5000000000",
+                                                   "batch_end 5000000000", "batch_complete 5000000000", "test_begin",
+                                                   "test_batch_begin 5000000000", "test_batch_end 5000000000",
+                                                   "test_end", "epoch_end 1", "epoch_complete 1",
+                                                   "train_end without logs", "predict_begin", "predict_end"});
 }
 
 TEST_CASE("CallbackList: saves and restores by position, and asks only those that have state") {

@@ -57,7 +57,8 @@ struct PredictEnd {
 };
 template <class... C>
 concept AllCallbacks = (ls::Callback<C> && ...);
-static_assert(AllCallbacks<TrainBegin, TrainEnd, EpochBegin, EpochEnd, EpochComplete, BatchBegin, BatchEnd, BatchComplete>);
+static_assert(
+    AllCallbacks<TrainBegin, TrainEnd, EpochBegin, EpochEnd, EpochComplete, BatchBegin, BatchEnd, BatchComplete>);
 static_assert(AllCallbacks<TestBegin, TestEnd, TestBatchBegin, TestBatchEnd, PredictBegin, PredictEnd>);
 static_assert(ls::Callback<ls::BackupAndRestore> && ls::Callback<const ls::BackupAndRestore>);
 
@@ -82,7 +83,8 @@ struct Final final {
 struct StaticMember {
   static void on_epoch_end(ls::Training&, int, ls::Logs&);
 };
-static_assert(AllCallbacks<Inherited, Constant, const Constant, Template, Overloaded, FunctionObject, Final, StaticMember>);
+static_assert(
+    AllCallbacks<Inherited, Constant, const Constant, Template, Overloaded, FunctionObject, Final, StaticMember>);
 
 // Near misses: no hook at all, ...
 struct Nothing {};

@@ -62,9 +62,13 @@ bool decodes(const Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("archive: a state of everything comes back") { CHECK(ls::decode_checkpoint(ls::encode_checkpoint(full_state())) == full_state()); }
+TEST_CASE("archive: a state of everything comes back") {
+  CHECK(ls::decode_checkpoint(ls::encode_checkpoint(full_state())) == full_state());
+}
 
-TEST_CASE("archive: an empty state comes back") { CHECK(ls::decode_checkpoint(ls::encode_checkpoint({})) == ls::TrainingState{}); }
+TEST_CASE("archive: an empty state comes back") {
+  CHECK(ls::decode_checkpoint(ls::encode_checkpoint({})) == ls::TrainingState{});
+}
 
 TEST_CASE("archive: every type of a State comes back, with its bits") {
   const auto back = [](ls::State state) {
@@ -157,7 +161,8 @@ TEST_CASE("archive: a crafted size of 2^60 is refused before memory is taken for
   // The payload starts with cereal's mark of the byte order and the size of the first text.
   Bytes payload(9);
   payload[0] = std::byte{1};
-  for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{1} << 31, std::uint64_t{1} << 60, ~std::uint64_t{0}}) {
+  for (const std::uint64_t size :
+       {std::uint64_t{1}, std::uint64_t{1} << 31, std::uint64_t{1} << 60, ~std::uint64_t{0}}) {
     put(payload, 1, size, 8);
     CAPTURE(size);
     CHECK(contains(message_of_decode(sealed(payload)), "elements are announced where 0 bytes are left"));

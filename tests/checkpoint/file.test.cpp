@@ -4,14 +4,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "checkpoint/checkpoint_testing.hpp"
+#include "data/temporary_folder.hpp"
 #include "lockstep/core/error.hpp"
 #include "model/model_testing.hpp"
 
@@ -57,8 +59,8 @@ std::string message_of_write(const std::string& path) {
 TEST_CASE("file: what was written is read, also nothing and a large file") {
   const TemporaryFolder folder;
   for (const std::size_t size : {0, 1, 4096, 3'000'001}) {
-    ls::write_file_atomically(folder / "f", some_bytes(size));
-    const auto bytes = ls::read_file(folder / "f");
+    ls::write_file_atomically(folder.path("f"), some_bytes(size));
+    const auto bytes = ls::read_file(folder.path("f"));
     REQUIRE(bytes.has_value());
     CHECK(*bytes == some_bytes(size));
   }
@@ -67,87 +69,87 @@ TEST_CASE("file: what was written is read, also nothing and a large file") {
 
 TEST_CASE("file: missing folders are made, and a plain name is one in the working folder") {
   const TemporaryFolder folder;
-  ls::write_file_atomically(folder / "a/b/c/f", some_bytes(3));
-  CHECK(ls::read_file(folder / "a/b/c/f") == some_bytes(3));
+  ls::write_file_atomically(folder.path("a/b/c/f"), some_bytes(3));
+  CHECK(ls::read_file(folder.path("a/b/c/f")) == some_bytes(3));
 
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
   ls::write_file_atomically("plain", some_bytes(4));
   std::filesystem::current_path(before);
-  CHECK(ls::read_file(folder / "plain") == some_bytes(4));
+  CHECK(ls::read_file(folder.path("plain")) == some_bytes(4));
 }
 
 TEST_CASE("file: a reader that has the old file open keeps it") {
   const TemporaryFolder folder;
-  ls::write_file_atomically(folder / "f", some_bytes(5, 1));
-  std::ifstream old(folder / "f", std::ios::binary);
-  ls::write_file_atomically(folder / "f", some_bytes(9, 2));
+  ls::write_file_atomically(folder.path("f"), some_bytes(5, 1));
+  std::ifstream old(folder.path("f"), std::ios::binary);
+  ls::write_file_atomically(folder.path("f"), some_bytes(9, 2));
   std::string text{std::istreambuf_iterator<char>(old), {}};
   CHECK(text.size() == 5);
-  CHECK(ls::read_file(folder / "f") == some_bytes(9, 2));
+  CHECK(ls::read_file(folder.path("f")) == some_bytes(9, 2));
 }
 
 TEST_CASE("file: a missing file is nothing, in a missing folder too, and removing it is no error") {
   const TemporaryFolder folder;
-  CHECK_FALSE(ls::read_file(folder / "f").has_value());
-  CHECK_FALSE(ls::read_file(folder / "no/f").has_value());
-  ls::remove_file(folder / "f");
-  ls::write_file_atomically(folder / "f", some_bytes(5));
-  CHECK_FALSE(ls::read_file(folder / "f/g").has_value());
-  ls::remove_file(folder / "f");
+  CHECK_FALSE(ls::read_file(folder.path("f")).has_value());
+  CHECK_FALSE(ls::read_file(folder.path("no/f")).has_value());
+  ls::remove_file(folder.path("f"));
+  ls::write_file_atomically(folder.path("f"), some_bytes(5));
+  CHECK_FALSE(ls::read_file(folder.path("f/g")).has_value());
+  ls::remove_file(folder.path("f"));
   CHECK(files_in(folder.path()) == 0);
 }
 
 TEST_CASE("file: errors name the path") {
   const TemporaryFolder folder;
-  std::filesystem::create_directory(folder / "folder");
-  CHECK(contains(message_of<ls::Error>([&] { (void)ls::read_file(folder / "folder"); }),
-                 "'" + folder / "folder" + "': it is no regular file"));
-  CHECK(contains(message_of_write(folder / "folder"), folder / "folder"));
-  CHECK(contains(message_of<ls::Error>([&] { ls::remove_file(folder / "folder"); }), folder / "folder"));
+  std::filesystem::create_directory(folder.path("folder"));
+  CHECK(contains(message_of<ls::Error>([&] { (void)ls::read_file(folder.path("folder")); }),
+                 "'" + folder.path("folder") + "': it is no regular file"));
+  CHECK(contains(message_of_write(folder.path("folder")), folder.path("folder")));
+  CHECK(contains(message_of<ls::Error>([&] { ls::remove_file(folder.path("folder")); }), folder.path("folder")));
   CHECK(files_in(folder.path()) == 1);  // no temporary file is left
 
-  ls::write_file_atomically(folder / "file", some_bytes(3));
-  CHECK(contains(message_of_write(folder / "file/sub/f"), folder / "file"));
-  CHECK(contains(message_of_write(folder / "file/f"), folder / "file"));
-  CHECK(ls::read_file(folder / "file") == some_bytes(3));
+  ls::write_file_atomically(folder.path("file"), some_bytes(3));
+  CHECK(contains(message_of_write(folder.path("file/sub/f")), folder.path("file")));
+  CHECK(contains(message_of_write(folder.path("file/f")), folder.path("file")));
+  CHECK(ls::read_file(folder.path("file")) == some_bytes(3));
 }
 
 TEST_CASE("file: a folder that may not be written is an error, and the old file stays") {
   const TemporaryFolder folder;
-  ls::write_file_atomically(folder / "f", some_bytes(5));
+  ls::write_file_atomically(folder.path("f"), some_bytes(5));
   ::chmod(folder.path().c_str(), 0555);
   std::string write, make, remove;
   bool possible = false;
   {
     const Unprivileged nobody;
     possible = static_cast<bool>(nobody);
-    write = message_of_write(folder / "f");
-    make = message_of_write(folder / "new/f");
-    remove = message_of<ls::Error>([&] { ls::remove_file(folder / "f"); });
+    write = message_of_write(folder.path("f"));
+    make = message_of_write(folder.path("new/f"));
+    remove = message_of<ls::Error>([&] { ls::remove_file(folder.path("f")); });
   }
   ::chmod(folder.path().c_str(), 0755);
   if (!possible) return;  // root that cannot be anybody else
-  CHECK(contains(write, "cannot create '" + folder / "f"));
+  CHECK(contains(write, "cannot create '" + folder.path("f")));
   CHECK(contains(write, "Permission denied"));
-  CHECK(contains(make, "cannot make the folder '" + folder / "new"));
-  CHECK(contains(remove, "cannot remove '" + folder / "f"));
-  CHECK(ls::read_file(folder / "f") == some_bytes(5));
+  CHECK(contains(make, "cannot make the folder '" + folder.path("new")));
+  CHECK(contains(remove, "cannot remove '" + folder.path("f")));
+  CHECK(ls::read_file(folder.path("f")) == some_bytes(5));
   CHECK(files_in(folder.path()) == 1);
 }
 
 TEST_CASE("file: a file that may not be read is an error, not a missing file") {
   const TemporaryFolder folder;
-  ls::write_file_atomically(folder / "f", some_bytes(5));
+  ls::write_file_atomically(folder.path("f"), some_bytes(5));
   ::chmod(folder.path().c_str(), 0755);
-  ::chmod((folder / "f").c_str(), 0);
+  ::chmod(folder.path("f").c_str(), 0);
   std::string message;
   bool possible = false;
   {
     const Unprivileged nobody;
     possible = static_cast<bool>(nobody);
-    message = message_of<ls::Error>([&] { (void)ls::read_file(folder / "f"); });
+    message = message_of<ls::Error>([&] { (void)ls::read_file(folder.path("f")); });
   }
   if (!possible) return;
-  CHECK(contains(message, "cannot open '" + folder / "f"));
+  CHECK(contains(message, "cannot open '" + folder.path("f")));
 }

@@ -126,7 +126,8 @@ TEST_CASE("AnyDataset: files and shard policy are passed on, and have defaults")
 }
 
 TEST_CASE("AnyDataset: holds a pipeline") {
-  const ls::AnyDataset data(ls::from_tensor_slices(std::vector<float>{1, 2, 3}, std::vector<int>{4, 5, 6}).repeat().batch(2));
+  const ls::AnyDataset data(
+      ls::from_tensor_slices(std::vector<float>{1, 2, 3}, std::vector<int>{4, 5, 6}).repeat().batch(2));
   CHECK(data.cardinality() == ls::infinite_cardinality);
   CHECK(data.sample_size() == 1);
 }

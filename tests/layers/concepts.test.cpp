@@ -76,7 +76,7 @@ struct NoBackward : Least {
 };
 struct FloatOnly : Least {
   template <class I, class T>
-  requires std::same_as<T, float>
+    requires std::same_as<T, float>
   static void backward(const ls::BackwardPass<T>&);
 };
 static_assert(!ls::Layer<Nameless, In>);

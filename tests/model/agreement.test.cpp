@@ -69,18 +69,22 @@ TEST_CASE("agree: every rank hears which rank differs from the chief, and in wha
   const auto heard = messages({"model: a\noptimizer: sgd", "model: a\noptimizer: sgd", "model: a\noptimizer: adam"});
   for (const std::string& message : heard) {
     CHECK(message == heard[0]);
-    CHECK(contains(message, "compile: the workers differ: rank 2 has 'optimizer: adam', the chief has 'optimizer: sgd'"));
+    CHECK(
+        contains(message, "compile: the workers differ: rank 2 has 'optimizer: adam', the chief has 'optimizer: sgd'"));
   }
 }
 
 TEST_CASE("agree: descriptions of different lengths") {
-  for (const std::string& message : messages({"a\nb", "a"})) CHECK(contains(message, "rank 1 has '', the chief has 'b'"));
+  for (const std::string& message : messages({"a\nb", "a"}))
+    CHECK(contains(message, "rank 1 has '', the chief has 'b'"));
   for (const std::string& message : messages({"", "a"})) CHECK(contains(message, "rank 1 has 'a', the chief has ''"));
-  for (const std::string& message : messages({"a\nb\nc", "a", std::string(5000, 'x')})) CHECK(contains(message, "rank 1 has ''"));
+  for (const std::string& message : messages({"a\nb\nc", "a", std::string(5000, 'x')}))
+    CHECK(contains(message, "rank 1 has ''"));
 }
 
 TEST_CASE("from_chief: everybody gets the chief's value") {
-  const auto values = on_ranks(3, [](ls::InProcess& member) { return ls::detail::from_chief(member, 10.5 + member.rank()); });
+  const auto values =
+      on_ranks(3, [](ls::InProcess& member) { return ls::detail::from_chief(member, 10.5 + member.rank()); });
   CHECK(values == std::vector<double>(3, 10.5));
 }
 

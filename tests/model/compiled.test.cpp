@@ -45,7 +45,9 @@ struct Descent {
 struct Samples {
   static constexpr std::string_view name = "samples";
   static constexpr std::size_t state_size = 1;
-  void update(auto predictions, auto, std::span<double> state) const { state[0] += static_cast<double>(predictions.samples()); }
+  void update(auto predictions, auto, std::span<double> state) const {
+    state[0] += static_cast<double>(predictions.samples());
+  }
   double result(std::span<const double> state) const { return state[0]; }
 };
 struct FirstOutput {
@@ -78,7 +80,8 @@ TEST_CASE("Compiled: starts with the optimizer's learning rate and slots") {
 
 TEST_CASE("Compiled: an optimizer's wrong options are refused") {
   CHECK(contains(message_of<ls::ConfigurationError>([] { (void)make({.valid = false}); }), "not valid"));
-  CHECK(contains(message_of<ls::ConfigurationError>([] { (void)make({.wanted_slots = 9}); }), "wants 9 slots, at most 8"));
+  CHECK(contains(message_of<ls::ConfigurationError>([] { (void)make({.wanted_slots = 9}); }),
+                 "wants 9 slots, at most 8"));
 }
 
 TEST_CASE("Compiled: record adds samples, loss and each metric's state in its own place") {
@@ -115,7 +118,8 @@ TEST_CASE("Compiled: report gives means, loss first, with a prefix when there is
   compiled.report(status, logs, "val_");
   std::vector<std::string> keys;
   for (const auto& [key, value] : logs) keys.push_back(key);
-  CHECK(keys == std::vector<std::string>{"loss", "samples", "first_output", "val_loss", "val_samples", "val_first_output"});
+  CHECK(keys ==
+        std::vector<std::string>{"loss", "samples", "first_output", "val_loss", "val_samples", "val_first_output"});
   CHECK(logs.at("val_loss") == 2.5);
   CHECK(logs.at("samples") == 7);
 }
@@ -127,7 +131,8 @@ TEST_CASE("Compiled: the parts of an update make the whole") {
   for (const std::size_t parts : {1, 2, 3, 5}) {
     const Compiled compiled = make({.wanted_slots = 2});
     for (std::size_t index = 0; index < parts; ++index) compiled.update(gradients, 10, 7, index, parts);
-    for (std::size_t i = 0; i < size; ++i) CHECK(compiled.state.parameters().values()[i] == doctest::Approx(-0.05 * gradients[i]));
+    for (std::size_t i = 0; i < size; ++i)
+      CHECK(compiled.state.parameters().values()[i] == doctest::Approx(-0.05 * gradients[i]));
     CHECK(compiled.state.slots()[1].slices()[0][0] == 7.25);
     CHECK(compiled.state.slots()[1].slices()[1][2] == 7.25);
   }

@@ -28,7 +28,9 @@ ls::AnyDataset some_rows(int first, int last) {
 }
 
 /// Mean loss over the rows [first, last).
-double loss_of(TinyTrainer& trainer, int first, int last) { return trainer.evaluate(some_rows(first, last)).at("loss"); }
+double loss_of(TinyTrainer& trainer, int first, int last) {
+  return trainer.evaluate(some_rows(first, last)).at("loss");
+}
 
 /// The loss of each step, from the running averages of batches of 5 that begin with each epoch.
 std::vector<double> step_losses(const Recorder& recorder) {
@@ -56,10 +58,9 @@ TEST_CASE("fit: the order of hooks is Keras's") {
   trainer.fit(RowDataset(TinyData(10), 5), {.epochs = 2, .validation_data = RowDataset(TinyData(6, 2), 5)}, &recorder);
   std::vector<std::string> expected{"train_begin"};
   for (const std::string epoch : {"0", "1"})
-    for (const char* call :
-         {"epoch_begin ", "batch_begin 0", "batch_end 0", "batch_complete 0", "batch_begin 1", "batch_end 1",
-          "batch_complete 1", "test_begin", "test_batch_begin 0", "test_batch_end 0", "test_batch_begin 1",
-          "test_batch_end 1", "test_end", "epoch_end ", "epoch_complete "}) {
+    for (const char* call : {"epoch_begin ", "batch_begin 0", "batch_end 0", "batch_complete 0", "batch_begin 1",
+                             "batch_end 1", "batch_complete 1", "test_begin", "test_batch_begin 0", "test_batch_end 0",
+                             "test_batch_begin 1", "test_batch_end 1", "test_end", "epoch_end ", "epoch_complete "}) {
       const std::string text(call);
       expected.push_back(text.ends_with(' ') ? text + epoch : text);
     }
@@ -217,7 +218,8 @@ TEST_CASE("fit: steps_per_epoch of a whole pass begins a new one each epoch") {
 TEST_CASE("fit: data that run out end training after the epoch, with the logs so far") {
   TinyTrainer trainer(frozen);
   Recorder recorder;
-  const ls::History history = trainer.fit(rows(), {.epochs = 4, .validation_data = rows(), .steps_per_epoch = 3}, &recorder);
+  const ls::History history =
+      trainer.fit(rows(), {.epochs = 4, .validation_data = rows(), .steps_per_epoch = 3}, &recorder);
   CHECK(recorder.count("batch_end") == 5);
   CHECK(recorder.count("epoch_end") == 2);
   CHECK(recorder.count("test_end") == 2);
@@ -303,7 +305,8 @@ TEST_CASE("fit: validation_steps begins with the first batch each time") {
   RowDataset endless = rows();
   endless.reported_cardinality = ls::infinite_cardinality;
   for (const auto& data : {rows(), endless}) {
-    const ls::History history = trainer.fit(rows(), {.epochs = 2, .validation_data = data, .validation_steps = 2}, &recorder);
+    const ls::History history =
+        trainer.fit(rows(), {.epochs = 2, .validation_data = data, .validation_steps = 2}, &recorder);
     for (const double loss : history["val_loss"]) CHECK(loss == doctest::Approx(loss_of(trainer, 0, 10)).epsilon(1e-6));
   }
   CHECK(recorder.count("test_batch_end") == 8);

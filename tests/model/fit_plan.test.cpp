@@ -89,7 +89,8 @@ TEST_CASE("plan_fit: empty data are refused") {
 TEST_CASE("plan_fit: data of other sizes than the model's are refused, with both sizes") {
   const std::array<std::size_t, 2> image{28, 28};
   const auto message = [&](std::span<const std::size_t> input, std::size_t targets) {
-    return message_of<ls::DataError>([&] { ls::detail::check_sizes("here", rows(10), {.input = input, .targets = targets}); });
+    return message_of<ls::DataError>(
+        [&] { ls::detail::check_sizes("here", rows(10), {.input = input, .targets = targets}); });
   };
   CHECK(message(image, 1) == "here: the model's Input is (28, 28), that is 784 values per sample; the dataset has 4");
   CHECK(message(square, 10) == "here: the loss expects 10 target values per sample, the dataset has 1");

@@ -90,7 +90,8 @@ TEST_CASE("replicas: data of unknown length, and data without end") {
 
 TEST_CASE("replicas: 50 steps") {
   const TinyData data(400);
-  check_replicas(ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).shuffle(400).repeat().batch(64)), {.steps_per_epoch = 50});
+  check_replicas(ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).shuffle(400).repeat().batch(64)),
+                 {.steps_per_epoch = 50});
 }
 
 TEST_CASE("replicas: two runs with one seed have equal bits, other seeds other ones") {

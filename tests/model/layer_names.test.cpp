@@ -24,8 +24,8 @@ struct Named {
 }  // namespace
 
 TEST_CASE("layer names: repeated ones are numbered as in Keras, in each model anew") {
-  using Net = ls::Sequential<ls::Input<4>, UserDense<4>, UserReLU, UserDense<4>, ls::Sequential<UserDense<4>, UserDense<4>>,
-                             UserReLU, UserDense<4>>;
+  using Net = ls::Sequential<ls::Input<4>, UserDense<4>, UserReLU, UserDense<4>,
+                             ls::Sequential<UserDense<4>, UserDense<4>>, UserReLU, UserDense<4>>;
   CHECK(ls::detail::unique_layer_names(Net::Chain<ls::Shape<4>>::List{}) ==
         std::vector<std::string>{"input", "user_dense", "user_re_lu", "user_dense_1", "sequential", "user_re_lu_1",
                                  "user_dense_2"});

@@ -83,7 +83,8 @@ TEST_CASE("SGD with momentum through the model equals a loop by hand") {
       replica.resize(static_cast<std::size_t>(count));
       for (int i = 0; i < count; ++i) {
         const auto row = static_cast<std::size_t>(i);
-        for (int f = 0; f < 4; ++f) replica.x()(row, static_cast<std::size_t>(f)) = static_cast<double>(rows.x(first + i, f));
+        for (int f = 0; f < 4; ++f)
+          replica.x()(row, static_cast<std::size_t>(f)) = static_cast<double>(rows.x(first + i, f));
         replica.targets()(row, 0) = rows.y[static_cast<std::size_t>(first + i)];
       }
       const ls::StepContext context{.training = true};

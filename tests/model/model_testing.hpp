@@ -1,21 +1,18 @@
 // What the tests of models share: layers as a user would write them, small data, a recording callback.
 #pragma once
 
-#include <unistd.h>
-
 #include <Eigen/Core>
+#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <filesystem>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "lockstep/callbacks/training.hpp"
@@ -35,8 +32,8 @@ namespace lockstep_test {
 
 inline double uniform_half(lockstep::RandomStream& random, lockstep::Fans) { return random.uniform(-0.5, 0.5); }
 
-/// A user's own fully connected layer, with Eigen and without any of the optional hooks. (The work is in functions that do not
-/// depend on sizes: they are compiled once for all models.)
+/// A user's own fully connected layer, with Eigen and without any of the optional hooks. (The work is in functions that
+/// do not depend on sizes: they are compiled once for all models.)
 template <std::size_t Units>
 struct UserDense {
   static constexpr std::string_view name = "user_dense";
@@ -147,12 +144,12 @@ struct TinyData {
   }
 };
 
-/// A dataset written by hand to the concept: the rows of a TinyData in batches, in order. Its length can be hidden, or be
-/// without end, and reading a sample can fail. What it leaves in the padding is NaN.
+/// A dataset written by hand to the concept: the rows of a TinyData in batches, in order. Its length can be hidden, or
+/// be without end, and reading a sample can fail. What it leaves in the padding is NaN.
 class RowDataset {
  public:
-  std::int64_t reported_cardinality;   ///< of one pass
-  std::int64_t bad_sample = -1;        ///< reading this one throws DataError
+  std::int64_t reported_cardinality;  ///< of one pass
+  std::int64_t bad_sample = -1;       ///< reading this one throws DataError
 
   RowDataset(TinyData data, std::size_t batch) : data_(std::move(data)), batch_(batch) {
     reported_cardinality = batches();
@@ -274,27 +271,6 @@ struct Recorder {
     note((call + ... + text_of(arguments)));
     if (f) f(training, arguments...);
   }
-};
-
-/// An empty folder that is removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lockstep_test_XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string path() const { return path_.string(); }
-  [[nodiscard]] std::string operator/(std::string_view name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// The message of the exception that f throws, which must be an E; else a text that says what happened.

@@ -40,9 +40,8 @@ class NetRunner {
     load(samples, first);
     context_.training = training;
     replica_.forward(context_, parameters_.slices());
-    const double loss =
-        loss_.value_and_gradient(replica_.predictions(), lockstep::TensorView<const T>(replica_.targets()),
-                                 replica_.prediction_gradient());
+    const double loss = loss_.value_and_gradient(
+        replica_.predictions(), lockstep::TensorView<const T>(replica_.targets()), replica_.prediction_gradient());
     replica_.backward(context_, parameters_.slices());
     return loss;
   }

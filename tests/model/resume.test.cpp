@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "data/temporary_folder.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
@@ -57,7 +58,8 @@ struct Result {
 };
 
 /// Trains in a model of its own (another seed: the saved one must win), and fails before update `fail_before`.
-Result train(const Run& run, const std::string& folder, std::uint64_t seed, std::optional<std::int64_t> fail_before = {}) {
+Result train(const Run& run, const std::string& folder, std::uint64_t seed,
+             std::optional<std::int64_t> fail_before = {}) {
   TinyTrainer trainer({.replicas = run.replicas, .seed = seed, .learning_rate = 0.2, .momentum = 0.9});
   HalvingRecorder recorder;
   if (fail_before)
@@ -79,11 +81,11 @@ Result train(const Run& run, const std::string& folder, std::uint64_t seed, std:
 void check_resume(const Run& run, std::initializer_list<std::int64_t> interruptions) {
   const TemporaryFolder folder;
   const std::int64_t first_save = run.save_freq > 0 ? run.save_freq : 5;
-  const Result whole = train(run, folder / "whole", 11);
-  CHECK_FALSE(std::filesystem::exists(folder / "whole/training_state"));
+  const Result whole = train(run, folder.path("whole"), 11);
+  CHECK_FALSE(std::filesystem::exists(folder.path("whole/training_state")));
   for (const std::int64_t at : interruptions) {
     CAPTURE(at);
-    const std::string backup = folder / std::to_string(at);
+    const std::string backup = folder.path(std::to_string(at));
     CHECK_THROWS_AS((void)train(run, backup, 11, at), Interrupted);
     const bool has_backup = std::filesystem::exists(backup + "/training_state");
     CHECK(has_backup == (at >= first_save));
@@ -138,15 +140,15 @@ TEST_CASE("resume: data whose length is unknown") {
 TEST_CASE("resume: an interruption at the end of an epoch repeats the epoch's end, not its steps") {
   for (const Run& run : {new_passes(5), one_endless_pass(5)}) {
     const TemporaryFolder folder;
-    const Result whole = train(run, folder / "whole", 11);
+    const Result whole = train(run, folder.path("whole"), 11);
     TinyTrainer trainer({.seed = 11, .learning_rate = 0.2, .momentum = 0.9});
     HalvingRecorder recorder;
     recorder.at_epoch_end = [](ls::Training&, int epoch, ls::Logs&) {
       if (epoch == 0) throw Interrupted();
     };
-    ls::BackupAndRestore backup{.backup_dir = folder / "cut", .save_freq = 5};
+    ls::BackupAndRestore backup{.backup_dir = folder.path("cut"), .save_freq = 5};
     CHECK_THROWS_AS((void)trainer.fit(run.data, run.options, recorder, backup), Interrupted);
-    const Result resumed = train(run, folder / "cut", 99);
+    const Result resumed = train(run, folder.path("cut"), 99);
     CHECK(resumed == whole);
     CHECK(resumed.calls[1] == "epoch_begin 0");
     CHECK(resumed.calls[2] == "epoch_end 0");
@@ -178,9 +180,9 @@ TEST_CASE("resume: a backup overrides initial_epoch, and History starts where tr
 TEST_CASE("resume: the running averages of an epoch go on") {
   const TemporaryFolder folder;
   const Run run = new_passes(3);
-  const Result whole = train(run, folder / "whole", 11);
-  CHECK_THROWS_AS((void)train(run, folder / "cut", 11, 18), Interrupted);
-  const Result resumed = train(run, folder / "cut", 11);
+  const Result whole = train(run, folder.path("whole"), 11);
+  CHECK_THROWS_AS((void)train(run, folder.path("cut"), 11, 18), Interrupted);
+  const Result resumed = train(run, folder.path("cut"), 11);
   CHECK(resumed.loss == whole.loss);  // the resumed process ran 2 of the 5 steps of the last epoch
   CHECK(resumed.calls[2] == "batch_begin 3");
 }
@@ -218,11 +220,11 @@ TEST_CASE("resume: a damaged backup is an error that names the file, and trains 
   const TemporaryFolder folder;
   const Run run = new_passes(0);
   CHECK_THROWS_AS((void)train(run, folder.path(), 11, 12), Interrupted);
-  auto bytes = *ls::read_file(folder / "training_state");
+  auto bytes = *ls::read_file(folder.path("training_state"));
   bytes[bytes.size() / 2] ^= std::byte{4};
-  ls::write_file_atomically(folder / "training_state", bytes);
+  ls::write_file_atomically(folder.path("training_state"), bytes);
   const std::string message = message_of<ls::DataError>([&] { (void)train(run, folder.path(), 11); });
-  CHECK(contains(message, folder / "training_state"));
+  CHECK(contains(message, folder.path("training_state")));
   CHECK(contains(message, "checksum"));
 }
 
@@ -230,7 +232,7 @@ TEST_CASE("resume: the state of another program is refused with the difference")
   const TemporaryFolder folder;
   const Run run = new_passes(0);
   CHECK_THROWS_AS((void)train(run, folder.path(), 11, 12), Interrupted);
-  const std::string path = folder / "training_state";
+  const std::string path = folder.path("training_state");
   const ls::TrainingState saved = ls::decode_checkpoint(*ls::read_file(path));
   const auto message = [&](auto change, int replicas = 1) {
     ls::TrainingState other = saved;

@@ -71,8 +71,8 @@ TEST_CASE("Sequential: nested equals flat, to the bit") {
 
 TEST_CASE("Sequential: what a layer draws depends on its position in the flattened model") {
   NetRunner<ls::Sequential<ls::Input<4>, Noise, UserReLU, Noise, UserDense<2>, Noise>> flat;
-  NetRunner<ls::Sequential<ls::Input<4>, ls::Sequential<Noise, UserReLU>, ls::Sequential<ls::Sequential<Noise>, UserDense<2>>,
-                           Noise>>
+  NetRunner<ls::Sequential<ls::Input<4>, ls::Sequential<Noise, UserReLU>,
+                           ls::Sequential<ls::Sequential<Noise>, UserDense<2>>, Noise>>
       nested;
   NetRunner<ls::Sequential<ls::Input<4>, UserReshape<4>, Noise, UserReLU, Noise, UserDense<2>, Noise>> moved;
   flat.run(5);
@@ -144,8 +144,8 @@ TEST_CASE("Sequential: variables are those of the layers, first layer first, wit
   CHECK(Flat::variables<In>.size() == 6);
   CHECK(Flat::variables<In>[0].extents[0] == 4);
   CHECK(Flat::variables<In>[4].extents[0] == 5);
-  const std::vector<std::string> names{"user_dense/kernel",   "user_dense/bias",   "user_dense_1/kernel",
-                                       "user_dense_1/bias",   "user_dense_2/kernel", "user_dense_2/bias"};
+  const std::vector<std::string> names{"user_dense/kernel", "user_dense/bias",     "user_dense_1/kernel",
+                                       "user_dense_1/bias", "user_dense_2/kernel", "user_dense_2/bias"};
   CHECK(Flat::variable_names<In>() == names);
   CHECK(Nested::variable_names<In>() ==
         std::vector<std::string>{"sequential/user_dense/kernel", "sequential/user_dense/bias",

@@ -120,7 +120,8 @@ struct CountsBatches {
   template <class In>
   using Output = In;
   template <class In>
-  static constexpr std::array state_variables{ls::Variable{"batches", {1}, five}, ls::Variable{"largest", {In::size}, nullptr}};
+  static constexpr std::array state_variables{ls::Variable{"batches", {1}, five},
+                                              ls::Variable{"largest", {In::size}, nullptr}};
   template <class In, class T>
   static void forward(const ls::ForwardPass<T>& pass) {
     CHECK(pass.state.size() == 2);
@@ -146,10 +147,11 @@ std::array<int, 2> calls_of_a_step() {
 
 TEST_CASE("aliases: first, in the middle, one after the other, last") {
   check_gradients<ls::Sequential<ls::Input<2, 2>, UserReshape<4>, UserDense<3>>>(5);
-  check_gradients<ls::Sequential<ls::Input<4>, UserDense<6>, UserReshape<2, 3>, UserReshape<3, 2>, UserReLU, UserReshape<6>,
-                                 UserDense<3>>>(5);
+  check_gradients<ls::Sequential<ls::Input<4>, UserDense<6>, UserReshape<2, 3>, UserReshape<3, 2>, UserReLU,
+                                 UserReshape<6>, UserDense<3>>>(5);
   check_gradients<ls::Sequential<ls::Input<4>, UserDense<6>, UserReshape<2, 3>, UserReshape<3, 2>>>(5);
-  check_gradients<ls::Sequential<ls::Input<2, 2>, UserReshape<4>, UserReshape<1, 4>, UserDense<6>, UserReshape<2, 3>>>(5);
+  check_gradients<ls::Sequential<ls::Input<2, 2>, UserReshape<4>, UserReshape<1, 4>, UserDense<6>, UserReshape<2, 3>>>(
+      5);
 }
 
 TEST_CASE("aliases: alone, and alone in a part") {
@@ -158,8 +160,8 @@ TEST_CASE("aliases: alone, and alone in a part") {
   for (std::size_t f = 0; f < 4; ++f)
     for (std::size_t i = 0; i < 5; ++i) CHECK(alone.replica().predictions()(i, f) == alone.replica().x()(i, f));
   check_gradients<ls::Sequential<ls::Input<4>, UserReshape<2, 2>>>(5);
-  check_gradients<ls::Sequential<ls::Input<4>, ls::Sequential<UserReshape<2, 2>>, UserDense<3>, ls::Sequential<UserReshape<3>>>>(
-      5);
+  check_gradients<
+      ls::Sequential<ls::Input<4>, ls::Sequential<UserReshape<2, 2>>, UserDense<3>, ls::Sequential<UserReshape<3>>>>(5);
 }
 
 TEST_CASE("aliases: the result is that of the model without them") {
@@ -184,7 +186,8 @@ TEST_CASE("backward: the first trained layer need not compute its input gradient
   CHECK(calls_of_a_step<Untrained>() == std::array{0, 1});
   using After = ls::Sequential<ls::Input<4>, CountingDense<3>, CountingReLU>;
   CHECK(calls_of_a_step<After>() == std::array{1, 1});
-  using InPart = ls::Sequential<ls::Input<4>, ls::Sequential<CountingReLU, CountingDense<6>, CountingReLU>, CountingDense<3>>;
+  using InPart =
+      ls::Sequential<ls::Input<4>, ls::Sequential<CountingReLU, CountingDense<6>, CountingReLU>, CountingDense<3>>;
   CHECK(calls_of_a_step<InPart>() == std::array{2, 1});
   using Nothing = ls::Sequential<ls::Input<4>, CountingReLU>;
   CHECK(calls_of_a_step<Nothing>() == std::array{0, 0});
@@ -211,7 +214,8 @@ TEST_CASE("backward: with and without backward_weights the gradients are the sam
 TEST_CASE("padding: what a careless layer leaves there does not reach gradients") {
   using Before = ls::Sequential<ls::Input<4>, UserReLU, PaddedDense<3>>;
   using Between = ls::Sequential<ls::Input<4>, PaddedDense<6>, UserReLU, PaddedDense<3>>;
-  using InParts = ls::Sequential<ls::Input<4>, ls::Sequential<PaddedDense<6>, UserReLU>, ls::Sequential<PaddedDense<3>>>;
+  using InParts =
+      ls::Sequential<ls::Input<4>, ls::Sequential<PaddedDense<6>, UserReLU>, ls::Sequential<PaddedDense<3>>>;
   for (const std::size_t samples : {1, 5, 15, 16, 17}) {
     CAPTURE(samples);
     check_gradients<Before>(samples);
@@ -234,8 +238,8 @@ TEST_CASE("padding: a careless last layer, and its gradients equal those of sing
 
 TEST_CASE_TEMPLATE("scratch: each layer keeps its own from forward to backward", T, float, double) {
   using Part = ls::Sequential<KeepsInScratch, UserReLU, KeepsInScratch>;
-  NetRunner<ls::Sequential<ls::Input<4>, KeepsInScratch, Part, UserReshape<2, 2>, KeepsInScratch, UserReshape<4>, UserDense<3>,
-                           Part>,
+  NetRunner<ls::Sequential<ls::Input<4>, KeepsInScratch, Part, UserReshape<2, 2>, KeepsInScratch, UserReshape<4>,
+                           UserDense<3>, Part>,
             T>
       net;
   for (const std::size_t samples : {3, 16, 40, 1}) net.run(samples);
@@ -249,8 +253,8 @@ TEST_CASE("untrained state: starts from its initial values, is changed by its ow
   using Net = ls::Sequential<ls::Input<4>, CountsBatches, UserDense<3>, ls::Sequential<CountsBatches>>;
   static_assert(Net::parameter_count == 15);
   CHECK(Net::state_variable_names<ls::Shape<4>>() ==
-        std::vector<std::string>{"counts_batches/batches", "counts_batches/largest", "sequential/counts_batches/batches",
-                                 "sequential/counts_batches/largest"});
+        std::vector<std::string>{"counts_batches/batches", "counts_batches/largest",
+                                 "sequential/counts_batches/batches", "sequential/counts_batches/largest"});
   NetRunner<Net> net;
   const auto state = net.replica().state().slices();
   REQUIRE(state.size() == 4);

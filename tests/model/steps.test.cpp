@@ -84,7 +84,8 @@ TEST_CASE("forward_batch: tells layers of the step, and makes the padding finite
   Setup setup;
   CHECK(setup.data.next());
   setup.compiled.state.seed = 9;
-  const ls::StepContext context = ls::detail::forward_batch(setup.compiled, setup.own, setup.replica, setup.data, true, true, 3);
+  const ls::StepContext context =
+      ls::detail::forward_batch(setup.compiled, setup.own, setup.replica, setup.data, true, true, 3);
   CHECK(context.training);
   CHECK(context.step == 3);
   CHECK(context.seed == 9);
@@ -94,7 +95,8 @@ TEST_CASE("forward_batch: tells layers of the step, and makes the padding finite
     for (std::size_t f = 0; f < 4; ++f) CHECK(setup.own.x()(i, f) == 0.0F);
     CHECK(setup.own.targets()(i, 0) == 0.0F);
   }
-  const ls::StepContext none = ls::detail::forward_batch(setup.compiled, setup.own, setup.replica, setup.data, false, true, 3);
+  const ls::StepContext none =
+      ls::detail::forward_batch(setup.compiled, setup.own, setup.replica, setup.data, false, true, 3);
   CHECK(none.sample_indices.empty());
   CHECK(setup.own.x().samples() == 0);
 }

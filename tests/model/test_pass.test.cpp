@@ -69,6 +69,7 @@ TEST_CASE("evaluate: wrong options and empty data are errors") {
     CHECK_THROWS_AS((void)trainer.evaluate(ls::AnyDataset()), ls::ConfigurationError);
     data.reported_cardinality = ls::infinite_cardinality;
     CHECK_THROWS_AS((void)trainer.evaluate(data), ls::ConfigurationError);
-    CHECK(contains(message_of<ls::DataError>([&] { trainer.evaluate(RowDataset(TinyData(0), 5)); }), "the data is empty"));
+    CHECK(contains(message_of<ls::DataError>([&] { trainer.evaluate(RowDataset(TinyData(0), 5)); }),
+                   "the data is empty"));
   }
 }

@@ -25,8 +25,8 @@ struct TinyOptions {
   double momentum = 0;
 };
 
-/// TinyNet with SparseCategoricalCrossentropy, SGD and Accuracy, on a MirroredStrategy. Silent. Callbacks: a Recorder (one of
-/// its own when none is given), and after it a BackupAndRestore when there is one.
+/// TinyNet with SparseCategoricalCrossentropy, SGD and Accuracy, on a MirroredStrategy. Silent. Callbacks: a Recorder
+/// (one of its own when none is given), and after it a BackupAndRestore when there is one.
 class TinyTrainer {
  public:
   using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -34,7 +34,8 @@ class TinyTrainer {
   explicit TinyTrainer(TinyOptions options = {});
   ~TinyTrainer();
 
-  lockstep::History fit(const lockstep::AnyDataset& data, lockstep::FitOptions options = {}, Recorder* recorder = nullptr);
+  lockstep::History fit(const lockstep::AnyDataset& data, lockstep::FitOptions options = {},
+                        Recorder* recorder = nullptr);
   lockstep::History fit(const lockstep::AnyDataset& data, lockstep::FitOptions options, Recorder& recorder,
                         lockstep::BackupAndRestore& backup);
   /// On plain arrays.

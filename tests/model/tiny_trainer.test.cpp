@@ -11,7 +11,8 @@ namespace ls = lockstep;
 namespace lockstep_test {
 
 struct TinyTrainer::Implementation {
-  using TinyModel = ls::Model<TinyNet, float, ls::MirroredStrategy, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
+  using TinyModel =
+      ls::Model<TinyNet, float, ls::MirroredStrategy, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
 
   ls::MirroredStrategy strategy;
   TinyModel model;

@@ -1,5 +1,5 @@
-// Everything that a model is made of, written by a user: layer, loss, optimizer, metric, callback, dataset, collective and strategy
-// work together without a change to any header.
+// Everything that a model is made of, written by a user: layer, loss, optimizer, metric, callback, dataset, collective
+// and strategy work together without a change to any header.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -90,7 +90,8 @@ struct Within {
 };
 static_assert(ls::Metric<Within>);
 
-/// x -> sin 2x for x in [-1, 1], computed when it is read; batches of 20 of 101 samples, in an order that depends on the pass.
+/// x -> sin 2x for x in [-1, 1], computed when it is read; batches of 20 of 101 samples, in an order that depends
+/// on the pass.
 class Sine {
  public:
   std::size_t sample_size() const { return 1; }

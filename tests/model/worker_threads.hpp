@@ -1,5 +1,5 @@
-// A user's own collective and strategy, written outside the library: workers as threads of one process, each with a model of its
-// own, as if they were processes.
+// A user's own collective and strategy, written outside the library: workers as threads of one process, each with a
+// model of its own, as if they were processes.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,8 @@ class Board {
       ++round_;
       changed_.notify_all();
     } else {
-      const bool came = changed_.wait_for(lock, std::chrono::seconds(60), [&] { return round_ != round || !failure_.empty(); });
+      const bool came =
+          changed_.wait_for(lock, std::chrono::seconds(60), [&] { return round_ != round || !failure_.empty(); });
       if (!came) failure_ = "a worker did not come within a minute";
       if (round_ == round) check();
     }
@@ -87,7 +88,8 @@ class BoardCollective {
   void all_reduce(std::span<double> status, std::span<T> values) {
     std::vector<std::byte> mine(status.size_bytes() + values.size_bytes());
     std::copy_n(std::as_bytes(status).begin(), status.size_bytes(), mine.begin());
-    std::copy_n(std::as_bytes(values).begin(), values.size_bytes(), mine.begin() + static_cast<std::ptrdiff_t>(status.size_bytes()));
+    std::copy_n(std::as_bytes(values).begin(), values.size_bytes(),
+                mine.begin() + static_cast<std::ptrdiff_t>(status.size_bytes()));
     const auto parts = board_->gather(rank_, mine);
     combine(*parts, 0, status, lockstep::ReduceOp::sum);
     combine(*parts, status.size_bytes(), values, lockstep::ReduceOp::sum);

@@ -3,12 +3,12 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
-#include <optional>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "data/temporary_folder.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
@@ -37,7 +37,7 @@ struct Worker {
   std::string failure;
   std::uint32_t crc = 0;
   std::uint64_t seed_in_force = 0;
-  std::vector<double> losses;      ///< of every step
+  std::vector<double> losses;  ///< of every step
   std::vector<int> epochs;
   double val_loss = 0;
   double rows_sum = 0;
@@ -47,8 +47,9 @@ struct Worker {
 void train(std::vector<Worker>& workers) {
   const auto failures = run_workers(static_cast<int>(workers.size()), [&](WorkerStrategy& strategy) {
     Worker& worker = workers[static_cast<std::size_t>(strategy.worker_index())];
-    auto model = ls::compile<TinyNet>(strategy, {.seed = worker.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                      ls::SGD{.learning_rate = worker.learning_rate, .momentum = 0.5}, ls::Accuracy{});
+    auto model =
+        ls::compile<TinyNet>(strategy, {.seed = worker.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                             ls::SGD{.learning_rate = worker.learning_rate, .momentum = 0.5}, ls::Accuracy{});
     worker.seed_in_force = model.seed();
     if (!worker.weights.empty()) model.set_weights(worker.weights);
     ls::BackupAndRestore backup{.backup_dir = worker.backup_dir, .save_freq = worker.save_freq};
@@ -73,7 +74,7 @@ std::vector<Worker> equal_workers(int count, const TemporaryFolder& folder) {
   std::vector<Worker> workers(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < workers.size(); ++i) {
     workers[i].data = batches(22, 5);
-    workers[i].backup_dir = folder / std::to_string(i);
+    workers[i].backup_dir = folder.path(std::to_string(i));
   }
   return workers;
 }
@@ -145,7 +146,8 @@ TEST_CASE("workers: another program is refused on all of them, with the differen
   };
   CHECK(contains(failures([](Worker& w) { w.learning_rate = 0.25; }),
                  "compile: the workers differ: rank 2 has 'optimizer: SGD(learning_rate=0.25"));
-  CHECK(contains(failures([](Worker& w) { w.options.epochs = 4; }), "fit: the workers differ: rank 2 has 'epochs: 4', the chief has 'epochs: 3'"));
+  CHECK(contains(failures([](Worker& w) { w.options.epochs = 4; }),
+                 "fit: the workers differ: rank 2 has 'epochs: 4', the chief has 'epochs: 3'"));
   CHECK(contains(failures([](Worker& w) { w.options.validation_data = w.data; }), "'validation: yes'"));
 }
 
@@ -191,7 +193,8 @@ TEST_CASE("workers: an exception on one ends fit on all") {
 TEST_CASE("workers: a resumed run goes on from the chief's state alone, to the same bits") {
   for (const std::int64_t save_freq : {0, 2}) {
     const TemporaryFolder folder, other;
-    std::vector<Worker> whole = equal_workers(2, other), cut = equal_workers(2, folder), resumed = equal_workers(2, folder);
+    std::vector<Worker> whole = equal_workers(2, other), cut = equal_workers(2, folder),
+                        resumed = equal_workers(2, folder);
     for (auto* workers : {&whole, &cut, &resumed})
       for (Worker& worker : *workers) worker.save_freq = save_freq;
     train(whole);
@@ -200,21 +203,23 @@ TEST_CASE("workers: a resumed run goes on from the chief's state alone, to the s
     };
     train(cut);
     CHECK(cut[0].failure == "power failure");
-    CHECK(std::filesystem::exists(folder / "0/training_state"));
-    CHECK_FALSE(std::filesystem::exists(folder / "1"));  // only the chief writes
+    CHECK(std::filesystem::exists(folder.path("0/training_state")));
+    CHECK_FALSE(std::filesystem::exists(folder.path("1")));  // only the chief writes
     for (Worker& worker : resumed) worker.seed = 77;
     train(resumed);
     check_all_equal(resumed);
     CHECK(resumed[0].crc == whole[0].crc);
     CHECK(resumed[0].losses.back() == whole[0].losses.back());
     CHECK(resumed[0].losses.size() == (save_freq == 0 ? 10 : 7));
-    CHECK_FALSE(std::filesystem::exists(folder / "0/training_state"));
+    CHECK_FALSE(std::filesystem::exists(folder.path("0/training_state")));
   }
 }
 
-TEST_CASE("workers: files of different lengths; a resumed run finds the place of a worker that has more than the chief") {
+TEST_CASE(
+    "workers: files of different lengths; a resumed run finds the place of a worker that has more than the chief") {
   const TemporaryFolder folder, other;
-  std::vector<Worker> whole = equal_workers(2, other), cut = equal_workers(2, folder), resumed = equal_workers(2, folder);
+  std::vector<Worker> whole = equal_workers(2, other), cut = equal_workers(2, folder),
+                      resumed = equal_workers(2, folder);
   for (auto* workers : {&whole, &cut, &resumed})
     for (Worker& worker : *workers) {
       worker.data = TwoFiles();

@@ -46,8 +46,9 @@ struct BackupAndRestore {
 
   [[nodiscard]] std::string path() const { return backup_dir + "/training_state"; }
 
-  /// Throws DataError naming the file when it is damaged.
+  /// Throws DataError naming the file when it is damaged, ConfigurationError when no folder is named.
   void on_train_begin(Training& training) const {
+    if (backup_dir.empty()) throw ConfigurationError("BackupAndRestore: backup_dir is empty: name a folder");
     std::vector<std::byte> saved;
     if (training.is_chief()) {
       if (auto bytes = read_file(path())) {

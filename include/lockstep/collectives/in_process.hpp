@@ -117,16 +117,8 @@ class InProcessGroup {
     shared = mine;
     shared.operations = operations;
 
-    switch (barrier_.arrive_and_wait(rank, timeout_, patient)) {
-      case ThreadBarrier::Outcome::released: break;
-      case ThreadBarrier::Outcome::timed_out:
-        abort({.failed_rank = barrier_.first_missing(),
-               .reason = concat({"this replica's thread did not come to ", to_string(mine.operation), " within ",
-                                 timeout_.count(), " ms (CommunicationOptions::timeout)"})});
-        [[fallthrough]];
-      case ThreadBarrier::Outcome::broken: fail(mine.operation, begin);
-    }
-
+    if (barrier_.arrive_and_wait(rank, timeout_, patient) != ThreadBarrier::Outcome::released)
+      fail(mine.operation, begin);
     for (int other = 1; other < size_; ++other)
       if (!slot(parity, other).agrees(slot(parity, 0))) {
         abort({.failed_rank = -1,
@@ -141,6 +133,10 @@ class InProcessGroup {
   void leave(int rank) { barrier_.arrive_and_wait_always(rank); }
 
   [[noreturn, gnu::cold]] void fail(Operation operation, std::chrono::steady_clock::time_point begin) {
+    // Broken without a reason: somebody's time is over, and he may not have said so yet.
+    abort({.failed_rank = barrier_.first_missing(),
+           .reason = concat({"this replica's thread did not come to ", to_string(operation), " within ", timeout_.count(),
+                             " ms (CommunicationOptions::timeout)"})});
     CollectiveFailure failure;
     {
       const std::lock_guard lock(failure_mutex_);
