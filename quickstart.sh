@@ -47,7 +47,8 @@ done
 
 missing=()
 need_command() { command -v "$1" >/dev/null || missing+=("$2"); }
-need_file() { [[ -e /usr/$1 || -e /usr/local/$1 ]] || missing+=("$2"); }
+has_file() { [[ -e /usr/$1 || -e /usr/local/$1 ]]; }
+need_file() { has_file "$1" || missing+=("$2"); }
 
 need_command cmake cmake
 case $preset in
@@ -102,9 +103,11 @@ run() {
   "$@"
 }
 
-# Warnings of a compiler that the authors have not seen must not stop a newcomer, nor must what only tests need.
-options=(-D "LOCKSTEP_DEVELOPMENT=${LOCKSTEP_DEVELOPMENT:-OFF}")
-if [[ $command == main ]]; then options+=(-D LOCKSTEP_BUILD_TESTS=OFF); fi
+# Warnings of a compiler that the authors have not seen must not stop a newcomer, nor must what only the tests need.
+# A build folder keeps what it was configured with.
+cached=$(sed -n 's/^LOCKSTEP_DEVELOPMENT:BOOL=//p' "build/$preset/CMakeCache.txt" 2>/dev/null || true)
+options=(-D "LOCKSTEP_DEVELOPMENT=${LOCKSTEP_DEVELOPMENT:-${cached:-OFF}}")
+if [[ $command == main ]] && ! has_file include/doctest/doctest.h; then options+=(-D LOCKSTEP_BUILD_TESTS=OFF); fi
 run cmake --preset "$preset" "${options[@]}" >/dev/null
 
 if [[ $command == main ]]; then

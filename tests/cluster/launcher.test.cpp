@@ -101,7 +101,9 @@ TEST_SUITE("launcher") {
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 137);
     CHECK(last_line(finished.output) == "lockstep: worker 1 failed first: killed by signal 9 (Killed)");
-    CHECK(count(finished.output, "error: barrier: rank 1 (127.0.0.1:") + count(finished.output, "error: all_reduce: rank 1 (") == 2);
+    CHECK(count(finished.output, "error: barrier: rank 1 (127.0.0.1:") +
+              count(finished.output, "error: all_reduce: rank 1 (") ==
+          2);
   }
 
   TEST_CASE("workers that do not notice a failure are stopped") {
@@ -121,8 +123,8 @@ TEST_SUITE("launcher") {
     lockstep::LaunchOptions options;
     options.workers = 2;
     options.program = "/bin/sh";
-    options.arguments = {"sh", "-c",
-                         R"(case "$TF_CONFIG" in *'"index":1}'*) exit 3;; esac; trap '' TERM; while :; do sleep 1; done)"};
+    options.arguments = {
+        "sh", "-c", R"(case "$TF_CONFIG" in *'"index":1}'*) exit 3;; esac; trap '' TERM; while :; do sleep 1; done)"};
     options.failure_grace = 300ms;
     options.stop_grace = 300ms;
     const auto begin = Clock::now();

@@ -68,8 +68,8 @@ TEST_SUITE("run") {
   }
 
   TEST_CASE("--workers inside a cluster is refused; TF_CONFIG that is wrong is an error at once") {
-    const Finished both =
-        work({"--workers", "2"}, {{"TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})"}});
+    const Finished both = work({"--workers", "2"},
+                               {{"TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})"}});
     CHECK(both.exit_code == 2);
     CHECK(both.output.find("TF_CONFIG already makes this process part of one") != std::string::npos);
     const Finished wrong = work({"arguments"}, {{"TF_CONFIG", "{"}});

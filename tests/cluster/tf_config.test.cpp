@@ -103,7 +103,8 @@ TEST_SUITE("tf_config") {
   }
 
   TEST_CASE("evaluator and ps that are listed do not count") {
-    const Cluster cluster = parse_tf_config(with_jobs(R"("worker": ["a:1", "b:1"], "ps": ["p:1"], "evaluator": ["e:1"])"));
+    const Cluster cluster =
+        parse_tf_config(with_jobs(R"("worker": ["a:1", "b:1"], "ps": ["p:1"], "evaluator": ["e:1"])"));
     CHECK(cluster.world_size() == 2);
     CHECK(cluster.rank() == 0);
   }
@@ -115,7 +116,8 @@ TEST_SUITE("tf_config") {
 
   TEST_CASE("the index is a number, or a string of digits, in the range of its job") {
     CHECK(parse_tf_config(two_workers(R"({"type": "worker", "index": "1"})")).rank() == 1);
-    for (const char* index : {"-1", "1.5", "true", "null", "[]", R"("")", R"("one")", R"("-1")", "99999999999999999999"}) {
+    for (const char* index :
+         {"-1", "1.5", "true", "null", "[]", R"("")", R"("one")", R"("-1")", "99999999999999999999"}) {
       CAPTURE(index);
       names(refusal(two_workers(R"({"type": "worker", "index": )" + std::string(index) + "}")),
             {"'task.index'", "whole number", index[0] == '9' ? "" : index});
@@ -129,7 +131,8 @@ TEST_SUITE("tf_config") {
     names(refusal(two_workers(R"({"type": "worker"})")), {"'task.type' and 'task.index'"});
     names(refusal(two_workers(R"({"index": 0})")), {"'task.type' and 'task.index'"});
     names(refusal(two_workers("7")), {"'task.type' and 'task.index'"});
-    names(refusal(two_workers(R"({"type": "wroker", "index": 0})")), {"\"wroker\"", "chief (or master), worker, ps and evaluator"});
+    names(refusal(two_workers(R"({"type": "wroker", "index": 0})")),
+          {"\"wroker\"", "chief (or master), worker, ps and evaluator"});
     names(refusal(with_jobs(R"("wroker": ["a:1"])")), {"'wroker'", "chief (or master), worker, ps and evaluator"});
     names(refusal(with_jobs(R"("worker_hosts": ["a:1"])")), {"'worker_hosts'", "allowed are"});
     names(refusal(R"({"worker_hosts": ["a:1"]})"), {"'worker_hosts'", "\"cluster\""});

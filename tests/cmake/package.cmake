@@ -8,7 +8,8 @@ lockstep_add_source_test(package.install COMMAND "${CMAKE_COMMAND}" --install "$
 set_tests_properties(package.install PROPERTIES FIXTURES_SETUP installed RESOURCE_LOCK build_folder)
 
 function(lockstep_add_package_test name)
-  set(options "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" -DCMAKE_BUILD_TYPE=Debug ${ARGN})
+  set(options "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" -DCMAKE_BUILD_TYPE=Debug
+              "-DCMAKE_CXX_FLAGS_DEBUG=${CMAKE_CXX_FLAGS_DEBUG}" ${ARGN})
   foreach(dependency IN LISTS fetched) # not once more
     FetchContent_GetProperties(${dependency})
     string(TOUPPER "${dependency}" upper)
@@ -24,8 +25,8 @@ endfunction()
 
 lockstep_add_package_test(add_subdirectory "-DLOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
 lockstep_add_package_test(fetch_content "-DLOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
-if(fetched)
-  message(STATUS "lockstep: no test of find_package(lockstep), because an installed lockstep needs installed dependencies")
+if(fetched OR NOT LOCKSTEP_BUILD_COMPILED)
+  message(STATUS "lockstep: no test of find_package(lockstep), which needs installed dependencies and lockstep::compiled")
 else()
   lockstep_add_package_test(find_package "-DCMAKE_PREFIX_PATH=${prefix}")
   lockstep_add_package_test(compiled "-DCMAKE_PREFIX_PATH=${prefix}")

@@ -20,7 +20,6 @@ namespace {
 
 struct SingleFamily {
   static constexpr const char* name = "single";
-  static constexpr bool flat = true;
   static constexpr int largest = 1;
   template <class F>
   static void run(int, F f) {
@@ -108,8 +107,10 @@ void reduces_exactly(C& collective, Complaints& complaints) {
 template <class C>
 void moves_bytes(C& collective, Complaints& complaints) {
   const int ranks = collective.size();
-  const auto content = [](int rank, std::size_t i) { return static_cast<std::byte>(i * 31 + static_cast<std::size_t>(rank)); };
-  for (const std::size_t count : {0, 1, 3, 1009, 700'001}) {
+  const auto content = [](int rank, std::size_t i) {
+    return static_cast<std::byte>(i * 31 + static_cast<std::size_t>(rank));
+  };
+  for (const std::size_t count : {0u, 1u, 3u, 1009u, 700'001u}) {
     for (int root = 0; root < ranks; ++root) {
       std::vector<std::byte> bytes(count, std::byte{0xEE});
       if (collective.rank() == root)
@@ -127,6 +128,11 @@ void moves_bytes(C& collective, Complaints& complaints) {
       for (std::size_t i = 0; i < count; ++i)
         equal = equal && all[static_cast<std::size_t>(rank) * count + i] == content(rank, i);
     complaints.unless(equal, "all_gather of " + std::to_string(count) + " bytes");
+
+    const auto gathered = all;  // now with mine in its place
+    collective.all_gather(std::span<const std::byte>(all).subspan(count * static_cast<std::size_t>(collective.rank()), count),
+                          std::span(all));
+    complaints.unless(all == gathered, "all_gather in place of " + std::to_string(count) + " bytes");
   }
 }
 

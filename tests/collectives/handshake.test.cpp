@@ -94,7 +94,8 @@ TEST_SUITE("handshake") {
   TEST_CASE("malformed hellos of the right length are refused, and nothing is read out of bounds") {
     const std::string good = hello(1, 0).encode();
     Hello back;
-    for (std::size_t length = 0; length < good.size(); ++length) CHECK_FALSE(Hello::decode(good.substr(0, length), back));
+    for (std::size_t length = 0; length < good.size(); ++length)
+      CHECK_FALSE(Hello::decode(good.substr(0, length), back));
     RandomStream random(RandomKey(1));
     int accepted = 0;
     for (int round = 0; round < 20'000; ++round) {

@@ -32,7 +32,8 @@ class Listener {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
     if (descriptor_ < 0 || ::bind(descriptor_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        ::listen(descriptor_, 128) != 0 || ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+        ::listen(descriptor_, 128) != 0 ||
+        ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
       throw std::runtime_error("cannot listen on a port of the loopback interface");
     port_ = ntohs(address.sin_port);
   }
@@ -101,11 +102,10 @@ inline CommunicationOptions patient_options() {  // a sanitizer on a busy machin
   return {.timeout = std::chrono::seconds(60), .startup_timeout = std::chrono::seconds(60)};
 }
 
-// Families: run(size, f) calls f(collective) on each rank. `flat`: the order of summation is Partition's.
+// Families: run(size, f) calls f(collective) on each rank.
 
 struct InProcessFamily {
   static constexpr const char* name = "in-process";
-  static constexpr bool flat = true;
   static constexpr int largest = 8;
   template <class F>
   static void run(int size, F f) {
@@ -119,7 +119,6 @@ struct InProcessFamily {
 
 struct TcpFamily {
   static constexpr const char* name = "ring over TCP";
-  static constexpr bool flat = true;
   static constexpr int largest = 4;
   template <class F>
   static void run(int size, F f) {
@@ -137,8 +136,7 @@ struct TcpFamily {
 /// Processes are threads here, too; each has two replicas where the size is even.
 template <class OuterFamily>
 struct HierarchicalFamily {
-  static constexpr const char* name = OuterFamily::flat ? "hierarchical" : "hierarchical, nested";
-  static constexpr bool flat = false;
+  static constexpr const char* name = "hierarchical";
   static constexpr int largest = 2 * OuterFamily::largest > 8 ? 8 : 2 * OuterFamily::largest;
   template <class F>
   static void run(int size, F f) {

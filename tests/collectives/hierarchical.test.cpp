@@ -15,10 +15,8 @@ TEST_SUITE("hierarchical") {
       InProcess collective = outer.member(worker);
       HierarchicalGroup<InProcess>(worker + 1, &collective);
     });
-    CHECK(message_of(thrown[0]) ==
-          "all workers must have the same number of replicas: worker 1 has 2, worker 0 has 1");
-    CHECK(message_of(thrown[1]) ==
-          "all workers must have the same number of replicas: worker 0 has 1, worker 1 has 2");
+    CHECK(message_of(thrown[0]) == "all workers must have the same number of replicas: worker 1 has 2, worker 0 has 1");
+    CHECK(message_of(thrown[1]) == "all workers must have the same number of replicas: worker 0 has 1, worker 1 has 2");
   }
 
   TEST_CASE("ranks count worker by worker; alone, the threads are all") {

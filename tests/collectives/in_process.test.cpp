@@ -21,8 +21,9 @@ TEST_SUITE("in_process") {
       group.member(rank).all_reduce(std::span(values));
     });
     for (const auto& exception : thrown)
-      CHECK(message_of(exception).find("replicas are out of step: rank 0 is in all_reduce of float, 12 bytes, rank 1 in "
-                                       "all_reduce of float, 16 bytes") != std::string::npos);
+      CHECK(
+          message_of(exception).find("replicas are out of step: rank 0 is in all_reduce of float, 12 bytes, rank 1 in "
+                                     "all_reduce of float, 16 bytes") != std::string::npos);
     group.reset();
     thrown = run_threads(3, [&](int rank) {
       std::vector<float> values(3);
@@ -31,8 +32,7 @@ TEST_SUITE("in_process") {
       else
         group.member(rank).all_reduce(std::span(values));
     });
-    for (const auto& exception : thrown)
-      CHECK(message_of(exception).find("rank 2 in barrier") != std::string::npos);
+    for (const auto& exception : thrown) CHECK(message_of(exception).find("rank 2 in barrier") != std::string::npos);
     group.reset();
     rethrow_first(run_threads(3, [&](int rank) { group.member(rank).barrier(); }));
   }
@@ -58,7 +58,7 @@ TEST_SUITE("in_process") {
     }));
     CHECK(values[0] == std::vector<double>(100, 6.0));
     CHECK(statuses[0] == std::vector<double>(2, 3.0));
-    for (const std::size_t i : {1, 2}) {
+    for (const std::size_t i : {1u, 2u}) {
       CHECK(values[i] == std::vector<double>(100, 2.0));
       CHECK(statuses[i] == std::vector<double>(2, 1.0));
     }

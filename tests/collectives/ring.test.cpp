@@ -67,7 +67,8 @@ TEST_SUITE("ring") {
         ring.all_reduce(std::span(values));
         if (values != std::vector<float>(count, static_cast<float>(size * (size - 1) / 2))) throw Error("sum");
       }));
-      const std::size_t expected = 2 * (static_cast<std::size_t>(size) - 1) * count * sizeof(float) / static_cast<std::size_t>(size);
+      const std::size_t expected =
+          2 * (static_cast<std::size_t>(size) - 1) * count * sizeof(float) / static_cast<std::size_t>(size);
       for (const auto& [pair, bytes] : network.bytes) {
         CHECK(pair.second == (pair.first + 1) % size);
         CHECK(bytes == expected);
@@ -75,5 +76,4 @@ TEST_SUITE("ring") {
       for (const auto& [pair, queue] : network.queues) CHECK(queue.empty());
     }
   }
-
 }

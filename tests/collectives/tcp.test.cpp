@@ -210,14 +210,14 @@ TEST_SUITE("tcp, start-up") {
     place.addresses = {taken.address(), other.address()};
     const auto thrown = run_threads(1, [&](int) { (void)TcpRing::connect(place, {}); });
     CHECK(code_of(thrown[0]) == ExitCode::usage);
-    CHECK(contains(message_of(thrown[0]), "cannot listen on its port " + std::to_string(taken.port())));
+    CHECK(contains(message_of(thrown[0]), "cannot listen on port " + std::to_string(taken.port())));
   }
 
   TEST_CASE("workers that do not fit together both name the difference") {
     Listener a, b;
     const std::vector<std::string> both{a.address(), b.address()};
     std::vector<Rendezvous> places(2);
-    for (const std::size_t rank : {0, 1}) {
+    for (const std::size_t rank : {0u, 1u}) {
       places[rank].rank = static_cast<int>(rank);
       places[rank].addresses = both;
     }
@@ -236,8 +236,8 @@ TEST_SUITE("tcp, start-up") {
     places[0].listen_socket = a.release();
     places[1].listen_socket = b.release();
     const auto begin = Clock::now();
-    const auto thrown =
-        run_threads(2, [&](int rank) { (void)TcpRing::connect(places[static_cast<std::size_t>(rank)], patient_options()); });
+    const auto thrown = run_threads(
+        2, [&](int rank) { (void)TcpRing::connect(places[static_cast<std::size_t>(rank)], patient_options()); });
     CHECK(seconds_since(begin) < 10);
     CHECK(contains(message_of(thrown[0]), in_0));
     CHECK(contains(message_of(thrown[1]), in_1));
@@ -409,7 +409,7 @@ TEST_SUITE("tcp, exchange") {
       }
     });
     CHECK(seconds_since(begin) < 10);
-    for (const std::size_t rank : {0, 1}) {
+    for (const std::size_t rank : {0u, 1u}) {
       const CollectiveFailure failure = failure_of(thrown[rank]);
       CHECK(failure.failed_rank == 2);
       CHECK(failure.code != ExitCode::success);
@@ -424,7 +424,7 @@ TEST_SUITE("tcp, exchange") {
       ring.barrier();
     });
     CHECK(seconds_since(begin) < 10);
-    for (const std::size_t rank : {0, 1, 3}) {
+    for (const std::size_t rank : {0u, 1u, 3u}) {
       const CollectiveFailure failure = failure_of(thrown[rank]);
       CHECK(failure.failed_rank == 2);
       CHECK(failure.operation == "barrier");
@@ -460,8 +460,8 @@ TEST_SUITE("tcp, exchange") {
 TEST_SUITE("tcp, processes that die") {
   // Ranks 0 to n - 2 are threads here, the last one is a process.
   template <class Before>
-  std::vector<std::exception_ptr> with_victim(int size, const CommunicationOptions& options, int signal, std::size_t count,
-                                              Before before) {
+  std::vector<std::exception_ptr> with_victim(int size, const CommunicationOptions& options, int signal,
+                                              std::size_t count, Before before) {
     LocalCluster cluster(size);
     std::vector<Rendezvous> places;
     for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
@@ -486,7 +486,7 @@ TEST_SUITE("tcp, processes that die") {
     const auto begin = Clock::now();
     const auto thrown = with_victim(4, patient_options(), SIGKILL, 300'000, [](TcpRing&) {});
     CHECK(seconds_since(begin) < 20);
-    for (const std::size_t rank : {0, 1, 2}) {
+    for (const std::size_t rank : {0u, 1u, 2u}) {
       const CollectiveFailure failure = failure_of(thrown[rank]);
       CHECK(failure.failed_rank == 3);
       CHECK(failure.operation == "all_reduce");
@@ -498,7 +498,7 @@ TEST_SUITE("tcp, processes that die") {
     const auto begin = Clock::now();
     const auto thrown = with_victim(4, {.timeout = 3s, .startup_timeout = 60s}, SIGSTOP, 30'000, [](TcpRing&) {});
     CHECK(seconds_since(begin) < 30);
-    for (const std::size_t rank : {0, 1, 2}) {
+    for (const std::size_t rank : {0u, 1u, 2u}) {
       CAPTURE(message_of(thrown[rank]));
       const CollectiveFailure failure = failure_of(thrown[rank]);
       CHECK(failure.failed_rank == 3);

@@ -189,7 +189,8 @@ TEST_SUITE("read_idx") {
       const TemporaryFolder folder;
       const std::string path = folder.write("file.gz", damaged);
       try {
-        CHECK(ls::read_idx(path).row(1)[5] == 255);
+        const auto read = ls::read_idx(path);
+        CHECK(read.row(1)[5] == 255);
       } catch (const ls::DataError& error) {
         CHECK(contains(error.what(), path));
       }

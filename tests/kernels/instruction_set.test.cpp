@@ -13,7 +13,7 @@ TEST_CASE("instruction sets: names") {
        {ls::InstructionSet::baseline, ls::InstructionSet::avx2, ls::InstructionSet::avx512})
     CHECK(kernels::parse_instruction_set(ls::to_string(level), "here") == level);
   CHECK_THROWS_WITH_AS(
-      kernels::parse_instruction_set("sse9", "the environment variable LOCKSTEP_MAX_ISA"),
+      (void)kernels::parse_instruction_set("sse9", "the environment variable LOCKSTEP_MAX_ISA"),
       "the environment variable LOCKSTEP_MAX_ISA is 'sse9', which is no instruction set; use baseline, avx2 "
       "or avx512",
       ls::ConfigurationError);

@@ -31,7 +31,7 @@ TEST_SUITE("mirrored") {
         replica.collective().all_reduce(std::span(values));
         CHECK(values == std::vector<float>(10, 6.0f));
         std::vector<double> sums{1.0};
-        replica.cross_replica_sum()(sums);
+        replica.collective().all_reduce(std::span(sums));
         CHECK(sums[0] == 4.0);
         replica.team_barrier();
       });
@@ -42,9 +42,9 @@ TEST_SUITE("mirrored") {
     MirroredStrategy strategy({.replicas = 3});
     for (int thrower = 0; thrower < 3; ++thrower) {
       CHECK_THROWS_WITH_AS(strategy.run([&](auto& replica) {
-                             if (replica.local_rank() == thrower) throw std::runtime_error("the loss is not finite");
-                             for (;;) replica.collective().barrier();
-                           }),
+        if (replica.local_rank() == thrower) throw std::runtime_error("the loss is not finite");
+        for (;;) replica.collective().barrier();
+      }),
                            "the loss is not finite", std::runtime_error);
       strategy.run([](auto& replica) { replica.team_barrier(); });
     }

@@ -91,7 +91,7 @@ TEST_SUITE("multi_worker_mirrored") {
         CHECK(strategy.num_replicas_in_sync() == replicas);
         strategy.run([&](auto& replica) {
           std::vector<double> values{1.0};
-          replica.cross_replica_sum()(values);
+          replica.collective().all_reduce(std::span(values));
           CHECK(values[0] == replicas);
           CHECK(replica.collective().size() == replicas);
           replica.team_barrier();

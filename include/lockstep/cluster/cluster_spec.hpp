@@ -16,10 +16,14 @@ enum class TaskType { chief, worker, ps, evaluator };
 
 [[nodiscard]] constexpr const char* to_string(TaskType type) noexcept {
   switch (type) {
-    case TaskType::chief: return "chief";
-    case TaskType::worker: return "worker";
-    case TaskType::ps: return "ps";
-    case TaskType::evaluator: return "evaluator";
+    case TaskType::chief:
+      return "chief";
+    case TaskType::worker:
+      return "worker";
+    case TaskType::ps:
+      return "ps";
+    case TaskType::evaluator:
+      return "evaluator";
   }
   return "";
 }
@@ -42,10 +46,14 @@ struct ClusterSpec {
 
   [[nodiscard]] const std::vector<std::string>& job(TaskType type) const noexcept {
     switch (type) {
-      case TaskType::chief: return chief;
-      case TaskType::ps: return ps;
-      case TaskType::evaluator: return evaluator;
-      case TaskType::worker: break;
+      case TaskType::chief:
+        return chief;
+      case TaskType::ps:
+        return ps;
+      case TaskType::evaluator:
+        return evaluator;
+      case TaskType::worker:
+        break;
     }
     return worker;
   }
@@ -61,8 +69,8 @@ struct ClusterSpec {
     for (const TaskType type : {TaskType::chief, TaskType::worker, TaskType::ps, TaskType::evaluator}) {
       const auto& addresses = job(type);
       if ((type == TaskType::chief || type == TaskType::evaluator) && addresses.size() > 1)
-        throw ConfigurationError(concat({"job '", to_string(type), "' may have one address only, got ", addresses.size(),
-                                         ": '", addresses[0], "', '", addresses[1], "'"}));
+        throw ConfigurationError(concat({"job '", to_string(type), "' may have one address only, got ",
+                                         addresses.size(), ": '", addresses[0], "', '", addresses[1], "'"}));
       for (std::size_t i = 0; i < addresses.size(); ++i) {
         const std::string place = concat({to_string(type), " ", i});
         Address address;
@@ -121,18 +129,19 @@ struct Cluster {
     const std::string name = concat({"task '", to_string(task.type), "' ", task.index});
     if (task.index < 0) throw ConfigurationError(concat({name, ": the index must not be negative"}));
     if (task.type == TaskType::ps)
-      throw ConfigurationError(concat({name,
-                                       ": parameter servers are not supported, all workers train in lockstep; leave the "
-                                       "ps job out and start no process for it"}));
+      throw ConfigurationError(
+          concat({name,
+                  ": parameter servers are not supported, all workers train in lockstep; leave the "
+                  "ps job out and start no process for it"}));
     const auto& addresses = spec.job(task.type);
     if (is_evaluator() && addresses.empty()) return;  // need not be listed
     if (addresses.empty())
       throw ConfigurationError(concat({name, ": the cluster has no job '", to_string(task.type), "'"}));
     if (static_cast<std::size_t>(task.index) >= addresses.size())
-      throw ConfigurationError(concat({name, ": the job has ", addresses.size(),
-                                       addresses.size() == 1 ? " task, so that the index must be 0"
-                                                             : " tasks, so that the index must be 0 to ",
-                                       addresses.size() == 1 ? "" : concat({addresses.size() - 1})}));
+      throw ConfigurationError(concat(
+          {name, ": the job has ", addresses.size(),
+           addresses.size() == 1 ? " task, so that the index must be 0" : " tasks, so that the index must be 0 to ",
+           addresses.size() == 1 ? "" : concat({addresses.size() - 1})}));
   }
 };
 

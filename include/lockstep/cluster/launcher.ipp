@@ -23,7 +23,10 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/cluster/descriptor.ipp"
 #include "lockstep/cluster/launcher.hpp"
+#include "lockstep/cluster/prefixed_stream.ipp"
+#include "lockstep/cluster/signal_pipe.ipp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -34,180 +37,10 @@ extern char** environ;
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// Owns a file descriptor, which no child inherits unless it is told to.
-class Descriptor {
- public:
-  Descriptor() noexcept = default;
-  explicit Descriptor(int descriptor) noexcept : descriptor_(descriptor) {}
-  Descriptor(Descriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  ~Descriptor() { close(); }
-
-  /// Throws Error, "cannot <what>: ...", when the system call that gave `descriptor` has failed.
-  static Descriptor checked(int descriptor, const char* what) {
-    if (descriptor < 0) throw Error(concat({"cannot ", what, ": ", std::strerror(errno)}));
-    // 0, 1 and 2 will be replaced in the child, and may be free in a program that was started without them.
-    if (descriptor <= 2) {
-      const Descriptor low(descriptor);
-      return checked(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3), what);
-    }
-    ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-    return Descriptor(descriptor);
-  }
-
-  [[nodiscard]] int get() const noexcept { return descriptor_; }
-  [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
-  void close() noexcept {
-    if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
-  }
-
- private:
-  int descriptor_ = -1;
-};
-
-struct Pipe {
-  Descriptor read;
-  Descriptor write;
-
-  Pipe() {
-    int ends[2] = {-1, -1};
-    const bool made = ::pipe(ends) == 0;
-    read = Descriptor::checked(made ? ends[0] : -1, "make a pipe");
-    write = Descriptor::checked(ends[1], "make a pipe");
-    ::fcntl(read.get(), F_SETFL, O_NONBLOCK);
-  }
-};
-
-/// What a worker writes to one of its streams, line by line.
-class PrefixedStream {
- public:
-  PrefixedStream() = default;
-  PrefixedStream(Descriptor source, int target, std::string prefix)
-      : source_(std::move(source)), target_(target), prefix_(std::move(prefix)) {}
-
-  [[nodiscard]] const Descriptor& source() const noexcept { return source_; }
-
-  /// Passes on the lines that are complete; at the end of the stream, also the rest.
-  void pump() {
-    char chunk[16384];
-    for (;;) {
-      const ssize_t n = ::read(source_.get(), chunk, sizeof chunk);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) break;
-      if (n <= 0) {
-        finish();
-        return;
-      }
-      rest_.append(chunk, static_cast<std::size_t>(n));
-      take_lines();
-    }
-    write_lines();
-  }
-
-  void finish() {
-    source_.close();
-    if (!rest_.empty()) add_line(rest_);
-    rest_.clear();
-    write_lines();
-  }
-
- private:
-  static constexpr std::size_t longest_line = std::size_t{64} << 10;
-
-  void take_lines() {
-    std::size_t begin = 0;
-    for (std::size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1)
-      add_line(std::string_view(rest_).substr(begin, end - begin));
-    rest_.erase(0, begin);
-    if (rest_.size() > longest_line) {
-      add_line(rest_);
-      rest_.clear();
-    }
-  }
-
-  // Of a line that was drawn several times, as progress bars are on a terminal, the last state counts.
-  void add_line(std::string_view line) {
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (const auto drawn = line.rfind('\r'); drawn != std::string_view::npos) line.remove_prefix(drawn + 1);
-    lines_ += prefix_;
-    lines_ += line;
-    lines_ += '\n';
-  }
-
-  void write_lines() {
-    std::string_view text = lines_;
-    while (!text.empty()) {
-      const ssize_t n = ::write(target_, text.data(), text.size());
-      if (n > 0) {
-        text.remove_prefix(static_cast<std::size_t>(n));
-      } else if (errno == EAGAIN) {
-        pollfd full{target_, POLLOUT, 0};
-        ::poll(&full, 1, 1000);
-      } else if (errno != EINTR) {
-        break;  // nobody reads it
-      }
-    }
-    lines_.clear();
-  }
-
-  Descriptor source_;
-  int target_ = -1;
-  std::string prefix_;
-  std::string rest_;   // an incomplete line
-  std::string lines_;  // complete ones, with the prefix
-};
-
-/// Makes SIGINT, SIGTERM and SIGCHLD readable bytes, while it lives.
-class SignalPipe {
- public:
-  SignalPipe() {
-    ::fcntl(pipe_.write.get(), F_SETFL, O_NONBLOCK);
-    target() = pipe_.write.get();
-    struct sigaction action {};
-    action.sa_handler = [](int signal) {
-      const int saved = errno;
-      const char byte = static_cast<char>(signal);
-      (void)!::write(target(), &byte, 1);
-      errno = saved;
-    };
-    action.sa_flags = SA_RESTART;
-    for (std::size_t i = 0; i < count; ++i) {
-      ::sigaction(signals[i], nullptr, &old_[i]);
-      // A program that was started in the background by a shell must go on ignoring Ctrl-C.
-      if (signals[i] == SIGCHLD || old_[i].sa_handler != SIG_IGN) ::sigaction(signals[i], &action, nullptr);
-    }
-  }
-  ~SignalPipe() {
-    for (std::size_t i = 0; i < count; ++i) ::sigaction(signals[i], &old_[i], nullptr);
-  }
-  SignalPipe(const SignalPipe&) = delete;
-  SignalPipe& operator=(const SignalPipe&) = delete;
-
-  [[nodiscard]] int descriptor() const noexcept { return pipe_.read.get(); }
-  /// The next signal, 0 when there is none.
-  [[nodiscard]] int take() const noexcept {
-    char byte = 0;
-    return ::read(pipe_.read.get(), &byte, 1) == 1 ? byte : 0;
-  }
-
- private:
-  static constexpr std::size_t count = 3;
-  static constexpr int signals[count] = {SIGINT, SIGTERM, SIGCHLD};
-  static int& target() noexcept {
-    static int descriptor = -1;
-    return descriptor;
-  }
-
-  Pipe pipe_;
-  struct sigaction old_[count];
-};
-
 class Launcher {
  public:
-  explicit Launcher(const LaunchOptions& options) : options_(options), workers_(static_cast<std::size_t>(options.workers)) {
+  explicit Launcher(const LaunchOptions& options)
+      : options_(options), workers_(static_cast<std::size_t>(options.workers)) {
     std::fflush(nullptr);  // what this process has printed comes before what its workers print
     std::vector<Descriptor> listeners;
     std::string addresses;
@@ -250,10 +83,10 @@ class Launcher {
   struct Worker {
     pid_t process = -1;
     bool lives = false;
-    int code = 0;            // as a shell would say it
-    int signal = 0;          // that killed it
-    int order = 0;           // the first one that ended is 1
-    bool by_peer = false;    // its failure is another worker's
+    int code = 0;          // as a shell would say it
+    int signal = 0;        // that killed it
+    int order = 0;         // the first one that ended is 1
+    bool by_peer = false;  // its failure is another worker's
     bool by_launcher = false;
     Descriptor note;
     PrefixedStream output[2];
@@ -269,7 +102,8 @@ class Launcher {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
-    if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener.get(), 1024) != 0 ||
+    if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        ::listen(listener.get(), 1024) != 0 ||
         ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
       throw Error(concat({"cannot listen on a port of 127.0.0.1: ", std::strerror(errno)}));
     port = ntohs(address.sin_port);
@@ -340,7 +174,8 @@ class Launcher {
           streams.push_back(&stream);
         }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(left + 1, 0, 60'000))) <= 0) return;
+    if (::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(left + 1, 0, 60'000))) <= 0)
+      return;
     for (std::size_t i = 0; i < streams.size(); ++i)
       if (watched[i + 1].revents != 0) streams[i]->pump();
   }
@@ -415,8 +250,9 @@ class Launcher {
       return 128 + interrupted_by_;
     }
     log_line(concat({"worker ", first - workers_.data(), " failed first: ",
-                     first->signal == 0 ? concat({"exit code ", first->code})
-                                        : concat({"killed by signal ", first->signal, " (", ::strsignal(first->signal), ")"})}));
+                     first->signal == 0
+                         ? concat({"exit code ", first->code})
+                         : concat({"killed by signal ", first->signal, " (", ::strsignal(first->signal), ")"})}));
     return first->code;
   }
 

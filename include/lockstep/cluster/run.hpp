@@ -43,7 +43,8 @@ template <class F>
   using Call = decltype(call);
   return detail::run(
       argc, argv,
-      [](void* context, int count, char** arguments) { return (*static_cast<Call*>(context))(count, arguments); }, &call);
+      [](void* context, int count, char** arguments) { return (*static_cast<Call*>(context))(count, arguments); },
+      &call);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

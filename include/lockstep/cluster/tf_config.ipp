@@ -34,12 +34,18 @@ LOCKSTEP_INLINE std::string quote_json(const Json& value) {
       return concat({"\"", text.substr(0, 60), text.size() > 60 ? "...\"" : "\""});
     }
     case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned: return concat({value.get<std::int64_t>()});
-    case Json::value_t::number_float: return concat({value.get<double>()});
-    case Json::value_t::boolean: return value.get<bool>() ? "true" : "false";
-    case Json::value_t::array: return value.empty() ? "[]" : "[...]";
-    case Json::value_t::object: return value.empty() ? "{}" : "{...}";
-    default: return "null";
+    case Json::value_t::number_unsigned:
+      return concat({value.get<std::int64_t>()});
+    case Json::value_t::number_float:
+      return concat({value.get<double>()});
+    case Json::value_t::boolean:
+      return value.get<bool>() ? "true" : "false";
+    case Json::value_t::array:
+      return value.empty() ? "[]" : "[...]";
+    case Json::value_t::object:
+      return value.empty() ? "{}" : "{...}";
+    default:
+      return "null";
   }
 }
 
@@ -68,16 +74,22 @@ LOCKSTEP_INLINE Json parse_json(std::string_view text) {
 }
 
 LOCKSTEP_INLINE bool read_task_type(std::string_view name, TaskType& type) {
-  if (name == "chief" || name == "master") type = TaskType::chief;
-  else if (name == "worker") type = TaskType::worker;
-  else if (name == "ps") type = TaskType::ps;
-  else if (name == "evaluator") type = TaskType::evaluator;
-  else return false;
+  if (name == "chief" || name == "master")
+    type = TaskType::chief;
+  else if (name == "worker")
+    type = TaskType::worker;
+  else if (name == "ps")
+    type = TaskType::ps;
+  else if (name == "evaluator")
+    type = TaskType::evaluator;
+  else
+    return false;
   return true;
 }
 
 LOCKSTEP_INLINE ClusterSpec read_cluster_spec(const Json& cluster) {
-  if (!cluster.is_object()) refuse_tf_config(concat({"key 'cluster' must be an object of jobs, got ", quote_json(cluster)}));
+  if (!cluster.is_object())
+    refuse_tf_config(concat({"key 'cluster' must be an object of jobs, got ", quote_json(cluster)}));
   ClusterSpec spec;
   if (cluster.contains("chief") && cluster.contains("master"))
     refuse_tf_config("the cluster has both 'chief' and 'master', which are two names of one job; keep one");
@@ -86,9 +98,10 @@ LOCKSTEP_INLINE ClusterSpec read_cluster_spec(const Json& cluster) {
     if (!read_task_type(job, type))
       refuse_tf_config(concat({"unknown job '", job, "' in the cluster; allowed are ", tf_config_jobs}));
     if (addresses.is_object())
-      refuse_tf_config(concat({"job '", job,
-                               "' is a sparse (dynamic) list of addresses; workers in lockstep need the address of all: a "
-                               "list [\"host:port\", ...]"}));
+      refuse_tf_config(
+          concat({"job '", job,
+                  "' is a sparse (dynamic) list of addresses; workers in lockstep need the address of all: a "
+                  "list [\"host:port\", ...]"}));
     if (!addresses.is_array())
       refuse_tf_config(concat({"job '", job, "' must be a list of \"host:port\", got ", quote_json(addresses)}));
     auto& list = type == TaskType::chief    ? spec.chief
@@ -97,8 +110,8 @@ LOCKSTEP_INLINE ClusterSpec read_cluster_spec(const Json& cluster) {
                                             : spec.evaluator;
     for (const Json& address : addresses) {
       if (!address.is_string())
-        refuse_tf_config(concat(
-            {"job '", job, "' must be a list of \"host:port\", one of its entries is ", quote_json(address)}));
+        refuse_tf_config(
+            concat({"job '", job, "' must be a list of \"host:port\", one of its entries is ", quote_json(address)}));
       list.push_back(address.get<std::string>());
     }
   }
@@ -118,8 +131,7 @@ LOCKSTEP_INLINE int read_task_index(const Json& index) {
     if (digits) value = std::stoll(text);
   }
   if (value < 0 || value > 1'000'000)
-    refuse_tf_config(
-        concat({"key 'task.index' must be a whole number that is not negative, got ", quote_json(index)}));
+    refuse_tf_config(concat({"key 'task.index' must be a whole number that is not negative, got ", quote_json(index)}));
   return static_cast<int>(value);
 }
 
@@ -140,7 +152,8 @@ LOCKSTEP_INLINE void refuse_other_clusters(const Json& root) {
   for (const auto& [key, value] : root.items()) {
     if (key == "cluster" || key == "task") continue;
     if (key == "sparseCluster")
-      refuse_tf_config("key 'sparseCluster' describes a dynamic cluster; workers in lockstep need the address of all: 'cluster'");
+      refuse_tf_config(
+          "key 'sparseCluster' describes a dynamic cluster; workers in lockstep need the address of all: 'cluster'");
     bool like_cluster = key.size() > 6 && key.ends_with("_hosts");
     if (value.is_object())
       for (const auto& [job, addresses] : value.items()) {
@@ -158,7 +171,8 @@ LOCKSTEP_INLINE Cluster parse_tf_config(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return {};
   const detail::Json root = detail::parse_json(text);
   if (!root.is_object())
-    detail::refuse_tf_config(concat({"must be an object, got ", detail::quote_json(root), "; ", detail::tf_config_form}));
+    detail::refuse_tf_config(
+        concat({"must be an object, got ", detail::quote_json(root), "; ", detail::tf_config_form}));
   detail::refuse_other_clusters(root);
   if (!root.contains("cluster")) return {};
   Cluster cluster;

@@ -23,8 +23,9 @@ struct Address {
 /// text and what is wrong with it.
 [[nodiscard, gnu::cold]] inline Address parse_address(std::string_view text) {
   const auto refuse = [&](std::string_view why) {
-    return ConfigurationError(concat({"address '", text, "' ", why,
-                                      "; expected host:port, as in 10.0.0.1:2222, worker-0.example:2222 or [::1]:2222"}));
+    return ConfigurationError(
+        concat({"address '", text, "' ", why,
+                "; expected host:port, as in 10.0.0.1:2222, worker-0.example:2222 or [::1]:2222"}));
   };
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (text.find("://") != std::string_view::npos) throw refuse("has a scheme");
@@ -37,13 +38,15 @@ struct Address {
     address.host = text.substr(1, bracket - 1);
     if (text.size() == bracket + 1 || text[bracket + 1] != ':') throw refuse("has no port");
     port = text.substr(bracket + 2);
-    if (address.host.find(':') == std::string::npos) throw refuse("has something other than an IPv6 address in brackets");
+    if (address.host.find(':') == std::string::npos)
+      throw refuse("has something other than an IPv6 address in brackets");
   } else {
     const std::size_t colon = text.rfind(':');
     if (colon == std::string_view::npos) throw refuse("has no port");
     address.host = text.substr(0, colon);
     port = text.substr(colon + 1);
-    if (address.host.find(':') != std::string::npos) throw refuse("has several colons (an IPv6 address needs brackets)");
+    if (address.host.find(':') != std::string::npos)
+      throw refuse("has several colons (an IPv6 address needs brackets)");
   }
 
   if (address.host.empty()) throw refuse("has no host");

@@ -22,7 +22,11 @@ enum class ReduceOp { sum, max };
 ///  2. `exchange(to, out, from, in)` sends all of `out` to rank `to` and fills `in` from rank `from`, both at once, so that
 ///     a ring of ranks that all exchange never locks up. Either span may be empty; to and from may be equal.
 ///     Messages carry no length: both sides know it.
-///  3. `abort(reason)`: makes every other rank's pending and later calls fail with that reason. Never throws.
+///  3. `abort(reason)`: makes every other rank's pending and later calls fail with that reason, and a call of this rank that
+///     another thread is in. Any thread may call it. Never throws.
+/// Optional:
+///  4. `abort(reason, code)`: the same, with the exit code that the others shall end with.
+///  5. `begin(operation)`: tells what the messages that follow belong to. `close()`: the orderly end.
 template <class T>
 concept Transport = requires(T& transport, const T& same, std::span<const std::byte> out, std::span<std::byte> in,
                              std::string_view reason) {
@@ -41,27 +45,27 @@ concept Transport = requires(T& transport, const T& same, std::span<const std::b
 ///  3. `all_reduce(status, values)`: sums both, as one operation on the wire; status is a short span of double, values of
 ///     float or double. This is the step's reduction: status block and gradients.
 ///  4. `broadcast(bytes, root)`: root's bytes go to all.
-///  5. `all_gather(mine, all)`: `all` receives every rank's bytes, by rank; all.size() == mine.size() * size().
+///  5. `all_gather(mine, all)`: `all` receives every rank's bytes, by rank; all.size() == mine.size() * size(). mine may
+///     stand in its place in all.
 ///  6. `barrier()`: returns when every rank has called it.
-///  7. `abort(reason)`: makes every other rank's calls fail with that reason. Never throws.
-/// Optional:
+///  7. `abort(reason)`: as in Transport.
+/// Optional: `abort(reason, code)` and `close()`, as in Transport, and
 ///  8. `allocate(size)`: a Buffer for the gradients that the collective can use without a copy.
 template <class C>
-concept Collective =
-    requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
-             std::span<std::int64_t> integers, std::span<std::byte> bytes, std::span<const std::byte> mine,
-             std::string_view reason) {
-      { same.rank() } -> std::same_as<int>;
-      { same.size() } -> std::same_as<int>;
-      collective.all_reduce(floats, ReduceOp::sum);
-      collective.all_reduce(doubles, ReduceOp::max);
-      collective.all_reduce(integers, ReduceOp::sum);
-      collective.all_reduce(doubles, floats);
-      collective.all_reduce(doubles, doubles);
-      collective.broadcast(bytes, 0);
-      collective.all_gather(mine, bytes);
-      collective.barrier();
-      { collective.abort(reason) } noexcept;
-    };
+concept Collective = requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
+                              std::span<std::int64_t> integers, std::span<std::byte> bytes,
+                              std::span<const std::byte> mine, std::string_view reason) {
+  { same.rank() } -> std::same_as<int>;
+  { same.size() } -> std::same_as<int>;
+  collective.all_reduce(floats, ReduceOp::sum);
+  collective.all_reduce(doubles, ReduceOp::max);
+  collective.all_reduce(integers, ReduceOp::sum);
+  collective.all_reduce(doubles, floats);
+  collective.all_reduce(doubles, doubles);
+  collective.broadcast(bytes, 0);
+  collective.all_gather(mine, bytes);
+  collective.barrier();
+  { collective.abort(reason) } noexcept;
+};
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

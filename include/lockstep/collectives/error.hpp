@@ -15,12 +15,12 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// What is known about the failure that ended a collective operation. `failed_rank`, `address`, `reason` and `code`
 /// describe the cause and are the same on every rank that hears of it; the rest is this rank's own view.
 struct CollectiveFailure {
-  int failed_rank = -1;          ///< the rank that failed first, -1 when nobody can be blamed
-  std::string address{};          ///< its "host:port"; empty for a thread
-  std::string operation{};        ///< what this rank was doing: "all_reduce", "start-up", ...
-  std::uint64_t bytes_done = 0;  ///< bytes that this rank had received in the operation
-  double seconds = 0;            ///< time that this rank had spent in the operation
-  std::string reason{};           ///< "closed the connection", "std::bad_alloc", ...
+  int failed_rank = -1;                 ///< the rank that failed first, -1 when nobody can be blamed
+  std::string address{};                ///< its "host:port"; empty for a thread
+  std::string operation{};              ///< what this rank was doing: "all_reduce", "start-up", ...
+  std::uint64_t bytes_done = 0;         ///< bytes that this rank had received in the operation
+  double seconds = 0;                   ///< time that this rank had spent in the operation
+  std::string reason{};                 ///< "closed the connection", "std::bad_alloc", ...
   ExitCode code = ExitCode::lost_peer;  ///< below 128 when the cause is permanent: running again would not help
 };
 

@@ -121,15 +121,13 @@ struct Hello {
   const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
     return concat({"has ", what.view(), " ", their.view(), ", this worker has ", our.view()});
   };
-  if (theirs.version != mine.version)
-    return has("protocol version", theirs.version, mine.version);
+  if (theirs.version != mine.version) return has("protocol version", theirs.version, mine.version);
   if (theirs.addresses.size() != mine.addresses.size())
     return has("world size", theirs.addresses.size(), mine.addresses.size());
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)
     if (theirs.addresses[i] != mine.addresses[i])
       return has(concat({"another cluster: rank ", i}), theirs.addresses[i], mine.addresses[i]);
-  if (theirs.to != mine.from)
-    return concat({"takes this worker for rank ", theirs.to, ", but it is rank ", mine.from});
+  if (theirs.to != mine.from) return concat({"takes this worker for rank ", theirs.to, ", but it is rank ", mine.from});
   if (theirs.from == mine.from)
     return concat({"has rank ", theirs.from, ", as this worker has: two processes with one place in the cluster"});
   for (const auto& [name, our] : mine.properties) {

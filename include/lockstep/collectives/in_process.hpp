@@ -91,7 +91,8 @@ class InProcessGroup {
     [[nodiscard, gnu::cold]] std::string text() const {
       return concat({to_string(operation), op == ReduceOp::max ? "(max)" : "", type == 0 ? "" : " of ", type_name(type),
                      operation == Operation::broadcast ? concat({" from rank ", root}) : "",
-                     status_count != 0 ? concat({" and ", status_count, " status values"}) : "", ", ", bytes, " bytes"});
+                     status_count != 0 ? concat({" and ", status_count, " status values"}) : "", ", ", bytes,
+                     " bytes"});
     }
     static const char* type_name(char type) noexcept {
       return type == 'f' ? "float" : type == 'd' ? "double" : type == 'i' ? "int64" : "";
@@ -135,8 +136,8 @@ class InProcessGroup {
   [[noreturn, gnu::cold]] void fail(Operation operation, std::chrono::steady_clock::time_point begin) {
     // Broken without a reason: somebody's time is over, and he may not have said so yet.
     abort({.failed_rank = barrier_.first_missing(),
-           .reason = concat({"this replica's thread did not come to ", to_string(operation), " within ", timeout_.count(),
-                             " ms (CommunicationOptions::timeout)"})});
+           .reason = concat({"this replica's thread did not come to ", to_string(operation), " within ",
+                             timeout_.count(), " ms (CommunicationOptions::timeout)"})});
     CollectiveFailure failure;
     {
       const std::lock_guard lock(failure_mutex_);
@@ -220,8 +221,7 @@ class InProcess {
     mine.data = bytes.data();
     mine.bytes = bytes.size();
     const unsigned parity = group_->enter(rank_, mine, patient);
-    if (rank_ != root && !bytes.empty())
-      std::memcpy(bytes.data(), group_->slot(parity, root).data, bytes.size());
+    if (rank_ != root && !bytes.empty()) std::memcpy(bytes.data(), group_->slot(parity, root).data, bytes.size());
     group_->leave(rank_);
   }
 

@@ -12,11 +12,16 @@ enum class Operation : std::uint8_t { none, all_reduce, broadcast, all_gather, b
 
 [[nodiscard]] constexpr const char* to_string(Operation operation) noexcept {
   switch (operation) {
-    case Operation::all_reduce: return "all_reduce";
-    case Operation::broadcast: return "broadcast";
-    case Operation::all_gather: return "all_gather";
-    case Operation::barrier: return "barrier";
-    case Operation::none: break;
+    case Operation::all_reduce:
+      return "all_reduce";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::all_gather:
+      return "all_gather";
+    case Operation::barrier:
+      return "barrier";
+    case Operation::none:
+      break;
   }
   return "exchange";
 }

@@ -134,8 +134,7 @@ class Ring {
     begin(Operation::all_reduce);
     const int n = size();
     const Partition partition(values.size(), n);
-    const std::size_t largest =
-        std::max(status.size_bytes(), std::min(values.size(), block_elements) * sizeof(E));
+    const std::size_t largest = std::max(status.size_bytes(), std::min(values.size(), block_elements) * sizeof(E));
     if (received_.size() < largest) received_ = Buffer(largest);
 
     const auto pieces = [&](int g) { return partition.group_size(g) + (g == 0 && !status.empty() ? 1 : 0); };

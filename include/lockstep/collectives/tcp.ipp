@@ -46,7 +46,7 @@ struct Tcp::State {
     std::uint32_t messages_sent = 0;
     std::uint32_t messages_received = 0;
     std::string inbox{};  // bytes of control frames that are not complete
-    bool gone = false;  // its control connection is closed
+    bool gone = false;    // its control connection is closed
     bool goodbye = false;
     bool farewell = false;
     bool answered = false;  // our probe, in this wait
@@ -105,9 +105,7 @@ struct Tcp::State {
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(addresses.size()); }
   [[nodiscard]] Peer& peer(int r) noexcept { return peers[static_cast<std::size_t>(r)]; }
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - operation_begin).count();
-  }
+  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - operation_begin).count(); }
 
   // --- failure -----------------------------------------------------------------------------------------------------
 
@@ -158,7 +156,8 @@ struct Tcp::State {
     if (to == rank || peer(to).gone || !peer(to).control.is_open()) return;
     const detail::FrameBytes bytes = frame.encode();
     asio::error_code ignored;
-    const std::array parts{asio::const_buffer(bytes.data(), bytes.size()), asio::const_buffer(text.data(), text.size())};
+    const std::array parts{asio::const_buffer(bytes.data(), bytes.size()),
+                           asio::const_buffer(text.data(), text.size())};
     peer(to).control.write_some(parts, ignored);
   }
 
@@ -201,20 +200,28 @@ struct Tcp::State {
     switch (frame.type) {
       case Frame::Type::abort:
         if (!reported) {
-          reported = std::make_unique<CollectiveFailure>(
-              lost(frame.value >= 0 && frame.value < size() ? frame.value : -1, p.inbox.substr(detail::frame_bytes, frame.length)));
+          reported =
+              std::make_unique<CollectiveFailure>(lost(frame.value >= 0 && frame.value < size() ? frame.value : -1,
+                                                       p.inbox.substr(detail::frame_bytes, frame.length)));
           reported->code = static_cast<ExitCode>(frame.extra);
         }
         break;
-      case Frame::Type::probe: send_control(other, {.type = Frame::Type::waiting, .value = awaited}); break;
+      case Frame::Type::probe:
+        send_control(other, {.type = Frame::Type::waiting, .value = awaited});
+        break;
       case Frame::Type::waiting:
         p.answered = true;
         p.waits_for = frame.value;
         break;
-      case Frame::Type::goodbye: p.goodbye = true; break;
-      case Frame::Type::farewell: p.farewell = true; break;
+      case Frame::Type::goodbye:
+        p.goodbye = true;
+        break;
+      case Frame::Type::farewell:
+        p.farewell = true;
+        break;
       case Frame::Type::ready:
-      case Frame::Type::go: break;
+      case Frame::Type::go:
+        break;
     }
     p.inbox.erase(0, detail::frame_bytes + frame.length);
     return true;
@@ -234,8 +241,9 @@ struct Tcp::State {
   }
 
   [[noreturn, gnu::cold]] void lose_ended(int other) {
-    CollectiveFailure failure = lost(other, concat({"came to its end while rank ", rank, " in ", to_string(operation),
-                                                    " still waits for it; all ranks must run the same number of steps"}));
+    CollectiveFailure failure =
+        lost(other, concat({"came to its end while rank ", rank, " in ", to_string(operation),
+                            " still waits for it; all ranks must run the same number of steps"}));
     failure.code = ExitCode::failure;  // it would happen again
     fail(std::move(failure));
   }
@@ -254,7 +262,8 @@ struct Tcp::State {
 
   // Waits until one of the sockets that are watched is ready; then reads the control connections, if some are.
   void wait(Milliseconds time, std::size_t first_control) {
-    const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(time.count(), 0, 60'000)));
+    const int ready =
+        ::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(time.count(), 0, 60'000)));
     if (ready <= 0) return;
     if (watched[first_control].revents != 0) {
       drain_wake();

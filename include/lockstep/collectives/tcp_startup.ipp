@@ -14,7 +14,6 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/address.hpp>
 #include <asio/ip/tcp.hpp>
-#include <asio/ip/v6_only.hpp>
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
@@ -33,6 +32,7 @@
 #include "lockstep/collectives/handshake.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/collectives/tcp_listener.ipp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -41,10 +41,6 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
-
-// With the executor spelled out, and one type of handler for all, Asio's templates are instantiated once.
-using TcpExecutor = asio::io_context::executor_type;
-using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, TcpExecutor>;
 
 /// The connections to one peer.
 struct TcpLinks {
@@ -83,7 +79,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   /// cannot be moved without a warning of g++.)
   std::deque<TcpLinks> run() {
     try {
-      listen();
+      listen_on_own_port(acceptor_, mine_.addresses[static_cast<std::size_t>(rank())], listen_socket_, 4 * world());
       accept();
       for (int peer = 0; peer < rank(); ++peer) dial_both(peer);
       report_later();
@@ -114,7 +110,6 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
  private:
   using Clock = std::chrono::steady_clock;
   using Socket = TcpSocket;
-  using Acceptor = asio::basic_socket_acceptor<asio::ip::tcp, TcpExecutor>;
   using Resolver = asio::ip::basic_resolver<asio::ip::tcp, TcpExecutor>;
   using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, TcpExecutor>;
   using ErrorCode = asio::error_code;
@@ -192,64 +187,6 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     set(TCP_KEEPINTVL, 5);
     set(TCP_KEEPCNT, 4);
 #endif
-  }
-
-  // --- the own port ------------------------------------------------------------------------------------------------
-
-  void listen() {
-    const Address own = parse_address(mine_.addresses[static_cast<std::size_t>(rank())]);
-    if (adopt_listener(listen_socket_, own.port)) return;
-    if (const char* text = std::getenv("LOCKSTEP_LISTEN_FD"))
-      if (adopt_listener(std::atoi(text), own.port)) return;
-
-    ErrorCode error;
-    const auto numeric = asio::ip::make_address(own.host, error);
-    if (own.host == "localhost") {
-      open_listener({asio::ip::address_v4::loopback(), own.port}, error);
-    } else if (!error && numeric.is_loopback()) {
-      open_listener({numeric, own.port}, error);
-    } else {
-      open_listener({asio::ip::tcp::v6(), own.port}, error);  // IPv4 too
-      if (error && error != asio::error::address_in_use) open_listener({asio::ip::tcp::v4(), own.port}, error);
-    }
-    if (error)
-      throw ConfigurationError(concat({name(rank()), " cannot listen on its port ", own.port, ": ", error.message(),
-                                       error == asio::error::address_in_use
-                                           ? "; another program, or another worker with the same task, has it"
-                                           : ""}));
-  }
-
-  bool adopt_listener(int descriptor, std::uint16_t port) {
-    if (descriptor < 0) return false;
-    int listening = 0;
-    socklen_t size = sizeof listening;
-    if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0) return false;
-    sockaddr_storage name{};
-    size = sizeof name;
-    if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) != 0) return false;
-    const bool v6 = name.ss_family == AF_INET6;
-    if (!v6 && name.ss_family != AF_INET) return false;
-    const auto actual = v6 ? ntohs(reinterpret_cast<const sockaddr_in6&>(name).sin6_port)
-                           : ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);
-    if (actual != port) return false;
-    ErrorCode error;
-    acceptor_.assign(v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), descriptor, error);
-    if (error) return false;
-    ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
-    return true;
-  }
-
-  void open_listener(const asio::ip::tcp::endpoint& endpoint, ErrorCode& error) {
-    ErrorCode ignored;
-    acceptor_.close(ignored);
-    acceptor_.open(endpoint.protocol(), error);
-    if (error) return;
-    ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
-    acceptor_.set_option(asio::socket_base::reuse_address(true), ignored);
-    if (endpoint.protocol() == asio::ip::tcp::v6() && endpoint.address().is_unspecified())
-      acceptor_.set_option(asio::ip::v6_only(false), ignored);
-    acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(std::max(128, 4 * world()), error);
   }
 
   // --- connections to this worker ----------------------------------------------------------------------------------
@@ -386,7 +323,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     for (;;) {
       const std::size_t wanted = Hello::wanted(c.in);
       if (c.in.size() == wanted) return greet(connection);
-      const std::size_t n = c.socket.read_some(asio::buffer(chunk.data(), std::min(chunk.size(), wanted - c.in.size())), error);
+      const std::size_t n =
+          c.socket.read_some(asio::buffer(chunk.data(), std::min(chunk.size(), wanted - c.in.size())), error);
       if (error == asio::error::would_block) return pump_later(connection, Socket::wait_read);
       if (error) return fail(connection, "closes the connection during the handshake");
       c.in.append(chunk.data(), n);
@@ -439,7 +377,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   }
 
   void refuse_peer(int peer, std::string_view problem) {
-    refusal_ = concat({name(peer), " ", problem, "; all workers need the same program and the same cluster in TF_CONFIG"});
+    refusal_ =
+        concat({name(peer), " ", problem, "; all workers need the same program and the same cluster in TF_CONFIG"});
   }
 
   // The connection stands. It replaces an older one: whoever connects again has lost or left that.
@@ -664,7 +603,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   const int listen_socket_;
   const Clock::time_point begin_;
   Hello mine_;
-  Acceptor acceptor_;
+  TcpAcceptor acceptor_;
   Resolver resolver_;
   const ConnectionPointer report_timer_;  // of a Connection only the timer is used
   std::vector<Peer> peers_;

@@ -65,26 +65,29 @@ inline constexpr std::array<Glyph, 17> glyphs{{
              {false, 2, {{{.75, .1}, {.73, .96}}}}}}},
 }};
 
-/// How the images differ. Lengths are in pixels, but for the jitter of points, which is in the unit square.
-///
-/// Rotation, shear and translation are peaked at zero: most digits stand near the middle, as MNIST's do, so that a few
-/// steps of plain gradient descent already learn something; the long tails are what a linear model cannot follow.
-struct Variation {
-  double rotation = 0.6;  ///< largest, in radians (nearly)
-  double shear = 0.5;
-  double translation = 2.45;
-  double min_scale = 19.0;  ///< height of the digit
-  double max_scale = 22.0;
-  double min_aspect = 0.75;  ///< width of the unit square, relative to its height
-  double max_aspect = 1.1;
-  double jitter = 0.045;
-  double min_radius = 1.4;  ///< of the pen
-  double max_radius = 2.4;
-  double min_ink = 230.0;
-  double max_ink = 255.0;
-  double noise = 40.0;        ///< largest, of each pixel
-  std::uint64_t clutter = 4;  ///< at most so many short lines beside the digit
+/// How far a digit strays from the pattern. Lengths are in pixels, but for the jitter of points (unit square).
+struct Hand {
+  double rotation;     ///< largest, in radians (nearly)
+  double shear;        ///< largest
+  double translation;  ///< largest
+  double min_scale;    ///< height of the digit
+  double max_scale;
+  double min_aspect;   ///< width of the unit square, relative to its height
+  double max_aspect;
+  double jitter;
 };
+
+inline constexpr Hand neat{0.12, 0.2, 0.7, 19.0, 22.0, 0.8, 1.0, 0.045};
+inline constexpr Hand sloppy{0.25, 0.3, 3.2, 18.0, 22.0, 0.7, 1.15, 0.05};
+inline constexpr double sloppy_share = 0.35;
+
+/// What all images have in common. Radius of the pen in pixels; ink and noise of 255.
+inline constexpr double min_radius = 1.4;
+inline constexpr double max_radius = 2.4;
+inline constexpr double min_ink = 230.0;
+inline constexpr double max_ink = 255.0;
+inline constexpr double largest_noise = 40.0;
+inline constexpr std::uint64_t most_clutter = 4;
 
 inline constexpr std::size_t curve_steps = 4;
 
@@ -154,23 +157,18 @@ LOCKSTEP_INLINE const Glyph& choose_glyph(std::uint8_t digit, RandomStream& rand
   return glyphs[first + random.below(ways)];
 }
 
-/// In [-largest, largest], rather near zero.
-LOCKSTEP_INLINE double peaked(double largest, RandomStream& random) {
-  const double u = random.uniform(-1, 1);
-  return largest * u * (u < 0 ? -u : u);
-}
-
-LOCKSTEP_INLINE void draw_digit(Canvas& canvas, std::uint8_t digit, const Variation& v, RandomStream& random) {
-  const double half = 0.5 * peaked(v.rotation, random);
+LOCKSTEP_INLINE void draw_digit(Canvas& canvas, std::uint8_t digit, RandomStream& random) {
+  const Hand& v = random.uniform() < sloppy_share ? sloppy : neat;
+  const double half = 0.5 * random.uniform(-v.rotation, v.rotation);
   const double cosine = (1 - half * half) / (1 + half * half);
   const double sine = 2 * half / (1 + half * half);
-  const double shear = peaked(v.shear, random);
+  const double shear = random.uniform(-v.shear, v.shear);
   const double scale_y = random.uniform(v.min_scale, v.max_scale);
   const double scale_x = scale_y * random.uniform(v.min_aspect, v.max_aspect);
-  const double center_x = 13.5 + peaked(v.translation, random);
-  const double center_y = 13.5 + peaked(v.translation, random);
-  const double radius = random.uniform(v.min_radius, v.max_radius);
-  const double ink = random.uniform(v.min_ink, v.max_ink);
+  const double center_x = 13.5 + random.uniform(-v.translation, v.translation);
+  const double center_y = 13.5 + random.uniform(-v.translation, v.translation);
+  const double radius = random.uniform(min_radius, max_radius);
+  const double ink = random.uniform(min_ink, max_ink);
 
   const Glyph& glyph = choose_glyph(digit, random);
   for (std::size_t s = 0; s < glyph.count; ++s) {
@@ -186,8 +184,8 @@ LOCKSTEP_INLINE void draw_digit(Canvas& canvas, std::uint8_t digit, const Variat
 }
 
 /// Short lines, as of a neighbour's handwriting.
-LOCKSTEP_INLINE void draw_clutter(Canvas& canvas, const Variation& v, RandomStream& random) {
-  for (std::uint64_t left = random.below(v.clutter + 1); left > 0; --left) {
+LOCKSTEP_INLINE void draw_clutter(Canvas& canvas, RandomStream& random) {
+  for (std::uint64_t left = random.below(most_clutter + 1); left > 0; --left) {
     const Point from{random.uniform(-1, 29), random.uniform(-1, 29)};
     const Point to{from.x + random.uniform(-5, 5), from.y + random.uniform(-5, 5)};
     draw_line(canvas, from, to, random.uniform(0.4, 1.1), random.uniform(80, 240));
@@ -198,16 +196,15 @@ LOCKSTEP_INLINE void draw_clutter(Canvas& canvas, const Variation& v, RandomStre
 
 LOCKSTEP_INLINE std::uint8_t SyntheticDigits::draw(std::uint64_t number, Image image) const {
   namespace digits = detail::digits;
-  constexpr digits::Variation variation;
   RandomStream random(RandomKey(seed_).fold_in(number));
   const auto digit = static_cast<std::uint8_t>(random.below(10));
   digits::Canvas canvas{};
-  digits::draw_digit(canvas, digit, variation, random);
-  digits::draw_clutter(canvas, variation, random);
+  digits::draw_digit(canvas, digit, random);
+  digits::draw_clutter(canvas, random);
   std::uint32_t bits = 0;
   for (std::size_t i = 0; i < image.size(); ++i) {
     if (i % 4 == 0) bits = random();
-    const double noise = (static_cast<double>(bits >> 8 * (i % 4) & 0xFF) - 127.5) / 127.5 * variation.noise;
+    const double noise = (static_cast<double>(bits >> 8 * (i % 4) & 0xFF) - 127.5) / 127.5 * digits::largest_noise;
     image[i] = static_cast<std::uint8_t>(std::clamp(canvas[i] + noise, 0.0, 255.0) + 0.5);
   }
   return digit;

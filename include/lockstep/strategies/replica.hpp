@@ -1,12 +1,10 @@
 // The Replica that the library's strategies hand out.
 #pragma once
 
-#include <span>
 #include <utility>
 
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/step_context.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -28,15 +26,6 @@ class CollectiveReplica {
       collective_.team().barrier();
     else
       collective_.barrier();
-  }
-
-  /// For StepContext::cross_replica_sum. All replicas run the same layers in the same order, so that the sums of layers
-  /// and the reduction of gradients follow each other on one collective. Valid as long as the replica stays where it is.
-  [[nodiscard]] CrossReplicaSum cross_replica_sum() noexcept {
-    if (collective_.size() == 1) return {};
-    return {&collective_, [](void* collective, std::span<double> values) {
-              static_cast<C*>(collective)->all_reduce(values, ReduceOp::sum);
-            }};
   }
 
  private:

@@ -1,0 +1,93 @@
+// The socket that a worker listens on: see Tcp.
+#pragma once
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <asio/error.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/address.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/ip/v6_only.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+// With the executor spelled out, Asio instantiates nothing for executors that are known at run time only.
+using TcpExecutor = asio::io_context::executor_type;
+using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, TcpExecutor>;
+using TcpAcceptor = asio::basic_socket_acceptor<asio::ip::tcp, TcpExecutor>;
+
+/// Takes over a descriptor if it is a socket that listens on `port`.
+LOCKSTEP_INLINE bool adopt_listener(TcpAcceptor& acceptor, int descriptor, std::uint16_t port) {
+  if (descriptor < 0) return false;
+  int listening = 0;
+  socklen_t size = sizeof listening;
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0) return false;
+  sockaddr_storage name{};
+  size = sizeof name;
+  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) != 0) return false;
+  const bool v6 = name.ss_family == AF_INET6;
+  if (!v6 && name.ss_family != AF_INET) return false;
+  const auto actual = v6 ? ntohs(reinterpret_cast<const sockaddr_in6&>(name).sin6_port)
+                         : ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);
+  if (actual != port) return false;
+  asio::error_code error;
+  acceptor.assign(v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), descriptor, error);
+  if (error) return false;
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return true;
+}
+
+LOCKSTEP_INLINE asio::error_code open_listener(TcpAcceptor& acceptor, const asio::ip::tcp::endpoint& endpoint,
+                                               int backlog) {
+  asio::error_code error, ignored;
+  acceptor.close(ignored);
+  acceptor.open(endpoint.protocol(), error);
+  if (error) return error;
+  ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+  acceptor.set_option(asio::socket_base::reuse_address(true), ignored);
+  if (endpoint.protocol() == asio::ip::tcp::v6() && endpoint.address().is_unspecified())
+    acceptor.set_option(asio::ip::v6_only(false), ignored);
+  acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(std::max(128, backlog), error);
+  return error;
+}
+
+/// Listens on the port of `address`: with `descriptor` or the one that LOCKSTEP_LISTEN_FD names if it is fit for that, else
+/// on the loopback interface when the address is one of it, else on all interfaces. Throws ConfigurationError.
+LOCKSTEP_INLINE void listen_on_own_port(TcpAcceptor& acceptor, const std::string& address, int descriptor, int backlog) {
+  const Address own = parse_address(address);
+  if (adopt_listener(acceptor, descriptor, own.port)) return;
+  if (const char* text = std::getenv("LOCKSTEP_LISTEN_FD"))
+    if (adopt_listener(acceptor, std::atoi(text), own.port)) return;
+
+  asio::error_code error;
+  const auto numeric = asio::ip::make_address(own.host, error);
+  if (own.host == "localhost") {
+    error = open_listener(acceptor, {asio::ip::address_v4::loopback(), own.port}, backlog);
+  } else if (!error && numeric.is_loopback()) {
+    error = open_listener(acceptor, {numeric, own.port}, backlog);
+  } else {
+    error = open_listener(acceptor, {asio::ip::tcp::v6(), own.port}, backlog);  // IPv4 too
+    if (error && error != asio::error::address_in_use)
+      error = open_listener(acceptor, {asio::ip::tcp::v4(), own.port}, backlog);
+  }
+  if (error)
+    throw ConfigurationError(concat({"cannot listen on port ", own.port, ", which this worker's address ", address,
+                                     " names: ", error.message(),
+                                     error == asio::error::address_in_use
+                                         ? "; another program, or another worker with the same task, has it"
+                                         : ""}));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
