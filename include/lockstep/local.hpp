@@ -12,6 +12,7 @@
 #include "lockstep/data/mnist.hpp"
 #include "lockstep/data/synthetic_digits.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/layers/activation.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/flatten.hpp"

@@ -10,9 +10,10 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-Finished launch(std::vector<std::string> arguments, const Environment& environment = {}) {
-  arguments.insert(arguments.begin(), PROGRAM_WORKER);
-  return run_process(arguments, environment, 60s);
+Finished launch(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+  std::vector<std::string> command{PROGRAM_WORKER};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run_process(command, environment, 60s);
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -12,9 +12,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Finished work(std::vector<std::string> arguments, const Environment& environment = {}) {
-  arguments.insert(arguments.begin(), PROGRAM_WORKER);
-  return run_process(arguments, environment, 60s);
+Finished work(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+  std::vector<std::string> command{PROGRAM_WORKER};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run_process(command, environment, 60s);
 }
 
 }  // namespace

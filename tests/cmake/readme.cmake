@@ -8,9 +8,6 @@
 #
 # A block without such a comment is an error.
 
-if(NOT EXISTS "${PROJECT_SOURCE_DIR}/README.md")
-  return()
-endif()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md")
 file(READ "${PROJECT_SOURCE_DIR}/README.md" rest)
 set(readme_dir "${CMAKE_CURRENT_BINARY_DIR}/readme")

@@ -130,8 +130,9 @@ void moves_bytes(C& collective, Complaints& complaints) {
     complaints.unless(equal, "all_gather of " + std::to_string(count) + " bytes");
 
     const auto gathered = all;  // now with mine in its place
-    collective.all_gather(std::span<const std::byte>(all).subspan(count * static_cast<std::size_t>(collective.rank()), count),
-                          std::span(all));
+    collective.all_gather(
+        std::span<const std::byte>(all).subspan(count * static_cast<std::size_t>(collective.rank()), count),
+        std::span(all));
     complaints.unless(all == gathered, "all_gather in place of " + std::to_string(count) + " bytes");
   }
 }

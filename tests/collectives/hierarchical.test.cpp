@@ -31,7 +31,7 @@ TEST_SUITE("hierarchical") {
   }
 
   TEST_CASE("a failure between processes reaches every thread, as the first replica of the worker that failed") {
-    InProcessGroup outer(2, {.timeout = 100ms});
+    InProcessGroup outer(2, {.timeout = 1s});
     std::vector<std::string> heard(2);
     rethrow_first(run_threads(2, [&](int worker) {
       InProcess collective = outer.member(worker);

@@ -533,7 +533,7 @@ TEST_SUITE("tcp, the end") {
     auto is_done = done.get_future();
     const auto begin = Clock::now();
     rethrow_first(run_threads(2, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], {.timeout = 300ms, .startup_timeout = 60s});
+      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], {.timeout = 2s, .startup_timeout = 60s});
       ring.barrier();
       if (rank == 1) return is_done.wait();
       ring.close();
@@ -546,7 +546,7 @@ TEST_SUITE("tcp, the end") {
     LocalCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     const auto thrown = run_threads(2, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], {.timeout = 1s, .startup_timeout = 60s});
+      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], {.timeout = 2s, .startup_timeout = 60s});
       ring.barrier();
       if (rank == 0) ring.barrier();
       ring.close();

@@ -133,9 +133,8 @@ TEST_SUITE("from_files") {
     CHECK(contains(message, "2 has samples of 2 elements"));
     CHECK(contains(message, "1 of 1"));
 
-    const auto broken = ls::from_files({"x"}, [](const std::string& name) -> ls::Tensor<float> {
-      throw ls::DataError("cannot read " + name);
-    });
+    const auto broken = ls::from_files(
+        {"x"}, [](const std::string& name) -> ls::Tensor<float> { throw ls::DataError("cannot read " + name); });
     CHECK(message_of<ls::DataError>([&] { (void)broken.cardinality(); }) == "cannot read x");
   }
 }

@@ -189,7 +189,8 @@ TEST_SUITE("sharding") {
   }
 
   TEST_CASE("file: shuffle comes after the choice of files") {
-    const auto dataset = with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(100).batch(4), AutoShardPolicy::file);
+    const auto dataset =
+        with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(100).batch(4), AutoShardPolicy::file);
     auto values = values_of(dataset, {2, 0});
     std::sort(values.begin(), values.end());
     CHECK(values == std::vector<int>{200, 201, 300, 301, 302});
@@ -207,8 +208,9 @@ TEST_SUITE("sharding") {
   TEST_CASE("file: no files, or fewer than workers, is an error that names both counts") {
     using D = decltype(numbers(4).batch(4));
     const auto wants_files = with(numbers(4).batch(4), AutoShardPolicy::file);
-    const std::string none =
-        message_of<ls::ConfigurationError>([&] { ls::DistributedDataset<D>(wants_files, {3, 0}); });
+    const std::string none = message_of<ls::ConfigurationError>([&] {
+      ls::DistributedDataset<D>(wants_files, {3, 0});
+    });
     CHECK(contains(none, "0 files"));
     CHECK(contains(none, "3 workers"));
 
@@ -222,7 +224,10 @@ TEST_SUITE("sharding") {
   TEST_CASE("file: a batch smaller than the number of workers is an error") {
     const auto dataset = with(ls::from_files({"3", "1"}, read_file).batch(1), AutoShardPolicy::file);
     using D = std::remove_const_t<decltype(dataset)>;
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { ls::DistributedDataset<D>(dataset, {2, 0}); }), "batch of 1"));
+    CHECK(contains(message_of<ls::ConfigurationError>([&] {
+                     ls::DistributedDataset<D>(dataset, {2, 0});
+                   }),
+                   "batch of 1"));
   }
 
   TEST_CASE("automatic: file where there are enough files, else data, said in a text") {
@@ -291,7 +296,8 @@ TEST_SUITE("sharding") {
     check(numbers(10).shuffle(4).repeat().batch(7), {3, 2, 2, 1});
     check(with(pipeline, AutoShardPolicy::off), {3, 1, 2, 0});
     check(with(numbers(4).batch(3).repeat(3), AutoShardPolicy::off), {3, 1});
-    check(with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(5).repeat(3).batch(4), AutoShardPolicy::file), {2, 1});
+    check(with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(5).repeat(3).batch(4), AutoShardPolicy::file),
+          {2, 1});
   }
 
   TEST_CASE("endless data have always a next part") {

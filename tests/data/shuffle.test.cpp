@@ -98,8 +98,7 @@ TEST_SUITE("shuffle") {
     const Batches batches = batches_of(numbers(10).batch(3).shuffle(4, 2));
     CHECK(batches.size() == 4);
     CHECK(sorted(flat(batches)) == range(0, 10));
-    for (const Indices& batch : batches)
-      CHECK(batch == range(batch[0], batch[0] + (batch[0] == 9 ? 1 : 3)));
+    for (const Indices& batch : batches) CHECK(batch == range(batch[0], batch[0] + (batch[0] == 9 ? 1 : 3)));
     CHECK(batches != batches_of(numbers(10).batch(3)));
   }
 

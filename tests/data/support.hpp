@@ -67,7 +67,8 @@ inline Indices range(std::int64_t begin, std::int64_t end) {
 }
 
 inline Indices slice(const Indices& indices, std::size_t begin, std::size_t end) {
-  return Indices(indices.begin() + static_cast<std::ptrdiff_t>(begin), indices.begin() + static_cast<std::ptrdiff_t>(end));
+  return Indices(indices.begin() + static_cast<std::ptrdiff_t>(begin),
+                 indices.begin() + static_cast<std::ptrdiff_t>(end));
 }
 
 /// All positions of the current batch.

@@ -99,6 +99,6 @@ TEST_SUITE("SyntheticDigits") {
 
   TEST_CASE("the same bytes on every machine, with every compiler and option") {
     const ls::ImageDataset digits = ls::make_synthetic_digits({.train = 1000, .test = 0, .seed = 1});
-    CHECK(ls::crc32c(std::as_bytes(digits.train.images.values())) == 0);
+    CHECK(ls::crc32c(std::as_bytes(digits.train.images.values())) == 0x6D308208);
   }
 }

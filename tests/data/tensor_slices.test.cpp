@@ -56,8 +56,9 @@ TEST_SUITE("from_tensor_slices") {
   }
 
   TEST_CASE("different numbers of rows are refused by both counts") {
-    const std::string message = message_of<ls::DataError>(
-        [] { (void)ls::from_tensor_slices(ls::Tensor<float>({1, 2, 3, 4}, {2, 2}), std::vector<int>{1, 2, 3}); });
+    const std::string message = message_of<ls::DataError>([] {
+      (void)ls::from_tensor_slices(ls::Tensor<float>({1, 2, 3, 4}, {2, 2}), std::vector<int>{1, 2, 3});
+    });
     CHECK(contains(message, "2 samples"));
     CHECK(contains(message, "3 targets"));
   }

@@ -24,11 +24,30 @@ struct TinyTrainer::Implementation {
 };
 
 namespace {
+
 template <class Options>
 Options silent(Options options) {
   options.verbose = 0;
   return options;
 }
+
+/// A BackupAndRestore or none, so that one list of callbacks is compiled for both.
+struct PerhapsBackup {
+  const ls::BackupAndRestore* backup = nullptr;
+  void on_train_begin(ls::Training& training) const {
+    if (backup != nullptr) backup->on_train_begin(training);
+  }
+  void on_epoch_complete(ls::Training& training, int epoch) const {
+    if (backup != nullptr) backup->on_epoch_complete(training, epoch);
+  }
+  void on_train_batch_complete(ls::Training& training, std::int64_t batch) const {
+    if (backup != nullptr) backup->on_train_batch_complete(training, batch);
+  }
+  void on_train_end(ls::Training& training, ls::Logs& logs) const {
+    if (backup != nullptr) backup->on_train_end(training, logs);
+  }
+};
+
 }  // namespace
 
 TinyTrainer::TinyTrainer(TinyOptions options) : held_(std::make_unique<Implementation>(options)) {}
@@ -36,15 +55,18 @@ TinyTrainer::~TinyTrainer() = default;
 
 ls::History TinyTrainer::fit(const ls::AnyDataset& data, ls::FitOptions options, Recorder* recorder) {
   Recorder own;
-  return held_->model.fit(data, silent(options), recorder == nullptr ? own : *recorder);
+  PerhapsBackup none;
+  return held_->model.fit(data, silent(options), recorder == nullptr ? own : *recorder, none);
 }
 ls::History TinyTrainer::fit(const ls::AnyDataset& data, ls::FitOptions options, Recorder& recorder,
                              ls::BackupAndRestore& backup) {
-  return held_->model.fit(data, silent(options), recorder, backup);
+  PerhapsBackup some{&backup};
+  return held_->model.fit(data, silent(options), recorder, some);
 }
 ls::History TinyTrainer::fit(const TinyData& data, ls::FitOptions options, Recorder* recorder) {
   Recorder own;
-  return held_->model.fit(data.x, data.y, silent(options), recorder == nullptr ? own : *recorder);
+  PerhapsBackup none;
+  return held_->model.fit(data.x, data.y, silent(options), recorder == nullptr ? own : *recorder, none);
 }
 ls::History TinyTrainer::fit_alone(const ls::AnyDataset& data, ls::FitOptions options) {
   return held_->model.fit(data, silent(options));

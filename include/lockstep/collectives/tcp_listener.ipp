@@ -65,7 +65,8 @@ LOCKSTEP_INLINE asio::error_code open_listener(TcpAcceptor& acceptor, const asio
 
 /// Listens on the port of `address`: with `descriptor` or the one that LOCKSTEP_LISTEN_FD names if it is fit for that, else
 /// on the loopback interface when the address is one of it, else on all interfaces. Throws ConfigurationError.
-LOCKSTEP_INLINE void listen_on_own_port(TcpAcceptor& acceptor, const std::string& address, int descriptor, int backlog) {
+LOCKSTEP_INLINE void listen_on_own_port(TcpAcceptor& acceptor, const std::string& address, int descriptor,
+                                        int backlog) {
   const Address own = parse_address(address);
   if (adopt_listener(acceptor, descriptor, own.port)) return;
   if (const char* text = std::getenv("LOCKSTEP_LISTEN_FD"))
@@ -83,11 +84,10 @@ LOCKSTEP_INLINE void listen_on_own_port(TcpAcceptor& acceptor, const std::string
       error = open_listener(acceptor, {asio::ip::tcp::v4(), own.port}, backlog);
   }
   if (error)
-    throw ConfigurationError(concat({"cannot listen on port ", own.port, ", which this worker's address ", address,
-                                     " names: ", error.message(),
-                                     error == asio::error::address_in_use
-                                         ? "; another program, or another worker with the same task, has it"
-                                         : ""}));
+    throw ConfigurationError(concat(
+        {"cannot listen on port ", own.port, ", which this worker's address ", address, " names: ", error.message(),
+         error == asio::error::address_in_use ? "; another program, or another worker with the same task, has it"
+                                              : ""}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

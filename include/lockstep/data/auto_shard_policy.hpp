@@ -17,10 +17,14 @@ enum class AutoShardPolicy {
 
 [[nodiscard]] constexpr std::string_view to_string(AutoShardPolicy policy) noexcept {
   switch (policy) {
-    case AutoShardPolicy::automatic: return "automatic";
-    case AutoShardPolicy::data: return "data";
-    case AutoShardPolicy::file: return "file";
-    case AutoShardPolicy::off: return "off";
+    case AutoShardPolicy::automatic:
+      return "automatic";
+    case AutoShardPolicy::data:
+      return "data";
+    case AutoShardPolicy::file:
+      return "file";
+    case AutoShardPolicy::off:
+      return "off";
   }
   return "unknown";
 }

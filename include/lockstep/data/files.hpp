@@ -123,9 +123,8 @@ class FileSource {
     // Each file delivers its samples at once, so they are read in the order of files and then put in their places.
     order_.clear();
     for (std::size_t i = 0; i < indices.size(); ++i) order_.push_back(i);
-    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-      return indices[a] != indices[b] ? indices[a] < indices[b] : a < b;
-    });
+    std::sort(order_.begin(), order_.end(),
+              [&](std::size_t a, std::size_t b) { return indices[a] != indices[b] ? indices[a] < indices[b] : a < b; });
     for (std::size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
       const std::int64_t file = indices[order_[begin]] >> row_bits;
       rows_.clear();
@@ -148,8 +147,8 @@ class FileSource {
     while (files_.size() < count) {
       const std::size_t number = mine_[files_.size()];
       Contents next = cache_->load(number);
-      if (!files_.empty() && (next.sample_size() != files_.front().sample_size() ||
-                              next.target_size() != files_.front().target_size()))
+      if (!files_.empty() &&
+          (next.sample_size() != files_.front().sample_size() || next.target_size() != files_.front().target_size()))
         throw DataError(concat({"from_files: ", cache_->path(number), " has samples of ", next.sample_size(),
                                 " elements and ", next.target_size(), " targets, but ", cache_->path(mine_.front()),
                                 " of ", files_.front().sample_size(), " and ", files_.front().target_size()}));

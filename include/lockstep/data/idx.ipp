@@ -39,13 +39,20 @@ LOCKSTEP_INLINE std::string hex_bytes(std::span<const std::uint8_t> bytes) {
 LOCKSTEP_INLINE std::string idx_type_name(std::uint8_t code) {
   const std::string text = "0x" + hex_bytes({&code, 1});
   switch (code) {
-    case 0x08: return text + " (unsigned byte)";
-    case 0x09: return text + " (signed byte)";
-    case 0x0B: return text + " (16-bit integer)";
-    case 0x0C: return text + " (32-bit integer)";
-    case 0x0D: return text + " (float)";
-    case 0x0E: return text + " (double)";
-    default: return text + " (unknown)";
+    case 0x08:
+      return text + " (unsigned byte)";
+    case 0x09:
+      return text + " (signed byte)";
+    case 0x0B:
+      return text + " (16-bit integer)";
+    case 0x0C:
+      return text + " (32-bit integer)";
+    case 0x0D:
+      return text + " (float)";
+    case 0x0E:
+      return text + " (double)";
+    default:
+      return text + " (unknown)";
   }
 }
 
@@ -94,8 +101,7 @@ IdxContents parse_idx(const std::string& path, std::uint8_t type_code, std::size
   std::array<std::uint8_t, 4> magic;
   std::size_t got = read(magic.data(), magic.size());
   if (got == 0) idx_error(path, {"is empty; expected a header of at least 8 bytes"});
-  if (got < magic.size())
-    idx_error(path, {"is truncated: expected a header of at least 8 bytes, got ", got});
+  if (got < magic.size()) idx_error(path, {"is truncated: expected a header of at least 8 bytes, got ", got});
   if (magic[0] != 0 || magic[1] != 0)
     idx_error(path,
               {"is not an IDX file: expected it to begin with the bytes 00 00, got ", hex_bytes({magic.data(), 2})});
@@ -108,8 +114,8 @@ IdxContents parse_idx(const std::string& path, std::uint8_t type_code, std::size
   std::array<std::uint8_t, 4 * 255> raw;
   got = read(raw.data(), 4 * rank);
   if (got < 4 * rank)
-    idx_error(path, {"is truncated: expected a header of ", 4 + 4 * rank, " bytes for ", rank, " dimensions, got ",
-                     4 + got});
+    idx_error(path,
+              {"is truncated: expected a header of ", 4 + 4 * rank, " bytes for ", rank, " dimensions, got ", 4 + got});
 
   IdxContents contents;
   std::uint64_t size = element_size;
@@ -125,8 +131,9 @@ IdxContents parse_idx(const std::string& path, std::uint8_t type_code, std::size
   }
   const std::uint64_t header = 4 + 4 * rank;
   // A product of extents that overflows is more than any file has.
-  const std::string expected = concat({"the header says ", shape_to_string(contents.shape), " elements of ", element_size,
-                                       " bytes, expected ", too_large ? "over " : "", header + size, " bytes, got "});
+  const std::string expected =
+      concat({"the header says ", shape_to_string(contents.shape), " elements of ", element_size, " bytes, expected ",
+              too_large ? "over " : "", header + size, " bytes, got "});
   if (too_large || size > most || header > most - size)
     idx_error(path, {"is truncated: ", expected, exact ? "" : "a compressed file that can hold at most ", most});
   if (exact && header + size < most) idx_error(path, {"is too long: ", expected, most});
@@ -210,10 +217,11 @@ LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t type_code,
 #else
 
 LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t, std::size_t) {
-  idx_error(file.path(),
-            {"is compressed with gzip, and this program was built without zlib. Either decompress it (gunzip), or install "
-             "zlib (Debian, Ubuntu: apt-get install zlib1g-dev), define LOCKSTEP_HAS_ZLIB=1 and link zlib, which "
-             "lockstep's CMake target does when it finds zlib"});
+  idx_error(
+      file.path(),
+      {"is compressed with gzip, and this program was built without zlib. Either decompress it (gunzip), or install "
+       "zlib (Debian, Ubuntu: apt-get install zlib1g-dev), define LOCKSTEP_HAS_ZLIB=1 and link zlib, which "
+       "lockstep's CMake target does when it finds zlib"});
 }
 
 #endif

@@ -71,9 +71,10 @@ class Map : public Transform<Upstream> {
 
  public:
   Map(Upstream upstream, F f) : Transform<Upstream>(std::move(upstream)), f_(std::move(f)) {
-    static_assert(takes<float> || takes<double>,
-                  "lockstep: the function of map(f) must be callable as f(lockstep::Sample<T>&), T being float or double; "
-                  "to change the sizes of samples use map(f, {.sample_size = ..., .target_size = ...})");
+    static_assert(
+        takes<float> || takes<double>,
+        "lockstep: the function of map(f) must be callable as f(lockstep::Sample<T>&), T being float or double; "
+        "to change the sizes of samples use map(f, {.sample_size = ..., .target_size = ...})");
   }
 
   template <class T>

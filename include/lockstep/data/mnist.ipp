@@ -15,8 +15,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
 /// The path of a file in one of its spellings; empty when there is none.
-LOCKSTEP_INLINE std::string find_mnist_file(const std::string& directory, const char* stem,
-                                            const char* suffix) {
+LOCKSTEP_INLINE std::string find_mnist_file(const std::string& directory, const char* stem, const char* suffix) {
   for (const char* separator : {"-", "."})
     for (const char* compression : {"", ".gz"}) {
       const std::string path = concat({directory, "/", stem, separator, suffix, compression});
@@ -53,12 +52,11 @@ LOCKSTEP_INLINE ImageDataset load_mnist(const std::string& directory) {
   std::string missing;
   for (std::size_t i = 0; i < files.size(); ++i) {
     paths[i] = detail::find_mnist_file(directory, files[i].first, files[i].second);
-    if (paths[i].empty())
-      missing += concat({missing.empty() ? "" : ", ", files[i].first, "-", files[i].second});
+    if (paths[i].empty()) missing += concat({missing.empty() ? "" : ", ", files[i].first, "-", files[i].second});
   }
   if (!missing.empty())
-    throw DataError(concat({"load_mnist: expected MNIST's four IDX files (plain or with .gz) in the directory ", directory,
-                            ", but cannot open ", missing}));
+    throw DataError(concat({"load_mnist: expected MNIST's four IDX files (plain or with .gz) in the directory ",
+                            directory, ", but cannot open ", missing}));
 
   ImageDataset dataset{detail::read_labelled_images(paths[0], paths[1]),
                        detail::read_labelled_images(paths[2], paths[3])};

@@ -31,8 +31,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Throws ConfigurationError unless num_shards is at least 1 and index is in [0, num_shards).
 inline void check_shard(std::int64_t num_shards, std::int64_t index) {
-  if (num_shards < 1)
-    throw ConfigurationError(concat({"shard: num_shards must be at least 1, got ", num_shards}));
+  if (num_shards < 1) throw ConfigurationError(concat({"shard: num_shards must be at least 1, got ", num_shards}));
   if (index < 0 || index >= num_shards)
     throw ConfigurationError(concat({"shard: the index must be in [0, ", num_shards, "), got ", index}));
 }
@@ -62,7 +61,8 @@ struct ShardDecision {
 };
 
 /// Throws ConfigurationError when there are not enough files for AutoShardPolicy::file.
-[[nodiscard]] inline ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::int64_t num_files, int num_workers) {
+[[nodiscard]] inline ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::int64_t num_files,
+                                                       int num_workers) {
   const std::string files = concat({num_files, num_files == 1 ? " file" : " files"});
   const std::string workers = concat({num_workers, num_workers == 1 ? " worker" : " workers"});
   switch (wanted) {
@@ -80,7 +80,8 @@ struct ShardDecision {
       if (num_files < num_workers)
         return {AutoShardPolicy::data, concat({"data (automatic: ", files, " are fewer than ", workers, ")"})};
       return {AutoShardPolicy::file, concat({"file (automatic: ", files, " for ", workers, ")"})};
-    default: return {wanted, concat({to_string(wanted), " (chosen by the program)"})};
+    default:
+      return {wanted, concat({to_string(wanted), " (chosen by the program)"})};
   }
 }
 
@@ -187,13 +188,15 @@ class DistributedDataset {
   }
 
  private:
-  static constexpr bool has_files = requires(D& dataset, const D& same, int n) {
+  static constexpr bool has_files = requires(D & dataset, const D& same, int n) {
     { same.num_files() } -> std::convertible_to<std::int64_t>;
     dataset.shard_files(n, n);
   };
 
   [[nodiscard]] AutoShardPolicy own_policy() const {
-    if constexpr (requires { { dataset_.auto_shard_policy() } -> std::convertible_to<AutoShardPolicy>; })
+    if constexpr (requires {
+                    { dataset_.auto_shard_policy() } -> std::convertible_to<AutoShardPolicy>;
+                  })
       return dataset_.auto_shard_policy();
     else
       return AutoShardPolicy::automatic;

@@ -21,8 +21,9 @@ concept SizedSource = requires(const S& source) {
 
 /// A source delivers any of its samples.
 template <class S, class T>
-concept ReadableSource = requires(S& source, std::span<const std::int64_t> indices, TensorView<T> x,
-                                  TensorView<T> y) { source.read(indices, x, y); };
+concept ReadableSource = requires(S& source, std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) {
+  source.read(indices, x, y);
+};
 
 /// Where samples come from: an array, files, a database, a simulation. `from_source(source)` makes it a pipeline.
 ///

@@ -76,9 +76,9 @@ struct Pass {
 ///
 /// A transform derives from Transform<Upstream>, which forwards all of these, and replaces some.
 template <class S>
-concept Stage = std::copyable<S> && requires(S& stage, const S& same, Pass pass, typename S::item_type& item,
-                                             std::int64_t n, ElementSpan samples, TensorView<float> floats,
-                                             TensorView<double> doubles, int shards) {
+concept Stage = std::copyable<S> &&
+    requires(S& stage, const S& same, Pass pass, typename S::item_type& item, std::int64_t n, ElementSpan samples,
+             TensorView<float> floats, TensorView<double> doubles, int shards) {
   { S::depth } -> std::convertible_to<std::uint64_t>;
   stage.begin(pass);
   { stage.next(item) } -> std::same_as<bool>;

@@ -38,31 +38,118 @@ struct Glyph {
 };
 
 inline constexpr std::array<Glyph, 17> glyphs{{
-    {0, 1, {{{true, 9, {{{.5, .04}, {.76, .2}, {.84, .5}, {.76, .8}, {.5, .96}, {.24, .8}, {.16, .5}, {.24, .2}, {.5, .04}}}}}}},
-    {0, 1, {{{true, 9, {{{.58, .04}, {.74, .22}, {.74, .52}, {.62, .84}, {.44, .96}, {.27, .8}, {.26, .48}, {.38, .16}, {.6, .05}}}}}}},
+    {0,
+     1,
+     {{{true,
+        9,
+        {{{.5, .04}, {.76, .2}, {.84, .5}, {.76, .8}, {.5, .96}, {.24, .8}, {.16, .5}, {.24, .2}, {.5, .04}}}}}}},
+    {0,
+     1,
+     {{{true,
+        9,
+        {{{.58, .04},
+          {.74, .22},
+          {.74, .52},
+          {.62, .84},
+          {.44, .96},
+          {.27, .8},
+          {.26, .48},
+          {.38, .16},
+          {.6, .05}}}}}}},
     {1, 1, {{{false, 2, {{{.5, .04}, {.5, .96}}}}}}},
     {1, 1, {{{false, 3, {{{.3, .26}, {.53, .05}, {.53, .96}}}}}}},
-    {1, 2, {{{false, 3, {{{.32, .22}, {.52, .05}, {.52, .95}}}, }, {false, 2, {{{.3, .95}, {.75, .95}}}}}}},
-    {2, 2, {{{true, 8, {{{.2, .26}, {.3, .1}, {.5, .04}, {.72, .12}, {.78, .3}, {.66, .52}, {.42, .74}, {.19, .94}}}},
-             {false, 2, {{{.19, .94}, {.83, .94}}}}}}},
-    {2, 1, {{{true, 11, {{{.2, .22}, {.42, .05}, {.68, .1}, {.75, .3}, {.6, .55}, {.38, .82}, {.24, .92}, {.18, .82}, {.3, .76},
-                          {.55, .88}, {.86, .9}}}}}}},
-    {3, 2, {{{true, 6, {{{.22, .14}, {.46, .04}, {.7, .12}, {.75, .28}, {.62, .43}, {.42, .48}}}},
-             {true, 6, {{{.42, .48}, {.7, .55}, {.8, .73}, {.68, .9}, {.44, .96}, {.19, .86}}}}}}},
+    {1,
+     2,
+     {{{
+           false,
+           3,
+           {{{.32, .22}, {.52, .05}, {.52, .95}}},
+       },
+       {false, 2, {{{.3, .95}, {.75, .95}}}}}}},
+    {2,
+     2,
+     {{{true, 8, {{{.2, .26}, {.3, .1}, {.5, .04}, {.72, .12}, {.78, .3}, {.66, .52}, {.42, .74}, {.19, .94}}}},
+       {false, 2, {{{.19, .94}, {.83, .94}}}}}}},
+    {2,
+     1,
+     {{{true,
+        11,
+        {{{.2, .22},
+          {.42, .05},
+          {.68, .1},
+          {.75, .3},
+          {.6, .55},
+          {.38, .82},
+          {.24, .92},
+          {.18, .82},
+          {.3, .76},
+          {.55, .88},
+          {.86, .9}}}}}}},
+    {3,
+     2,
+     {{{true, 6, {{{.22, .14}, {.46, .04}, {.7, .12}, {.75, .28}, {.62, .43}, {.42, .48}}}},
+       {true, 6, {{{.42, .48}, {.7, .55}, {.8, .73}, {.68, .9}, {.44, .96}, {.19, .86}}}}}}},
     {4, 2, {{{false, 3, {{{.62, .05}, {.17, .64}, {.86, .64}}}}, {false, 2, {{{.63, .05}, {.63, .96}}}}}}},
     {4, 2, {{{false, 3, {{{.26, .08}, {.2, .55}, {.8, .52}}}}, {false, 2, {{{.74, .08}, {.68, .96}}}}}}},
-    {5, 2, {{{false, 3, {{{.79, .07}, {.32, .07}, {.26, .46}}}},
-             {true, 7, {{{.26, .46}, {.5, .38}, {.74, .48}, {.81, .69}, {.69, .88}, {.44, .96}, {.19, .86}}}}}}},
-    {6, 1, {{{true, 11, {{{.7, .05}, {.45, .2}, {.27, .44}, {.2, .7}, {.32, .91}, {.54, .96}, {.75, .86}, {.79, .69}, {.64, .54},
-                          {.42, .55}, {.24, .72}}}}}}},
+    {5,
+     2,
+     {{{false, 3, {{{.79, .07}, {.32, .07}, {.26, .46}}}},
+       {true, 7, {{{.26, .46}, {.5, .38}, {.74, .48}, {.81, .69}, {.69, .88}, {.44, .96}, {.19, .86}}}}}}},
+    {6,
+     1,
+     {{{true,
+        11,
+        {{{.7, .05},
+          {.45, .2},
+          {.27, .44},
+          {.2, .7},
+          {.32, .91},
+          {.54, .96},
+          {.75, .86},
+          {.79, .69},
+          {.64, .54},
+          {.42, .55},
+          {.24, .72}}}}}}},
     {7, 1, {{{false, 3, {{{.18, .08}, {.82, .08}, {.44, .96}}}}}}},
-    {7, 2, {{{true, 6, {{{.17, .14}, {.4, .08}, {.8, .09}, {.7, .3}, {.55, .6}, {.46, .96}}}}, {false, 2, {{{.36, .52}, {.76, .5}}}}}}},
-    {8, 1, {{{true, 13, {{{.5, .48}, {.29, .35}, {.28, .16}, {.5, .04}, {.72, .16}, {.71, .35}, {.5, .48}, {.25, .63}, {.21, .83},
-                          {.5, .96}, {.79, .83}, {.75, .63}, {.5, .48}}}}}}},
-    {9, 1, {{{true, 10, {{{.76, .28}, {.66, .46}, {.43, .5}, {.25, .37}, {.28, .15}, {.5, .04}, {.7, .12}, {.77, .3}, {.74, .62},
-                          {.62, .96}}}}}}},
-    {9, 2, {{{true, 8, {{{.74, .24}, {.64, .46}, {.42, .5}, {.24, .36}, {.28, .14}, {.5, .05}, {.7, .12}, {.74, .24}}}},
-             {false, 2, {{{.75, .1}, {.73, .96}}}}}}},
+    {7,
+     2,
+     {{{true, 6, {{{.17, .14}, {.4, .08}, {.8, .09}, {.7, .3}, {.55, .6}, {.46, .96}}}},
+       {false, 2, {{{.36, .52}, {.76, .5}}}}}}},
+    {8,
+     1,
+     {{{true,
+        13,
+        {{{.5, .48},
+          {.29, .35},
+          {.28, .16},
+          {.5, .04},
+          {.72, .16},
+          {.71, .35},
+          {.5, .48},
+          {.25, .63},
+          {.21, .83},
+          {.5, .96},
+          {.79, .83},
+          {.75, .63},
+          {.5, .48}}}}}}},
+    {9,
+     1,
+     {{{true,
+        10,
+        {{{.76, .28},
+          {.66, .46},
+          {.43, .5},
+          {.25, .37},
+          {.28, .15},
+          {.5, .04},
+          {.7, .12},
+          {.77, .3},
+          {.74, .62},
+          {.62, .96}}}}}}},
+    {9,
+     2,
+     {{{true, 8, {{{.74, .24}, {.64, .46}, {.42, .5}, {.24, .36}, {.28, .14}, {.5, .05}, {.7, .12}, {.74, .24}}}},
+       {false, 2, {{{.75, .1}, {.73, .96}}}}}}},
 }};
 
 /// How far a digit strays from the pattern. Lengths are in pixels, but for the jitter of points (unit square).
@@ -72,16 +159,18 @@ struct Hand {
   double translation;  ///< largest
   double min_scale;    ///< height of the digit
   double max_scale;
-  double min_aspect;   ///< width of the unit square, relative to its height
+  double min_aspect;  ///< width of the unit square, relative to its height
   double max_aspect;
-  double jitter;
+  double jitter;  ///< largest, of each point
 };
 
+// Most digits stand in the middle, as MNIST's do, so that a few steps of plain gradient descent already learn something.
+// The others are what a linear model cannot follow: it needs a weight for each place where a stroke may be.
 inline constexpr Hand neat{0.12, 0.2, 0.7, 19.0, 22.0, 0.8, 1.0, 0.045};
 inline constexpr Hand sloppy{0.25, 0.3, 3.2, 18.0, 22.0, 0.7, 1.15, 0.05};
 inline constexpr double sloppy_share = 0.35;
 
-/// What all images have in common. Radius of the pen in pixels; ink and noise of 255.
+// The radius of the pen in pixels; ink and noise of 255.
 inline constexpr double min_radius = 1.4;
 inline constexpr double max_radius = 2.4;
 inline constexpr double min_ink = 230.0;
@@ -131,7 +220,8 @@ LOCKSTEP_INLINE Point spline(Point a, Point b, Point c, Point d, double t) {
   return {along(a.x, b.x, c.x, d.x), along(a.y, b.y, c.y, d.y)};
 }
 
-LOCKSTEP_INLINE void draw_stroke(Canvas& canvas, std::span<const Point> points, bool smooth, double radius, double ink) {
+LOCKSTEP_INLINE void draw_stroke(Canvas& canvas, std::span<const Point> points, bool smooth, double radius,
+                                 double ink) {
   const std::size_t last = points.size() - 1;
   for (std::size_t i = 0; i < last; ++i) {
     if (!smooth) {
@@ -158,15 +248,15 @@ LOCKSTEP_INLINE const Glyph& choose_glyph(std::uint8_t digit, RandomStream& rand
 }
 
 LOCKSTEP_INLINE void draw_digit(Canvas& canvas, std::uint8_t digit, RandomStream& random) {
-  const Hand& v = random.uniform() < sloppy_share ? sloppy : neat;
-  const double half = 0.5 * random.uniform(-v.rotation, v.rotation);
+  const Hand& hand = random.uniform() < sloppy_share ? sloppy : neat;
+  const double half = 0.5 * random.uniform(-hand.rotation, hand.rotation);
   const double cosine = (1 - half * half) / (1 + half * half);
   const double sine = 2 * half / (1 + half * half);
-  const double shear = random.uniform(-v.shear, v.shear);
-  const double scale_y = random.uniform(v.min_scale, v.max_scale);
-  const double scale_x = scale_y * random.uniform(v.min_aspect, v.max_aspect);
-  const double center_x = 13.5 + random.uniform(-v.translation, v.translation);
-  const double center_y = 13.5 + random.uniform(-v.translation, v.translation);
+  const double shear = random.uniform(-hand.shear, hand.shear);
+  const double scale_y = random.uniform(hand.min_scale, hand.max_scale);
+  const double scale_x = scale_y * random.uniform(hand.min_aspect, hand.max_aspect);
+  const double center_x = 13.5 + random.uniform(-hand.translation, hand.translation);
+  const double center_y = 13.5 + random.uniform(-hand.translation, hand.translation);
   const double radius = random.uniform(min_radius, max_radius);
   const double ink = random.uniform(min_ink, max_ink);
 
@@ -175,8 +265,8 @@ LOCKSTEP_INLINE void draw_digit(Canvas& canvas, std::uint8_t digit, RandomStream
     const Stroke& stroke = glyph.strokes[s];
     std::array<Point, 14> points;
     for (std::size_t i = 0; i < stroke.count; ++i) {
-      const double y = scale_y * (stroke.points[i].y - 0.5 + random.uniform(-v.jitter, v.jitter));
-      const double x = scale_x * (stroke.points[i].x - 0.5 + random.uniform(-v.jitter, v.jitter)) - shear * y;
+      const double y = scale_y * (stroke.points[i].y - 0.5 + random.uniform(-hand.jitter, hand.jitter));
+      const double x = scale_x * (stroke.points[i].x - 0.5 + random.uniform(-hand.jitter, hand.jitter)) - shear * y;
       points[i] = {center_x + cosine * x - sine * y, center_y + sine * x + cosine * y};
     }
     draw_stroke(canvas, {points.data(), stroke.count}, stroke.smooth, radius, ink);
@@ -188,7 +278,9 @@ LOCKSTEP_INLINE void draw_clutter(Canvas& canvas, RandomStream& random) {
   for (std::uint64_t left = random.below(most_clutter + 1); left > 0; --left) {
     const Point from{random.uniform(-1, 29), random.uniform(-1, 29)};
     const Point to{from.x + random.uniform(-5, 5), from.y + random.uniform(-5, 5)};
-    draw_line(canvas, from, to, random.uniform(0.4, 1.1), random.uniform(80, 240));
+    const double radius = random.uniform(0.4, 1.1);
+    const double ink = random.uniform(80, 240);
+    draw_line(canvas, from, to, radius, ink);
   }
 }
 
@@ -218,8 +310,9 @@ LOCKSTEP_INLINE ImageDataset make_synthetic_digits(SyntheticDigitsOptions option
     std::vector<std::uint8_t> labels(count);
     for (std::size_t i = 0; i < count; ++i)
       labels[i] = digits.draw(i, SyntheticDigits::Image(images.data() + i * pixels, pixels));
-    return LabelledImages{Tensor<std::uint8_t>(std::move(images), {count, SyntheticDigits::height, SyntheticDigits::width}),
-                          Tensor<std::uint8_t>(std::move(labels))};
+    return LabelledImages{
+        Tensor<std::uint8_t>(std::move(images), {count, SyntheticDigits::height, SyntheticDigits::width}),
+        Tensor<std::uint8_t>(std::move(labels))};
   };
   const RandomKey key(options.seed);
   return {make(key.fold_in(0).value(), options.train), make(key.fold_in(1).value(), options.test)};

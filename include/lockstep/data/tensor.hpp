@@ -50,12 +50,13 @@ class Tensor {
     std::size_t expected = 1;
     for (const std::size_t extent : shape) {
       if (extent != 0 && expected > std::numeric_limits<std::size_t>::max() / extent)
-        throw DataError(concat({"Tensor: the shape ", shape_to_string(shape), " has more elements than memory can hold"}));
+        throw DataError(
+            concat({"Tensor: the shape ", shape_to_string(shape), " has more elements than memory can hold"}));
       expected *= extent;
     }
     if (values.size() != expected)
-      throw DataError(concat({"Tensor: the shape ", shape_to_string(shape), " needs ", expected, " values, got ",
-                              values.size()}));
+      throw DataError(
+          concat({"Tensor: the shape ", shape_to_string(shape), " needs ", expected, " values, got ", values.size()}));
     adopt(std::move(values), shape);
   }
 
@@ -68,8 +69,7 @@ class Tensor {
   /// An Eigen matrix or array of [rows x features], in any storage order, or a vector of one number a row. The elements
   /// are copied.
   template <class Derived>
-    requires std::same_as<typename Derived::Scalar, U>
-  Tensor(const Eigen::DenseBase<Derived>& expression) {
+  requires std::same_as<typename Derived::Scalar, U> Tensor(const Eigen::DenseBase<Derived>& expression) {
     const auto& matrix = expression.derived().eval();
     std::vector<U> values;
     values.reserve(static_cast<std::size_t>(matrix.size()));
@@ -116,7 +116,8 @@ class Tensor {
   /// The rows [begin, end), without copying. Throws DataError when they do not exist.
   [[nodiscard]] Tensor slice(std::size_t begin, std::size_t end) const {
     if (begin > end || end > rows_)
-      throw DataError(concat({"Tensor: cannot take the rows [", begin, ", ", end, ") of a tensor with ", rows_, " rows"}));
+      throw DataError(
+          concat({"Tensor: cannot take the rows [", begin, ", ", end, ") of a tensor with ", rows_, " rows"}));
     Tensor result = *this;
     result.data_ = std::shared_ptr<const U>(data_, data_.get() + begin * sample_size_);
     result.rows_ = end - begin;

@@ -27,9 +27,9 @@ class TensorSlices {
   /// Throws DataError when the numbers of rows differ.
   TensorSlices(Tensor<X> x, Tensor<Y> y) : x_(std::move(x)), y_(std::move(y)), target_size_(y_.sample_size()) {
     if (x_.rows() != y_.rows())
-      throw DataError(concat({"from_tensor_slices: every sample needs one target, got ", x_.rows(), " samples ",
-                              shape_to_string(x_.shape()), " and ", y_.rows(), " targets ",
-                              shape_to_string(y_.shape())}));
+      throw DataError(
+          concat({"from_tensor_slices: every sample needs one target, got ", x_.rows(), " samples ",
+                  shape_to_string(x_.shape()), " and ", y_.rows(), " targets ", shape_to_string(y_.shape())}));
   }
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(x_.rows()); }

@@ -69,7 +69,7 @@ struct ReLU {
   }
 };
 
-/// y = x for x > 0, else Slope<percent>: x * percent / 100. Keras's default slope is 0.3.
+/// y = x for x > 0, else x * SlopePercent / 100. (Whole percents, as clang++ 14 has no floating-point template arguments.)
 template <int SlopePercent = 30>
 struct LeakyReLU {
   static_assert(SlopePercent > 0, "lockstep: LeakyReLU needs a positive slope (in percent); for zero use ls::ReLU");

@@ -1,0 +1,109 @@
+// Layers against PyTorch.
+#include "golden/layers.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "support/instruction_sets.hpp"
+#include "support/layer_rig.hpp"
+
+namespace ls = lockstep;
+namespace golden = lockstep_test::golden;
+using lockstep_test::Array;
+using lockstep_test::LayerRig;
+
+namespace {
+
+using Golden = std::span<const double>;
+
+struct GoldenVariable {
+  Golden value;
+  Golden gradient;
+};
+
+struct GoldenCase {
+  Golden x, y, dy, dx;
+  std::vector<GoldenVariable> variables;
+};
+
+template <class T>
+double worst_error(Golden expected, auto got) {
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(got(i)) - expected[i]) / (1 + std::abs(expected[i])));
+  return worst;
+}
+
+template <class L, class In, class T>
+void check(const GoldenCase& c, double tolerance) {
+  using Rig = LayerRig<L, In, T>;
+  using Out = typename Rig::Out;
+  Rig rig(c.x.size() / In::size);
+  REQUIRE(c.y.size() == Out::size * rig.samples);
+  // Sample by sample in the golden values, feature by feature here.
+  const auto at = [&](const Array<T>& array, std::size_t features) {
+    return [&, features](std::size_t i) -> T& { return array[i % features * rig.stride + i / features]; };
+  };
+  for (std::size_t i = 0; i < c.x.size(); ++i) at(rig.x, In::size)(i) = static_cast<T>(c.x[i]);
+  for (std::size_t i = 0; i < c.dy.size(); ++i) at(rig.dy, Out::size)(i) = static_cast<T>(c.dy[i]);
+  REQUIRE(rig.weights.size() == c.variables.size());
+  for (std::size_t v = 0; v < rig.weights.size(); ++v) {
+    REQUIRE(rig.weights[v].size() == c.variables[v].value.size());
+    for (std::size_t i = 0; i < rig.weights[v].size(); ++i) rig.weights[v][i] = static_cast<T>(c.variables[v].value[i]);
+  }
+  rig.forward();
+  CHECK(worst_error<T>(c.y, at(rig.y, Out::size)) < tolerance);
+  rig.backward();
+  CHECK(worst_error<T>(c.dx, at(rig.dx, In::size)) < tolerance);
+  for (std::size_t v = 0; v < rig.weights.size(); ++v)
+    CHECK(worst_error<T>(c.variables[v].gradient, [&](std::size_t i) { return rig.gradients[v][i]; }) < tolerance);
+}
+
+template <class L, class In>
+void check(const GoldenCase& c) {
+  lockstep_test::for_each_instruction_set([&] {
+    check<L, In, float>(c, 3e-6);
+    check<L, In, double>(c, 2e-8);  // the golden values have 9 digits
+  });
+}
+
+}  // namespace
+
+TEST_CASE("Dense: PyTorch's values and gradients") {
+  namespace relu = golden::dense_relu;
+  check<ls::Dense<5, ls::ReLU>, ls::Shape<7>>(
+      {relu::x, relu::y, relu::dy, relu::dx, {{relu::kernel, relu::kernel_gradient}, {relu::bias, relu::bias_gradient}}});
+  namespace tanh = golden::dense_tanh;
+  check<ls::Dense<3, ls::Tanh>, ls::Shape<4>>(
+      {tanh::x, tanh::y, tanh::dy, tanh::dx, {{tanh::kernel, tanh::kernel_gradient}, {tanh::bias, tanh::bias_gradient}}});
+}
+
+TEST_CASE("Conv2D: PyTorch's values and gradients") {
+  using ls::Conv2DOptions, ls::Extent2D, ls::Padding;
+  namespace valid = golden::conv_valid;
+  check<ls::Conv2D<3, 3, ls::ReLU>, ls::Shape<5, 4, 1>>({valid::x,
+                                                          valid::y,
+                                                          valid::dy,
+                                                          valid::dx,
+                                                          {{valid::kernel, valid::kernel_gradient},
+                                                           {valid::bias, valid::bias_gradient}}});
+  namespace same = golden::conv_same_stride;
+  check<ls::Conv2D<3, Extent2D{2, 3}, ls::Linear, Conv2DOptions{.stride = {2, 1}, .padding = Padding::same}>,
+        ls::Shape<5, 4, 2>>(
+      {same::x, same::y, same::dy, same::dx, {{same::kernel, same::kernel_gradient}, {same::bias, same::bias_gradient}}});
+  namespace many = golden::conv_many_weights;
+  check<ls::Conv2D<10, 3, ls::Sigmoid, Conv2DOptions{.stride = 2, .padding = Padding::same}>, ls::Shape<3, 4, 23>>(
+      {many::x, many::y, many::dy, many::dx, {{many::kernel, many::kernel_gradient}, {many::bias, many::bias_gradient}}});
+}
+
+TEST_CASE("Softmax: PyTorch's values and gradients") {
+  namespace softmax = golden::softmax;
+  check<ls::Softmax, ls::Shape<2, 4>>({softmax::x, softmax::y, softmax::dy, softmax::dx, {}});
+}
