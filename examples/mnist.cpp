@@ -117,12 +117,11 @@ void train(const Options& options, const Optimizer& optimizer) {
                                 ls::SparseCategoricalCrossentropy{.from_logits = true}, optimizer, ls::Accuracy{});
   if (options.verbose > 0 && strategy.is_chief()) model.summary();
   const bool whole_pass = options.steps_per_epoch == 0;
-  const ls::FitOptions fit{
-      .epochs = options.epochs,
-      .verbose = options.verbose,
-      .steps_per_epoch = whole_pass ? std::nullopt : std::optional(options.steps_per_epoch)};
-  const ls::History history = whole_pass ? model.fit(samples.batch(global_batch), fit)
-                                         : model.fit(samples.repeat().batch(global_batch), fit);
+  const ls::FitOptions fit{.epochs = options.epochs,
+                           .verbose = options.verbose,
+                           .steps_per_epoch = whole_pass ? std::nullopt : std::optional(options.steps_per_epoch)};
+  const ls::History history =
+      whole_pass ? model.fit(samples.batch(global_batch), fit) : model.fit(samples.repeat().batch(global_batch), fit);
   const ls::Logs tested = model.evaluate(test, {.verbose = 0});
   if (strategy.is_chief())
     std::printf("final: loss=%.6f accuracy=%.4f val_accuracy=%.4f parameters_crc32c=%08x\n", history["loss"].back(),

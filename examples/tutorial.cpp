@@ -10,10 +10,8 @@ int main(int argc, char** argv) {
   return ls::run(argc, argv, [] {  // errors become messages and exit codes; --workers N starts N of us
     ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy;  // reads TF_CONFIG; alone when it is unset
     auto [images, labels] = ls::make_synthetic_digits().train;    // or ls::load_mnist(folder).train
-    auto train = ls::from_tensor_slices(images / 255.0f, labels)
-                     .shuffle(60'000)
-                     .repeat()
-                     .batch(64 * strategy.num_workers());
+    auto train =
+        ls::from_tensor_slices(images / 255.0f, labels).shuffle(60'000).repeat().batch(64 * strategy.num_workers());
     auto model = ls::compile<Cnn>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true},
                                   ls::SGD{.learning_rate = 0.001}, ls::Accuracy{});
     model.fit(train, {.epochs = 3, .steps_per_epoch = 70}, ls::BackupAndRestore{"/tmp/lockstep_backup"});

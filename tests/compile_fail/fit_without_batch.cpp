@@ -10,7 +10,8 @@ using Net = ls::Sequential<ls::Input<4>, ls::Dense<10>>;
 int main() {
   ls::OneDeviceStrategy strategy;
   auto model = ls::compile<Net>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
-  const auto samples = ls::from_tensor_slices(Eigen::MatrixXf(Eigen::MatrixXf::Zero(8, 4)), std::vector<int>(8)).shuffle(8);
+  const auto samples =
+      ls::from_tensor_slices(Eigen::MatrixXf(Eigen::MatrixXf::Zero(8, 4)), std::vector<int>(8)).shuffle(8);
 #ifdef LOCKSTEP_COMPILE_FAIL
   model.fit(samples, {.epochs = 2});
 #else

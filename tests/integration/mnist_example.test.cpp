@@ -81,17 +81,16 @@ TEST_CASE("mnist: one, two and three workers see the same losses at the same glo
 }
 
 TEST_CASE("mnist: a wrong option or value gives the usage and exit code 2") {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--epocs", "3"},
-           {"--epochs"},
-           {"--epochs", "0"},
-           {"--epochs", "three"},
-           {"--workers", "0"},
-           {"--batch-size", "-1"},
-           {"--optimizer", "lbfgs"},
-           {"--momentum", "2"},
-           {"--learning-rate", "nan"},
-           {"--verbose", "3"}}) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"--epocs", "3"},
+                                                                                         {"--epochs"},
+                                                                                         {"--epochs", "0"},
+                                                                                         {"--epochs", "three"},
+                                                                                         {"--workers", "0"},
+                                                                                         {"--batch-size", "-1"},
+                                                                                         {"--optimizer", "lbfgs"},
+                                                                                         {"--momentum", "2"},
+                                                                                         {"--learning-rate", "nan"},
+                                                                                         {"--verbose", "3"}}) {
     CAPTURE(arguments[0]);
     const Finished finished = mnist(arguments);
     CHECK(finished.exit_code == 2);
@@ -124,7 +123,8 @@ TEST_CASE("mnist: a bad TF_CONFIG is a configuration error, never a silent local
 TEST_CASE("mnist: a killed worker ends the whole run with exit code 138, and leaves no process") {
   Process launched({example("mnist"), "--workers", "2", "--epochs", "1000", "--verbose", "0"});
   // The launcher's children are its only children.
-  const std::string children = "/proc/" + std::to_string(launched.pid()) + "/task/" + std::to_string(launched.pid()) + "/children";
+  const std::string children =
+      "/proc/" + std::to_string(launched.pid()) + "/task/" + std::to_string(launched.pid()) + "/children";
   pid_t victim = 0;
   for (int i = 0; i < 200 && victim == 0; ++i) {
     ::usleep(50'000);
@@ -164,9 +164,8 @@ TEST_SUITE("mnist on real digits [full]") {
     if (!data) return say_skipped_without_mnist("five epochs on MNIST");
     double sum = 0;
     for (const char* seed : {"1", "2", "3", "4", "5"}) {
-      const Finished finished =
-          mnist({"--data", data->string(), "--learning-rate", "0.02", "--momentum", "0.9", "--epochs", "5",
-                 "--steps-per-epoch", "109", "--seed", seed, "--verbose", "0"});
+      const Finished finished = mnist({"--data", data->string(), "--learning-rate", "0.02", "--momentum", "0.9",
+                                       "--epochs", "5", "--steps-per-epoch", "109", "--seed", seed, "--verbose", "0"});
       REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
       sum += final_of(finished.output).val_accuracy;
     }
@@ -176,8 +175,8 @@ TEST_SUITE("mnist on real digits [full]") {
 
 TEST_SUITE("mnist on drawn digits [full]") {
   TEST_CASE("the CNN passes 97 % on the embedded digits") {
-    const Finished finished = mnist({"--learning-rate", "0.02", "--momentum", "0.9", "--epochs", "5", "--steps-per-epoch",
-                                     "109", "--verbose", "0"});
+    const Finished finished = mnist({"--learning-rate", "0.02", "--momentum", "0.9", "--epochs", "5",
+                                     "--steps-per-epoch", "109", "--verbose", "0"});
     REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
     CHECK(final_of(finished.output).val_accuracy > 0.97);
   }

@@ -79,28 +79,43 @@ void check(const GoldenCase& c) {
 TEST_CASE("Dense: PyTorch's values and gradients") {
   namespace relu = golden::dense_relu;
   check<ls::Dense<5, ls::ReLU>, ls::Shape<7>>(
-      {relu::x, relu::y, relu::dy, relu::dx, {{relu::kernel, relu::kernel_gradient}, {relu::bias, relu::bias_gradient}}});
+      {relu::x,
+       relu::y,
+       relu::dy,
+       relu::dx,
+       {{relu::kernel, relu::kernel_gradient}, {relu::bias, relu::bias_gradient}}});
   namespace tanh = golden::dense_tanh;
   check<ls::Dense<3, ls::Tanh>, ls::Shape<4>>(
-      {tanh::x, tanh::y, tanh::dy, tanh::dx, {{tanh::kernel, tanh::kernel_gradient}, {tanh::bias, tanh::bias_gradient}}});
+      {tanh::x,
+       tanh::y,
+       tanh::dy,
+       tanh::dx,
+       {{tanh::kernel, tanh::kernel_gradient}, {tanh::bias, tanh::bias_gradient}}});
 }
 
 TEST_CASE("Conv2D: PyTorch's values and gradients") {
   using ls::Conv2DOptions, ls::Extent2D, ls::Padding;
   namespace valid = golden::conv_valid;
-  check<ls::Conv2D<3, 3, ls::ReLU>, ls::Shape<5, 4, 1>>({valid::x,
-                                                          valid::y,
-                                                          valid::dy,
-                                                          valid::dx,
-                                                          {{valid::kernel, valid::kernel_gradient},
-                                                           {valid::bias, valid::bias_gradient}}});
+  check<ls::Conv2D<3, 3, ls::ReLU>, ls::Shape<5, 4, 1>>(
+      {valid::x,
+       valid::y,
+       valid::dy,
+       valid::dx,
+       {{valid::kernel, valid::kernel_gradient}, {valid::bias, valid::bias_gradient}}});
   namespace same = golden::conv_same_stride;
   check<ls::Conv2D<3, Extent2D{2, 3}, ls::Linear, Conv2DOptions{.stride = {2, 1}, .padding = Padding::same}>,
-        ls::Shape<5, 4, 2>>(
-      {same::x, same::y, same::dy, same::dx, {{same::kernel, same::kernel_gradient}, {same::bias, same::bias_gradient}}});
+        ls::Shape<5, 4, 2>>({same::x,
+                             same::y,
+                             same::dy,
+                             same::dx,
+                             {{same::kernel, same::kernel_gradient}, {same::bias, same::bias_gradient}}});
   namespace many = golden::conv_many_weights;
   check<ls::Conv2D<10, 3, ls::Sigmoid, Conv2DOptions{.stride = 2, .padding = Padding::same}>, ls::Shape<3, 4, 23>>(
-      {many::x, many::y, many::dy, many::dx, {{many::kernel, many::kernel_gradient}, {many::bias, many::bias_gradient}}});
+      {many::x,
+       many::y,
+       many::dy,
+       many::dx,
+       {{many::kernel, many::kernel_gradient}, {many::bias, many::bias_gradient}}});
 }
 
 TEST_CASE("Softmax: PyTorch's values and gradients") {

@@ -34,22 +34,21 @@ class CallbackList {
  public:
   explicit CallbackList(Callbacks&... callbacks) : callbacks_(callbacks...) {}
 
-#define LOCKSTEP_DETAIL_CALL(hook, ...)                                                                      \
-  template <class... Arguments>                                                                              \
-  void hook(Training& training, Arguments&&... arguments) {                                                  \
-    each([&]<class C>(C& callback) {                                                                         \
+#define LOCKSTEP_DETAIL_CALL(hook, ...)                                                                           \
+  template <class... Arguments>                                                                                   \
+  void hook(Training& training, Arguments&&... arguments) {                                                       \
+    each([&]<class C>(C& callback) {                                                                              \
       if constexpr (detail::callable_##hook<C __VA_OPT__(, ) __VA_ARGS__>) callback.hook(training, arguments...); \
-    });                                                                                                      \
+    });                                                                                                           \
   }
   LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_CALL)
 #undef LOCKSTEP_DETAIL_CALL
 
   /// True when a callback wants to hear of every batch.
-  static constexpr bool has_train_batch_hooks =
-      (false || ... ||
-       (detail::callable_on_train_batch_begin<Callbacks, std::int64_t> ||
-        detail::callable_on_train_batch_end<Callbacks, std::int64_t, Logs&> ||
-        detail::callable_on_train_batch_complete<Callbacks, std::int64_t>));
+  static constexpr bool has_train_batch_hooks = (false || ... ||
+                                                 (detail::callable_on_train_batch_begin<Callbacks, std::int64_t> ||
+                                                  detail::callable_on_train_batch_end<Callbacks, std::int64_t, Logs&> ||
+                                                  detail::callable_on_train_batch_complete<Callbacks, std::int64_t>));
 
   /// The state of every callback, in order; empty for those that save none.
   [[nodiscard]] std::vector<State> save() const {
@@ -64,9 +63,9 @@ class CallbackList {
   /// Throws ConfigurationError when the number of callbacks differs.
   void restore(const std::vector<State>& states) {
     if (states.size() != sizeof...(Callbacks))
-      throw ConfigurationError(concat({"fit: the saved state has ", states.size(), " callbacks, this program has ",
-                                       sizeof...(Callbacks),
-                                       ": resume with the same list of callbacks, or start afresh"}));
+      throw ConfigurationError(
+          concat({"fit: the saved state has ", states.size(), " callbacks, this program has ", sizeof...(Callbacks),
+                  ": resume with the same list of callbacks, or start afresh"}));
     std::size_t i = 0;
     each([&](auto& callback) {
       const State& state = states[i++];

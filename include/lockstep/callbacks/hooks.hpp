@@ -14,20 +14,20 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 // The hooks, with the types of the arguments that follow Training&.
-#define LOCKSTEP_DETAIL_HOOKS(X)               \
-  X(on_train_begin)                            \
-  X(on_train_end, Logs&)                       \
-  X(on_epoch_begin, int)                       \
-  X(on_epoch_end, int, Logs&)                  \
-  X(on_epoch_complete, int)                    \
-  X(on_train_batch_begin, std::int64_t)        \
-  X(on_train_batch_end, std::int64_t, Logs&)   \
-  X(on_train_batch_complete, std::int64_t)     \
-  X(on_test_begin)                             \
-  X(on_test_end, Logs&)                        \
-  X(on_test_batch_begin, std::int64_t)         \
-  X(on_test_batch_end, std::int64_t, Logs&)    \
-  X(on_predict_begin)                          \
+#define LOCKSTEP_DETAIL_HOOKS(X)             \
+  X(on_train_begin)                          \
+  X(on_train_end, Logs&)                     \
+  X(on_epoch_begin, int)                     \
+  X(on_epoch_end, int, Logs&)                \
+  X(on_epoch_complete, int)                  \
+  X(on_train_batch_begin, std::int64_t)      \
+  X(on_train_batch_end, std::int64_t, Logs&) \
+  X(on_train_batch_complete, std::int64_t)   \
+  X(on_test_begin)                           \
+  X(on_test_end, Logs&)                      \
+  X(on_test_batch_begin, std::int64_t)       \
+  X(on_test_batch_end, std::int64_t, Logs&)  \
+  X(on_predict_begin)                        \
   X(on_predict_end)
 
 // What people write in their place: other libraries' names and plausible slips.
@@ -47,20 +47,20 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 // A name looked up in a class that inherits it from two bases is ambiguous, whatever C's member is (function, overload
 // set, template). A final class cannot be asked that way, only for a member that is not overloaded.
-#define LOCKSTEP_DETAIL_FIND(member, ...)                                        \
-  struct Name_##member {                                                         \
-    int member;                                                                  \
-  };                                                                             \
-  template <class C>                                                             \
-  struct Probe_##member : C, Name_##member {};                                   \
-  template <class C>                                                             \
-  consteval bool has_##member() {                                                \
-    if constexpr (!std::is_class_v<C>)                                           \
-      return false;                                                              \
-    else if constexpr (std::is_final_v<C>)                                       \
-      return requires { &C::member; };                                           \
-    else                                                                         \
-      return !requires { &Probe_##member<C>::member; };                          \
+#define LOCKSTEP_DETAIL_FIND(member, ...)               \
+  struct Name_##member {                                \
+    int member;                                         \
+  };                                                    \
+  template <class C>                                    \
+  struct Probe_##member : C, Name_##member {};          \
+  template <class C>                                    \
+  consteval bool has_##member() {                       \
+    if constexpr (!std::is_class_v<C>)                  \
+      return false;                                     \
+    else if constexpr (std::is_final_v<C>)              \
+      return requires { &C::member; };                  \
+    else                                                \
+      return !requires { &Probe_##member<C>::member; }; \
   }
 LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_FIND)
 LOCKSTEP_DETAIL_NEAR_MISSES(LOCKSTEP_DETAIL_FIND)
@@ -68,9 +68,10 @@ LOCKSTEP_DETAIL_FIND(save)
 LOCKSTEP_DETAIL_FIND(restore)
 #undef LOCKSTEP_DETAIL_FIND
 
-#define LOCKSTEP_DETAIL_CALLABLE(member, ...)   \
-  template <class C, class... Arguments>        \
-  concept callable_##member = requires(C& c, Training& training, Arguments... arguments) { c.member(training, arguments...); };
+#define LOCKSTEP_DETAIL_CALLABLE(member, ...) \
+  template <class C, class... Arguments>      \
+  concept callable_##member =                 \
+      requires(C& c, Training& training, Arguments... arguments) { c.member(training, arguments...); };
 LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_CALLABLE)
 #undef LOCKSTEP_DETAIL_CALLABLE
 

@@ -55,7 +55,9 @@ class ByteSource final : public std::streambuf {
 class CheckpointWriter {
  public:
   explicit CheckpointWriter(std::vector<std::byte>& bytes)
-      : sink_(bytes), stream_(&sink_), archive_(stream_, cereal::PortableBinaryOutputArchive::Options::LittleEndian()) {}
+      : sink_(bytes),
+        stream_(&sink_),
+        archive_(stream_, cereal::PortableBinaryOutputArchive::Options::LittleEndian()) {}
 
   void operator()(const std::string& text) { sequence(text); }
   template <class E>
@@ -157,8 +159,8 @@ class CheckpointReader {
     std::uint64_t count = 0;
     archive_(count);
     if (count > remaining() / element)
-      throw DataError(concat(
-          {"checkpoint: damaged: ", count, " elements are announced where ", remaining(), " bytes are left"}));
+      throw DataError(
+          concat({"checkpoint: damaged: ", count, " elements are announced where ", remaining(), " bytes are left"}));
     return static_cast<std::size_t>(count);
   }
 

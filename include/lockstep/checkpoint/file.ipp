@@ -73,7 +73,8 @@ LOCKSTEP_INLINE void write_file_atomically(const std::string& path, std::span<co
   if (!file.close()) fail("cannot close");
   if (::rename(temporary.c_str(), path.c_str()) != 0) fail("cannot rename");
   const detail::File directory(folder.string(), O_RDONLY | O_DIRECTORY);
-  if (!directory.is_open() || ::fsync(directory.get()) != 0) detail::throw_file_error("cannot sync the folder", folder.string());
+  if (!directory.is_open() || ::fsync(directory.get()) != 0)
+    detail::throw_file_error("cannot sync the folder", folder.string());
 }
 
 LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::string& path) {

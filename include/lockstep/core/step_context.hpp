@@ -31,9 +31,9 @@ class CrossReplicaSum {
 /// Goes along with forward and backward. All of it is equal on every rank, but for the samples.
 struct StepContext {
   bool training = false;
-  std::int64_t step = 0;      ///< optimizer iterations before this step
-  std::size_t layer = 0;      ///< position of the running layer in the flattened model
-  std::uint64_t seed = 0;     ///< the chief's
+  std::int64_t step = 0;                              ///< optimizer iterations before this step
+  std::size_t layer = 0;                              ///< position of the running layer in the flattened model
+  std::uint64_t seed = 0;                             ///< the chief's
   std::span<const std::int64_t> sample_indices = {};  ///< global index of each sample of this rank's part of the batch
   CrossReplicaSum cross_replica_sum = {};
 

@@ -26,8 +26,8 @@ class TensorView {
  public:
   using value_type = std::remove_const_t<T>;
   using Matrix = Eigen::Matrix<value_type, Eigen::Dynamic, Eigen::Dynamic>;
-  using Map = Eigen::Map<std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>, Eigen::Unaligned,
-                         Eigen::OuterStride<>>;
+  using Map =
+      Eigen::Map<std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>, Eigen::Unaligned, Eigen::OuterStride<>>;
 
   constexpr TensorView() noexcept = default;
   constexpr TensorView(T* data, std::size_t samples, std::size_t features, std::size_t stride) noexcept

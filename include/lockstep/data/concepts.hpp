@@ -41,9 +41,8 @@ concept SeekableDataset = requires(D& dataset, const D& same, Iteration iteratio
 
 /// A dataset delivers samples of the current batch.
 template <class D, class T>
-concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y) {
-  dataset.read(positions, x, y);
-};
+concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> positions, TensorView<T> x,
+                                   TensorView<T> y) { dataset.read(positions, x, y); };
 
 /// What fit, evaluate and predict take: a source of global batches. Every rank holds a copy and runs it in step with the
 /// others; the training loop gives each rank its part of each global batch, so a dataset needs to know nothing of

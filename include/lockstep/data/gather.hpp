@@ -27,7 +27,8 @@ struct Converter {
 
 /// Bytes have few values, so the division is done once for each value and not once for each element.
 template <class T, class U>
-requires(sizeof(U) == 1) struct Converter<T, U> {
+  requires(sizeof(U) == 1)
+struct Converter<T, U> {
   std::array<T, 256> table;
   explicit Converter(double d) noexcept {
     for (std::size_t i = 0; i < 256; ++i) table[i] = static_cast<T>(static_cast<U>(i)) / static_cast<T>(d);

@@ -94,16 +94,24 @@ class Pipeline {
   /// 0 when the source has no files.
   [[nodiscard]] std::int64_t num_files() const { return stage_.num_files(); }
   /// From here on this copy is one worker's: it has its files and its part of the batch size.
-  void shard_files(int num_shards, int index) requires is_batched { stage_.shard_files(num_shards, index); }
+  void shard_files(int num_shards, int index)
+    requires is_batched
+  {
+    stage_.shard_files(num_shards, index);
+  }
 
   /// Starts a pass; see Dataset.
-  void begin(Iteration iteration) requires is_batched {
+  void begin(Iteration iteration)
+    requires is_batched
+  {
     pass_ = Pass::of(iteration);
     restart();
   }
 
   /// Goes to the next batch and returns its number of samples; 0 at the end.
-  std::size_t next() requires is_batched {
+  std::size_t next()
+    requires is_batched
+  {
     if (!pass_) throw Error("Pipeline: next() was called before begin(iteration)");
     if (!stage_.next(current_)) {
       current_.clear();
@@ -113,14 +121,18 @@ class Pipeline {
     return current_.size();
   }
 
-  [[nodiscard]] std::span<const std::int64_t> sample_indices() const noexcept requires is_batched {
+  [[nodiscard]] std::span<const std::int64_t> sample_indices() const noexcept
+    requires is_batched
+  {
     return current_.indices;
   }
 
   /// Writes the samples at these positions of the current batch to the rows 0, 1, ... of x and y, and zeros to the
   /// padding. y may be empty(). Throws DataError when the views have other sizes.
   template <class T>
-  void read(std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y) requires is_batched {
+  void read(std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y)
+    requires is_batched
+  {
     check(positions, x.samples(), x.features(), y.empty() ? x.samples() : y.samples(), y.features(), y.empty());
     selected_.clear();
     for (const std::size_t p : positions) selected_.push_back(current_.indices[p], current_.passes[p]);
@@ -130,11 +142,17 @@ class Pipeline {
   }
 
   /// Batches consumed since begin.
-  [[nodiscard]] std::int64_t position() const noexcept requires is_batched { return position_; }
+  [[nodiscard]] std::int64_t position() const noexcept
+    requires is_batched
+  {
+    return position_;
+  }
 
   /// Goes to where next() delivers the batch after `position` batches, or to the end if there are fewer. Reads no data,
   /// and leaves out whole repetitions; a shuffle buffer has to be run through.
-  void seek(std::int64_t position) requires is_batched {
+  void seek(std::int64_t position)
+    requires is_batched
+  {
     if (!pass_) throw Error("Pipeline: seek() was called before begin(iteration)");
     if (position < 0) throw Error(concat({"Pipeline: seek() needs a position of at least 0, got ", position}));
     if (position < position_) restart();

@@ -188,7 +188,7 @@ class DistributedDataset {
   }
 
  private:
-  static constexpr bool has_files = requires(D & dataset, const D& same, int n) {
+  static constexpr bool has_files = requires(D& dataset, const D& same, int n) {
     { same.num_files() } -> std::convertible_to<std::int64_t>;
     dataset.shard_files(n, n);
   };

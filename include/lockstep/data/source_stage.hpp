@@ -18,7 +18,7 @@ class SourceStage {
  public:
   using item_type = Element;
   static constexpr std::uint64_t depth = 0;
-  static constexpr bool has_files = requires(S & source, const S& same, int n) {
+  static constexpr bool has_files = requires(S& source, const S& same, int n) {
     { same.num_files() } -> std::convertible_to<std::int64_t>;
     source.shard_files(n, n);
   };

@@ -77,20 +77,20 @@ struct Pass {
 /// A transform derives from Transform<Upstream>, which forwards all of these, and replaces some.
 template <class S>
 concept Stage = std::copyable<S> &&
-    requires(S& stage, const S& same, Pass pass, typename S::item_type& item, std::int64_t n, ElementSpan samples,
-             TensorView<float> floats, TensorView<double> doubles, int shards) {
-  { S::depth } -> std::convertible_to<std::uint64_t>;
-  stage.begin(pass);
-  { stage.next(item) } -> std::same_as<bool>;
-  { stage.advance(n) } -> std::same_as<std::int64_t>;
-  { same.cardinality() } -> std::same_as<std::int64_t>;
-  { same.sample_size() } -> std::same_as<std::size_t>;
-  { same.target_size() } -> std::same_as<std::size_t>;
-  { same.num_files() } -> std::same_as<std::int64_t>;
-  stage.shard_files(shards, shards);
-  stage.read(samples, floats, floats);
-  stage.read(samples, doubles, doubles);
-};
+                requires(S& stage, const S& same, Pass pass, typename S::item_type& item, std::int64_t n,
+                         ElementSpan samples, TensorView<float> floats, TensorView<double> doubles, int shards) {
+                  { S::depth } -> std::convertible_to<std::uint64_t>;
+                  stage.begin(pass);
+                  { stage.next(item) } -> std::same_as<bool>;
+                  { stage.advance(n) } -> std::same_as<std::int64_t>;
+                  { same.cardinality() } -> std::same_as<std::int64_t>;
+                  { same.sample_size() } -> std::same_as<std::size_t>;
+                  { same.target_size() } -> std::same_as<std::size_t>;
+                  { same.num_files() } -> std::same_as<std::int64_t>;
+                  stage.shard_files(shards, shards);
+                  stage.read(samples, floats, floats);
+                  stage.read(samples, doubles, doubles);
+                };
 
 /// Forwards everything upstream. The base of transforms.
 template <class Upstream>

@@ -69,7 +69,8 @@ class Tensor {
   /// An Eigen matrix or array of [rows x features], in any storage order, or a vector of one number a row. The elements
   /// are copied.
   template <class Derived>
-  requires std::same_as<typename Derived::Scalar, U> Tensor(const Eigen::DenseBase<Derived>& expression) {
+    requires std::same_as<typename Derived::Scalar, U>
+  Tensor(const Eigen::DenseBase<Derived>& expression) {
     const auto& matrix = expression.derived().eval();
     std::vector<U> values;
     values.reserve(static_cast<std::size_t>(matrix.size()));

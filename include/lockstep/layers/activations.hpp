@@ -125,15 +125,11 @@ static_assert(ActivationFunction<Tanh> && ActivationFunction<Tanh, double>);
 namespace detail {
 
 template <class A>
-inline constexpr bool is_identity = requires {
-  requires A::is_identity;
-};
+inline constexpr bool is_identity = requires { requires A::is_identity; };
 
 /// A is the identity or a maximum, which the kernels do by themselves.
 template <class A, class T>
-inline constexpr bool is_fused = is_identity<A> || requires {
-  A::template minimum<T>;
-};
+inline constexpr bool is_fused = is_identity<A> || requires { A::template minimum<T>; };
 
 template <class A, class T>
 constexpr T fused_minimum() {

@@ -79,7 +79,7 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 /// };
 /// @endcode
 template <class L, class In, class T = float>
-concept Layer = NamedLayer<L> && ShapedLayer<L, In> &&
-                (AliasingLayer<L> || (ForwardLayer<L, In, T> && BackwardLayer<L, In, T>));
+concept Layer =
+    NamedLayer<L> && ShapedLayer<L, In> && (AliasingLayer<L> || (ForwardLayer<L, In, T> && BackwardLayer<L, In, T>));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -20,11 +20,11 @@ using Slices = std::span<const std::span<T>>;
 template <class T>
 struct ForwardPass {
   const StepContext& context;
-  Slices<T> weights;        ///< of `variables`; read only
-  Slices<T> state;          ///< of `state_variables`; forward may change it when context.training
-  TensorView<const T> x;    ///< input, [samples x In::size]
-  TensorView<T> y;          ///< output, [samples x Output<In>::size]; write all of it, also the padding (finite values)
-  std::span<T> scratch;     ///< kept until backward; scratch<In>(x.stride()) elements, uninitialised
+  Slices<T> weights;      ///< of `variables`; read only
+  Slices<T> state;        ///< of `state_variables`; forward may change it when context.training
+  TensorView<const T> x;  ///< input, [samples x In::size]
+  TensorView<T> y;        ///< output, [samples x Output<In>::size]; write all of it, also the padding (finite values)
+  std::span<T> scratch;   ///< kept until backward; scratch<In>(x.stride()) elements, uninitialised
 };
 
 /// The arguments of a layer's backward. x, y, weights and scratch are as forward left them.
@@ -35,9 +35,9 @@ struct BackwardPass {
   Slices<T> state;
   TensorView<const T> x;
   TensorView<const T> y;
-  TensorView<T> dy;         ///< gradient of y, zero in the padding; may be overwritten
-  TensorView<T> dx;         ///< gradient of x: write all of it, zero in the padding. Empty in backward_weights.
-  Slices<T> gradients;      ///< of `variables`: assign the sum over the samples, do not accumulate
+  TensorView<T> dy;     ///< gradient of y, zero in the padding; may be overwritten
+  TensorView<T> dx;     ///< gradient of x: write all of it, zero in the padding. Empty in backward_weights.
+  Slices<T> gradients;  ///< of `variables`: assign the sum over the samples, do not accumulate
   std::span<T> scratch;
 };
 

@@ -30,7 +30,7 @@ struct CategoricalCrossentropy {
 
   static constexpr std::string_view name = "categorical_crossentropy";
   template <class Out>
-  static constexpr std::size_t target_size = Out::size* detail::one_label<Out>();
+  static constexpr std::size_t target_size = Out::size * detail::one_label<Out>();
 
   [[nodiscard]] std::string description() const {
     return describe(name, {{"from_logits", from_logits}, {"label_smoothing", label_smoothing}});

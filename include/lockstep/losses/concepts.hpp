@@ -20,11 +20,11 @@ concept TargetedLoss = StaticShape<Out> && requires {
 
 /// A loss computes its value, with and without the gradient.
 template <class L, class T>
-concept DifferentiableLoss = requires(const L& loss, TensorView<const T> predictions, TensorView<const T> targets,
-                                      TensorView<T> gradient) {
-  { loss.value(predictions, targets) } -> std::convertible_to<double>;
-  { loss.value_and_gradient(predictions, targets, gradient) } -> std::convertible_to<double>;
-};
+concept DifferentiableLoss =
+    requires(const L& loss, TensorView<const T> predictions, TensorView<const T> targets, TensorView<T> gradient) {
+      { loss.value(predictions, targets) } -> std::convertible_to<double>;
+      { loss.value_and_gradient(predictions, targets, gradient) } -> std::convertible_to<double>;
+    };
 
 /// A loss function over the samples of a batch.
 ///

@@ -21,13 +21,13 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///     additive: the state of two sets of samples is the sum of their states.
 ///  4. `metric.result(state)`: the figure, from a std::span<const double>; 0 (not NaN) without samples.
 template <class M, class T = float>
-concept Metric = std::copyable<M> &&
-                 requires(const M& metric, TensorView<const T> predictions, TensorView<const T> targets,
-                          std::span<double> state, std::span<const double> sums) {
-                   { M::name } -> std::convertible_to<std::string_view>;
-                   { M::state_size } -> std::convertible_to<std::size_t>;
-                   metric.update(predictions, targets, state);
-                   { metric.result(sums) } -> std::convertible_to<double>;
-                 };
+concept Metric =
+    std::copyable<M> && requires(const M& metric, TensorView<const T> predictions, TensorView<const T> targets,
+                                 std::span<double> state, std::span<const double> sums) {
+      { M::name } -> std::convertible_to<std::string_view>;
+      { M::state_size } -> std::convertible_to<std::size_t>;
+      metric.update(predictions, targets, state);
+      { metric.result(sums) } -> std::convertible_to<double>;
+    };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -27,9 +27,9 @@ LOCKSTEP_INLINE void compare_descriptions(std::string_view what, std::string_vie
   const std::string_view chiefs = padded.substr(0, lengths[0]);
   for (std::size_t rank = 1; rank < lengths.size(); ++rank) {
     if (const auto lines = first_difference(padded.substr(rank * width, lengths[rank]), chiefs))
-      throw ConfigurationError(concat({what, ": the workers differ: rank ", rank, " has '", lines->first,
-                                       "', the chief has '", lines->second,
-                                       "': start the same program with the same options on every worker"}));
+      throw ConfigurationError(
+          concat({what, ": the workers differ: rank ", rank, " has '", lines->first, "', the chief has '",
+                  lines->second, "': start the same program with the same options on every worker"}));
   }
 }
 

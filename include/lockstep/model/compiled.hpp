@@ -89,11 +89,10 @@ struct Compiled {
     T* slots[max_slots];
     const std::size_t slot_count = state.slots().size();
     for (std::size_t i = 0; i < slot_count; ++i) slots[i] = state.slots()[i].values().data() + begin;
-    optimizer.update(UpdateContext{.iteration = iteration,
-                                   .learning_rate = state.learning_rate,
-                                   .gradient_scale = 1.0 / samples},
-                     state.parameters().values().subspan(begin, size), gradients.subspan(begin, size),
-                     std::span<T* const>(slots, slot_count));
+    optimizer.update(
+        UpdateContext{.iteration = iteration, .learning_rate = state.learning_rate, .gradient_scale = 1.0 / samples},
+        state.parameters().values().subspan(begin, size), gradients.subspan(begin, size),
+        std::span<T* const>(slots, slot_count));
   }
 
   /// What ranks must have in common, a line for each thing.
@@ -102,7 +101,8 @@ struct Compiled {
     const auto names = state.names();
     for (std::size_t i = 0; i < names.size(); ++i)
       text += concat({"model layout: ", names[i], " ", shape_text(state.variables[i].shape()), "\n"});
-    text += concat({"output: ", Out::to_string(), "\nloss: ", loss.description(), "\noptimizer: ", optimizer.description()});
+    text += concat(
+        {"output: ", Out::to_string(), "\nloss: ", loss.description(), "\noptimizer: ", optimizer.description()});
     each_metric([&](const auto& metric, std::size_t) { text += concat({"\nmetric: ", metric.name}); });
     return text;
   }

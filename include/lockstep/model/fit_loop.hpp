@@ -142,8 +142,9 @@ class FitLoop final : public ModelTraining<Model> {
         bytes_from_chief(replica.collective(), leader ? std::move(pending_) : std::vector<std::byte>{});
     if (!saved.empty() && leader) {
       if (decode_ == nullptr)
-        throw ConfigurationError("fit: the chief restores a saved state, this worker has no callback that can: start "
-                                 "the same program on every worker");
+        throw ConfigurationError(
+            "fit: the chief restores a saved state, this worker has no callback that can: start "
+            "the same program on every worker");
       TrainingState state = decode_(saved);
       model_.restore_state(state);
       callbacks_.restore(state.callbacks);
@@ -192,9 +193,9 @@ class FitLoop final : public ModelTraining<Model> {
       if (wait_for_callbacks) replica.team_barrier();
     }
     if (stop && leader) stop_ = true;  // the request of any worker is now everyone's
-    const bool more_wanted = options_.steps_per_epoch && !stop &&
-                             (at.step < *options_.steps_per_epoch ||
-                              (!more && !plan_.new_pass_each_epoch && epoch + 1 < options_.epochs));
+    const bool more_wanted =
+        options_.steps_per_epoch && !stop &&
+        (at.step < *options_.steps_per_epoch || (!more && !plan_.new_pass_each_epoch && epoch + 1 < options_.epochs));
     if (more || !more_wanted) return stop;
     if (leader && this->is_chief())
       log_line(concat({"warning: fit: the data ran out, training ends after epoch ", epoch + 1,

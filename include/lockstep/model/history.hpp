@@ -30,7 +30,8 @@ class History {
     if (const auto* values = find(name)) return *values;
     std::string available;
     for (const auto& [key, values] : history_) available += (available.empty() ? "" : ", ") + key;
-    throw Error("History has no '" + std::string(name) + "'; available: " + (available.empty() ? "nothing" : available));
+    throw Error("History has no '" + std::string(name) +
+                "'; available: " + (available.empty() ? "nothing" : available));
   }
 
   [[nodiscard]] auto begin() const noexcept { return history_.begin(); }

@@ -71,9 +71,10 @@ struct LayerAt {
   using Output = typename L::template Output<In>;
 
   static constexpr bool aliases = aliases_input<L>;
-  static_assert(!aliases || Output::size == Input::size,
-                "lockstep: a layer with aliases_input (Reshape, Flatten, an Input that is not the first layer) must have "
-                "an output of as many elements as its input");
+  static_assert(
+      !aliases || Output::size == Input::size,
+      "lockstep: a layer with aliases_input (Reshape, Flatten, an Input that is not the first layer) must have "
+      "an output of as many elements as its input");
   static constexpr auto variables = variables_of<L, In>();
   static constexpr auto state_variables = state_variables_of<L, In>();
   static constexpr std::size_t layer_count = layer_count_of<L>();

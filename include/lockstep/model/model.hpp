@@ -47,9 +47,9 @@ struct CompileOptions {
 /// One trained variable, as get_weights gives it.
 template <class T>
 struct Weight {
-  std::string name;                   ///< "dense_1/kernel"
+  std::string name;  ///< "dense_1/kernel"
   std::vector<std::size_t> shape;
-  std::vector<T> values;              ///< row-major, in Keras's order of dimensions
+  std::vector<T> values;  ///< row-major, in Keras's order of dimensions
 };
 
 /// A compiled model; made by compile(). Every worker makes the same calls in the same order. Not copyable; refers to the
@@ -75,9 +75,10 @@ class Model {
   /// wrong options, before any work; DataError for data that do not fit the model.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
-    static_assert(Dataset<D>,
-                  "lockstep: fit(dataset) needs a dataset of batches: put .batch(n) at its end; plain arrays are given as "
-                  "fit(x, y, {.batch_size = 32})");
+    static_assert(
+        Dataset<D>,
+        "lockstep: fit(dataset) needs a dataset of batches: put .batch(n) at its end; plain arrays are given as "
+        "fit(x, y, {.batch_size = 32})");
     if constexpr (Dataset<D>) {
       detail::refuse_batch_size("fit", options.batch_size);
       if (options.validation_split != 0)
@@ -130,8 +131,8 @@ class Model {
   template <class X, class... Callbacks>
     requires(!Dataset<X>)
   Predictions predict(const X& x, PredictOptions options = {}, Callbacks&&... callbacks) {
-    return run_predict(AnyDataset(from_tensor_slices(x).batch(detail::array_batch_size("predict", options.batch_size))), options,
-                       callbacks...);
+    return run_predict(AnyDataset(from_tensor_slices(x).batch(detail::array_batch_size("predict", options.batch_size))),
+                       options, callbacks...);
   }
 
   /// A copy of every trained variable, first layer first.
@@ -141,9 +142,8 @@ class Model {
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::span<const std::size_t> shape = compiled_.state.variables[i].shape();
       const std::span<T> values = compiled_.state.parameters().slices()[i];
-      weights.push_back({.name = names[i],
-                         .shape = {shape.begin(), shape.end()},
-                         .values = {values.begin(), values.end()}});
+      weights.push_back(
+          {.name = names[i], .shape = {shape.begin(), shape.end()}, .values = {values.begin(), values.end()}});
     }
     return weights;
   }
@@ -158,9 +158,9 @@ class Model {
       const std::span<const std::size_t> shape = compiled_.state.variables[i].shape();
       if (!std::equal(weights[i].shape.begin(), weights[i].shape.end(), shape.begin(), shape.end()) ||
           weights[i].values.size() != compiled_.state.variables[i].size())
-        throw ConfigurationError(concat({"set_weights: expected ", names[i], " ", shape_text(shape), ", got '",
-                                         weights[i].name, "' ", shape_text(weights[i].shape), " with ",
-                                         weights[i].values.size(), " values"}));
+        throw ConfigurationError(
+            concat({"set_weights: expected ", names[i], " ", shape_text(shape), ", got '", weights[i].name, "' ",
+                    shape_text(weights[i].shape), " with ", weights[i].values.size(), " values"}));
     }
     for (std::size_t i = 0; i < names.size(); ++i)
       std::copy(weights[i].values.begin(), weights[i].values.end(), compiled_.state.parameters().slices()[i].begin());
@@ -192,15 +192,16 @@ class Model {
     detail::agree(collective, "compile", compiled_.signature());
     auto& own = replicas_[static_cast<std::size_t>(replica.local_rank())];
     own = std::make_unique<Own>([&](std::size_t bytes) {
-      if constexpr (requires { { collective.allocate(bytes) } -> std::same_as<Buffer>; })
+      if constexpr (requires {
+                      { collective.allocate(bytes) } -> std::same_as<Buffer>;
+                    })
         return collective.allocate(bytes);
       else
         return Buffer(bytes);
     });
     const std::uint64_t seed = detail::from_chief(collective, compiled_.state.seed);
     replica.team_barrier();  // all have read the seed
-    detail::initialize<T>(Net::template state_variables<InputShape>, own->state().slices(),
-                          RandomKey(seed).fold_in(1));
+    detail::initialize<T>(Net::template state_variables<InputShape>, own->state().slices(), RandomKey(seed).fold_in(1));
     if (replica.local_rank() == 0) {
       compiled_.state.seed = seed;
       detail::initialize<T>(compiled_.state.variables, compiled_.state.parameters().slices(), RandomKey(seed));
@@ -331,13 +332,14 @@ auto compile(S& strategy, CompileOptions options, LossType loss, OptimizerType o
                 "lockstep: the first layer of a model must be its Input: write Sequential<Input<28, 28>, ...>");
   if constexpr (!std::is_void_v<In>) {
     using Out = typename Net::template Output<In>;
-    static_assert(Loss<LossType, Out, T>, "lockstep: the argument after the strategy must be a loss (see losses/concepts.hpp)");
+    static_assert(Loss<LossType, Out, T>,
+                  "lockstep: the argument after the strategy must be a loss (see losses/concepts.hpp)");
     static_assert(Optimizer<OptimizerType, T>,
                   "lockstep: the argument after the loss must be an optimizer (see optimizers/concepts.hpp)");
     static_assert((Metric<Metrics, T> && ...),
                   "lockstep: the arguments after the optimizer must be metrics (see metrics/concepts.hpp)");
-    return Model<Net, T, S, LossType, OptimizerType, Metrics...>(strategy, options, std::move(loss), std::move(optimizer),
-                                                                 std::tuple<Metrics...>(std::move(metrics)...));
+    return Model<Net, T, S, LossType, OptimizerType, Metrics...>(
+        strategy, options, std::move(loss), std::move(optimizer), std::tuple<Metrics...>(std::move(metrics)...));
   }
 }
 

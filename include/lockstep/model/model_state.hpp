@@ -70,8 +70,7 @@ class ModelState {
     saved.learning_rate = learning_rate;
     saved.seed = seed;
     save_arrays(saved.parameters, arrays(parameters_));
-    for (std::size_t i = 0; i < slots_.size(); ++i)
-      save_arrays(saved.slots, arrays(slots_[i]), concat({"/slot_", i}));
+    for (std::size_t i = 0; i < slots_.size(); ++i) save_arrays(saved.slots, arrays(slots_[i]), concat({"/slot_", i}));
   }
 
   /// Throws ConfigurationError, having changed nothing, when `saved` belongs to another model.
@@ -81,9 +80,10 @@ class ModelState {
           concat({"restore: the saved state is of ", saved.scalar, ", this model of ", scalar_name<T>()}));
     const std::size_t count = variables.size();
     if (saved.parameters.size() != count || saved.slots.size() != slots_.size() * count)
-      throw ConfigurationError(concat({"restore: the saved state has ", saved.parameters.size(), " parameter arrays and ",
-                                       saved.slots.size(), " optimizer arrays, this model has ", count, " and ",
-                                       slots_.size() * count, ": it belongs to another program"}));
+      throw ConfigurationError(
+          concat({"restore: the saved state has ", saved.parameters.size(), " parameter arrays and ",
+                  saved.slots.size(), " optimizer arrays, this model has ", count, " and ", slots_.size() * count,
+                  ": it belongs to another program"}));
     for (const bool check_only : {true, false}) {
       load_arrays(saved.parameters, 0, arrays(parameters_), check_only);
       for (std::size_t i = 0; i < slots_.size(); ++i)

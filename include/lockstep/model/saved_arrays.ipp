@@ -30,8 +30,8 @@ LOCKSTEP_INLINE void load_arrays(const std::vector<SavedArray>& saved, std::size
     if (!std::equal(array.extents.begin(), array.extents.end(), shape.begin(), shape.end()) ||
         array.bytes.size() != list.bytes[i].size())
       throw ConfigurationError(
-          concat({"restore: expected ", list.names[i], " ", shape_text(shape), ", the saved state has '", array.name, "' ",
-                  shape_text(std::vector<std::size_t>(array.extents.begin(), array.extents.end())),
+          concat({"restore: expected ", list.names[i], " ", shape_text(shape), ", the saved state has '", array.name,
+                  "' ", shape_text(std::vector<std::size_t>(array.extents.begin(), array.extents.end())),
                   ": it belongs to another model"}));
     if (!check_only) std::copy(array.bytes.begin(), array.bytes.end(), list.bytes[i].begin());
   }

@@ -147,8 +147,7 @@ struct Sequential {
 
   /// The trained variables of all layers, first layer first.
   template <class In>
-  static constexpr auto variables =
-      Plan<In>::concatenate([]<class At>() consteval { return At::variables; });
+  static constexpr auto variables = Plan<In>::concatenate([]<class At>() consteval { return At::variables; });
   template <class In>
   static constexpr auto state_variables =
       Plan<In>::concatenate([]<class At>() consteval { return At::state_variables; });
@@ -273,16 +272,15 @@ struct Sequential {
               dx = TensorView<T>(pass.dx.data(), samples, P::input_size[I], stride);
             else if constexpr (!skip)
               dx = TensorView<T>(gradients[turn ^= 1], samples, P::input_size[I], stride);
-            const BackwardPass<T> layer_pass{
-                .context = context,
-                .weights = slices<P, I>(pass.weights, P::variable_count),
-                .state = slices<P, I>(pass.state, P::state_count),
-                .x = layer_input<P, I>(pass),
-                .y = output<P, I>(pass.y, pass.scratch, pass.x),
-                .dy = TensorView<T>(dy.data(), samples, P::output_size[I], stride),
-                .dx = dx,
-                .gradients = slices<P, I>(pass.gradients, P::variable_count),
-                .scratch = pass.scratch.subspan(own, scratch_size)};
+            const BackwardPass<T> layer_pass{.context = context,
+                                             .weights = slices<P, I>(pass.weights, P::variable_count),
+                                             .state = slices<P, I>(pass.state, P::state_count),
+                                             .x = layer_input<P, I>(pass),
+                                             .y = output<P, I>(pass.y, pass.scratch, pass.x),
+                                             .dy = TensorView<T>(dy.data(), samples, P::output_size[I], stride),
+                                             .dx = dx,
+                                             .gradients = slices<P, I>(pass.gradients, P::variable_count),
+                                             .scratch = pass.scratch.subspan(own, scratch_size)};
             if constexpr (skip)
               At::Layer::template backward_weights<typename At::Input, T>(layer_pass);
             else

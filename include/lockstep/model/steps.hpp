@@ -73,8 +73,7 @@ void test_step(const Compiled& compiled, typename Compiled::Replica& own, R& rep
                DistributedDataset<AnyDataset>& data, typename Compiled::Status& status) {
   forward_batch(compiled, own, replica, data, true, false, 0);
   const auto targets = own.targets();
-  compiled.record(own,
-                  compiled.loss.value(own.predictions(), TensorView<const typename Compiled::Scalar>(targets)),
+  compiled.record(own, compiled.loss.value(own.predictions(), TensorView<const typename Compiled::Scalar>(targets)),
                   status);
 }
 

@@ -14,9 +14,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// What an optimizer is told about one update.
 struct UpdateContext {
-  std::int64_t iteration = 1;   ///< 1 for the first update
-  double learning_rate = 0;     ///< in force for this update (callbacks and schedules may change it)
-  double gradient_scale = 1;    ///< multiply the gradients by this: 1 / global sample count
+  std::int64_t iteration = 1;  ///< 1 for the first update
+  double learning_rate = 0;    ///< in force for this update (callbacks and schedules may change it)
+  double gradient_scale = 1;   ///< multiply the gradients by this: 1 / global sample count
 };
 
 /// An optimizer as a plain aggregate of hyper-parameters; its per-run state (slots, iterations, the learning rate in
@@ -35,13 +35,14 @@ struct UpdateContext {
 /// Optional:
 ///  6. `optimizer.validate()`: throws ConfigurationError for options that make no sense; compile calls it.
 template <class O, class T = float>
-concept Optimizer = std::copyable<O> && requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,
-                                                 std::span<const T> gradients, std::span<T* const> slots) {
-  { O::name } -> std::convertible_to<std::string_view>;
-  { optimizer.description() } -> std::convertible_to<std::string>;
-  { optimizer.learning_rate } -> std::convertible_to<double>;
-  { optimizer.slots() } -> std::convertible_to<std::size_t>;
-  optimizer.update(context, parameters, gradients, slots);
-};
+concept Optimizer =
+    std::copyable<O> && requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,
+                                 std::span<const T> gradients, std::span<T* const> slots) {
+      { O::name } -> std::convertible_to<std::string_view>;
+      { optimizer.description() } -> std::convertible_to<std::string>;
+      { optimizer.learning_rate } -> std::convertible_to<double>;
+      { optimizer.slots() } -> std::convertible_to<std::size_t>;
+      optimizer.update(context, parameters, gradients, slots);
+    };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
