@@ -90,7 +90,7 @@ struct ProductBlock {
 
   template <class Isa, class ThisTile>
   LOCKSTEP_KERNEL void column_of_tiles(std::size_t column, AheadCursor& cursor) const {
-    if constexpr (ThisTile::rows == 6 && Isa::registers == 32) {
+    if constexpr (ThisTile::rows == 6) {
       // Most layers have an even number of units: 6 m, 6 m + 4, or 6 (m - 1) + 4 + 4 of them need no row for nothing.
       const std::size_t rest = target.rows % 6;
       const std::size_t fours = rest == 0 || rest == 5 ? 0 : rest == 2 && target.rows > 6 ? 8 : rest;
@@ -118,59 +118,53 @@ struct ProductBlock {
 #pragma GCC unroll 16
       for (std::size_t r = 1; r < R; ++r) rows[r] = rows[r - 1] + (r < valid_rows ? steps.a_row : 0);
       V sums[R][C] = {};
+      if (before.bias != nullptr) {
+#pragma GCC unroll 16
+        for (std::size_t r = 0; r < R; ++r)
+#pragma GCC unroll 4
+          for (std::size_t j = 0; j < C; ++j) sums[r][j] += before.bias[row + (r < valid_rows ? r : 0)];
+      }
       const char* next = cursor.take();
       multiply_tile<Isa>(sums, segments, segment_count, rows, column, steps.a, steps.b,
                          next == nullptr ? reinterpret_cast<const char*>(c.data) : next,
                          next == nullptr ? 0 : cache_line);
       T* to = c.data + row * c.row_step + column;
-      const T* bias = before.bias == nullptr ? nullptr : before.bias + row;
-      if (valid_rows < R || !whole_columns) {
-        alignas(Isa::vector_bytes) T values[R * C * n];
+      if (whole_columns) [[likely]] {
+        if (before.sums) {
 #pragma GCC unroll 16
-        for (std::size_t r = 0; r < R; ++r)
+          for (std::size_t r = 0; r < R; ++r) {
+            if (r >= valid_rows) break;
 #pragma GCC unroll 4
-          for (std::size_t j = 0; j < C; ++j) store(values + (r * C + j) * n, sums[r][j]);
-        for (std::size_t r = 0; r < valid_rows; ++r)
-          put_row(to + r * c.row_step, values + r * C * n, std::min(C * n, c.columns - column),
-                  bias == nullptr ? T(0) : bias[r]);
-        continue;
-      }
-      if (before.sums) {
+            for (std::size_t j = 0; j < C; ++j) {
+              V old;
+              load(old, to + r * c.row_step + j * n);
+              sums[r][j] += old;
+            }
+          }
+        }
 #pragma GCC unroll 16
-        for (std::size_t r = 0; r < R; ++r)
+        for (std::size_t r = 0; r < R; ++r) {
+          if (r >= valid_rows) break;
 #pragma GCC unroll 4
           for (std::size_t j = 0; j < C; ++j) {
-            V old;
-            load(old, to + r * c.row_step + j * n);
-            sums[r][j] += old;
+            sums[r][j] = sums[r][j] < minimum ? minimum - V{} : sums[r][j];
+            store(to + r * c.row_step + j * n, sums[r][j]);
+            __builtin_prefetch(to + r * c.row_step + j * n + c.ahead, 0, 2);
           }
+        }
+        continue;
       }
-      if (bias != nullptr) {
-#pragma GCC unroll 16
-        for (std::size_t r = 0; r < R; ++r)
-#pragma GCC unroll 4
-          for (std::size_t j = 0; j < C; ++j) sums[r][j] += bias[r];
-      }
+      alignas(Isa::vector_bytes) T values[R][C * n];
 #pragma GCC unroll 16
       for (std::size_t r = 0; r < R; ++r)
 #pragma GCC unroll 4
-        for (std::size_t j = 0; j < C; ++j) {
-          sums[r][j] = sums[r][j] < minimum ? minimum - V{} : sums[r][j];
-          T* place = to + r * c.row_step + j * n;
-          store(place, sums[r][j]);
-          __builtin_prefetch(place + c.ahead, 0, 2);
+        for (std::size_t j = 0; j < C; ++j) store(&values[r][j * n], sums[r][j]);
+      for (std::size_t r = 0; r < valid_rows; ++r)
+        for (std::size_t j = 0; j < C * n && column + j < c.columns; ++j) {
+          T& element = to[r * c.row_step + j];
+          const T value = before.sums ? values[r][j] + element : values[r][j];
+          element = value < minimum ? minimum : value;
         }
-    }
-  }
-
-  /// The same for a part of a row, element by element.
-  LOCKSTEP_KERNEL void put_row(T* to, const T* sums, std::size_t count, T bias) const {
-    const bool add = onto.sums;
-    const T minimum = finish.minimum;
-    for (std::size_t i = 0; i < count; ++i) {
-      T value = add ? sums[i] + to[i] : sums[i];
-      value += bias;
-      to[i] = value < minimum ? minimum : value;
     }
   }
 };

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <boost/asio.hpp>
 #include <unistd.h>
 #include <zlib.h>
-#include <boost/asio.hpp>
 
 #include "lockstep/core/shape.hpp"
 #include "lockstep/lockstep.hpp"
