@@ -32,7 +32,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-extern char** environ;
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX has the program declare it
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -133,6 +133,7 @@ class Launcher {
     std::vector<std::string> arguments = options_.arguments;
     const auto pointers = [](std::vector<std::string>& texts) {
       std::vector<char*> result;
+      result.reserve(texts.size() + 1);
       for (std::string& text : texts) result.push_back(text.data());
       result.push_back(nullptr);
       return result;

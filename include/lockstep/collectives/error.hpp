@@ -1,6 +1,7 @@
 // What a collective throws when a rank is lost.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -38,7 +39,7 @@ class CollectiveError : public Error {
   [[gnu::cold]] static std::string message(const CollectiveFailure& failure) {
     const std::string address = failure.address.empty() ? "" : concat({" (", failure.address, ")"});
     const std::string who = failure.failed_rank < 0 ? "" : concat({"rank ", failure.failed_rank, address, " failed: "});
-    const auto tenths = static_cast<long long>(failure.seconds * 10 + 0.5);
+    const auto tenths = std::llround(failure.seconds * 10);
     return concat({failure.operation.empty() ? "collective operation" : failure.operation.c_str(), ": ", who,
                    failure.reason, " [after ", tenths / 10, ".", tenths % 10, " s and ", failure.bytes_done,
                    " received bytes]"});

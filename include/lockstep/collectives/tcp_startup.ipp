@@ -213,7 +213,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
   void accept_again(const ConnectionPointer&, ErrorCode) { accept(); }
 
-  void drop_guest(const ConnectionPointer guest) {  // a copy: the list may hold the last other one
+  // A copy: the list may hold the last other one.
+  void drop_guest(ConnectionPointer guest) {  // NOLINT(performance-unnecessary-value-param)
     discard(guest);
     forget(guest);
   }

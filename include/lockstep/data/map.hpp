@@ -41,7 +41,7 @@ class Assignable {
  public:
   explicit Assignable(F f) : f_(std::move(f)) {}
   Assignable(const Assignable&) = default;
-  Assignable(Assignable&&) = default;
+  Assignable(Assignable&&) noexcept(std::is_nothrow_move_constructible_v<F>) = default;
   Assignable& operator=(const Assignable& other) {
     if (this != &other) f_.emplace(*other.f_);
     return *this;

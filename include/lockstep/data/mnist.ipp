@@ -18,7 +18,7 @@ namespace detail {
 LOCKSTEP_INLINE std::string find_mnist_file(const std::string& directory, const char* stem, const char* suffix) {
   for (const char* separator : {"-", "."})
     for (const char* compression : {"", ".gz"}) {
-      const std::string path = concat({directory, "/", stem, separator, suffix, compression});
+      std::string path = concat({directory, "/", stem, separator, suffix, compression});
       if (std::FILE* file = std::fopen(path.c_str(), "rb")) {
         std::fclose(file);
         return path;

@@ -297,7 +297,7 @@ LOCKSTEP_INLINE std::uint8_t SyntheticDigits::draw(std::uint64_t number, Image i
   for (std::size_t i = 0; i < image.size(); ++i) {
     if (i % 4 == 0) bits = random();
     const double noise = (static_cast<double>(bits >> 8 * (i % 4) & 0xFF) - 127.5) / 127.5 * digits::largest_noise;
-    image[i] = static_cast<std::uint8_t>(std::clamp(canvas[i] + noise, 0.0, 255.0) + 0.5);
+    image[i] = static_cast<std::uint8_t>(std::lround(std::clamp(canvas[i] + noise, 0.0, 255.0)));
   }
   return digit;
 }

@@ -19,9 +19,11 @@ template <class T, std::size_t Bytes>
 struct VectorTypes {
   using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
 
+  // NOLINTBEGIN(modernize-use-using): g++ takes these attributes of a dependent type in a typedef only
   typedef T type __attribute__((vector_size(Bytes)));
   typedef T unaligned __attribute__((vector_size(Bytes), aligned(sizeof(T)), may_alias));
   typedef Integer mask __attribute__((vector_size(Bytes)));  // lanes are 0 or -1, the result of a comparison
+  // NOLINTEND(modernize-use-using)
 };
 
 template <class T, class Isa>
