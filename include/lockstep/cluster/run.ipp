@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "lockstep/cluster/launcher.hpp"
@@ -23,9 +25,8 @@ inline constexpr int most_local_workers = 1024;
 
 LOCKSTEP_INLINE int read_workers(std::string_view text) {
   int value = 0;
-  for (const char c : text)
-    value = c >= '0' && c <= '9' && value <= most_local_workers ? value * 10 + (c - '0') : -1'000'000;
-  if (text.empty() || value < 1 || value > most_local_workers)
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > most_local_workers)
     throw ConfigurationError(
         concat({"--workers needs a whole number from 1 to ", most_local_workers, ", got '", text, "'"}));
   return value;
