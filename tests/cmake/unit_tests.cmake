@@ -28,7 +28,7 @@ function(lockstep_add_unit_tests name)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
 
   add_test(NAME ${name} COMMAND ${name} "--test-suite-exclude=*[full]")
-  set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 900)
   set(tests ${name})
   if(has_full)
     add_test(NAME ${name}.full COMMAND ${name} "--test-suite=*[full]")
