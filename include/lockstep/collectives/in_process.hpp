@@ -39,34 +39,17 @@ class InProcessGroup {
  public:
   /// `ranks_on_host`: threads of all processes that compete for this machine's cores (0: this group's).
   /// Throws ConfigurationError when size < 1.
-  explicit InProcessGroup(int size, const CommunicationOptions& options = {}, int ranks_on_host = 0)
-      : size_(checked(size)), timeout_(options.timeout), barrier_(size, ranks_on_host > 0 ? ranks_on_host : size) {
-    options.validate();
-    for (auto& parity : slots_) parity = std::make_unique<Slot[]>(static_cast<std::size_t>(size));
-  }
+  explicit InProcessGroup(int size, const CommunicationOptions& options = {}, int ranks_on_host = 0);
 
   [[nodiscard]] int size() const noexcept { return size_; }
   /// The collective of one thread. It refers to the group.
   [[nodiscard]] InProcess member(int rank) noexcept;
 
   /// Makes every member's pending and later operations fail. The first failure counts. Any thread may call it.
-  void abort(CollectiveFailure failure) noexcept {
-    try {
-      const std::lock_guard lock(failure_mutex_);
-      if (!failed_) failure_ = std::move(failure);
-      failed_ = true;
-    } catch (...) {  // out of memory: fail without a reason
-    }
-    barrier_.break_all();
-  }
+  void abort(CollectiveFailure failure) noexcept;
 
   /// Makes the group usable again after a failure. No member may be in an operation.
-  void reset() noexcept {
-    failed_ = false;
-    failure_ = {};
-    for (int rank = 0; rank < size_; ++rank) slot(0, rank).operations = 0;
-    barrier_.reset();
-  }
+  void reset() noexcept;
 
  private:
   friend class InProcess;
@@ -88,66 +71,21 @@ class InProcessGroup {
       return operation == other.operation && type == other.type && op == other.op && root == other.root &&
              bytes == other.bytes && status_count == other.status_count;
     }
-    [[nodiscard, gnu::cold]] std::string text() const {
-      return concat({to_string(operation), op == ReduceOp::max ? "(max)" : "", type == 0 ? "" : " of ", type_name(type),
-                     operation == Operation::broadcast ? concat({" from rank ", root}) : "",
-                     status_count != 0 ? concat({" and ", status_count, " status values"}) : "", ", ", bytes,
-                     " bytes"});
-    }
-    static const char* type_name(char type) noexcept {
-      return type == 'f' ? "float" : type == 'd' ? "double" : type == 'i' ? "int64" : "";
-    }
+    [[nodiscard, gnu::cold]] std::string text() const;
   };
 
-  static int checked(int size) {
-    if (size < 1) throw ConfigurationError(concat({"a group of threads needs at least 1 member, got ", size}));
-    return size;
-  }
+  static int checked(int size);
 
   [[nodiscard]] Slot& slot(unsigned parity, int rank) const noexcept {
     return slots_[parity][static_cast<std::size_t>(rank)];
   }
 
   // Returns the set of slots of this operation when everybody has come with the same.
-  unsigned enter(int rank, const Slot& mine, const std::atomic<bool>* patient) {
-    const auto begin = std::chrono::steady_clock::now();
-    if (barrier_.is_broken()) fail(mine.operation, begin);
-    const unsigned parity = slot(0, rank).operations++ % 2;
-    Slot& shared = slot(parity, rank);
-    const unsigned operations = shared.operations;
-    shared = mine;
-    shared.operations = operations;
-
-    if (barrier_.arrive_and_wait(rank, timeout_, patient) != ThreadBarrier::Outcome::released)
-      fail(mine.operation, begin);
-    for (int other = 1; other < size_; ++other)
-      if (!slot(parity, other).agrees(slot(parity, 0))) {
-        abort({.failed_rank = -1,
-               .reason = concat({"replicas are out of step: rank 0 is in ", slot(parity, 0).text(), ", rank ", other,
-                                 " in ", slot(parity, other).text()}),
-               .code = ExitCode::failure});
-        fail(mine.operation, begin);
-      }
-    return parity;
-  }
+  unsigned enter(int rank, const Slot& mine, const std::atomic<bool>* patient);
 
   void leave(int rank) { barrier_.arrive_and_wait_always(rank); }
 
-  [[noreturn, gnu::cold]] void fail(Operation operation, std::chrono::steady_clock::time_point begin) {
-    // Broken without a reason: somebody's time is over, and he may not have said so yet.
-    abort({.failed_rank = barrier_.first_missing(),
-           .reason = concat({"this replica's thread did not come to ", to_string(operation), " within ",
-                             timeout_.count(), " ms (CommunicationOptions::timeout)"})});
-    CollectiveFailure failure;
-    {
-      const std::lock_guard lock(failure_mutex_);
-      failure = failure_;
-    }
-    if (failure.operation.empty()) failure.operation = to_string(operation);
-    if (failure.seconds == 0)
-      failure.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    throw CollectiveError(std::move(failure));
-  }
+  [[noreturn, gnu::cold]] void fail(Operation operation, std::chrono::steady_clock::time_point begin);
 
   template <Reducible T, ReduceOp op>
   void reduce_slice(int rank, unsigned parity, std::size_t count, bool to_all) const noexcept {
@@ -170,13 +108,7 @@ class InProcessGroup {
     }
   }
 
-  void reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept {
-    for (std::size_t i = 0; i < count; ++i) {
-      double sum = slot(parity, 0).status[i];
-      for (int r = 1; r < size_; ++r) sum += slot(parity, r).status[i];
-      for (int r = 0; r < (to_all ? size_ : 1); ++r) slot(parity, r).status[i] = sum;
-    }
-  }
+  void reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept;
 
   const int size_;
   const std::chrono::milliseconds timeout_;
@@ -212,48 +144,13 @@ class InProcess {
 
   /// `patient`: while it is true, waiting for the others takes no time (they are kept by something that has a deadline of
   /// its own).
-  void broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient = nullptr) {
-    detail::check_root(root, size());
-    if (size() == 1) return;
-    InProcessGroup::Slot mine;
-    mine.operation = Operation::broadcast;
-    mine.root = root;
-    mine.data = bytes.data();
-    mine.bytes = bytes.size();
-    const unsigned parity = group_->enter(rank_, mine, patient);
-    if (rank_ != root && !bytes.empty()) std::memcpy(bytes.data(), group_->slot(parity, root).data, bytes.size());
-    group_->leave(rank_);
-  }
+  void broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient = nullptr);
 
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
-    detail::check_lengths(mine.size(), all.size(), size());
-    InProcessGroup::Slot slot;
-    slot.operation = Operation::all_gather;
-    slot.data = const_cast<std::byte*>(mine.data());  // only read
-    slot.bytes = mine.size();
-    const unsigned parity = group_->enter(rank_, slot, nullptr);
-    for (int r = 0; r < size() && !mine.empty(); ++r) {
-      std::byte* target = all.data() + mine.size() * static_cast<std::size_t>(r);
-      const void* source = group_->slot(parity, r).data;
-      if (target != source) std::memcpy(target, source, mine.size());
-    }
-    group_->leave(rank_);
-  }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
 
-  void barrier() {
-    if (size() == 1) return;
-    InProcessGroup::Slot mine;
-    mine.operation = Operation::barrier;
-    (void)group_->enter(rank_, mine, nullptr);
-  }
+  void barrier();
 
-  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
-    try {
-      group_->abort({.failed_rank = rank_, .reason = std::string(reason), .code = code});
-    } catch (...) {  // out of memory: fail without a reason
-      group_->abort({});
-    }
-  }
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
 
  private:
   template <Reducible T>
@@ -284,4 +181,11 @@ inline InProcess InProcessGroup::member(int rank) noexcept { return InProcess(*t
 
 static_assert(Collective<InProcess>);
 
+LOCKSTEP_INSTANCE(void InProcess::reduce<float>(std::span<double>, std::span<float>, ReduceOp, bool));
+LOCKSTEP_INSTANCE(void InProcess::reduce<double>(std::span<double>, std::span<double>, ReduceOp, bool));
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/in_process.ipp"
+#endif

@@ -29,52 +29,11 @@ class ThreadBarrier {
 
   /// Waits until every thread has come. All threads, or none, see `released`; `broken` and `timed_out` leave the barrier
   /// broken for all. While *patient is true, the time does not count.
-  Outcome arrive_and_wait(int rank, Duration timeout, const std::atomic<bool>* patient = nullptr) {
-    const std::uint64_t before = state_.load(std::memory_order_relaxed);
-    if ((before & broken_bit) != 0) return Outcome::broken;
-    if (arrive(rank)) {
-      std::uint64_t expected = before;
-      if (!state_.compare_exchange_strong(expected, before + next)) return Outcome::broken;
-      wake();
-      return Outcome::released;
-    }
-    if (spin(before)) return outcome(before);
-
-    std::unique_lock lock(mutex_);
-    ++sleepers_;
-    auto deadline = Clock::now() + timeout;
-    while (state_.load() == before) {
-      if (sleep_.wait_until(lock, deadline) != std::cv_status::timeout) continue;
-      if (patient != nullptr && patient->load()) {
-        deadline = Clock::now() + timeout;
-        continue;
-      }
-      std::uint64_t expected = before;
-      if (state_.compare_exchange_strong(expected, before | broken_bit)) {
-        --sleepers_;
-        sleep_.notify_all();
-        return Outcome::timed_out;
-      }
-    }
-    --sleepers_;
-    return outcome(before);
-  }
+  Outcome arrive_and_wait(int rank, Duration timeout, const std::atomic<bool>* patient = nullptr);
 
   /// For a wait that nothing may cut short, because the others still use this thread's memory. All of them are known to be
   /// on their way.
-  void arrive_and_wait_always(int rank) {
-    const std::uint64_t before = state_.load(std::memory_order_relaxed) & ~broken_bit;
-    if (arrive(rank)) {
-      state_.fetch_add(next);
-      wake();
-      return;
-    }
-    if (spin(before)) return;
-    std::unique_lock lock(mutex_);
-    ++sleepers_;
-    while ((state_.load() & ~broken_bit) == before) sleep_.wait(lock);
-    --sleepers_;
-  }
+  void arrive_and_wait_always(int rank);
 
   /// Makes all present and later waits return `broken`. Any thread may call it.
   void break_all() noexcept {
@@ -92,12 +51,7 @@ class ThreadBarrier {
   }
 
   /// The lowest rank that has not come to the present wait, -1 when there is none.
-  [[nodiscard]] int first_missing() const noexcept {
-    const std::uint64_t generation = state_.load() & ~broken_bit;
-    for (int rank = 0; rank < size_; ++rank)
-      if (arrivals_[static_cast<std::size_t>(rank)].next_state.load() != generation + next) return rank;
-    return -1;
-  }
+  [[nodiscard]] int first_missing() const noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -110,25 +64,9 @@ class ThreadBarrier {
   };
 
   // Returns whether this thread is the last to come.
-  bool arrive(int rank) noexcept {
-    arrivals_[static_cast<std::size_t>(rank)].next_state.store((state_.load(std::memory_order_relaxed) & ~broken_bit) +
-                                                               next);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 != size_) return false;
-    arrived_.store(0, std::memory_order_relaxed);
-    return true;
-  }
+  bool arrive(int rank) noexcept;
 
-  bool spin(std::uint64_t before) const noexcept {
-    if (!spins_) return false;
-    const auto end = Clock::now() + std::chrono::microseconds(50);
-    do {
-      for (int i = 0; i < 32; ++i) {
-        if (state_.load(std::memory_order_acquire) >> 1 != before >> 1) return true;
-        relax();
-      }
-    } while (Clock::now() < end);
-    return false;
-  }
+  bool spin(std::uint64_t before) const noexcept;
 
   static void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -144,11 +82,7 @@ class ThreadBarrier {
 
   // The state is stored before the sleepers are counted, and a sleeper counts itself before it looks at the state: one of
   // the two sees the other.
-  void wake() noexcept {
-    if (sleepers_.load() == 0) return;
-    { const std::lock_guard lock(mutex_); }
-    sleep_.notify_all();
-  }
+  void wake() noexcept;
 
   const int size_;
   const bool spins_;
@@ -161,3 +95,7 @@ class ThreadBarrier {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/thread_barrier.ipp"
+#endif

@@ -26,6 +26,16 @@
 #define LOCKSTEP_INLINE inline
 #endif
 
+// Templates whose arguments are nearly always the same are instantiated in lockstep::compiled too:
+//   LOCKSTEP_INSTANCE(void f<float>(const float*));
+#if defined(LOCKSTEP_COMPILED_SOURCE)
+#define LOCKSTEP_INSTANCE(...) template __VA_ARGS__
+#elif defined(LOCKSTEP_COMPILED)
+#define LOCKSTEP_INSTANCE(...) extern template __VA_ARGS__
+#else
+#define LOCKSTEP_INSTANCE(...) static_assert(true)
+#endif
+
 namespace lockstep::inline LOCKSTEP_ABI {
 
 inline constexpr int version_major = LOCKSTEP_VERSION_MAJOR;

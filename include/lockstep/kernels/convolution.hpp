@@ -134,4 +134,12 @@ void convolution_input_gradient(const ConvolutionSize& s, const T* weights, cons
     }
 }
 
+LOCKSTEP_INSTANCE(void convolution_forward<float>(const ConvolutionSize&, const float*, const float*, const float*,
+                                                  float*, Finish<float>));
+LOCKSTEP_INSTANCE(void convolution_input_gradient<float>(const ConvolutionSize&, const float*, const float*, float*));
+LOCKSTEP_INSTANCE(void convolution_forward<double>(const ConvolutionSize&, const double*, const double*, const double*,
+                                                   double*, Finish<double>));
+LOCKSTEP_INSTANCE(void convolution_input_gradient<double>(const ConvolutionSize&, const double*, const double*,
+                                                          double*));
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -313,4 +313,9 @@ void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Del
     detail::convolution_weight_gradient_by_pixel<T>(s, x, delta, weight_gradient, bias_gradient, scratch);
 }
 
+LOCKSTEP_INSTANCE(void convolution_weight_gradient<float>(const ConvolutionSize&, const float*, const Delta<float>&,
+                                                          float*, float*, float*));
+LOCKSTEP_INSTANCE(void convolution_weight_gradient<double>(const ConvolutionSize&, const double*, const Delta<double>&,
+                                                           double*, double*, double*));
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

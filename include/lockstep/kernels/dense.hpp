@@ -51,4 +51,15 @@ void dense_weight_gradient(const DenseSize& size, const T* x, const Delta<T>& de
               {.a_row = size.stride, .a = 1, .b = padded_columns(size.units)});
 }
 
+LOCKSTEP_INSTANCE(void dense_forward<float>(const DenseSize&, const float*, const float*, const float*, float*,
+                                            Finish<float>));
+LOCKSTEP_INSTANCE(void dense_input_gradient<float>(const DenseSize&, const float*, const float*, float*));
+LOCKSTEP_INSTANCE(void dense_weight_gradient<float>(const DenseSize&, const float*, const Delta<float>&, float*, float*,
+                                                    float*));
+LOCKSTEP_INSTANCE(void dense_forward<double>(const DenseSize&, const double*, const double*, const double*, double*,
+                                             Finish<double>));
+LOCKSTEP_INSTANCE(void dense_input_gradient<double>(const DenseSize&, const double*, const double*, double*));
+LOCKSTEP_INSTANCE(void dense_weight_gradient<double>(const DenseSize&, const double*, const Delta<double>&, double*,
+                                                     double*, double*));
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

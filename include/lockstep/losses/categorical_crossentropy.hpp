@@ -122,4 +122,9 @@ struct CategoricalCrossentropy {
 static_assert(Loss<CategoricalCrossentropy, Shape<10>, float>);
 static_assert(Loss<CategoricalCrossentropy, Shape<10>, double>);
 
+LOCKSTEP_INSTANCE(double CategoricalCrossentropy::run<float>(TensorView<const float>, TensorView<const float>,
+                                                             TensorView<float>) const);
+LOCKSTEP_INSTANCE(double CategoricalCrossentropy::run<double>(TensorView<const double>, TensorView<const double>,
+                                                              TensorView<double>) const);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -104,4 +104,9 @@ struct SparseCategoricalCrossentropy {
 static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, float>);
 static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, double>);
 
+LOCKSTEP_INSTANCE(double SparseCategoricalCrossentropy::run<float>(TensorView<const float>, TensorView<const float>,
+                                                                   TensorView<float>) const);
+LOCKSTEP_INSTANCE(double SparseCategoricalCrossentropy::run<double>(TensorView<const double>, TensorView<const double>,
+                                                                    TensorView<double>) const);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

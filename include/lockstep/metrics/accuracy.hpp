@@ -72,4 +72,9 @@ struct Accuracy {
 };
 static_assert(Metric<Accuracy, float> && Metric<Accuracy, double>);
 
+LOCKSTEP_INSTANCE(void Accuracy::update<float>(TensorView<const float>, TensorView<const float>, std::span<double>)
+                      const);
+LOCKSTEP_INSTANCE(void Accuracy::update<double>(TensorView<const double>, TensorView<const double>, std::span<double>)
+                      const);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

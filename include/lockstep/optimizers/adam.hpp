@@ -79,4 +79,9 @@ struct Adam {
 };
 static_assert(Optimizer<Adam, float> && Optimizer<Adam, double>);
 
+LOCKSTEP_INSTANCE(void Adam::update<float>(const UpdateContext&, std::span<float>, std::span<const float>,
+                                           std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void Adam::update<double>(const UpdateContext&, std::span<double>, std::span<const double>,
+                                            std::span<double* const>) const);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

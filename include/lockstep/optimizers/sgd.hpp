@@ -67,4 +67,9 @@ struct SGD {
 };
 static_assert(Optimizer<SGD, float> && Optimizer<SGD, double>);
 
+LOCKSTEP_INSTANCE(void SGD::update<float>(const UpdateContext&, std::span<float>, std::span<const float>,
+                                          std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void SGD::update<double>(const UpdateContext&, std::span<double>, std::span<const double>,
+                                           std::span<double* const>) const);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
