@@ -58,7 +58,7 @@ std::string message_of_write(const std::string& path) {
 
 TEST_CASE("file: what was written is read, also nothing and a large file") {
   const TemporaryFolder folder;
-  for (const std::size_t size : {0, 1, 4096, 3'000'001}) {
+  for (const std::size_t size : {0u, 1u, 4096u, 3'000'001u}) {
     ls::write_file_atomically(folder.path("f"), some_bytes(size));
     const auto bytes = ls::read_file(folder.path("f"));
     REQUIRE(bytes.has_value());

@@ -36,8 +36,8 @@ void check_gather(std::size_t count, std::size_t features, float divisor) {
 
 TEST_CASE_TEMPLATE("gather converts, divides exactly and transposes", U, std::uint8_t, std::int8_t, std::int16_t, int,
                    float) {
-  for (const std::size_t count : {0, 1, 3, 15, 16, 17, 32, 45, 64})
-    for (const std::size_t features : {1, 2, 16, 49})
+  for (const std::size_t count : {0u, 1u, 3u, 15u, 16u, 17u, 32u, 45u, 64u})
+    for (const std::size_t features : {1u, 2u, 16u, 49u})
       for (const float divisor : {1.0f, 255.0f, 3.0f}) {
         check_gather<U, float>(count, features, divisor);
         check_gather<U, double>(count, features, divisor);

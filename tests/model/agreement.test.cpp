@@ -89,7 +89,7 @@ TEST_CASE("from_chief: everybody gets the chief's value") {
 }
 
 TEST_CASE("bytes_from_chief: everybody gets the chief's bytes, whatever they have themselves") {
-  for (const std::size_t size : {0, 1, 1000}) {
+  for (const std::size_t size : {0u, 1u, 1000u}) {
     const auto all = on_ranks(3, [&](ls::InProcess& member) {
       std::vector<std::byte> mine(member.rank() == 0 ? size : 17, static_cast<std::byte>(member.rank() + 1));
       return ls::detail::bytes_from_chief(member, std::move(mine));

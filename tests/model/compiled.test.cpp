@@ -128,7 +128,7 @@ TEST_CASE("Compiled: the parts of an update make the whole") {
   const std::size_t size = make().state.parameters().values().size();
   std::vector<double> gradients(size);
   for (std::size_t i = 0; i < size; ++i) gradients[i] = static_cast<double>(i);
-  for (const std::size_t parts : {1, 2, 3, 5}) {
+  for (const std::size_t parts : {1u, 2u, 3u, 5u}) {
     const Compiled compiled = make({.wanted_slots = 2});
     for (std::size_t index = 0; index < parts; ++index) compiled.update(gradients, 10, 7, index, parts);
     for (std::size_t i = 0; i < size; ++i)

@@ -17,7 +17,7 @@ struct BatchNormLike {
   static constexpr std::string_view name = "batch_norm_like_2d";
 };
 struct Named {
-  static constexpr std::string_view name = "x";
+  [[maybe_unused]] static constexpr std::string_view name = "x";
   static constexpr std::string_view class_name = "LSTMCell";
 };
 
@@ -35,6 +35,10 @@ TEST_CASE("layer names: repeated ones are numbered as in Keras, in each model an
                                           "sequential/user_dense/bias", "sequential/user_dense_1/kernel",
                                           "sequential/user_dense_1/bias", "user_dense_2/kernel", "user_dense_2/bias"});
   CHECK(ls::detail::variable_names<false>(Net::Chain<ls::Shape<4>>::List{}).empty());
+  CHECK(Net::layer_names<ls::Shape<4>>() ==
+        std::vector<std::string>{"input", "user_dense", "user_re_lu", "user_dense_1", "sequential/user_dense",
+                                 "sequential/user_dense_1", "user_re_lu_1", "user_dense_2"});
+  CHECK(Net::layer_names<ls::Shape<4>>().size() == Net::layer_count);
 }
 
 TEST_CASE("class names: the layer's own, or its name in CamelCase") {

@@ -30,7 +30,7 @@ void check_view(const ls::TensorView<T>& view, std::size_t samples, std::size_t 
 
 TEST_CASE("ReplicaState: views have the sizes of model and batch, do not overlap, and are aligned") {
   Replica replica(allocate);
-  for (const std::size_t samples : {5, 16, 17, 3}) {
+  for (const std::size_t samples : {5u, 16u, 17u, 3u}) {
     CAPTURE(samples);
     const std::size_t stride = ls::padded_batch(samples);
     replica.resize(samples);
@@ -48,7 +48,7 @@ TEST_CASE("ReplicaState: a batch that is no larger than one before takes no new 
   Replica replica(allocate);
   replica.resize(40);
   const float* const data = replica.x().data();
-  for (const std::size_t samples : {1, 40, 0, 33, 48}) {
+  for (const std::size_t samples : {1u, 40u, 0u, 33u, 48u}) {
     replica.resize(samples);
     CHECK(replica.x().data() == data);
   }

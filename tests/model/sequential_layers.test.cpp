@@ -216,7 +216,7 @@ TEST_CASE("padding: what a careless layer leaves there does not reach gradients"
   using Between = ls::Sequential<ls::Input<4>, PaddedDense<6>, UserReLU, PaddedDense<3>>;
   using InParts =
       ls::Sequential<ls::Input<4>, ls::Sequential<PaddedDense<6>, UserReLU>, ls::Sequential<PaddedDense<3>>>;
-  for (const std::size_t samples : {1, 5, 15, 16, 17}) {
+  for (const std::size_t samples : {1u, 5u, 15u, 16u, 17u}) {
     CAPTURE(samples);
     check_gradients<Before>(samples);
     check_gradients<Between>(samples);
@@ -242,7 +242,7 @@ TEST_CASE_TEMPLATE("scratch: each layer keeps its own from forward to backward",
                            UserDense<3>, Part>,
             T>
       net;
-  for (const std::size_t samples : {3, 16, 40, 1}) net.run(samples);
+  for (const std::size_t samples : {3u, 16u, 40u, 1u}) net.run(samples);
 }
 
 TEST_CASE("scratch: the gradient is right with it") {

@@ -152,7 +152,7 @@ TEST_CASE("workers: another program is refused on all of them, with the differen
 }
 
 TEST_CASE("workers: any of them may ask to stop; all stop after the same step") {
-  for (const std::size_t who : {0, 1}) {
+  for (const std::size_t who : {0u, 1u}) {
     const TemporaryFolder folder;
     std::vector<Worker> workers = equal_workers(2, folder);
     workers[who].recorder.at_batch_end = [](ls::Training& training, std::int64_t batch, ls::Logs&) {

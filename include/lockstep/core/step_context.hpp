@@ -7,6 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/core/trace.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -36,6 +37,7 @@ struct StepContext {
   std::uint64_t seed = 0;                             ///< the chief's
   std::span<const std::int64_t> sample_indices = {};  ///< global index of each sample of this rank's part of the batch
   CrossReplicaSum cross_replica_sum = {};
+  Trace* trace = nullptr;  ///< where the time is recorded; null: nowhere
 
   /// The key for what a layer draws for one of its samples (row of the batch). It depends on seed, step, layer and the
   /// global index of the sample, hence neither on the number of ranks nor on the sharding.

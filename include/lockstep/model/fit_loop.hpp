@@ -15,11 +15,13 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/model/agreement.hpp"
 #include "lockstep/model/fit_options.hpp"
 #include "lockstep/model/fit_plan.hpp"
 #include "lockstep/model/history.hpp"
 #include "lockstep/model/model_training.hpp"
+#include "lockstep/model/profile.hpp"
 #include "lockstep/model/steps.hpp"
 #include "lockstep/model/test_pass.hpp"
 
@@ -46,6 +48,7 @@ class FitLoop final : public ModelTraining<Model> {
         plan_(plan_fit(train, options, Compiled::data_sizes, model.strategy_.num_workers())),
         progress_(model.strategy_.is_chief() ? options.verbose : 0, options.epochs) {
     at_.epoch = options.initial_epoch;
+    if (!options.profile.empty()) profile_.emplace(model.layer_names(), model.strategy_.local_replicas());
   }
 
   [[nodiscard]] History take_history() { return std::move(history_); }
@@ -81,7 +84,10 @@ class FitLoop final : public ModelTraining<Model> {
       Status running;
       std::copy(at.running.begin(), at.running.end(), running.values().begin());
       at.running.clear();
+      const std::int64_t first_step = at.step;
+      const auto begin = Trace::Clock::now();
       finished = train_epoch(replica, own, data, epoch, at, running);
+      const auto duration = Trace::Clock::now() - begin;
       if (leader && !plan_.target) plan_.target = at.step;  // the progress bar learns it in the first epoch
 
       average_state<Compiled>(own, replica);
@@ -89,6 +95,7 @@ class FitLoop final : public ModelTraining<Model> {
       const bool validation_due = validation && options_.validation_freq.due(epoch);
       if (validation_due) validated = this->validate(replica, own, *validation, leader);
       if (validation_due && validated[Status::samples] == 0) throw DataError("fit: validation_data is empty");
+      const std::int64_t steps = at.step - first_step;
       at.epoch = epoch + 1;
       at.step = 0;
       if (plan_.new_pass_each_epoch) {
@@ -96,6 +103,11 @@ class FitLoop final : public ModelTraining<Model> {
         at.data_position = 0;
       }
       if (leader) end_epoch(epoch, running, validation_due ? &validated : nullptr);
+      if (profile_) {
+        Trace& trace = profile_->trace(replica.local_rank());
+        if (leader && this->is_chief()) log_line(profile_table(*profile_, epoch, steps, duration));
+        trace.clear_totals();
+      }
       finished = any_rank(replica, leader && stop_) || finished;
       if (leader) {
         at_ = at;
@@ -103,6 +115,7 @@ class FitLoop final : public ModelTraining<Model> {
       }
       replica.team_barrier();
     }
+    if (leader && profile_) write_profile(*profile_, options_.profile, this->worker_index());
     if (leader) callbacks_.on_train_end(*this, logs_);
   }
 
@@ -164,10 +177,11 @@ class FitLoop final : public ModelTraining<Model> {
     std::int64_t iteration = compiled_.state.iterations;
     bool more = at.step == 0 || any_rank(replica, data.has_next());  // resumed after the last step of an epoch: none
     bool stop = false;
+    Trace* const trace = profile_ ? &profile_->trace(replica.local_rank()) : nullptr;
     while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
       if (leader) callbacks_.on_train_batch_begin(*this, at.step);
       if (wait_for_callbacks) replica.team_barrier();
-      const Status status = train_step(compiled_, own, replica, data, iteration, leader && stop_);
+      const Status status = train_step(compiled_, own, replica, data, iteration, leader && stop_, trace);
       if (status[Status::samples] == 0) {
         if (at.step == 0 && at.data_position == 0) throw DataError("fit: the training data is empty");
         more = false;
@@ -179,6 +193,7 @@ class FitLoop final : public ModelTraining<Model> {
       ++at.data_position;  // not data.position(): a rank whose data have ended stays behind
       more = status[Status::has_next] > 0;
       stop = status[Status::stop] > 0;
+      const TraceSpan span(trace, TracePart::callbacks);
       if (leader) {
         compiled_.state.iterations = iteration;
         compiled_.report(running, logs_);
@@ -236,6 +251,7 @@ class FitLoop final : public ModelTraining<Model> {
   ProgressBar progress_;
   History history_;
   Logs logs_;
+  std::optional<Profile> profile_;
   Resume at_;
   bool stop_ = false;
   std::vector<std::byte> pending_;

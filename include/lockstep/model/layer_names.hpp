@@ -28,6 +28,24 @@ std::vector<std::string> unique_layer_names(LayerList<At...>) {
   return unique;
 }
 
+/// The names of the layers of the flattened model; those of a container's layers begin with its own name and a slash.
+template <class... At>
+std::vector<std::string> layer_names(LayerList<At...> list) {
+  const std::vector<std::string> own = unique_layer_names(list);
+  std::vector<std::string> names;
+  std::size_t layer = 0;
+  const auto append = [&]<class A>() {
+    const std::string& name = own[layer++];
+    if constexpr (requires { A::Layer::template layer_names<typename A::Input>(); })
+      for (const std::string& inner : A::Layer::template layer_names<typename A::Input>())
+        names.push_back(name + "/" + inner);
+    else
+      names.insert(names.end(), A::layer_count, name);
+  };
+  (append.template operator()<At>(), ...);
+  return names;
+}
+
 /// "layer/variable" for every variable, in the order of Sequential::variables (or state_variables).
 template <bool Trained, class... At>
 std::vector<std::string> variable_names(LayerList<At...> list) {

@@ -43,10 +43,14 @@ constexpr std::size_t scratch_of(std::size_t stride) {
     return 0;
 }
 
-/// How many positions L takes in the flattened model (a nested Sequential has several).
+/// Whether L is made of layers, like a nested Sequential.
+template <class L>
+inline constexpr bool is_container = requires { L::layer_count; };
+
+/// How many positions L takes in the flattened model.
 template <class L>
 consteval std::size_t layer_count_of() {
-  if constexpr (requires { L::layer_count; })
+  if constexpr (is_container<L>)
     return L::layer_count;
   else
     return 1;

@@ -169,6 +169,9 @@ class Model {
   /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
   [[nodiscard]] std::uint32_t parameters_crc32c() const { return compiled_.state.parameters_crc32c(); }
 
+  /// "dense_1", for each layer; those of a nested Sequential begin with its name and a slash.
+  static std::vector<std::string> layer_names() { return Net::template layer_names<InputShape>(); }
+
   /// Prints Keras's table to standard output.
   static void summary() { std::fputs(Net::summary().c_str(), stdout); }
 

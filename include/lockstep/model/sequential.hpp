@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/model/layer_names.hpp"
@@ -166,6 +167,12 @@ struct Sequential {
     return count;
   }();
 
+  /// "dense_1", or "block/dense_1" in a nested Sequential "block", for each position of the flattened model.
+  template <class In>
+  static std::vector<std::string> layer_names() {
+    return detail::layer_names(typename Chain<In>::List{});
+  }
+
   /// "dense_1/kernel", for each of variables<In>: Keras's numbering of repeated layer names.
   template <class In>
   static std::vector<std::string> variable_names() {
@@ -198,6 +205,7 @@ struct Sequential {
           const std::size_t scratch_size = At::scratch(x.stride());
           StepContext context = pass.context;
           context.layer += P::before(P::layer_count, I);
+          const TraceSpan span = trace<At>(context, TracePart::forward);
           At::template forward<T>({.context = context,
                                    .weights = slices<P, I>(pass.weights, P::variable_count),
                                    .state = slices<P, I>(pass.state, P::state_count),
@@ -227,6 +235,12 @@ struct Sequential {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (f.template operator()<I>(), ...);
     }(std::index_sequence_for<Layers...>{});
+  }
+
+  /// (A container's layers have spans of their own.)
+  template <class At>
+  static TraceSpan trace(const StepContext& context, TracePart part) {
+    return TraceSpan(detail::is_container<typename At::Layer> ? nullptr : context.trace, part, context.layer);
   }
 
   template <class P, std::size_t I, class T>
@@ -281,6 +295,7 @@ struct Sequential {
                                              .dx = dx,
                                              .gradients = slices<P, I>(pass.gradients, P::variable_count),
                                              .scratch = pass.scratch.subspan(own, scratch_size)};
+            const TraceSpan span = trace<At>(context, TracePart::backward);
             if constexpr (skip)
               At::Layer::template backward_weights<typename At::Input, T>(layer_pass);
             else

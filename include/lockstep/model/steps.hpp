@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string>
+#include <utility>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/step_context.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/sharding.hpp"
 #include "lockstep/strategies/concepts.hpp"
@@ -27,16 +29,19 @@ CrossReplicaSum cross_replica_sum(R& replica) {
 template <class Compiled, Replica R>
 StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
                           DistributedDataset<AnyDataset>& data, bool has_batch, bool training, std::int64_t step,
-                          bool with_targets = true) {
+                          bool with_targets = true, Trace* trace = nullptr) {
+  std::optional<TraceSpan> reading(std::in_place, trace, TracePart::input);
   own.resize(has_batch ? data.samples() : 0);
   if (has_batch && data.samples() > 0) data.read(own.x(), with_targets ? own.targets() : decltype(own.targets()){});
   own.x().clear_padding();  // a dataset need not write it, and what an earlier batch left there may be anything
   own.targets().clear_padding();
+  reading.reset();
   StepContext context{.training = training,
                       .step = step,
                       .seed = compiled.state.seed,
                       .sample_indices = has_batch ? data.sample_indices() : std::span<const std::int64_t>{},
-                      .cross_replica_sum = training ? cross_replica_sum(replica) : CrossReplicaSum{}};
+                      .cross_replica_sum = training ? cross_replica_sum(replica) : CrossReplicaSum{},
+                      .trace = trace};
   own.forward(context, compiled.state.parameters().slices());
   return context;
 }
@@ -44,25 +49,38 @@ StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& 
 /// One training step: this rank's part of the next global batch forward and backward, one reduction of status block and
 /// gradients, this replica's share of the update. `iteration` is the number of updates made before. Returns the reduced
 /// status block, equal on all ranks; nothing is changed when it counts no samples. Every rank must call it, also one
-/// that has no data left.
+/// that has no data left. The time is recorded where there is a trace.
 template <class Compiled, Replica R>
 typename Compiled::Status train_step(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                                     DistributedDataset<AnyDataset>& data, std::int64_t iteration, bool stop) {
+                                     DistributedDataset<AnyDataset>& data, std::int64_t iteration, bool stop,
+                                     Trace* trace = nullptr) {
   using Status = typename Compiled::Status;
-  const bool has_batch = data.next();
-  const StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration);
+  const bool has_batch = [&] {
+    const TraceSpan span(trace, TracePart::input);
+    return data.next();
+  }();
+  const StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration, true, trace);
   Status status;
-  const auto targets = own.targets();
-  const double loss_sum = compiled.loss.value_and_gradient(
-      own.predictions(), TensorView<const typename Compiled::Scalar>(targets), own.prediction_gradient());
-  compiled.record(own, loss_sum, status);
+  {
+    const TraceSpan span(trace, TracePart::loss);
+    const auto targets = own.targets();
+    const double loss_sum = compiled.loss.value_and_gradient(
+        own.predictions(), TensorView<const typename Compiled::Scalar>(targets), own.prediction_gradient());
+    compiled.record(own, loss_sum, status);
+  }
   own.backward(context, compiled.state.parameters().slices());
   status[Status::has_next] = data.has_next() ? 1 : 0;
   status[Status::stop] = stop ? 1 : 0;
-  replica.collective().all_reduce(status.values(), own.gradients().values());
-  if (status[Status::samples] > 0)
+  {
+    const TraceSpan span(trace, TracePart::collective);
+    replica.collective().all_reduce(status.values(), own.gradients().values());
+  }
+  if (status[Status::samples] > 0) {
+    const TraceSpan span(trace, TracePart::optimizer);
     compiled.update(own.gradients().values(), status[Status::samples], iteration + 1,
                     static_cast<std::size_t>(replica.local_rank()), static_cast<std::size_t>(replica.local_size()));
+  }
+  const TraceSpan span(trace, TracePart::collective);
   replica.team_barrier();  // no replica reads parameters that another has yet to update
   return status;
 }

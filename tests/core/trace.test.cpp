@@ -1,0 +1,41 @@
+#include "lockstep/core/trace.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+namespace ls = lockstep;
+using namespace std::chrono_literals;
+
+TEST_CASE("Trace: sums for each part and layer; the first events one by one") {
+  ls::Trace trace(3, 2);
+  const ls::Trace::Clock::time_point start{};
+  trace.add(ls::TracePart::forward, 1, start + 1us, start + 3us);
+  trace.add(ls::TracePart::forward, 1, start + 4us, start + 7us);
+  trace.add(ls::TracePart::backward, 2, start + 7us, start + 8us);
+  CHECK(trace.total(ls::TracePart::forward, 1) == 5us);
+  CHECK(trace.total(ls::TracePart::forward, 0) == 0us);
+  CHECK(trace.total(ls::TracePart::backward, 2) == 1us);
+  REQUIRE(trace.events().size() == 2);
+  CHECK(trace.events()[1].begin == start + 4us);
+  CHECK(trace.events()[1].duration == 3us);
+  CHECK(trace.events()[1].layer == 1);
+  CHECK(trace.left_out() == 1);
+  trace.clear_totals();
+  CHECK(trace.total(ls::TracePart::forward, 1) == 0us);
+  CHECK(trace.events().size() == 2);
+}
+
+TEST_CASE("TraceSpan: the time of its life; nothing without a trace") {
+  ls::Trace trace(1, 8);
+  const auto before = ls::Trace::Clock::now();
+  {
+    const ls::TraceSpan span(&trace, ls::TracePart::optimizer);
+    const ls::TraceSpan nothing(nullptr, ls::TracePart::optimizer, 99);
+  }
+  const auto after = ls::Trace::Clock::now();
+  REQUIRE(trace.events().size() == 1);
+  CHECK(trace.events()[0].begin >= before);
+  CHECK(trace.events()[0].begin + trace.events()[0].duration <= after);
+  CHECK(trace.total(ls::TracePart::optimizer) == trace.events()[0].duration);
+}
