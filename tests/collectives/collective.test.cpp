@@ -43,14 +43,6 @@ std::vector<T> whole_numbers(int rank, std::size_t count) {
 }
 
 template <class T>
-std::vector<T> random_numbers(int rank, std::size_t count) {
-  std::vector<T> values(count);
-  RandomStream random(RandomKey(42).fold_in(static_cast<std::uint64_t>(rank)));
-  for (T& value : values) value = static_cast<T>(random.normal());
-  return values;
-}
-
-template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }

@@ -20,8 +20,18 @@
 #include "lockstep/collectives/partition.hpp"
 #include "lockstep/collectives/ring.hpp"
 #include "lockstep/collectives/tcp.hpp"
+#include "lockstep/core/random.hpp"
 
 namespace lockstep::testing {
+
+/// Normal, different on each rank.
+template <class T>
+std::vector<T> random_numbers(int rank, std::size_t count) {
+  std::vector<T> values(count);
+  RandomStream random(RandomKey(42).fold_in(static_cast<std::uint64_t>(rank)));
+  for (T& value : values) value = static_cast<T>(random.normal());
+  return values;
+}
 
 /// Listens on a free port of the loopback interface, so that nobody else can take it before the test does.
 class Listener {

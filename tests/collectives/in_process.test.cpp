@@ -64,6 +64,59 @@ TEST_SUITE("in_process") {
     }
   }
 
+  TEST_CASE("reduce_scatter hands out the sums of all_reduce, each once, and leaves the buffers alone") {
+    for (const int size : {1, 2, 3, 4}) {
+      for (const std::size_t count : {0u, 1u, 17u, 1024u, 70'001u}) {
+        CAPTURE(size);
+        CAPTURE(count);
+        InProcessGroup group(size);
+        const auto ranks = static_cast<std::size_t>(size);
+        std::vector<std::vector<float>> summed(ranks), values(ranks), statuses(ranks);
+        std::vector<float> shared(count, -1), begun(count, 0);
+        rethrow_first(run_threads(size, [&](int rank) {
+          InProcess collective = group.member(rank);
+          const auto i = static_cast<std::size_t>(rank);
+          summed[i] = values[i] = random_numbers<float>(rank, count);
+          collective.all_reduce(std::span(summed[i]));
+          std::vector<double> status{1.0 + rank, 2};
+          collective.reduce_scatter(
+              std::span(status), std::span(values[i]),
+              [&](std::span<const double> reduced, std::size_t offset, std::span<const float> sums) {
+                if (reduced[1] != 2.0 * size) throw Error("status");
+                for (std::size_t k = 0; k < sums.size(); ++k) {
+                  shared[offset + k] = sums[k];
+                  ++begun[offset + k];
+                }
+              });
+          statuses[i].assign(status.begin(), status.end());
+          if (shared != summed[i]) throw Error("rank " + std::to_string(rank) + " came back before the others");
+        }));
+        CHECK(begun == std::vector<float>(count, 1.0f));
+        for (std::size_t i = 0; i < ranks; ++i) {
+          CHECK(values[i] == random_numbers<float>(static_cast<int>(i), count));
+          CHECK(statuses[i] ==
+                std::vector<float>{static_cast<float>(size * (size + 1) / 2), 2.0f * static_cast<float>(size)});
+        }
+      }
+    }
+  }
+
+  TEST_CASE("a failure in what reduce_scatter calls is that thread's, and keeps nobody waiting") {
+    InProcessGroup group(3);
+    std::vector<float> values(30'000, 1.0f);
+    const auto thrown = run_threads(3, [&](int rank) {
+      std::vector<float> mine = values;
+      group.member(rank).reduce_scatter(std::span<double>(), std::span(mine),
+                                        [&](std::span<const double>, std::size_t, std::span<const float>) {
+                                          if (rank == 1) throw Error("no");
+                                        });
+    });
+    CHECK(message_of(thrown[1]) == "no");
+    CHECK(!thrown[0]);
+    CHECK(!thrown[2]);
+    rethrow_first(run_threads(3, [&](int rank) { group.member(rank).barrier(); }));
+  }
+
   TEST_CASE("many small operations in a row") {
     InProcessGroup group(4);
     rethrow_first(run_threads(4, [&](int rank) {

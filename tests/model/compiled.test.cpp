@@ -130,7 +130,10 @@ TEST_CASE("Compiled: the parts of an update make the whole") {
   for (std::size_t i = 0; i < size; ++i) gradients[i] = static_cast<double>(i);
   for (const std::size_t parts : {1u, 2u, 3u, 5u}) {
     const Compiled compiled = make({.wanted_slots = 2});
-    for (std::size_t index = 0; index < parts; ++index) compiled.update(gradients, 10, 7, index, parts);
+    for (std::size_t index = 0; index < parts; ++index) {
+      const auto [begin, count] = compiled.state.parameters().part(index, parts);
+      compiled.update(std::span<const double>(gradients).subspan(begin, count), begin, 10, 7);
+    }
     for (std::size_t i = 0; i < size; ++i)
       CHECK(compiled.state.parameters().values()[i] == doctest::Approx(-0.05 * gradients[i]));
     CHECK(compiled.state.slots()[1].slices()[0][0] == 7.25);

@@ -51,6 +51,10 @@ concept Transport = requires(T& transport, const T& same, std::span<const std::b
 ///  7. `abort(reason)`: as in Transport.
 /// Optional: `abort(reason, code)` and `close()`, as in Transport, and
 ///  8. `allocate(size)`: a Buffer for the gradients that the collective can use without a copy.
+///  9. `reduce_scatter(status, values, f)`: where the ranks share memory, and hence may share the parameters. Sums as
+///     all_reduce(status, values) does, but leaves `values` as they are and hands each rank a share of the sums: it calls
+///     f(status sums, offset, values sums) for pieces that together cover the share. Returns when all ranks have come back
+///     from their calls of f, with the sums in `status`. When f throws, so does this, after that.
 template <class C>
 concept Collective = requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
                               std::span<std::int64_t> integers, std::span<std::byte> bytes,

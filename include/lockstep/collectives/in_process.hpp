@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "lockstep/collectives/arguments.hpp"
 #include "lockstep/collectives/combine.hpp"
@@ -87,27 +89,34 @@ class InProcessGroup {
 
   [[noreturn, gnu::cold]] void fail(Operation operation, std::chrono::steady_clock::time_point begin);
 
-  template <Reducible T, ReduceOp op>
-  void reduce_slice(int rank, unsigned parity, std::size_t count, bool to_all) const noexcept {
+  // The sums of rank's share of the elements, a piece at a time: sink(offset, sums, count).
+  template <Reducible T, ReduceOp op, class Sink>
+  void reduce_share(int rank, unsigned parity, std::size_t count, Sink sink) const {
     constexpr std::size_t grain = cache_line / sizeof(T);
-    constexpr std::size_t chunk = 1024;
+    constexpr std::size_t piece = 1024;
     const auto ranks = static_cast<std::size_t>(size_);
     const std::size_t share = ((count + ranks - 1) / ranks + grain - 1) / grain * grain;
     const std::size_t begin = std::min(count, share * static_cast<std::size_t>(rank));
     const std::size_t end = std::min(count, begin + share);
-    const auto data = [&](int r) { return static_cast<T*>(slot(parity, r).data); };
-    T sums[chunk];
+    alignas(cache_line) T sums[piece];
     for (std::size_t i = begin; i < end;) {
       const std::size_t block = i / block_elements;
-      const std::size_t n = std::min({chunk, end - i, (block + 1) * block_elements - i});
+      const std::size_t n = std::min({piece, end - i, (block + 1) * block_elements - i});
       const int first = Partition(count, size_).first_rank(block);
-      detail::combine<op>(sums, data(first) + i, data(wrap_rank(first + 1, size_)) + i, n);
-      for (int k = 2; k < size_; ++k) detail::combine<op>(sums, sums, data(wrap_rank(first + k, size_)) + i, n);
-      for (int r = 0; r < (to_all ? size_ : 1); ++r) std::memcpy(data(r) + i, sums, n * sizeof(T));
+      detail::combine<op>(sums, data<T>(parity, first) + i, data<T>(parity, wrap_rank(first + 1, size_)) + i, n);
+      for (int k = 2; k < size_; ++k)
+        detail::combine<op>(sums, sums, data<T>(parity, wrap_rank(first + k, size_)) + i, n);
+      sink(i, static_cast<const T*>(sums), n);
       i += n;
     }
   }
 
+  template <class T>
+  [[nodiscard]] T* data(unsigned parity, int rank) const noexcept {
+    return static_cast<T*>(slot(parity, rank).data);
+  }
+
+  void sum_status(unsigned parity, std::span<double> sums) const noexcept;
   void reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept;
 
   const int size_;
@@ -142,6 +151,27 @@ class InProcess {
     reduce(status, values, op, false);
   }
 
+  /// See Collective. The share is one range.
+  template <Reducible T, class F>
+  void reduce_scatter(std::span<double> status, std::span<T> values, F f) {
+    if (size() == 1) return f(std::span<const double>(status), std::size_t{0}, std::span<const T>(values));
+    status_sums_.resize(status.size());
+    const auto give = [&](std::size_t offset, const T* piece, std::size_t count) {
+      f(std::span<const double>(status_sums_), offset, std::span<const T>(piece, count));
+    };
+    const unsigned parity = enter(Operation::reduce_scatter, status, values, ReduceOp::sum);
+    std::exception_ptr failure;
+    group_->sum_status(parity, status_sums_);
+    try {
+      group_->reduce_share<T, ReduceOp::sum>(rank_, parity, values.size(), give);
+    } catch (...) {  // the others still use this thread's memory
+      failure = std::current_exception();
+    }
+    group_->leave(rank_);
+    if (failure != nullptr) std::rethrow_exception(failure);
+    std::copy(status_sums_.begin(), status_sums_.end(), status.begin());
+  }
+
   /// `patient`: while it is true, waiting for the others takes no time (they are kept by something that has a deadline of
   /// its own).
   void broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient = nullptr);
@@ -156,25 +186,35 @@ class InProcess {
   template <Reducible T>
   void reduce(std::span<double> status, std::span<T> values, ReduceOp op, bool to_all) {
     if (size() == 1) return;
+    const unsigned parity = enter(Operation::all_reduce, status, values, op);
+    const auto give = [&](std::size_t offset, const T* sums, std::size_t count) {
+      for (int r = 0; r < (to_all ? size() : 1); ++r)
+        std::memcpy(group_->data<T>(parity, r) + offset, sums, count * sizeof(T));
+    };
+    if (rank_ == 0) group_->reduce_status(parity, status.size(), to_all);
+    if (op == ReduceOp::max)
+      group_->reduce_share<T, ReduceOp::max>(rank_, parity, values.size(), give);
+    else
+      group_->reduce_share<T, ReduceOp::sum>(rank_, parity, values.size(), give);
+    group_->leave(rank_);
+  }
+
+  template <class T>
+  unsigned enter(Operation operation, std::span<double> status, std::span<T> values, ReduceOp op) {
     InProcessGroup::Slot mine;
-    mine.operation = Operation::all_reduce;
+    mine.operation = operation;
     mine.type = std::is_same_v<T, float> ? 'f' : std::is_same_v<T, double> ? 'd' : 'i';
     mine.op = op;
     mine.data = values.data();
     mine.bytes = values.size_bytes();
     mine.status = status.data();
     mine.status_count = status.size();
-    const unsigned parity = group_->enter(rank_, mine, nullptr);
-    if (rank_ == 0) group_->reduce_status(parity, status.size(), to_all);
-    if (op == ReduceOp::max)
-      group_->reduce_slice<T, ReduceOp::max>(rank_, parity, values.size(), to_all);
-    else
-      group_->reduce_slice<T, ReduceOp::sum>(rank_, parity, values.size(), to_all);
-    group_->leave(rank_);
+    return group_->enter(rank_, mine, nullptr);
   }
 
   InProcessGroup* group_;
   int rank_;
+  std::vector<double> status_sums_;  // (allocated once)
 };
 
 inline InProcess InProcessGroup::member(int rank) noexcept { return InProcess(*this, rank); }

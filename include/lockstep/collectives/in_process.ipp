@@ -77,6 +77,13 @@ LOCKSTEP_INLINE void InProcessGroup::fail(Operation operation, std::chrono::stea
   throw CollectiveError(std::move(failure));
 }
 
+LOCKSTEP_INLINE void InProcessGroup::sum_status(unsigned parity, std::span<double> sums) const noexcept {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = slot(parity, 0).status[i];
+    for (int r = 1; r < size_; ++r) sums[i] += slot(parity, r).status[i];
+  }
+}
+
 LOCKSTEP_INLINE void InProcessGroup::reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     double sum = slot(parity, 0).status[i];

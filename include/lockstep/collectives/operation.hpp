@@ -8,7 +8,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Goes along with each message, so that ranks which are out of step notice.
-enum class Operation : std::uint8_t { none, all_reduce, broadcast, all_gather, barrier };
+enum class Operation : std::uint8_t { none, all_reduce, broadcast, all_gather, barrier, reduce_scatter };
 
 [[nodiscard]] constexpr const char* to_string(Operation operation) noexcept {
   switch (operation) {
@@ -20,6 +20,8 @@ enum class Operation : std::uint8_t { none, all_reduce, broadcast, all_gather, b
       return "all_gather";
     case Operation::barrier:
       return "barrier";
+    case Operation::reduce_scatter:
+      return "reduce_scatter";
     case Operation::none:
       break;
   }

@@ -82,16 +82,14 @@ struct Compiled {
     });
   }
 
-  /// Applies reduced gradients to part `index` of `count` parts of the parameters.
-  void update(std::span<const T> gradients, double samples, std::int64_t iteration, std::size_t index,
-              std::size_t count) const {
-    const auto [begin, size] = state.parameters().part(index, count);
+  /// Applies the reduced gradients of the parameters from `begin` on.
+  void update(std::span<const T> gradients, std::size_t begin, double samples, std::int64_t iteration) const {
     T* slots[max_slots];
     const std::size_t slot_count = state.slots().size();
     for (std::size_t i = 0; i < slot_count; ++i) slots[i] = state.slots()[i].values().data() + begin;
     optimizer.update(
         UpdateContext{.iteration = iteration, .learning_rate = state.learning_rate, .gradient_scale = 1.0 / samples},
-        state.parameters().values().subspan(begin, size), gradients.subspan(begin, size),
+        state.parameters().values().subspan(begin, gradients.size()), gradients,
         std::span<T* const>(slots, slot_count));
   }
 

@@ -46,6 +46,43 @@ StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& 
   return context;
 }
 
+/// Reduces status block and gradients, and updates this replica's share of the parameters that it has in common with the
+/// other replicas of the process. On return, all of them are updated.
+template <class Compiled, Replica R>
+void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
+                       typename Compiled::Status& status, std::int64_t iteration, Trace* trace) {
+  using Status = typename Compiled::Status;
+  using T = typename Compiled::Scalar;
+  auto& collective = replica.collective();
+  const std::span<T> gradients = own.gradients().values();
+  std::optional<TraceSpan> span(std::in_place, trace, TracePart::collective);
+  const auto go_on_to = [&](TracePart part) {
+    span.reset();
+    span.emplace(trace, part);
+  };
+  if constexpr (requires { collective.reduce_scatter(status.values(), gradients, [](auto...) {}); }) {
+    // One pass: sums go from registers into the parameters. (The summation is counted as the optimizer's.)
+    bool begun = false;
+    collective.reduce_scatter(status.values(), gradients,
+                              [&](std::span<const double> reduced, std::size_t offset, std::span<const T> sums) {
+                                if (!begun) go_on_to(TracePart::optimizer);
+                                begun = true;
+                                if (reduced[Status::samples] > 0)
+                                  compiled.update(sums, offset, reduced[Status::samples], iteration);
+                              });
+  } else {
+    collective.all_reduce(status.values(), gradients);
+    go_on_to(TracePart::optimizer);
+    if (status[Status::samples] > 0) {
+      const auto [begin, size] = own.gradients().part(static_cast<std::size_t>(replica.local_rank()),
+                                                      static_cast<std::size_t>(replica.local_size()));
+      compiled.update(gradients.subspan(begin, size), begin, status[Status::samples], iteration);
+    }
+    go_on_to(TracePart::collective);
+    replica.team_barrier();  // no replica reads parameters that another has yet to update
+  }
+}
+
 /// One training step: this rank's part of the next global batch forward and backward, one reduction of status block and
 /// gradients, this replica's share of the update. `iteration` is the number of updates made before. Returns the reduced
 /// status block, equal on all ranks; nothing is changed when it counts no samples. Every rank must call it, also one
@@ -71,17 +108,7 @@ typename Compiled::Status train_step(const Compiled& compiled, typename Compiled
   own.backward(context, compiled.state.parameters().slices());
   status[Status::has_next] = data.has_next() ? 1 : 0;
   status[Status::stop] = stop ? 1 : 0;
-  {
-    const TraceSpan span(trace, TracePart::collective);
-    replica.collective().all_reduce(status.values(), own.gradients().values());
-  }
-  if (status[Status::samples] > 0) {
-    const TraceSpan span(trace, TracePart::optimizer);
-    compiled.update(own.gradients().values(), status[Status::samples], iteration + 1,
-                    static_cast<std::size_t>(replica.local_rank()), static_cast<std::size_t>(replica.local_size()));
-  }
-  const TraceSpan span(trace, TracePart::collective);
-  replica.team_barrier();  // no replica reads parameters that another has yet to update
+  reduce_and_update(compiled, own, replica, status, iteration + 1, trace);
   return status;
 }
 
