@@ -51,18 +51,20 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 TEST_CASE("fit: further steps of an epoch allocate nothing") {
   const TinyData data(23);
   const ls::AnyDataset endless(ls::from_tensor_slices(data.x, data.y).shuffle(7).repeat().batch(5));
-  for (const int replicas : {1, 3}) {
-    TinyTrainer trainer({.replicas = replicas, .momentum = 0.9});
-    const auto allocations_of = [&](std::int64_t steps) {
-      const std::int64_t before = allocations;
-      trainer.fit_alone(endless, {.steps_per_epoch = steps});
-      return allocations - before;
-    };
-    allocations_of(30);
-    const std::int64_t few = allocations_of(30);
-    CHECK(few > 0);
-    CHECK(allocations_of(230) == few);
-  }
+  const ls::AnyDataset read_ahead(ls::from_tensor_slices(data.x, data.y).shuffle(7).repeat().batch(5).prefetch(2));
+  for (const int replicas : {1, 3})
+    for (const ls::AnyDataset* dataset : {&endless, &read_ahead}) {
+      TinyTrainer trainer({.replicas = replicas, .momentum = 0.9});
+      const auto allocations_of = [&](std::int64_t steps) {
+        const std::int64_t before = allocations;
+        trainer.fit_alone(*dataset, {.steps_per_epoch = steps});
+        return allocations - before;
+      };
+      allocations_of(30);
+      const std::int64_t few = allocations_of(30);
+      CHECK(few > 0);
+      CHECK(allocations_of(230) == few);
+    }
 }
 
 #endif

@@ -108,6 +108,18 @@ TEST_CASE("replicas: two runs with one seed have equal bits, other seeds other o
   }
 }
 
+TEST_CASE("replicas: reading ahead changes no bit") {
+  const TinyData data(53);
+  const auto pipeline = ls::from_tensor_slices(data.x, data.y).shuffle(30).batch(8);
+  for (const int replicas : {1, 3}) {
+    TinyTrainer plain({.replicas = replicas}), ahead({.replicas = replicas});
+    plain.fit(ls::AnyDataset(pipeline), {.epochs = 3, .validation_data = pipeline});
+    ahead.fit(ls::AnyDataset(pipeline.prefetch()), {.epochs = 3, .validation_data = pipeline.prefetch(3)});
+    CHECK(ahead.parameters_crc32c() == plain.parameters_crc32c());
+    CHECK(ahead.predict(ls::AnyDataset(pipeline.prefetch(1))) == plain.predict(ls::AnyDataset(pipeline)));
+  }
+}
+
 TEST_CASE("replicas: with and without callbacks the bits are the same") {
   for (const int replicas : {1, 3}) {
     TinyTrainer with({.replicas = replicas}), without({.replicas = replicas});

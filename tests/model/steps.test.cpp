@@ -31,14 +31,14 @@ struct Moving : UserReLU {
 using Net = ls::Sequential<ls::Input<4>, UserDense<3>, Moving>;
 using Compiled = ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
 using Status = Compiled::Status;
-using Data = ls::DistributedDataset<ls::AnyDataset>;
+using Data = ls::BatchLoader<float>;
 
 /// All that a step needs, on one rank.
 struct Setup {
   ls::CollectiveReplica<ls::Single> replica{ls::Single{}, 0, 1};
   Compiled compiled{{.from_logits = true}, {.learning_rate = 0.5, .momentum = 0.9}, {}};
   Compiled::Replica own{[](std::size_t bytes) { return ls::Buffer(bytes); }};
-  Data data{ls::AnyDataset(RowDataset(TinyData(7), 5)), {}};
+  Data data{{ls::AnyDataset(RowDataset(TinyData(7), 5)), {}}};
 
   Setup() {
     ls::detail::initialize<float>(compiled.state.variables, compiled.state.parameters().slices(), ls::RandomKey(1));

@@ -51,6 +51,7 @@ class AnyDataset {
   void seek(std::int64_t position) { held_->seek(position); }
 
   [[nodiscard]] AutoShardPolicy auto_shard_policy() const { return held_->auto_shard_policy(); }
+  [[nodiscard]] std::size_t prefetch_size() const { return held_->prefetch_size(); }
   [[nodiscard]] std::int64_t num_files() const { return held_->num_files(); }
   void shard_files(int num_shards, int index) { held_->shard_files(num_shards, index); }
 
@@ -69,6 +70,7 @@ class AnyDataset {
     [[nodiscard]] virtual std::int64_t position() const = 0;
     virtual void seek(std::int64_t position) = 0;
     [[nodiscard]] virtual AutoShardPolicy auto_shard_policy() const = 0;
+    [[nodiscard]] virtual std::size_t prefetch_size() const = 0;
     [[nodiscard]] virtual std::int64_t num_files() const = 0;
     virtual void shard_files(int num_shards, int index) = 0;
   };
@@ -97,6 +99,12 @@ class AnyDataset {
         return dataset.auto_shard_policy();
       else
         return AutoShardPolicy::automatic;
+    }
+    [[nodiscard]] std::size_t prefetch_size() const override {
+      if constexpr (requires { dataset.prefetch_size(); })
+        return dataset.prefetch_size();
+      else
+        return 0;
     }
     [[nodiscard]] std::int64_t num_files() const override {
       if constexpr (requires { dataset.num_files(); })

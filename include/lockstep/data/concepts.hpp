@@ -61,7 +61,8 @@ concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> posi
 ///     or to the end when there are fewer.
 /// Optional:
 ///  9. `auto_shard_policy()`: an AutoShardPolicy; default automatic.
-/// 10. `num_files()` and `shard_files(num_shards, index)`: for AutoShardPolicy::file.
+/// 10. `prefetch_size()`: how many batches each rank may read ahead on a thread of its own; default 0.
+/// 11. `num_files()` and `shard_files(num_shards, index)`: for AutoShardPolicy::file.
 ///
 /// Rarely written by hand: a class with size(), sample_size(), target_size() and read() is a source, and
 /// `from_source(MySource{}).shuffle(1000).batch(64)` a Dataset.

@@ -25,6 +25,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// For prefetch: let the library choose (TensorFlow's tf.data.AUTOTUNE).
+inline constexpr std::int64_t autotune = -1;
+
 struct DatasetOptions {
   AutoShardPolicy auto_shard_policy = AutoShardPolicy::automatic;
 };
@@ -40,7 +43,8 @@ class Pipeline {
  public:
   static constexpr bool is_batched = std::is_same_v<typename S::item_type, ElementBatch>;
 
-  explicit Pipeline(S stage, DatasetOptions options = {}) : stage_(std::move(stage)), options_(options) {}
+  explicit Pipeline(S stage, DatasetOptions options = {}, std::size_t prefetch_size = 0)
+      : stage_(std::move(stage)), options_(options), prefetch_size_(prefetch_size) {}
 
   /// Calls f for every sample when it is read: `f(Sample<T>&)`, in place.
   template <class F>
@@ -74,6 +78,17 @@ class Pipeline {
     return then(Batch<S>(stage_, size, drop_remainder));
   }
 
+  /// Each rank reads up to `buffer_size` batches ahead on a thread of its own, while the step before them runs; autotune: 2.
+  /// Worth a core where reading takes long (map with much work, files). Results stay the same. Functions given to map run on
+  /// that thread. Throws ConfigurationError unless buffer_size is autotune or in [0, 1024].
+  [[nodiscard]] Pipeline prefetch(std::int64_t buffer_size = autotune) const {
+    static_assert(is_batched, "lockstep: prefetch counts batches: write .prefetch(n) after .batch(n)");
+    if (buffer_size < autotune || buffer_size > 1024)
+      throw ConfigurationError(
+          concat({"prefetch: buffer_size must be autotune (-1) or in [0, 1024], got ", buffer_size}));
+    return Pipeline(stage_, options_, buffer_size == autotune ? 2 : static_cast<std::size_t>(buffer_size));
+  }
+
   /// A transform of the user's own: a template that derives from Transform<Upstream>, and the arguments that its
   /// constructor takes after the upstream stage.
   template <template <class> class Own, class... Arguments>
@@ -81,10 +96,13 @@ class Pipeline {
     return then(Own<S>(stage_, std::forward<Arguments>(arguments)...));
   }
 
-  [[nodiscard]] Pipeline with_options(DatasetOptions options) const { return Pipeline(stage_, options); }
+  [[nodiscard]] Pipeline with_options(DatasetOptions options) const {
+    return Pipeline(stage_, options, prefetch_size_);
+  }
 
   [[nodiscard]] const DatasetOptions& options() const noexcept { return options_; }
   [[nodiscard]] AutoShardPolicy auto_shard_policy() const noexcept { return options_.auto_shard_policy; }
+  [[nodiscard]] std::size_t prefetch_size() const noexcept { return prefetch_size_; }
 
   [[nodiscard]] std::size_t sample_size() const { return stage_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return stage_.target_size(); }
@@ -166,7 +184,7 @@ class Pipeline {
 
   template <class Next>
   [[nodiscard]] Pipeline<Next> then(Next next) const {
-    return Pipeline<Next>(std::move(next), options_);
+    return Pipeline<Next>(std::move(next), options_, prefetch_size_);
   }
 
   void restart() {
@@ -189,6 +207,7 @@ class Pipeline {
 
   S stage_;
   DatasetOptions options_;
+  std::size_t prefetch_size_ = 0;
   std::optional<Pass> pass_;
   std::int64_t position_ = 0;
   ElementBatch current_;

@@ -123,6 +123,13 @@ class DistributedDataset {
 
   [[nodiscard]] std::size_t sample_size() const { return dataset_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return dataset_.target_size(); }
+  /// How many batches may be read ahead.
+  [[nodiscard]] std::size_t prefetch_size() const {
+    if constexpr (requires { dataset_.prefetch_size(); })
+      return static_cast<std::size_t>(dataset_.prefetch_size());
+    else
+      return 0;
+  }
 
   /// Parts that this rank has in one pass, or infinite_cardinality, or unknown_cardinality.
   [[nodiscard]] std::int64_t cardinality() const {

@@ -32,6 +32,7 @@ struct Compiled {
   using In = typename Net::InputShape;
   using Out = typename Net::template Output<In>;
   static constexpr std::size_t target_size = LossType::template target_size<Out>;
+  static constexpr bool has_targets = target_size > 0;
   static constexpr std::size_t max_slots = 8;
   static constexpr std::size_t metric_state = (std::size_t{0} + ... + Metrics::state_size);
   using Status = StatusBlock<metric_state>;

@@ -38,6 +38,7 @@ class FitLoop final : public ModelTraining<Model> {
   using Compiled = typename Model::Compiled;
   using Status = typename Compiled::Status;
   using Own = typename Compiled::Replica;
+  using Loader = BatchLoader<typename Compiled::Scalar>;
 
  public:
   FitLoop(Model& model, const AnyDataset& train, const FitOptions& options, Callbacks& callbacks)
@@ -58,9 +59,10 @@ class FitLoop final : public ModelTraining<Model> {
   void run(R& replica) {
     const bool leader = replica.local_rank() == 0;
     Own& own = *model_.replicas_[static_cast<std::size_t>(replica.local_rank())];
-    DistributedDataset<AnyDataset> data(train_, model_.distribution(replica));
-    std::optional<DistributedDataset<AnyDataset>> validation;
-    if (options_.validation_data) validation.emplace(options_.validation_data, model_.distribution(replica));
+    Loader data(model_.distribute(train_, replica), Compiled::has_targets);
+    std::optional<Loader> validation;
+    if (options_.validation_data)
+      validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
     agree(replica.collective(), "fit", fit_signature(options_));
     if (leader) {
       if (model_.strategy_.is_chief() && options_.verbose == 2) log_line("data sharding: " + data.policy_text());
@@ -171,7 +173,7 @@ class FitLoop final : public ModelTraining<Model> {
 
   /// Runs the steps of an epoch. Returns true when training ends with it.
   template <Replica R>
-  bool train_epoch(R& replica, Own& own, DistributedDataset<AnyDataset>& data, int epoch, Resume& at, Status& running) {
+  bool train_epoch(R& replica, Own& own, Loader& data, int epoch, Resume& at, Status& running) {
     const bool leader = replica.local_rank() == 0;
     const bool wait_for_callbacks = Callbacks::has_train_batch_hooks && replica.local_size() > 1;
     std::int64_t iteration = compiled_.state.iterations;
@@ -221,7 +223,7 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
   template <Replica R>
-  Status validate(R& replica, Own& own, DistributedDataset<AnyDataset>& data, bool leader) {
+  Status validate(R& replica, Own& own, Loader& data, bool leader) {
     if (!leader) return test_pass(compiled_, own, replica, data, options_.validation_steps, NoTestHooks{});
     return test_pass(compiled_, own, replica, data, options_.validation_steps,
                      TestHooks<Compiled, Callbacks>(*this, compiled_, callbacks_));

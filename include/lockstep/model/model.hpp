@@ -23,6 +23,7 @@
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
+#include "lockstep/data/batch_loader.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/model/agreement.hpp"
 #include "lockstep/model/compiled.hpp"
@@ -235,12 +236,16 @@ class Model {
     replica.team_barrier();
   }
 
+  /// A replica's part of a dataset.
   template <Replica R>
-  [[nodiscard]] DistributionContext distribution(const R& replica) const {
-    return {.num_workers = strategy_.num_workers(),
-            .worker = strategy_.worker_index(),
-            .local_replicas = replica.local_size(),
-            .local_replica = replica.local_rank()};
+  [[nodiscard]] DistributedDataset<AnyDataset> distribute(const AnyDataset& dataset, const R& replica,
+                                                          std::optional<AutoShardPolicy> policy = std::nullopt) const {
+    return {dataset,
+            {.num_workers = strategy_.num_workers(),
+             .worker = strategy_.worker_index(),
+             .local_replicas = replica.local_size(),
+             .local_replica = replica.local_rank()},
+            policy};
   }
 
   template <class... Callbacks>
@@ -264,7 +269,7 @@ class Model {
     typename Compiled::Status result;
     strategy_.run([&](auto& replica) {
       Own& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
-      DistributedDataset<AnyDataset> data(dataset, distribution(replica));
+      BatchLoader<T> data(distribute(dataset, replica), Compiled::has_targets);
       if (replica.local_rank() == 0)
         result = detail::test_pass(
             compiled_, own, replica, data, options.steps,
@@ -288,7 +293,7 @@ class Model {
     list.on_predict_begin(training);
     strategy_.run([&](auto& replica) {
       Own& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
-      DistributedDataset<AnyDataset> data(dataset, distribution(replica), AutoShardPolicy::data);
+      BatchLoader<T> data(distribute(dataset, replica, AutoShardPolicy::data), false);
       detail::predict_pass(compiled_, own, replica, data, options.steps, replica.local_rank() == 0 ? &rows : nullptr);
     });
     list.on_predict_end(training);

@@ -16,7 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// of all ranks to `rows`, in the order of the dataset. Ranks that pass a null pointer only take part.
 template <class Compiled, Replica R>
 void predict_pass(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                  DistributedDataset<AnyDataset>& data, std::optional<std::int64_t> steps,
+                  BatchLoader<typename Compiled::Scalar>& data, std::optional<std::int64_t> steps,
                   std::vector<typename Compiled::Scalar>* rows) {
   using T = typename Compiled::Scalar;
   constexpr std::size_t columns = Compiled::Out::size;
@@ -24,7 +24,7 @@ void predict_pass(const Compiled& compiled, typename Compiled::Replica& own, R& 
   std::vector<T> mine, all;
   data.begin({.seed = compiled.state.seed, .number = 0});
   for (std::int64_t step = 0; (!steps || step < *steps) && data.next(); ++step) {
-    forward_batch(compiled, own, replica, data, true, false, 0, false);
+    forward_batch(compiled, own, replica, data, true, false, 0);
     // The largest part has rank 0; the gathered parts are padded to it.
     const std::size_t batch = data.batch_size();
     const std::size_t largest = (batch + ranks - 1) / ranks;

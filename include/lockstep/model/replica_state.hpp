@@ -9,6 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/batch_loader.hpp"
 #include "lockstep/layers/pass.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -42,6 +43,12 @@ class ReplicaState {
       next += features[i] * stride;
     }
     scratch_ = std::span<T>(next, Net::template scratch<In>(stride));
+  }
+
+  /// Takes a batch that lies elsewhere in place of x() and targets(), until resize.
+  void use(const BatchViews<T>& batch) noexcept {
+    x_ = batch.x;
+    targets_ = batch.targets;
   }
 
   [[nodiscard]] TensorView<T> x() const noexcept { return x_; }

@@ -11,8 +11,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/trace.hpp"
-#include "lockstep/data/any_dataset.hpp"
-#include "lockstep/data/sharding.hpp"
+#include "lockstep/data/batch_loader.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -28,13 +27,11 @@ CrossReplicaSum cross_replica_sum(R& replica) {
 /// Reads this rank's part of the current batch (nothing when `has_batch` is false) and runs the model forward.
 template <class Compiled, Replica R>
 StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                          DistributedDataset<AnyDataset>& data, bool has_batch, bool training, std::int64_t step,
-                          bool with_targets = true, Trace* trace = nullptr) {
+                          BatchLoader<typename Compiled::Scalar>& data, bool has_batch, bool training,
+                          std::int64_t step, Trace* trace = nullptr) {
   std::optional<TraceSpan> reading(std::in_place, trace, TracePart::input);
   own.resize(has_batch ? data.samples() : 0);
-  if (has_batch && data.samples() > 0) data.read(own.x(), with_targets ? own.targets() : decltype(own.targets()){});
-  own.x().clear_padding();  // a dataset need not write it, and what an earlier batch left there may be anything
-  own.targets().clear_padding();
+  if (has_batch) own.use(data.load({own.x(), own.targets()}));
   reading.reset();
   StepContext context{.training = training,
                       .step = step,
@@ -89,14 +86,14 @@ void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own
 /// that has no data left. The time is recorded where there is a trace.
 template <class Compiled, Replica R>
 typename Compiled::Status train_step(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                                     DistributedDataset<AnyDataset>& data, std::int64_t iteration, bool stop,
+                                     BatchLoader<typename Compiled::Scalar>& data, std::int64_t iteration, bool stop,
                                      Trace* trace = nullptr) {
   using Status = typename Compiled::Status;
   const bool has_batch = [&] {
     const TraceSpan span(trace, TracePart::input);
     return data.next();
   }();
-  const StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration, true, trace);
+  const StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration, trace);
   Status status;
   {
     const TraceSpan span(trace, TracePart::loss);
@@ -115,7 +112,7 @@ typename Compiled::Status train_step(const Compiled& compiled, typename Compiled
 /// Adds this rank's part of the current batch to `status`, in inference.
 template <class Compiled, Replica R>
 void test_step(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-               DistributedDataset<AnyDataset>& data, typename Compiled::Status& status) {
+               BatchLoader<typename Compiled::Scalar>& data, typename Compiled::Status& status) {
   forward_batch(compiled, own, replica, data, true, false, 0);
   const auto targets = own.targets();
   compiled.record(own, compiled.loss.value(own.predictions(), TensorView<const typename Compiled::Scalar>(targets)),

@@ -52,7 +52,7 @@ class TestHooks {
 /// once, at the end. Returns the sums over all ranks.
 template <class Compiled, Replica R, class Hooks>
 typename Compiled::Status test_pass(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                                    DistributedDataset<AnyDataset>& data, std::optional<std::int64_t> steps,
+                                    BatchLoader<typename Compiled::Scalar>& data, std::optional<std::int64_t> steps,
                                     Hooks hooks) {
   typename Compiled::Status status;
   hooks.begin();
