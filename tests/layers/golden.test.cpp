@@ -9,8 +9,12 @@
 #include <vector>
 
 #include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/average_pooling2d.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/global_average_pooling2d.hpp"
+#include "lockstep/layers/global_max_pooling2d.hpp"
+#include "lockstep/layers/max_pooling2d.hpp"
 #include "support/instruction_sets.hpp"
 #include "support/layer_rig.hpp"
 
@@ -121,4 +125,25 @@ TEST_CASE("Conv2D: PyTorch's values and gradients") {
 TEST_CASE("Softmax: PyTorch's values and gradients") {
   namespace softmax = golden::softmax;
   check<ls::Softmax, ls::Shape<2, 4>>({softmax::x, softmax::y, softmax::dy, softmax::dx, {}});
+}
+
+TEST_CASE("pooling: PyTorch's values and gradients") {
+  using ls::Extent2D, ls::Padding, ls::PoolingOptions;
+  constexpr PoolingOptions overlapping{.stride = {2, 1}, .padding = Padding::same};
+  namespace max = golden::max_pooling;
+  check<ls::MaxPooling2D<>, ls::Shape<5, 4, 3>>({max::x, max::y, max::dy, max::dx, {}});
+  namespace max_same = golden::max_pooling_same;
+  check<ls::MaxPooling2D<Extent2D{3, 2}, overlapping>, ls::Shape<4, 3, 2>>(
+      {max_same::x, max_same::y, max_same::dy, max_same::dx, {}});
+  namespace average = golden::average_pooling;
+  check<ls::AveragePooling2D<Extent2D{2, 3}>, ls::Shape<5, 6, 3>>(
+      {average::x, average::y, average::dy, average::dx, {}});
+  namespace average_same = golden::average_pooling_same;
+  check<ls::AveragePooling2D<Extent2D{3, 2}, overlapping>, ls::Shape<4, 3, 2>>(
+      {average_same::x, average_same::y, average_same::dy, average_same::dx, {}});
+  namespace global_max = golden::global_max_pooling;
+  check<ls::GlobalMaxPooling2D, ls::Shape<3, 4, 5>>({global_max::x, global_max::y, global_max::dy, global_max::dx, {}});
+  namespace global_average = golden::global_average_pooling;
+  check<ls::GlobalAveragePooling2D, ls::Shape<3, 4, 5>>(
+      {global_average::x, global_average::y, global_average::dy, global_average::dx, {}});
 }
