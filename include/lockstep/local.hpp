@@ -14,6 +14,7 @@
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/activation.hpp"
 #include "lockstep/layers/average_pooling2d.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/flatten.hpp"

@@ -19,8 +19,9 @@ def array(name, tensor):
     print(f"inline constexpr double {name}[] = {{\n    {body}}};")
 
 
-def case(name, function, x, *weights, names=("kernel", "bias")):
-    """x: [samples, ...]; function(x, *weights): [samples, ...]. Rounded to float first, so that both see the same numbers."""
+def case(name, function, x, *weights, names=("kernel", "bias"), more=lambda x: {}):
+    """x: [samples, ...]; function(x, *weights): [samples, ...]. Rounded to float first, so that both see the same numbers.
+    more(x): further arrays by name."""
     x, *weights = (t.float().double().requires_grad_(True) for t in (x, *weights))
     y = function(x, *weights)
     dy = torch.randn_like(y).float().double()
@@ -31,6 +32,8 @@ def case(name, function, x, *weights, names=("kernel", "bias")):
     for key, tensor in zip(names, weights):
         array(key, tensor)
         array(key + "_gradient", tensor.grad)
+    for key, tensor in more(x).items():
+        array(key, tensor)
     print(f"}}  // namespace {name}")
 
 
@@ -83,6 +86,21 @@ def average_pooling(pool, stride, same):
     return run
 
 
+def batch_normalization(x, gamma, beta):
+    """In training. Channels are the last dimension here, the second in PyTorch."""
+    return F.batch_norm(x.movedim(-1, 1), None, None, gamma, beta, training=True, eps=1e-3).movedim(1, -1)
+
+
+def moving(unbiased):
+    """The moving statistics after one step with momentum 0.9. Keras's variance is unbiased (as PyTorch's is) for images only."""
+
+    def run(x):
+        values = x.flatten(0, -2)
+        return {"moving_mean": 0.1 * values.mean(0), "moving_variance": 0.9 + 0.1 * values.var(0, unbiased=unbiased)}
+
+    return run
+
+
 def linear(x):
     return x
 
@@ -102,4 +120,8 @@ case("average_pooling", average_pooling((2, 3), (2, 3), False), r(2, 5, 6, 3))
 case("average_pooling_same", average_pooling((3, 2), (2, 1), True), r(2, 4, 3, 2))
 case("global_max_pooling", lambda x: x.amax((1, 2)), r(2, 3, 4, 5))
 case("global_average_pooling", lambda x: x.mean((1, 2)), r(2, 3, 4, 5))
+case("batch_normalization_image", batch_normalization, 3 * r(2, 3, 2, 4) + 1, r(4), r(4), names=("gamma", "beta"), more=moving(True))
+case("batch_normalization_flat", batch_normalization, 3 * r(5, 3) + 1, r(3), r(3), names=("gamma", "beta"), more=moving(False))
+layer_normalization = lambda x, gamma, beta: F.layer_norm(x, x.shape[-1:], gamma, beta, eps=1e-3)
+case("layer_normalization", layer_normalization, 3 * r(2, 3, 4) + 1, r(4), r(4), names=("gamma", "beta"))
 print("\n}  // namespace lockstep_test::golden")

@@ -10,6 +10,7 @@
 
 #include "lockstep/layers/activation.hpp"
 #include "lockstep/layers/average_pooling2d.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/global_average_pooling2d.hpp"
@@ -35,6 +36,7 @@ struct GoldenVariable {
 struct GoldenCase {
   Golden x, y, dy, dx;
   std::vector<GoldenVariable> variables;
+  std::vector<Golden> state = {};  ///< after forward
 };
 
 template <class T>
@@ -64,6 +66,11 @@ void check(const GoldenCase& c, double tolerance) {
   }
   rig.forward();
   CHECK(worst_error<T>(c.y, at(rig.y, Out::size)) < tolerance);
+  REQUIRE(rig.state.size() == c.state.size());
+  for (std::size_t v = 0; v < c.state.size(); ++v) {
+    REQUIRE(rig.state[v].size() == c.state[v].size());
+    CHECK(worst_error<T>(c.state[v], [&](std::size_t i) { return rig.state[v][i]; }) < tolerance);
+  }
   rig.backward();
   CHECK(worst_error<T>(c.dx, at(rig.dx, In::size)) < tolerance);
   for (std::size_t v = 0; v < rig.weights.size(); ++v)
@@ -146,4 +153,23 @@ TEST_CASE("pooling: PyTorch's values and gradients") {
   namespace global_average = golden::global_average_pooling;
   check<ls::GlobalAveragePooling2D, ls::Shape<3, 4, 5>>(
       {global_average::x, global_average::y, global_average::dy, global_average::dx, {}});
+}
+
+TEST_CASE("BatchNormalization: PyTorch's values and gradients, Keras's moving statistics") {
+  using BatchNormalization = ls::BatchNormalization<ls::BatchNormalizationOptions{.momentum = 0.9}>;
+  namespace image = golden::batch_normalization_image;
+  check<BatchNormalization, ls::Shape<3, 2, 4>>(
+      {image::x,
+       image::y,
+       image::dy,
+       image::dx,
+       {{image::gamma, image::gamma_gradient}, {image::beta, image::beta_gradient}},
+       {image::moving_mean, image::moving_variance}});
+  namespace flat = golden::batch_normalization_flat;
+  check<BatchNormalization, ls::Shape<3>>({flat::x,
+                                           flat::y,
+                                           flat::dy,
+                                           flat::dx,
+                                           {{flat::gamma, flat::gamma_gradient}, {flat::beta, flat::beta_gradient}},
+                                           {flat::moving_mean, flat::moving_variance}});
 }

@@ -7,6 +7,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
+#include "lockstep/kernels/pieces.hpp"
 #include "lockstep/kernels/pooling.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {

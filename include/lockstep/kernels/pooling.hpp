@@ -1,13 +1,11 @@
-// What the pooling kernels share: windows over an image, and runs of elements.
+// What the pooling kernels share: windows over an image.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/convolution.hpp"
 #include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/vector.hpp"
 
 // All channels and samples of a pixel lie one after the other, and pooling treats them alike: a window is a number of runs of
 // memory of equal length, one for each of its pixels.
@@ -43,16 +41,6 @@ LOCKSTEP_KERNEL void for_each_window(const PoolingSize& s, const F& f) {
       f(Window{row * s.out_width + column, first_row * s.width + first_column, rows.size(), columns.size()});
     }
   }
-}
-
-/// Calls `f.template operator()<Vectors>(i)` for pieces of Vectors vectors from element i on, which cover n elements (a multiple
-/// of 16).
-template <class Isa, class T, class F>
-LOCKSTEP_KERNEL void for_each_piece(std::size_t n, const F& f) {
-  constexpr std::size_t size = lanes<T, Isa>;
-  std::size_t i = 0;
-  for (; i + 4 * size <= n; i += 4 * size) f.template operator()<4>(i);
-  for (; i < n; i += size) f.template operator()<1>(i);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels
