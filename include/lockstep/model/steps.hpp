@@ -1,6 +1,8 @@
 // One step of a replica.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -41,6 +43,32 @@ StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& 
   return context;
 }
 
+/// The reduction of a step: status block and gradients, and with them the untrained state (moving statistics), which becomes the
+/// mean of the ranks', weighted with their samples. So it is equal on all ranks after each step: what is saved, evaluated
+/// or resumed does not depend on the rank, and one without samples does not count. Alone it leaves the bits as they are.
+template <class Compiled, Replica R>
+void reduce_step(typename Compiled::Replica& own, R& replica, typename Compiled::Status& status) {
+  using Status = typename Compiled::Status;
+  constexpr std::size_t state_size = Compiled::Replica::state_size;
+  if (state_size == 0 || replica.collective().size() == 1) {
+    replica.collective().all_reduce(status.values(), own.gradients().values());
+    return;
+  }
+  // One after the other, so that one reduction carries them. (In double, so that a mean of equal numbers is that number.)
+  constexpr std::size_t status_size = sizeof(Status) / sizeof(double);
+  std::array<double, status_size + state_size> sums;
+  const double samples = status[Status::samples];
+  double* next = std::copy(status.values().begin(), status.values().end(), sums.data());
+  for (const auto slice : own.state().slices())
+    for (const auto value : slice) *next++ = samples > 0 ? samples * static_cast<double>(value) : 0;
+  replica.collective().all_reduce(std::span<double>(sums), own.gradients().values());
+  std::copy_n(sums.data(), status_size, status.values().begin());
+  if (status[Status::samples] == 0) return;
+  next = sums.data() + status_size;
+  for (const auto slice : own.state().slices())
+    for (auto& value : slice) value = static_cast<typename Compiled::Scalar>(*next++ / status[Status::samples]);
+}
+
 /// One training step: this rank's part of the next global batch forward and backward, one reduction of status block and
 /// gradients, this replica's share of the update. `iteration` is the number of updates made before. Returns the reduced
 /// status block, equal on all ranks; nothing is changed when it counts no samples. Every rank must call it, also one
@@ -59,7 +87,7 @@ typename Compiled::Status train_step(const Compiled& compiled, typename Compiled
   own.backward(context, compiled.state.parameters().slices());
   status[Status::has_next] = data.has_next() ? 1 : 0;
   status[Status::stop] = stop ? 1 : 0;
-  replica.collective().all_reduce(status.values(), own.gradients().values());
+  reduce_step<Compiled>(own, replica, status);
   if (status[Status::samples] > 0)
     compiled.update(own.gradients().values(), status[Status::samples], iteration + 1,
                     static_cast<std::size_t>(replica.local_rank()), static_cast<std::size_t>(replica.local_size()));
@@ -75,16 +103,6 @@ void test_step(const Compiled& compiled, typename Compiled::Replica& own, R& rep
   const auto targets = own.targets();
   compiled.record(own, compiled.loss.value(own.predictions(), TensorView<const typename Compiled::Scalar>(targets)),
                   status);
-}
-
-/// The untrained state (moving statistics) becomes its mean over the ranks.
-template <class Compiled, Replica R>
-void average_state(typename Compiled::Replica& own, R& replica) {
-  const auto values = own.state().values();
-  const int ranks = replica.collective().size();
-  if (values.empty() || ranks == 1) return;
-  replica.collective().all_reduce(values, ReduceOp::sum);
-  for (auto& value : values) value /= static_cast<typename Compiled::Scalar>(ranks);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
