@@ -15,6 +15,7 @@
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/global_average_pooling2d.hpp"
 #include "lockstep/layers/global_max_pooling2d.hpp"
+#include "lockstep/layers/layer_normalization.hpp"
 #include "lockstep/layers/max_pooling2d.hpp"
 #include "support/instruction_sets.hpp"
 #include "support/layer_rig.hpp"
@@ -172,4 +173,14 @@ TEST_CASE("BatchNormalization: PyTorch's values and gradients, Keras's moving st
                                            flat::dx,
                                            {{flat::gamma, flat::gamma_gradient}, {flat::beta, flat::beta_gradient}},
                                            {flat::moving_mean, flat::moving_variance}});
+}
+
+TEST_CASE("LayerNormalization: PyTorch's values and gradients") {
+  namespace layer = golden::layer_normalization;
+  check<ls::LayerNormalization<>, ls::Shape<3, 4>>(
+      {layer::x,
+       layer::y,
+       layer::dy,
+       layer::dx,
+       {{layer::gamma, layer::gamma_gradient}, {layer::beta, layer::beta_gradient}}});
 }
