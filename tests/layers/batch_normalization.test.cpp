@@ -132,7 +132,7 @@ TEST_CASE("BatchNormalization: gradients") {
 
 TEST_CASE_TEMPLATE("BatchNormalization: mean 0 and variance 1, whatever is in the padding", T, float, double) {
   for_each_instruction_set([] {
-    for (const std::size_t samples : {1, 5, 16, 17, 33}) {
+    for (const std::size_t samples : {1u, 5u, 16u, 17u, 33u}) {
       CAPTURE(samples);
       LayerRig<Plain, Shape<4, 3, 2>, T> rig(samples);
       for (T& weight : rig.weights[0]) weight = 1;

@@ -127,7 +127,7 @@ TEST_CASE("CNN: gradients of the whole, with all layers") {
                                ls::GlobalAveragePooling2D, ls::Dense<2>>;
   using First = ls::Sequential<ls::Input<2, 2, 3>, ls::BatchNormalization<>, ls::GlobalAveragePooling2D, ls::Dense<2>>;
   NetRunner<Small> net;
-  for (const std::size_t samples : {1, 5, 16, 17}) {
+  for (const std::size_t samples : {1u, 5u, 16u, 17u}) {
     CAPTURE(samples);
     net.run(samples);
     for (const double gradient : net.gradients()) CHECK(std::isfinite(gradient));

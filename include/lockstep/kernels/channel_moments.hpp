@@ -80,14 +80,14 @@ struct ChannelMoments {
     P first[ways], second[ways];
     for (std::size_t v = 0; v < ways; ++v) first[v] = second[v] = P(T(0));
     for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
-      for_each_sample_piece<Isa, T>(
-          s.samples, [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
-            for (std::size_t v = 0; v < Vectors; ++v) {
-              const P deviation = keep(P(from + i + v * P::size) - P(origin));
-              first[v] += deviation;
-              second[v] = multiply_add(deviation, deviation, second[v]);
-            }
-          });
+      for_each_sample_piece<Isa, T>(s.samples,
+                                    [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
+                                      for (std::size_t v = 0; v < Vectors; ++v) {
+                                        const P deviation = keep(P(from + i + v * P::size) - P(origin));
+                                        first[v] += deviation;
+                                        second[v] = multiply_add(deviation, deviation, second[v]);
+                                      }
+                                    });
       from += s.channels * s.stride;
     }
     Sums total{0, 0};

@@ -27,17 +27,23 @@ struct MaxPooling {
       const T* const from = x + window.first * s.pixel;
       T* const to = y + window.out * s.pixel;
       for_each_piece<Isa, T>(s.pixel, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-        P largest[Vectors];
-        for (std::size_t v = 0; v < Vectors; ++v) largest[v] = P(from + i + v * P::size);
+        // Two accumulators, because g++ would make one mask of two comparisons for one, and takes such masks apart.
+        P largest[Vectors], not_a_number[Vectors];
+        for (std::size_t v = 0; v < Vectors; ++v) {
+          largest[v] = P(from + i + v * P::size);
+          not_a_number[v] = P(T(0));
+        }
         for (std::size_t row = 0; row < window.rows; ++row)
           for (std::size_t column = 0; column < window.columns; ++column) {
             const T* const tap = from + (row * s.width + column) * s.pixel + i;
             for (std::size_t v = 0; v < Vectors; ++v) {
               const P value(tap + v * P::size);
-              largest[v] = select((value > largest[v]) | (value != value), value, largest[v]);
+              largest[v] = max(value, largest[v]);
+              not_a_number[v] = select(value != value, value, not_a_number[v]);
             }
           }
-        for (std::size_t v = 0; v < Vectors; ++v) largest[v].store(to + i + v * P::size);
+        for (std::size_t v = 0; v < Vectors; ++v)
+          select(not_a_number[v] == not_a_number[v], largest[v], not_a_number[v]).store(to + i + v * P::size);
       });
     });
   }

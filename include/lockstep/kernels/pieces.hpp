@@ -50,9 +50,8 @@ template <class Isa, class T, class F>
 LOCKSTEP_KERNEL void for_each_sample_piece(std::size_t samples, const F& f) {
   using P = Pack<T, Isa::vector_bytes>;
   const std::size_t whole = samples - samples % P::size;
-  for_each_piece<Isa, T>(whole, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-    f.template operator()<Vectors>(i, detail::AllLanes{});
-  });
+  for_each_piece<Isa, T>(whole, [&]<std::size_t Vectors>(std::size_t i)
+                                    LOCKSTEP_KERNEL_LAMBDA { f.template operator()<Vectors>(i, detail::AllLanes{}); });
   if (whole < samples) f.template operator()<1>(whole, detail::FirstLanes<P>(samples - whole));
 }
 

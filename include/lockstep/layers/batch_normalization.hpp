@@ -101,8 +101,7 @@ struct BatchNormalization {
       kept.offset[c] = T(0);
       if constexpr (Options.center) kept.offset[c] = pass.weights[beta][c];
     }
-    kernels::dispatch(
-        kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale, kept.offset, pass.y.data()});
+    kernels::dispatch(kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale, kept.offset, pass.y.data()});
   }
 
   template <class In, class T>
