@@ -51,9 +51,7 @@ ls::Tensor<float> rows(std::size_t count) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   return {std::move(values), {count, 3}};
 }
-ls::Tensor<std::int32_t> labels(std::size_t count) {
-  return std::vector<std::int32_t>(count, 4);
-}
+ls::Tensor<std::int32_t> labels(std::size_t count) { return std::vector<std::int32_t>(count, 4); }
 
 }  // namespace
 

@@ -19,7 +19,15 @@
 #include <new>
 
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/dropout.hpp"
+#include "lockstep/layers/global_average_pooling2d.hpp"
+#include "lockstep/layers/layer_normalization.hpp"
+#include "lockstep/layers/max_pooling2d.hpp"
 #include "model/model_testing.hpp"
+#include "model/net_testing.hpp"
 #include "model/tiny_trainer.hpp"
 
 namespace ls = lockstep;
@@ -65,6 +73,18 @@ TEST_CASE("fit: further steps of an epoch allocate nothing") {
       CHECK(few > 0);
       CHECK(allocations_of(230) == few);
     }
+}
+
+TEST_CASE("layers: a step of a CNN allocates nothing") {
+  NetRunner<ls::Sequential<ls::Input<4, 4, 2>, ls::Conv2D<3, 3>, ls::BatchNormalization<>, ls::MaxPooling2D<>,
+                           ls::LayerNormalization<>, ls::Dropout<0.25>, ls::GlobalAveragePooling2D, ls::Dense<2>>,
+            float>
+      net;
+  net.run(20);
+  const std::int64_t before = allocations;
+  net.run(20);
+  net.run(3);
+  CHECK(allocations == before);
 }
 
 #endif

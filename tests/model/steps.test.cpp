@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -111,33 +112,45 @@ TEST_CASE("test_step: adds to the sums, and changes no parameter") {
   CHECK(setup.values() == before);
 }
 
-TEST_CASE("average_state and cross_replica_sum: over all ranks") {
-  ls::InProcessGroup group(3);
+TEST_CASE("reduce_and_update and cross_replica_sum: over all ranks; the untrained state is weighted with samples") {
+  ls::InProcessGroup group(4);
+  const Compiled compiled({.from_logits = true}, {.learning_rate = 0.5}, {});
   std::vector<std::thread> threads;
-  std::array<std::vector<float>, 3> states;
-  std::array<std::vector<double>, 3> sums;
-  for (int rank = 0; rank < 3; ++rank)
+  std::array<std::vector<float>, 4> states;
+  std::array<std::vector<double>, 4> sums;
+  std::array<Status, 4> statuses;
+  constexpr std::array<double, 4> samples{3, 1, 0, 4};
+  for (int rank = 0; rank < 4; ++rank)
     threads.emplace_back([&, rank] {
       const auto r = static_cast<std::size_t>(rank);
-      ls::CollectiveReplica<ls::InProcess> replica(group.member(rank), rank, 3);
+      ls::CollectiveReplica<ls::InProcess> replica(group.member(rank), rank, 4);
       Compiled::Replica own([](std::size_t bytes) { return ls::Buffer(bytes); });
-      own.state().slices()[0][0] = static_cast<float>(rank);
-      own.state().slices()[0][1] = static_cast<float>(10 * rank + 1);
-      ls::detail::average_state<Compiled>(own, replica);
-      states[r] = {own.state().slices()[0].begin(), own.state().slices()[0].end()};
+      const auto state = own.state().slices()[0];
+      state[0] = rank == 2 ? std::numeric_limits<float>::infinity() : static_cast<float>(rank);
+      state[1] = 0.1F;
+      own.gradients().values()[0] = 2;
+      statuses[r][Status::samples] = samples[r];
+      statuses[r][Status::loss_sum] = 10;
+      ls::detail::reduce_and_update(compiled, own, replica, statuses[r], 1);
+      states[r] = {state.begin(), state.end()};
       sums[r] = {1.0 * rank, 100};
       ls::detail::cross_replica_sum(replica)(sums[r]);
     });
   for (std::thread& thread : threads) thread.join();
-  for (std::size_t rank = 0; rank < 3; ++rank) {
-    CHECK(states[rank] == std::vector<float>{1, 11});
-    CHECK(sums[rank] == std::vector<double>{3, 300});
+  CHECK(compiled.state.parameters().values()[0] == -0.5F * 8 / 8);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    CHECK(states[rank] == std::vector<float>{(0 * 3 + 1 * 1 + 3 * 4) / 8.0F, 0.1F});
+    CHECK(statuses[rank][Status::samples] == 8);
+    CHECK(statuses[rank][Status::loss_sum] == 40);
+    CHECK(sums[rank] == std::vector<double>{6, 400});
   }
 }
 
-TEST_CASE("average_state: alone it leaves the bits as they are") {
+TEST_CASE("reduce_and_update: alone it leaves the bits of the untrained state as they are") {
   Setup setup;
   setup.own.state().slices()[0][0] = 0.1F;
-  ls::detail::average_state<Compiled>(setup.own, setup.replica);
+  Status status;
+  status[Status::samples] = 3;
+  ls::detail::reduce_and_update(setup.compiled, setup.own, setup.replica, status, 1);
   CHECK(setup.own.state().slices()[0][0] == 0.1F);
 }

@@ -47,7 +47,8 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///  5. Or, instead of 3 and 4, `L::aliases_input` is true: the output is the input, seen with another shape.
 /// Optional:
 ///  6. `L::template variables<In>`: a constexpr array of Variable, the trained ones. Absent: none.
-///  7. `L::template state_variables<In>`: the same for those that are not trained (moving statistics).
+///  7. `L::template state_variables<In>`: the same for those that are not trained (moving statistics). After each training step
+///     the model makes them the mean of the replicas', weighted with their samples.
 ///  8. `L::template scratch<In>(std::size_t stride)`: constexpr number of elements that forward leaves for backward.
 ///  9. `L::template backward_weights<In, T>(const BackwardPass<T>&)`: like backward, but dx is empty and not wanted. It is
 ///     called for the first layer that has variables. Absent: backward is called and its dx thrown away.

@@ -92,7 +92,6 @@ class FitLoop final : public ModelTraining<Model> {
       const auto duration = Trace::Clock::now() - begin;
       if (leader && !plan_.target) plan_.target = at.step;  // the progress bar learns it in the first epoch
 
-      average_state<Compiled>(own, replica);
       Status validated;
       const bool validation_due = validation && options_.validation_freq.due(epoch);
       if (validation_due) validated = this->validate(replica, own, *validation, leader);

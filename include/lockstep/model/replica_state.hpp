@@ -9,6 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/variable.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/layers/pass.hpp"
 
@@ -21,6 +22,13 @@ class ReplicaState {
  public:
   using In = typename Net::InputShape;
   using Out = typename Net::template Output<In>;
+
+  /// Elements of untrained state.
+  static constexpr std::size_t state_size = [] {
+    std::size_t size = 0;
+    for (const Variable& variable : Net::template state_variables<In>) size += variable.size();
+    return size;
+  }();
 
   template <class Allocate>
   explicit ReplicaState(Allocate&& allocate)

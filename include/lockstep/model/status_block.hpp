@@ -29,6 +29,7 @@ class StatusBlock {
 
   /// All of it, for the collective.
   [[nodiscard]] std::span<double> values() noexcept { return values_; }
+  [[nodiscard]] std::span<const double> values() const noexcept { return values_; }
 
   /// Adds the sums of another block (running averages over the steps of an epoch).
   void accumulate(const StatusBlock& other) noexcept {

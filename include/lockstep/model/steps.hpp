@@ -1,6 +1,8 @@
 // One step of a replica.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -43,32 +45,67 @@ StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& 
   return context;
 }
 
-/// Reduces status block and gradients, and updates this replica's share of the parameters that it has in common with the
-/// other replicas of the process. On return, all of them are updated.
+/// What a step reduces besides gradients, one after the other: the status block, and the untrained state (moving statistics) weighted
+/// with samples. (In double, so that a mean of equal numbers is that number.)
+template <class Compiled>
+class ReducedBlock {
+ public:
+  using Status = typename Compiled::Status;
+  using Own = typename Compiled::Replica;
+
+  ReducedBlock(const Status& status, const Own& own) {
+    const double samples = status[Status::samples];
+    double* next = std::copy(status.values().begin(), status.values().end(), sums_.data());
+    for (const auto slice : own.state().slices())
+      for (const auto value : slice) *next++ = samples > 0 ? samples * static_cast<double>(value) : 0;
+  }
+
+  [[nodiscard]] std::span<double> values() noexcept { return sums_; }
+
+  /// After the reduction: the untrained state becomes the mean of the ranks'. So what is saved, evaluated or resumed does not
+  /// depend on the rank, and one without samples does not count.
+  void take(Status& status, const Own& own, int ranks) const {
+    std::copy_n(sums_.data(), status_size, status.values().begin());
+    if (ranks == 1 || status[Status::samples] == 0) return;
+    const double* next = sums_.data() + status_size;
+    for (const auto slice : own.state().slices())
+      for (auto& value : slice) value = static_cast<typename Compiled::Scalar>(*next++ / status[Status::samples]);
+  }
+
+ private:
+  static constexpr std::size_t status_size = sizeof(Status) / sizeof(double);
+  std::array<double, status_size + Own::state_size> sums_;
+};
+
+/// Reduces status block, untrained state and gradients, and updates this replica's share of the parameters that it has in
+/// common with the other replicas of the process. On return, all of them are updated.
 template <class Compiled, Replica R>
 void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                       typename Compiled::Status& status, std::int64_t iteration, Trace* trace) {
+                       typename Compiled::Status& status, std::int64_t iteration, Trace* trace = nullptr) {
   using Status = typename Compiled::Status;
   using T = typename Compiled::Scalar;
   auto& collective = replica.collective();
+  ReducedBlock<Compiled> block(status, own);
   const std::span<T> gradients = own.gradients().values();
   std::optional<TraceSpan> span(std::in_place, trace, TracePart::collective);
   const auto go_on_to = [&](TracePart part) {
     span.reset();
     span.emplace(trace, part);
   };
-  if constexpr (requires { collective.reduce_scatter(status.values(), gradients, [](auto...) {}); }) {
+  if constexpr (requires { collective.reduce_scatter(block.values(), gradients, [](auto...) {}); }) {
     // One pass: sums go from registers into the parameters. (The summation is counted as the optimizer's.)
     bool begun = false;
-    collective.reduce_scatter(status.values(), gradients,
+    collective.reduce_scatter(block.values(), gradients,
                               [&](std::span<const double> reduced, std::size_t offset, std::span<const T> sums) {
                                 if (!begun) go_on_to(TracePart::optimizer);
                                 begun = true;
                                 if (reduced[Status::samples] > 0)
                                   compiled.update(sums, offset, reduced[Status::samples], iteration);
                               });
+    block.take(status, own, collective.size());
   } else {
-    collective.all_reduce(status.values(), gradients);
+    collective.all_reduce(block.values(), gradients);
+    block.take(status, own, collective.size());
     go_on_to(TracePart::optimizer);
     if (status[Status::samples] > 0) {
       const auto [begin, size] = own.gradients().part(static_cast<std::size_t>(replica.local_rank()),
@@ -117,16 +154,6 @@ void test_step(const Compiled& compiled, typename Compiled::Replica& own, R& rep
   const auto targets = own.targets();
   compiled.record(own, compiled.loss.value(own.predictions(), TensorView<const typename Compiled::Scalar>(targets)),
                   status);
-}
-
-/// The untrained state (moving statistics) becomes its mean over the ranks.
-template <class Compiled, Replica R>
-void average_state(typename Compiled::Replica& own, R& replica) {
-  const auto values = own.state().values();
-  const int ranks = replica.collective().size();
-  if (values.empty() || ranks == 1) return;
-  replica.collective().all_reduce(values, ReduceOp::sum);
-  for (auto& value : values) value /= static_cast<typename Compiled::Scalar>(ranks);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
