@@ -19,8 +19,9 @@ def array(name, tensor):
     print(f"inline constexpr double {name}[] = {{\n    {body}}};")
 
 
-def case(name, function, x, *weights):
-    """x: [samples, ...]; function(x, *weights): [samples, ...]. Rounded to float first, so that both see the same numbers."""
+def case(name, function, x, *weights, names=("kernel", "bias"), more=lambda x: {}):
+    """x: [samples, ...]; function(x, *weights): [samples, ...]. Rounded to float first, so that both see the same numbers.
+    more(x): further arrays by name."""
     x, *weights = (t.float().double().requires_grad_(True) for t in (x, *weights))
     y = function(x, *weights)
     dy = torch.randn_like(y).float().double()
@@ -28,9 +29,11 @@ def case(name, function, x, *weights):
     print(f"\nnamespace {name} {{")
     for key, tensor in {"x": x, "dy": dy, "y": y, "dx": x.grad}.items():
         array(key, tensor)
-    for key, tensor in zip(("kernel", "bias"), weights):
+    for key, tensor in zip(names, weights):
         array(key, tensor)
         array(key + "_gradient", tensor.grad)
+    for key, tensor in more(x).items():
+        array(key, tensor)
     print(f"}}  // namespace {name}")
 
 
@@ -38,19 +41,62 @@ def dense(activation):
     return lambda x, kernel, bias: activation(x @ kernel + bias)
 
 
+def pad_same(x, windows, stride, value=0.0):
+    """[samples, channels, height, width] with TensorFlow's rule for padding="same"."""
+    padding = []
+    for extent, window, step in zip(reversed(x.shape[2:]), reversed(windows), reversed(stride)):
+        total = max((-(-extent // step) - 1) * step + window - extent, 0)
+        padding += [total // 2, total - total // 2]
+    return F.pad(x, padding, value=value)
+
+
 def conv2d(activation, stride, same):
-    """Keras's Conv2D over [samples, height, width, channels], with TensorFlow's rule for padding="same"."""
+    """Keras's Conv2D over [samples, height, width, channels]."""
 
     def run(x, kernel, bias):
         x = x.permute(0, 3, 1, 2)
         if same:
-            padding = []
-            for extent, window, step in zip(reversed(x.shape[2:]), reversed(kernel.shape[:2]), reversed(stride)):
-                total = max((-(-extent // step) - 1) * step + window - extent, 0)
-                padding += [total // 2, total - total // 2]
-            x = F.pad(x, padding)
+            x = pad_same(x, kernel.shape[:2], stride)
         y = F.conv2d(x, kernel.permute(3, 2, 0, 1), bias, stride=stride)
         return activation(y).permute(0, 2, 3, 1)
+
+    return run
+
+
+def max_pooling(pool, stride, same):
+    def run(x):
+        x = x.permute(0, 3, 1, 2)
+        if same:
+            x = pad_same(x, pool, stride, -float("inf"))
+        return F.max_pool2d(x, pool, stride).permute(0, 2, 3, 1)
+
+    return run
+
+
+def average_pooling(pool, stride, same):
+    """What lies outside the image does not count."""
+
+    def run(x):
+        x = x.permute(0, 3, 1, 2)
+        inside = torch.ones_like(x)
+        if same:
+            x, inside = pad_same(x, pool, stride), pad_same(inside, pool, stride)
+        return (F.avg_pool2d(x, pool, stride) / F.avg_pool2d(inside, pool, stride)).permute(0, 2, 3, 1)
+
+    return run
+
+
+def batch_normalization(x, gamma, beta):
+    """In training. Channels are the last dimension here, the second in PyTorch."""
+    return F.batch_norm(x.movedim(-1, 1), None, None, gamma, beta, training=True, eps=1e-3).movedim(1, -1)
+
+
+def moving(unbiased):
+    """The moving statistics after one step with momentum 0.9. Keras's variance is unbiased (as PyTorch's is) for images only."""
+
+    def run(x):
+        values = x.flatten(0, -2)
+        return {"moving_mean": 0.1 * values.mean(0), "moving_variance": 0.9 + 0.1 * values.var(0, unbiased=unbiased)}
 
     return run
 
@@ -68,4 +114,14 @@ case("conv_valid", conv2d(torch.relu, (1, 1), False), r(2, 5, 4, 1), r(3, 3, 1, 
 case("conv_same_stride", conv2d(linear, (2, 1), True), r(2, 5, 4, 2), r(2, 3, 2, 3), r(3))
 case("conv_many_weights", conv2d(torch.sigmoid, (2, 2), True), r(1, 3, 4, 23), r(3, 3, 23, 10) / 10, r(10))
 case("softmax", lambda x: torch.softmax(x, -1), 3 * r(3, 2, 4))
+case("max_pooling", max_pooling((2, 2), (2, 2), False), r(2, 5, 4, 3))
+case("max_pooling_same", max_pooling((3, 2), (2, 1), True), r(2, 4, 3, 2))
+case("average_pooling", average_pooling((2, 3), (2, 3), False), r(2, 5, 6, 3))
+case("average_pooling_same", average_pooling((3, 2), (2, 1), True), r(2, 4, 3, 2))
+case("global_max_pooling", lambda x: x.amax((1, 2)), r(2, 3, 4, 5))
+case("global_average_pooling", lambda x: x.mean((1, 2)), r(2, 3, 4, 5))
+case("batch_normalization_image", batch_normalization, 3 * r(2, 3, 2, 4) + 1, r(4), r(4), names=("gamma", "beta"), more=moving(True))
+case("batch_normalization_flat", batch_normalization, 3 * r(5, 3) + 1, r(3), r(3), names=("gamma", "beta"), more=moving(False))
+layer_normalization = lambda x, gamma, beta: F.layer_norm(x, x.shape[-1:], gamma, beta, eps=1e-3)
+case("layer_normalization", layer_normalization, 3 * r(2, 3, 4) + 1, r(4), r(4), names=("gamma", "beta"))
 print("\n}  // namespace lockstep_test::golden")

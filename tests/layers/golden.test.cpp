@@ -9,8 +9,13 @@
 #include <vector>
 
 #include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/average_pooling2d.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/global_average_pooling2d.hpp"
+#include "lockstep/layers/global_max_pooling2d.hpp"
+#include "lockstep/layers/max_pooling2d.hpp"
 #include "support/instruction_sets.hpp"
 #include "support/layer_rig.hpp"
 
@@ -31,6 +36,7 @@ struct GoldenVariable {
 struct GoldenCase {
   Golden x, y, dy, dx;
   std::vector<GoldenVariable> variables;
+  std::vector<Golden> state = {};  ///< after forward
 };
 
 template <class T>
@@ -60,6 +66,11 @@ void check(const GoldenCase& c, double tolerance) {
   }
   rig.forward();
   CHECK(worst_error<T>(c.y, at(rig.y, Out::size)) < tolerance);
+  REQUIRE(rig.state.size() == c.state.size());
+  for (std::size_t v = 0; v < c.state.size(); ++v) {
+    REQUIRE(rig.state[v].size() == c.state[v].size());
+    CHECK(worst_error<T>(c.state[v], [&](std::size_t i) { return rig.state[v][i]; }) < tolerance);
+  }
   rig.backward();
   CHECK(worst_error<T>(c.dx, at(rig.dx, In::size)) < tolerance);
   for (std::size_t v = 0; v < rig.weights.size(); ++v)
@@ -121,4 +132,44 @@ TEST_CASE("Conv2D: PyTorch's values and gradients") {
 TEST_CASE("Softmax: PyTorch's values and gradients") {
   namespace softmax = golden::softmax;
   check<ls::Softmax, ls::Shape<2, 4>>({softmax::x, softmax::y, softmax::dy, softmax::dx, {}});
+}
+
+TEST_CASE("pooling: PyTorch's values and gradients") {
+  using ls::Extent2D, ls::Padding, ls::PoolingOptions;
+  constexpr PoolingOptions overlapping{.stride = {2, 1}, .padding = Padding::same};
+  namespace max = golden::max_pooling;
+  check<ls::MaxPooling2D<>, ls::Shape<5, 4, 3>>({max::x, max::y, max::dy, max::dx, {}});
+  namespace max_same = golden::max_pooling_same;
+  check<ls::MaxPooling2D<Extent2D{3, 2}, overlapping>, ls::Shape<4, 3, 2>>(
+      {max_same::x, max_same::y, max_same::dy, max_same::dx, {}});
+  namespace average = golden::average_pooling;
+  check<ls::AveragePooling2D<Extent2D{2, 3}>, ls::Shape<5, 6, 3>>(
+      {average::x, average::y, average::dy, average::dx, {}});
+  namespace average_same = golden::average_pooling_same;
+  check<ls::AveragePooling2D<Extent2D{3, 2}, overlapping>, ls::Shape<4, 3, 2>>(
+      {average_same::x, average_same::y, average_same::dy, average_same::dx, {}});
+  namespace global_max = golden::global_max_pooling;
+  check<ls::GlobalMaxPooling2D, ls::Shape<3, 4, 5>>({global_max::x, global_max::y, global_max::dy, global_max::dx, {}});
+  namespace global_average = golden::global_average_pooling;
+  check<ls::GlobalAveragePooling2D, ls::Shape<3, 4, 5>>(
+      {global_average::x, global_average::y, global_average::dy, global_average::dx, {}});
+}
+
+TEST_CASE("BatchNormalization: PyTorch's values and gradients, Keras's moving statistics") {
+  using BatchNormalization = ls::BatchNormalization<ls::BatchNormalizationOptions{.momentum = 0.9}>;
+  namespace image = golden::batch_normalization_image;
+  check<BatchNormalization, ls::Shape<3, 2, 4>>(
+      {image::x,
+       image::y,
+       image::dy,
+       image::dx,
+       {{image::gamma, image::gamma_gradient}, {image::beta, image::beta_gradient}},
+       {image::moving_mean, image::moving_variance}});
+  namespace flat = golden::batch_normalization_flat;
+  check<BatchNormalization, ls::Shape<3>>({flat::x,
+                                           flat::y,
+                                           flat::dy,
+                                           flat::dx,
+                                           {{flat::gamma, flat::gamma_gradient}, {flat::beta, flat::beta_gradient}},
+                                           {flat::moving_mean, flat::moving_variance}});
 }

@@ -3,10 +3,13 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
 #include <random>
 #include <span>
 #include <vector>
 
+#include "lockstep/core/random.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/concepts.hpp"
@@ -22,6 +25,14 @@ constexpr std::size_t variable_count() {
     return 0;
 }
 
+template <class L, class In>
+constexpr std::size_t state_variable_count() {
+  if constexpr (requires { L::template state_variables<In>; })
+    return L::template state_variables<In>.size();
+  else
+    return 0;
+}
+
 template <class L, class In, class T>
 struct LayerRig {
   using Out = typename L::template Output<In>;
@@ -33,17 +44,27 @@ struct LayerRig {
   Array<T> x{In::size * stride}, dx{In::size * stride};
   Array<T> y{Out::size * stride}, dy{Out::size * stride};
   Array<T> scratch{scratch_size()};
-  std::vector<Array<T>> weights, gradients;
-  std::vector<std::span<T>> weight_spans, gradient_spans;
+  std::vector<Array<T>> weights, gradients, state;
+  std::vector<std::span<T>> weight_spans, gradient_spans, state_spans;
+  std::vector<std::int64_t> sample_indices;
 
-  explicit LayerRig(std::size_t batch) : samples(batch) {
+  explicit LayerRig(std::size_t batch) : samples(batch), sample_indices(batch) {
+    std::iota(sample_indices.begin(), sample_indices.end(), std::int64_t{0});
     context.training = true;
+    context.sample_indices = sample_indices;
     if constexpr (variable_count<L, In>() > 0)
       for (const lockstep::Variable& variable : L::template variables<In>) {
         weights.emplace_back(variable.size());
         gradients.emplace_back(variable.size());
       }
+    if constexpr (state_variable_count<L, In>() > 0)
+      for (const lockstep::Variable& variable : L::template state_variables<In>) {
+        state.emplace_back(variable.size());
+        lockstep::RandomStream initial{lockstep::RandomKey(1)};
+        for (T& value : state.back()) value = static_cast<T>(variable.initializer(initial, variable.fans));
+      }
     for (const Array<T>& array : weights) weight_spans.push_back(array.span());
+    for (const Array<T>& array : state) state_spans.push_back(array.span());
     for (const Array<T>& array : gradients) gradient_spans.push_back(array.span());
     std::uniform_real_distribution<double> uniform(-1, 1);
     for (T& value : x) value = static_cast<T>(uniform(random));  // the padding too: it is finite, and not zero
@@ -64,16 +85,19 @@ struct LayerRig {
   void backward_weights() { L::template backward_weights<In, T>(backward_pass(false)); }
 
   lockstep::ForwardPass<T> forward_pass() {
-    return {
-        context,       weight_spans, {}, {x.data(), samples, In::size, stride}, {y.data(), samples, Out::size, stride},
-        scratch.span()};
+    return {context,
+            weight_spans,
+            state_spans,
+            {x.data(), samples, In::size, stride},
+            {y.data(), samples, Out::size, stride},
+            scratch.span()};
   }
   lockstep::BackwardPass<T> backward_pass(bool with_dx) {
     lockstep::TensorView<T> dx_view;
     if (with_dx) dx_view = {dx.data(), samples, In::size, stride};
     return {context,
             weight_spans,
-            {},
+            state_spans,
             {x.data(), samples, In::size, stride},
             {y.data(), samples, Out::size, stride},
             {dy.data(), samples, Out::size, stride},

@@ -61,6 +61,7 @@ struct Conv2D {
                 "lockstep: the third parameter of Conv2D is no activation function; use ls::ReLU, ls::Linear, ...");
 
   static constexpr std::string_view name = "conv2d";
+  static constexpr std::string_view class_name = "Conv2D";
   static constexpr bool keeps_padding = true;
 
   template <std::size_t Position, class In>

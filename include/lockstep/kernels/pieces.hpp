@@ -1,0 +1,59 @@
+// Loops over vectors, several at a time.
+#pragma once
+
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/pack.hpp"
+#include "lockstep/kernels/vector.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+/// Calls `f.template operator()<Vectors>(i)` for pieces of Vectors vectors from element i on, which cover n elements (a multiple
+/// of a vector).
+template <class Isa, class T, class F>
+LOCKSTEP_KERNEL void for_each_piece(std::size_t n, const F& f) {
+  constexpr std::size_t size = lanes<T, Isa>;
+  std::size_t i = 0;
+  for (; i + 4 * size <= n; i += 4 * size) f.template operator()<4>(i);
+  for (; i < n; i += size) f.template operator()<1>(i);
+}
+
+namespace detail {
+
+/// What for_each_sample_piece hands on where all lanes hold samples: keeps them all.
+struct AllLanes {
+  template <class P>
+  LOCKSTEP_KERNEL P operator()(const P& pack) const {
+    return pack;
+  }
+};
+
+/// And in the last vector: zero in lanes that hold none.
+template <class P>
+struct FirstLanes {
+  typename P::Mask mask;
+  LOCKSTEP_KERNEL explicit FirstLanes(std::size_t count) {
+    typename P::value_type number[P::size];
+    for (std::size_t i = 0; i < P::size; ++i) number[i] = static_cast<typename P::value_type>(i);
+    mask = P(number) < P(static_cast<typename P::value_type>(count));
+  }
+  LOCKSTEP_KERNEL P operator()(const P& pack) const { return select(mask, pack, P(typename P::value_type(0))); }
+};
+
+}  // namespace detail
+
+/// Calls `f.template operator()<Vectors>(i, keep)` for pieces that cover `samples` elements; keep(pack) is the pack, with zero in
+/// place of what lies beyond them.
+template <class Isa, class T, class F>
+LOCKSTEP_KERNEL void for_each_sample_piece(std::size_t samples, const F& f) {
+  using P = Pack<T, Isa::vector_bytes>;
+  const std::size_t whole = samples - samples % P::size;
+  for_each_piece<Isa, T>(whole, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+    f.template operator()<Vectors>(i, detail::AllLanes{});
+  });
+  if (whole < samples) f.template operator()<1>(whole, detail::FirstLanes<P>(samples - whole));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -1,0 +1,186 @@
+// BatchNormalization: each channel gets mean 0 and variance 1 over the batch.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/kernels/channel_moments.hpp"
+#include "lockstep/kernels/channel_scaling.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/layers/channel_sums.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/initializers.hpp"
+#include "lockstep/layers/normalization.hpp"
+#include "lockstep/layers/pass.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Compile-time options of BatchNormalization; the defaults are Keras's.
+struct BatchNormalizationOptions {
+  double momentum = 0.99;     ///< of the moving statistics, in [0, 1]
+  double epsilon = 1e-3;      ///< added to the variance, above 0
+  bool center = true;         ///< add beta
+  bool scale = true;          ///< multiply by gamma
+  bool synchronized = false;  ///< statistics over the samples of all replicas, not of each by itself
+};
+
+/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, for each channel, the last dimension of samples of any shape. Ioffe,
+/// Szegedy, "Batch normalization: accelerating deep network training by reducing internal covariate shift", ICML 2015.
+///
+/// In training, mean and (biased) variance are those of the batch over all other dimensions; in inference the moving ones:
+/// moving = momentum * moving + (1 - momentum) * of the batch. Variables: gamma [channels], one at first, and beta [channels],
+/// zero at first; not trained: moving_mean (zero) and moving_variance (one).
+///
+/// The moving variance takes what Keras 2.11 takes: for samples of three or four dimensions (images; its fused kernel) the
+/// batch's variance times n / (n - 1), n being the number of values per channel; for others, and when synchronised, the biased
+/// one.
+///
+/// On several replicas each normalises its own part of the batch, and after each step the moving statistics are the mean of the
+/// replicas', weighted with their samples (Keras's is not weighted). With `.synchronized = true` the statistics are those of
+/// the global batch, so that N replicas equal one: that costs a small reduction forward and another backward. Either
+/// way a replica without samples takes part and changes nothing, and a step without any leaves the moving statistics alone.
+template <BatchNormalizationOptions Options = BatchNormalizationOptions{}>
+struct BatchNormalization {
+  static_assert(Options.momentum >= 0 && Options.momentum <= 1,
+                "lockstep: the momentum of BatchNormalization must be in [0, 1]");
+  static_assert(Options.epsilon > 0, "lockstep: the epsilon of BatchNormalization must be above 0");
+
+  static constexpr std::string_view name = "batch_normalization";
+  static constexpr bool keeps_padding = true;
+
+  template <class In>
+  using Output = In;
+
+  template <class In>
+  static constexpr auto variables = detail::scale_and_center<In, Options.scale, Options.center>();
+
+  template <class In>
+  static constexpr std::array state_variables{
+      Variable{"moving_mean", {detail::channels<In>}, zeros},
+      Variable{"moving_variance", {detail::channels<In>}, ones},
+  };
+
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t) {
+    return 5 * detail::channels<In>;
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    const kernels::ChannelSize s = size<In>(pass.x);
+    const Kept<T> kept(pass.scratch, s.channels);
+    if (pass.context.training) {
+      Sums<In> batch;
+      batch.count() = static_cast<double>(s.pixels * s.samples);
+      kernels::dispatch(kernels::ChannelMoments<T>{s, pass.x.data(), batch.first(), batch.second()});
+      if constexpr (Options.synchronized) detail::combine_moments(batch, pass.context.cross_replica_sum);
+      const double count = batch.count();
+      if (count == 0) return;
+      constexpr bool is_fused = (In::rank == 3 || In::rank == 4) && !Options.synchronized;
+      const double degrees_of_freedom = is_fused ? std::max(count - 1, 1.0) : count;
+      for (std::size_t c = 0; c < s.channels; ++c) {
+        move(pass.state[0][c], batch.first()[c]);
+        move(pass.state[1][c], batch.second()[c] / degrees_of_freedom);
+        kept.set(c, batch.first()[c], batch.second()[c] / count);
+      }
+    } else {
+      for (std::size_t c = 0; c < s.channels; ++c)
+        kept.set(c, static_cast<double>(pass.state[0][c]), static_cast<double>(pass.state[1][c]));
+    }
+    for (std::size_t c = 0; c < s.channels; ++c) {
+      kept.scale[c] = kept.inverse[c];
+      if constexpr (Options.scale) kept.scale[c] *= pass.weights[0][c];
+      kept.offset[c] = T(0);
+      if constexpr (Options.center) kept.offset[c] = pass.weights[beta][c];
+    }
+    kernels::dispatch(
+        kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale, kept.offset, pass.y.data()});
+  }
+
+  template <class In, class T>
+  static void backward_weights(const BackwardPass<T>& pass) {
+    weight_gradient<In, T>(pass);
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    const kernels::ChannelSize s = size<In>(pass.x);
+    const Kept<T> kept(pass.scratch, s.channels);
+    Sums<In> gradients = weight_gradient<In, T>(pass);
+    if constexpr (Options.synchronized)
+      if (pass.context.training) pass.context.cross_replica_sum(gradients.values);
+    // In training, mean and variance depend on x as well.
+    const double share = pass.context.training && gradients.count() > 0 ? 1 / gradients.count() : 0;
+    for (std::size_t c = 0; c < s.channels; ++c) {
+      const double scale = static_cast<double>(kept.scale[c]) * share;
+      const double inverse = static_cast<double>(kept.inverse[c]);
+      kept.offset[c] = static_cast<T>(-scale * gradients.first()[c]);
+      kept.slope[c] = static_cast<T>(-scale * inverse * inverse * gradients.second()[c]);
+    }
+    kernels::dispatch(kernels::ChannelInputGradient<T>{s, pass.x.data(), kept.mean, pass.dy.data(), kept.scale,
+                                                       kept.slope, kept.offset, pass.dx.data()});
+  }
+
+ private:
+  static constexpr std::size_t beta = Options.scale ? 1 : 0;  ///< its place among the variables
+
+  template <class In>
+  using Sums = detail::ChannelSums<detail::channels<In>>;
+
+  /// What is kept for each channel from forward to backward.
+  template <class T>
+  struct Kept {
+    T *mean, *inverse, *scale, *offset, *slope;  ///< inverse: 1 / sqrt(variance + epsilon)
+
+    Kept(std::span<T> scratch, std::size_t n)
+        : mean(scratch.data()), inverse(mean + n), scale(inverse + n), offset(scale + n), slope(offset + n) {}
+    void set(std::size_t channel, double channel_mean, double variance) const {
+      mean[channel] = static_cast<T>(channel_mean);
+      inverse[channel] = static_cast<T>(1 / std::sqrt(variance + Options.epsilon));
+    }
+  };
+
+  template <class In, class T>
+  static kernels::ChannelSize size(const TensorView<T>& x) {
+    constexpr std::size_t channels = detail::channels<In>;
+    return {.pixels = In::size / channels, .channels = channels, .samples = x.samples(), .stride = x.stride()};
+  }
+
+  template <class T>
+  static void move(T& moving, double value) {
+    const double before = static_cast<double>(moving);
+    moving = static_cast<T>(before + (value - before) * (1 - Options.momentum));
+  }
+
+  /// Sets the gradients of gamma and beta. Returns the sums of dy and of dy * (x - mean) over this replica's samples.
+  template <class In, class T>
+  static Sums<In> weight_gradient(const BackwardPass<T>& pass) {
+    const kernels::ChannelSize s = size<In>(pass.x);
+    const Kept<T> kept(pass.scratch, s.channels);
+    Sums<In> sums;
+    sums.count() = static_cast<double>(s.pixels * s.samples);
+    kernels::dispatch(
+        kernels::ChannelGradients<T>{s, pass.x.data(), kept.mean, pass.dy.data(), sums.first(), sums.second()});
+    for (std::size_t c = 0; c < s.channels; ++c) {
+      // (Without samples nothing is kept.)
+      const double product = s.samples > 0 ? sums.second()[c] * static_cast<double>(kept.inverse[c]) : 0;
+      if constexpr (Options.scale) pass.gradients[0][c] = static_cast<T>(product);
+      if constexpr (Options.center) pass.gradients[beta][c] = static_cast<T>(sums.first()[c]);
+    }
+    return sums;
+  }
+};
+
+static_assert(Layer<BatchNormalization<>, Shape<26, 26, 32>>);
+static_assert(
+    Layer<BatchNormalization<BatchNormalizationOptions{.scale = false, .synchronized = true}>, Shape<10>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,112 @@
+// What MaxPooling2D and AveragePooling2D share: options, shapes, checks.
+#pragma once
+
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/kernels/pooling.hpp"
+#include "lockstep/layers/input_checks.hpp"
+#include "lockstep/layers/window.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Compile-time options of MaxPooling2D and AveragePooling2D: `MaxPooling2D<3, PoolingOptions{.stride = 2}>`.
+struct PoolingOptions {
+  Extent2D stride = 0;  ///< 0: as large as the pool
+  Padding padding = Padding::valid;
+};
+
+namespace detail {
+
+[[nodiscard]] constexpr Extent2D pooling_stride(Extent2D pool, Extent2D stride) noexcept {
+  return {stride.height > 0 ? stride.height : pool.height, stride.width > 0 ? stride.width : pool.width};
+}
+
+/// A Shape of ones where the input is none that a pool takes: the message of check() says enough.
+template <class In, Extent2D Pool, PoolingOptions Options>
+constexpr auto pooling_output() {
+  if constexpr (In::rank == 3) {
+    constexpr Extent2D stride = pooling_stride(Pool, Options.stride);
+    constexpr bool fits = Options.padding == Padding::same || InputWithRoomFor<0, In, Shape<Pool.height, Pool.width>>;
+    if constexpr (fits)
+      return Shape<window_outputs(In::extents[0], Pool.height, stride.height, Options.padding),
+                   window_outputs(In::extents[1], Pool.width, stride.width, Options.padding), In::extents[2]>{};
+    else
+      return Shape<1, 1, 1>{};
+  } else {
+    return Shape<1, 1, 1>{};
+  }
+}
+
+/// A pool that slides over samples of shape Shape<height, width, channels>.
+template <Extent2D Pool, PoolingOptions Options>
+struct Pooling2D {
+  static_assert(Pool.height > 0 && Pool.width > 0, "lockstep: the pool of a pooling layer must be at least 1 x 1");
+
+  static constexpr bool keeps_padding = true;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(ImageInput<Position, In>,
+                  "lockstep: a 2-D pooling layer needs an input of height x width x channels, and its input is no such "
+                  "image: put ls::Reshape<height, width, channels> before it");
+    if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
+      static_assert(InputWithRoomFor<Position, In, Shape<Pool.height, Pool.width>>,
+                    "lockstep: the pool of a pooling layer is larger than its input: make it smaller, or pad the input "
+                    "with ls::PoolingOptions{.padding = ls::Padding::same}");
+    return true;
+  }
+
+  template <class In>
+  using Output = decltype(pooling_output<In, Pool, Options>());
+
+  template <class In>
+  static constexpr kernels::PoolingSize size(std::size_t batch) {
+    using Out = Output<In>;
+    constexpr Extent2D stride = pooling_stride(Pool, Options.stride);
+    return {.height = In::extents[0],
+            .width = In::extents[1],
+            .out_height = Out::extents[0],
+            .out_width = Out::extents[1],
+            .pool_height = Pool.height,
+            .pool_width = Pool.width,
+            .stride_height = stride.height,
+            .stride_width = stride.width,
+            .pad_top = window_padding(In::extents[0], Pool.height, stride.height, Options.padding),
+            .pad_left = window_padding(In::extents[1], Pool.width, stride.width, Options.padding),
+            .pixel = In::extents[2] * batch};
+  }
+};
+
+/// One pool over the whole of each channel: Shape<channels> from Shape<height, width, channels>.
+struct GlobalPooling2D {
+  static constexpr bool keeps_padding = true;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(ImageInput<Position, In>,
+                  "lockstep: a 2-D pooling layer needs an input of height x width x channels, and its input is no such "
+                  "image: put ls::Reshape<height, width, channels> before it");
+    return true;
+  }
+
+  template <class In>
+  using Output = Shape<In::extents[In::rank - 1]>;
+
+  template <class In>
+  static constexpr kernels::PoolingSize size(std::size_t batch) {
+    return {.height = In::extents[0],
+            .width = In::extents[1],
+            .out_height = 1,
+            .out_width = 1,
+            .pool_height = In::extents[0],
+            .pool_width = In::extents[1],
+            .stride_height = In::extents[0],
+            .stride_width = In::extents[1],
+            .pixel = In::extents[2] * batch};
+  }
+};
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,211 @@
+#include "lockstep/layers/batch_normalization.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "lockstep/collectives/in_process.hpp"
+#include "support/finite_differences.hpp"
+#include "support/instruction_sets.hpp"
+
+namespace ls = lockstep;
+using lockstep_test::for_each_instruction_set;
+using lockstep_test::LayerRig;
+using ls::BatchNormalization;
+using ls::BatchNormalizationOptions;
+using ls::Shape;
+
+namespace {
+
+using Plain = BatchNormalization<>;
+using Synchronized = BatchNormalization<BatchNormalizationOptions{.synchronized = true}>;
+using WithoutBeta = BatchNormalization<BatchNormalizationOptions{.center = false}>;
+using WithoutGamma = BatchNormalization<BatchNormalizationOptions{.scale = false}>;
+using Bare = BatchNormalization<BatchNormalizationOptions{.center = false, .scale = false}>;
+
+/// Gives the replicas of a batch normalisation a sum over all of them.
+ls::CrossReplicaSum sum_over(ls::InProcess& member) {
+  return {&member, [](void* self, std::span<double> values) { static_cast<ls::InProcess*>(self)->all_reduce(values); }};
+}
+
+/// Runs one step on each of `rigs`, as replicas on threads of their own.
+template <class Rig>
+void run_replicas(std::vector<std::unique_ptr<Rig>>& rigs) {
+  ls::InProcessGroup group(static_cast<int>(rigs.size()));
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < rigs.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      ls::InProcess member = group.member(static_cast<int>(rank));
+      rigs[rank]->context.cross_replica_sum = sum_over(member);
+      rigs[rank]->forward();
+      rigs[rank]->backward();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Parts of a batch on replicas give what one replica gives with the whole batch.
+template <class In, class T>
+void check_synchronized(std::initializer_list<std::size_t> parts, double tolerance) {
+  std::size_t samples = 0;
+  for (const std::size_t part : parts) samples += part;
+  using Rig = LayerRig<Synchronized, In, T>;
+  Rig whole(samples);
+  std::vector<std::unique_ptr<Rig>> rigs;
+  std::size_t first = 0;
+  const auto each_of_part = [&](Rig& rig, std::size_t begin, auto&& f) {
+    for (std::size_t feature = 0; feature < In::size; ++feature)
+      for (std::size_t s = 0; s < rig.samples; ++s) f(feature * rig.stride + s, feature * whole.stride + begin + s);
+  };
+  for (const std::size_t part : parts) {
+    Rig& rig = *rigs.emplace_back(std::make_unique<Rig>(part));
+    for (std::size_t v = 0; v < 2; ++v)
+      std::copy(whole.weights[v].begin(), whole.weights[v].end(), rig.weights[v].begin());
+    each_of_part(rig, first, [&](std::size_t mine, std::size_t all) {
+      rig.x[mine] = whole.x[all];
+      rig.dy[mine] = whole.dy[all];
+    });
+    first += part;
+  }
+  whole.forward();
+  whole.backward();
+  run_replicas(rigs);
+
+  double worst = 0;
+  const auto compare = [&](T a, T b) {
+    worst = std::max(worst, std::abs(static_cast<double>(a) - static_cast<double>(b)));
+  };
+  first = 0;
+  for (const auto& rig : rigs) {
+    each_of_part(*rig, first, [&](std::size_t mine, std::size_t all) {
+      compare(rig->y[mine], whole.y[all]);
+      compare(rig->dx[mine], whole.dx[all]);
+    });
+    for (std::size_t v = 0; v < 2; ++v) {
+      CHECK(std::equal(rig->state[v].begin(), rig->state[v].end(), rigs[0]->state[v].begin()));  // to the bit
+      for (std::size_t c = 0; c < rig->state[v].size(); ++c) compare(rig->state[v][c], whole.state[v][c]);
+    }
+    first += rig->samples;
+  }
+  for (std::size_t v = 0; v < 2; ++v)
+    for (std::size_t c = 0; c < whole.gradients[v].size(); ++c) {
+      T sum = 0;
+      for (const auto& rig : rigs) sum += rig->gradients[v][c];
+      compare(sum, whole.gradients[v][c]);
+    }
+  CHECK(worst < tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("BatchNormalization: variables and untrained state") {
+  const auto& all = Plain::variables<Shape<4, 5, 3>>;
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].name == "gamma");
+  CHECK(all[0].size() == 3);
+  CHECK(all[1].name == "beta");
+  static_assert(WithoutBeta::variables<Shape<3>>.size() == 1 && WithoutGamma::variables<Shape<3>>.size() == 1);
+  CHECK(WithoutBeta::variables<Shape<3>>[0].name == "gamma");
+  CHECK(WithoutGamma::variables<Shape<3>>[0].name == "beta");
+  static_assert(Bare::variables<Shape<3>>.empty());
+  const auto& state = Plain::state_variables<Shape<4, 5, 3>>;
+  CHECK(state[0].name == "moving_mean");
+  CHECK(state[1].name == "moving_variance");
+  CHECK(state[1].size() == 3);
+}
+
+TEST_CASE("BatchNormalization: gradients") {
+  for_each_instruction_set([] {
+    lockstep_test::check_gradients_for_all_batches<Plain, Shape<3, 4, 5>>();
+    lockstep_test::check_gradients_for_all_batches<Plain, Shape<7>>();
+    lockstep_test::check_gradients_for_all_batches<Synchronized, Shape<2, 2, 3>>();
+    lockstep_test::check_gradients<WithoutBeta, Shape<2, 3, 2>>(5);
+    lockstep_test::check_gradients<WithoutGamma, Shape<4, 2>>(17);
+    lockstep_test::check_gradients<Bare, Shape<6>>(80);
+  });
+}
+
+TEST_CASE_TEMPLATE("BatchNormalization: mean 0 and variance 1, whatever is in the padding", T, float, double) {
+  for_each_instruction_set([] {
+    for (const std::size_t samples : {1, 5, 16, 17, 33}) {
+      CAPTURE(samples);
+      LayerRig<Plain, Shape<4, 3, 2>, T> rig(samples);
+      for (T& weight : rig.weights[0]) weight = 1;
+      for (T& weight : rig.weights[1]) weight = 0;
+      for (std::size_t f = 0; f < 24; ++f)
+        for (std::size_t s = samples; s < rig.stride; ++s) rig.x[f * rig.stride + s] = T(1e30);
+      rig.forward();
+      for (std::size_t channel = 0; channel < 2; ++channel) {
+        double sum = 0, squares = 0, variance = 0;
+        for (std::size_t f = channel; f < 24; f += 2)
+          for (std::size_t s = 0; s < samples; ++s) {
+            const double y = static_cast<double>(rig.y[f * rig.stride + s]);
+            sum += y;
+            squares += y * y;
+          }
+        const double count = static_cast<double>(12 * samples);
+        variance = (static_cast<double>(rig.state[1][channel]) - 0.99) / 0.01 * (count - 1) / count;
+        CHECK(std::abs(sum / count) < 1e-6);
+        CHECK(squares / count == doctest::Approx(variance / (variance + 1e-3)).epsilon(1e-4));
+      }
+      for (std::size_t i = 0; i < rig.y.size(); ++i)
+        if (i % rig.stride >= samples) CHECK(rig.y[i] == 0);
+    }
+  });
+}
+
+TEST_CASE("BatchNormalization: a mean far from zero costs no accuracy") {
+  for_each_instruction_set([] {
+    using In = Shape<30, 30, 2>;
+    LayerRig<Plain, In, float> near(64), far(64);
+    for (float& x : near.x) x = std::round(x * 256) / 256;
+    for (std::size_t i = 0; i < near.x.size(); ++i) far.x[i] = near.x[i] + 8192;  // exact
+    near.forward();
+    far.forward();
+    double worst = 0;
+    for (std::size_t i = 0; i < near.y.size(); ++i)
+      worst = std::max(worst, static_cast<double>(std::abs(near.y[i] - far.y[i])));
+    CHECK(worst < 2e-3);  // half a unit in the last place of the mean, over the deviation
+    CHECK(near.state[1][0] == doctest::Approx(far.state[1][0]).epsilon(1e-6));
+  });
+}
+
+TEST_CASE("BatchNormalization: inference takes the moving statistics and leaves them alone") {
+  LayerRig<Plain, Shape<2>, float> rig(3);
+  rig.context.training = false;
+  rig.state[0][0] = 0.5F;
+  rig.state[1][0] = 4;
+  rig.forward();
+  const float expected = rig.weights[0][0] * (rig.x[0] - 0.5F) / std::sqrt(4 + 1e-3F) + rig.weights[1][0];
+  CHECK(rig.y[0] == doctest::Approx(expected).epsilon(1e-6));
+  CHECK(rig.state[0][0] == 0.5F);
+  CHECK(rig.state[1][0] == 4);
+  rig.backward();
+  CHECK(rig.dx[0] == doctest::Approx(rig.dy[0] * rig.weights[0][0] / std::sqrt(4 + 1e-3F)).epsilon(1e-6));
+}
+
+TEST_CASE("BatchNormalization: without samples the moving statistics stay, and the gradients are zero") {
+  LayerRig<Plain, Shape<2, 2, 3>, float> rig(0);
+  rig.forward();
+  rig.backward();
+  for (std::size_t c = 0; c < 3; ++c) {
+    CHECK(rig.state[0][c] == 0);
+    CHECK(rig.state[1][c] == 1);
+    CHECK(rig.gradients[0][c] == 0);
+    CHECK(rig.gradients[1][c] == 0);
+  }
+}
+
+TEST_CASE("BatchNormalization: synchronised, parts of a batch give what the whole batch gives") {
+  for_each_instruction_set([] {
+    check_synchronized<Shape<3, 2, 4>, double>({5, 4}, 1e-12);
+    check_synchronized<Shape<3, 2, 4>, float>({17, 1, 0, 6}, 5e-6);
+    check_synchronized<Shape<5>, float>({0, 3}, 5e-6);
+    check_synchronized<Shape<5>, double>({0, 0}, 1e-12);
+  });
+}
