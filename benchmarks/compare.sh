@@ -14,7 +14,8 @@ layers   Each layer and pass on one thread, lockstep beside oneDNN and the measu
 Times are milliseconds: median (minimum to maximum) over the repetitions of all rounds; with one thread of processor time, which
 other programs disturb little, with two of real time. A peer with several variants counts with its best.
 
-  --quick          two rounds, and PyTorch without torch.compile
+  --quick          two rounds
+  --torch-compile  also PyTorch's torch.compile (a minute or two more, the first time)
   --rounds N       default: 5
   --patience N     before each program wait up to N seconds for the machine to be idle (default: 20)
   --without PEER   onednn, torch or native: leave it out
@@ -33,12 +34,13 @@ fail() {
 }
 say() { echo "compare.sh: $*" >&2; }
 
-command='' rounds=5 patience=20 setup=1 variants=eager,channels_last,compile
+command='' rounds=5 patience=20 setup=1 variants=eager,channels_last
 declare -A with=([onednn]=1 [torch]=1 [native]=1)
 while (($#)); do
   case $1 in
     step | layers) command=$1 ;;
-    --quick) rounds=2 variants=eager,channels_last ;;
+    --quick) rounds=2 ;;
+    --torch-compile) variants+=,compile ;;
     --no-setup) setup=0 ;;
     --rounds | --patience | --without)
       (($# > 1)) || fail "$1 needs a value"

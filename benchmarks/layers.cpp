@@ -3,7 +3,7 @@
 //   benchmark_layers [options of Google Benchmark]
 //
 // Names: layer/MODEL/LAYER/PASS with the passes forward, weight_gradient (with the gradients of bias and activation) and
-// input_gradient (what backward takes beyond weight_gradient), or backward for a layer that has no such parts;
+// input_gradient (what backward takes beyond weight_gradient), or backward for a layer without a product;
 // layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak. What a step takes beyond their sum is the input, metrics and reduction.
 // Counters: FLOP (0: not counted) and FLOP/s.
 
@@ -143,7 +143,7 @@ void add_layer(const std::string& name, std::size_t samples, bool first) {
     Rig<At> rig(samples);
     measure(state, [&] { rig.forward(); });
   });
-  if constexpr (At::template can_skip_input_gradient<float>) {
+  if constexpr (benchmarks::product_flop<At>(1) > 0) {
     add(name + "/weight_gradient", flop, [samples](benchmark::State& state) {
       Rig<At> rig(samples);
       rig.backward(true);

@@ -5,18 +5,14 @@
 #include <string_view>
 
 #include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/flatten.hpp"
 #include "lockstep/layers/input.hpp"
+#include "lockstep/layers/max_pooling2d.hpp"
 #include "lockstep/layers/reshape.hpp"
 #include "lockstep/model/sequential.hpp"
-
-#if __has_include("lockstep/layers/max_pooling2d.hpp") && __has_include("lockstep/layers/batch_normalization.hpp")
-#define LOCKSTEP_BENCHMARK_CIFAR 1
-#include "lockstep/layers/batch_normalization.hpp"
-#include "lockstep/layers/max_pooling2d.hpp"
-#endif
 
 namespace benchmarks {
 
@@ -36,7 +32,6 @@ struct Mlp {
   using Net = ls::Sequential<ls::Input<784>, ls::Dense<512, ls::ReLU>, ls::Dense<512, ls::ReLU>, ls::Dense<10>>;
 };
 
-#if defined(LOCKSTEP_BENCHMARK_CIFAR)
 struct Cifar {
   static constexpr std::string_view name = "cifar";
   static constexpr std::size_t batch = 64;
@@ -48,16 +43,13 @@ struct Cifar {
   using Net = ls::Sequential<ls::Input<32, 32, 3>, Conv<32>, Normalization, ReLU, Pooling, Conv<64>, Normalization,
                              ReLU, Pooling, Conv<128>, Normalization, ReLU, Pooling, ls::Flatten, ls::Dense<10>>;
 };
-#endif
 
 /// Calls f.template operator()<Subject>() for each of them.
 template <class F>
 void for_each_model(const F& f) {
   f.template operator()<Cnn>();
   f.template operator()<Mlp>();
-#if defined(LOCKSTEP_BENCHMARK_CIFAR)
   f.template operator()<Cifar>();
-#endif
 }
 
 }  // namespace benchmarks
