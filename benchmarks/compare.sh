@@ -14,10 +14,10 @@ layers   Each layer and pass on one thread, lockstep beside oneDNN and the measu
 Times are milliseconds: median (minimum to maximum) over the repetitions of all rounds; with one thread of processor time, which
 other programs disturb little, with two of real time. A peer with several variants counts with its best.
 
-  --quick          two rounds
+  --quick          one round
   --torch-compile  also PyTorch's torch.compile (a minute or two more, the first time)
-  --rounds N       default: 5
-  --patience N     before each program wait up to N seconds for the machine to be idle (default: 20)
+  --rounds N       default: 3
+  --patience N     before each program on 2 threads wait up to N seconds for the machine to be idle (default: 20)
   --without PEER   onednn, torch or native: leave it out
   --no-setup       do not install anything
   --help           this text
@@ -34,12 +34,12 @@ fail() {
 }
 say() { echo "compare.sh: $*" >&2; }
 
-command='' rounds=5 patience=20 setup=1 variants=eager,channels_last
+command='' rounds=3 patience=20 setup=1 variants=eager,channels_last
 declare -A with=([onednn]=1 [torch]=1 [native]=1)
 while (($#)); do
   case $1 in
     step | layers) command=$1 ;;
-    --quick) rounds=2 ;;
+    --quick) rounds=1 ;;
     --torch-compile) variants+=,compile ;;
     --no-setup) setup=0 ;;
     --rounds | --patience | --without)
@@ -63,7 +63,8 @@ while (($#)); do
 done
 [[ -n $command ]] || fail 'say what to compare: step or layers (see --help)'
 ((rounds > 0)) || fail '--rounds needs at least 1'
-[[ $command == step ]] || with[torch]=0 with[native]=0
+min_time=0.1
+[[ $command == step ]] || with[torch]=0 with[native]=0 min_time=0.03
 
 # --- build ---------------------------------------------------------------------------------------------------------------
 
@@ -119,7 +120,7 @@ wait_until_idle() {
     after=$(jiffies)
     awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); exit !((y[1] - x[1]) > 0.9 * (y[2] - x[2])) }' && return
   done
-  ((patience == 0)) || disturbed=$((disturbed + 1))
+  disturbed=$((disturbed + (patience > 0)))
 }
 disturbed=0
 
@@ -138,13 +139,11 @@ from_csv() { # SERIES
     }'
 }
 measure() { # SERIES PROGRAM FILTER
-  wait_until_idle
-  "$2" --benchmark_filter="$3" --benchmark_format=csv --benchmark_min_time=0.1 --benchmark_repetitions=3 2>"$own/stderr.txt" |
+  "$2" --benchmark_filter="$3" --benchmark_format=csv --benchmark_min_time="$min_time" --benchmark_repetitions=3 2>"$own/stderr.txt" |
     from_csv "$1" >>"$results" || { cat "$own/stderr.txt" >&2; fail "$2 failed"; }
 }
 # In the best environment found: freed buffers stay in the process.
 measure_torch() { # THREADS
-  wait_until_idle
   MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456 OMP_NUM_THREADS=$1 \
     "$torch_python" benchmarks/peers/torch_step.py --threads "$1" --variants "$variants" 2>"$own/stderr.txt" |
     awk -F, '{ gsub(/"/, ""); print "PyTorch " $2 "," $1 "," $3 }' >>"$results" || { cat "$own/stderr.txt" >&2; fail 'torch_step.py failed'; }
@@ -152,12 +151,14 @@ measure_torch() { # THREADS
 
 for ((round = 1; round <= rounds; ++round)); do
   say "round $round of $rounds"
-  measure lockstep $own/benchmarks/"$program" .
+  measure lockstep $own/benchmarks/"$program" 'layer|step/.*/1|peak'
   ((with[onednn] == 0)) || OMP_NUM_THREADS=1 measure oneDNN $own/benchmarks/benchmark_onednn "${command/layers/layer}"
-  [[ $command == step ]] || continue
-  ((with[onednn] == 0)) || OMP_NUM_THREADS=2 measure oneDNN $own/benchmarks/benchmark_onednn step
   ((with[native] == 0)) || measure native $native/benchmarks/"$program" 'step/.*/1'
-  ((with[torch] == 0)) || { measure_torch 1 && measure_torch 2; }
+  ((with[torch] == 0)) || measure_torch 1
+  [[ $command == step ]] || continue
+  wait_until_idle && measure lockstep $own/benchmarks/"$program" 'step/.*/2'
+  ((with[onednn] == 0)) || { wait_until_idle && OMP_NUM_THREADS=2 measure oneDNN $own/benchmarks/benchmark_onednn step; }
+  ((with[torch] == 0)) || { wait_until_idle && measure_torch 2; }
 done
 
 # --- report --------------------------------------------------------------------------------------------------------------
@@ -168,6 +169,7 @@ echo "Machine: ${model:-$(uname -m)}, $(nproc) cores, Linux $(uname -r); instruc
 echo "lockstep $(git describe --always --dirty 2>/dev/null || echo '(no repository)'), $("${CXX:-g++}" --version | head -n 1), -O2"
 ((with[onednn] == 0)) || echo "oneDNN $(OMP_NUM_THREADS=1 $own/benchmarks/benchmark_onednn --benchmark_filter=step/mlp --benchmark_min_time=0.01 2>&1 | sed -n 's/^oneDNN: //p')"
 ((with[torch] == 0)) || echo "PyTorch $("$torch_python" -c 'import torch; print(torch.__version__)'), variants: $variants"
-echo "$rounds rounds of 3 repetitions; before $disturbed programs the machine did not get idle within $patience s"
+echo "$rounds rounds of 3 repetitions"
+((disturbed == 0)) || echo "OTHER PROGRAMS RAN: before $disturbed measurements on 2 threads the machine did not get idle within $patience s"
 echo
 awk -F, -f "benchmarks/compare_$command.awk" "$results"
