@@ -24,7 +24,8 @@ other programs disturb little, with two of real time. A peer with several varian
 
 Environment: CXX (default: g++); LOCKSTEP_TORCH_PYTHON, a Python that has PyTorch; LOCKSTEP_MAX_ISA for lockstep.
 
-Exit code: 0 every row holds, 1 one falls short, 2 wrong usage or build, 3 none falls short but some could not be measured.
+Exit code: 0 every row holds, 1 one falls short, 2 wrong usage or build, 3 none falls short but some could not be measured,
+because a peer is missing or, with two threads, because other programs ran at the same time.
 TEXT
 }
 
@@ -120,9 +121,30 @@ wait_until_idle() {
     after=$(jiffies)
     awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); exit !((y[1] - x[1]) > 0.9 * (y[2] - x[2])) }' && return
   done
-  disturbed=$((disturbed + (patience > 0)))
+  return 0
 }
+# Runs a command on an idle machine, if it gets idle, and counts it when other programs took more than a tenth of the machine
+# meanwhile: two threads that share their cores with others, or spin, tell nothing.
 disturbed=0
+undisturbed() { # COMMAND...
+  local before
+  wait_until_idle
+  times >"$own/times.txt" # of the processes that this shell has waited for
+  before=$(jiffies)
+  "$@"
+  times >>"$own/times.txt"
+  awk -v a="$before" -v b="$(jiffies)" -v hertz="$(getconf CLK_TCK)" '
+    function seconds(text,    part) { split(text, part, /[ms]/); return part[1] * 60 + part[2] }
+    NR == 2 { own = -seconds($1) - seconds($2) }
+    NR == 4 { own += seconds($1) + seconds($2) }
+    END {
+      split(a, x)
+      split(b, y)
+      all = y[2] - x[2]
+      exit !(all - (y[1] - x[1]) - own * hertz > 0.1 * all)
+    }' "$own/times.txt" && disturbed=$((disturbed + 1))
+  return 0
+}
 
 # Google Benchmark's CSV, as lines of $results.
 from_csv() { # SERIES
@@ -156,9 +178,9 @@ for ((round = 1; round <= rounds; ++round)); do
   ((with[native] == 0)) || measure native $native/benchmarks/"$program" 'step/.*/1'
   ((with[torch] == 0)) || measure_torch 1
   [[ $command == step ]] || continue
-  wait_until_idle && measure lockstep $own/benchmarks/"$program" 'step/.*/2'
-  ((with[onednn] == 0)) || { wait_until_idle && OMP_NUM_THREADS=2 measure oneDNN $own/benchmarks/benchmark_onednn step; }
-  ((with[torch] == 0)) || { wait_until_idle && measure_torch 2; }
+  undisturbed measure lockstep $own/benchmarks/"$program" 'step/.*/2'
+  ((with[onednn] == 0)) || OMP_NUM_THREADS=2 undisturbed measure oneDNN $own/benchmarks/benchmark_onednn step
+  ((with[torch] == 0)) || undisturbed measure_torch 2
 done
 
 # --- report --------------------------------------------------------------------------------------------------------------
@@ -170,6 +192,6 @@ echo "lockstep $(git describe --always --dirty 2>/dev/null || echo '(no reposito
 ((with[onednn] == 0)) || echo "oneDNN $(OMP_NUM_THREADS=1 $own/benchmarks/benchmark_onednn --benchmark_filter=step/mlp --benchmark_min_time=0.01 2>&1 | sed -n 's/^oneDNN: //p')"
 ((with[torch] == 0)) || echo "PyTorch $("$torch_python" -c 'import torch; print(torch.__version__)'), variants: $variants"
 echo "$rounds rounds of 3 repetitions"
-((disturbed == 0)) || echo "OTHER PROGRAMS RAN: before $disturbed measurements on 2 threads the machine did not get idle within $patience s"
+((disturbed == 0)) || echo "OTHER PROGRAMS RAN during $disturbed measurements on 2 threads, which therefore do not count"
 echo
-awk -F, -f "benchmarks/compare_$command.awk" "$results"
+awk -F, -v disturbed="$disturbed" -f "benchmarks/compare_$command.awk" "$results"

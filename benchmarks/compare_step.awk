@@ -1,4 +1,5 @@
-# The table of `compare.sh step`, from lines "series,name,value". Exit code as that of compare.sh.
+# The table of `compare.sh step`, from lines "series,name,value"; `disturbed` is above 0 when what was measured on 2 threads does
+# not count. Exit code as that of compare.sh.
 
 { values[$1, $2, ++count[$1, $2]] = $3 }
 
@@ -36,6 +37,7 @@ function find_best(list, name,    series, n, i) {
 
 function print_row(label, ours, peer, ratio, target, missing,    holds) {
   if (ratio == 0) holds = "not measured"
+  else if (disturbed && label ~ /2 threads/) holds = "not measured: other programs ran"
   else if (ratio > target) holds = "NO"
   else holds = missing ? "not measured: " missing : "yes"
   if (holds == "NO") short = 1
