@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# Compares lockstep with other libraries in one interleaved run: see --help.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'TEXT'
+usage: benchmarks/compare.sh step|layers [options]
+
+step     Whole training steps of three models (benchmarks/models.hpp) on 1 and 2 threads: lockstep, lockstep built with -march=native,
+         oneDNN's primitives and PyTorch, one after the other, several rounds. Prints a Markdown table with a row for each target.
+layers   Each layer and pass on one thread, lockstep beside oneDNN and the measured peak of the floating-point units.
+
+Times are milliseconds: median (minimum to maximum) over the repetitions of all rounds; with one thread of processor time, which
+other programs disturb little, with two of real time. A peer with several variants counts with its best.
+
+  --quick          one round
+  --torch-compile  also PyTorch's torch.compile (a minute or two more, the first time)
+  --rounds N       default: 3
+  --patience N     before each program on 2 threads wait up to N seconds for the machine to be idle (default: 20)
+  --without PEER   onednn, torch or native: leave it out
+  --no-setup       do not install anything
+  --help           this text
+
+Environment: CXX (default: g++); LOCKSTEP_TORCH_PYTHON, a Python that has PyTorch; LOCKSTEP_MAX_ISA for lockstep.
+
+Exit code: 0 every row holds, 1 one falls short, 2 wrong usage or build, 3 none falls short but some could not be measured,
+because a peer is missing or, with two threads, because other programs ran at the same time.
+TEXT
+}
+
+fail() {
+  echo "compare.sh: $*" >&2
+  exit 2
+}
+say() { echo "compare.sh: $*" >&2; }
+
+command='' rounds=3 patience=20 setup=1 variants=eager,channels_last
+declare -A with=([onednn]=1 [torch]=1 [native]=1)
+while (($#)); do
+  case $1 in
+    step | layers) command=$1 ;;
+    --quick) rounds=1 ;;
+    --torch-compile) variants+=,compile ;;
+    --no-setup) setup=0 ;;
+    --rounds | --patience | --without)
+      (($# > 1)) || fail "$1 needs a value"
+      case $1 in
+        --without)
+          [[ -n ${with[$2]:-} ]] || fail "--without: unknown: $2 (onednn, torch, native)"
+          with[$2]=0
+          ;;
+        *)
+          [[ $2 =~ ^[0-9]+$ ]] || fail "$1 needs a number, not $2"
+          declare "${1#--}=$2"
+          ;;
+      esac
+      shift
+      ;;
+    --help | -h) usage && exit ;;
+    *) fail "unknown argument: $1 (see --help)" ;;
+  esac
+  shift
+done
+[[ -n $command ]] || fail 'say what to compare: step or layers (see --help)'
+((rounds > 0)) || fail '--rounds needs at least 1'
+min_time=0.1
+[[ $command == step ]] || with[torch]=0 with[native]=0 min_time=0.03
+
+# --- build ---------------------------------------------------------------------------------------------------------------
+
+if ((setup)); then
+  for peer in onednn torch; do
+    ((with[$peer])) || continue
+    benchmarks/peers/setup.sh "$peer" || say "goes on without what is missing for $peer"
+  done
+fi
+torch_python=${LOCKSTEP_TORCH_PYTHON:-build/peers/torch/bin/python}
+export TORCHINDUCTOR_CACHE_DIR=$PWD/build/peers/inductor
+
+if command -v ninja >/dev/null; then export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}; fi
+build() { # FOLDER FLAGS TARGET...
+  local folder=$1 flags=$2
+  shift 2
+  cmake -S . -B "$folder" -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER="${CXX:-g++}" -D CMAKE_CXX_FLAGS="$flags" \
+    -D CMAKE_CXX_FLAGS_RELEASE='-O2 -DNDEBUG' -D LOCKSTEP_BUILD_TESTS=OFF -D LOCKSTEP_BUILD_EXAMPLES=OFF \
+    -D LOCKSTEP_BUILD_COMPILED=OFF >/dev/null || fail "cannot configure $folder"
+  cmake --build "$folder" --target help | grep -q benchmark_steps ||
+    fail 'Google Benchmark is not installed (Debian: libbenchmark-dev)'
+  cmake --build "$folder" --target "$@" >&2 || fail "cannot build $*"
+}
+own=build/compare native=build/compare-native
+[[ $command == step ]] && program=benchmark_steps || program=benchmark_layers
+build $own '' "$program"
+if ((with[onednn])); then
+  if cmake --build $own --target help | grep -q benchmark_onednn; then
+    build $own '' benchmark_onednn
+  else
+    with[onednn]=0
+    say 'NOT MEASURED: oneDNN, which is not installed (Debian: libdnnl-dev)'
+  fi
+fi
+if ((with[torch])) && ! "$torch_python" -c 'import torch' 2>/dev/null; then
+  with[torch]=0
+  say 'NOT MEASURED: PyTorch, which is not installed'
+fi
+((with[native] == 0)) || build $native -march=native "$program"
+
+# --- measure -------------------------------------------------------------------------------------------------------------
+
+results=$own/$command.csv # series,name,milliseconds; under the name peak FLOP/s, under flop/... FLOP
+: >"$results"
+
+# Idle and all jiffies of the machine so far.
+jiffies() { awk '/^cpu / { for (i = 2; i <= 9; ++i) all += $i; print $5 + $6, all }' /proc/stat; }
+wait_until_idle() {
+  local waited before after
+  for ((waited = 0; waited < patience; ++waited)); do
+    before=$(jiffies)
+    sleep 1
+    after=$(jiffies)
+    awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); exit !((y[1] - x[1]) > 0.9 * (y[2] - x[2])) }' && return
+  done
+  return 0
+}
+# Runs a command on an idle machine, if it gets idle, and counts it when other programs took more than a tenth of the machine
+# meanwhile: two threads that share their cores with others, or spin, tell nothing.
+disturbed=0
+undisturbed() { # COMMAND...
+  local before
+  wait_until_idle
+  times >"$own/times.txt" # of the processes that this shell has waited for
+  before=$(jiffies)
+  "$@"
+  times >>"$own/times.txt"
+  awk -v a="$before" -v b="$(jiffies)" -v hertz="$(getconf CLK_TCK)" '
+    function seconds(text,    part) { split(text, part, /[ms]/); return part[1] * 60 + part[2] }
+    NR == 2 { own = -seconds($1) - seconds($2) }
+    NR == 4 { own += seconds($1) + seconds($2) }
+    END {
+      split(a, x)
+      split(b, y)
+      all = y[2] - x[2]
+      exit !(all - (y[1] - x[1]) - own * hertz > 0.1 * all)
+    }' "$own/times.txt" && disturbed=$((disturbed + 1))
+  return 0
+}
+
+# Google Benchmark's CSV, as lines of $results.
+from_csv() { # SERIES
+  awk -F, -v series="$1" '
+    { gsub(/"/, "") }
+    $1 == "name" { for (i = 1; i <= NF; ++i) column[$i] = i; next }
+    !("real_time" in column) || $1 ~ /_(mean|median|stddev|cv)$/ { next }
+    {
+      milliseconds = $column[$1 ~ /_time$/ ? "real_time" : "cpu_time"]
+      sub(/\/(real|manual)_time$/, "", $1)
+      if ($1 == "peak") { print series ",peak," $column["FLOP/s"]; next }
+      print series "," $1 "," milliseconds
+      if ("FLOP" in column && $column["FLOP"] > 0) print series ",flop/" $1 "," $column["FLOP"]
+    }'
+}
+measure() { # SERIES PROGRAM FILTER
+  "$2" --benchmark_filter="$3" --benchmark_format=csv --benchmark_min_time="$min_time" --benchmark_repetitions=3 2>"$own/stderr.txt" |
+    from_csv "$1" >>"$results" || { cat "$own/stderr.txt" >&2; fail "$2 failed"; }
+}
+# In the best environment found: freed buffers stay in the process.
+measure_torch() { # THREADS
+  MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456 OMP_NUM_THREADS=$1 \
+    "$torch_python" benchmarks/peers/torch_step.py --threads "$1" --variants "$variants" 2>"$own/stderr.txt" |
+    awk -F, '{ gsub(/"/, ""); print "PyTorch " $2 "," $1 "," $3 }' >>"$results" || { cat "$own/stderr.txt" >&2; fail 'torch_step.py failed'; }
+}
+
+for ((round = 1; round <= rounds; ++round)); do
+  say "round $round of $rounds"
+  measure lockstep $own/benchmarks/"$program" 'layer|step/.*/1|peak'
+  ((with[onednn] == 0)) || OMP_NUM_THREADS=1 measure oneDNN $own/benchmarks/benchmark_onednn "${command/layers/layer}"
+  ((with[native] == 0)) || measure native $native/benchmarks/"$program" 'step/.*/1'
+  ((with[torch] == 0)) || measure_torch 1
+  [[ $command == step ]] || continue
+  undisturbed measure lockstep $own/benchmarks/"$program" 'step/.*/2'
+  ((with[onednn] == 0)) || OMP_NUM_THREADS=2 undisturbed measure oneDNN $own/benchmarks/benchmark_onednn step
+  ((with[torch] == 0)) || undisturbed measure_torch 2
+done
+
+# --- report --------------------------------------------------------------------------------------------------------------
+
+model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+echo "Machine: ${model:-$(uname -m)}, $(nproc) cores, Linux $(uname -r); instruction set in force: $(
+  $own/benchmarks/"$program" --benchmark_filter=peak --benchmark_min_time=0.01 2>&1 | sed -n 's/^instruction set: //p')"
+echo "lockstep $(git describe --always --dirty 2>/dev/null || echo '(no repository)'), $("${CXX:-g++}" --version | head -n 1), -O2"
+((with[onednn] == 0)) || echo "oneDNN $(OMP_NUM_THREADS=1 $own/benchmarks/benchmark_onednn --benchmark_filter=step/mlp --benchmark_min_time=0.01 2>&1 | sed -n 's/^oneDNN: //p')"
+((with[torch] == 0)) || echo "PyTorch $("$torch_python" -c 'import torch; print(torch.__version__)'), variants: $variants"
+echo "$rounds rounds of 3 repetitions"
+((disturbed == 0)) || echo "OTHER PROGRAMS RAN during $disturbed measurements on 2 threads, which therefore do not count"
+echo
+awk -F, -v disturbed="$disturbed" -f "benchmarks/compare_$command.awk" "$results"

@@ -1,0 +1,213 @@
+// Each layer of the models in models.hpp by itself, on one thread.
+//
+//   benchmark_layers [options of Google Benchmark]
+//
+// Names: layer/MODEL/LAYER/PASS with the passes forward, weight_gradient (with the gradients of bias and activation) and
+// input_gradient (what backward takes beyond weight_gradient), or backward for a layer without a product;
+// layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak. What a step takes beyond their sum is the input, metrics and reduction.
+// Counters: FLOP (0: not counted) and FLOP/s.
+
+#include <benchmark/benchmark.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fma_peak.hpp"
+#include "layers_of.hpp"
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "models.hpp"
+
+namespace {
+
+namespace ls = lockstep;
+
+/// The thread's processor time, in seconds: other programs disturb it little.
+double now() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+class Array {
+ public:
+  Array(std::size_t size, float scale) : buffer_(size * sizeof(float)), size_(size) {
+    std::uint32_t state = 1;  // in [-scale, scale); quicker than <random>, and most of the time would go there
+    std::generate_n(data(), size, [&] {
+      state = state * 1664525u + 1013904223u;
+      return scale * (static_cast<float>(state >> 8) * 0x1p-23f - 1.0f);
+    });
+  }
+  [[nodiscard]] float* data() const { return reinterpret_cast<float*>(buffer_.data()); }
+  [[nodiscard]] std::span<float> span() const { return {data(), size_}; }
+
+ private:
+  ls::Buffer buffer_;
+  std::size_t size_;
+};
+
+/// The arrays of some variables.
+class Arrays {
+ public:
+  template <class Variables>
+  Arrays(const Variables& variables, float scale) {
+    for (const ls::Variable& variable : variables) arrays_.emplace_back(variable.size(), scale);
+    for (const Array& array : arrays_) spans_.push_back(array.span());
+  }
+  [[nodiscard]] ls::Slices<float> slices() const { return spans_; }
+
+ private:
+  std::vector<Array> arrays_;
+  std::vector<std::span<float>> spans_;
+};
+
+/// A layer with all that it needs to run.
+template <class At>
+class Rig {
+  using In = typename At::Input;
+  using Out = typename At::Output;
+
+ public:
+  explicit Rig(std::size_t samples) : samples_(samples), stride_(ls::padded_batch(samples)) { forward(); }
+
+  void forward() {
+    At::template forward<float>({.context = context_,
+                                 .weights = weights_.slices(),
+                                 .state = state_.slices(),
+                                 .x = {x_.data(), samples_, In::size, stride_},
+                                 .y = {y_.data(), samples_, Out::size, stride_},
+                                 .scratch = scratch_.span()});
+  }
+  /// The seconds of one backward or backward_weights, which may overwrite dy.
+  double backward(bool weights_only) {
+    std::ranges::copy(kept_dy_.span(), dy_.data());
+    const ls::BackwardPass<float> pass{.context = context_,
+                                       .weights = weights_.slices(),
+                                       .state = state_.slices(),
+                                       .x = {x_.data(), samples_, In::size, stride_},
+                                       .y = {y_.data(), samples_, Out::size, stride_},
+                                       .dy = {dy_.data(), samples_, Out::size, stride_},
+                                       .dx = {dx_.data(), samples_, In::size, stride_},
+                                       .gradients = gradients_.slices(),
+                                       .scratch = scratch_.span()};
+    const double begin = now();
+    if constexpr (At::template can_skip_input_gradient<float>) {
+      if (weights_only)
+        At::Layer::template backward_weights<In, float>(pass);
+      else
+        At::template backward<float>(pass);
+    } else {
+      At::template backward<float>(pass);
+    }
+    return now() - begin;
+  }
+
+ private:
+  std::size_t samples_, stride_;
+  ls::StepContext context_{.training = true};
+  Array x_{In::size * stride_, 1}, y_{Out::size * stride_, 1}, dx_{In::size * stride_, 1}, dy_{Out::size * stride_, 1};
+  Array kept_dy_{Out::size * stride_, 1}, scratch_{At::scratch(stride_), 1};
+  Arrays weights_{At::variables, 0.05f}, gradients_{At::variables, 1}, state_{At::state_variables, 1};
+};
+
+template <class F>
+void add(const std::string& name, double flop, F run) {
+  benchmark::RegisterBenchmark(("layer/" + name).c_str(),
+                               [flop, run](benchmark::State& state) {
+                                 run(state);
+                                 benchmarks::count_flop(state, flop);
+                               })
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+/// A benchmark of f, after one call that is not timed.
+template <class F>
+void measure(benchmark::State& state, F f) {
+  f();
+  for (auto _ : state) {
+    const double begin = now();
+    f();
+    state.SetIterationTime(now() - begin);
+  }
+}
+
+template <class At>
+void add_layer(const std::string& name, std::size_t samples, bool first) {
+  const double flop = benchmarks::product_flop<At>(samples);
+  add(name + "/forward", flop, [samples](benchmark::State& state) {
+    Rig<At> rig(samples);
+    measure(state, [&] { rig.forward(); });
+  });
+  if constexpr (benchmarks::product_flop<At>(1) > 0) {
+    add(name + "/weight_gradient", flop, [samples](benchmark::State& state) {
+      Rig<At> rig(samples);
+      rig.backward(true);
+      for (auto _ : state) state.SetIterationTime(rig.backward(true));
+    });
+    if (first) return;
+    add(name + "/input_gradient", flop, [samples](benchmark::State& state) {
+      Rig<At> rig(samples);
+      rig.backward(false);
+      for (auto _ : state) {
+        const double both = rig.backward(false);
+        state.SetIterationTime(both - rig.backward(true));
+      }
+    });
+  } else {
+    add(name + "/backward", 2 * flop, [samples](benchmark::State& state) {
+      Rig<At> rig(samples);
+      rig.backward(false);
+      for (auto _ : state) state.SetIterationTime(rig.backward(false));
+    });
+  }
+}
+
+template <class Subject>
+void add_loss(const std::string& name) {
+  add(name, 0, [](benchmark::State& state) {
+    using Out = typename Subject::Net::template Output<typename Subject::Net::InputShape>;
+    const std::size_t stride = ls::padded_batch(Subject::batch);
+    const Array y(Out::size * stride, 1), dy(Out::size * stride, 1), targets(stride, 0);
+    const ls::SparseCategoricalCrossentropy loss{.from_logits = true};
+    measure(state, [&] {
+      double value = loss.value_and_gradient(ls::TensorView<const float>(y.data(), Subject::batch, Out::size, stride),
+                                             ls::TensorView<const float>(targets.data(), Subject::batch, 1, stride),
+                                             ls::TensorView<float>(dy.data(), Subject::batch, Out::size, stride));
+      benchmark::DoNotOptimize(value);
+    });
+  });
+}
+
+void add_update(const std::string& name, std::size_t parameters) {
+  add(name, 0, [parameters](benchmark::State& state) {
+    const Array w(parameters, 0.05f), g(parameters, 1);
+    const ls::SGD sgd{};
+    const ls::UpdateContext context{.learning_rate = 1e-6, .gradient_scale = 1.0 / 64};
+    measure(state, [&] { sgd.update(context, w.span(), std::span<const float>(g.span()), {}); });
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmarks::register_peak();
+  benchmarks::for_each_model([]<class Subject>() {
+    const std::string model(Subject::name);
+    benchmarks::for_each_layer<typename Subject::Net>([&]<class At>(const std::string& name, bool first) {
+      add_layer<At>(model + "/" + name, Subject::batch, first);
+    });
+    add_loss<Subject>(model + "/loss/forward_backward");
+    add_update(model + "/sgd/update", Subject::Net::parameter_count);
+  });
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::AddCustomContext("instruction set", std::string(ls::to_string(ls::kernels::instruction_set())));
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,59 @@
+// The layers of a model that compute something, with their names and their floating-point operations.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "lockstep/core/shape.hpp"
+#include "lockstep/model/layer_traits.hpp"
+
+namespace benchmarks {
+
+/// Floating-point operations of one product of layer At (forward, weight gradient and input gradient have as many), a
+/// multiply-add counted as two; 0 without a kernel. Positions in the padding of a convolution are counted, as is usual.
+template <class At>
+constexpr double product_flop(std::size_t samples) {
+  double flop = 0;
+  for (const auto& variable : At::variables)
+    if (variable.name == "kernel") {
+      constexpr auto extents = At::Output::extents;
+      const std::size_t positions = At::Output::size / extents[extents.size() - 1];
+      flop = 2.0 * static_cast<double>(variable.size() * positions * samples);
+    }
+  return flop;
+}
+
+namespace detail {
+template <class F, class... At>
+void visit_layers(lockstep::detail::LayerList<At...>, const F& f) {
+  std::map<std::string, int> seen;
+  bool first = true;
+  const auto visit = [&]<class L>() {
+    if constexpr (!L::aliases) {
+      std::string name(L::Layer::name);
+      if (const int before = seen[name]++; before > 0) name += "_" + std::to_string(before);
+      f.template operator()<L>(name, first);
+      first = false;
+    }
+  };
+  (visit.template operator()<At>(), ...);
+}
+}  // namespace detail
+
+/// Calls f.template operator()<At>(Keras's name, whether it is the first) for each layer that computes, first to last.
+template <class Net, class F>
+void for_each_layer(const F& f) {
+  detail::visit_layers(typename Net::template Chain<typename Net::InputShape>::List{}, f);
+}
+
+/// Floating-point operations of the products of one training step: no input gradient of the first layer.
+template <class Net>
+double step_flop(std::size_t samples) {
+  double flop = 0;
+  for_each_layer<Net>(
+      [&]<class At>(const std::string&, bool first) { flop += (first ? 2 : 3) * product_flop<At>(samples); });
+  return flop;
+}
+
+}  // namespace benchmarks
