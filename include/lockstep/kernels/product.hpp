@@ -90,19 +90,56 @@ struct ProductBlock {
 
   template <class Isa, class ThisTile>
   LOCKSTEP_KERNEL void column_of_tiles(std::size_t column, AheadCursor& cursor) const {
+    constexpr std::size_t width = ThisTile::columns * lanes<T, Isa>;
+    // Rows of B that lie far apart fall into few sets of the first-level cache. Where they are used often enough they are
+    // copied to lie one after the other.
+    if (steps.b != width && target.rows >= 8 * ThisTile::rows && segment_count <= packed_segments) {
+      alignas(cache_line) T rows_of_b[inner_block * width];
+      Segment<T> packed[packed_segments];
+      T* next = rows_of_b;
+      for (std::size_t i = 0; i < segment_count; ++i) {
+        packed[i] = {segments[i].a, next, segments[i].count};
+        const T* from = segments[i].b + column;
+        for (std::size_t k = segments[i].count; k > 0; --k) {
+#pragma GCC unroll 4
+          for (std::size_t c = 0; c < ThisTile::columns; ++c) {
+            Vector<T, Isa> values;
+            load(values, from + c * lanes<T, Isa>);
+            store(next + c * lanes<T, Isa>, values);
+          }
+          from += steps.b;
+          next += width;
+        }
+      }
+      column_of_tiles<Isa, ThisTile>({packed, 0, width}, column, cursor);
+    } else {
+      column_of_tiles<Isa, ThisTile>({segments, column, steps.b}, column, cursor);
+    }
+  }
+
+  /// B as the tiles of one column see it.
+  struct RowsOfB {
+    const Segment<T>* segments;
+    std::size_t column;  ///< where the tile begins in each row
+    std::size_t step;
+  };
+  static constexpr std::size_t packed_segments = 16;
+
+  template <class Isa, class ThisTile>
+  LOCKSTEP_KERNEL void column_of_tiles(const RowsOfB b, std::size_t column, AheadCursor& cursor) const {
     if constexpr (ThisTile::rows == 6) {
       // Most layers have an even number of units: 6 m, 6 m + 4, or 6 (m - 1) + 4 + 4 of them need no row for nothing.
       const std::size_t rest = target.rows % 6;
       const std::size_t fours = rest == 0 || rest == 5 ? 0 : rest == 2 && target.rows > 6 ? 8 : rest;
-      rows_of_tiles<Isa, 6, ThisTile::columns>(0, target.rows - fours, column, cursor);
-      rows_of_tiles<Isa, 4, ThisTile::columns>(target.rows - fours, target.rows, column, cursor);
+      rows_of_tiles<Isa, 6, ThisTile::columns>(b, 0, target.rows - fours, column, cursor);
+      rows_of_tiles<Isa, 4, ThisTile::columns>(b, target.rows - fours, target.rows, column, cursor);
     } else {
-      rows_of_tiles<Isa, ThisTile::rows, ThisTile::columns>(0, target.rows, column, cursor);
+      rows_of_tiles<Isa, ThisTile::rows, ThisTile::columns>(b, 0, target.rows, column, cursor);
     }
   }
 
   template <class Isa, std::size_t R, std::size_t C>
-  LOCKSTEP_KERNEL void rows_of_tiles(std::size_t first_row, std::size_t last_row, std::size_t column,
+  LOCKSTEP_KERNEL void rows_of_tiles(const RowsOfB b, std::size_t first_row, std::size_t last_row, std::size_t column,
                                      AheadCursor& cursor) const {
     using V = Vector<T, Isa>;
     constexpr std::size_t n = lanes<T, Isa>;
@@ -125,7 +162,7 @@ struct ProductBlock {
           for (std::size_t j = 0; j < C; ++j) sums[r][j] += before.bias[row + (r < valid_rows ? r : 0)];
       }
       const char* next = cursor.take();
-      multiply_tile<Isa>(sums, segments, segment_count, rows, column, steps.a, steps.b,
+      multiply_tile<Isa>(sums, b.segments, segment_count, rows, b.column, steps.a, b.step,
                          next == nullptr ? reinterpret_cast<const char*>(c.data) : next,
                          next == nullptr ? 0 : cache_line);
       T* to = c.data + row * c.row_step + column;
