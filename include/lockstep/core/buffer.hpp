@@ -10,12 +10,16 @@
 
 #include "lockstep/core/config.hpp"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace lockstep::inline LOCKSTEP_ABI {
 
 inline constexpr std::size_t cache_line = 64;
 
-/// Owns a block of bytes, aligned to 64 bytes (2 MiB when it is that large, so that the kernel may use huge pages), and
-/// zeroed. How it is given back is the owner's choice, so that a collective can hand out shared or registered memory.
+/// Owns a block of bytes, aligned to 64 bytes (2 MiB when it is that large, and then in huge pages where the system has them),
+/// and zeroed. How it is given back is the owner's choice, so that a collective can hand out shared or registered memory.
 class Buffer {
  public:
   using Release = void (*)(std::byte* data, std::size_t size, void* context);
@@ -26,6 +30,7 @@ class Buffer {
   explicit Buffer(std::size_t size) : size_(size), release_(&free_aligned) {
     if (size == 0) return;
     data_ = static_cast<std::byte*>(::operator new(size, alignment(size)));
+    ask_for_huge_pages(data_, size);
     std::memset(data_, 0, size);
   }
 
@@ -56,6 +61,13 @@ class Buffer {
   static constexpr std::size_t huge_page = std::size_t{2} << 20;
   static std::align_val_t alignment(std::size_t size) {
     return std::align_val_t{size >= huge_page ? huge_page : cache_line};
+  }
+  /// Many systems give huge pages to those who ask only. Not the rest beyond the last whole one: that would cost memory.
+  static void ask_for_huge_pages([[maybe_unused]] std::byte* data, [[maybe_unused]] std::size_t size) noexcept {
+#if defined(__linux__)
+    if (size >= huge_page)
+      (void)::madvise(data, size / huge_page * huge_page, MADV_HUGEPAGE);  // (a wish: it may be refused)
+#endif
   }
   static void free_aligned(std::byte* data, std::size_t size, void*) { ::operator delete(data, alignment(size)); }
 

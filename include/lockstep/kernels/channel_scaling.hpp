@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/kernels/channel_moments.hpp"
+#include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/pieces.hpp"
@@ -25,7 +26,8 @@ LOCKSTEP_KERNEL void for_each_feature(const ChannelSize& s, const F& f) {
 
 }  // namespace detail
 
-/// y = (x - mean[c]) * scale[c] + offset[c], for kernels::dispatch; zero in the padding, which grows in no layer then.
+/// y = max((x - mean[c]) * scale[c] + offset[c], minimum), for kernels::dispatch; zero in the padding, which grows in no layer
+/// then. NaN stays.
 template <class T>
 struct ScaleChannels {
   ChannelSize size;
@@ -33,23 +35,56 @@ struct ScaleChannels {
   const T* mean = nullptr;
   const T* scale = nullptr;
   const T* offset = nullptr;
+  T minimum = -std::numeric_limits<T>::infinity();
   T* y = nullptr;
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
+    const P least(minimum);
     detail::for_each_feature(s, [&](std::size_t channel, std::size_t feature) LOCKSTEP_KERNEL_LAMBDA {
       const P center(mean[channel]), factor(scale[channel]), shift(offset[channel]);
       const T* const from = x + feature;
       T* const to = y + feature;
       if (s.samples < s.stride) std::fill(to + s.samples, to + s.stride, T(0));
-      for_each_sample_piece<Isa, T>(
-          s.samples, [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
-            for (std::size_t v = 0; v < Vectors; ++v)
-              keep(multiply_add(P(from + i + v * P::size) - center, factor, shift)).store(to + i + v * P::size);
-          });
+      for_each_sample_piece<Isa, T>(s.samples,
+                                    [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
+                                      for (std::size_t v = 0; v < Vectors; ++v) {
+                                        const P value = multiply_add(P(from + i + v * P::size) - center, factor, shift);
+                                        keep(max(least, value)).store(to + i + v * P::size);
+                                      }
+                                    });
     });
+  }
+};
+
+/// What the gradients of ScaleChannels start from. dy counts only where (x - mean[c]) * scale[c] + offset[c] was above `minimum`.
+template <class T>
+struct ScaledDelta {
+  const T* x = nullptr;
+  const T* mean = nullptr;
+  const T* scale = nullptr;
+  const T* offset = nullptr;
+  T minimum = -std::numeric_limits<T>::infinity();
+  const T* dy = nullptr;  ///< zero in the padding
+
+  /// The same for one channel.
+  template <class P>
+  struct OfChannel {
+    P center, factor, shift;
+  };
+  template <class P>
+  LOCKSTEP_KERNEL OfChannel<P> of_channel(std::size_t channel) const {
+    return {P(mean[channel]), P(scale[channel]), P(offset[channel])};
+  }
+
+  /// dy and x - mean at one place.
+  template <class P>
+  LOCKSTEP_KERNEL void get(const OfChannel<P>& channel, std::size_t element, P& gradient, P& deviation) const {
+    deviation = P(x + element) - channel.center;
+    const P value = multiply_add(deviation, channel.factor, channel.shift);
+    gradient = select(value <= P(minimum), P(T(0)), P(dy + element));
   }
 };
 
@@ -57,41 +92,31 @@ struct ScaleChannels {
 template <class T>
 struct ChannelGradients {
   ChannelSize size;
-  const T* x = nullptr;
-  const T* mean = nullptr;
-  const T* dy = nullptr;  ///< zero in the padding
+  ScaledDelta<T> delta;
   double* sums = nullptr;
   double* products = nullptr;
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     using P = Pack<T, Isa::vector_bytes>;
-    const ChannelSize s = size;
-    std::fill_n(sums, s.channels, 0.0);
-    std::fill_n(products, s.channels, 0.0);
-    const std::size_t block = pixels_in_cache<T>(s);
-    for (std::size_t pixel = 0; pixel < s.pixels; pixel += block) {
-      const std::size_t pixels = std::min(block, s.pixels - pixel);
-      for (std::size_t channel = 0; channel < s.channels; ++channel) {
-        const P center(mean[channel]);
-        P sum[4], product[4];
-        for (std::size_t v = 0; v < 4; ++v) sum[v] = product[v] = P(T(0));
-        for (std::size_t k = 0; k < pixels; ++k) {
-          const std::size_t feature = ((pixel + k) * s.channels + channel) * s.stride;
-          for_each_piece<Isa, T>(s.stride, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-            for (std::size_t v = 0; v < Vectors; ++v) {
-              const P gradient(dy + feature + i + v * P::size);
-              sum[v] += gradient;
-              product[v] = multiply_add(gradient, P(x + feature + i + v * P::size) - center, product[v]);
-            }
-          });
-        }
-        for (std::size_t v = 0; v < 4; ++v) {
-          sums[channel] += static_cast<double>(sum_of_lanes<T>(sum[v].v));
-          products[channel] += static_cast<double>(sum_of_lanes<T>(product[v].v));
-        }
-      }
-    }
+    const ScaledDelta<T> d = delta;
+    double* const totals = sums;
+    double* const product_totals = products;
+    std::fill_n(totals, size.channels, 0.0);
+    std::fill_n(product_totals, size.channels, 0.0);
+    sum_channels<Isa, T>(
+        size, [&](std::size_t channel) LOCKSTEP_KERNEL_LAMBDA { return d.template of_channel<P>(channel); },
+        [&](const auto& channel, std::size_t element, const auto& keep, P& sum, P& product) LOCKSTEP_KERNEL_LAMBDA {
+          P gradient, deviation;
+          d.get(channel, element, gradient, deviation);
+          gradient = keep(gradient);
+          sum += gradient;
+          product = multiply_add(gradient, keep(deviation), product);
+        },
+        [&](std::size_t channel, std::size_t, std::size_t, double sum, double product) LOCKSTEP_KERNEL_LAMBDA {
+          totals[channel] += sum;
+          product_totals[channel] += product;
+        });
   }
 };
 
@@ -99,28 +124,27 @@ struct ChannelGradients {
 template <class T>
 struct ChannelInputGradient {
   ChannelSize size;
-  const T* x = nullptr;
-  const T* mean = nullptr;
-  const T* dy = nullptr;
-  const T* scale = nullptr;
+  ScaledDelta<T> delta;
   const T* slope = nullptr;
-  const T* offset = nullptr;
+  const T* offset = nullptr;  ///< not delta's
   T* dx = nullptr;
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
+    const ScaledDelta<T> d = delta;
     detail::for_each_feature(s, [&](std::size_t channel, std::size_t feature) LOCKSTEP_KERNEL_LAMBDA {
-      const P center(mean[channel]), factor(scale[channel]), inclination(slope[channel]), shift(offset[channel]);
-      const T* const gradient = dy + feature;
-      const T* const from = x + feature;
+      const auto of_channel = d.template of_channel<P>(channel);
+      const P inclination(slope[channel]), shift(offset[channel]);
       T* const to = dx + feature;
       for_each_sample_piece<Isa, T>(
           s.samples, [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
             for (std::size_t v = 0; v < Vectors; ++v) {
-              const P rest = multiply_add(P(from + i + v * P::size) - center, inclination, shift);
-              keep(multiply_add(P(gradient + i + v * P::size), factor, rest)).store(to + i + v * P::size);
+              P gradient, deviation;
+              d.get(of_channel, feature + i + v * P::size, gradient, deviation);
+              const P rest = multiply_add(deviation, inclination, shift);
+              keep(multiply_add(gradient, of_channel.factor, rest)).store(to + i + v * P::size);
             }
           });
       if (s.samples < s.stride) std::fill(to + s.samples, to + s.stride, T(0));

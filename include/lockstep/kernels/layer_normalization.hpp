@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/kernels/channel_moments.hpp"
+#include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/pieces.hpp"

@@ -14,17 +14,24 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// y = Function(x), element by element, for samples of any shape: `Activation<ReLU>`. (As the parameter of Dense or Conv2D it
-/// costs less.)
+/// y = Function(x), element by element, for samples of any shape: `Activation<ReLU>`. A model lets the layer before it do it,
+/// where that has a WithActivation (Dense, Conv2D, BatchNormalization) and no activation of its own: then it costs what
+/// it does as their parameter.
 template <class Function>
 struct Activation {
   static_assert(ActivationFunction<Function>,
                 "lockstep: the parameter of Activation is no activation function; use ls::ReLU, ls::Tanh, ...");
   static constexpr std::string_view name = "activation";
   static constexpr bool keeps_padding = true;
+  static constexpr bool backward_in_place = true;
 
   template <class In>
   using Output = In;
+
+  /// What does the work of L and of this layer after it.
+  template <class L>
+    requires requires { typename L::template WithActivation<Function>; }
+  using FusedInto = typename L::template WithActivation<Function>;
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {

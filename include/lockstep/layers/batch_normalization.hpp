@@ -15,6 +15,7 @@
 #include "lockstep/kernels/channel_moments.hpp"
 #include "lockstep/kernels/channel_scaling.hpp"
 #include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/channel_sums.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
@@ -47,14 +48,24 @@ struct BatchNormalizationOptions {
 /// replicas', weighted with their samples (Keras's is not weighted). With `.synchronized = true` the statistics are those of
 /// the global batch, so that N replicas equal one: that costs a small reduction forward and another backward. Either
 /// way a replica without samples takes part and changes nothing, and a step without any leaves the moving statistics alone.
-template <BatchNormalizationOptions Options = BatchNormalizationOptions{}>
+///
+/// `Function` is an activation that is applied to y, in the same pass. (A model does the same with an Activation that follows.)
+template <BatchNormalizationOptions Options = BatchNormalizationOptions{}, class Function = Linear>
 struct BatchNormalization {
   static_assert(Options.momentum >= 0 && Options.momentum <= 1,
                 "lockstep: the momentum of BatchNormalization must be in [0, 1]");
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of BatchNormalization must be above 0");
 
+  static_assert(ActivationFunction<Function>,
+                "lockstep: the second parameter of BatchNormalization is no activation function; use ls::ReLU, ...");
+
   static constexpr std::string_view name = "batch_normalization";
   static constexpr bool keeps_padding = true;
+  static constexpr bool backward_in_place = true;
+
+  template <class F>
+    requires detail::is_identity<Function>
+  using WithActivation = BatchNormalization<Options, F>;
 
   template <class In>
   using Output = In;
@@ -70,7 +81,7 @@ struct BatchNormalization {
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t) {
-    return 5 * detail::channels<In>;
+    return 6 * detail::channels<In>;
   }
 
   template <class In, class T>
@@ -101,7 +112,10 @@ struct BatchNormalization {
       kept.offset[c] = T(0);
       if constexpr (Options.center) kept.offset[c] = pass.weights[beta][c];
     }
-    kernels::dispatch(kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale, kept.offset, pass.y.data()});
+    kernels::dispatch(kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale, kept.offset,
+                                                detail::fused_minimum<Function, T>(), pass.y.data()});
+    if constexpr (!detail::is_fused<Function, T>)
+      detail::activate<Function, T>(In::size * s.stride, pass.y.data(), pass.y.data());
   }
 
   template <class In, class T>
@@ -121,11 +135,10 @@ struct BatchNormalization {
     for (std::size_t c = 0; c < s.channels; ++c) {
       const double scale = static_cast<double>(kept.scale[c]) * share;
       const double inverse = static_cast<double>(kept.inverse[c]);
-      kept.offset[c] = static_cast<T>(-scale * gradients.first()[c]);
+      kept.rest[c] = static_cast<T>(-scale * gradients.first()[c]);
       kept.slope[c] = static_cast<T>(-scale * inverse * inverse * gradients.second()[c]);
     }
-    kernels::dispatch(kernels::ChannelInputGradient<T>{s, pass.x.data(), kept.mean, pass.dy.data(), kept.scale,
-                                                       kept.slope, kept.offset, pass.dx.data()});
+    kernels::dispatch(kernels::ChannelInputGradient<T>{s, delta<T>(pass, kept), kept.slope, kept.rest, pass.dx.data()});
   }
 
  private:
@@ -137,10 +150,16 @@ struct BatchNormalization {
   /// What is kept for each channel from forward to backward.
   template <class T>
   struct Kept {
-    T *mean, *inverse, *scale, *offset, *slope;  ///< inverse: 1 / sqrt(variance + epsilon)
+    T *mean, *inverse, *scale, *offset;  ///< inverse: 1 / sqrt(variance + epsilon)
+    T *slope, *rest;                     ///< of backward alone
 
     Kept(std::span<T> scratch, std::size_t n)
-        : mean(scratch.data()), inverse(mean + n), scale(inverse + n), offset(scale + n), slope(offset + n) {}
+        : mean(scratch.data()),
+          inverse(mean + n),
+          scale(inverse + n),
+          offset(scale + n),
+          slope(offset + n),
+          rest(slope + n) {}
     void set(std::size_t channel, double channel_mean, double variance) const {
       mean[channel] = static_cast<T>(channel_mean);
       inverse[channel] = static_cast<T>(1 / std::sqrt(variance + Options.epsilon));
@@ -151,6 +170,11 @@ struct BatchNormalization {
   static kernels::ChannelSize size(const TensorView<T>& x) {
     constexpr std::size_t channels = detail::channels<In>;
     return {.pixels = In::size / channels, .channels = channels, .samples = x.samples(), .stride = x.stride()};
+  }
+
+  template <class T>
+  static kernels::ScaledDelta<T> delta(const BackwardPass<T>& pass, const Kept<T>& kept) {
+    return {pass.x.data(), kept.mean, kept.scale, kept.offset, detail::fused_minimum<Function, T>(), pass.dy.data()};
   }
 
   template <class T>
@@ -166,8 +190,9 @@ struct BatchNormalization {
     const Kept<T> kept(pass.scratch, s.channels);
     Sums<In> sums;
     sums.count() = static_cast<double>(s.pixels * s.samples);
-    kernels::dispatch(
-        kernels::ChannelGradients<T>{s, pass.x.data(), kept.mean, pass.dy.data(), sums.first(), sums.second()});
+    if constexpr (!detail::is_fused<Function, T>)
+      detail::activation_gradient<Function, T>(In::size * s.stride, pass.dy.data(), pass.y.data(), pass.dy.data());
+    kernels::dispatch(kernels::ChannelGradients<T>{s, delta<T>(pass, kept), sums.first(), sums.second()});
     for (std::size_t c = 0; c < s.channels; ++c) {
       // (Without samples nothing is kept.)
       const double product = s.samples > 0 ? sums.second()[c] * static_cast<double>(kept.inverse[c]) : 0;
@@ -179,6 +204,7 @@ struct BatchNormalization {
 };
 
 static_assert(Layer<BatchNormalization<>, Shape<26, 26, 32>>);
+static_assert(Layer<BatchNormalization<BatchNormalizationOptions{}, ReLU>, Shape<26, 26, 32>>);
 static_assert(
     Layer<BatchNormalization<BatchNormalizationOptions{.scale = false, .synchronized = true}>, Shape<10>, double>);
 

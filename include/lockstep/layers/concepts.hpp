@@ -54,10 +54,13 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///     called for the first layer that has variables. Absent: backward is called and its dx thrown away.
 /// 10. `L::keeps_padding` is true: L leaves finite values in the padding of y and zeros in that of dx. Absent or false: the
 ///     model sees to it after each call.
-///
 /// 11. `L::template check<Position, In>()`: a consteval bool function whose static_asserts refuse shapes that L cannot take, before
 ///     Output<In> is asked. Position is the layer's in its Sequential; a static_assert over a concept of both puts them
 ///     beside the message on every compiler.
+///
+/// 12. `L::template WithActivation<Function>`: the layer that does what L and an Activation<Function> after it do. A model uses it
+///     in place of the two, where both are there; names, summary and saved state stay those of the two.
+/// 13. `L::backward_in_place` is true: dx may be the same array as dy, which spares the caches; the model then makes it so.
 ///
 /// Minimal model:
 /// @code

@@ -76,6 +76,10 @@ struct Conv2D {
     return true;
   }
 
+  template <class Function>
+    requires detail::is_identity<Activation>
+  using WithActivation = Conv2D<Filters, Kernel, Function, Options, KernelInitializer>;
+
   template <class In>
   using Output = decltype(detail::conv2d_output<In, Filters, Kernel, Options>());
 

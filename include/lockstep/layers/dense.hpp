@@ -35,6 +35,10 @@ struct Dense {
     return true;
   }
 
+  template <class Function>
+    requires detail::is_identity<Activation>
+  using WithActivation = Dense<Units, Function, KernelInitializer>;
+
   template <class In>
   using Output = Shape<Units>;
 

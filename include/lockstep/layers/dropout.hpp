@@ -40,6 +40,7 @@ struct Dropout {
 
   static constexpr std::string_view name = "dropout";
   static constexpr bool keeps_padding = true;
+  static constexpr bool backward_in_place = true;
 
   template <class In>
   using Output = In;

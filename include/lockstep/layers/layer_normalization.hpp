@@ -9,7 +9,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
-#include "lockstep/kernels/channel_moments.hpp"
+#include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/layer_normalization.hpp"
 #include "lockstep/layers/concepts.hpp"

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
@@ -58,7 +59,10 @@ consteval std::size_t layer_count_of() {
 
 /// Layer number Position of a model, with the shape that it is given. The names of this template's arguments are what a
 /// user reads beside a compile-time error, so they are the layer's position, the layer, and its input shape.
-template <std::size_t Position, class L, class In>
+///
+/// `WorkType` does what the layer does: the layer itself, or the one that it was fused into with the layer after it; void
+/// where the layer before does it.
+template <std::size_t Position, class L, class In, class WorkType = L>
 struct LayerAt {
   static_assert(NamedLayer<L>,
                 "lockstep: this type is no layer: it has no static constexpr member 'name' (see layers/concepts.hpp)");
@@ -71,10 +75,11 @@ struct LayerAt {
   }());
 
   using Layer = L;
+  using Work = WorkType;
   using Input = In;
   using Output = typename L::template Output<In>;
 
-  static constexpr bool aliases = aliases_input<L>;
+  static constexpr bool aliases = aliases_input<L> || std::is_void_v<Work>;
   static_assert(
       !aliases || Output::size == Input::size,
       "lockstep: a layer with aliases_input (Reshape, Flatten, an Input that is not the first layer) must have "
@@ -83,20 +88,27 @@ struct LayerAt {
   static constexpr auto state_variables = state_variables_of<L, In>();
   static constexpr std::size_t layer_count = layer_count_of<L>();
   static constexpr bool keeps_padding = [] {
-    if constexpr (requires { L::keeps_padding; })
-      return L::keeps_padding;
+    if constexpr (requires { Work::keeps_padding; })
+      return Work::keeps_padding;
     else
       return false;
   }();
 
-  static constexpr std::size_t scratch(std::size_t stride) { return scratch_of<L, In>(stride); }
+  static constexpr bool backward_in_place = [] {
+    if constexpr (requires { Work::backward_in_place; })
+      return Work::backward_in_place && Input::size == Output::size;
+    else
+      return false;
+  }();
+
+  static constexpr std::size_t scratch(std::size_t stride) { return scratch_of<Work, In>(stride); }
 
   /// Forward, with the padding of y made finite for layers that do not see to it.
   template <class T>
   static void forward(const ForwardPass<T>& pass) {
     static_assert(ForwardLayer<L, In, T>,
                   "lockstep: this layer needs a static template function forward<In, T>(const ForwardPass<T>&)");
-    L::template forward<In, T>(pass);
+    Work::template forward<In, T>(pass);
     if constexpr (!keeps_padding) pass.y.clear_padding();
   }
 
@@ -104,14 +116,14 @@ struct LayerAt {
   static void backward(const BackwardPass<T>& pass) {
     static_assert(BackwardLayer<L, In, T>,
                   "lockstep: this layer needs a static template function backward<In, T>(const BackwardPass<T>&)");
-    L::template backward<In, T>(pass);
+    Work::template backward<In, T>(pass);
     if constexpr (!keeps_padding) pass.dx.clear_padding();
   }
 
   /// True when L can leave out its input gradient; else it needs a dx to throw away.
   template <class T>
   static constexpr bool can_skip_input_gradient =
-      requires(const BackwardPass<T>& pass) { L::template backward_weights<In, T>(pass); };
+      requires(const BackwardPass<T>& pass) { Work::template backward_weights<In, T>(pass); };
 };
 
 template <class... At>
@@ -131,6 +143,17 @@ template <std::size_t Position, class In, class... Done, class L, class... Rest>
 struct Chain<Position, In, LayerList<Done...>, L, Rest...> {
   using At = LayerAt<Position, L, In>;
   using Next = Chain<Position + 1, typename At::Output, LayerList<Done..., At>, Rest...>;
+  using List = typename Next::List;
+  using Output = typename Next::Output;
+};
+
+/// An activation whose work the layer before it can do.
+template <std::size_t Position, class In, class... Done, class L, class A, class... Rest>
+  requires requires { typename A::template FusedInto<L>; }
+struct Chain<Position, In, LayerList<Done...>, L, A, Rest...> {
+  using At = LayerAt<Position, L, In, typename A::template FusedInto<L>>;
+  using AfterAt = LayerAt<Position + 1, A, typename At::Output, void>;
+  using Next = Chain<Position + 2, typename AfterAt::Output, LayerList<Done..., At, AfterAt>, Rest...>;
   using List = typename Next::List;
   using Output = typename Next::Output;
 };

@@ -284,6 +284,8 @@ struct Sequential {
             TensorView<T> dx;
             if constexpr (I == P::first && InputGradient)
               dx = TensorView<T>(pass.dx.data(), samples, P::input_size[I], stride);
+            else if constexpr (!skip && At::backward_in_place)
+              dx = TensorView<T>(dy.data(), samples, P::input_size[I], stride);
             else if constexpr (!skip)
               dx = TensorView<T>(gradients[turn ^= 1], samples, P::input_size[I], stride);
             const BackwardPass<T> layer_pass{.context = context,
@@ -297,7 +299,7 @@ struct Sequential {
                                              .scratch = pass.scratch.subspan(own, scratch_size)};
             const TraceSpan span = trace<At>(context, TracePart::backward);
             if constexpr (skip)
-              At::Layer::template backward_weights<typename At::Input, T>(layer_pass);
+              At::Work::template backward_weights<typename At::Input, T>(layer_pass);
             else
               At::template backward<T>(layer_pass);
             dy = dx;
