@@ -34,7 +34,7 @@ namespace ls = lockstep;
 
 /// Lets Google Benchmark decide after how many steps fit ends.
 struct TimedSteps {
-  static constexpr int steps_per_epoch = 4, warm_up_epochs = 2;
+  static constexpr int steps_per_epoch = 20, warm_up_epochs = 1;
   benchmark::State& state;
 
   void on_epoch_end(ls::Training& training, int epoch, ls::Logs&) {

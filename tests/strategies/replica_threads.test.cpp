@@ -16,6 +16,9 @@ TEST_SUITE("replica_threads") {
   TEST_CASE("the number of replicas") {
     CHECK(ReplicaThreads::count(3) == 3);
     CHECK(ReplicaThreads::count(0) >= 1);
+    CHECK(ReplicaThreads::count(0, 2) == std::max(1, ReplicaThreads::count(0) / 2));
+    CHECK(ReplicaThreads::count(0, 1000) == 1);
+    CHECK(ReplicaThreads::count(3, 1000) == 3);
     CHECK_THROWS_WITH_AS((void)ReplicaThreads::count(-1), "replicas must be 0 (one for each core) to 1024, got -1",
                          ConfigurationError);
     CHECK_THROWS_AS((void)ReplicaThreads::count(1025), ConfigurationError);

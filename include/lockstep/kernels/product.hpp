@@ -91,11 +91,13 @@ struct ProductBlock {
   template <class Isa, class ThisTile>
   LOCKSTEP_KERNEL void column_of_tiles(std::size_t column, AheadCursor& cursor) const {
     constexpr std::size_t width = ThisTile::columns * lanes<T, Isa>;
+    alignas(cache_line) T rows_of_b[inner_block * width];
+    Segment<T> packed[packed_segments];
+    RowsOfB b{segments, column, steps.b};
     // Rows of B that lie far apart fall into few sets of the first-level cache. Where they are used often enough they are
     // copied to lie one after the other.
     if (steps.b != width && target.rows >= 8 * ThisTile::rows && segment_count <= packed_segments) {
-      alignas(cache_line) T rows_of_b[inner_block * width];
-      Segment<T> packed[packed_segments];
+      b = {packed, 0, width};
       T* next = rows_of_b;
       for (std::size_t i = 0; i < segment_count; ++i) {
         packed[i] = {segments[i].a, next, segments[i].count};
@@ -111,10 +113,8 @@ struct ProductBlock {
           next += width;
         }
       }
-      column_of_tiles<Isa, ThisTile>({packed, 0, width}, column, cursor);
-    } else {
-      column_of_tiles<Isa, ThisTile>({segments, column, steps.b}, column, cursor);
     }
+    column_of_tiles<Isa, ThisTile>(b, column, cursor);
   }
 
   /// B as the tiles of one column see it.

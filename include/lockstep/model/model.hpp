@@ -252,7 +252,9 @@ class Model {
   History run_fit(const AnyDataset& dataset, const FitOptions& options, Callbacks&... callbacks) {
     CallbackList<Callbacks...> list(callbacks...);
     detail::FitLoop<Model, CallbackList<Callbacks...>> loop(*this, dataset, options, list);
-    if (options.verbose == 2 && strategy_.is_chief()) log_line(concat({"seed: ", seed()}));
+    if (options.verbose == 2 && strategy_.is_chief())
+      log_line(concat({"seed: ", seed(), "; replicas: ", strategy_.num_replicas_in_sync(), " (",
+                       strategy_.local_replicas(), " in each of ", strategy_.num_workers(), " workers)"}));
     strategy_.run([&](auto& replica) { loop.run(replica); });
     return loop.take_history();
   }

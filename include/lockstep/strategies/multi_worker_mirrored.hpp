@@ -21,7 +21,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 struct MultiWorkerMirroredOptions {
-  int replicas = 1;  ///< threads in each worker, the same number in all; 0: one for each core
+  int replicas = 1;  ///< threads in each worker, the same number in all; 0: cores / workers on the machine
   CommunicationOptions communication_options = {};
 };
 
@@ -44,9 +44,10 @@ class MultiWorkerMirroredStrategy {
   explicit MultiWorkerMirroredStrategy(const Cluster& cluster, const MultiWorkerMirroredOptions& options = {})
       : workers_(checked(cluster).world_size()),
         worker_(cluster.rank()),
-        threads_(ReplicaThreads::count(options.replicas)),
+        threads_(ReplicaThreads::count(options.replicas, workers_on_host(cluster))),
         policy_(connect(cluster, options.communication_options, threads_.size())),
-        group_(threads_.size(), policy_.get(), options.communication_options, ranks_on_host(cluster, threads_.size())) {
+        group_(threads_.size(), policy_.get(), options.communication_options,
+               workers_on_host(cluster) * threads_.size()) {
     replicas_.reserve(static_cast<std::size_t>(threads_.size()));
     for (int i = 0; i < threads_.size(); ++i) replicas_.emplace_back(group_.member(i), i, threads_.size());
   }
@@ -97,7 +98,7 @@ class MultiWorkerMirroredStrategy {
                                                       "." + std::to_string(version_patch)},
                              {"instruction set of the build", instruction_set_of_build()},
                              {"replicas per worker", std::to_string(replicas)}};
-    rendezvous.ranks_on_host = ranks_on_host(cluster, replicas);
+    rendezvous.ranks_on_host = workers_on_host(cluster) * replicas;
     return std::unique_ptr<Policy>(new Policy(Policy::connect(rendezvous, options)));
   }
 
@@ -109,14 +110,14 @@ class MultiWorkerMirroredStrategy {
 #undef LOCKSTEP_TEXT_OF
   }
 
-  // Replicas of all workers that share this worker's machine, as far as addresses tell.
-  static int ranks_on_host(const Cluster& cluster, int replicas) {
-    if (cluster.world_size() == 1) return replicas;
+  // How many workers share this worker's machine, as far as addresses tell.
+  static int workers_on_host(const Cluster& cluster) {
+    if (cluster.world_size() == 1) return 1;
     const auto addresses = cluster.addresses();
     const std::string host = parse_address(addresses[static_cast<std::size_t>(cluster.rank())]).host;
     int workers = 0;
     for (const std::string& address : addresses) workers += parse_address(address).host == host;
-    return workers * replicas;
+    return workers;
   }
 
   const int exceptions_ = std::uncaught_exceptions();

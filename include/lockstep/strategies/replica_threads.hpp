@@ -1,6 +1,7 @@
 // The threads that the replicas of a process run on.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -18,14 +19,13 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// A fixed number of threads, made once; the first is the caller's own.
 class ReplicaThreads {
  public:
-  /// `requested` replicas, where 0 stands for the number of hardware cores. Throws ConfigurationError when it is negative
-  /// or above 1024.
-  [[nodiscard]] static int count(int requested) {
+  /// `requested` replicas, where 0 stands for this worker's share of the cores: cores / workers on this machine, at least 1. Throws
+  /// ConfigurationError when it is negative or above 1024.
+  [[nodiscard]] static int count(int requested, int workers_on_host = 1) {
     if (requested < 0 || requested > 1024)
       throw ConfigurationError(concat({"replicas must be 0 (one for each core) to 1024, got ", requested}));
     if (requested > 0) return requested;
-    const unsigned cores = std::thread::hardware_concurrency();
-    return cores == 0 ? 1 : static_cast<int>(cores);
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers_on_host);
   }
 
   explicit ReplicaThreads(int size) : size_(size) {
