@@ -99,7 +99,7 @@ class Rig {
     const double begin = now();
     if constexpr (At::template can_skip_input_gradient<float>) {
       if (weights_only)
-        At::Layer::template backward_weights<In, float>(pass);
+        At::Work::template backward_weights<In, float>(pass);
       else
         At::template backward<float>(pass);
     } else {

@@ -134,5 +134,9 @@ TEST_CASE("convolution kernels: against loops in double, many weights") {
     }
     check<float>(size(5, 4, 9, 24, 5, 1, 3, 32), false);
     check<float>(size(3, 3, 16, 200, 3, 1, 1, 64), false);
+    for (const std::size_t batch : {144u, 272u}) {  // more samples than a block of summands
+      check<float>(size(2, 3, 48, 48, 3, 1, 1, batch), true);
+      check<double>(size(2, 2, 48, 20, 3, 1, 1, batch), false);
+    }
   });
 }

@@ -81,6 +81,7 @@ struct Result {
   std::vector<double> losses;  ///< of every step
   std::uint32_t crc = 0;
   std::vector<float> predictions;
+  std::vector<ls::Weight<float>> weights;
 };
 
 template <class Net>
@@ -106,6 +107,13 @@ Result train(const Run& run) {
   result.crc = model.parameters_crc32c();
   const auto rows = model.predict(images.x, {.batch_size = 7});
   result.predictions.assign(rows.data(), rows.data() + rows.size());
+  result.weights = model.get_weights();
+  // All that predict needs is in them, on every replica of another model.
+  ls::MirroredStrategy two({.replicas = 2});
+  auto other = ls::compile<Net>(two, {.seed = run.seed + 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                ls::SGD{}, ls::Accuracy{});
+  other.set_weights(result.weights);
+  CHECK(other.predict(images.x, {.batch_size = 7}) == rows);
   return result;
 }
 
@@ -167,6 +175,17 @@ TEST_CASE("CNN: learns, alone and on threads") {
     }
     CHECK(right > 50);
   }
+}
+
+TEST_CASE("CNN: get_weights has moving statistics too, in Keras's order") {
+  std::vector<std::string> names;
+  for (const auto& weight : train<Cnn<false>>({.epochs = 1}).weights) names.push_back(weight.name);
+  CHECK(names == std::vector<std::string>{"conv2d/kernel", "conv2d/bias", "batch_normalization/gamma",
+                                          "batch_normalization/beta", "batch_normalization/moving_mean",
+                                          "batch_normalization/moving_variance", "conv2d_1/kernel", "conv2d_1/bias",
+                                          "batch_normalization_1/gamma", "batch_normalization_1/beta",
+                                          "batch_normalization_1/moving_mean", "batch_normalization_1/moving_variance",
+                                          "dense/kernel", "dense/bias"});
 }
 
 TEST_CASE("CNN: with synchronised statistics, N replicas equal one, also in what they predict") {

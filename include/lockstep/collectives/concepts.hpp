@@ -42,7 +42,7 @@ concept Transport = requires(T& transport, const T& same, std::span<const std::b
 ///  1. `rank()` and `size()`, as in Transport.
 ///  2. `all_reduce(values, op)`, in place, for spans of float, double and std::int64_t, of any length: every rank holds
 ///     the same bits afterwards. Summation order follows the numerics contract (see ring.hpp).
-///  3. `all_reduce(status, values)`: sums both, as one operation on the wire; status is a short span of double, values of
+///  3. `all_reduce(status, values)`: sums both, as one operation on the wire; status is a span of double, values of
 ///     float or double. This is the step's reduction: status block and gradients.
 ///  4. `broadcast(bytes, root)`: root's bytes go to all.
 ///  5. `all_gather(mine, all)`: `all` receives every rank's bytes, by rank; all.size() == mine.size() * size(). mine may

@@ -11,8 +11,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Sums `values` in place over all ranks. Every rank must call it, in the same order. It has a channel of its own, so it
-/// never mixes with the reduction of the gradients. Alone, it does nothing.
+/// Sums `values` in place over all ranks. Every rank must call it, in the same order; so it never mixes with the reduction of
+/// the gradients. Alone, it does nothing.
 class CrossReplicaSum {
  public:
   using Function = void (*)(void* self, std::span<double> values);
@@ -29,7 +29,7 @@ class CrossReplicaSum {
   Function function_ = nullptr;
 };
 
-/// Goes along with forward and backward. All of it is equal on every rank, but for the samples.
+/// Goes along with forward and backward. What it says of the step is equal on every rank, but for the samples.
 struct StepContext {
   bool training = false;
   std::int64_t step = 0;                              ///< optimizer iterations before this step

@@ -66,9 +66,10 @@ struct ProductBlock {
     std::size_t inner = 0;
     for (std::size_t i = 0; i < segment_count; ++i) inner += segments[i].count;
     AheadCursor cursor{{ahead[0], ahead[1]}, inner * cache_line};
+    const bool may_pack = inner <= inner_block && segment_count <= packed_segments;
     for_each_tile_column<Isa, T>(padded_columns(target.columns),
-                                 [this, &cursor]<class ThisTile>(std::size_t column) LOCKSTEP_KERNEL_LAMBDA {
-                                   this->template column_of_tiles<Isa, ThisTile>(column, cursor);
+                                 [this, &cursor, may_pack]<class ThisTile>(std::size_t column) LOCKSTEP_KERNEL_LAMBDA {
+                                   this->template column_of_tiles<Isa, ThisTile>(column, cursor, may_pack);
                                  });
   }
 
@@ -89,14 +90,14 @@ struct ProductBlock {
   };
 
   template <class Isa, class ThisTile>
-  LOCKSTEP_KERNEL void column_of_tiles(std::size_t column, AheadCursor& cursor) const {
+  LOCKSTEP_KERNEL void column_of_tiles(std::size_t column, AheadCursor& cursor, bool may_pack) const {
     constexpr std::size_t width = ThisTile::columns * lanes<T, Isa>;
     alignas(cache_line) T rows_of_b[inner_block * width];
     Segment<T> packed[packed_segments];
     RowsOfB b{segments, column, steps.b};
     // Rows of B that lie far apart fall into few sets of the first-level cache. Where they are used often enough they are
     // copied to lie one after the other.
-    if (steps.b != width && target.rows >= 8 * ThisTile::rows && segment_count <= packed_segments) {
+    if (may_pack && steps.b != width && target.rows >= 8 * ThisTile::rows) {
       b = {packed, 0, width};
       T* next = rows_of_b;
       for (std::size_t i = 0; i < segment_count; ++i) {

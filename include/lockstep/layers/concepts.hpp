@@ -59,8 +59,10 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///     beside the message on every compiler.
 ///
 /// 12. `L::template WithActivation<Function>`: the layer that does what L and an Activation<Function> after it do. A model uses it
-///     in place of the two, where both are there; names, summary and saved state stay those of the two.
-/// 13. `L::backward_in_place` is true: dx may be the same array as dy, which spares the caches; the model then makes it so.
+///     in place of the two, where both are there; names, summary and saved state stay those of the two. It has the output and the
+///     variables of L, and is there only while L has no activation of its own (a requires-clause).
+/// 13. `L::backward_in_place` is true: dx may be the same array as dy, which spares the caches; where input and output have the
+///     same size, the model mostly makes it so.
 ///
 /// Minimal model:
 /// @code

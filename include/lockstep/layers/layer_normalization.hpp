@@ -34,6 +34,7 @@ struct LayerNormalization {
 
   static constexpr std::string_view name = "layer_normalization";
   static constexpr bool keeps_padding = true;
+  static constexpr bool backward_in_place = true;
 
   template <class In>
   using Output = In;

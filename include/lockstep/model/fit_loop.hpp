@@ -66,6 +66,7 @@ class FitLoop final : public ModelTraining<Model> {
     agree(replica.collective(), "fit", fit_signature(options_));
     if (leader) {
       if (model_.strategy_.is_chief() && options_.verbose == 2) log_line("data sharding: " + data.policy_text());
+      if (profile_) write_profile(*profile_, options_.profile, this->worker_index());  // a bad path ends it here
       callbacks_.on_train_begin(*this);
     }
     resume(replica, own);
@@ -116,8 +117,8 @@ class FitLoop final : public ModelTraining<Model> {
       }
       replica.team_barrier();
     }
-    if (leader && profile_) write_profile(*profile_, options_.profile, this->worker_index());
     if (leader) callbacks_.on_train_end(*this, logs_);
+    if (leader && profile_) finish_profile();
   }
 
   void stop_training() override { stop_ = true; }
@@ -180,7 +181,10 @@ class FitLoop final : public ModelTraining<Model> {
     bool stop = false;
     Trace* const trace = profile_ ? &profile_->trace(replica.local_rank()) : nullptr;
     while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
-      if (leader) callbacks_.on_train_batch_begin(*this, at.step);
+      if (leader) {
+        const TraceSpan span(trace, TracePart::callbacks);
+        callbacks_.on_train_batch_begin(*this, at.step);
+      }
       if (wait_for_callbacks) replica.team_barrier();
       const Status status = train_step(compiled_, own, replica, data, iteration, leader && stop_, trace);
       if (status[Status::samples] == 0) {
@@ -235,6 +239,18 @@ class FitLoop final : public ModelTraining<Model> {
     callbacks_.on_epoch_end(*this, epoch, logs_);
     progress_.end_epoch(logs_);
     history_.append(epoch, logs_);
+  }
+
+  /// Training is done: what is wrong with the file now shall not take it away.
+  void finish_profile() const {
+    try {
+      log_line("profile: wrote " + write_profile(*profile_, options_.profile, this->worker_index()));
+      const std::size_t left_out = profile_->traces()[0].left_out();
+      if (left_out > 0)
+        log_line(concat({"profile: it has the first events only, ", left_out, " later ones are left out"}));
+    } catch (const Error& error) {
+      log_line(std::string("warning: profile: ") + error.what());
+    }
   }
 
   /// True on every rank when `mine` is true on any.

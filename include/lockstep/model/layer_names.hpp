@@ -72,6 +72,22 @@ std::vector<std::string> variable_names(LayerList<At...> list) {
   return names;
 }
 
+/// For every variable, layer by layer and in each layer the trained ones first: whether it is trained.
+template <class... At>
+std::vector<bool> variable_order(LayerList<At...>) {
+  std::vector<bool> trained;
+  const auto append = [&]<class A>() {
+    if constexpr (requires { A::Layer::template variable_order<typename A::Input>(); }) {
+      for (const bool inner : A::Layer::template variable_order<typename A::Input>()) trained.push_back(inner);
+    } else {
+      trained.insert(trained.end(), A::variables.size(), true);
+      trained.insert(trained.end(), A::state_variables.size(), false);
+    }
+  };
+  (append.template operator()<At>(), ...);
+  return trained;
+}
+
 /// The class name that summary() prints: the layer's own, or its name in CamelCase.
 template <class L>
 std::string class_name() {

@@ -84,6 +84,15 @@ struct LayerAt {
       !aliases || Output::size == Input::size,
       "lockstep: a layer with aliases_input (Reshape, Flatten, an Input that is not the first layer) must have "
       "an output of as many elements as its input");
+  static_assert(
+      [] {
+        if constexpr (!std::is_void_v<Work> && !std::is_same_v<Work, L>)
+          return std::is_same_v<typename Work::template Output<In>, Output> &&
+                 variables_of<Work, In>().size() == variables_of<L, In>().size() &&
+                 state_variables_of<Work, In>().size() == state_variables_of<L, In>().size();
+        return true;
+      }(),
+      "lockstep: a layer's WithActivation must have the output and the variables of the layer itself");
   static constexpr auto variables = variables_of<L, In>();
   static constexpr auto state_variables = state_variables_of<L, In>();
   static constexpr std::size_t layer_count = layer_count_of<L>();

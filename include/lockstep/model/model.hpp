@@ -25,6 +25,7 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/model/agreement.hpp"
 #include "lockstep/model/compiled.hpp"
 #include "lockstep/model/fit_loop.hpp"
@@ -45,13 +46,25 @@ struct CompileOptions {
   std::optional<std::uint64_t> seed = std::nullopt;
 };
 
-/// One trained variable, as get_weights gives it.
+/// One variable, as get_weights gives it.
 template <class T>
 struct Weight {
   std::string name;  ///< "dense_1/kernel"
   std::vector<std::size_t> shape;
   std::vector<T> values;  ///< row-major, in Keras's order of dimensions
 };
+
+namespace detail {
+
+/// A variable of a model, and its values in one replica.
+template <class T>
+struct NamedArray {
+  std::string name;
+  const Variable* variable = nullptr;
+  std::span<T> values;
+};
+
+}  // namespace detail
 
 /// A compiled model; made by compile(). Every worker makes the same calls in the same order. Not copyable; refers to the
 /// strategy, which must outlive it.
@@ -136,35 +149,35 @@ class Model {
                        options, callbacks...);
   }
 
-  /// A copy of every trained variable, first layer first.
+  /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others (moving statistics).
   [[nodiscard]] std::vector<Weight<T>> get_weights() const {
     std::vector<Weight<T>> weights;
-    const auto names = compiled_.state.names();
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::span<const std::size_t> shape = compiled_.state.variables[i].shape();
-      const std::span<T> values = compiled_.state.parameters().slices()[i];
-      weights.push_back(
-          {.name = names[i], .shape = {shape.begin(), shape.end()}, .values = {values.begin(), values.end()}});
-    }
+    for (const detail::NamedArray<T>& array : all_variables(*replicas_[0]))
+      weights.push_back({.name = array.name,
+                         .shape = {array.variable->shape().begin(), array.variable->shape().end()},
+                         .values = {array.values.begin(), array.values.end()}});
     return weights;
   }
 
-  /// Sets every trained variable, as get_weights gave them; the chief's go to all workers when the next fit begins. Throws
+  /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit begins. Throws
   /// ConfigurationError, having changed nothing, when a number or a shape differs.
   void set_weights(const std::vector<Weight<T>>& weights) {
-    const auto names = compiled_.state.names();
-    if (weights.size() != names.size())
-      throw ConfigurationError(concat({"set_weights: expected ", names.size(), " arrays, got ", weights.size()}));
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::span<const std::size_t> shape = compiled_.state.variables[i].shape();
+    const auto variables = all_variables(*replicas_[0]);
+    if (weights.size() != variables.size())
+      throw ConfigurationError(concat({"set_weights: expected ", variables.size(), " arrays, got ", weights.size()}));
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const std::span<const std::size_t> shape = variables[i].variable->shape();
       if (!std::equal(weights[i].shape.begin(), weights[i].shape.end(), shape.begin(), shape.end()) ||
-          weights[i].values.size() != compiled_.state.variables[i].size())
+          weights[i].values.size() != variables[i].values.size())
         throw ConfigurationError(
-            concat({"set_weights: expected ", names[i], " ", shape_text(shape), ", got '", weights[i].name, "' ",
-                    shape_text(weights[i].shape), " with ", weights[i].values.size(), " values"}));
+            concat({"set_weights: expected ", variables[i].name, " ", shape_text(shape), ", got '", weights[i].name,
+                    "' ", shape_text(weights[i].shape), " with ", weights[i].values.size(), " values"}));
     }
-    for (std::size_t i = 0; i < names.size(); ++i)
-      std::copy(weights[i].values.begin(), weights[i].values.end(), compiled_.state.parameters().slices()[i].begin());
+    for (const auto& own : replicas_) {
+      const auto arrays = all_variables(*own);
+      for (std::size_t i = 0; i < weights.size(); ++i)
+        std::copy(weights[i].values.begin(), weights[i].values.end(), arrays[i].values.begin());
+    }
   }
 
   /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
@@ -203,8 +216,12 @@ class Model {
       else
         return Buffer(bytes);
     });
+    // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all of them.
+    std::int64_t level = -static_cast<std::int64_t>(kernels::instruction_set());
+    collective.all_reduce(std::span(&level, 1), ReduceOp::max);
     const std::uint64_t seed = detail::from_chief(collective, compiled_.state.seed);
-    replica.team_barrier();  // all have read the seed
+    replica.team_barrier();  // all have read level and seed
+    if (replica.local_rank() == 0) kernels::set_instruction_set(static_cast<InstructionSet>(-level));
     detail::initialize<T>(Net::template state_variables<InputShape>, own->state().slices(), RandomKey(seed).fold_in(1));
     if (replica.local_rank() == 0) {
       compiled_.state.seed = seed;
@@ -320,6 +337,26 @@ class Model {
     for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), true);
     compiled_.state.restore(saved);
     for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), false);
+  }
+
+  /// Layer by layer, the trained ones before the others.
+  [[nodiscard]] std::vector<detail::NamedArray<T>> all_variables(const Own& own) const {
+    std::vector<detail::NamedArray<T>> arrays;
+    const auto trained_names = compiled_.state.names();
+    const auto other_names = Net::template state_variable_names<InputShape>();
+    std::size_t trained = 0, other = 0;
+    for (const bool is_trained : Net::template variable_order<InputShape>()) {
+      if (is_trained) {
+        arrays.push_back({trained_names[trained], &compiled_.state.variables[trained],
+                          compiled_.state.parameters().slices()[trained]});
+        ++trained;
+      } else {
+        arrays.push_back(
+            {other_names[other], &Net::template state_variables<InputShape>[other], own.state().slices()[other]});
+        ++other;
+      }
+    }
+    return arrays;
   }
 
   static detail::ArrayList untrained_arrays(const Own& own) {

@@ -45,9 +45,9 @@ class Profile {
 /// replica, times in microseconds.
 [[nodiscard]] std::string chrome_trace(const Profile& profile, int worker);
 
-/// Writes chrome_trace to `path`; worker 2 writes to "trace.worker2.json" where `path` is "trace.json". Throws Error naming
-/// the path.
-void write_profile(const Profile& profile, const std::string& path, int worker);
+/// Writes chrome_trace to `path`; worker 2 writes to "trace.worker2.json" where `path` is "trace.json". Returns the path written
+/// to. Throws Error naming it.
+std::string write_profile(const Profile& profile, const std::string& path, int worker);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

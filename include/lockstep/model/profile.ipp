@@ -1,13 +1,12 @@
 #pragma once
 
+#include <charconv>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <span>
 #include <string_view>
 
 #include "lockstep/checkpoint/file.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/model/profile.hpp"
 
@@ -21,17 +20,22 @@ struct ProfileRow {
   double total = 0;     ///< ms a step
 };
 
+/// A number with that many digits after the point, in any locale.
+inline std::string fixed_text(double value, int digits) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, digits).ptr};
+}
+
+inline std::string right_aligned(const std::string& text, std::size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
 inline std::string profile_line(const ProfileRow& row, double whole) {
-  const auto number = [](double value) {
-    char text[32] = "          ";
-    if (value > 0) std::snprintf(text, sizeof text, "%10.3f", value);
-    return std::string(text);
-  };
-  char line[160];
-  std::snprintf(line, sizeof line, "\n  %-28.*s%s%s%10.3f%8.1f %%", static_cast<int>(row.name.size()), row.name.data(),
-                number(row.forward).c_str(), number(row.backward).c_str(), row.total,
-                whole > 0 ? 100 * row.total / whole : 0.0);
-  return line;
+  const auto number = [](double value) { return right_aligned(value > 0 ? fixed_text(value, 3) : "", 10); };
+  std::string name(row.name);
+  if (name.size() < 28) name.resize(28, ' ');
+  return concat({"\n  ", name, number(row.forward), number(row.backward), right_aligned(fixed_text(row.total, 3), 10),
+                 right_aligned(fixed_text(whole > 0 ? 100 * row.total / whole : 0.0, 1), 8), " %"});
 }
 
 LOCKSTEP_INLINE std::string profile_table(const Profile& profile, int epoch, std::int64_t steps,
@@ -42,11 +46,9 @@ LOCKSTEP_INLINE std::string profile_table(const Profile& profile, int epoch, std
   };
   const double whole = per_step(duration);
   double rest = whole;
-  std::string text = concat({"profile of epoch ", epoch + 1, ": ", steps, steps == 1 ? " step" : " steps"});
-  char head[160];
-  std::snprintf(head, sizeof head, ", %.3f ms a step\n  %-28s%10s%10s%10s%10s", whole, "ms a step", "forward",
-                "backward", "total", "share");
-  text += head;
+  std::string text =
+      concat({"profile of epoch ", epoch + 1, ": ", steps, steps == 1 ? " step, " : " steps, ", fixed_text(whole, 3),
+              " ms a step\n  ms a step                      forward  backward     total     share"});
   const auto add = [&](ProfileRow row) {
     rest -= row.total;
     text += profile_line(row, whole);
@@ -103,17 +105,15 @@ LOCKSTEP_INLINE std::string chrome_trace(const Profile& profile, int worker) {
       const bool in_layer = event.part == TracePart::forward || event.part == TracePart::backward;
       text += ",\n{\"ph\": \"X\", \"name\": ";
       text += json_string(in_layer ? std::string_view(profile.layer_names()[event.layer]) : part);
-      char rest[160];
-      std::snprintf(rest, sizeof rest, ", \"cat\": \"%.*s\", \"pid\": %d, \"tid\": %zu, \"ts\": %.3f, \"dur\": %.3f}",
-                    static_cast<int>(part.size()), part.data(), worker, replica,
-                    microseconds(event.begin - profile.begin()), microseconds(event.duration));
-      text += rest;
+      text += concat({", \"cat\": \"", part, "\", \"pid\": ", worker, ", \"tid\": ", replica,
+                      ", \"ts\": ", fixed_text(microseconds(event.begin - profile.begin()), 3),
+                      ", \"dur\": ", fixed_text(microseconds(event.duration), 3), "}"});
     }
   }
   return text + "\n]}\n";
 }
 
-LOCKSTEP_INLINE void write_profile(const Profile& profile, const std::string& path, int worker) {
+LOCKSTEP_INLINE std::string write_profile(const Profile& profile, const std::string& path, int worker) {
   std::filesystem::path own = path;
   if (worker > 0) {
     const std::string extension = own.extension().string();
@@ -121,9 +121,7 @@ LOCKSTEP_INLINE void write_profile(const Profile& profile, const std::string& pa
   }
   const std::string text = chrome_trace(profile, worker);
   write_file_atomically(own.string(), std::as_bytes(std::span(text)));
-  const std::size_t left_out = profile.traces()[0].left_out();
-  log_line(concat({"profile: wrote ", own.string()}));
-  if (left_out > 0) log_line(concat({"profile: it has the first events only, ", left_out, " later ones are left out"}));
+  return own.string();
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

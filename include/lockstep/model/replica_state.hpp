@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/buffer.hpp"
@@ -33,6 +34,12 @@ class ReplicaState {
   template <class Allocate>
   explicit ReplicaState(Allocate&& allocate)
       : gradients_(Net::template variables<In>, allocate), state_(Net::template state_variables<In>) {}
+
+  /// `size` numbers for what is reduced beside gradients, allocated once.
+  [[nodiscard]] std::span<double> reduced(std::size_t size) {
+    if (reduced_.size() < size) reduced_.resize(size);
+    return std::span(reduced_).first(size);
+  }
 
   [[nodiscard]] const Arena<T>& gradients() const noexcept { return gradients_; }
   [[nodiscard]] const Arena<T>& state() const noexcept { return state_; }
@@ -86,6 +93,7 @@ class ReplicaState {
  private:
   Arena<T> gradients_;
   Arena<T> state_;
+  std::vector<double> reduced_;
   Buffer workspace_;
   TensorView<T> x_, targets_, y_, dy_;
   std::span<T> scratch_;

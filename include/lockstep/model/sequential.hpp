@@ -183,6 +183,12 @@ struct Sequential {
     return detail::variable_names<false>(typename Chain<In>::List{});
   }
 
+  /// For every variable in Keras's order (layer by layer, in each layer the trained ones first): whether it is trained.
+  template <class In>
+  static std::vector<bool> variable_order() {
+    return detail::variable_order(typename Chain<In>::List{});
+  }
+
   /// Keras's table of layers, output shapes and parameter counts.
   static std::string summary()
     requires(!std::is_void_v<InputShape>)

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,21 +45,21 @@ StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& 
 }
 
 /// What a step reduces besides gradients, one after the other: the status block, and the untrained state (moving statistics) weighted
-/// with samples. (In double, so that a mean of equal numbers is that number.)
+/// with samples. (In double, so that the mean of equal floats is that number.)
 template <class Compiled>
 class ReducedBlock {
  public:
   using Status = typename Compiled::Status;
   using Own = typename Compiled::Replica;
 
-  ReducedBlock(const Status& status, const Own& own) {
+  ReducedBlock(const Status& status, Own& own) : sums_(own.reduced(status_size + Own::state_size)) {
     const double samples = status[Status::samples];
     double* next = std::copy(status.values().begin(), status.values().end(), sums_.data());
     for (const auto slice : own.state().slices())
       for (const auto value : slice) *next++ = samples > 0 ? samples * static_cast<double>(value) : 0;
   }
 
-  [[nodiscard]] std::span<double> values() noexcept { return sums_; }
+  [[nodiscard]] std::span<double> values() const noexcept { return sums_; }
 
   /// After the reduction: the untrained state becomes the mean of the ranks'. So what is saved, evaluated or resumed does not
   /// depend on the rank, and one without samples does not count.
@@ -74,7 +73,7 @@ class ReducedBlock {
 
  private:
   static constexpr std::size_t status_size = sizeof(Status) / sizeof(double);
-  std::array<double, status_size + Own::state_size> sums_;
+  std::span<double> sums_;
 };
 
 /// Reduces status block, untrained state and gradients, and updates this replica's share of the parameters that it has in
@@ -93,7 +92,8 @@ void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own
     span.emplace(trace, part);
   };
   if constexpr (requires { collective.reduce_scatter(block.values(), gradients, [](auto...) {}); }) {
-    // One pass: sums go from registers into the parameters. (The summation is counted as the optimizer's.)
+    // One pass: sums go from registers into the parameters. (The summation, and the wait until all have done theirs, are counted
+    // as the optimizer's.)
     bool begun = false;
     collective.reduce_scatter(block.values(), gradients,
                               [&](std::span<const double> reduced, std::size_t offset, std::span<const T> sums) {

@@ -1,0 +1,49 @@
+// Ranks with other processors: all use the lowest instruction set.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <span>
+
+#include "lockstep/kernels/instruction_set.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/strategies/one_device.hpp"
+#include "model/model_testing.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+/// As if there were another rank, whose processor has the baseline alone, and which has nothing to add to any sum.
+class WithOldNeighbour : public ls::Single {
+ public:
+  template <ls::Reducible T>
+  void all_reduce(std::span<T> values, ls::ReduceOp op = ls::ReduceOp::sum) {
+    if (op == ls::ReduceOp::max)
+      for (T& value : values) value = std::max(value, -static_cast<T>(ls::InstructionSet::baseline));
+  }
+  template <ls::Reducible T>
+  void all_reduce(std::span<double>, std::span<T>) {}
+};
+
+class OldNeighbourStrategy : public ls::OneDeviceStrategy {
+ public:
+  using Replica = ls::CollectiveReplica<WithOldNeighbour>;
+  template <class F>
+  void run(F&& f) {
+    Replica replica({}, 0, 1);
+    f(replica);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("compile: all ranks use the lowest instruction set of any") {
+  const ls::InstructionSet before = ls::kernels::instruction_set();
+  OldNeighbourStrategy strategy;
+  const auto model = ls::compile<TinyNet>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
+  CHECK(ls::kernels::instruction_set() == ls::InstructionSet::baseline);
+  ls::kernels::set_instruction_set(before);
+}
