@@ -72,3 +72,13 @@ TEST_CASE("Conv2D: what is not finite stays visible") {
   rig.backward_weights();
   CHECK(!std::isfinite(rig.gradients[1][0]));
 }
+
+TEST_CASE("Conv2D: without a bias") {
+  constexpr ls::Conv2DOptions options{.padding = ls::Padding::same, .use_bias = false};
+  using Few = ls::Conv2D<5, 3, ls::ReLU, options>;
+  using Many = ls::Conv2D<48, 3, ls::Linear, options>;
+  static_assert(Few::variables<ls::Shape<4, 5, 2>>.size() == 1);
+  static_assert(std::is_same_v<ls::Conv2D<5, 3, ls::Linear, options>::WithActivation<ls::ReLU>, Few>);
+  lockstep_test::check_gradients_for_all_batches<Few, ls::Shape<4, 5, 2>>();
+  lockstep_test::check_gradients<Many, ls::Shape<3, 2, 16>>(5);
+}

@@ -68,3 +68,16 @@ TEST_CASE("Dense: what is not finite stays visible") {
   rig.backward();
   CHECK(std::isnan(rig.gradients[1][0]));
 }
+
+TEST_CASE("Dense: without a bias") {
+  using L = ls::Dense<13, ls::ReLU, ls::glorot_uniform, ls::DenseOptions{.use_bias = false}>;
+  static_assert(L::variables<ls::Shape<7>>.size() == 1);
+  lockstep_test::check_gradients_for_all_batches<L, ls::Shape<7>>();
+  lockstep_test::LayerRig<L, ls::Shape<7>, float> without(20);
+  lockstep_test::LayerRig<ls::Dense<13, ls::ReLU>, ls::Shape<7>, float> with(20);
+  std::copy(without.weights[0].begin(), without.weights[0].end(), with.weights[0].begin());
+  std::fill(with.weights[1].begin(), with.weights[1].end(), 0.0F);
+  without.forward();
+  with.forward();
+  CHECK(std::equal(without.y.begin(), without.y.end(), with.y.begin()));
+}

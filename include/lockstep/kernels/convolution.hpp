@@ -84,7 +84,7 @@ class Accumulation {
 
 }  // namespace detail
 
-/// y[pixel][filter][b] = finish(bias[filter] + sum over the kernel's taps and channels of weights * x).
+/// y[pixel][filter][b] = finish(bias[filter] + sum over the kernel's taps and channels of weights * x). bias may be null: zero.
 template <class T>
 void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights, const T* bias, T* y,
                          Finish<T> finish = {}) {

@@ -251,6 +251,7 @@ void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x, c
   std::fill_n(parts.deltas, lane_deltas(s), T(0));
   for (std::size_t row = 0; row < s.out_height; ++row) dispatch(ConvolutionLanes<T>{s, row, x, delta, parts});
   dispatch(AddLanes<T>{parts.sums, weights, weight_gradient});
+  if (bias_gradient == nullptr) return;
   dispatch([=]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
     AddLanes<T>{parts.sums + weights * lanes<T, Isa>, s.filters, bias_gradient}.template operator()<Isa>();
   });
@@ -276,7 +277,8 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, 
                             delta.masked == nullptr ? nullptr : delta.masked + first};
         dispatch(Transpose<T>{part, s.filters, s.batch, scratch + i * s.batch * padded});
       }
-      dispatch(ColumnSums<T>{scratch, pixels * s.batch, s.filters, padded, bias_gradient});
+      if (bias_gradient != nullptr)
+        dispatch(ColumnSums<T>{scratch, pixels * s.batch, s.filters, padded, bias_gradient});
       for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row) {
         const std::size_t input_row = row * s.stride_height + tap_row - s.pad_top;
         std::array<Segment<T>, 8> segments;
@@ -301,11 +303,12 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, 
 }  // namespace detail
 
 /// weight_gradient = sum over pixels and batch of x * delta, bias_gradient = sum of delta. The padding of the delta is zero.
+/// bias_gradient may be null: not wanted.
 template <class T>
 void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Delta<T>& delta, T* weight_gradient,
                                  T* bias_gradient, T* scratch) {
   std::fill_n(weight_gradient, detail::tap_count(s) * s.filters, T(0));
-  std::fill_n(bias_gradient, s.filters, T(0));
+  if (bias_gradient != nullptr) std::fill_n(bias_gradient, s.filters, T(0));
   if (s.batch == 0) return;
   if (sums_by_lane(s))
     detail::convolution_weight_gradient_by_lane<T>(s, x, delta, weight_gradient, bias_gradient, scratch);

@@ -25,7 +25,7 @@ struct DenseSize {
   return padded_columns(units) * stride;
 }
 
-/// y[u][b] = finish(bias[u] + sum over i of weights[i][u] * x[i][b]).
+/// y[u][b] = finish(bias[u] + sum over i of weights[i][u] * x[i][b]). bias may be null: zero.
 template <class T>
 void dense_forward(const DenseSize& size, const T* x, const T* weights, const T* bias, T* y, Finish<T> finish = {}) {
   multiply<T>({y, size.units, size.stride, size.stride}, weights, x, size.inputs,
@@ -40,13 +40,15 @@ void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, 
 }
 
 /// weight_gradient[i][u] = sum over b of x[i][b] * delta[u][b]; bias_gradient[u] = sum over b of delta[u][b]. The padding of the
-/// delta is zero.
+/// delta is zero. bias_gradient may be null: not wanted.
 template <class T>
 void dense_weight_gradient(const DenseSize& size, const T* x, const Delta<T>& delta, T* weight_gradient,
                            T* bias_gradient, T* scratch) {
   dispatch(Transpose<T>{delta, size.units, size.stride, scratch});
-  std::fill_n(bias_gradient, size.units, T(0));
-  dispatch(ColumnSums<T>{scratch, size.stride, size.units, padded_columns(size.units), bias_gradient});
+  if (bias_gradient != nullptr) {
+    std::fill_n(bias_gradient, size.units, T(0));
+    dispatch(ColumnSums<T>{scratch, size.stride, size.units, padded_columns(size.units), bias_gradient});
+  }
   multiply<T>({weight_gradient, size.inputs, size.units, size.units}, x, scratch, size.stride,
               {.a_row = size.stride, .a = 1, .b = padded_columns(size.units)});
 }

@@ -16,7 +16,7 @@
 #include "lockstep/kernels/channel_scaling.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/layers/activations.hpp"
-#include "lockstep/layers/channel_sums.hpp"
+#include "lockstep/layers/channel_statistics.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/normalization.hpp"
@@ -145,7 +145,7 @@ struct BatchNormalization {
   static constexpr std::size_t beta = Options.scale ? 1 : 0;  ///< its place among the variables
 
   template <class In>
-  using Sums = detail::ChannelSums<detail::channels<In>>;
+  using Sums = detail::ChannelStatistics<detail::channels<In>>;
 
   /// What is kept for each channel from forward to backward.
   template <class T>

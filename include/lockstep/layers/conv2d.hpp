@@ -1,7 +1,6 @@
 // Conv2D: a small window slides over an image.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <limits>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "lockstep/kernels/convolution.hpp"
 #include "lockstep/kernels/convolution_weights.hpp"
 #include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/bias.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
@@ -25,6 +25,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct Conv2DOptions {
   Extent2D stride = 1;
   Padding padding = Padding::valid;
+  bool use_bias = true;
 };
 
 namespace detail {
@@ -84,13 +85,12 @@ struct Conv2D {
   using Output = decltype(detail::conv2d_output<In, Filters, Kernel, Options>());
 
   template <class In>
-  static constexpr std::array variables{
+  static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
       Variable{"kernel",
                {Kernel.height, Kernel.width, In::extents[2], Filters},
                KernelInitializer,
                Fans{Kernel.height * Kernel.width * In::extents[2], Kernel.height* Kernel.width* Filters}},
-      Variable{"bias", {Filters}, zeros},
-  };
+      Variable{"bias", {Filters}, zeros});
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
@@ -100,7 +100,8 @@ struct Conv2D {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     kernels::convolution_forward<T>(size<In>(pass.x.stride()), pass.x.data(), pass.weights[0].data(),
-                                    pass.weights[1].data(), pass.y.data(), {detail::fused_minimum<Activation, T>()});
+                                    detail::bias<Options.use_bias>(pass.weights), pass.y.data(),
+                                    {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
       detail::activate<Activation, T>(Output<In>::size * pass.y.stride(), pass.y.data(), pass.y.data());
   }
@@ -142,7 +143,7 @@ struct Conv2D {
     kernels::convolution_weight_gradient<T>(
         size<In>(pass.x.stride()), pass.x.data(),
         detail::activation_delta<Activation, T>(outputs, pass.dy.data(), pass.y.data(), keep_delta),
-        pass.gradients[0].data(), pass.gradients[1].data(), pass.scratch.data());
+        pass.gradients[0].data(), detail::bias<Options.use_bias>(pass.gradients), pass.scratch.data());
   }
 };
 

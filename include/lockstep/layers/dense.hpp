@@ -1,7 +1,6 @@
 // Dense: every unit sees every input.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <string_view>
 
@@ -10,6 +9,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/dense.hpp"
 #include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/bias.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
@@ -17,9 +17,15 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// Compile-time options of Dense.
+struct DenseOptions {
+  bool use_bias = true;
+};
+
 /// y = Activation(x W + b), for samples of shape Shape<inputs>: the kernel W is [inputs x units], glorot_uniform at first, the
 /// bias b is [units], zero at first.
-template <std::size_t Units, class Activation = Linear, Initializer KernelInitializer = glorot_uniform>
+template <std::size_t Units, class Activation = Linear, Initializer KernelInitializer = glorot_uniform,
+          DenseOptions Options = DenseOptions{}>
 struct Dense {
   static_assert(Units > 0, "lockstep: Dense needs at least one unit");
   static_assert(ActivationFunction<Activation>,
@@ -37,16 +43,15 @@ struct Dense {
 
   template <class Function>
     requires detail::is_identity<Activation>
-  using WithActivation = Dense<Units, Function, KernelInitializer>;
+  using WithActivation = Dense<Units, Function, KernelInitializer, Options>;
 
   template <class In>
   using Output = Shape<Units>;
 
   template <class In>
-  static constexpr std::array variables{
+  static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
       Variable{"kernel", {In::size, Units}, KernelInitializer, Fans{In::size, Units}},
-      Variable{"bias", {Units}, zeros},
-  };
+      Variable{"bias", {Units}, zeros});
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
@@ -56,7 +61,8 @@ struct Dense {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     kernels::dense_forward<T>(size<In, T>(pass.x.stride()), pass.x.data(), pass.weights[0].data(),
-                              pass.weights[1].data(), pass.y.data(), {detail::fused_minimum<Activation, T>()});
+                              detail::bias<Options.use_bias>(pass.weights), pass.y.data(),
+                              {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
       detail::activate<Activation, T>(Units * pass.y.stride(), pass.y.data(), pass.y.data());
   }
@@ -84,7 +90,7 @@ struct Dense {
     kernels::dense_weight_gradient<T>(
         size<In, T>(pass.x.stride()), pass.x.data(),
         detail::activation_delta<Activation, T>(Units * pass.y.stride(), pass.dy.data(), pass.y.data(), keep_delta),
-        pass.gradients[0].data(), pass.gradients[1].data(), pass.scratch.data());
+        pass.gradients[0].data(), detail::bias<Options.use_bias>(pass.gradients), pass.scratch.data());
   }
 };
 

@@ -12,7 +12,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// A number of values and two figures for each channel, one after the other, so that one reduction carries them all.
 template <std::size_t Channels>
-struct ChannelSums {
+struct ChannelStatistics {
   std::array<double, 1 + 2 * Channels> values;
 
   double& count() { return values[0]; }
@@ -26,7 +26,7 @@ struct ChannelSums {
 /// two. The subtraction afterwards is of doubles: it costs (mean / deviation)^2 * 1e-16 of the variance, less than the rounding
 /// of x to float did; and within a replica nothing was subtracted.
 template <std::size_t Channels>
-void combine_moments(ChannelSums<Channels>& moments, const CrossReplicaSum& sum) {
+void combine_moments(ChannelStatistics<Channels>& moments, const CrossReplicaSum& sum) {
   for (std::size_t c = 0; c < Channels; ++c) {
     double& mean = moments.first()[c];
     moments.second()[c] += moments.count() * mean * mean;
