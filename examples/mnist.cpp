@@ -18,7 +18,7 @@ namespace {
 constexpr const char* usage = R"(usage: mnist [options]
   --data DIR           MNIST's four IDX files, .gz or not (default: digits drawn by the program)
   --workers N          start N worker processes on this machine (default: this process, or TF_CONFIG's cluster)
-  --replicas R         replicas (threads) in each worker (default 1)
+  --replicas R         replicas (threads) in each worker (default 1; 0: its share of the cores)
   --epochs N           (default 3)
   --steps-per-epoch N  (default 70; 0: all of the data)
   --batch-size N       samples in a step, per worker (default 64)
@@ -27,6 +27,7 @@ constexpr const char* usage = R"(usage: mnist [options]
   --momentum X         of sgd (default 0)
   --seed N             (default 1)
   --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
+  --profile FILE       print where the time goes, and write it as a Chrome trace
   --help
 The last line is: final: loss=L accuracy=A val_accuracy=V parameters_crc32c=HEX
 )";
@@ -43,6 +44,7 @@ struct Options {
   double momentum = 0;
   std::uint64_t seed = 1;
   int verbose = 1;
+  std::string profile;
   bool help = false;
 };
 
@@ -79,7 +81,7 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--workers") {
       read_number(flag, text(), 1, 1024, options.workers);
     } else if (flag == "--replicas") {
-      read_number(flag, text(), 1, 1024, options.replicas);
+      read_number(flag, text(), 0, 1024, options.replicas);
     } else if (flag == "--epochs") {
       read_number(flag, text(), 1, many, options.epochs);
     } else if (flag == "--steps-per-epoch") {
@@ -98,6 +100,8 @@ Options parse(int argc, char** argv) {
       read_number<std::uint64_t>(flag, text(), 0, UINT64_MAX, options.seed);
     } else if (flag == "--verbose") {
       read_number(flag, text(), 0, 2, options.verbose);
+    } else if (flag == "--profile") {
+      options.profile = text();
     } else {
       throw ls::ConfigurationError("mnist: unknown option '" + std::string(flag) + "'");
     }
@@ -119,7 +123,8 @@ void train(const Options& options, const Optimizer& optimizer) {
   const bool whole_pass = options.steps_per_epoch == 0;
   const ls::FitOptions fit{.epochs = options.epochs,
                            .verbose = options.verbose,
-                           .steps_per_epoch = whole_pass ? std::nullopt : std::optional(options.steps_per_epoch)};
+                           .steps_per_epoch = whole_pass ? std::nullopt : std::optional(options.steps_per_epoch),
+                           .profile = options.profile};
   const ls::History history =
       whole_pass ? model.fit(samples.batch(global_batch), fit) : model.fit(samples.repeat().batch(global_batch), fit);
   const ls::Logs tested = model.evaluate(test, {.verbose = 0});

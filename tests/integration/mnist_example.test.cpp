@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "data/temporary_folder.hpp"
 #include "support/mnist_dir.hpp"
 #include "support/process.hpp"
 
@@ -108,6 +110,17 @@ TEST_CASE("mnist: data that are not there are one error, exit code 1, also under
   CHECK(alone.output.find("/nonexistent") != std::string::npos);
   const Finished launched = mnist({"--data", "/nonexistent", "--workers", "2"});
   CHECK(launched.exit_code == 1);
+}
+
+TEST_CASE("mnist: --profile prints a table, and each worker writes a trace") {
+  const lockstep_test::TemporaryFolder folder;
+  const Finished finished = mnist({"--workers", "2", "--epochs", "1", "--steps-per-epoch", "3", "--verbose", "0",
+                                   "--profile", folder.path() + "/trace.json"});
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.output.find("profile of epoch 1: 3 steps") != std::string::npos);
+  CHECK(std::filesystem::file_size(folder.path() + "/trace.json") > 1000);
+  CHECK(std::filesystem::file_size(folder.path() + "/trace.worker1.json") > 1000);
+  CHECK(mnist({"--epochs", "1", "--profile", "/dev/null/trace.json"}).exit_code == 1);
 }
 
 TEST_CASE("mnist: a bad TF_CONFIG is a configuration error, never a silent local run") {
