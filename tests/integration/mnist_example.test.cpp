@@ -169,6 +169,7 @@ TEST_SUITE("mnist on real digits [full]") {
       CHECK(f.loss < 2.22);
       CHECK(f.accuracy > 0.42);
       CHECK(f.accuracy < 0.66);
+      CHECK(finished.peak_megabytes < 60);
     }
   }
 

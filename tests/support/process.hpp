@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ struct Finished {
   int exit_code = -1;
   std::string output;
   bool timed_out = false;
+  double peak_megabytes = 0;  ///< of memory, in 2^20 bytes
 };
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
@@ -98,8 +100,10 @@ class Process {
       finished.output.append(buffer, static_cast<std::size_t>(got));
     }
     int status = 0;
-    ::waitpid(pid_, &status, 0);
+    rusage used{};
+    ::wait4(pid_, &status, 0, &used);
     reaped_ = true;
+    finished.peak_megabytes = static_cast<double>(used.ru_maxrss) / 1024;
     finished.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return finished;
   }
