@@ -8,7 +8,7 @@ usage() {
 usage: benchmarks/compare.sh step|layers [options]
 
 step     Whole training steps of three models (benchmarks/models.hpp) on 1 and 2 threads: lockstep, lockstep built with -march=native,
-         oneDNN's primitives and PyTorch, one after the other, several rounds. Prints a Markdown table with a row for each target.
+         oneDNN's primitives, PyTorch and TensorFlow, one after the other, several rounds. Prints a Markdown table with a row for each target.
 layers   Each layer and pass on one thread, lockstep beside oneDNN and the measured peak of the floating-point units.
 
 Times are milliseconds: median (minimum to maximum) over the repetitions of all rounds; with one thread of processor time, which
@@ -18,11 +18,11 @@ other programs disturb little, with two of real time. A peer with several varian
   --torch-compile  also PyTorch's torch.compile (a minute or two more, the first time)
   --rounds N       default: 3
   --patience N     before each program on 2 threads wait up to N seconds for the machine to be idle (default: 20)
-  --without PEER   onednn, torch or native: leave it out
+  --without PEER   onednn, torch, tensorflow or native: leave it out
   --no-setup       do not install anything
   --help           this text
 
-Environment: CXX (default: g++); LOCKSTEP_TORCH_PYTHON, a Python that has PyTorch; LOCKSTEP_MAX_ISA for lockstep.
+Environment: CXX (default: g++); LOCKSTEP_TORCH_PYTHON and LOCKSTEP_TENSORFLOW_PYTHON, Pythons that have these; LOCKSTEP_MAX_ISA for lockstep.
 
 Exit code: 0 every row holds, 1 one falls short, 2 wrong usage or build, 3 none falls short but some could not be measured,
 because a peer is missing or, with two threads, because other programs ran at the same time.
@@ -36,7 +36,7 @@ fail() {
 say() { echo "compare.sh: $*" >&2; }
 
 command='' rounds=3 patience=20 setup=1 variants=eager,channels_last
-declare -A with=([onednn]=1 [torch]=1 [native]=1)
+declare -A with=([onednn]=1 [torch]=1 [tensorflow]=1 [native]=1)
 while (($#)); do
   case $1 in
     step | layers) command=$1 ;;
@@ -47,7 +47,7 @@ while (($#)); do
       (($# > 1)) || fail "$1 needs a value"
       case $1 in
         --without)
-          [[ -n ${with[$2]:-} ]] || fail "--without: unknown: $2 (onednn, torch, native)"
+          [[ -n ${with[$2]:-} ]] || fail "--without: unknown: $2 (onednn, torch, tensorflow, native)"
           with[$2]=0
           ;;
         *)
@@ -65,17 +65,18 @@ done
 [[ -n $command ]] || fail 'say what to compare: step or layers (see --help)'
 ((rounds > 0)) || fail '--rounds needs at least 1'
 min_time=0.1
-[[ $command == step ]] || with[torch]=0 with[native]=0 min_time=0.03
+[[ $command == step ]] || with[torch]=0 with[tensorflow]=0 with[native]=0 min_time=0.03
 
 # --- build ---------------------------------------------------------------------------------------------------------------
 
 if ((setup)); then
-  for peer in onednn torch; do
+  for peer in onednn torch tensorflow; do
     ((with[$peer])) || continue
     benchmarks/peers/setup.sh "$peer" || say "goes on without what is missing for $peer"
   done
 fi
 torch_python=${LOCKSTEP_TORCH_PYTHON:-build/peers/torch/bin/python}
+tensorflow_python=${LOCKSTEP_TENSORFLOW_PYTHON:-build/peers/tensorflow/bin/python}
 export TORCHINDUCTOR_CACHE_DIR=$PWD/build/peers/inductor
 
 if command -v ninja >/dev/null; then export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}; fi
@@ -103,6 +104,10 @@ fi
 if ((with[torch])) && ! "$torch_python" -c 'import torch' 2>/dev/null; then
   with[torch]=0
   say 'NOT MEASURED: PyTorch, which is not installed'
+fi
+if ((with[tensorflow])) && ! TF_CPP_MIN_LOG_LEVEL=3 "$tensorflow_python" -c 'import tensorflow' 2>/dev/null; then
+  with[tensorflow]=0
+  say 'NOT MEASURED: TensorFlow, which is not installed'
 fi
 ((with[native] == 0)) || build $native -march=native "$program"
 
@@ -165,11 +170,13 @@ measure() { # SERIES PROGRAM FILTER
     from_csv "$1" >>"$results" || { cat "$own/stderr.txt" >&2; fail "$2 failed"; }
 }
 # In the best environment found: freed buffers stay in the process.
-measure_torch() { # THREADS
-  MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456 OMP_NUM_THREADS=$1 \
-    "$torch_python" benchmarks/peers/torch_step.py --threads "$1" --variants "$variants" 2>"$own/stderr.txt" |
-    awk -F, '{ gsub(/"/, ""); print "PyTorch " $2 "," $1 "," $3 }' >>"$results" || { cat "$own/stderr.txt" >&2; fail 'torch_step.py failed'; }
+measure_python() { # SERIES PYTHON PROGRAM THREADS VARIANTS
+  MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456 OMP_NUM_THREADS=$4 \
+    "$2" "benchmarks/peers/$3" --threads "$4" --variants "$5" 2>"$own/stderr.txt" |
+    awk -F, -v series="$1" '{ gsub(/"/, ""); print series " " $2 "," $1 "," $3 }' >>"$results" || { cat "$own/stderr.txt" >&2; fail "$3 failed"; }
 }
+measure_torch() { measure_python PyTorch "$torch_python" torch_step.py "$1" "$variants"; }
+measure_tensorflow() { measure_python TensorFlow "$tensorflow_python" tensorflow_step.py "$1" function,xla; }
 
 for ((round = 1; round <= rounds; ++round)); do
   say "round $round of $rounds"
@@ -177,10 +184,12 @@ for ((round = 1; round <= rounds; ++round)); do
   ((with[onednn] == 0)) || OMP_NUM_THREADS=1 measure oneDNN $own/benchmarks/benchmark_onednn "${command/layers/layer}"
   ((with[native] == 0)) || measure native $native/benchmarks/"$program" 'step/.*/1'
   ((with[torch] == 0)) || measure_torch 1
+  ((with[tensorflow] == 0)) || measure_tensorflow 1
   [[ $command == step ]] || continue
   undisturbed measure lockstep $own/benchmarks/"$program" 'step/.*/2'
   ((with[onednn] == 0)) || OMP_NUM_THREADS=2 undisturbed measure oneDNN $own/benchmarks/benchmark_onednn step
   ((with[torch] == 0)) || undisturbed measure_torch 2
+  ((with[tensorflow] == 0)) || undisturbed measure_tensorflow 2
 done
 
 # --- report --------------------------------------------------------------------------------------------------------------
@@ -191,6 +200,7 @@ echo "Machine: ${model:-$(uname -m)}, $(nproc) cores, Linux $(uname -r); instruc
 echo "lockstep $(git describe --always --dirty 2>/dev/null || echo '(no repository)'), $("${CXX:-g++}" --version | head -n 1), -O2"
 ((with[onednn] == 0)) || echo "oneDNN $(OMP_NUM_THREADS=1 $own/benchmarks/benchmark_onednn --benchmark_filter=step/mlp --benchmark_min_time=0.01 2>&1 | sed -n 's/^oneDNN: //p')"
 ((with[torch] == 0)) || echo "PyTorch $("$torch_python" -c 'import torch; print(torch.__version__)'), variants: $variants"
+((with[tensorflow] == 0)) || echo "TensorFlow $(TF_CPP_MIN_LOG_LEVEL=3 "$tensorflow_python" -c 'import tensorflow; print(tensorflow.__version__)' 2>/dev/null), variants: function,xla"
 echo "$rounds rounds of 3 repetitions"
 ((disturbed == 0)) || echo "OTHER PROGRAMS RAN during $disturbed measurements on 2 threads, which therefore do not count"
 echo

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Sets up the libraries that lockstep is compared with, as far as this machine allows, and says what is missing.
 #
-#   benchmarks/peers/setup.sh [onednn] [torch]        both unless told otherwise
+#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow]        all unless told otherwise
 #
 # onednn: Debian's libdnnl-dev (2.6 or another 2.x), beside libbenchmark-dev, which lockstep's own benchmarks need as well.
 # torch: PyTorch for CPUs in a virtual environment, build/peers/torch. Set LOCKSTEP_TORCH_PYTHON to use a Python that has it already.
+# tensorflow: likewise, build/peers/tensorflow and LOCKSTEP_TENSORFLOW_PYTHON.
 #
 # The exit code is 3 when something could not be set up.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-readonly torch_version=2.5.1 numpy_version=2.1.3
 missing=0
 
 say() { echo "peers/setup.sh: $*" >&2; }
@@ -41,29 +41,40 @@ setup_onednn() {
   ((${#packages[@]} == 0)) || install_packages "${packages[@]}" || lacks "${packages[@]}"
 }
 
-setup_torch() {
-  local python=${LOCKSTEP_TORCH_PYTHON:-build/peers/torch/bin/python}
-  if [[ -z ${LOCKSTEP_TORCH_PYTHON:-} && ! -x $python ]]; then
-    python3 -m venv build/peers/torch || { lacks "PyTorch: python3 cannot make a virtual environment (Debian: python3-venv)"; return; }
+# A package for Python in a virtual environment of its own, build/peers/MODULE.
+setup_python() { # NAME MODULE PYTHON INDEX PACKAGE...
+  local name=$1 module=$2 python=$3 index=$4
+  shift 4
+  if [[ -z $python ]]; then
+    python=build/peers/$module/bin/python
+    [[ -x $python ]] || python3 -m venv "build/peers/$module" ||
+      { lacks "$name: python3 cannot make a virtual environment (Debian: python3-venv)"; return; }
+    if ! "$python" -c "import $module" 2>/dev/null; then
+      say "installing $* into build/peers/$module"
+      { [[ -n $index ]] && "$python" -m pip install --quiet --index-url "$index" "$@" 2>/dev/null; } ||
+        "$python" -m pip install --quiet "$@" || { lacks "$name: pip could not install $*"; return; }
+    fi
   fi
-  if ! "$python" -c 'import torch' 2>/dev/null; then
-    [[ -z ${LOCKSTEP_TORCH_PYTHON:-} ]] || { lacks "PyTorch: $python does not have it"; return; }
-    say "installing PyTorch $torch_version into build/peers/torch"
-    # Its own index has a build without CUDA, a tenth of the size; CPU kernels are the same.
-    "$python" -m pip install --quiet --index-url https://download.pytorch.org/whl/cpu "torch==$torch_version" "numpy==$numpy_version" 2>/dev/null ||
-      "$python" -m pip install --quiet "torch==$torch_version" "numpy==$numpy_version" ||
-      { lacks "PyTorch: pip could not install torch $torch_version"; return; }
-  fi
-  say "PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
+  "$python" -c "import $module" 2>/dev/null || { lacks "$name: $python does not have it"; return; }
+  say "$name $(TF_CPP_MIN_LOG_LEVEL=3 "$python" -c "import $module; print($module.__version__)" 2>/dev/null)"
 }
 
-(($#)) || set -- onednn torch
+# (PyTorch's own index has a build without CUDA, a tenth of the size; CPU kernels are the same.)
+setup_torch() {
+  setup_python PyTorch torch "${LOCKSTEP_TORCH_PYTHON:-}" https://download.pytorch.org/whl/cpu torch==2.5.1 numpy==2.1.3
+}
+setup_tensorflow() {
+  setup_python TensorFlow tensorflow "${LOCKSTEP_TENSORFLOW_PYTHON:-}" '' tensorflow-cpu==2.18.0
+}
+
+(($#)) || set -- onednn torch tensorflow
 for peer in "$@"; do
   case $peer in
     onednn) setup_onednn ;;
     torch) setup_torch ;;
+    tensorflow) setup_tensorflow ;;
     *)
-      say "unknown peer: $peer (onednn, torch)"
+      say "unknown peer: $peer (onednn, torch, tensorflow)"
       exit 2
       ;;
   esac
