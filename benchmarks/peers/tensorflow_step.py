@@ -5,9 +5,9 @@ Prints a CSV line for each repetition: "step/MODEL/THREADS","VARIANT",millisecon
 programs disturb little. Variants: function (the step as one tf.function), xla (the same with jit_compile=True).
 """
 
-import argparse
 import os
-import time
+
+import timing
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -54,34 +54,10 @@ def make_step(name, variant):
     return lambda: step().numpy()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--models", default="cnn,mlp,cifar")
-    parser.add_argument("--variants", default="function,xla")
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--min-time", type=float, default=0.1, help="seconds of a repetition")
-    options = parser.parse_args()
-    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+def set_threads(threads):
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    now = time.process_time if options.threads == 1 else time.perf_counter
-
-    for name in options.models.split(","):
-        for variant in options.variants.split(","):
-            step = make_step(name, variant)
-            for _ in range(3):
-                step()
-            begin = now()
-            for _ in range(3):
-                step()
-            steps = max(1, round(options.min_time * 3 / (now() - begin)))
-            for _ in range(options.repetitions):
-                begin = now()
-                for _ in range(steps):
-                    step()
-                milliseconds = (now() - begin) / steps * 1e3
-                print(f'"step/{name}/{options.threads}","{variant}",{milliseconds:.6g}', flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    timing.run(__doc__, "function,xla", set_threads, make_step)

@@ -9,9 +9,7 @@ The environment should keep glibc from giving freed buffers back to the system i
 PyTorch up to half of its time.
 """
 
-import argparse
-import time
-
+import timing
 import torch
 from torch import nn
 
@@ -64,36 +62,11 @@ def make_step(name, variant):
     return step
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--models", default="cnn,mlp,cifar")
-    parser.add_argument("--variants", default="eager,channels_last,compile")
-    parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--min-time", type=float, default=0.1, help="seconds of a repetition")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+def set_threads(threads):
+    torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
-    now = time.process_time if options.threads == 1 else time.perf_counter
-
-    for name in options.models.split(","):
-        for variant in options.variants.split(","):
-            if name == "mlp" and variant == "channels_last":
-                continue
-            step = make_step(name, variant)
-            for _ in range(3):
-                step()
-            begin = now()
-            for _ in range(3):
-                step()
-            steps = max(1, round(options.min_time * 3 / (now() - begin)))
-            for _ in range(options.repetitions):
-                begin = now()
-                for _ in range(steps):
-                    step()
-                milliseconds = (now() - begin) / steps * 1e3
-                print(f'"step/{name}/{options.threads}","{variant}",{milliseconds:.6g}', flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    timing.run(__doc__, "eager,channels_last,compile", set_threads, make_step,
+               skips=lambda name, variant: name == "mlp" and variant == "channels_last")
