@@ -127,8 +127,8 @@ TEST_SUITE("batch_loader") {
     CHECK(pipeline.prefetch(ls::autotune).prefetch_size() == 2);
     CHECK(pipeline.prefetch(5).take(3).with_options({}).prefetch_size() == 5);
     CHECK(ls::AnyDataset(pipeline.prefetch(5)).prefetch_size() == 5);
-    CHECK_THROWS_WITH_AS(pipeline.prefetch(-2), "prefetch: buffer_size must be autotune (-1) or in [0, 1024], got -2",
-                         ls::ConfigurationError);
-    CHECK_THROWS_AS(pipeline.prefetch(1025), ls::ConfigurationError);
+    CHECK_THROWS_WITH_AS((void)pipeline.prefetch(-2),
+                         "prefetch: buffer_size must be autotune (-1) or in [0, 1024], got -2", ls::ConfigurationError);
+    CHECK_THROWS_AS((void)pipeline.prefetch(1025), ls::ConfigurationError);
   }
 }
