@@ -25,7 +25,7 @@ struct Descent {
   double learning_rate = 0.5;
   std::size_t wanted_slots = 1;
   bool valid = true;
-  static constexpr std::string_view name = "Descent";
+  [[maybe_unused]] static constexpr std::string_view name = "Descent";
   std::string description() const { return "Descent"; }
   void validate() const {
     if (!valid) throw ls::ConfigurationError("Descent: not valid");
