@@ -73,6 +73,7 @@ class BatchLoader {
     current_ = nullptr;
     reading_ = reading_ || filled_ == 0;
     wake_.notify_one();
+    // (No deadline: without prefetching, this thread would be in the dataset's read for as long.)
     ready_.wait(lock, [this] { return filled_ > 0; });
     --filled_;
     current_ = &slots_[first_];

@@ -56,7 +56,8 @@ struct FitOptions {
   std::optional<std::int64_t> validation_steps = std::nullopt;  ///< default: until validation_data ends
   ValidationFrequency validation_freq = 1;
   /// Where to write what the time was spent on, as a Chrome trace ("trace.json"; other workers than the chief's write
-  /// "trace.worker1.json" and so on); after each epoch the chief prints it as a table. Default: not measured.
+  /// "trace.worker1.json" and so on); after each epoch the chief prints it as a table. Default: not measured. A path that
+  /// cannot be written to ends fit with an Error before any step.
   std::string profile = {};
 };
 
