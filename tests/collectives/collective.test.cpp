@@ -133,7 +133,8 @@ void moves_bytes(C& collective, Complaints& complaints) {
 
 TEST_SUITE("collective") {
   TEST_CASE_TEMPLATE("every operation, on whole numbers", Family, SingleFamily, InProcessFamily, TcpFamily,
-                     HierarchicalFamily<InProcessFamily>, HierarchicalFamily<TcpFamily>) {
+                     TcpRingFamily, TcpGatherFamily, HierarchicalFamily<InProcessFamily>,
+                     HierarchicalFamily<TcpFamily>) {
     for (int size = 1; size <= Family::largest; ++size) {
       CAPTURE(Family::name);
       CAPTURE(size);
@@ -151,7 +152,8 @@ TEST_SUITE("collective") {
     }
   }
 
-  TEST_CASE_TEMPLATE("sums follow the numerics contract bit for bit", Family, InProcessFamily, TcpFamily) {
+  TEST_CASE_TEMPLATE("sums follow the numerics contract bit for bit", Family, InProcessFamily, TcpFamily, TcpRingFamily,
+                     TcpGatherFamily) {
     for (int size = 2; size <= Family::largest; ++size) {
       CAPTURE(Family::name);
       CAPTURE(size);

@@ -13,17 +13,17 @@ namespace {
 struct MinimalTransport {
   int rank() const { return 0; }
   int size() const { return 1; }
-  void exchange(int, std::span<const std::byte>, int, std::span<std::byte>) {}
+  void transfer(int, int, Flow&) {}
   void abort(std::string_view) noexcept {}
 };
 static_assert(Transport<MinimalTransport>);
 
-struct TransportWithoutExchange {
+struct TransportWithoutTransfer {
   int rank() const { return 0; }
   int size() const { return 1; }
   void abort(std::string_view) noexcept {}
 };
-static_assert(!Transport<TransportWithoutExchange>);
+static_assert(!Transport<TransportWithoutTransfer>);
 
 struct TransportThatThrowsOnAbort : MinimalTransport {
   void abort(std::string_view) {}

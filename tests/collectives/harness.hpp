@@ -127,8 +127,9 @@ struct InProcessFamily {
   }
 };
 
-struct TcpFamily {
-  static constexpr const char* name = "ring over TCP";
+template <CommunicationImplementation implementation>
+struct TcpFamilyOf {
+  static constexpr const char* name = "over TCP";
   static constexpr int largest = 4;
   template <class F>
   static void run(int size, F f) {
@@ -136,12 +137,17 @@ struct TcpFamily {
     std::vector<Rendezvous> places;
     for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
     rethrow_first(run_threads(size, [&](int rank) {
-      auto collective = Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], patient_options());
+      CommunicationOptions options = patient_options();
+      options.implementation = implementation;
+      auto collective = Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
       f(collective);
       collective.close();
     }));
   }
 };
+using TcpFamily = TcpFamilyOf<CommunicationImplementation::automatic>;
+using TcpRingFamily = TcpFamilyOf<CommunicationImplementation::ring>;
+using TcpGatherFamily = TcpFamilyOf<CommunicationImplementation::gather>;
 
 /// Processes are threads here, too; each has two replicas where the size is even.
 template <class OuterFamily>

@@ -13,4 +13,7 @@ TEST_CASE("CommunicationOptions: what makes no sense is named") {
                        "CommunicationOptions::timeout must be at least 1 ms, got 0 ms", ConfigurationError);
   CHECK_THROWS_WITH_AS((CommunicationOptions{.startup_timeout = -1s}.validate()),
                        "CommunicationOptions::startup_timeout must be at least 1 ms, got -1000 ms", ConfigurationError);
+  CHECK_THROWS_WITH_AS((CommunicationOptions{.bytes_per_pack = -1}.validate()),
+                       "CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got -1",
+                       ConfigurationError);
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "lockstep/collectives/flow.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -19,20 +20,19 @@ enum class ReduceOp { sum, max };
 ///
 /// For a transport T (all calls block, each with a progress-based deadline, and throw CollectiveError naming the peer):
 ///  1. `rank()` in [0, size()), `size()` at least 1.
-///  2. `exchange(to, out, from, in)` sends all of `out` to rank `to` and fills `in` from rank `from`, both at once, so that
-///     a ring of ranks that all exchange never locks up. Either span may be empty; to and from may be equal.
-///     Messages carry no length: both sides know it.
+///  2. `transfer(to, from, flow)` moves a Flow: it sends the flow's outgoing stream to rank `to` and receives its incoming one from
+///     rank `from`, both at once, so that a ring of ranks that all transfer never locks up. Either stream may be empty; to
+///     and from may be equal. Both sides know how long a stream is.
 ///  3. `abort(reason)`: makes every other rank's pending and later calls fail with that reason, and a call of this rank that
 ///     another thread is in. Any thread may call it. Never throws.
 /// Optional:
 ///  4. `abort(reason, code)`: the same, with the exit code that the others shall end with.
 ///  5. `begin(operation)`: tells what the messages that follow belong to. `close()`: the orderly end.
 template <class T>
-concept Transport = requires(T& transport, const T& same, std::span<const std::byte> out, std::span<std::byte> in,
-                             std::string_view reason) {
+concept Transport = requires(T& transport, const T& same, Flow& flow, std::string_view reason) {
   { same.rank() } -> std::same_as<int>;
   { same.size() } -> std::same_as<int>;
-  transport.exchange(0, out, 0, in);
+  transport.transfer(0, 0, flow);
   { transport.abort(reason) } noexcept;
 };
 

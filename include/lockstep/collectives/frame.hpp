@@ -27,7 +27,7 @@ template <std::size_t Bytes>
 inline constexpr std::size_t frame_bytes = 16;
 using FrameBytes = std::array<std::byte, frame_bytes>;
 
-/// Heads each message of Transport::exchange. The receiver knows what must come next, so that a peer which is out of step
+/// Heads each stream of Transport::transfer. The receiver knows what must come next, so that a peer which is out of step
 /// is noticed before anything of it is summed.
 struct DataFrame {
   static constexpr std::uint32_t magic = 0x44534C;  // "LSD"

@@ -2,24 +2,57 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <string>
 
+#include "lockstep/collectives/wire.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// How all_reduce goes about it. The result is the same to the last bit.
+enum class CommunicationImplementation : std::uint8_t {
+  automatic,  ///< gather for short arrays, ring for others
+  ring,       ///< 2 (n - 1) / n of the array to the next rank, and as much from the previous one
+  gather,     ///< everybody gets everybody's values, in log2 n rounds, and sums them
+};
+
+[[nodiscard]] constexpr const char* to_string(CommunicationImplementation implementation) noexcept {
+  switch (implementation) {
+    case CommunicationImplementation::ring:
+      return "ring";
+    case CommunicationImplementation::gather:
+      return "gather";
+    case CommunicationImplementation::automatic:
+      break;
+  }
+  return "automatic";
+}
+
 struct CommunicationOptions {
+  CommunicationImplementation implementation = CommunicationImplementation::automatic;
   /// How long an operation waits without a single byte of progress before the rank that it waits for counts as lost.
   /// It must exceed what a rank may do between two operations: a step, or a slow callback.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
   /// How long the workers may take to find each other.
   std::chrono::milliseconds startup_timeout = std::chrono::minutes(5);
+  /// Bytes that the ring combines, and passes on, at a time (rounded up to whole cache lines). 0: chosen by the library.
+  std::int64_t bytes_per_pack = 0;
+  /// The type of float gradients between workers; a float32 sum over a wire of half the bytes. Not between the threads of a process,
+  /// and not for arrays that are short enough to be gathered.
+  Wire wire = Wire::native;
+  /// TCP's congestion control, such as "cubic" or "bbr". Empty: the system's.
+  std::string congestion_control{};
 
   /// Throws ConfigurationError when an option makes no sense.
   void validate() const {
     check("timeout", timeout);
     check("startup_timeout", startup_timeout);
+    if (bytes_per_pack < 0)
+      throw ConfigurationError(concat(
+          {"CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got ", bytes_per_pack}));
   }
 
  private:

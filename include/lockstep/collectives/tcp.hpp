@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -51,7 +51,7 @@ class Tcp {
 
   /// Names the operation that the next messages belong to, and starts its clock.
   void begin(Operation operation) noexcept;
-  void exchange(int to, std::span<const std::byte> out, int from, std::span<std::byte> in);
+  void transfer(int to, int from, Flow& flow);
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
 
   /// The orderly end: returns when all ranks have called it, rank 0 last. A peer that does not come within

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,7 +35,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-// Vocabulary: a **message** is what one exchange sends or receives, a frame and its bytes. A wait **moves** when a byte of a
+// Vocabulary: a **message** is what one transfer sends or receives, a frame and a stream. A wait **moves** when a byte of a
 // message has been sent or received. The **cause** is the failure that all ranks name.
 struct Tcp::State {
   using Clock = std::chrono::steady_clock;
@@ -53,18 +56,26 @@ struct Tcp::State {
     int waits_for = -1;     // what it answered
   };
 
-  // One direction of an exchange.
-  template <class Bytes>
-  struct Transfer {
+  // One direction of a transfer.
+  struct Message {
     int peer = -1;
     detail::FrameBytes frame{};
-    Bytes bytes;
-    std::size_t done = 0;   // of frame and bytes
-    std::size_t total = 0;  // 0: nothing to do
-    [[nodiscard]] bool is_complete() const noexcept { return done == total; }
+    std::size_t frame_done = 0;
+    std::uint64_t left = 0;  // bytes of the stream; a message without any is none at all
+    [[nodiscard]] bool is_complete() const noexcept { return left == 0; }
+    [[nodiscard]] bool has_frame() const noexcept { return frame_done == detail::frame_bytes; }
   };
-  using Sending = Transfer<std::span<const std::byte>>;
-  using Receiving = Transfer<std::span<std::byte>>;
+
+  struct Transfer {
+    Flow& flow;
+    Message sending;
+    Message receiving;
+    [[nodiscard]] bool is_complete() const noexcept { return sending.is_complete() && receiving.is_complete(); }
+    // Whether something of the stream can be sent now.
+    [[nodiscard]] bool is_ready() const {
+      return !sending.is_complete() && (!sending.has_frame() || !flow.outgoing().empty());
+    }
+  };
 
   State(const Rendezvous& rendezvous, const CommunicationOptions& communication_options)
       : addresses(rendezvous.addresses), rank(rendezvous.rank), options(communication_options) {
@@ -88,8 +99,21 @@ struct Tcp::State {
   void start(const Rendezvous& rendezvous) {
     links = std::make_shared<detail::TcpStartup>(io, rendezvous, options)->run();
     for (detail::TcpLinks& link : links) peers.push_back({link.data, link.control});
+    if (!options.congestion_control.empty())
+      for (const Peer& p : peers)
+        if (p.data.is_open()) set_congestion_control(p.data);
     watched.reserve(peers.size() + 3);
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
+  }
+
+  void set_congestion_control(Socket& socket) const {
+    const std::string& name = options.congestion_control;
+    if (::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                     static_cast<socklen_t>(name.size())) == 0)
+      return;
+    throw ConfigurationError(concat({"CommunicationOptions::congestion_control: this system does not offer '", name,
+                                     "': ", std::strerror(errno),
+                                     "; /proc/sys/net/ipv4/tcp_allowed_congestion_control lists what it offers"}));
   }
 
   // Spinning saves the wake-up, but steals the core of whoever is awaited when there are more threads than cores.
@@ -289,48 +313,54 @@ struct Tcp::State {
     fail(std::move(failure));
   }
 
-  // --- exchange ----------------------------------------------------------------------------------------------------
+  // --- transfer ----------------------------------------------------------------------------------------------------
 
-  // Both return whether they moved.
-  bool send_some(Sending& sending) {
-    bool moved = false;
-    while (!sending.is_complete()) {
-      const std::size_t head = std::min(sending.done, detail::frame_bytes);
-      const std::size_t body = sending.done - head;
-      const std::array parts{asio::const_buffer(sending.frame.data() + head, detail::frame_bytes - head),
-                             asio::const_buffer(sending.bytes.data() + body, sending.bytes.size() - body)};
-      asio::error_code error;
-      const std::size_t n = peer(sending.peer).data.write_some(parts, error);
-      if (error == asio::error::would_block) break;
-      if (error) lose_data(sending.peer, error);
-      sending.done += n;
-      moved = true;
-    }
-    return moved;
+  // Both move as much as goes at once, in one call of the system, and return whether they moved.
+  bool send_some(Transfer& transfer) {
+    Message& sending = transfer.sending;
+    if (sending.is_complete()) return false;
+    const std::span<const std::byte> ready = transfer.flow.outgoing();
+    if (ready.empty() && sending.has_frame()) return false;
+    const std::array parts{
+        asio::const_buffer(sending.frame.data() + sending.frame_done, detail::frame_bytes - sending.frame_done),
+        asio::const_buffer(ready.data(), ready.size())};
+    asio::error_code error;
+    std::size_t n = peer(sending.peer).data.write_some(parts, error);
+    if (error == asio::error::would_block) return false;
+    if (error) lose_data(sending.peer, error);
+    const std::size_t head = std::min(n, detail::frame_bytes - sending.frame_done);
+    sending.frame_done += head;
+    n -= head;
+    sending.left -= n;
+    if (n > 0) transfer.flow.sent(n);
+    return true;
   }
 
-  bool receive_some(Receiving& receiving) {
-    bool moved = false;
-    while (!receiving.is_complete()) {
-      const std::size_t head = std::min(receiving.done, detail::frame_bytes);
-      const std::size_t body = receiving.done - head;
-      const std::array parts{asio::mutable_buffer(receiving.frame.data() + head, detail::frame_bytes - head),
-                             asio::mutable_buffer(receiving.bytes.data() + body, receiving.bytes.size() - body)};
-      asio::error_code error;
-      const std::size_t n = peer(receiving.peer).data.read_some(parts, error);
-      if (error == asio::error::would_block) break;
-      if (error) lose_data(receiving.peer, error);
-      receiving.done += n;
-      if (head < detail::frame_bytes && receiving.done >= detail::frame_bytes) check(receiving);
-      operation_bytes += n;
-      moved = true;
-    }
-    return moved;
+  bool receive_some(Transfer& transfer) {
+    Message& receiving = transfer.receiving;
+    if (receiving.is_complete()) return false;
+    const std::span<std::byte> room = transfer.flow.incoming();
+    const bool had_frame = receiving.has_frame();
+    const std::array parts{
+        asio::mutable_buffer(receiving.frame.data() + receiving.frame_done, detail::frame_bytes - receiving.frame_done),
+        asio::mutable_buffer(room.data(), room.size())};
+    asio::error_code error;
+    std::size_t n = peer(receiving.peer).data.read_some(parts, error);
+    if (error == asio::error::would_block) return false;
+    if (error) lose_data(receiving.peer, error);
+    operation_bytes += n;
+    const std::size_t head = std::min(n, detail::frame_bytes - receiving.frame_done);
+    receiving.frame_done += head;
+    if (!had_frame && receiving.has_frame()) check(receiving);
+    n -= head;
+    receiving.left -= n;
+    if (n > 0) transfer.flow.received(n);
+    return true;
   }
 
-  void check(const Receiving& receiving) {
+  void check(const Message& receiving) {
     detail::DataFrame got;
-    const detail::DataFrame expected{operation, peer(receiving.peer).messages_received, receiving.bytes.size()};
+    const detail::DataFrame expected{operation, peer(receiving.peer).messages_received, receiving.left};
     if (!detail::DataFrame::decode(receiving.frame, got))
       fail(lost(receiving.peer, "sent something that is no message"));
     if (got == expected) return;
@@ -344,19 +374,20 @@ struct Tcp::State {
     fail(std::move(failure));
   }
 
-  void exchange(Sending& sending, Receiving& receiving) {
+  void run(Transfer& transfer) {
+    const Message& sending = transfer.sending;
+    const Message& receiving = transfer.receiving;
     Clock::time_point last_move{};
     bool moved = true;
     bool asked = false;
     for (;;) {
-      moved = send_some(sending) || moved;
-      moved = receive_some(receiving) || moved;
-      if (sending.is_complete() && receiving.is_complete()) return;
+      while (send_some(transfer) | receive_some(transfer)) moved = true;
+      if (transfer.is_complete()) return;
       if (moved) {
         last_move = Clock::now();
         asked = false;
         moved = false;
-        if (spins && spin(sending, receiving)) {
+        if (spins && spin(transfer)) {
           moved = true;
           continue;
         }
@@ -369,25 +400,24 @@ struct Tcp::State {
         if (!receiving.is_complete()) ask(receiving.peer);
         if (!sending.is_complete()) ask(sending.peer);
       }
-      if (idle >= patience(sending, receiving)) give_up(sending, receiving, idle);
+      if (idle >= patience(transfer)) give_up(transfer, idle);
       watched.clear();
-      if (!sending.is_complete()) watch(peer(sending.peer).data, POLLOUT);
+      if (transfer.is_ready()) watch(peer(sending.peer).data, POLLOUT);
       if (!receiving.is_complete()) watch(peer(receiving.peer).data, POLLIN);
       const std::size_t first_control = watched.size();
       watch_controls();
-      const Milliseconds next = asked ? patience(sending, receiving) : options.timeout / 2;
+      const Milliseconds next = asked ? patience(transfer) : options.timeout / 2;
       wait(std::max(Milliseconds(1), next - idle), first_control);
     }
   }
 
-  bool spin(Sending& sending, Receiving& receiving) {
-    const auto end = last_spin_end();
+  bool spin(Transfer& transfer) {
+    const auto end = Clock::now() + std::chrono::microseconds(50);
     do {
-      if (send_some(sending) || receive_some(receiving)) return true;
+      if (send_some(transfer) || receive_some(transfer)) return true;
     } while (Clock::now() < end);
     return false;
   }
-  static Clock::time_point last_spin_end() { return Clock::now() + std::chrono::microseconds(50); }
 
   void ask(int other) {
     peer(other).answered = false;
@@ -395,27 +425,30 @@ struct Tcp::State {
   }
 
   // The peer that hangs: the one that has not answered.
-  [[nodiscard]] int suspect(const Sending& sending, const Receiving& receiving) noexcept {
+  [[nodiscard]] int suspect(const Transfer& transfer) noexcept {
+    const auto& [flow, sending, receiving] = transfer;
     if (!receiving.is_complete() && !peer(receiving.peer).answered) return receiving.peer;
     if (!sending.is_complete() && !peer(sending.peer).answered) return sending.peer;
     return -1;
   }
 
-  [[nodiscard]] Milliseconds patience(const Sending& sending, const Receiving& receiving) noexcept {
+  [[nodiscard]] Milliseconds patience(const Transfer& transfer) noexcept {
+    const auto& [flow, sending, receiving] = transfer;
     // Who has come to the end sends nothing more, but what it sent may still be on its way.
     const bool ended = (!receiving.is_complete() && peer(receiving.peer).goodbye) ||
                        (!sending.is_complete() && peer(sending.peer).goodbye);
     if (ended) return std::min(options.timeout, Milliseconds(5000));
-    return suspect(sending, receiving) >= 0 ? options.timeout : 2 * options.timeout;
+    return suspect(transfer) >= 0 ? options.timeout : 2 * options.timeout;
   }
 
-  [[noreturn, gnu::cold]] void give_up(const Sending& sending, const Receiving& receiving, Milliseconds idle) {
+  [[noreturn, gnu::cold]] void give_up(const Transfer& transfer, Milliseconds idle) {
+    const auto& [flow, sending, receiving] = transfer;
     const std::string here = concat({"rank ", rank, " in ", to_string(operation)});
     const int ended = !receiving.is_complete() && peer(receiving.peer).goodbye ? receiving.peer
                       : !sending.is_complete() && peer(sending.peer).goodbye   ? sending.peer
                                                                                : -1;
     if (ended >= 0) lose_ended(ended);
-    const int silent = suspect(sending, receiving);
+    const int silent = suspect(transfer);
     const std::string time =
         concat({idle.count(), " ms (CommunicationOptions::timeout is ", options.timeout.count(), " ms)"});
     if (silent >= 0) fail(lost(silent, concat({"was silent for ", time, " while ", here, " waited for it"})));
@@ -514,26 +547,19 @@ LOCKSTEP_INLINE void Tcp::begin(Operation operation) noexcept {
   state_->operation_bytes = 0;
 }
 
-LOCKSTEP_INLINE void Tcp::exchange(int to, std::span<const std::byte> out, int from, std::span<std::byte> in) {
+LOCKSTEP_INLINE void Tcp::transfer(int to, int from, Flow& flow) {
   State& s = *state_;
   const std::lock_guard lock(s.busy);
   s.throw_if_failed();
   if (s.is_closed) throw Error(concat({to_string(s.operation), ": the connections have been closed"}));
-  if (to == s.rank && from == s.rank) {
-    if (out.size() != in.size()) throw Error("exchange of a rank with itself: the lengths differ");
-    if (!out.empty()) std::memmove(in.data(), out.data(), out.size());
-    return;
-  }
-  State::Sending sending{.peer = to, .bytes = out};
-  if (!out.empty()) {
-    sending.frame = detail::DataFrame{s.operation, s.peer(to).messages_sent, out.size()}.encode();
-    sending.total = detail::frame_bytes + out.size();
-  }
-  State::Receiving receiving{.peer = from, .bytes = in};
-  if (!in.empty()) receiving.total = detail::frame_bytes + in.size();
-  s.exchange(sending, receiving);
-  if (!out.empty()) ++s.peer(to).messages_sent;
-  if (!in.empty()) ++s.peer(from).messages_received;
+  State::Transfer transfer{.flow = flow,
+                           .sending = {.peer = to, .left = flow.bytes_to_send()},
+                           .receiving = {.peer = from, .left = flow.bytes_to_receive()}};
+  if (!transfer.sending.is_complete())
+    transfer.sending.frame = detail::DataFrame{s.operation, s.peer(to).messages_sent++, transfer.sending.left}.encode();
+  const bool receives = !transfer.receiving.is_complete();
+  s.run(transfer);
+  if (receives) ++s.peer(from).messages_received;
 }
 
 LOCKSTEP_INLINE void Tcp::abort(std::string_view reason, ExitCode code) noexcept {
