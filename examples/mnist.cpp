@@ -1,4 +1,4 @@
-// Trains the tutorial's CNN on digits: alone, on threads, or on TCP workers. `mnist --help` lists the options.
+// Trains the tutorial's CNN on digits: alone, on threads, or on several workers. `mnist --help` lists the options.
 #include <lockstep/lockstep.hpp>
 
 #include <charconv>
@@ -111,7 +111,7 @@ Options parse(int argc, char** argv) {
 
 template <class Optimizer>
 void train(const Options& options, const Optimizer& optimizer) {
-  ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy({.replicas = options.replicas});
+  ls::MultiWorkerMirroredStrategy<> strategy({.replicas = options.replicas});
   const ls::ImageDataset digits = options.data.empty() ? ls::make_synthetic_digits() : ls::load_mnist(options.data);
   const std::int64_t global_batch = options.batch_size * strategy.num_workers();
   const auto samples = ls::from_tensor_slices(digits.train.images / 255.0f, digits.train.labels).shuffle(60'000);

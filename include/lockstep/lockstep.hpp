@@ -3,7 +3,9 @@
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/cluster/run.hpp"
+#include "lockstep/collectives/auto.hpp"
 #include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/shared_memory.hpp"
 #include "lockstep/collectives/tcp.hpp"
 #include "lockstep/local.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"

@@ -133,8 +133,8 @@ void moves_bytes(C& collective, Complaints& complaints) {
 
 TEST_SUITE("collective") {
   TEST_CASE_TEMPLATE("every operation, on whole numbers", Family, SingleFamily, InProcessFamily, TcpFamily,
-                     TcpRingFamily, TcpGatherFamily, HierarchicalFamily<InProcessFamily>,
-                     HierarchicalFamily<TcpFamily>) {
+                     TcpRingFamily, TcpGatherFamily, SharedMemoryFamily, AutoFamily,
+                     HierarchicalFamily<InProcessFamily>, HierarchicalFamily<TcpFamily>) {
     for (int size = 1; size <= Family::largest; ++size) {
       CAPTURE(Family::name);
       CAPTURE(size);
@@ -153,7 +153,7 @@ TEST_SUITE("collective") {
   }
 
   TEST_CASE_TEMPLATE("sums follow the numerics contract bit for bit", Family, InProcessFamily, TcpFamily, TcpRingFamily,
-                     TcpGatherFamily) {
+                     TcpGatherFamily, SharedMemoryFamily) {
     for (int size = 2; size <= Family::largest; ++size) {
       CAPTURE(Family::name);
       CAPTURE(size);
@@ -204,7 +204,8 @@ TEST_SUITE("collective") {
     }
   }
 
-  TEST_CASE_TEMPLATE("NaN is the maximum, and integers wrap around", Family, InProcessFamily, TcpFamily) {
+  TEST_CASE_TEMPLATE("NaN is the maximum, and integers wrap around", Family, InProcessFamily, TcpFamily,
+                     SharedMemoryFamily) {
     Family::run(2, [](auto& collective) {
       std::vector<float> values{1, std::numeric_limits<float>::quiet_NaN(), 3};
       if (collective.rank() == 1) values = {2, 5, std::numeric_limits<float>::quiet_NaN()};
@@ -217,7 +218,7 @@ TEST_SUITE("collective") {
   }
 
   TEST_CASE_TEMPLATE("wrong arguments are refused before anything is sent", Family, InProcessFamily, TcpFamily,
-                     HierarchicalFamily<InProcessFamily>) {
+                     SharedMemoryFamily, HierarchicalFamily<InProcessFamily>) {
     Family::run(2, [](auto& collective) {
       std::vector<std::byte> mine(3), all(5);
       CHECK_THROWS_WITH_AS(collective.all_gather(std::span<const std::byte>(mine), std::span(all)),
@@ -228,7 +229,7 @@ TEST_SUITE("collective") {
     });
   }
 
-  TEST_CASE_TEMPLATE("what one rank reports, all others hear", Family, InProcessFamily, TcpFamily,
+  TEST_CASE_TEMPLATE("what one rank reports, all others hear", Family, InProcessFamily, TcpFamily, SharedMemoryFamily,
                      HierarchicalFamily<InProcessFamily>, HierarchicalFamily<TcpFamily>) {
     const int size = 4;
     std::vector<std::string> heard(size);

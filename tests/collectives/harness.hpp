@@ -15,10 +15,12 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/collectives/auto.hpp"
 #include "lockstep/collectives/hierarchical.hpp"
 #include "lockstep/collectives/in_process.hpp"
 #include "lockstep/collectives/partition.hpp"
 #include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/shared_memory.hpp"
 #include "lockstep/collectives/tcp.hpp"
 #include "lockstep/core/random.hpp"
 
@@ -127,9 +129,10 @@ struct InProcessFamily {
   }
 };
 
-template <CommunicationImplementation implementation>
-struct TcpFamilyOf {
-  static constexpr const char* name = "over TCP";
+/// A policy over TCP connections.
+template <CollectivePolicy Policy, CommunicationImplementation implementation = CommunicationImplementation::automatic>
+struct PolicyFamily {
+  static constexpr const char* name = "policy";
   static constexpr int largest = 4;
   template <class F>
   static void run(int size, F f) {
@@ -139,15 +142,17 @@ struct TcpFamilyOf {
     rethrow_first(run_threads(size, [&](int rank) {
       CommunicationOptions options = patient_options();
       options.implementation = implementation;
-      auto collective = Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
+      auto collective = Policy::connect(places[static_cast<std::size_t>(rank)], options);
       f(collective);
       collective.close();
     }));
   }
 };
-using TcpFamily = TcpFamilyOf<CommunicationImplementation::automatic>;
-using TcpRingFamily = TcpFamilyOf<CommunicationImplementation::ring>;
-using TcpGatherFamily = TcpFamilyOf<CommunicationImplementation::gather>;
+using TcpFamily = PolicyFamily<Ring<Tcp>>;
+using TcpRingFamily = PolicyFamily<Ring<Tcp>, CommunicationImplementation::ring>;
+using TcpGatherFamily = PolicyFamily<Ring<Tcp>, CommunicationImplementation::gather>;
+using SharedMemoryFamily = PolicyFamily<SharedMemory>;
+using AutoFamily = PolicyFamily<Auto>;
 
 /// Processes are threads here, too; each has two replicas where the size is even.
 template <class OuterFamily>

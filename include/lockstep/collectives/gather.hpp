@@ -10,6 +10,7 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/partition.hpp"
+#include "lockstep/collectives/reduce_share.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 
@@ -52,22 +53,6 @@ class GatheredMessages {
   int ranks_;
 };
 
-/// target[i] = the contract's combination (see Partition) of all ranks' values, which lie `offset` bytes from the begin of their
-/// messages.
-template <ReduceOp op, Reducible E>
-void combine_messages(std::span<E> target, GatheredMessages& messages, std::size_t offset, int ranks) noexcept {
-  const auto values = [&](int rank) { return reinterpret_cast<const E*>(messages.of(rank).data() + offset); };
-  const Partition partition(target.size(), ranks);
-  for (std::size_t i = 0; i < partition.blocks(); ++i) {
-    const Piece block = partition.block(i);
-    const int first = partition.first_rank(i);
-    E* const sums = target.data() + block.offset;
-    combine<op>(sums, values(first) + block.offset, values(wrap_rank(first + 1, ranks)) + block.offset, block.count);
-    for (int k = 2; k < ranks; ++k)
-      combine<op>(sums, static_cast<const E*>(sums), values(wrap_rank(first + k, ranks)) + block.offset, block.count);
-  }
-}
-
 /// All-reduce of a status and an array by one gathering.
 template <ReduceOp op, Reducible E, Transport T>
 void reduce_gathered(T& transport, Buffer& memory, std::span<double> status, std::span<E> values) {
@@ -77,8 +62,10 @@ void reduce_gathered(T& transport, Buffer& memory, std::span<double> status, std
   if (!status.empty()) std::memcpy(own, status.data(), status.size_bytes());
   if (!values.empty()) std::memcpy(own + status.size_bytes(), values.data(), values.size_bytes());
   messages.exchange(transport);
-  combine_messages<op, double>(status, messages, 0, ranks);
-  combine_messages<op, E>(values, messages, status.size_bytes(), ranks);
+  combine_ranks<op>(status.data(), 0, ranks, status.size(),
+                    [&](int r) { return reinterpret_cast<const double*>(messages.of(r).data()); });
+  combine_range<op>(values.data(), 0, values.size(), ranks,
+                    [&](int r) { return reinterpret_cast<const E*>(messages.of(r).data() + status.size_bytes()); });
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -16,6 +16,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/in_process.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -75,6 +76,13 @@ class Hierarchical {
   [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
   /// The threads of this process alone.
   [[nodiscard]] InProcess& team() noexcept { return inner_; }
+
+  /// What the first thread gets is the outer collective's, where it has such memory.
+  [[nodiscard]] Buffer allocate(std::size_t bytes) {
+    if constexpr (requires { group_->outer_->allocate(bytes); })
+      if (group_->outer_ != nullptr && local_rank() == 0) return group_->outer_->allocate(bytes);
+    return Buffer(bytes);
+  }
 
   template <Reducible T>
   void all_reduce(std::span<T> values, ReduceOp op = ReduceOp::sum) {

@@ -22,7 +22,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/partition.hpp"
+#include "lockstep/collectives/reduce_share.hpp"
 #include "lockstep/collectives/thread_barrier.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -92,23 +92,8 @@ class InProcessGroup {
   // The sums of rank's share of the elements, a piece at a time: sink(offset, sums, count).
   template <Reducible T, ReduceOp op, class Sink>
   void reduce_share(int rank, unsigned parity, std::size_t count, Sink sink) const {
-    constexpr std::size_t grain = cache_line / sizeof(T);
-    constexpr std::size_t piece = 1024;
-    const auto ranks = static_cast<std::size_t>(size_);
-    const std::size_t share = ((count + ranks - 1) / ranks + grain - 1) / grain * grain;
-    const std::size_t begin = std::min(count, share * static_cast<std::size_t>(rank));
-    const std::size_t end = std::min(count, begin + share);
-    alignas(cache_line) T sums[piece];
-    for (std::size_t i = begin; i < end;) {
-      const std::size_t block = i / block_elements;
-      const std::size_t n = std::min({piece, end - i, (block + 1) * block_elements - i});
-      const int first = Partition(count, size_).first_rank(block);
-      detail::combine<op>(sums, data<T>(parity, first) + i, data<T>(parity, wrap_rank(first + 1, size_)) + i, n);
-      for (int k = 2; k < size_; ++k)
-        detail::combine<op>(sums, sums, data<T>(parity, wrap_rank(first + k, size_)) + i, n);
-      sink(i, static_cast<const T*>(sums), n);
-      i += n;
-    }
+    detail::reduce_share<op, T>(
+        rank, size_, 0, count, [&](int r) { return static_cast<const T*>(data<T>(parity, r)); }, sink);
   }
 
   template <class T>

@@ -3,9 +3,11 @@
 
 #include <concepts>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
@@ -20,7 +22,25 @@ struct Rendezvous {
   std::vector<std::pair<std::string, std::string>> properties{};
   int ranks_on_host = 0;   ///< threads of all workers on this machine (0: one for each address with this worker's host)
   int listen_socket = -1;  ///< a socket that listens on this worker's port already, to be taken over; -1: none
+
+  /// Whether each rank on this machine has a core of its own. Spinning while one waits saves the wake-up, but steals the core of
+  /// whoever is awaited when there are more threads than cores.
+  [[nodiscard]] bool has_cores_for_all() const {
+    int ranks = ranks_on_host;
+    if (ranks <= 0) {
+      ranks = 0;
+      const std::string own = parse_address(addresses[static_cast<std::size_t>(rank)]).host;
+      for (const std::string& address : addresses) ranks += parse_address(address).host == own;
+    }
+    return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency();
+  }
 };
+
+/// Adds the options that must be equal on all ranks to the properties.
+inline void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options) {
+  rendezvous.properties.emplace_back("CommunicationOptions::implementation", to_string(options.implementation));
+  rendezvous.properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
+}
 
 /// A collective between workers that a strategy can make: the template argument of MultiWorkerMirroredStrategy.
 ///
@@ -32,7 +52,7 @@ struct Rendezvous {
 ///  3. `close()`: the orderly end. Returns when all peers have come to their end too, rank 0 last, or after a bounded
 ///     wait. Without it, the destructor is all.
 ///
-/// Ring<Tcp> is the one that comes with the library; a user's own goes in its place.
+/// Ring<Tcp>, SharedMemory and Auto come with the library; a user's own goes in their place.
 template <class P>
 concept CollectivePolicy =
     Collective<P> && requires(const Rendezvous& rendezvous, const CommunicationOptions& options) {

@@ -52,9 +52,7 @@ class Ring {
     requires requires { T(T::connect(rendezvous, options)); }
   {
     options.validate();
-    auto& properties = rendezvous.properties;
-    properties.emplace_back("CommunicationOptions::implementation", to_string(options.implementation));
-    properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
+    add_properties(rendezvous, options);
     return Ring(T::connect(rendezvous, options), options);
   }
 

@@ -1,6 +1,7 @@
 // The transport over TCP.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -14,6 +15,17 @@
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What a rank waits for that does not come over a transport.
+class ExternalEvent {
+ public:
+  [[nodiscard]] virtual bool has_come() = 0;
+  /// Returns when it has come, or after `most`, or earlier.
+  virtual void sleep(std::chrono::milliseconds most) = 0;
+
+ protected:
+  ~ExternalEvent() = default;
+};
 
 /// A Transport over TCP: a full mesh with two connections between each pair of ranks, one for data and one for control. The
 /// ring's data needs neighbours only; but barriers and the reports of failures go the shortest way, and the end of a process
@@ -52,7 +64,13 @@ class Tcp {
   /// Names the operation that the next messages belong to, and starts its clock.
   void begin(Operation operation) noexcept;
   void transfer(int to, int from, Flow& flow);
+  /// Waits for an event that depends on rank `peer`, with the deadline and the failures of a transfer.
+  void await(int peer, ExternalEvent& event);
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
+  /// Tells all others of a failure that has just been noticed, and throws it (or an earlier one).
+  [[noreturn]] void fail(CollectiveFailure failure);
+  /// Throws when abort() was called or a failure is known.
+  void check();
 
   /// The orderly end: returns when all ranks have called it, rank 0 last. A peer that does not come within
   /// `options.timeout`, or that is lost, is named on stderr, and nothing more is made of it.

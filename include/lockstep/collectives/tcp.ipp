@@ -26,7 +26,6 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/frame.hpp"
 #include "lockstep/collectives/tcp.hpp"
 #include "lockstep/collectives/tcp_startup.ipp"
@@ -82,7 +81,7 @@ struct Tcp::State {
     if (addresses.empty() || rank < 0 || rank >= size())
       throw ConfigurationError(concat({"rank ", rank, " has no place in a list of ", addresses.size(), " addresses"}));
     options.validate();
-    spins = hosts_few_ranks(rendezvous);
+    spins = rendezvous.has_cores_for_all();
     if (::pipe(wake) != 0) throw Error(concat({"cannot make a pipe: ", std::strerror(errno)}));
     for (const int end : wake) {
       ::fcntl(end, F_SETFD, FD_CLOEXEC);
@@ -114,17 +113,6 @@ struct Tcp::State {
     throw ConfigurationError(concat({"CommunicationOptions::congestion_control: this system does not offer '", name,
                                      "': ", std::strerror(errno),
                                      "; /proc/sys/net/ipv4/tcp_allowed_congestion_control lists what it offers"}));
-  }
-
-  // Spinning saves the wake-up, but steals the core of whoever is awaited when there are more threads than cores.
-  [[nodiscard]] bool hosts_few_ranks(const Rendezvous& rendezvous) const {
-    int ranks = rendezvous.ranks_on_host;
-    if (ranks <= 0) {
-      ranks = 0;
-      const Address own = parse_address(addresses[static_cast<std::size_t>(rank)]);
-      for (const std::string& address : addresses) ranks += parse_address(address).host == own.host;
-    }
-    return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency();
   }
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(addresses.size()); }
@@ -297,6 +285,11 @@ struct Tcp::State {
       if (watched[i].revents != 0) return read_controls();
   }
 
+  void throw_if_unusable() {
+    throw_if_failed();
+    if (is_closed) throw Error(concat({to_string(operation), ": the connections have been closed"}));
+  }
+
   void drain_wake() {
     char bytes[16];
     while (::read(wake[0], bytes, sizeof bytes) > 0) {
@@ -375,39 +368,40 @@ struct Tcp::State {
   }
 
   void run(Transfer& transfer) {
-    const Message& sending = transfer.sending;
-    const Message& receiving = transfer.receiving;
-    Clock::time_point last_move{};
+    Patience patience(*this);
     bool moved = true;
-    bool asked = false;
     for (;;) {
       while (send_some(transfer) | receive_some(transfer)) moved = true;
       if (transfer.is_complete()) return;
-      if (moved) {
-        last_move = Clock::now();
-        asked = false;
-        moved = false;
+      if (std::exchange(moved, false)) {
+        patience.begin();
         if (spins && spin(transfer)) {
           moved = true;
           continue;
         }
       }
-
-      awaited = receiving.is_complete() ? sending.peer : receiving.peer;
-      const auto idle = std::chrono::duration_cast<Milliseconds>(Clock::now() - last_move);
-      if (idle >= options.timeout / 2 && !asked) {
-        asked = true;
-        if (!receiving.is_complete()) ask(receiving.peer);
-        if (!sending.is_complete()) ask(sending.peer);
-      }
-      if (idle >= patience(transfer)) give_up(transfer, idle);
+      const Message& sending = transfer.sending;
+      const Message& receiving = transfer.receiving;
+      const Milliseconds time =
+          patience.next(receiving.is_complete() ? -1 : receiving.peer, sending.is_complete() ? -1 : sending.peer);
       watched.clear();
       if (transfer.is_ready()) watch(peer(sending.peer).data, POLLOUT);
       if (!receiving.is_complete()) watch(peer(receiving.peer).data, POLLIN);
       const std::size_t first_control = watched.size();
       watch_controls();
-      const Milliseconds next = asked ? patience(transfer) : options.timeout / 2;
-      wait(std::max(Milliseconds(1), next - idle), first_control);
+      wait(time, first_control);
+    }
+  }
+
+  void await(int other, ExternalEvent& event) {
+    Patience patience(*this);
+    patience.begin();
+    while (!event.has_come()) {
+      // In the meantime nothing but this thread looks at the connections.
+      event.sleep(std::min(patience.next(other, -1), Milliseconds(20)));
+      watched.clear();
+      watch_controls();
+      wait(Milliseconds(0), 0);
     }
   }
 
@@ -419,36 +413,68 @@ struct Tcp::State {
     return false;
   }
 
+  // How long a wait goes on without a move. In the middle of its time the awaited ranks are asked whether they live.
+  class Patience {
+   public:
+    explicit Patience(State& state) : state_(state) {}
+
+    void begin() {
+      last_move_ = Clock::now();
+      asked_ = false;
+    }
+
+    // Waiting to receive from one rank and to send to one (-1: not): how long until there is something to do about it.
+    Milliseconds next(int receiving, int sending) {
+      const Milliseconds half = state_.options.timeout / 2;
+      const auto idle = std::chrono::duration_cast<Milliseconds>(Clock::now() - last_move_);
+      state_.awaited = receiving >= 0 ? receiving : sending;
+      if (idle >= half && !asked_) {
+        asked_ = true;
+        for (const int other : {receiving, sending})
+          if (other >= 0) state_.ask(other);
+      }
+      const Milliseconds limit = state_.patience(receiving, sending);
+      if (idle >= limit) state_.give_up(receiving, sending, idle);
+      return std::max(Milliseconds(1), (asked_ ? limit : half) - idle);
+    }
+
+   private:
+    State& state_;
+    Clock::time_point last_move_{};
+    bool asked_ = false;
+  };
+
   void ask(int other) {
     peer(other).answered = false;
     send_control(other, {.type = Frame::Type::probe});
   }
 
-  // The peer that hangs: the one that has not answered.
-  [[nodiscard]] int suspect(const Transfer& transfer) noexcept {
-    const auto& [flow, sending, receiving] = transfer;
-    if (!receiving.is_complete() && !peer(receiving.peer).answered) return receiving.peer;
-    if (!sending.is_complete() && !peer(sending.peer).answered) return sending.peer;
+  // The first of the awaited ranks for which `condition` holds, or -1.
+  template <class Condition>
+  [[nodiscard]] int first_of(int receiving, int sending, Condition condition) noexcept {
+    for (const int other : {receiving, sending})
+      if (other >= 0 && condition(peer(other))) return other;
     return -1;
   }
-
-  [[nodiscard]] Milliseconds patience(const Transfer& transfer) noexcept {
-    const auto& [flow, sending, receiving] = transfer;
-    // Who has come to the end sends nothing more, but what it sent may still be on its way.
-    const bool ended = (!receiving.is_complete() && peer(receiving.peer).goodbye) ||
-                       (!sending.is_complete() && peer(sending.peer).goodbye);
-    if (ended) return std::min(options.timeout, Milliseconds(5000));
-    return suspect(transfer) >= 0 ? options.timeout : 2 * options.timeout;
+  // The rank that hangs: the one that has not answered.
+  [[nodiscard]] int suspect(int receiving, int sending) noexcept {
+    return first_of(receiving, sending, [](const Peer& p) { return !p.answered; });
+  }
+  // Who has come to the end sends nothing more.
+  [[nodiscard]] int ended(int receiving, int sending) noexcept {
+    return first_of(receiving, sending, [](const Peer& p) { return p.goodbye; });
   }
 
-  [[noreturn, gnu::cold]] void give_up(const Transfer& transfer, Milliseconds idle) {
-    const auto& [flow, sending, receiving] = transfer;
+  [[nodiscard]] Milliseconds patience(int receiving, int sending) noexcept {
+    // What somebody sent before the end may still be on its way.
+    if (ended(receiving, sending) >= 0) return std::min(options.timeout, Milliseconds(5000));
+    return suspect(receiving, sending) >= 0 ? options.timeout : 2 * options.timeout;
+  }
+
+  [[noreturn, gnu::cold]] void give_up(int receiving, int sending, Milliseconds idle) {
     const std::string here = concat({"rank ", rank, " in ", to_string(operation)});
-    const int ended = !receiving.is_complete() && peer(receiving.peer).goodbye ? receiving.peer
-                      : !sending.is_complete() && peer(sending.peer).goodbye   ? sending.peer
-                                                                               : -1;
-    if (ended >= 0) lose_ended(ended);
-    const int silent = suspect(transfer);
+    if (const int other = ended(receiving, sending); other >= 0) lose_ended(other);
+    const int silent = suspect(receiving, sending);
     const std::string time =
         concat({idle.count(), " ms (CommunicationOptions::timeout is ", options.timeout.count(), " ms)"});
     if (silent >= 0) fail(lost(silent, concat({"was silent for ", time, " while ", here, " waited for it"})));
@@ -550,8 +576,7 @@ LOCKSTEP_INLINE void Tcp::begin(Operation operation) noexcept {
 LOCKSTEP_INLINE void Tcp::transfer(int to, int from, Flow& flow) {
   State& s = *state_;
   const std::lock_guard lock(s.busy);
-  s.throw_if_failed();
-  if (s.is_closed) throw Error(concat({to_string(s.operation), ": the connections have been closed"}));
+  s.throw_if_unusable();
   State::Transfer transfer{.flow = flow,
                            .sending = {.peer = to, .left = flow.bytes_to_send()},
                            .receiving = {.peer = from, .left = flow.bytes_to_receive()}};
@@ -560,6 +585,24 @@ LOCKSTEP_INLINE void Tcp::transfer(int to, int from, Flow& flow) {
   const bool receives = !transfer.receiving.is_complete();
   s.run(transfer);
   if (receives) ++s.peer(from).messages_received;
+}
+
+LOCKSTEP_INLINE void Tcp::await(int peer, ExternalEvent& event) {
+  State& s = *state_;
+  const std::lock_guard lock(s.busy);
+  s.throw_if_unusable();
+  s.await(peer, event);
+}
+
+LOCKSTEP_INLINE void Tcp::fail(CollectiveFailure failure) {
+  const std::lock_guard lock(state_->busy);
+  state_->fail(std::move(failure));
+}
+
+LOCKSTEP_INLINE void Tcp::check() {
+  if (!state_->has_failed && !state_->is_closed) return;
+  const std::lock_guard lock(state_->busy);
+  state_->throw_if_unusable();
 }
 
 LOCKSTEP_INLINE void Tcp::abort(std::string_view reason, ExitCode code) noexcept {

@@ -68,14 +68,6 @@ class ThreadBarrier {
 
   bool spin(std::uint64_t before) const noexcept;
 
-  static void relax() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("yield");
-#endif
-  }
-
   [[nodiscard]] Outcome outcome(std::uint64_t before) const noexcept {
     return state_.load() >> 1 != before >> 1 ? Outcome::released : Outcome::broken;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lockstep/collectives/relax.hpp"
 #include "lockstep/collectives/thread_barrier.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -71,7 +72,7 @@ LOCKSTEP_INLINE bool ThreadBarrier::spin(std::uint64_t before) const noexcept {
   do {
     for (int i = 0; i < 32; ++i) {
       if (state_.load(std::memory_order_acquire) >> 1 != before >> 1) return true;
-      relax();
+      detail::relax();
     }
   } while (Clock::now() < end);
   return false;

@@ -9,6 +9,7 @@
 
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/collectives/auto.hpp"
 #include "lockstep/collectives/hierarchical.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -25,12 +26,12 @@ struct MultiWorkerMirroredOptions {
   CommunicationOptions communication_options = {};
 };
 
-/// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the collective between workers, for
-/// example Ring<Tcp>, or a user's own. A process that is alone opens no connection.
+/// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the collective between workers: Auto, Ring<Tcp>,
+/// SharedMemory, or a user's own. A process that is alone opens no connection.
 ///
 /// The destructor waits until all workers have come to their end, the chief last, so that whoever watches the chief sees
 /// the job done; when it runs because of an exception, the other workers are told to stop, and nobody waits.
-template <CollectivePolicy Policy>
+template <CollectivePolicy Policy = Auto>
 class MultiWorkerMirroredStrategy {
  public:
   using Replica = CollectiveReplica<Hierarchical<Policy>>;

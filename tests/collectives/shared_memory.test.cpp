@@ -1,0 +1,179 @@
+#include "lockstep/collectives/shared_memory.hpp"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "collectives/harness.hpp"
+
+using namespace lockstep;
+using namespace lockstep::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+CommunicationOptions hasty_options() { return {.timeout = 2s, .startup_timeout = 60s}; }
+
+/// Runs f(collective) on ranks that are threads, and returns what each has thrown.
+template <class F>
+std::vector<std::exception_ptr> run_ranks(int size, const CommunicationOptions& options, F f) {
+  LocalCluster cluster(size);
+  std::vector<Rendezvous> places;
+  for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
+  return run_threads(size, [&](int rank) {
+    auto collective = SharedMemory::connect(places[static_cast<std::size_t>(rank)], options);
+    f(collective);
+  });
+}
+
+CollectiveFailure failure_of(const std::exception_ptr& exception) {
+  REQUIRE(exception);
+  try {
+    std::rethrow_exception(exception);
+  } catch (const CollectiveError& error) {
+    return error.failure();
+  } catch (const std::exception& error) {
+    FAIL("no CollectiveError: ", error.what());
+  }
+  return {};
+}
+
+/// Rank 1 in a process of its own, that gets `signal` while all reduce; returns how rank 0 fails.
+CollectiveFailure failure_after(int signal) {
+  LocalCluster cluster(2);
+  const Rendezvous mine = cluster.place(0), theirs = cluster.place(1);
+  const auto reduce = [](const Rendezvous& place) {
+    auto collective = SharedMemory::connect(place, hasty_options());
+    const Buffer memory = collective.allocate(4 << 20);
+    const std::span values(reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float));
+    for (;;) collective.all_reduce(values);
+  };
+  const pid_t process = ::fork();
+  if (process == 0) {
+    try {
+      reduce(theirs);
+    } catch (...) {
+    }
+    ::_exit(1);
+  }
+  std::thread attacker([&] {
+    std::this_thread::sleep_for(300ms);
+    ::kill(process, signal);
+  });
+  const auto thrown = run_threads(1, [&](int) { reduce(mine); });
+  attacker.join();
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
+  return failure_of(thrown[0]);
+}
+
+}  // namespace
+
+TEST_SUITE("shared memory") {
+  TEST_CASE("arrays in memory from allocate() are summed in place, in the order of the contract") {
+    for (const int size : {2, 3, 4}) {
+      const std::size_t count = 3 * block_elements + 77;
+      std::vector<std::vector<float>> inputs;
+      std::vector<std::vector<double>> statuses;
+      for (int rank = 0; rank < size; ++rank) {
+        inputs.push_back(random_numbers<float>(rank, count));
+        statuses.push_back(random_numbers<double>(rank + 100, 200'000));  // more than a staging area holds
+      }
+      const auto sums = contract_sum(inputs);
+      std::vector<double> status_sums = statuses[0];
+      for (std::size_t r = 1; r < statuses.size(); ++r)
+        for (std::size_t i = 0; i < status_sums.size(); ++i) status_sums[i] += statuses[r][i];
+      rethrow_first(run_ranks(size, patient_options(), [&](SharedMemory& collective) {
+        const auto& input = inputs[static_cast<std::size_t>(collective.rank())];
+        for (int round = 0; round < 10; ++round) {  // more segments than a rank keeps mapped
+          const Buffer memory = collective.allocate((count + 5) * sizeof(float));
+          const std::span values(reinterpret_cast<float*>(memory.data()) + 5, count);
+          std::copy(input.begin(), input.end(), values.begin());
+          auto status = statuses[static_cast<std::size_t>(collective.rank())];
+          collective.all_reduce(std::span(status), values);
+          if (!std::equal(values.begin(), values.end(), sums.begin())) throw Error("sums");
+          if (status != status_sums) throw Error("status");
+        }
+        // On one rank elsewhere.
+        std::vector<float> elsewhere = input;
+        const Buffer memory = collective.allocate(count * sizeof(float));
+        std::span values(reinterpret_cast<float*>(memory.data()), count);
+        std::copy(input.begin(), input.end(), values.begin());
+        if (collective.rank() == 1) values = elsewhere;
+        collective.all_reduce(values);
+        if (!std::equal(values.begin(), values.end(), sums.begin())) throw Error("mixed");
+        collective.close();
+      }));
+    }
+  }
+
+  TEST_CASE("memory may outlive the collective") {
+    std::vector<Buffer> memories(2);
+    rethrow_first(run_ranks(2, patient_options(), [&](SharedMemory& collective) {
+      Buffer& memory = memories[static_cast<std::size_t>(collective.rank())];
+      memory = collective.allocate(1000);
+      collective.barrier();
+      collective.close();
+    }));
+    for (Buffer& memory : memories) {
+      memory.data()[999] = std::byte{1};
+      memory = Buffer();
+    }
+  }
+
+  TEST_CASE("ranks that call different operations notice, and name both") {
+    const auto thrown = run_ranks(2, patient_options(), [](SharedMemory& collective) {
+      std::vector<float> values(collective.rank() == 0 ? 10 : 11);
+      collective.all_reduce(std::span(values));
+    });
+    for (const auto& exception : thrown) {
+      CHECK(failure_of(exception).reason.find(
+                "rank 0 is in all_reduce of float, 40 bytes, rank 1 in all_reduce of float, "
+                "44 bytes") != std::string::npos);
+      CHECK(failure_of(exception).code == ExitCode::failure);
+    }
+  }
+
+  TEST_CASE("a rank that is killed is named at once, one that hangs after the timeout") {
+    auto begin = std::chrono::steady_clock::now();
+    CollectiveFailure failure = failure_after(SIGKILL);
+    CHECK(failure.failed_rank == 1);
+    CHECK(failure.reason == "closed the connection (its process ended)");
+    CHECK(failure.code == ExitCode::lost_peer);
+    CHECK(std::chrono::steady_clock::now() - begin < 20s);
+
+    failure = failure_after(SIGSTOP);
+    CHECK(failure.failed_rank == 1);
+    CHECK(failure.reason.find("was silent for ") != std::string::npos);
+  }
+
+  TEST_CASE("a rank that comes to its end while others wait is named") {
+    const auto thrown = run_ranks(2, {.timeout = 1s, .startup_timeout = 60s}, [](SharedMemory& collective) {
+      if (collective.rank() == 0) collective.barrier();
+      collective.close();
+    });
+    CHECK(failure_of(thrown[0]).reason.find("came to its end while rank 0 in barrier still waits") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("more ranks than cores") {
+    const int size = 3 * static_cast<int>(std::thread::hardware_concurrency());
+    rethrow_first(run_ranks(size, patient_options(), [&](SharedMemory& collective) {
+      std::vector<float> values(1000, 1);
+      for (int i = 0; i < 20; ++i) collective.barrier();
+      collective.all_reduce(std::span(values));
+      if (values != std::vector<float>(1000, static_cast<float>(size))) throw Error("sums");
+      collective.close();
+    }));
+  }
+
+  TEST_CASE("Auto finds out that the ranks are on one machine") {
+    LocalCluster cluster(2);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    rethrow_first(run_threads(2, [&](int rank) {
+      auto collective = Auto::connect(places[static_cast<std::size_t>(rank)], patient_options());
+      if (!collective.uses_shared_memory()) throw Error("TCP");
+      collective.close();
+    }));
+  }
+}
