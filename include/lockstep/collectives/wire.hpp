@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dispatch.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -30,20 +31,20 @@ struct WireFormat;
 
 template <>
 struct WireFormat<Wire::bfloat16> {
-  [[nodiscard]] static constexpr std::uint16_t encode(float value) noexcept {
+  [[nodiscard]] LOCKSTEP_KERNEL static constexpr std::uint16_t encode(float value) noexcept {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
     const bool is_nan = (bits & 0x7FFF'FFFF) > 0x7F80'0000;
     return static_cast<std::uint16_t>(is_nan ? (bits >> 16 | 0x40) : rounded);
   }
-  [[nodiscard]] static constexpr float decode(std::uint16_t bits) noexcept {
+  [[nodiscard]] LOCKSTEP_KERNEL static constexpr float decode(std::uint16_t bits) noexcept {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }
 };
 
 template <>
 struct WireFormat<Wire::float16> {
-  [[nodiscard]] static constexpr std::uint16_t encode(float value) noexcept {
+  [[nodiscard]] LOCKSTEP_KERNEL static constexpr std::uint16_t encode(float value) noexcept {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t magnitude = bits & 0x7FFF'FFFF;
     // The exponent's bias changes from 127 to 15, and 13 bits are rounded away.
@@ -56,7 +57,7 @@ struct WireFormat<Wire::float16> {
     const std::uint32_t finite = magnitude < (113U << 23) ? small : normal;
     return static_cast<std::uint16_t>((magnitude >= (143U << 23) ? large : finite) | (bits >> 16 & 0x8000));
   }
-  [[nodiscard]] static constexpr float decode(std::uint16_t bits) noexcept {
+  [[nodiscard]] LOCKSTEP_KERNEL static constexpr float decode(std::uint16_t bits) noexcept {
     const std::uint32_t magnitude = (bits & 0x7FFFU) << 13;
     const std::uint32_t exponent = magnitude & (31U << 23);
     const std::uint32_t normal = magnitude + (112U << 23);
@@ -67,26 +68,44 @@ struct WireFormat<Wire::float16> {
   }
 };
 
-/// target[i] = encoded source[i].
-template <Wire wire>
-void encode(std::uint16_t* target, const float* source, std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) target[i] = WireFormat<wire>::encode(source[i]);
+/// f(i) for each i below count, compiled for the instruction set in force. (A constant trip count lets g++ vectorise at -O2.)
+template <class F>
+void for_each_index(std::size_t count, const F& f) noexcept {
+  kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
+    constexpr std::size_t chunk = 64;
+    const F copy = f;
+    std::size_t i = 0;
+    for (; i + chunk <= count; i += chunk)
+      for (std::size_t j = 0; j < chunk; ++j) copy(i + j);
+    for (; i < count; ++i) copy(i);
+  });
 }
 
-/// target[i] = source[i], or target[i] += source[i].
+/// target[i] = encoded source[i].
 template <Wire wire>
-void decode(float* target, const std::uint16_t* source, std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) target[i] = WireFormat<wire>::decode(source[i]);
+void encode(std::uint16_t* __restrict target, const float* __restrict source, std::size_t count) noexcept {
+  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA { target[i] = WireFormat<wire>::encode(source[i]); });
 }
+
+/// target[i] = decoded source[i].
 template <Wire wire>
-void decode_add(float* target, const std::uint16_t* source, std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) target[i] = WireFormat<wire>::decode(source[i]) + target[i];
+void decode(float* __restrict target, const std::uint16_t* __restrict source, std::size_t count) noexcept {
+  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA { target[i] = WireFormat<wire>::decode(source[i]); });
+}
+
+/// target[i] = decoded source[i] + target[i].
+template <Wire wire>
+void decode_add(float* __restrict target, const std::uint16_t* __restrict source, std::size_t count) noexcept {
+  for_each_index(count, [=](std::size_t i)
+                            LOCKSTEP_KERNEL_LAMBDA { target[i] = WireFormat<wire>::decode(source[i]) + target[i]; });
 }
 
 /// values[i] = what the others will decode.
 template <Wire wire>
 void round_to_wire(float* values, std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) values[i] = WireFormat<wire>::decode(WireFormat<wire>::encode(values[i]));
+  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+    values[i] = WireFormat<wire>::decode(WireFormat<wire>::encode(values[i]));
+  });
 }
 
 }  // namespace detail
