@@ -381,9 +381,7 @@ TEST_SUITE("tcp, transfer") {
       std::vector<float> values(ring.rank() == 1 ? 11 : 10);
       ring.all_reduce(std::span(values));
     });
-    const std::string message = message_of(thrown[0]);
-    CHECK(contains(message, "is out of step: rank "));
-    for (const auto& exception : thrown) CHECK(failure_of(exception).reason == failure_of(thrown[0]).reason);
+    for (const auto& exception : thrown) CHECK(contains(failure_of(exception).reason, "is out of step: rank "));
   }
 
   TEST_CASE("a report from another thread ends a wait") {

@@ -413,7 +413,11 @@ struct Tcp::State {
     return false;
   }
 
-  // How long a wait goes on without a move. In the middle of its time the awaited ranks are asked whether they live.
+  static constexpr Milliseconds report_interval{5000};
+  static constexpr Milliseconds time_to_answer{1000};
+
+  // How long a wait goes on without a move. The awaited ranks are asked whether they live: before each report, so that it names the
+  // one that keeps everybody waiting and not one that waits itself, and in the middle of the time.
   class Patience {
    public:
     explicit Patience(State& state) : state_(state) {}
@@ -421,6 +425,8 @@ struct Tcp::State {
     void begin() {
       last_move_ = Clock::now();
       asked_ = false;
+      next_report_ = report_interval;
+      next_question_ = report_interval - time_to_answer;
     }
 
     // Waiting to receive from one rank and to send to one (-1: not): how long until there is something to do about it.
@@ -428,21 +434,34 @@ struct Tcp::State {
       const Milliseconds half = state_.options.timeout / 2;
       const auto idle = std::chrono::duration_cast<Milliseconds>(Clock::now() - last_move_);
       state_.awaited = receiving >= 0 ? receiving : sending;
-      if (idle >= half && !asked_) {
-        asked_ = true;
+      if (!asked_ && (idle >= half || idle >= next_question_)) {
+        asked_ = idle >= half;
+        next_question_ += report_interval;
         for (const int other : {receiving, sending})
           if (other >= 0) state_.ask(other);
       }
       const Milliseconds limit = state_.patience(receiving, sending);
       if (idle >= limit) state_.give_up(receiving, sending, idle);
-      return std::max(Milliseconds(1), (asked_ ? limit : half) - idle);
+      if (idle >= next_report_) {
+        next_report_ += report_interval;
+        if (const int silent = state_.suspect(receiving, sending); silent >= 0) state_.report_stall(silent, idle);
+      }
+      return std::max(Milliseconds(1), std::min(asked_ ? limit : std::min(half, next_question_), next_report_) - idle);
     }
 
    private:
     State& state_;
     Clock::time_point last_move_{};
     bool asked_ = false;
+    Milliseconds next_report_{};
+    Milliseconds next_question_{};
   };
+
+  void report_stall(int silent, Milliseconds idle) const {
+    log_line(concat({"rank ", rank, " in ", to_string(operation), " waits since ", idle.count() / 1000, " s for ",
+                     detail::peer_name(addresses, silent), ", which is busy or hangs; it counts as lost after ",
+                     options.timeout.count(), " ms (CommunicationOptions::timeout)"}));
+  }
 
   void ask(int other) {
     peer(other).answered = false;
@@ -472,14 +491,14 @@ struct Tcp::State {
   }
 
   [[noreturn, gnu::cold]] void give_up(int receiving, int sending, Milliseconds idle) {
-    const std::string here = concat({"rank ", rank, " in ", to_string(operation)});
     if (const int other = ended(receiving, sending); other >= 0) lose_ended(other);
-    const int silent = suspect(receiving, sending);
-    const std::string time =
-        concat({idle.count(), " ms (CommunicationOptions::timeout is ", options.timeout.count(), " ms)"});
-    if (silent >= 0) fail(lost(silent, concat({"was silent for ", time, " while ", here, " waited for it"})));
-    fail(lost(awaited, concat({"kept ", here, " waiting for ", time, ", while it waited for rank ",
-                               peer(awaited).waits_for, " itself"})));
+    // (Without a word of this rank: two that notice it at once say the same.)
+    if (const int silent = suspect(receiving, sending); silent >= 0)
+      fail(lost(silent,
+                concat({"was silent for more than ", options.timeout.count(), " ms (CommunicationOptions::timeout)"})));
+    fail(lost(awaited, concat({"kept rank ", rank, " in ", to_string(operation), " waiting for ", idle.count(),
+                               " ms (CommunicationOptions::timeout is ", options.timeout.count(),
+                               " ms), while it waited for rank ", peer(awaited).waits_for, " itself"})));
   }
 
   // --- the end -----------------------------------------------------------------------------------------------------

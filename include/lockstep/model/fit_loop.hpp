@@ -1,6 +1,7 @@
 // The training loop.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "lockstep/model/history.hpp"
 #include "lockstep/model/model_training.hpp"
 #include "lockstep/model/profile.hpp"
+#include "lockstep/model/rank_times.hpp"
 #include "lockstep/model/steps.hpp"
 #include "lockstep/model/test_pass.hpp"
 
@@ -105,6 +107,7 @@ class FitLoop final : public ModelTraining<Model> {
         at.data_position = 0;
       }
       if (leader) end_epoch(epoch, running, validation_due ? &validated : nullptr);
+      report_rank_times(replica, own, epoch, steps, duration);
       if (profile_) {
         Trace& trace = profile_->trace(replica.local_rank());
         if (leader && this->is_chief()) log_line(profile_table(*profile_, epoch, steps, duration));
@@ -239,6 +242,20 @@ class FitLoop final : public ModelTraining<Model> {
     callbacks_.on_epoch_end(*this, epoch, logs_);
     progress_.end_epoch(logs_);
     history_.append(epoch, logs_);
+  }
+
+  /// Gathered on every rank whatever its own verbosity, so that all make the same calls.
+  template <Replica R>
+  void report_rank_times(R& replica, Own& own, int epoch, std::int64_t steps, Trace::Clock::duration duration) {
+    auto& collective = replica.collective();
+    if (collective.size() == 1) return;
+    const auto seconds = [](Trace::Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+    const auto in_collective = std::exchange(own.in_collective, {});
+    const RankTime mine{.compute = seconds(duration - in_collective), .collective = seconds(in_collective)};
+    std::vector<RankTime> all(static_cast<std::size_t>(collective.size()));
+    collective.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+    if (replica.local_rank() == 0 && this->is_chief() && options_.verbose == 2)
+      log_line(rank_times_text(all, epoch, steps));
   }
 
   /// Training is done: what is wrong with the file now shall not take it away.

@@ -10,6 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/trace.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/layers/pass.hpp"
@@ -40,6 +41,9 @@ class ReplicaState {
     if (reduced_.size() < size) reduced_.resize(size);
     return std::span(reduced_).first(size);
   }
+
+  /// Time in the reductions of steps, to be set back by who reads it.
+  Trace::Clock::duration in_collective{};
 
   [[nodiscard]] const Arena<T>& gradients() const noexcept { return gradients_; }
   [[nodiscard]] const Arena<T>& state() const noexcept { return state_; }

@@ -86,33 +86,36 @@ void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own
   auto& collective = replica.collective();
   ReducedBlock<Compiled> block(status, own);
   const std::span<T> gradients = own.gradients().values();
+  const auto begin = Trace::Clock::now();
   std::optional<TraceSpan> span(std::in_place, trace, TracePart::collective);
-  const auto go_on_to = [&](TracePart part) {
+  const auto reduced = [&] {
+    own.in_collective += Trace::Clock::now() - begin;
     span.reset();
-    span.emplace(trace, part);
+    span.emplace(trace, TracePart::optimizer);
   };
   if constexpr (requires { collective.reduce_scatter(block.values(), gradients, [](auto...) {}); }) {
     // One pass: sums go from registers into the parameters. (The summation, and the wait until all have done theirs, are counted
     // as the optimizer's.)
     bool begun = false;
     collective.reduce_scatter(block.values(), gradients,
-                              [&](std::span<const double> reduced, std::size_t offset, std::span<const T> sums) {
-                                if (!begun) go_on_to(TracePart::optimizer);
+                              [&](std::span<const double> sums, std::size_t offset, std::span<const T> gradient) {
+                                if (!begun) reduced();
                                 begun = true;
-                                if (reduced[Status::samples] > 0)
-                                  compiled.update(sums, offset, reduced[Status::samples], iteration);
+                                if (sums[Status::samples] > 0)
+                                  compiled.update(gradient, offset, sums[Status::samples], iteration);
                               });
     block.take(status, own, collective.size());
   } else {
     collective.all_reduce(block.values(), gradients);
     block.take(status, own, collective.size());
-    go_on_to(TracePart::optimizer);
+    reduced();
     if (status[Status::samples] > 0) {
-      const auto [begin, size] = own.gradients().part(static_cast<std::size_t>(replica.local_rank()),
+      const auto [first, size] = own.gradients().part(static_cast<std::size_t>(replica.local_rank()),
                                                       static_cast<std::size_t>(replica.local_size()));
-      compiled.update(gradients.subspan(begin, size), begin, status[Status::samples], iteration);
+      compiled.update(gradients.subspan(first, size), first, status[Status::samples], iteration);
     }
-    go_on_to(TracePart::collective);
+    span.reset();
+    span.emplace(trace, TracePart::collective);
     replica.team_barrier();  // no replica reads parameters that another has yet to update
   }
 }

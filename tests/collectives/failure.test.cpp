@@ -1,0 +1,113 @@
+// Processes that are killed or stopped, in every role and operation, whatever the ranks communicate by.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/harness.hpp"
+
+using namespace lockstep;
+using namespace lockstep::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+enum class Work { long_reduction, short_reduction, barrier, broadcast };
+
+template <class C>
+[[noreturn]] void keep_working(C& collective, Work work) {
+  const std::size_t count = work == Work::long_reduction ? 1'000'000 : 100;
+  std::vector<float> values(count);
+  for (;;) {
+    if (work == Work::barrier)
+      collective.barrier();
+    else if (work == Work::broadcast)
+      collective.broadcast(std::as_writable_bytes(std::span(values)), 0);
+    else
+      collective.all_reduce(std::span(values));
+  }
+}
+
+/// Three ranks work; `victim`, a process, gets the signal. Checks how the two others, threads here, fail.
+template <class Policy>
+void check_failure(int signal, int victim, Work work, const CommunicationOptions& options) {
+  CAPTURE(signal);
+  CAPTURE(victim);
+  CAPTURE(static_cast<int>(work));
+  LocalCluster cluster(3);
+  std::vector<Rendezvous> places;
+  for (int rank = 0; rank < 3; ++rank) places.push_back(cluster.place(rank));
+  const Rendezvous& place = places[static_cast<std::size_t>(victim)];
+  const pid_t process = ::fork();
+  REQUIRE(process >= 0);
+  if (process == 0) {
+    try {
+      auto collective = Policy::connect(place, patient_options());
+      keep_working(collective, work);
+    } catch (...) {
+    }
+    ::_exit(1);
+  }
+  ::close(place.listen_socket);
+  std::atomic<int> working = 0;
+  std::chrono::steady_clock::time_point signalled;
+  const auto thrown = run_threads(3, [&](int rank) {
+    if (rank == victim) {
+      while (working < 2) std::this_thread::sleep_for(10ms);
+      std::this_thread::sleep_for(50ms);
+      signalled = std::chrono::steady_clock::now();
+      ::kill(process, signal);
+      return;
+    }
+    struct Leaving {
+      std::atomic<int>& working;
+      ~Leaving() { working = 2; }  // whatever happens, the signal is sent
+    } const leaving{working};
+    auto collective = Policy::connect(places[static_cast<std::size_t>(rank)], options);
+    ++working;
+    keep_working(collective, work);
+  });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - signalled).count();
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
+
+  CHECK(seconds < 15);
+  std::string reason;
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == victim) continue;
+    try {
+      REQUIRE(thrown[static_cast<std::size_t>(rank)]);
+      std::rethrow_exception(thrown[static_cast<std::size_t>(rank)]);
+    } catch (const CollectiveError& error) {
+      CAPTURE(std::string(error.what()));
+      CHECK(error.failed_rank() == victim);
+      CHECK(error.failure().address == place.addresses[static_cast<std::size_t>(victim)]);
+      CHECK(error.exit_code() == ExitCode::lost_peer);
+      if (reason.empty()) reason = error.failure().reason;
+      CHECK(error.failure().reason == reason);  // the cause is the same everywhere
+    }
+  }
+}
+
+constexpr Work all_work[] = {Work::long_reduction, Work::short_reduction, Work::barrier, Work::broadcast};
+
+}  // namespace
+
+TEST_SUITE("failure") {
+  TEST_CASE_TEMPLATE("whoever is killed is named by all, at once", Policy, Ring<Tcp>, SharedMemory) {
+    for (const int victim : {0, 1, 2})
+      for (const Work work : all_work) check_failure<Policy>(SIGKILL, victim, work, patient_options());
+  }
+}
+
+TEST_SUITE("failure [full]") {
+  TEST_CASE_TEMPLATE("whoever hangs is named by all when the time is over", Policy, Ring<Tcp>, SharedMemory) {
+    for (const int victim : {0, 1, 2})
+      for (const Work work : all_work)
+        check_failure<Policy>(SIGSTOP, victim, work, {.timeout = 2s, .startup_timeout = 60s});
+  }
+}
