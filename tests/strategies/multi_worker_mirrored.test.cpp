@@ -199,4 +199,37 @@ TEST_SUITE("multi_worker_mirrored") {
     for (const auto& result : tcp) CHECK(result == threads[0]);
     for (const auto& result : threads) CHECK(result == threads[0]);
   }
+
+  TEST_CASE("reconnect: a survivor meets the successor of a worker that is gone") {
+    std::vector<std::string> addresses(2);
+    for (std::string& address : addresses) address = Listener().address();
+    const MultiWorkerMirroredOptions options{.replicas = 2, .communication_options = patient_options()};
+    const auto sum = [](TcpStrategy& strategy) {
+      std::vector<float> sums(2);
+      strategy.run([&](auto& replica) {
+        float one = 1;
+        replica.collective().all_reduce(std::span(&one, 1));
+        sums[static_cast<std::size_t>(replica.local_rank())] = one;
+      });
+      return sums;
+    };
+    rethrow_first(run_threads(2, [&](int rank) {
+      const Cluster cluster = workers(2, rank, addresses);
+      if (rank == 1) {
+        try {
+          TcpStrategy strategy(cluster, options);
+          (void)sum(strategy);
+          throw std::runtime_error("gone");
+        } catch (const std::runtime_error&) {
+        }
+      }
+      TcpStrategy strategy(cluster, options);
+      if (rank == 0) {
+        (void)sum(strategy);
+        CHECK_THROWS_AS((void)sum(strategy), CollectiveError);
+        strategy.reconnect();
+      }
+      CHECK(sum(strategy) == std::vector<float>{4, 4});
+    }));
+  }
 }

@@ -40,6 +40,9 @@ struct AnyReplicaFunction {
 ///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own thread (the first on the
 ///     caller's), and returns when all have returned. When one throws, the others are aborted and the first exception is
 ///     thrown.
+/// Optional:
+///  5. `reconnect()`: after a CollectiveError, makes new connections to all workers; what then follows are the calls of a process that
+///     has just been started. With it, training can survive the loss of a worker (see OnPeerLoss).
 template <class S>
 concept Strategy = requires(S& strategy, const S& same) {
   requires Replica<typename S::Replica>;

@@ -43,14 +43,11 @@ class MultiWorkerMirroredStrategy {
 
   /// With a cluster that the program knows otherwise.
   explicit MultiWorkerMirroredStrategy(const Cluster& cluster, const MultiWorkerMirroredOptions& options = {})
-      : workers_(checked(cluster).world_size()),
-        worker_(cluster.rank()),
-        threads_(ReplicaThreads::count(options.replicas, workers_on_host(cluster))),
-        policy_(connect(cluster, options.communication_options, threads_.size())),
-        group_(threads_.size(), policy_.get(), options.communication_options,
-               workers_on_host(cluster) * threads_.size()) {
-    replicas_.reserve(static_cast<std::size_t>(threads_.size()));
-    for (int i = 0; i < threads_.size(); ++i) replicas_.emplace_back(group_.member(i), i, threads_.size());
+      : cluster_(checked(cluster)),
+        options_(options.communication_options),
+        threads_(ReplicaThreads::count(options.replicas, workers_on_host())) {
+    options_.validate();
+    connect();
   }
   MultiWorkerMirroredStrategy(const MultiWorkerMirroredStrategy&) = delete;
   MultiWorkerMirroredStrategy& operator=(const MultiWorkerMirroredStrategy&) = delete;
@@ -67,17 +64,26 @@ class MultiWorkerMirroredStrategy {
     }
   }
 
-  [[nodiscard]] int num_workers() const noexcept { return workers_; }
-  [[nodiscard]] int worker_index() const noexcept { return worker_; }
-  [[nodiscard]] bool is_chief() const noexcept { return worker_ == 0; }
+  /// After a CollectiveError: drops what is left of the connections and meets the workers of the cluster once more, among them those
+  /// that were started anew, as the constructor does; throws what that throws.
+  void reconnect() {
+    replicas_.clear();
+    group_.reset();
+    policy_.reset();
+    connect();
+  }
+
+  [[nodiscard]] int num_workers() const noexcept { return cluster_.world_size(); }
+  [[nodiscard]] int worker_index() const noexcept { return cluster_.rank(); }
+  [[nodiscard]] bool is_chief() const noexcept { return worker_index() == 0; }
   [[nodiscard]] int local_replicas() const noexcept { return threads_.size(); }
-  [[nodiscard]] int num_replicas_in_sync() const noexcept { return workers_ * threads_.size(); }
+  [[nodiscard]] int num_replicas_in_sync() const noexcept { return num_workers() * threads_.size(); }
 
   template <class F>
   void run(F&& f) {
-    group_.reset();
+    group_->reset();
     const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
-    const auto abort = [&](int i, std::string_view what, ExitCode code) { group_.member(i).abort(what, code); };
+    const auto abort = [&](int i, std::string_view what, ExitCode code) { group_->member(i).abort(what, code); };
     threads_.run(call, abort);
   }
 
@@ -91,16 +97,22 @@ class MultiWorkerMirroredStrategy {
     return cluster;
   }
 
-  static std::unique_ptr<Policy> connect(const Cluster& cluster, const CommunicationOptions& options, int replicas) {
-    options.validate();
-    if (cluster.world_size() == 1) return nullptr;
-    Rendezvous rendezvous{.rank = cluster.rank(), .addresses = cluster.addresses()};
-    rendezvous.properties = {{"lockstep version", std::to_string(version_major) + "." + std::to_string(version_minor) +
-                                                      "." + std::to_string(version_patch)},
-                             {"instruction set of the build", instruction_set_of_build()},
-                             {"replicas per worker", std::to_string(replicas)}};
-    rendezvous.ranks_on_host = workers_on_host(cluster) * replicas;
-    return std::unique_ptr<Policy>(new Policy(Policy::connect(rendezvous, options)));
+  void connect() {
+    const int replicas = threads_.size();
+    if (num_workers() > 1) {
+      Rendezvous rendezvous{.rank = worker_index(), .addresses = cluster_.addresses()};
+      rendezvous.properties = {
+          {"lockstep version",
+           std::to_string(version_major) + "." + std::to_string(version_minor) + "." + std::to_string(version_patch)},
+          {"instruction set of the build", instruction_set_of_build()},
+          {"replicas per worker", std::to_string(replicas)}};
+      rendezvous.ranks_on_host = workers_on_host() * replicas;
+      policy_.reset(new Policy(Policy::connect(rendezvous, options_)));
+    }
+    group_ =
+        std::make_unique<HierarchicalGroup<Policy>>(replicas, policy_.get(), options_, workers_on_host() * replicas);
+    replicas_.reserve(static_cast<std::size_t>(replicas));
+    for (int i = 0; i < replicas; ++i) replicas_.emplace_back(group_->member(i), i, replicas);
   }
 
   static const char* instruction_set_of_build() noexcept {
@@ -112,21 +124,21 @@ class MultiWorkerMirroredStrategy {
   }
 
   // How many workers share this worker's machine, as far as addresses tell.
-  static int workers_on_host(const Cluster& cluster) {
-    if (cluster.world_size() == 1) return 1;
-    const auto addresses = cluster.addresses();
-    const std::string host = parse_address(addresses[static_cast<std::size_t>(cluster.rank())]).host;
+  [[nodiscard]] int workers_on_host() const {
+    if (num_workers() == 1) return 1;
+    const auto addresses = cluster_.addresses();
+    const std::string host = parse_address(addresses[static_cast<std::size_t>(worker_index())]).host;
     int workers = 0;
     for (const std::string& address : addresses) workers += parse_address(address).host == host;
     return workers;
   }
 
   const int exceptions_ = std::uncaught_exceptions();
-  int workers_;
-  int worker_;
+  const Cluster cluster_;
+  const CommunicationOptions options_;
   ReplicaThreads threads_;
   std::unique_ptr<Policy> policy_;
-  HierarchicalGroup<Policy> group_;
+  std::unique_ptr<HierarchicalGroup<Policy>> group_;
   std::vector<Replica> replicas_;
 };
 
