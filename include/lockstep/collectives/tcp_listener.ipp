@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <asio/error.hpp>
@@ -69,8 +70,16 @@ LOCKSTEP_INLINE void listen_on_own_port(TcpAcceptor& acceptor, const std::string
                                         int backlog) {
   const Address own = parse_address(address);
   if (adopt_listener(acceptor, descriptor, own.port)) return;
-  if (const char* text = std::getenv("LOCKSTEP_LISTEN_FD"))
-    if (adopt_listener(acceptor, std::atoi(text), own.port)) return;
+  if (const char* text = std::getenv("LOCKSTEP_LISTEN_FD")) {
+    // A copy, so that the port can be listened on again after the loss of a worker.
+    const int original = std::atoi(text);
+    const int copy = ::fcntl(original, F_DUPFD_CLOEXEC, 0);
+    if (adopt_listener(acceptor, copy, own.port)) {
+      ::fcntl(original, F_SETFD, FD_CLOEXEC);
+      return;
+    }
+    if (copy >= 0) ::close(copy);
+  }
 
   asio::error_code error;
   const auto numeric = asio::ip::make_address(own.host, error);
