@@ -5,11 +5,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: benchmarks/compare.sh step|layers [options]
+usage: benchmarks/compare.sh step|layers|all_reduce [options]
 
 step     Whole training steps of three models (benchmarks/models.hpp) on 1 and 2 threads: lockstep, lockstep built with -march=native,
          oneDNN's primitives, PyTorch and TensorFlow, one after the other, several rounds. Prints a Markdown table with a row for each target.
 layers   Each layer and pass on one thread, lockstep beside oneDNN and the measured peak of the floating-point units.
+all_reduce
+         Sums of float32 between processes and threads of this machine: lockstep, gloo, OpenMPI and the raw limits; and the step of the
+         tutorial's CNN on two processes beside PyTorch's DistributedDataParallel. Real time, in microseconds.
 
 Times are milliseconds: median (minimum to maximum) over the repetitions of all rounds; with one thread of processor time, which
 other programs disturb little, with two of real time. A peer with several variants counts with its best.
@@ -17,15 +20,18 @@ other programs disturb little, with two of real time. A peer with several varian
   --quick          one round
   --torch-compile  also PyTorch's torch.compile (a minute or two more, the first time)
   --rounds N       default: 3
-  --patience N     before each program on 2 threads wait up to N seconds for the machine to be idle (default: 20)
-  --without PEER   onednn, torch, tensorflow or native: leave it out
+  --congestion-control NAME
+                   with all_reduce: run everything under this one, in network namespaces of their own, which leave the system's setting
+                   alone; one of those in /proc/sys/net/ipv4/tcp_allowed_congestion_control
+  --patience N     before each program on 2 cores wait up to N seconds for the machine to be idle (default: 20)
+  --without PEER   onednn, torch, tensorflow, native, gloo or openmpi: leave it out
   --no-setup       do not install anything
   --help           this text
 
 Environment: CXX (default: g++); LOCKSTEP_TORCH_PYTHON and LOCKSTEP_TENSORFLOW_PYTHON, Pythons that have these; LOCKSTEP_MAX_ISA for lockstep.
 
 Exit code: 0 every row holds, 1 one falls short, 2 wrong usage or build, 3 none falls short but some could not be measured,
-because a peer is missing or, with two threads, because other programs ran at the same time.
+because a peer is missing or, on two cores, because other programs ran at the same time.
 TEXT
 }
 
@@ -35,21 +41,22 @@ fail() {
 }
 say() { echo "compare.sh: $*" >&2; }
 
-command='' rounds=3 patience=20 setup=1 variants=eager,channels_last
-declare -A with=([onednn]=1 [torch]=1 [tensorflow]=1 [native]=1)
+command='' rounds=3 patience=20 setup=1 variants=eager,channels_last congestion_control=''
+declare -A with=([onednn]=1 [torch]=1 [tensorflow]=1 [native]=1 [gloo]=1 [openmpi]=1)
 while (($#)); do
   case $1 in
-    step | layers) command=$1 ;;
+    step | layers | all_reduce) command=$1 ;;
     --quick) rounds=1 ;;
     --torch-compile) variants+=,compile ;;
     --no-setup) setup=0 ;;
-    --rounds | --patience | --without)
+    --rounds | --patience | --without | --congestion-control)
       (($# > 1)) || fail "$1 needs a value"
       case $1 in
         --without)
-          [[ -n ${with[$2]:-} ]] || fail "--without: unknown: $2 (onednn, torch, tensorflow, native)"
+          [[ -n ${with[$2]:-} ]] || fail "--without: unknown: $2 (${!with[*]})"
           with[$2]=0
           ;;
+        --congestion-control) congestion_control=$2 ;;
         *)
           [[ $2 =~ ^[0-9]+$ ]] || fail "$1 needs a number, not $2"
           declare "${1#--}=$2"
@@ -62,15 +69,20 @@ while (($#)); do
   esac
   shift
 done
-[[ -n $command ]] || fail 'say what to compare: step or layers (see --help)'
+[[ -n $command ]] || fail 'say what to compare: step, layers or all_reduce (see --help)'
 ((rounds > 0)) || fail '--rounds needs at least 1'
+[[ $command == all_reduce || -z $congestion_control ]] || fail '--congestion-control goes with all_reduce'
 min_time=0.1
-[[ $command == step ]] || with[torch]=0 with[tensorflow]=0 with[native]=0 min_time=0.03
+case $command in
+  step) with[gloo]=0 with[openmpi]=0 ;;
+  layers) with[torch]=0 with[tensorflow]=0 with[native]=0 with[gloo]=0 with[openmpi]=0 min_time=0.03 ;;
+  all_reduce) with[onednn]=0 with[tensorflow]=0 with[native]=0 ;;
+esac
 
 # --- build ---------------------------------------------------------------------------------------------------------------
 
 if ((setup)); then
-  for peer in onednn torch tensorflow; do
+  for peer in onednn torch tensorflow gloo openmpi; do
     ((with[$peer])) || continue
     benchmarks/peers/setup.sh "$peer" || say "goes on without what is missing for $peer"
   done
@@ -80,41 +92,18 @@ tensorflow_python=${LOCKSTEP_TENSORFLOW_PYTHON:-build/peers/tensorflow/bin/pytho
 export TORCHINDUCTOR_CACHE_DIR=$PWD/build/peers/inductor
 
 if command -v ninja >/dev/null; then export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}; fi
+offers() { cmake --build "$1" --target help | grep -q "\b$2\b"; } # FOLDER TARGET
 build() { # FOLDER FLAGS TARGET...
   local folder=$1 flags=$2
   shift 2
   cmake -S . -B "$folder" -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER="${CXX:-g++}" -D CMAKE_CXX_FLAGS="$flags" \
     -D CMAKE_CXX_FLAGS_RELEASE='-O2 -DNDEBUG' -D LOCKSTEP_BUILD_TESTS=OFF -D LOCKSTEP_BUILD_EXAMPLES=OFF \
     -D LOCKSTEP_BUILD_COMPILED=OFF >/dev/null || fail "cannot configure $folder"
-  cmake --build "$folder" --target help | grep -q benchmark_steps ||
-    fail 'Google Benchmark is not installed (Debian: libbenchmark-dev)'
+  offers "$folder" "$1" || fail "cannot build $1: Google Benchmark is not installed (Debian: libbenchmark-dev)"
   cmake --build "$folder" --target "$@" >&2 || fail "cannot build $*"
 }
 own=build/compare native=build/compare-native
-[[ $command == step ]] && program=benchmark_steps || program=benchmark_layers
-build $own '' "$program"
-if ((with[onednn])); then
-  if cmake --build $own --target help | grep -q benchmark_onednn; then
-    build $own '' benchmark_onednn
-  else
-    with[onednn]=0
-    say 'NOT MEASURED: oneDNN, which is not installed (Debian: libdnnl-dev)'
-  fi
-fi
-if ((with[torch])) && ! "$torch_python" -c 'import torch' 2>/dev/null; then
-  with[torch]=0
-  say 'NOT MEASURED: PyTorch, which is not installed'
-fi
-if ((with[tensorflow])) && ! TF_CPP_MIN_LOG_LEVEL=3 "$tensorflow_python" -c 'import tensorflow' 2>/dev/null; then
-  with[tensorflow]=0
-  say 'NOT MEASURED: TensorFlow, which is not installed'
-fi
-((with[native] == 0)) || build $native -march=native "$program"
-
-# --- measure -------------------------------------------------------------------------------------------------------------
-
-results=$own/$command.csv # series,name,milliseconds; under the name peak FLOP/s, under flop/... FLOP
-: >"$results"
+results=$own/$command.csv # series,name,value and perhaps ,disturbed
 
 # Idle and all jiffies of the machine so far.
 jiffies() { awk '/^cpu / { for (i = 2; i <= 9; ++i) all += $i; print $5 + $6, all }' /proc/stat; }
@@ -128,11 +117,12 @@ wait_until_idle() {
   done
   return 0
 }
-# Runs a command on an idle machine, if it gets idle, and counts it when other programs took more than a tenth of the machine
-# meanwhile: two threads that share their cores with others, or spin, tell nothing.
+# Runs a command that adds to $results, on an idle machine, if it gets idle. When other programs took more than a tenth of the
+# machine meanwhile, marks what it has added: two threads that share their cores with others, or spin, tell nothing.
 disturbed=0
 undisturbed() { # COMMAND...
-  local before
+  local before lines
+  lines=$(wc -l <"$results")
   wait_until_idle
   times >"$own/times.txt" # of the processes that this shell has waited for
   before=$(jiffies)
@@ -147,9 +137,50 @@ undisturbed() { # COMMAND...
       split(b, y)
       all = y[2] - x[2]
       exit !(all - (y[1] - x[1]) - own * hertz > 0.1 * all)
-    }' "$own/times.txt" && disturbed=$((disturbed + 1))
-  return 0
+    }' "$own/times.txt" || return 0
+  disturbed=$((disturbed + 1))
+  sed -i "$((lines + 1)),\$s/\$/,disturbed/" "$results"
 }
+
+describe_machine() {
+  local model
+  model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+  echo "Machine: ${model:-$(uname -m)}, $(nproc) cores, Linux $(uname -r)$1"
+  echo "lockstep $(git describe --always --dirty 2>/dev/null || echo '(no repository)'), $("${CXX:-g++}" --version | head -n 1), -O2"
+}
+
+if ((with[torch])) && ! "$torch_python" -c 'import torch' 2>/dev/null; then
+  with[torch]=0
+  say 'NOT MEASURED: PyTorch, which is not installed'
+fi
+if ((with[tensorflow])) && ! TF_CPP_MIN_LOG_LEVEL=3 "$tensorflow_python" -c 'import tensorflow' 2>/dev/null; then
+  with[tensorflow]=0
+  say 'NOT MEASURED: TensorFlow, which is not installed'
+fi
+
+# In the best environment found: freed buffers stay in the process.
+python_environment=(env MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456)
+
+if [[ $command == all_reduce ]]; then
+  source benchmarks/compare_all_reduce.sh
+  exit
+fi
+
+[[ $command == step ]] && program=benchmark_steps || program=benchmark_layers
+build $own '' "$program"
+if ((with[onednn])); then
+  if offers $own benchmark_onednn; then
+    build $own '' benchmark_onednn
+  else
+    with[onednn]=0
+    say 'NOT MEASURED: oneDNN, which is not installed (Debian: libdnnl-dev)'
+  fi
+fi
+((with[native] == 0)) || build $native -march=native "$program"
+
+# --- measure -------------------------------------------------------------------------------------------------------------
+
+: >"$results" # values are milliseconds; under the name peak FLOP/s, under flop/... FLOP
 
 # Google Benchmark's CSV, as lines of $results.
 from_csv() { # SERIES
@@ -169,10 +200,8 @@ measure() { # SERIES PROGRAM FILTER
   "$2" --benchmark_filter="$3" --benchmark_format=csv --benchmark_min_time="$min_time" --benchmark_repetitions=3 2>"$own/stderr.txt" |
     from_csv "$1" >>"$results" || { cat "$own/stderr.txt" >&2; fail "$2 failed"; }
 }
-# In the best environment found: freed buffers stay in the process.
 measure_python() { # SERIES PYTHON PROGRAM THREADS VARIANTS
-  MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456 OMP_NUM_THREADS=$4 \
-    "$2" "benchmarks/peers/$3" --threads "$4" --variants "$5" 2>"$own/stderr.txt" |
+  "${python_environment[@]}" OMP_NUM_THREADS="$4" "$2" "benchmarks/peers/$3" --threads "$4" --variants "$5" 2>"$own/stderr.txt" |
     awk -F, -v series="$1" '{ gsub(/"/, ""); print series " " $2 "," $1 "," $3 }' >>"$results" || { cat "$own/stderr.txt" >&2; fail "$3 failed"; }
 }
 measure_torch() { measure_python PyTorch "$torch_python" torch_step.py "$1" "$variants"; }
@@ -194,14 +223,12 @@ done
 
 # --- report --------------------------------------------------------------------------------------------------------------
 
-model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-echo "Machine: ${model:-$(uname -m)}, $(nproc) cores, Linux $(uname -r); instruction set in force: $(
+describe_machine "; instruction set in force: $(
   $own/benchmarks/"$program" --benchmark_filter=peak --benchmark_min_time=0.01 2>&1 | sed -n 's/^instruction set: //p')"
-echo "lockstep $(git describe --always --dirty 2>/dev/null || echo '(no repository)'), $("${CXX:-g++}" --version | head -n 1), -O2"
 ((with[onednn] == 0)) || echo "oneDNN $(OMP_NUM_THREADS=1 $own/benchmarks/benchmark_onednn --benchmark_filter=step/mlp --benchmark_min_time=0.01 2>&1 | sed -n 's/^oneDNN: //p')"
 ((with[torch] == 0)) || echo "PyTorch $("$torch_python" -c 'import torch; print(torch.__version__)'), variants: $variants"
 ((with[tensorflow] == 0)) || echo "TensorFlow $(TF_CPP_MIN_LOG_LEVEL=3 "$tensorflow_python" -c 'import tensorflow; print(tensorflow.__version__)' 2>/dev/null), variants: function,xla"
 echo "$rounds rounds of 3 repetitions"
 ((disturbed == 0)) || echo "OTHER PROGRAMS RAN during $disturbed measurements on 2 threads, which therefore do not count"
 echo
-awk -F, -v disturbed="$disturbed" -f "benchmarks/compare_$command.awk" "$results"
+awk -F, -f benchmarks/compare_table.awk -f "benchmarks/compare_$command.awk" "$results"

@@ -8,19 +8,13 @@
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <cstdio>
 #include <limits>
-#include <random>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "fixed_batch.hpp"
 #include "fma_peak.hpp"
 #include "layers_of.hpp"
-#include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/model/model.hpp"
@@ -43,23 +37,6 @@ struct TimedSteps {
 };
 static_assert(ls::Callback<TimedSteps>);
 
-/// One batch, forever.
-template <class Subject>
-auto fixed_batch() {
-  using In = typename Subject::Net::InputShape;
-  std::mt19937 random(1);
-  std::uniform_real_distribution<float> pixel(0, 1);
-  std::vector<float> x(Subject::batch * In::size);
-  std::generate(x.begin(), x.end(), [&] { return pixel(random); });
-  std::vector<std::uint8_t> y(Subject::batch);
-  std::generate(y.begin(), y.end(), [&] { return static_cast<std::uint8_t>(random() % 10); });
-  std::vector<std::size_t> shape{Subject::batch};
-  shape.insert(shape.end(), In::extents.begin(), In::extents.end());
-  return ls::from_tensor_slices(ls::Tensor<float>(std::move(x), shape), ls::Tensor<std::uint8_t>(std::move(y)))
-      .repeat()
-      .batch(static_cast<std::int64_t>(Subject::batch));
-}
-
 template <class Subject>
 void step(benchmark::State& state, int threads) {
   using Net = typename Subject::Net;
@@ -68,7 +45,7 @@ void step(benchmark::State& state, int threads) {
       ls::compile<Net>(strategy, ls::CompileOptions{.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
                        ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
   TimedSteps timed{state};
-  model.fit(fixed_batch<Subject>(),
+  model.fit(benchmarks::fixed_batch<Subject>(),
             {.epochs = std::numeric_limits<int>::max(), .verbose = 0, .steps_per_epoch = TimedSteps::steps_per_epoch},
             timed);
   benchmarks::count_flop(state, benchmarks::step_flop<Net>(Subject::batch));

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Sets up the libraries that lockstep is compared with, as far as this machine allows, and says what is missing.
 #
-#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow]        all unless told otherwise
+#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi]        all unless told otherwise
 #
 # onednn: Debian's libdnnl-dev (2.6 or another 2.x), beside libbenchmark-dev, which lockstep's own benchmarks need as well.
 # torch: PyTorch for CPUs in a virtual environment, build/peers/torch. Set LOCKSTEP_TORCH_PYTHON to use a Python that has it already.
 # tensorflow: likewise, build/peers/tensorflow and LOCKSTEP_TENSORFLOW_PYTHON.
+# gloo: Debian's libgloo-dev (0.5). openmpi: Debian's libopenmpi-dev and openmpi-bin (4.1).
 #
 # The exit code is 3 when something could not be set up.
 set -euo pipefail
@@ -33,6 +34,15 @@ install_packages() {
 }
 
 has_header() { [[ -e /usr/include/$1 || -e /usr/local/include/$1 || -e /usr/include/$(uname -m)-linux-gnu/$1 ]]; }
+
+# Debian's packages that are not installed yet; they come in the versions of its release.
+setup_packages() { # PACKAGE...
+  local packages=()
+  for package in "$@"; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || packages+=("$package")
+  done
+  ((${#packages[@]} == 0)) || install_packages "${packages[@]}" || lacks "${packages[@]}"
+}
 
 setup_onednn() {
   local packages=()
@@ -67,14 +77,16 @@ setup_tensorflow() {
   setup_python TensorFlow tensorflow "${LOCKSTEP_TENSORFLOW_PYTHON:-}" '' tensorflow-cpu==2.18.0
 }
 
-(($#)) || set -- onednn torch tensorflow
+(($#)) || set -- onednn torch tensorflow gloo openmpi
 for peer in "$@"; do
   case $peer in
     onednn) setup_onednn ;;
     torch) setup_torch ;;
     tensorflow) setup_tensorflow ;;
+    gloo) setup_packages libgloo-dev ;;
+    openmpi) setup_packages libopenmpi-dev openmpi-bin ;;
     *)
-      say "unknown peer: $peer (onednn, torch, tensorflow)"
+      say "unknown peer: $peer (onednn, torch, tensorflow, gloo, openmpi)"
       exit 2
       ;;
   esac

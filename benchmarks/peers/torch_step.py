@@ -38,13 +38,14 @@ def cifar():
 MODELS = {"cnn": cnn, "mlp": mlp, "cifar": cifar}
 
 
-def make_step(name, variant):
+def make_step(name, variant, wrap=lambda model: model):
     torch.manual_seed(1)
     model, shape = MODELS[name]()
     x, y = torch.rand(shape), torch.randint(10, (shape[0],))
     if variant == "channels_last" and len(shape) == 4:
         model = model.to(memory_format=torch.channels_last)
         x = x.contiguous(memory_format=torch.channels_last)
+    model = wrap(model)
     loss_function = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, fused=True)
 

@@ -1,0 +1,70 @@
+# What the tables of compare.sh share: lines "series,name,value", several of each, with ",disturbed" when other programs ran during the
+# measurement; rows of two of them with their ratio.
+
+{
+  values[$1, $2, ++count[$1, $2]] = $3
+  if ($4) disturbed[$1, $2] = 1
+  present[$1 ~ /^PyTorch/ ? "PyTorch" : $1] = 1
+}
+
+# Sorts what was measured for the row that is to be printed; afterwards low, middle and high are set. Returns whether there is
+# anything.
+function look_at(series, name,    n, i, j, value) {
+  n = count[series, name]
+  if (!n) return 0
+  if ((series, name) in disturbed) disturbed_row = 1
+  for (i = 2; i <= n; ++i) {
+    value = values[series, name, i]
+    for (j = i - 1; j > 0 && values[series, name, j] + 0 > value + 0; --j) values[series, name, j + 1] = values[series, name, j]
+    values[series, name, j + 1] = value
+  }
+  low = values[series, name, 1]
+  high = values[series, name, n]
+  middle = (values[series, name, int((n + 1) / 2)] + values[series, name, int((n + 2) / 2)]) / 2
+  return 1
+}
+
+function text() { return sprintf("%.2f (%.2f to %.2f)", middle, low, high) }
+
+# What the best of several series, separated by "|", took; sets best and best_text.
+function find_best(list, name,    series, n, i) {
+  best = 0
+  best_text = ""
+  n = split(list, series, "|")
+  for (i = 1; i <= n; ++i) {
+    if (!look_at(series[i], name)) continue
+    if (best == 0 || middle < best) {
+      best = middle
+      best_text = series[i] " " text()
+    }
+  }
+}
+
+# Holds when the ratio is at most the target, or at least, when `at_least` is set.
+function print_row(label, ours, peer, ratio, target, missing, at_least,    holds) {
+  if (ratio == 0) holds = "not measured"
+  else if (disturbed_row) holds = "not measured: other programs ran"
+  else if (at_least ? ratio < target : ratio > target) holds = "NO"
+  else holds = missing ? "not measured: " missing : "yes"
+  if (holds == "NO") short = 1
+  if (holds ~ /^not/) unmeasured = 1
+  printf "| %s | %s | %s | %s | %s%.2f | %s |\n", label, ours, peer, ratio ? sprintf("%.2f", ratio) : "-", at_least ? "at least " : "", target, holds
+  disturbed_row = 0
+}
+
+# own_series and own_name against the best of the series in `list` (separated by "|") and name; `needed`: the peers without which
+# the row cannot hold.
+function row(label, own_series, own_name, list, name, target, needed,    ours, own, missing, n, i, wanted) {
+  if (!look_at(own_series, own_name)) {
+    print_row(label, "not measured", "", 0, target)
+    return
+  }
+  own = middle
+  ours = text()
+  find_best(list, name)
+  n = split(needed, wanted, "|")
+  for (i = 1; i <= n; ++i) if (!present[wanted[i]]) missing = missing (missing ? ", " : "") wanted[i]
+  print_row(label, ours, best ? best_text : "not measured", best ? own / best : 0, target, missing)
+}
+
+function exit_code() { return short ? 1 : unmeasured ? 3 : 0 }
