@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "all_reduce_timing.hpp"
+#include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
-#include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/in_process.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
   return ls::run(argc, argv, [](int count, char** arguments) {
     const auto options = TimingOptions::parse(count, arguments);
     if (options.policy == "threads") return time_threads(options), 0;
-    const ls::Cluster cluster = ls::cluster_from_environment();
+    const ls::Cluster cluster = benchmarks::cluster_of(options.policy);
     if (cluster.is_alone())
       return ls::launch_workers({.workers = options.ranks, .arguments = {arguments, arguments + count}});
     benchmarks::with_policy(options.policy, [&]<class Policy>(const ls::CommunicationOptions& communication) {

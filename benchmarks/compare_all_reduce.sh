@@ -2,7 +2,7 @@
 
 # TO BE COMPLETED: what lockstep has of tcp, tcp_bfloat16, shared_memory, auto (a line each in policies.hpp) and threads. The table
 # leaves out the rows of the others.
-policies=(tcp threads)
+policies=(tcp tcp_bfloat16 threads)
 
 has() { [[ " ${policies[*]} " == *" $1 "* ]]; } # POLICY
 mib=$((1 << 20))

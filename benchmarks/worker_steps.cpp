@@ -13,9 +13,9 @@
 
 #include "all_reduce_timing.hpp"
 #include "fixed_batch.hpp"
+#include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
-#include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
@@ -71,7 +71,7 @@ void time_steps(const TimingOptions& options, const ls::Cluster& cluster,
 int main(int argc, char** argv) {
   return ls::run(argc, argv, [](int count, char** arguments) {
     const auto options = TimingOptions::parse(count, arguments);
-    const ls::Cluster cluster = ls::cluster_from_environment();
+    const ls::Cluster cluster = benchmarks::cluster_of(options.policy);
     if (options.ranks > 1 && cluster.is_alone())
       return ls::launch_workers({.workers = options.ranks, .arguments = {arguments, arguments + count}});
     benchmarks::with_policy(options.policy, [&]<class Policy>(const ls::CommunicationOptions& communication) {

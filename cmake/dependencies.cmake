@@ -34,6 +34,16 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED GLOBAL)
 find_package(ZLIB QUIET GLOBAL) # optional: reads .gz data files
 
+set(LOCKSTEP_WITH_MPI AUTO CACHE STRING "Offer lockstep::mpi: ON, OFF, or AUTO, if there is an MPI library")
+set_property(CACHE LOCKSTEP_WITH_MPI PROPERTY STRINGS AUTO ON OFF)
+if(LOCKSTEP_WITH_MPI)
+  include("${CMAKE_CURRENT_LIST_DIR}/mpi.cmake")
+  if(NOT TARGET lockstep::mpi AND NOT LOCKSTEP_WITH_MPI STREQUAL "AUTO")
+    message(FATAL_ERROR "lockstep: LOCKSTEP_WITH_MPI is ${LOCKSTEP_WITH_MPI}, and CMake finds no MPI library for C++ "
+                        "(Debian: libopenmpi-dev); set MPI_CXX_COMPILER to its compiler, or LOCKSTEP_WITH_MPI to OFF")
+  endif()
+endif()
+
 list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/modules") # FindAsio.cmake
 
 lockstep_dependency(

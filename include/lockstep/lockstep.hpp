@@ -2,8 +2,10 @@
 #pragma once
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
+#include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/auto.hpp"
+#include "lockstep/collectives/mpi.hpp"
 #include "lockstep/collectives/ring.hpp"
 #include "lockstep/collectives/shared_memory.hpp"
 #include "lockstep/collectives/tcp.hpp"

@@ -1,0 +1,33 @@
+// The cluster that MPI has started. This header is empty in programs that do not link the CMake target lockstep::mpi.
+#pragma once
+
+#include <cstddef>
+
+#include "lockstep/cluster/cluster_spec.hpp"
+#include "lockstep/collectives/mpi.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+#if defined(LOCKSTEP_HAS_MPI)
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// The job that `mpirun -n 4 ./trainer` or a supercomputer's own launcher has started: each process is a worker, TF_CONFIG does not
+/// count. A process that was started without a launcher is alone.
+///
+///     MultiWorkerMirroredStrategy<Mpi> strategy(mpi_cluster());
+///
+/// All processes must call this. The hosts are MPI's names of the machines; nobody listens on the ports.
+[[nodiscard]] inline Cluster mpi_cluster() {
+  const MpiPlace place = MpiPlace::get();
+  Cluster cluster;
+  if (place.size == 1) return cluster;
+  cluster.task.index = place.rank;
+  for (std::size_t rank = 0; rank < place.hosts.size(); ++rank)
+    cluster.spec.worker.push_back(concat({place.hosts[rank], ":", rank % 65535 + 1}));
+  return cluster;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#endif
