@@ -2,7 +2,8 @@
 //
 //   benchmark_all_reduce --policy NAME --ranks N --bytes B... [--repetitions N]      prints lines "NAME/N B median min max", in us
 //
-// Policy threads: the threads of one process. All others (policies.hpp): the program starts N copies of itself.
+// Policies: threads (of one process); tcp, shared_memory and auto, for which the program starts N copies of itself; mpi, where mpirun
+// has started them.
 
 #include <cstdio>
 #include <exception>
@@ -14,12 +15,19 @@
 #include "all_reduce_timing.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/launcher.hpp"
+#include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
+#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/collectives/auto.hpp"
 #include "lockstep/collectives/in_process.hpp"
-#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/mpi.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/shared_memory.hpp"
+#include "lockstep/collectives/tcp.hpp"
 #include "lockstep/core/buffer.hpp"
-#include "policies.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace {
 
@@ -52,26 +60,37 @@ void time_threads(const TimingOptions& options) {
 }
 
 template <ls::CollectivePolicy Policy>
-void time_worker(const TimingOptions& options, const ls::Cluster& cluster,
-                 const ls::CommunicationOptions& communication) {
-  Policy collective = Policy::connect(
-      {.rank = cluster.rank(), .addresses = cluster.addresses(), .ranks_on_host = options.ranks}, communication);
+int time_worker(const TimingOptions& options, const ls::Cluster& cluster) {
+  if (cluster.world_size() != options.ranks)
+    throw ls::ConfigurationError(ls::concat({"--ranks is ", options.ranks, ", but there are ", cluster.world_size()}));
+  Policy collective =
+      Policy::connect({.rank = cluster.rank(), .addresses = cluster.addresses(), .ranks_on_host = options.ranks}, {});
   time_collective(options, collective);
-  if constexpr (requires { collective.close(); }) collective.close();
+  collective.close();
+  return 0;
+}
+
+/// The program is one of the workers, or starts them.
+template <ls::CollectivePolicy Policy>
+int time_workers(const TimingOptions& options, std::vector<std::string> arguments) {
+  const ls::Cluster cluster = ls::cluster_from_environment();
+  if (!cluster.is_alone()) return time_worker<Policy>(options, cluster);
+  return ls::launch_workers({.workers = options.ranks, .arguments = std::move(arguments)});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   return ls::run(argc, argv, [](int count, char** arguments) {
+    const std::vector<std::string> own(arguments, arguments + count);
     const auto options = TimingOptions::parse(count, arguments);
     if (options.policy == "threads") return time_threads(options), 0;
-    const ls::Cluster cluster = benchmarks::cluster_of(options.policy);
-    if (cluster.is_alone())
-      return ls::launch_workers({.workers = options.ranks, .arguments = {arguments, arguments + count}});
-    benchmarks::with_policy(options.policy, [&]<class Policy>(const ls::CommunicationOptions& communication) {
-      time_worker<Policy>(options, cluster, communication);
-    });
-    return 0;
+    if (options.policy == "tcp") return time_workers<ls::Ring<ls::Tcp>>(options, own);
+    if (options.policy == "shared_memory") return time_workers<ls::SharedMemory>(options, own);
+    if (options.policy == "auto") return time_workers<ls::Auto>(options, own);
+#if defined(LOCKSTEP_HAS_MPI)
+    if (options.policy == "mpi") return time_worker<ls::Mpi>(options, ls::mpi_cluster());
+#endif
+    throw ls::ConfigurationError(ls::concat({"unknown policy: '", options.policy, "'"}));
   });
 }

@@ -1,15 +1,12 @@
-# The table of `compare.sh all_reduce`, with compare_table.awk; `policies`: those that lockstep has. Exit code as that of compare.sh.
-
-function has(policy) { return index(" " policies " ", " " policy " ") > 0 }
+# The table of `compare.sh all_reduce`, with compare_table.awk. Exit code as that of compare.sh.
 
 # An all-reduce of lockstep's, name being RANKS/BYTES.
 function reduction(label, policy, peers, name, target) {
-  if (has(policy)) row(label, "lockstep " policy, name, peers, name, target)
+  row(label, "lockstep " policy, name, peers, name, target)
 }
 
 # The time of a step alone over that of a step of two processes.
 function efficiency(label, policy, target,    alone, alone_text) {
-  if (!has(policy)) return
   if (look_at("lockstep step " policy, "1/64")) {
     alone = middle
     alone_text = "own process alone " text()
@@ -39,8 +36,7 @@ END {
   reduction("4 ranks TCP, 11 MiB: OpenMPI TCP", "tcp", "OpenMPI tcp", "4/" large, 1.00)
   reduction("2 ranks shared memory, 1 KiB: OpenMPI shared memory", "shared_memory", "OpenMPI shared_memory", "2/" small, 1.5)
   reduction("2 ranks shared memory, 11 MiB: OpenMPI shared memory", "shared_memory", "OpenMPI shared_memory", "2/" large, 0.70)
-  if (has("threads"))
-    row("2 threads, 11 MiB: a += b on one core", "lockstep threads", "2/" large, "limit add", "1/" large, 0.80)
+  row("2 threads, 11 MiB: a += b on one core", "lockstep threads", "2/" large, "limit add", "1/" large, 0.80)
   row("tutorial CNN, 2 processes x 1 thread, TCP, step: PyTorch DDP with gloo", "lockstep step tcp", "2/64",
       "PyTorch DDP eager|PyTorch DDP channels_last", "2/64", 0.45)
   efficiency("the same: efficiency, TCP", "tcp", 0.60)

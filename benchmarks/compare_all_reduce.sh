@@ -1,10 +1,5 @@
 # `compare.sh all_reduce`, which sources this.
 
-# TO BE COMPLETED: what lockstep has of tcp, tcp_bfloat16, shared_memory, auto (a line each in policies.hpp) and threads. The table
-# leaves out the rows of the others.
-policies=(tcp tcp_bfloat16 threads)
-
-has() { [[ " ${policies[*]} " == *" $1 "* ]]; } # POLICY
 mib=$((1 << 20))
 
 # --- build ---------------------------------------------------------------------------------------------------------------
@@ -47,11 +42,9 @@ measure() { undisturbed collect "$@"; } # SERIES COMMAND...
 
 programs=$own/benchmarks
 ours() { # POLICY RANKS BYTES...
-  has "$1" || return 0
   measure lockstep "$programs/benchmark_all_reduce" --policy "$1" --ranks "$2" --bytes "${@:3}"
 }
 steps() { # POLICY PROCESSES
-  has "$1" || return 0
   measure 'lockstep step' "$programs/benchmark_worker_steps" --policy "$1" --ranks "$2"
 }
 gloo() { # ALGORITHM RANKS BYTES...
@@ -83,8 +76,7 @@ for ((round = 1; round <= rounds; ++round)); do
   ours threads 2 $((11 * mib))
   measure limit "$programs/benchmark_limits" --policy add --ranks 1 --bytes $((11 * mib))
 
-  for policy in "${policies[@]}"; do
-    [[ $policy =~ ^(tcp|tcp_bfloat16|auto)$ ]] || continue
+  for policy in tcp tcp_bfloat16 auto; do
     steps "$policy" 1
     steps "$policy" 2
   done
@@ -103,4 +95,4 @@ version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo '(version unk
 echo "$rounds rounds of 3 repetitions"
 ((disturbed == 0)) || echo "OTHER PROGRAMS RAN during $disturbed measurements, which therefore do not count"
 echo
-awk -F, -v policies="${policies[*]}" -f benchmarks/compare_table.awk -f benchmarks/compare_all_reduce.awk "$results"
+awk -F, -f benchmarks/compare_table.awk -f benchmarks/compare_all_reduce.awk "$results"

@@ -3,7 +3,8 @@
 //
 //   benchmark_worker_steps --policy NAME --ranks N [--repetitions N]      prints lines "NAME/N 64 median min max", in us
 //
-// With one rank the process is alone and communicates with nobody. Times are real time. Policies: see policies.hpp.
+// With one rank the process is alone and communicates with nobody. Times are real time. Policies: tcp,
+// tcp_bfloat16 (half the bytes on the wire), auto.
 
 #include <chrono>
 #include <cstddef>
@@ -16,14 +17,22 @@
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
+#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/collectives/auto.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/tcp.hpp"
+#include "lockstep/collectives/wire.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "models.hpp"
-#include "policies.hpp"
 
 namespace {
 
@@ -71,12 +80,17 @@ void time_steps(const TimingOptions& options, const ls::Cluster& cluster,
 int main(int argc, char** argv) {
   return ls::run(argc, argv, [](int count, char** arguments) {
     const auto options = TimingOptions::parse(count, arguments);
-    const ls::Cluster cluster = benchmarks::cluster_of(options.policy);
+    const ls::Cluster cluster = ls::cluster_from_environment();
     if (options.ranks > 1 && cluster.is_alone())
       return ls::launch_workers({.workers = options.ranks, .arguments = {arguments, arguments + count}});
-    benchmarks::with_policy(options.policy, [&]<class Policy>(const ls::CommunicationOptions& communication) {
-      time_steps<Policy>(options, cluster, communication);
-    });
+    if (options.policy == "tcp")
+      time_steps<ls::Ring<ls::Tcp>>(options, cluster, {});
+    else if (options.policy == "tcp_bfloat16")
+      time_steps<ls::Ring<ls::Tcp>>(options, cluster, {.wire = ls::Wire::bfloat16});
+    else if (options.policy == "auto")
+      time_steps<ls::Auto>(options, cluster, {});
+    else
+      throw ls::ConfigurationError(ls::concat({"unknown policy: '", options.policy, "'"}));
     return 0;
   });
 }
