@@ -5,9 +5,13 @@ mib=$((1 << 20))
 # --- build ---------------------------------------------------------------------------------------------------------------
 
 build $own '' benchmark_all_reduce benchmark_worker_steps benchmark_limits
+installed() { # PEER
+  # CMake finds any MPI library, but the options below are this one's.
+  [[ $1 != openmpi || $(mpirun --version 2>/dev/null) == *'Open MPI'* ]] && offers $own "benchmark_$1"
+}
 for peer in gloo openmpi; do
   ((with[$peer])) || continue
-  if offers $own benchmark_$peer; then
+  if installed $peer; then
     build $own '' benchmark_$peer
   else
     with[$peer]=0
