@@ -1,52 +1,48 @@
 // CRC-32C, the checksum of checkpoints, event files and the line that tells two runs apart.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/crc_tables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 
-// crc32c_tables[k][b] is the remainder of byte b followed by k zero bytes: eight tables take eight bytes in one round
-// (Kounavis, Berry, "A systematic approach to building high performance, software-based, CRC generators", ISCC 2005).
-inline constexpr auto crc32c_tables = [] {
-  constexpr std::uint32_t castagnoli = 0x82F63B78;  // bits reversed
-  std::array<std::array<std::uint32_t, 256>, 8> tables{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t remainder = byte;
-    for (int bit = 0; bit < 8; ++bit) remainder = remainder >> 1 ^ (remainder & 1 ? castagnoli : 0);
-    tables[0][byte] = remainder;
+inline constexpr std::uint32_t castagnoli = 0x82F63B78;  // bits reversed
+
+#if defined(__x86_64__)
+/// By the instruction of SSE 4.2, which is made for this polynomial: four times as fast as tables.
+[[gnu::target("sse4.2")]] inline std::uint32_t crc32c_by_instruction(std::span<const std::byte> bytes,
+                                                                     std::uint32_t previous) noexcept {
+  std::uint64_t crc = ~previous;
+  std::size_t i = 0;
+  for (; bytes.size() - i >= 8; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, 8);
+    crc = __builtin_ia32_crc32di(crc, word);
   }
-  for (std::size_t k = 1; k < 8; ++k)
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-      const std::uint32_t shorter = tables[k - 1][byte];
-      tables[k][byte] = shorter >> 8 ^ tables[0][shorter & 0xFF];
-    }
-  return tables;
-}();
+  for (; i < bytes.size(); ++i)
+    crc = __builtin_ia32_crc32qi(static_cast<std::uint32_t>(crc), static_cast<unsigned char>(bytes[i]));
+  return ~static_cast<std::uint32_t>(crc);
+}
+#endif
 
 }  // namespace detail
 
 /// The CRC-32C (Castagnoli) of `bytes`; of what came before and `bytes`, given the CRC of what came before:
 /// crc32c(b, crc32c(a)) is that of a and b. The CRC of nothing is 0. The same on every machine.
 [[nodiscard]] constexpr std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous = 0) noexcept {
-  const auto& tables = detail::crc32c_tables;
-  const auto at = [&](std::size_t i) { return static_cast<std::uint32_t>(bytes[i]); };
-  std::uint32_t crc = ~previous;
-  std::size_t i = 0;
-  for (; bytes.size() - i >= 8; i += 8) {
-    const std::uint32_t low = crc ^ (at(i) | at(i + 1) << 8 | at(i + 2) << 16 | at(i + 3) << 24);
-    const std::uint32_t high = at(i + 4) | at(i + 5) << 8 | at(i + 6) << 16 | at(i + 7) << 24;
-    crc = tables[7][low & 0xFF] ^ tables[6][low >> 8 & 0xFF] ^ tables[5][low >> 16 & 0xFF] ^ tables[4][low >> 24] ^
-          tables[3][high & 0xFF] ^ tables[2][high >> 8 & 0xFF] ^ tables[1][high >> 16 & 0xFF] ^ tables[0][high >> 24];
-  }
-  for (; i < bytes.size(); ++i) crc = crc >> 8 ^ tables[0][(crc ^ at(i)) & 0xFF];
-  return ~crc;
+#if defined(__x86_64__)
+  if (!std::is_constant_evaluated() && __builtin_cpu_supports("sse4.2"))
+    return detail::crc32c_by_instruction(bytes, previous);
+#endif
+  return detail::crc_by_tables<detail::castagnoli>(bytes, previous);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
