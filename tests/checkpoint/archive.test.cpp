@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <span>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_testing.hpp"
+#include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
@@ -20,11 +24,13 @@ namespace ls = lockstep;
 using lockstep_test::contains;
 using lockstep_test::full_state;
 using lockstep_test::message_of;
+using lockstep_test::some_bytes;
 
 namespace {
 
 using Bytes = std::vector<std::byte>;
-constexpr std::size_t envelope = 24;  // magic, version, size, checksum
+constexpr std::size_t header = 36;    // of format 2
+constexpr std::size_t header_1 = 24;  // of format 1
 
 std::string message_of_decode(const Bytes& bytes) {
   return message_of<ls::DataError>([&] { (void)ls::decode_checkpoint(bytes); });
@@ -34,20 +40,44 @@ void put(Bytes& bytes, std::size_t at, std::uint64_t number, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<std::byte>(number >> (8 * i));
 }
 
-/// Makes size and checksum of the envelope right, as somebody who wants to do harm would.
+std::size_t manifest_size(const Bytes& bytes) {
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < 8; ++i) size |= static_cast<std::size_t>(bytes[12 + i]) << (8 * i);
+  return size;
+}
+
+/// Makes sizes and checksums of the header right, as somebody who wants to do harm would.
 void seal(Bytes& bytes) {
-  const std::span<const std::byte> payload = std::span(bytes).subspan(envelope);
+  const std::span<const std::byte> rest = std::span(bytes).subspan(header);
+  const std::span<const std::byte> manifest = rest.first(std::min(manifest_size(bytes), rest.size()));
+  put(bytes, 12, manifest.size(), 8);
+  put(bytes, 20, rest.size() - manifest.size(), 8);
+  put(bytes, 28, ls::crc32c(manifest), 4);
+  put(bytes, 32, ls::crc32c(std::span(bytes).first(32)), 4);
+}
+
+/// The same in format 1.
+void seal_1(Bytes& bytes) {
+  const std::span<const std::byte> payload = std::span(bytes).subspan(header_1);
   put(bytes, 12, payload.size(), 8);
   put(bytes, 20, ls::crc32c(payload), 4);
 }
 
-/// A checkpoint with a right envelope whose payload is `payload`.
-Bytes sealed(const Bytes& payload) {
+/// A checkpoint with a right header whose manifest is `manifest`, without data.
+Bytes sealed(const Bytes& manifest) {
   Bytes bytes = ls::encode_checkpoint({});
-  bytes.resize(envelope);
-  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  bytes.resize(header);
+  bytes.insert(bytes.end(), manifest.begin(), manifest.end());
+  put(bytes, 12, manifest.size(), 8);
   seal(bytes);
   return bytes;
+}
+
+/// A file that is kept beside this test.
+Bytes sample(const char* name) {
+  const auto bytes = ls::read_file((std::filesystem::path(__FILE__).parent_path() / "samples" / name).string());
+  REQUIRE(bytes.has_value());
+  return *bytes;
 }
 
 /// Decodes bytes that may be anything. False when they are refused; any other exception is passed on.
@@ -98,7 +128,7 @@ TEST_CASE("archive: every type of a State comes back, with its bits") {
   CHECK(restored.values().size() == 6);
 }
 
-TEST_CASE("archive: the envelope is little-endian, and equal states give equal bytes") {
+TEST_CASE("archive: the header is little-endian, and equal states give equal bytes") {
   const Bytes bytes = ls::encode_checkpoint(full_state());
   CHECK(bytes == ls::encode_checkpoint(full_state()));
   CHECK(std::string(reinterpret_cast<const char*>(bytes.data()), 8) == "LOCKSTEP");
@@ -118,7 +148,7 @@ TEST_CASE("archive: every truncation is refused") {
 
 TEST_CASE("archive: every truncation with a right checksum is refused") {
   const Bytes bytes = ls::encode_checkpoint(full_state());
-  for (std::size_t size = envelope; size < bytes.size(); ++size) {
+  for (std::size_t size = header; size < bytes.size(); ++size) {
     CAPTURE(size);
     Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
     seal(cut);
@@ -143,7 +173,11 @@ TEST_CASE("archive: bytes at the end are noticed, with and without a right check
   bytes.push_back(std::byte{0});
   CHECK(contains(message_of_decode(bytes), "cut off or has grown"));
   seal(bytes);
-  CHECK(contains(message_of_decode(bytes), "1 bytes too many"));
+  CHECK(contains(message_of_decode(bytes), "1 bytes belong to no array"));
+  put(bytes, 12, manifest_size(bytes) + 1, 8);
+  seal(bytes);
+  CHECK(contains(message_of_decode(bytes), "checksum"));
+  CHECK(contains(message_of_decode(sealed(some_bytes(3))), "damaged"));
 }
 
 TEST_CASE("archive: the messages say what is wrong") {
@@ -152,28 +186,49 @@ TEST_CASE("archive: the messages say what is wrong") {
   Bytes newer = ls::encode_checkpoint({});
   put(newer, 8, ls::checkpoint_format_version + 1, 4);
   CHECK(contains(message_of_decode(newer), "use a newer lockstep"));
-  Bytes damaged = ls::encode_checkpoint({});
-  damaged.back() ^= std::byte{1};
-  CHECK(contains(message_of_decode(damaged), "checksum does not match"));
+  const auto damaged = [](std::size_t at) {
+    Bytes bytes = ls::encode_checkpoint(full_state());
+    bytes[at] ^= std::byte{1};
+    return message_of_decode(bytes);
+  };
+  CHECK(contains(damaged(13), "the checksum of the header does not match"));
+  CHECK(contains(damaged(header + 5), "the checksum of the manifest does not match"));
+  CHECK(contains(damaged(ls::encode_checkpoint(full_state()).size() - 1),
+                 "the checksum of array 'dense/kernel/slot_0' does not match"));
 }
 
 TEST_CASE("archive: a crafted size of 2^60 is refused before memory is taken for it") {
-  // The payload starts with cereal's mark of the byte order and the size of the first text.
-  Bytes payload(9);
-  payload[0] = std::byte{1};
+  // The manifest starts with cereal's mark of the byte order and the size of the first text.
+  Bytes manifest(9);
+  manifest[0] = std::byte{1};
   for (const std::uint64_t size :
        {std::uint64_t{1}, std::uint64_t{1} << 31, std::uint64_t{1} << 60, ~std::uint64_t{0}}) {
-    put(payload, 1, size, 8);
+    put(manifest, 1, size, 8);
     CAPTURE(size);
-    CHECK(contains(message_of_decode(sealed(payload)), "elements are announced where 0 bytes are left"));
+    CHECK(contains(message_of_decode(sealed(manifest)), "elements are announced where 0 bytes are left"));
   }
   CHECK_FALSE(decodes(sealed({})));
 }
 
-TEST_CASE("archive: any 8 bytes of the payload may claim to be huge") {
+TEST_CASE("archive: extents and bytes of an array must agree") {
+  const auto refused = [](ls::SavedArray array) {
+    ls::TrainingState state;
+    state.slots = {std::move(array)};
+    return message_of_decode(ls::encode_checkpoint(state));
+  };
+  const std::uint64_t large = std::uint64_t{1} << 32;
+  CHECK(contains(refused({.name = "a", .extents = {2, 3}, .bytes = some_bytes(20)}),
+                 "array 'a' (2, 3) of float32 cannot have 20 bytes"));
+  CHECK(contains(refused({.name = "a", .extents = {large, large}, .bytes = {}}), "cannot have 0 bytes"));  // 2^64
+  CHECK(contains(refused({.name = "a", .scalar = "float64", .extents = {1}, .bytes = some_bytes(4)}), "cannot have 4"));
+  CHECK(contains(refused({.name = "a", .scalar = "float31", .extents = {1}, .bytes = some_bytes(4)}), "'float31'"));
+  CHECK(refused({.name = "a", .extents = {large, large, 0}, .bytes = {}}) == "NO EXCEPTION");
+}
+
+TEST_CASE("archive: any 8 bytes of the manifest may claim to be huge") {
   const Bytes bytes = ls::encode_checkpoint(full_state());
   int refused = 0;
-  for (std::size_t at = envelope; at + 8 <= bytes.size(); ++at)
+  for (std::size_t at = header; at + 8 <= bytes.size(); ++at)
     for (const std::uint64_t number : {~std::uint64_t{0}, std::uint64_t{1} << 62, std::uint64_t{1} << 33}) {
       Bytes changed = bytes;
       put(changed, at, number, 8);
@@ -183,18 +238,43 @@ TEST_CASE("archive: any 8 bytes of the payload may claim to be huge") {
   CHECK(refused > 1000);
 }
 
-TEST_CASE("archive: random bytes with a right envelope are refused or decoded, never a crash") {
+TEST_CASE("archive: random bytes with right checksums are refused or decoded, never a crash") {
   ls::RandomStream random{ls::RandomKey(5)};
-  const Bytes bytes = ls::encode_checkpoint(full_state());
-  for (int round = 0; round < 3000; ++round) {
-    Bytes changed = bytes;
-    for (std::uint64_t n = 1 + random.below(6); n > 0; --n) {
-      const std::size_t at = envelope + random.below(changed.size() - envelope);
-      changed[at] = static_cast<std::byte>(random.below(2) == 0 ? random.below(256) : random.below(3));
+  for (const bool first_format : {true, false}) {
+    const Bytes bytes = first_format ? sample("version_1.ckpt") : ls::encode_checkpoint(full_state());
+    const std::size_t begin = first_format ? header_1 : header;
+    for (int round = 0; round < 3000; ++round) {
+      Bytes changed = bytes;
+      for (std::uint64_t n = 1 + random.below(6); n > 0; --n) {
+        const std::size_t at = begin + random.below(changed.size() - begin);
+        changed[at] = static_cast<std::byte>(random.below(2) == 0 ? random.below(256) : random.below(3));
+      }
+      if (random.below(4) == 0) changed.resize(begin + random.below(changed.size() - begin));
+      first_format ? seal_1(changed) : seal(changed);
+      (void)decodes(changed);
     }
-    if (random.below(4) == 0) changed.resize(envelope + random.below(changed.size() - envelope));
-    seal(changed);
-    (void)decodes(changed);
+  }
+}
+
+TEST_CASE("archive: files of every format version load") {
+  for (const char* name : {"version_1.ckpt", "version_2.ckpt"}) {
+    CAPTURE(name);
+    CHECK(ls::decode_checkpoint(sample(name)) == full_state());
+  }
+  CHECK(ls::encode_checkpoint(full_state()) == sample("version_2.ckpt"));
+}
+
+TEST_CASE("archive: in a file of format 1, too, every truncation and every flipped byte is noticed") {
+  const Bytes bytes = sample("version_1.ckpt");
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    CAPTURE(i);
+    CHECK_THROWS_AS((void)ls::decode_checkpoint(std::span(bytes).first(i)), ls::DataError);
+    Bytes flipped = bytes;
+    flipped[i] ^= static_cast<std::byte>(1 << i % 8);
+    CHECK_THROWS_AS((void)ls::decode_checkpoint(flipped), ls::DataError);
+    Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(std::max(i, header_1)));
+    seal_1(cut);
+    CHECK_THROWS_AS((void)ls::decode_checkpoint(cut), ls::DataError);
   }
 }
 

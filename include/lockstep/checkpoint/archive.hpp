@@ -12,13 +12,25 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The version of the file format that this library writes.
-inline constexpr std::uint32_t checkpoint_format_version = 1;
+inline constexpr std::uint32_t checkpoint_format_version = 2;
 
-/// Envelope (magic "LOCKSTEP", format version, size and CRC-32C of what follows, all little-endian) and the state, by cereal.
+/// The file, all numbers little-endian:
+///
+/// | bytes | |
+/// |---|---|
+/// | 8 | "LOCKSTEP" |
+/// | 4 | format version |
+/// | 8, 8 | bytes of the manifest, and of the data |
+/// | 4 | CRC-32C of the manifest |
+/// | 4 | CRC-32C of what stands before |
+/// | | the manifest, by cereal: all of the state but the elements of arrays; of each array its name, scalar type, extents, bytes and their CRC-32C |
+/// | | the data: the elements of one array after the other |
+///
+/// The bytes are the only copy that is made of the data.
 [[nodiscard]] std::vector<std::byte> encode_checkpoint(const TrainingState& state);
 
-/// Throws DataError when the bytes are no checkpoint, of a newer format version, cut off, or damaged. Sizes are checked
-/// against what is there before memory is taken for them.
+/// Reads every format version up to this one. Throws DataError when the bytes are no checkpoint, of a newer version, cut off, or
+/// damaged in any bit. Sizes are checked against what is there before memory is taken for them.
 [[nodiscard]] TrainingState decode_checkpoint(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

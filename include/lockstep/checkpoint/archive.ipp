@@ -8,6 +8,7 @@
 #include <ostream>
 #include <streambuf>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -15,6 +16,7 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -49,6 +51,15 @@ class ByteSource final : public std::streambuf {
   [[nodiscard]] std::size_t remaining() const noexcept { return static_cast<std::size_t>(egptr() - gptr()); }
 };
 
+/// What a manifest says about an array.
+struct ArrayRecord {
+  std::string name;
+  std::string scalar;
+  std::vector<std::uint64_t> extents;
+  std::uint64_t size = 0;  ///< in bytes
+  std::uint32_t crc = 0;
+};
+
 // cereal's own containers take memory for whatever size a file claims. Here every size is compared with the bytes that are left
 // before anything is allocated, and lists of lists count at least one byte for each element.
 
@@ -74,10 +85,12 @@ class CheckpointWriter {
   void operator()(N number) {
     archive_(number);
   }
-  void operator()(const SavedArray& array) {
+  void operator()(const SavedArray& array) {  // as ArrayRecord
     (*this)(array.name);
+    (*this)(array.scalar);
     (*this)(array.extents);
-    (*this)(array.bytes);
+    archive_(static_cast<std::uint64_t>(array.bytes.size()));
+    archive_(crc32c(array.bytes));
   }
   void operator()(const State& state) {
     archive_(static_cast<std::uint64_t>(state.values().size()));
@@ -108,7 +121,21 @@ class CheckpointReader {
  public:
   explicit CheckpointReader(std::span<const std::byte> bytes) : source_(bytes), stream_(&source_), archive_(stream_) {}
 
-  [[nodiscard]] std::size_t remaining() const noexcept { return source_.remaining(); }
+  /// A number of elements of at least `element` bytes each, which must still be there.
+  std::size_t size(std::size_t element) {
+    std::uint64_t count = 0;
+    archive_(count);
+    if (count > source_.remaining() / element)
+      throw DataError(concat(
+          {"checkpoint: damaged: ", count, " elements are announced where ", source_.remaining(), " bytes are left"}));
+    return static_cast<std::size_t>(count);
+  }
+
+  /// Throws DataError when something is left.
+  void expect_end() const {
+    if (source_.remaining() != 0)
+      throw DataError(concat({"checkpoint: damaged: ", source_.remaining(), " bytes too many"}));
+  }
 
   void operator()(std::string& text) { sequence(text); }
   template <class E>
@@ -125,10 +152,12 @@ class CheckpointReader {
   void operator()(N& number) {
     archive_(number);
   }
-  void operator()(SavedArray& array) {
-    (*this)(array.name);
-    (*this)(array.extents);
-    (*this)(array.bytes);
+  void operator()(ArrayRecord& record) {
+    (*this)(record.name);
+    (*this)(record.scalar);
+    (*this)(record.extents);
+    archive_(record.size);
+    archive_(record.crc);
   }
   void operator()(State& state) {
     const std::size_t count = size(1);
@@ -154,16 +183,6 @@ class CheckpointReader {
     }
   }
 
-  /// A number of elements of at least `element` bytes each, which must still be there.
-  std::size_t size(std::size_t element) {
-    std::uint64_t count = 0;
-    archive_(count);
-    if (count > remaining() / element)
-      throw DataError(
-          concat({"checkpoint: damaged: ", count, " elements are announced where ", remaining(), " bytes are left"}));
-    return static_cast<std::size_t>(count);
-  }
-
   template <class C>
   void sequence(C& values) {
     using E = typename C::value_type;
@@ -179,7 +198,7 @@ class CheckpointReader {
   cereal::PortableBinaryInputArchive archive_;
 };
 
-/// The fields of a state, in the order of the file.
+/// The fields of a state before its arrays, in the order of the file.
 template <class Archive, class TrainingStateType>
 void each_field(Archive& archive, TrainingStateType& state) {
   archive(state.scalar);
@@ -194,13 +213,17 @@ void each_field(Archive& archive, TrainingStateType& state) {
   archive(state.world_size);
   archive(state.running);
   archive(state.callbacks);
-  archive(state.parameters);
-  archive(state.state);
-  archive(state.slots);
+}
+
+/// The lists of arrays, in the order of the file.
+template <class TrainingStateType>
+auto array_lists(TrainingStateType& state) {
+  return std::array{&state.parameters, &state.state, &state.slots};
 }
 
 inline constexpr std::array<char, 8> checkpoint_magic{'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P'};
-inline constexpr std::size_t checkpoint_envelope = 8 + 4 + 8 + 4;  // magic, version, payload size, CRC-32C
+inline constexpr std::size_t checkpoint_header = 8 + 4 + 8 + 8 + 4 + 4;  // see archive.hpp
+inline constexpr std::size_t checkpoint_header_1 = 8 + 4 + 8 + 4;        // magic, version, payload size, its CRC-32C
 
 /// Little-endian, on every machine.
 inline void put_number(std::byte* to, std::uint64_t number, std::size_t size) {
@@ -212,47 +235,128 @@ inline std::uint64_t get_number(const std::byte* from, std::size_t size) {
   return number;
 }
 
+[[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_size(std::string_view what, std::uint64_t expected,
+                                                         std::size_t got) {
+  throw DataError(concat(
+      {"checkpoint: expected ", expected, " bytes of ", what, ", got ", got, ": the file is cut off or has grown"}));
+}
+
+/// Format 1: one payload with one checksum, in which the elements of each array follow its extents.
+LOCKSTEP_INLINE TrainingState decode_version_1(std::span<const std::byte> bytes) {
+  if (bytes.size() < checkpoint_header_1) refuse_size("header", checkpoint_header_1, bytes.size());
+  const std::span<const std::byte> payload = bytes.subspan(checkpoint_header_1);
+  const std::uint64_t size = get_number(bytes.data() + 12, 8);
+  if (payload.size() != size) refuse_size("state", size, payload.size());
+  if (crc32c(payload) != get_number(bytes.data() + 20, 4))
+    throw DataError("checkpoint: damaged: the checksum does not match");
+  TrainingState state;
+  CheckpointReader reader(payload);
+  each_field(reader, state);
+  for (std::vector<SavedArray>* const arrays : array_lists(state)) {
+    const std::size_t count = reader.size(1);
+    for (std::size_t i = 0; i < count; ++i) {
+      SavedArray& array = arrays->emplace_back(SavedArray{.name = {}, .scalar = state.scalar});
+      reader(array.name);
+      reader(array.extents);
+      reader(array.bytes);
+    }
+  }
+  reader.expect_end();
+  return state;
+}
+
+/// An array by its record, from the front of `data`, which moves on.
+LOCKSTEP_INLINE SavedArray take_array(ArrayRecord record, std::span<const std::byte>& data) {
+  const auto expected = array_size(record.extents, scalar_size(record.scalar));
+  if (expected != record.size)
+    throw DataError(concat({"checkpoint: array '", record.name, "' ", shape_text(record.extents), " of ", record.scalar,
+                            " cannot have ", record.size, " bytes"}));
+  if (record.size > data.size())
+    throw DataError(concat({"checkpoint: damaged: array '", record.name, "' has ", record.size, " bytes where ",
+                            data.size(), " are left"}));
+  const std::span<const std::byte> bytes = data.first(static_cast<std::size_t>(record.size));
+  data = data.subspan(bytes.size());
+  if (crc32c(bytes) != record.crc)
+    throw DataError(concat({"checkpoint: damaged: the checksum of array '", record.name, "' does not match"}));
+  return {.name = std::move(record.name),
+          .scalar = std::move(record.scalar),
+          .extents = std::move(record.extents),
+          .bytes = {bytes.begin(), bytes.end()}};
+}
+
+LOCKSTEP_INLINE TrainingState decode_version_2(std::span<const std::byte> bytes) {
+  if (bytes.size() < checkpoint_header) refuse_size("header", checkpoint_header, bytes.size());
+  if (crc32c(bytes.first(checkpoint_header - 4)) != get_number(bytes.data() + checkpoint_header - 4, 4))
+    throw DataError("checkpoint: damaged: the checksum of the header does not match");
+  const std::span<const std::byte> rest = bytes.subspan(checkpoint_header);
+  const std::uint64_t manifest_size = get_number(bytes.data() + 12, 8);
+  const std::uint64_t data_size = get_number(bytes.data() + 20, 8);
+  if (manifest_size > rest.size()) refuse_size("manifest", manifest_size, rest.size());
+  const std::span<const std::byte> manifest = rest.first(static_cast<std::size_t>(manifest_size));
+  std::span<const std::byte> data = rest.subspan(manifest.size());
+  if (data.size() != data_size) refuse_size("data", data_size, data.size());
+  if (crc32c(manifest) != get_number(bytes.data() + 28, 4))
+    throw DataError("checkpoint: damaged: the checksum of the manifest does not match");
+  TrainingState state;
+  CheckpointReader reader(manifest);
+  each_field(reader, state);
+  for (std::vector<SavedArray>* const arrays : array_lists(state)) {
+    const std::size_t count = reader.size(1);
+    for (std::size_t i = 0; i < count; ++i) {
+      ArrayRecord record;
+      reader(record);
+      arrays->push_back(take_array(std::move(record), data));
+    }
+  }
+  reader.expect_end();
+  if (!data.empty()) throw DataError(concat({"checkpoint: damaged: ", data.size(), " bytes belong to no array"}));
+  return state;
+}
+
 }  // namespace detail
 
 LOCKSTEP_INLINE std::vector<std::byte> encode_checkpoint(const TrainingState& state) {
   using namespace detail;
-  std::vector<std::byte> bytes(checkpoint_envelope);
-  CheckpointWriter writer(bytes);
+  std::vector<std::byte> manifest;
+  std::uint64_t data_size = 0;
+  CheckpointWriter writer(manifest);
   each_field(writer, state);
-  const std::span<const std::byte> payload = std::span(bytes).subspan(checkpoint_envelope);
+  for (const std::vector<SavedArray>* const arrays : array_lists(state)) {
+    writer(static_cast<std::uint64_t>(arrays->size()));
+    for (const SavedArray& array : *arrays) {
+      writer(array);
+      data_size += array.bytes.size();
+    }
+  }
+
+  std::vector<std::byte> bytes;
+  bytes.reserve(checkpoint_header + manifest.size() + static_cast<std::size_t>(data_size));
+  bytes.resize(checkpoint_header);
   std::memcpy(bytes.data(), checkpoint_magic.data(), checkpoint_magic.size());
   put_number(bytes.data() + 8, checkpoint_format_version, 4);
-  put_number(bytes.data() + 12, payload.size(), 8);
-  put_number(bytes.data() + 20, crc32c(payload), 4);
+  put_number(bytes.data() + 12, manifest.size(), 8);
+  put_number(bytes.data() + 20, data_size, 8);
+  put_number(bytes.data() + 28, crc32c(manifest), 4);
+  put_number(bytes.data() + 32, crc32c(std::span(bytes).first(checkpoint_header - 4)), 4);
+  bytes.insert(bytes.end(), manifest.begin(), manifest.end());
+  for (const std::vector<SavedArray>* const arrays : array_lists(state))
+    for (const SavedArray& array : *arrays) bytes.insert(bytes.end(), array.bytes.begin(), array.bytes.end());
   return bytes;
 }
 
 LOCKSTEP_INLINE TrainingState decode_checkpoint(std::span<const std::byte> bytes) {
   using namespace detail;
-  if (bytes.size() < checkpoint_envelope ||
-      std::memcmp(bytes.data(), checkpoint_magic.data(), checkpoint_magic.size()) != 0)
+  if (bytes.size() < 12 || std::memcmp(bytes.data(), checkpoint_magic.data(), checkpoint_magic.size()) != 0)
     throw DataError(concat({"checkpoint: these ", bytes.size(), " bytes are no lockstep checkpoint"}));
   const std::uint64_t version = get_number(bytes.data() + 8, 4);
-  if (version == 0 || version > checkpoint_format_version)
-    throw DataError(concat({"checkpoint: format version ", version, ", this library reads 1 to ",
-                            checkpoint_format_version, ": use a newer lockstep"}));
-  const std::span<const std::byte> payload = bytes.subspan(checkpoint_envelope);
-  const std::uint64_t size = get_number(bytes.data() + 12, 8);
-  if (payload.size() != size)
-    throw DataError(concat({"checkpoint: expected ", size, " bytes of state, got ", payload.size(),
-                            ": the file is cut off or has grown"}));
-  if (crc32c(payload) != get_number(bytes.data() + 20, 4))
-    throw DataError("checkpoint: damaged: the checksum does not match");
-  TrainingState state;
   try {
-    CheckpointReader reader(payload);
-    each_field(reader, state);
-    if (reader.remaining() != 0)
-      throw DataError(concat({"checkpoint: damaged: ", reader.remaining(), " bytes too many"}));
+    if (version == 1) return decode_version_1(bytes);
+    if (version == 2) return decode_version_2(bytes);
   } catch (const cereal::Exception& error) {
     throw DataError(std::string("checkpoint: damaged: ") + error.what());
   }
-  return state;
+  throw DataError(concat({"checkpoint: format version ", version, ", this library reads 1 to ",
+                          checkpoint_format_version, ": use a newer lockstep"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,29 +1,21 @@
 // TrainingState: everything that a run needs to continue to the same bits.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// One array of a checkpoint: what it is and its elements, in canonical layout (row-major), as raw bytes.
-struct SavedArray {
-  std::string name;  ///< "dense_1/kernel"
-  std::vector<std::uint64_t> extents;
-  std::vector<std::byte> bytes;
-
-  friend bool operator==(const SavedArray&, const SavedArray&) = default;
-};
-
 /// A consistent snapshot between two steps.
 struct TrainingState {
-  std::string scalar;     ///< "float32" or "float64": the type of all arrays
-  std::string signature;  ///< model layout, loss, optimizer: what a program must have in common with it
+  std::string scalar;  ///< "float32" or "float64": the type of all arrays
+  std::string
+      signature;  ///< model layout, loss, optimizer: what a program must have in common with it; empty in a file of weights alone
   std::vector<SavedArray> parameters;
   std::vector<SavedArray> state;  ///< variables that are not trained
   std::vector<SavedArray> slots;  ///< the optimizer's, slot by slot, as parameters

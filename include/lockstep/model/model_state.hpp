@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
@@ -18,13 +18,6 @@
 #include "lockstep/model/saved_arrays.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-template <class T>
-constexpr const char* scalar_name() {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
-                "lockstep: the scalar type of a model is float or double: compile<Net, float>(...)");
-  return std::is_same_v<T, float> ? "float32" : "float64";
-}
 
 /// Draws the initial values. Each variable has a random stream of its own, so that its values depend on the seed and on
 /// its place in the model alone.

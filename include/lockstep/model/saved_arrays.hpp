@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/checkpoint/training_state.hpp"
+#include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/variable.hpp"
 
@@ -14,6 +14,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// A list of variables, their names, and where the bytes of each are.
 struct ArrayList {
+  const char* scalar;  ///< "float32" or "float64"
   std::span<const Variable> variables;
   std::vector<std::string> names;
   std::vector<std::span<std::byte>> bytes;
@@ -22,7 +23,7 @@ struct ArrayList {
 template <class T>
 ArrayList array_list(std::span<const Variable> variables, std::vector<std::string> names,
                      std::span<const std::span<T>> slices) {
-  ArrayList list{.variables = variables, .names = std::move(names), .bytes = {}};
+  ArrayList list{.scalar = scalar_name<T>(), .variables = variables, .names = std::move(names), .bytes = {}};
   for (const std::span<T> slice : slices) list.bytes.push_back(std::as_writable_bytes(slice));
   return list;
 }

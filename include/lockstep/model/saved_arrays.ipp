@@ -14,6 +14,7 @@ LOCKSTEP_INLINE void save_arrays(std::vector<SavedArray>& saved, const ArrayList
   for (std::size_t i = 0; i < list.variables.size(); ++i) {
     const std::span<const std::size_t> shape = list.variables[i].shape();
     saved.push_back({.name = list.names[i] + suffix,
+                     .scalar = list.scalar,
                      .extents = {shape.begin(), shape.end()},
                      .bytes = {list.bytes[i].begin(), list.bytes[i].end()}});
   }
@@ -27,12 +28,12 @@ LOCKSTEP_INLINE void load_arrays(const std::vector<SavedArray>& saved, std::size
       throw ConfigurationError(concat({"restore: the saved state has no array for ", list.names[i], " ",
                                        shape_text(shape), ": it belongs to another model"}));
     const SavedArray& array = saved[first + i];
-    if (!std::equal(array.extents.begin(), array.extents.end(), shape.begin(), shape.end()) ||
+    if (array.scalar != list.scalar ||
+        !std::equal(array.extents.begin(), array.extents.end(), shape.begin(), shape.end()) ||
         array.bytes.size() != list.bytes[i].size())
-      throw ConfigurationError(
-          concat({"restore: expected ", list.names[i], " ", shape_text(shape), ", the saved state has '", array.name,
-                  "' ", shape_text(std::vector<std::size_t>(array.extents.begin(), array.extents.end())),
-                  ": it belongs to another model"}));
+      throw ConfigurationError(concat({"restore: expected ", list.names[i], " ", shape_text(shape), " of ", list.scalar,
+                                       ", the saved state has '", array.name, "' ", shape_text(array.extents), " of ",
+                                       array.scalar, ": it belongs to another model"}));
     if (!check_only) std::copy(array.bytes.begin(), array.bytes.end(), list.bytes[i].begin());
   }
 }

@@ -1,0 +1,62 @@
+// SavedArray: one array as files keep it.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What an array is, and its elements in canonical layout (row-major, the last extent fastest), as little-endian bytes.
+struct SavedArray {
+  std::string name;                ///< "dense_1/kernel"
+  std::string scalar = "float32";  ///< or "float64"
+  std::vector<std::uint64_t> extents = {};
+  std::vector<std::byte> bytes = {};
+
+  friend bool operator==(const SavedArray&, const SavedArray&) = default;
+};
+
+namespace detail {
+
+static_assert(std::endian::native == std::endian::little,
+              "lockstep: files are little-endian, and so must the machine be");
+
+template <class T>
+constexpr const char* scalar_name() {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
+                "lockstep: the scalar type of a model is float or double: compile<Net, float>(...)");
+  return std::is_same_v<T, float> ? "float32" : "float64";
+}
+
+/// Bytes of one element. Throws DataError for a type that is neither float32 nor float64.
+inline std::size_t scalar_size(std::string_view scalar) {
+  if (scalar == scalar_name<float>()) return sizeof(float);
+  if (scalar == scalar_name<double>()) return sizeof(double);
+  throw DataError(concat({"unknown scalar type '", scalar, "', expected float32 or float64"}));
+}
+
+/// Bytes of an array with elements of `element` bytes; nothing when the number does not fit in 64 bits.
+inline std::optional<std::uint64_t> array_size(std::span<const std::uint64_t> extents, std::size_t element) {
+  std::uint64_t size = element;
+  bool overflow = false, empty = false;
+  for (const std::uint64_t extent : extents) {
+    empty = empty || extent == 0;
+    overflow = overflow || __builtin_mul_overflow(size, extent, &size);
+  }
+  if (empty) return 0;
+  return overflow ? std::nullopt : std::optional(size);
+}
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI
