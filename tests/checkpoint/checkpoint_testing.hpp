@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 
 namespace lockstep_test {
@@ -15,6 +16,14 @@ inline std::vector<std::byte> some_bytes(std::size_t count, unsigned first = 1) 
   std::vector<std::byte> bytes(count);
   for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(first + 37 * i);
   return bytes;
+}
+
+/// Arrays of several ranks and both types, one of them empty.
+inline std::vector<lockstep::SavedArray> some_arrays() {
+  return {{.name = "dense/kernel", .extents = {2, 3}, .bytes = some_bytes(24)},
+          {.name = "dense/bias", .scalar = "float64", .extents = {3}, .bytes = some_bytes(24, 9)},
+          {.name = "empty", .extents = {0, 5}, .bytes = {}},
+          {.name = "step", .extents = {}, .bytes = some_bytes(4, 77)}};
 }
 
 inline lockstep::TrainingState full_state() {

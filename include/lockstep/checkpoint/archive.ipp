@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/little_endian.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
@@ -224,16 +225,6 @@ auto array_lists(TrainingStateType& state) {
 inline constexpr std::array<char, 8> checkpoint_magic{'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P'};
 inline constexpr std::size_t checkpoint_header = 8 + 4 + 8 + 8 + 4 + 4;  // see archive.hpp
 inline constexpr std::size_t checkpoint_header_1 = 8 + 4 + 8 + 4;        // magic, version, payload size, its CRC-32C
-
-/// Little-endian, on every machine.
-inline void put_number(std::byte* to, std::uint64_t number, std::size_t size) {
-  for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<std::byte>(number >> (8 * i));
-}
-inline std::uint64_t get_number(const std::byte* from, std::size_t size) {
-  std::uint64_t number = 0;
-  for (std::size_t i = 0; i < size; ++i) number |= static_cast<std::uint64_t>(from[i]) << (8 * i);
-  return number;
-}
 
 [[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_size(std::string_view what, std::uint64_t expected,
                                                          std::size_t got) {

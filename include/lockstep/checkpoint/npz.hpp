@@ -1,0 +1,26 @@
+// NumPy's .npz: a zip file with an .npy file for each array.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "lockstep/checkpoint/saved_array.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What numpy.load reads; entries are stored, not compressed. Throws DataError when the file would pass 4 GiB or have more than
+/// 65,535 arrays (it would need zip64).
+[[nodiscard]] std::vector<std::byte> encode_npz(std::span<const SavedArray> arrays);
+
+/// What numpy.savez and, where zlib is there, numpy.savez_compressed wrote. float32 and float64 are taken as they are, float16 becomes
+/// float32; arrays in Fortran's order are brought to row-major. Throws DataError, naming the array, for other types and for whatever
+/// is not a whole and consistent file; zip's checksums are checked, and sizes before memory is taken.
+[[nodiscard]] std::vector<SavedArray> decode_npz(std::span<const std::byte> bytes);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/checkpoint/npz.ipp"
+#endif

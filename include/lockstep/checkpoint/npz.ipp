@@ -1,0 +1,227 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/checkpoint/half.hpp"
+#include "lockstep/checkpoint/little_endian.hpp"
+#include "lockstep/checkpoint/npz.hpp"
+#include "lockstep/checkpoint/zip.hpp"
+#include "lockstep/core/crc32.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/text.hpp"
+
+#if defined(LOCKSTEP_HAS_ZLIB)
+#include <zlib.h>
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+inline constexpr std::string_view npy_magic = "\x93NUMPY";
+
+[[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_npz(std::string_view name, std::string_view why) {
+  throw DataError(concat({"npz: array '", name, "': ", why}));
+}
+
+/// The dictionary of an .npy file, a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+class NpyHeader {
+ public:
+  std::string_view descr;
+  bool fortran_order = false;
+  std::vector<std::uint64_t> shape;
+
+  /// Throws DataError.
+  NpyHeader(std::string_view array, std::string_view text) : array_(array), rest_(text) {
+    expect('{');
+    std::set<std::string_view> keys;
+    while (!accept('}')) {
+      const std::string_view key = quoted();
+      if (!keys.insert(key).second) refuse();
+      expect(':');
+      if (key == "descr") {
+        descr = quoted();
+      } else if (key == "fortran_order") {
+        fortran_order = truth();
+      } else if (key == "shape") {
+        tuple();
+      } else {
+        refuse();
+      }
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_space();
+    if (keys.size() != 3 || !rest_.empty()) refuse();
+  }
+
+ private:
+  [[noreturn, gnu::cold]] void refuse() const { refuse_npz(array_, "the header is no .npy header"); }
+
+  void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size())); }
+  bool accept(char c) {
+    skip_space();
+    if (!rest_.starts_with(c)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  void expect(char c) {
+    if (!accept(c)) refuse();
+  }
+  std::string_view quoted() {
+    const char quote = accept('"') ? '"' : '\'';
+    if (quote == '\'') expect(quote);
+    const std::size_t end = rest_.find(quote);
+    if (end == std::string_view::npos) refuse();
+    const std::string_view text = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+  bool truth() {
+    skip_space();
+    for (const std::string_view word : {"True", "False"})
+      if (rest_.starts_with(word)) {
+        rest_.remove_prefix(word.size());
+        return word == "True";
+      }
+    refuse();
+  }
+  void tuple() {
+    expect('(');
+    while (!accept(')')) {
+      skip_space();
+      std::uint64_t extent = 0;
+      const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
+      if (error != std::errc()) refuse();
+      rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+      shape.push_back(extent);
+      if (!accept(',')) {
+        expect(')');
+        break;
+      }
+    }
+  }
+
+  std::string_view array_;
+  std::string_view rest_;
+};
+
+struct NpyType {
+  std::string_view descr;
+  std::size_t size;
+  const char* scalar;                        ///< in memory
+  float (*convert)(std::uint16_t) noexcept;  ///< null: as it is
+};
+inline constexpr NpyType npy_types[] = {
+    {"<f4", 4, "float32", nullptr}, {"<f8", 8, "float64", nullptr}, {"<f2", 2, "float32", &float_of_half}};
+
+/// The elements in row-major order, of an array that is stored with the first extent fastest.
+LOCKSTEP_INLINE std::vector<std::byte> row_major(std::span<const std::byte> elements,
+                                                 std::span<const std::uint64_t> shape, std::size_t size) {
+  std::vector<std::byte> ordered(elements.size());
+  std::vector<std::uint64_t> index(shape.size());
+  for (std::size_t to = 0; to < ordered.size(); to += size) {
+    std::uint64_t from = 0;
+    for (std::size_t d = shape.size(); d > 0; --d) from = from * shape[d - 1] + index[d - 1];
+    std::memcpy(ordered.data() + to, elements.data() + from * size, size);
+    for (std::size_t d = shape.size(); d > 0 && ++index[d - 1] == shape[d - 1]; --d) index[d - 1] = 0;
+  }
+  return ordered;
+}
+
+LOCKSTEP_INLINE SavedArray decode_npy(std::string name, std::span<const std::byte> npy) {
+  const std::string_view text(reinterpret_cast<const char*>(npy.data()), npy.size());
+  if (npy.size() < 12 || !text.starts_with(npy_magic)) refuse_npz(name, "the entry is no .npy file");
+  const auto version = static_cast<unsigned>(npy[6]);
+  if (version < 1 || version > 3) refuse_npz(name, concat({"expected .npy version 1 to 3, got ", version}));
+  const std::size_t number_size = version == 1 ? 2 : 4, begin = 8 + number_size;
+  const std::uint64_t header_size = get_number(npy.data() + 8, number_size);
+  if (header_size > npy.size() - begin) refuse_npz(name, "the header is cut off");
+  const NpyHeader header(name, text.substr(begin, static_cast<std::size_t>(header_size)));
+  const std::span<const std::byte> elements = npy.subspan(begin + static_cast<std::size_t>(header_size));
+
+  const auto* const type = std::find_if(std::begin(npy_types), std::end(npy_types),
+                                        [&](const NpyType& candidate) { return candidate.descr == header.descr; });
+  if (type == std::end(npy_types))
+    refuse_npz(name, concat({"expected elements of type '<f4', '<f8' or '<f2', got '", header.descr, "'"}));
+  if (array_size(header.shape, type->size) != elements.size())
+    refuse_npz(name, concat({"the shape ", shape_text(header.shape), " cannot have ", elements.size(), " bytes"}));
+  SavedArray array{.name = std::move(name), .scalar = type->scalar, .extents = header.shape};
+  if (header.fortran_order)
+    array.bytes = row_major(elements, header.shape, type->size);
+  else
+    array.bytes.assign(elements.begin(), elements.end());
+  if (type->convert != nullptr) array.bytes = widen(array.bytes, type->convert);
+  return array;
+}
+
+/// The contents of a deflated entry.
+LOCKSTEP_INLINE std::vector<std::byte> inflate_entry(const ZipEntry& entry) {
+#if defined(LOCKSTEP_HAS_ZLIB)
+  constexpr std::uint64_t largest_ratio = 1032;  // of deflate
+  if (entry.size > (entry.data.size() + 1) * largest_ratio)
+    refuse_npz(entry.name, concat({entry.data.size(), " deflated bytes cannot become ", entry.size}));
+  std::vector<std::byte> contents(entry.size);
+  z_stream stream{};
+  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(entry.data.data()));
+  stream.avail_in = static_cast<uInt>(entry.data.size());
+  stream.next_out = reinterpret_cast<Bytef*>(contents.data());
+  stream.avail_out = static_cast<uInt>(contents.size());
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error("npz: zlib does not start");  // without zlib's own header
+  const int result = inflate(&stream, Z_FINISH);
+  inflateEnd(&stream);
+  if (result != Z_STREAM_END || stream.avail_in != 0 || stream.avail_out != 0)
+    refuse_npz(entry.name, "the deflated data are damaged");
+  return contents;
+#else
+  refuse_npz(entry.name, "it is compressed, and this program was built without zlib: use numpy.savez");
+#endif
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE std::vector<std::byte> encode_npz(std::span<const SavedArray> arrays) {
+  constexpr std::size_t alignment = 64, entry_overhead = 512;  // (headers of arrays with a rank and a name as usual)
+  std::size_t size = 0;
+  for (const SavedArray& array : arrays) size += array.bytes.size() + entry_overhead;
+  detail::ZipWriter writer(size);
+  for (const SavedArray& array : arrays) {
+    std::string shape;
+    for (const std::uint64_t extent : array.extents) shape += concat({extent, ", "});
+    std::string header = concat({detail::npy_magic, std::string_view("\x01\0..", 4), "{'descr': '",
+                                 detail::scalar_size(array.scalar) == 4 ? "<f4" : "<f8",
+                                 "', 'fortran_order': False, 'shape': (", shape, "), }"});
+    header.resize((header.size() + alignment) / alignment * alignment - 1, ' ');
+    header += '\n';
+    detail::put_number(reinterpret_cast<std::byte*>(header.data()) + 8, header.size() - 10, 2);
+    writer.add(array.name + ".npy", std::as_bytes(std::span(header)), array.bytes);
+  }
+  return std::move(writer).finish();
+}
+
+LOCKSTEP_INLINE std::vector<SavedArray> decode_npz(std::span<const std::byte> bytes) {
+  constexpr std::string_view extension = ".npy";
+  std::vector<SavedArray> arrays;
+  std::set<std::string> names;
+  for (const detail::ZipEntry& entry : detail::read_zip_directory(bytes)) {
+    if (!entry.name.ends_with(extension)) detail::refuse_npz(entry.name, "the entry is no .npy file");
+    const std::string name = entry.name.substr(0, entry.name.size() - extension.size());
+    if (!names.insert(name).second) detail::refuse_npz(name, "it is there twice");
+    const std::vector<std::byte> inflated = entry.deflated ? detail::inflate_entry(entry) : std::vector<std::byte>{};
+    const std::span<const std::byte> contents = entry.deflated ? inflated : entry.data;
+    if (crc32(contents) != entry.crc) detail::refuse_npz(name, "damaged: the checksum does not match");
+    arrays.push_back(detail::decode_npy(name, contents));
+  }
+  return arrays;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

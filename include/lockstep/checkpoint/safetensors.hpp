@@ -1,0 +1,25 @@
+// The safetensors format: named arrays that PyTorch, JAX, TensorFlow and NumPy read.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "lockstep/checkpoint/saved_array.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A safetensors file: the size of a JSON header, the header (names, dtypes, shapes, offsets), the elements.
+[[nodiscard]] std::vector<std::byte> encode_safetensors(std::span<const SavedArray> arrays);
+
+/// The arrays in the order of their elements. F32 and F64 are taken as they are, F16 and BF16 become float32. Throws DataError, naming
+/// the array, for other dtypes and for whatever is not a whole and consistent file; sizes are checked before memory is taken. The
+/// format has no checksum: a changed element is not noticed.
+[[nodiscard]] std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/checkpoint/safetensors.ipp"
+#endif

@@ -1,0 +1,216 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "lockstep/checkpoint/half.hpp"
+#include "lockstep/checkpoint/little_endian.hpp"
+#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+inline constexpr std::uint64_t safetensors_header_limit = 100'000'000;  // as the format's own library has it
+inline constexpr std::string_view safetensors_metadata = "__metadata__";
+
+[[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_safetensors(std::string_view why) {
+  throw DataError(concat({"safetensors: ", why}));
+}
+
+/// What the header says about an array.
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;
+  std::vector<std::uint64_t> shape;
+  std::vector<std::uint64_t> offsets;
+};
+
+/// Takes the header's JSON piece by piece, so that nothing is built that the format does not have: an object of objects, whose
+/// values are texts or lists of numbers. Each function is a call-back of nlohmann::json::sax_parse.
+class SafetensorsHeader {
+ public:
+  [[nodiscard]] std::vector<SafetensorsEntry> take_entries() { return std::move(entries_); }
+
+  bool start_object(std::size_t) {
+    if (depth_ == 2 || list_ != nullptr) unexpected("an object");
+    ++depth_;
+    return true;
+  }
+  bool end_object() {
+    if (--depth_ == 1 && !in_metadata_) {
+      const SafetensorsEntry& entry = entries_.back();
+      for (const std::string_view needed : {"dtype", "shape", "data_offsets"})
+        if (!fields_.contains(needed)) refuse_safetensors(concat({"array '", entry.name, "' has no ", needed}));
+      if (entry.offsets.size() != 2)
+        refuse_safetensors(
+            concat({"array '", entry.name, "' has ", entry.offsets.size(), " data_offsets, expected begin and end"}));
+    }
+    return true;
+  }
+  bool key(std::string& name) {
+    if (depth_ == 1) {
+      if (!names_.insert(name).second) refuse_safetensors(concat({"'", name, "' stands twice in the header"}));
+      in_metadata_ = name == safetensors_metadata;
+      if (!in_metadata_) entries_.push_back({.name = name, .dtype = {}, .shape = {}, .offsets = {}});
+      fields_.clear();
+    } else {
+      if (!fields_.insert(name).second) refuse_safetensors(concat({"'", name, "' stands twice in one object"}));
+      if (!in_metadata_ && name != "dtype" && name != "shape" && name != "data_offsets")
+        refuse_safetensors(concat({"array '", entries_.back().name, "' has the unknown field '", name, "'"}));
+    }
+    key_ = std::move(name);
+    return true;
+  }
+  bool string(std::string& text) {
+    if (depth_ != 2 || list_ != nullptr || (!in_metadata_ && key_ != "dtype")) unexpected("a text");
+    if (!in_metadata_) entries_.back().dtype = std::move(text);
+    return true;
+  }
+  bool start_array(std::size_t) {
+    if (depth_ != 2 || list_ != nullptr || in_metadata_ || key_ == "dtype") unexpected("a list");
+    list_ = key_ == "shape" ? &entries_.back().shape : &entries_.back().offsets;
+    return true;
+  }
+  bool end_array() {
+    list_ = nullptr;
+    return true;
+  }
+  bool number_unsigned(std::uint64_t number) {
+    if (list_ == nullptr) unexpected("a number");
+    list_->push_back(number);
+    return true;
+  }
+  bool number_integer(std::int64_t) { unexpected("a negative number"); }
+  bool number_float(double, const std::string&) { unexpected("a number that is not whole"); }
+  bool null() { unexpected("null"); }
+  bool boolean(bool) { unexpected("a truth value"); }
+  bool binary(nlohmann::json::binary_t&) { unexpected("binary data"); }
+  template <class Exception>
+  bool parse_error(std::size_t position, const std::string&, const Exception&) {
+    refuse_safetensors(concat({"the header is no JSON: error at its byte ", position}));
+  }
+
+ private:
+  [[noreturn, gnu::cold]] void unexpected(std::string_view what) const {
+    refuse_safetensors(concat({"unexpected ", what, " in the header at '", key_, "'"}));
+  }
+
+  std::vector<SafetensorsEntry> entries_;
+  std::set<std::string, std::less<>> names_, fields_;
+  std::string key_;
+  int depth_ = 0;
+  bool in_metadata_ = false;
+  std::vector<std::uint64_t>* list_ = nullptr;  // of the last entry
+};
+
+struct SafetensorsType {
+  std::string_view dtype;
+  std::size_t size;
+  const char* scalar;                        ///< in memory
+  float (*convert)(std::uint16_t) noexcept;  ///< null: as it is
+};
+
+inline constexpr SafetensorsType safetensors_types[] = {{"F32", 4, "float32", nullptr},
+                                                        {"F64", 8, "float64", nullptr},
+                                                        {"F16", 2, "float32", &float_of_half},
+                                                        {"BF16", 2, "float32", &float_of_bfloat16}};
+
+LOCKSTEP_INLINE const SafetensorsType& safetensors_type(const SafetensorsEntry& entry) {
+  for (const SafetensorsType& type : safetensors_types)
+    if (type.dtype == entry.dtype) return type;
+  refuse_safetensors(
+      concat({"array '", entry.name, "' has dtype '", entry.dtype, "', expected F32, F64, F16 or BF16"}));
+}
+
+/// A text in JSON's quotes.
+LOCKSTEP_INLINE std::string json_text(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string json = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code < 0x20)
+      json += concat({"\\u00", digits.substr(code / 16, 1), digits.substr(code % 16, 1)});
+    else
+      (json += c == '"' || c == '\\' ? "\\" : "") += c;
+  }
+  return json + "\"";
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE std::vector<std::byte> encode_safetensors(std::span<const SavedArray> arrays) {
+  std::string header = "{";
+  std::uint64_t size = 0;
+  for (const SavedArray& array : arrays) {
+    header += header.size() > 1 ? "," : "";
+    header += concat({detail::json_text(array.name), ":{\"dtype\":\"",
+                      detail::scalar_size(array.scalar) == 4 ? "F32" : "F64", "\",\"shape\":["});
+    for (std::size_t i = 0; i < array.extents.size(); ++i) header += concat({i > 0 ? "," : "", array.extents[i]});
+    header += concat({"],\"data_offsets\":[", size, ",", size + array.bytes.size(), "]}"});
+    size += array.bytes.size();
+  }
+  header += "}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');  // the elements are then aligned
+
+  std::vector<std::byte> bytes;
+  bytes.reserve(8 + header.size() + static_cast<std::size_t>(size));
+  bytes.resize(8);
+  detail::put_number(bytes.data(), header.size(), 8);
+  const auto text = std::as_bytes(std::span(header));
+  bytes.insert(bytes.end(), text.begin(), text.end());
+  for (const SavedArray& array : arrays) bytes.insert(bytes.end(), array.bytes.begin(), array.bytes.end());
+  return bytes;
+}
+
+LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes) {
+  using namespace detail;
+  if (bytes.size() < 8) refuse_safetensors(concat({"these ", bytes.size(), " bytes are no safetensors file"}));
+  const std::uint64_t header_size = get_number(bytes.data(), 8);
+  if (header_size > safetensors_header_limit || header_size > bytes.size() - 8)
+    refuse_safetensors(concat({"the header is said to have ", header_size, " bytes; the file has ", bytes.size(),
+                               ", and at most ", safetensors_header_limit, " are read"}));
+  const std::span<const std::byte> data = bytes.subspan(8 + static_cast<std::size_t>(header_size));
+  const auto* const text = reinterpret_cast<const char*>(bytes.data() + 8);
+  if (header_size == 0 || *text != '{') refuse_safetensors("the header does not begin with '{'");
+  SafetensorsHeader header;
+  (void)nlohmann::json::sax_parse(text, text + header_size, &header);
+
+  std::vector<SafetensorsEntry> entries = header.take_entries();
+  std::sort(entries.begin(), entries.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.offsets, a.name) < std::tie(b.offsets, b.name); });
+  std::vector<SavedArray> arrays;
+  std::uint64_t at = 0;  // up to here the data belong to arrays
+  for (SafetensorsEntry& entry : entries) {
+    const SafetensorsType& type = safetensors_type(entry);
+    const auto [begin, end] = std::pair(entry.offsets[0], entry.offsets[1]);
+    if (begin != at || end < begin || end > data.size())
+      refuse_safetensors(concat({"array '", entry.name, "' is at bytes ", begin, " to ", end, ", expected a begin at ",
+                                 at, " and an end up to ", data.size()}));
+    if (array_size(entry.shape, type.size) != end - begin)
+      refuse_safetensors(concat({"array '", entry.name, "' ", shape_text(entry.shape), " of ", entry.dtype,
+                                 " cannot have ", end - begin, " bytes"}));
+    at = end;
+    const auto elements = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    SavedArray& array = arrays.emplace_back(
+        SavedArray{.name = std::move(entry.name), .scalar = type.scalar, .extents = std::move(entry.shape)});
+    if (type.convert != nullptr)
+      array.bytes = widen(elements, type.convert);
+    else
+      array.bytes.assign(elements.begin(), elements.end());
+  }
+  if (at != data.size())
+    refuse_safetensors(concat({data.size() - at, " bytes at the end belong to no array: the file is damaged"}));
+  return arrays;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,28 @@
+// Files of weights: the format is chosen by the name.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/checkpoint/saved_array.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// The bytes of a file of weights: by the extension of `path` .safetensors, .npz, or else lockstep's own format.
+[[nodiscard]] std::vector<std::byte> encode_weights(std::string_view path, std::vector<SavedArray> arrays);
+
+/// The arrays of such a file; of a whole training state in lockstep's own format, its parameters and untrained state. Throws DataError
+/// when it is damaged.
+[[nodiscard]] std::vector<SavedArray> decode_weights(std::string_view path, std::span<const std::byte> bytes);
+
+/// The same array with elements of "float32" or "float64".
+[[nodiscard]] SavedArray convert_array(SavedArray array, std::string_view scalar);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/checkpoint/weights_file.ipp"
+#endif

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/npz.hpp"
+#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+template <class From, class To>
+std::vector<std::byte> convert_elements(std::span<const std::byte> bytes) {
+  std::vector<std::byte> converted(bytes.size() / sizeof(From) * sizeof(To));
+  for (std::size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
+    From from;
+    std::memcpy(&from, bytes.data() + i * sizeof(From), sizeof(From));
+    const To to = static_cast<To>(from);
+    std::memcpy(converted.data() + i * sizeof(To), &to, sizeof(To));
+  }
+  return converted;
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path, std::vector<SavedArray> arrays) {
+  if (path.ends_with(".safetensors")) return encode_safetensors(arrays);
+  if (path.ends_with(".npz")) return encode_npz(arrays);
+  TrainingState weights;
+  if (!arrays.empty()) weights.scalar = arrays.front().scalar;
+  weights.parameters = std::move(arrays);
+  return encode_checkpoint(weights);
+}
+
+LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path, std::span<const std::byte> bytes) {
+  if (path.ends_with(".safetensors")) return decode_safetensors(bytes);
+  if (path.ends_with(".npz")) return decode_npz(bytes);
+  TrainingState saved = decode_checkpoint(bytes);
+  std::move(saved.state.begin(), saved.state.end(), std::back_inserter(saved.parameters));
+  return std::move(saved.parameters);
+}
+
+LOCKSTEP_INLINE SavedArray convert_array(SavedArray array, std::string_view scalar) {
+  const std::size_t size = detail::scalar_size(array.scalar);
+  if (detail::scalar_size(scalar) != size) {
+    array.bytes = size == sizeof(float) ? detail::convert_elements<float, double>(array.bytes)
+                                        : detail::convert_elements<double, float>(array.bytes);
+    array.scalar = scalar;
+  }
+  return array;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
