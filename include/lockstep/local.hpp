@@ -1,5 +1,5 @@
 // Everything for a program that trains in one process, on one thread or on several: no sockets, no JSON, no archives.
-// Add lockstep/callbacks/backup_and_restore.hpp for saved state, lockstep/lockstep.hpp for several workers.
+// Add lockstep/model/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
 #pragma once
 
 #include "lockstep/callbacks/callback_list.hpp"

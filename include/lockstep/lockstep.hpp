@@ -10,4 +10,5 @@
 #include "lockstep/collectives/shared_memory.hpp"
 #include "lockstep/collectives/tcp.hpp"
 #include "lockstep/local.hpp"
+#include "lockstep/model/model_files.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"

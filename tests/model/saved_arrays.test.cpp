@@ -57,7 +57,7 @@ TEST_CASE("saved arrays: the first that differs is named") {
   CHECK(message([](auto&) {}) == "NO EXCEPTION");
   CHECK(contains(message([](auto& s) { s.pop_back(); }), "no array for dense/bias (3)"));
   const std::string shape = message([](auto& s) { s[0].extents = {3, 2}; });
-  CHECK(contains(shape, "expected dense/kernel (2, 3), the saved state has 'dense/kernel' (3, 2)"));
+  CHECK(contains(shape, "expected dense/kernel (2, 3) of float32, the saved state has 'dense/kernel' (3, 2)"));
   CHECK(contains(message([](auto& s) { s[0].extents = {6}; }), "(6)"));
   CHECK(contains(message([](auto& s) { s[0].extents.clear(); }), "()"));
   CHECK(contains(message([](auto& s) { s[1].bytes.resize(24); }), "expected dense/bias (3)"));

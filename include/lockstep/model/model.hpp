@@ -64,6 +64,10 @@ struct NamedArray {
   std::span<T> values;
 };
 
+/// Files of a Model; in model/model_files.hpp, so that a program without files needs no archives.
+template <class Model>
+struct ModelFiles;
+
 }  // namespace detail
 
 /// A compiled model; made by compile(). Every worker makes the same calls in the same order. Not copyable; refers to the
@@ -81,6 +85,13 @@ class Model {
     replicas_.resize(static_cast<std::size_t>(strategy.local_replicas()));
     compiled_.state.seed = options.seed ? *options.seed : std::random_device{}();
     strategy_.run([&](auto& replica) { start(replica); });
+  }
+  /// As above, and then calls begin(*this): a model is not moved, so that who returns one must have done with it.
+  template <class Begin>
+  Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, std::tuple<Metrics...> metrics,
+        Begin begin)
+      : Model(strategy, options, std::move(loss), std::move(optimizer), std::move(metrics)) {
+    begin(*this);
   }
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -180,6 +191,24 @@ class Model {
     }
   }
 
+  /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in lockstep's own format, for load and
+  /// load_model. The chief alone writes. Throws Error naming the path; the file that was there then stays.
+  void save(const std::string& path) const { files().save(*this, path); }
+
+  /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone reads and sends it to the others, so
+  /// that the folder need not be shared. Throws, on every worker, DataError when it cannot be read or is damaged, and
+  /// ConfigurationError when it belongs to another model, naming the difference; nothing is changed then.
+  void load(const std::string& path) { files().load(*this, path); }
+
+  /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz, or else in lockstep's own format.
+  /// The chief alone writes. Throws Error naming the path.
+  void save_weights(const std::string& path) const { files().save_weights(*this, path); }
+
+  /// Sets every variable, found by its name, from such a file or one that other programs wrote; float32 and float64 are converted into
+  /// each other. The chief alone reads. Throws, on every worker, DataError when it cannot be read or is damaged, and
+  /// ConfigurationError naming the first variable that is missing, unknown or of another shape; nothing is changed then.
+  void load_weights(const std::string& path) { files().load_weights(*this, path); }
+
   /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
   [[nodiscard]] std::uint32_t parameters_crc32c() const { return compiled_.state.parameters_crc32c(); }
 
@@ -200,7 +229,16 @@ class Model {
   friend class detail::FitLoop;
   template <class>
   friend class detail::ModelTraining;
+  template <class>
+  friend struct detail::ModelFiles;
   using Own = typename Compiled::Replica;
+
+  static auto files() {
+    static_assert(
+        requires { sizeof(detail::ModelFiles<Model>); },
+        "lockstep: to save or load a model, #include <lockstep/model/model_files.hpp>");
+    return detail::ModelFiles<Model>{};
+  }
 
   /// Compares the workers' programs, then starts from the chief's seed and variables.
   template <Replica R>
@@ -369,11 +407,12 @@ class Model {
   std::vector<std::unique_ptr<Own>> replicas_;  // made by each replica's own thread
 };
 
-/// Puts a network, a strategy, a loss, an optimizer and metrics together; T is the scalar type of all arrays. Waits for the other
-/// workers, checks that they run the same program (ConfigurationError names the difference), and starts from the chief's
-/// seed and variables.
-template <class Net, class T = float, Strategy S, class LossType, class OptimizerType, class... Metrics>
-auto compile(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, Metrics... metrics) {
+namespace detail {
+
+/// compile, and then begin(model).
+template <class Net, class T, Strategy S, class Begin, class LossType, class OptimizerType, class... Metrics>
+auto compile_and(S& strategy, CompileOptions options, Begin begin, LossType loss, OptimizerType optimizer,
+                 Metrics... metrics) {
   using In = typename Net::InputShape;
   static_assert(!std::is_void_v<In>,
                 "lockstep: the first layer of a model must be its Input: write Sequential<Input<28, 28>, ...>");
@@ -386,8 +425,20 @@ auto compile(S& strategy, CompileOptions options, LossType loss, OptimizerType o
     static_assert((Metric<Metrics, T> && ...),
                   "lockstep: the arguments after the optimizer must be metrics (see metrics/concepts.hpp)");
     return Model<Net, T, S, LossType, OptimizerType, Metrics...>(
-        strategy, options, std::move(loss), std::move(optimizer), std::tuple<Metrics...>(std::move(metrics)...));
+        strategy, options, std::move(loss), std::move(optimizer), std::tuple<Metrics...>(std::move(metrics)...),
+        std::move(begin));
   }
+}
+
+}  // namespace detail
+
+/// Puts a network, a strategy, a loss, an optimizer and metrics together; T is the scalar type of all arrays. Waits for the other
+/// workers, checks that they run the same program (ConfigurationError names the difference), and starts from the chief's
+/// seed and variables.
+template <class Net, class T = float, Strategy S, class LossType, class OptimizerType, class... Metrics>
+auto compile(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, Metrics... metrics) {
+  return detail::compile_and<Net, T>(
+      strategy, options, [](auto&) {}, std::move(loss), std::move(optimizer), std::move(metrics)...);
 }
 
 template <class Net, class T = float, Strategy S, class LossType, class OptimizerType, class... Metrics>

@@ -1,0 +1,137 @@
+// Models in files: what Model's save, load, save_weights and load_weights do, and load_model.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/model/agreement.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/strategies/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// A variable that a file of weights must have.
+struct WantedArray {
+  std::string name;
+  std::span<const std::size_t> shape;
+};
+
+/// The arrays of a file in the order of `wanted`, as `scalar`. Throws ConfigurationError naming the first that is missing, unknown or of
+/// another shape.
+[[nodiscard]] std::vector<SavedArray> match_arrays(std::vector<SavedArray> found, std::span<const WantedArray> wanted,
+                                                   std::string_view scalar);
+
+/// A file as the chief has it, or why it cannot be read.
+struct FileContents {
+  bool readable = true;
+  std::vector<std::byte> bytes;  ///< or the message
+};
+[[nodiscard]] FileContents read_contents(const std::string& path);
+
+/// The chief's file, on every worker. Throws DataError on every worker when the chief cannot read it.
+template <Strategy S>
+std::vector<std::byte> file_from_chief(S& strategy, const std::string& path) {
+  FileContents file;
+  if (strategy.is_chief()) file = read_contents(path);
+  strategy.run([&](auto& replica) {
+    const bool leader = replica.local_rank() == 0;
+    auto& collective = replica.collective();
+    const bool readable = from_chief(collective, leader && file.readable);
+    auto bytes = bytes_from_chief(collective, leader ? std::move(file.bytes) : std::vector<std::byte>{});
+    if (leader) file = {readable, std::move(bytes)};
+  });
+  if (!file.readable) throw DataError(std::string(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()));
+  return std::move(file.bytes);
+}
+
+/// Calls f. An error's message gets `what` and the path in front, and keeps its type.
+template <class F>
+void naming_file(std::string_view what, const std::string& path, F&& f) {
+  const auto message = [&](const Error& error) { return concat({what, " '", path, "': ", error.what()}); };
+  try {
+    f();
+  } catch (const ConfigurationError& error) {
+    throw ConfigurationError(message(error));
+  } catch (const DataError& error) {
+    throw DataError(message(error));
+  }
+}
+
+template <class Model>
+struct ModelFiles {
+  static void save(const Model& model, const std::string& path) {
+    if (model.strategy_.is_chief()) write_file_atomically(path, encode_checkpoint(model.save_state()));
+  }
+
+  static void load(Model& model, const std::string& path) {
+    const std::vector<std::byte> bytes = file_from_chief(model.strategy_, path);
+    naming_file("load", path, [&] {
+      const TrainingState saved = decode_checkpoint(bytes);
+      if (saved.signature.empty())
+        throw ConfigurationError("the file has weights alone, and no state of an optimizer: use load_weights");
+      model.restore_state(saved);
+    });
+  }
+
+  static void save_weights(const Model& model, const std::string& path) {
+    if (!model.strategy_.is_chief()) return;
+    std::vector<SavedArray> arrays;
+    for (const auto& array : model.all_variables(*model.replicas_[0])) {
+      const auto bytes = std::as_bytes(array.values);
+      const auto shape = array.variable->shape();
+      arrays.push_back({.name = array.name,
+                        .scalar = scalar_name<typename Model::Compiled::Scalar>(),
+                        .extents = {shape.begin(), shape.end()},
+                        .bytes = {bytes.begin(), bytes.end()}});
+    }
+    write_file_atomically(path, encode_weights(path, std::move(arrays)));
+  }
+
+  static void load_weights(Model& model, const std::string& path) {
+    const std::vector<std::byte> bytes = file_from_chief(model.strategy_, path);
+    naming_file("load_weights", path, [&] {
+      std::vector<WantedArray> wanted;
+      for (const auto& array : model.all_variables(*model.replicas_[0]))
+        wanted.push_back({array.name, array.variable->shape()});
+      const auto arrays =
+          match_arrays(decode_weights(path, bytes), wanted, scalar_name<typename Model::Compiled::Scalar>());
+      for (const auto& own : model.replicas_) {
+        const auto variables = model.all_variables(*own);
+        for (std::size_t i = 0; i < arrays.size(); ++i)
+          std::copy(arrays[i].bytes.begin(), arrays[i].bytes.end(),
+                    std::as_writable_bytes(variables[i].values).begin());
+      }
+    });
+  }
+};
+
+}  // namespace detail
+
+/// compile, and then model.load(path): training goes on where the program that saved it was.
+/// @code
+/// auto model = lockstep::load_model<Cnn>(strategy, "cnn.lockstep", loss, lockstep::Adam{}, lockstep::Accuracy{});
+/// @endcode
+template <class Net, class T = float, Strategy S, class LossType, class OptimizerType, class... Metrics>
+auto load_model(S& strategy, const std::string& path, LossType loss, OptimizerType optimizer, Metrics... metrics) {
+  return detail::compile_and<Net, T>(
+      strategy, CompileOptions{}, [&](auto& model) { model.load(path); }, std::move(loss), std::move(optimizer),
+      std::move(metrics)...);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/model/model_files.ipp"
+#endif

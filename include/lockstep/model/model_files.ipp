@@ -1,0 +1,44 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "lockstep/core/shape.hpp"
+#include "lockstep/model/model_files.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+LOCKSTEP_INLINE std::vector<SavedArray> match_arrays(std::vector<SavedArray> found, std::span<const WantedArray> wanted,
+                                                     std::string_view scalar) {
+  std::vector<SavedArray> matched;
+  for (const auto& [name, shape] : wanted) {
+    const auto array =
+        std::find_if(found.begin(), found.end(), [&](const SavedArray& candidate) { return candidate.name == name; });
+    if (array == found.end())
+      throw ConfigurationError(
+          concat({"expected an array '", name, "' ", shape_text(shape), ", the file has none of that name"}));
+    if (!std::equal(array->extents.begin(), array->extents.end(), shape.begin(), shape.end()))
+      throw ConfigurationError(concat(
+          {"expected '", name, "' to be ", shape_text(shape), ", in the file it is ", shape_text(array->extents)}));
+    matched.push_back(convert_array(std::move(*array), scalar));
+    found.erase(array);
+  }
+  if (!found.empty())
+    throw ConfigurationError(concat({"the file has an array '", found.front().name, "' ",
+                                     shape_text(found.front().extents), ", which is no variable of this model"}));
+  return matched;
+}
+
+LOCKSTEP_INLINE FileContents read_contents(const std::string& path) {
+  std::string message;
+  try {
+    if (auto bytes = read_file(path)) return {.readable = true, .bytes = std::move(*bytes)};
+    message = concat({"cannot read '", path, "': the chief has no such file"});
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  const auto text = std::as_bytes(std::span(message));
+  return {.readable = false, .bytes = {text.begin(), text.end()}};
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
