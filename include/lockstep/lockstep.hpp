@@ -10,5 +10,8 @@
 #include "lockstep/collectives/shared_memory.hpp"
 #include "lockstep/collectives/tcp.hpp"
 #include "lockstep/local.hpp"
+#include "lockstep/model/checkpoint.hpp"
+#include "lockstep/model/checkpoint_manager.hpp"
 #include "lockstep/model/model_files.hpp"
+#include "lockstep/model/write_filepath.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"

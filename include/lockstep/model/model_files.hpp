@@ -40,11 +40,12 @@ struct FileContents {
 };
 [[nodiscard]] FileContents read_contents(const std::string& path);
 
-/// The chief's file, on every worker. Throws DataError on every worker when the chief cannot read it.
+/// Why an error keeps the chief from reading.
+[[nodiscard]] FileContents unreadable(const Error& error);
+
+/// The chief's contents, on every worker. Throws DataError on every worker when the chief could not read them.
 template <Strategy S>
-std::vector<std::byte> file_from_chief(S& strategy, const std::string& path) {
-  FileContents file;
-  if (strategy.is_chief()) file = read_contents(path);
+std::vector<std::byte> contents_from_chief(S& strategy, FileContents file) {
   strategy.run([&](auto& replica) {
     const bool leader = replica.local_rank() == 0;
     auto& collective = replica.collective();
@@ -54,6 +55,12 @@ std::vector<std::byte> file_from_chief(S& strategy, const std::string& path) {
   });
   if (!file.readable) throw DataError(std::string(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()));
   return std::move(file.bytes);
+}
+
+/// The chief's file, on every worker.
+template <Strategy S>
+std::vector<std::byte> file_from_chief(S& strategy, const std::string& path) {
+  return contents_from_chief(strategy, strategy.is_chief() ? read_contents(path) : FileContents{});
 }
 
 /// Calls f. An error's message gets `what` and the path in front, and keeps its type.
@@ -71,18 +78,21 @@ void naming_file(std::string_view what, const std::string& path, F&& f) {
 
 template <class Model>
 struct ModelFiles {
+  static auto& strategy(Model& model) { return model.strategy_; }
+  static TrainingState state(const Model& model) { return model.save_state(); }
+  static void restore(Model& model, const TrainingState& saved) {
+    if (saved.signature.empty())
+      throw ConfigurationError("the file has weights alone, and no state of an optimizer: use load_weights");
+    model.restore_state(saved);
+  }
+
   static void save(const Model& model, const std::string& path) {
-    if (model.strategy_.is_chief()) write_file_atomically(path, encode_checkpoint(model.save_state()));
+    if (model.strategy_.is_chief()) write_file_atomically(path, encode_checkpoint(state(model)));
   }
 
   static void load(Model& model, const std::string& path) {
     const std::vector<std::byte> bytes = file_from_chief(model.strategy_, path);
-    naming_file("load", path, [&] {
-      const TrainingState saved = decode_checkpoint(bytes);
-      if (saved.signature.empty())
-        throw ConfigurationError("the file has weights alone, and no state of an optimizer: use load_weights");
-      model.restore_state(saved);
-    });
+    naming_file("load", path, [&] { restore(model, decode_checkpoint(bytes)); });
   }
 
   static void save_weights(const Model& model, const std::string& path) {

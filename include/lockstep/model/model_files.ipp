@@ -29,16 +29,19 @@ LOCKSTEP_INLINE std::vector<SavedArray> match_arrays(std::vector<SavedArray> fou
   return matched;
 }
 
-LOCKSTEP_INLINE FileContents read_contents(const std::string& path) {
-  std::string message;
-  try {
-    if (auto bytes = read_file(path)) return {.readable = true, .bytes = std::move(*bytes)};
-    message = concat({"cannot read '", path, "': the chief has no such file"});
-  } catch (const Error& error) {
-    message = error.what();
-  }
-  const auto text = std::as_bytes(std::span(message));
+LOCKSTEP_INLINE FileContents unreadable(const Error& error) {
+  const auto text = std::as_bytes(std::span(std::string_view(error.what())));
   return {.readable = false, .bytes = {text.begin(), text.end()}};
+}
+
+LOCKSTEP_INLINE FileContents read_contents(const std::string& path) {
+  try {
+    auto bytes = read_file(path);
+    if (!bytes) throw DataError(concat({"cannot read '", path, "': the chief has no such file"}));
+    return {.readable = true, .bytes = std::move(*bytes)};
+  } catch (const Error& error) {
+    return unreadable(error);
+  }
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,91 @@
+// A folder of numbered checkpoints: which are kept, and which is the newest that can be read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+struct CheckpointManagerOptions {
+  std::string directory;
+  std::optional<std::int64_t> max_to_keep = 5;                         ///< nullopt keeps all
+  std::optional<double> keep_checkpoint_every_n_hours = std::nullopt;  ///< of those that go, keep one in so many hours
+  std::optional<std::int64_t> checkpoint_interval = std::nullopt;      ///< least number of updates between two saves
+  std::string checkpoint_name = "ckpt";                                ///< of the files: ckpt-1, ckpt-2, ...
+
+  /// Throws ConfigurationError.
+  void validate() const;
+};
+
+/// The path of the newest checkpoint of a folder that can be read; nothing where there is none. Skips, with a warning that names it,
+/// what is missing or damaged.
+[[nodiscard]] std::optional<std::string> latest_checkpoint(const std::string& directory);
+
+namespace detail {
+
+/// A checkpoint that is kept.
+struct KeptCheckpoint {
+  std::string name;      ///< of the file, in the folder
+  double timestamp = 0;  ///< when it was saved: seconds since 1970
+};
+
+/// What the file named "checkpoint" of a folder says, in TensorFlow's form.
+struct CheckpointIndex {
+  std::vector<KeptCheckpoint> kept;  ///< oldest first
+  double last_preserved_timestamp = 0;
+};
+
+struct FoundCheckpoint {
+  std::string path;
+  std::vector<std::byte> bytes;
+};
+
+double seconds_since_1970();
+
+/// Files <name>-<number>, and the index, which lists those that are managed: others in the folder are left alone. Every file is written
+/// whole or not at all; a checkpoint is on the disk before the index names it, and none is deleted before that.
+class CheckpointFolder {
+ public:
+  using Clock = double (*)();
+
+  /// Takes over the list that the folder has. Throws ConfigurationError for wrong options, Error when the folder cannot be read.
+  explicit CheckpointFolder(CheckpointManagerOptions options, Clock clock = &seconds_since_1970);
+
+  /// Paths, oldest first.
+  [[nodiscard]] std::vector<std::string> checkpoints() const;
+
+  /// Whether checkpoint_interval allows a save after `step` updates.
+  [[nodiscard]] bool due(std::int64_t step) const noexcept;
+
+  /// Writes the next checkpoint, or the one numbered `number`, and returns its path. Throws Error naming the path; what was there stays.
+  std::string save(std::span<const std::byte> bytes, std::int64_t step, std::optional<std::int64_t> number = {});
+
+  /// The newest that can be read; warns of those that cannot.
+  [[nodiscard]] std::optional<FoundCheckpoint> newest() const;
+
+  /// A checkpoint of `step` updates was restored: the interval counts from there.
+  void restored(std::int64_t step) noexcept { last_step_ = step; }
+
+ private:
+  [[nodiscard]] std::string path(const std::string& name) const { return options_.directory + "/" + name; }
+  void write_index() const;
+  void drop_oldest();
+
+  CheckpointManagerOptions options_;
+  Clock clock_;
+  CheckpointIndex index_;
+  std::optional<std::int64_t> last_step_;
+};
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/checkpoint/checkpoint_folder.ipp"
+#endif

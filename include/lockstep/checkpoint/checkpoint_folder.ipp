@@ -1,0 +1,196 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+inline constexpr const char* checkpoint_index_name = "checkpoint";
+
+/// The number behind the last dash of "ckpt-12"; nothing where there is none.
+LOCKSTEP_INLINE std::optional<std::int64_t> checkpoint_number(std::string_view name) {
+  const std::string_view digits = name.substr(name.rfind('-') + 1);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (digits.size() == name.size() || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return number;
+}
+
+/// Nothing when a line is not as write_index writes it. Names must stay within the folder.
+LOCKSTEP_INLINE std::optional<CheckpointIndex> parse_index(std::string_view text) {
+  CheckpointIndex index;
+  std::size_t timestamps = 0;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n'), colon = text.find(": ");
+    if (end == std::string_view::npos || colon > end) return std::nullopt;
+    const std::string_view key = text.substr(0, colon), value = text.substr(colon + 2, end - colon - 2);
+    text.remove_prefix(end + 1);
+    if (key.ends_with("_path") || key.ends_with("_paths")) {
+      if (value.size() < 2 || value.front() != '"' || value.back() != '"') return std::nullopt;
+      const std::string_view name = value.substr(1, value.size() - 2);
+      if (name.empty() || name.find_first_of("/\"\\") != std::string_view::npos || !checkpoint_number(name))
+        return std::nullopt;
+      if (key == "all_model_checkpoint_paths") index.kept.push_back({.name = std::string(name)});
+    } else {
+      double seconds = 0;
+      const auto [last, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
+      if (error != std::errc() || last != value.data() + value.size() || !std::isfinite(seconds)) return std::nullopt;
+      if (key == "all_model_checkpoint_timestamps") {
+        if (timestamps == index.kept.size()) return std::nullopt;
+        index.kept[timestamps++].timestamp = seconds;
+      } else if (key == "last_preserved_timestamp") {
+        index.last_preserved_timestamp = seconds;
+      } else {
+        return std::nullopt;
+      }
+    }
+  }
+  if (index.kept.empty() || timestamps != index.kept.size()) return std::nullopt;
+  return index;
+}
+
+/// The numbered files of a folder, by number, for when its index is damaged.
+LOCKSTEP_INLINE CheckpointIndex list_folder(const std::string& directory, double now) {
+  CheckpointIndex index{.kept = {}, .last_preserved_timestamp = now};
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator(directory, ignored))
+    if (const std::string name = file.path().filename().string(); checkpoint_number(name))
+      index.kept.push_back({.name = name, .timestamp = now});
+  std::sort(index.kept.begin(), index.kept.end(), [](const KeptCheckpoint& a, const KeptCheckpoint& b) {
+    return std::pair(checkpoint_number(a.name), a.name) < std::pair(checkpoint_number(b.name), b.name);
+  });
+  return index;
+}
+
+LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double now) {
+  const std::string path = directory + "/" + checkpoint_index_name;
+  const auto bytes = read_file(path);
+  if (!bytes) return {.kept = {}, .last_preserved_timestamp = now};
+  auto index = parse_index({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  if (!index) {
+    log_line(concat({"warning: '", path, "' is damaged: going by the names of the files in the folder"}));
+    return list_folder(directory, now);
+  }
+  index->last_preserved_timestamp = std::min(index->last_preserved_timestamp, now);  // the clock was set back
+  return std::move(*index);
+}
+
+LOCKSTEP_INLINE std::optional<FoundCheckpoint> newest_checkpoint(const std::string& directory,
+                                                                 const std::vector<KeptCheckpoint>& kept) {
+  for (auto checkpoint = kept.rbegin(); checkpoint != kept.rend(); ++checkpoint) {
+    const std::string path = directory + "/" + checkpoint->name;
+    std::string failure = "it is missing";
+    try {
+      if (auto bytes = read_file(path)) {
+        (void)decode_checkpoint(*bytes);
+        return FoundCheckpoint{path, std::move(*bytes)};
+      }
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    log_line(concat({"warning: skipping the checkpoint '", path, "': ", failure}));
+  }
+  return std::nullopt;
+}
+
+LOCKSTEP_INLINE double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+LOCKSTEP_INLINE CheckpointFolder::CheckpointFolder(CheckpointManagerOptions options, Clock clock)
+    : options_(std::move(options)), clock_(clock) {
+  options_.validate();
+  index_ = read_index(options_.directory, clock_());
+}
+
+LOCKSTEP_INLINE std::vector<std::string> CheckpointFolder::checkpoints() const {
+  std::vector<std::string> paths;
+  for (const KeptCheckpoint& checkpoint : index_.kept) paths.push_back(path(checkpoint.name));
+  return paths;
+}
+
+LOCKSTEP_INLINE bool CheckpointFolder::due(std::int64_t step) const noexcept {
+  return !options_.checkpoint_interval || !last_step_ || step - *last_step_ >= *options_.checkpoint_interval;
+}
+
+LOCKSTEP_INLINE std::string CheckpointFolder::save(std::span<const std::byte> bytes, std::int64_t step,
+                                                   std::optional<std::int64_t> number) {
+  auto& kept = index_.kept;
+  if (!number) number = kept.empty() ? 1 : checkpoint_number(kept.back().name).value_or(0) + 1;
+  const std::string name = concat({options_.checkpoint_name, "-", *number});
+  write_file_atomically(path(name), bytes);
+  std::erase_if(kept, [&](const KeptCheckpoint& earlier) { return earlier.name == name; });
+  kept.push_back({.name = name, .timestamp = clock_()});
+  last_step_ = step;
+  write_index();
+  if (options_.max_to_keep && kept.size() > static_cast<std::size_t>(*options_.max_to_keep)) {
+    while (kept.size() > static_cast<std::size_t>(*options_.max_to_keep)) drop_oldest();
+    write_index();
+  }
+  return path(name);
+}
+
+LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointFolder::newest() const {
+  return newest_checkpoint(options_.directory, index_.kept);
+}
+
+LOCKSTEP_INLINE void CheckpointFolder::write_index() const {
+  std::string text = concat({"model_checkpoint_path: \"", index_.kept.back().name, "\"\n"});
+  for (const KeptCheckpoint& checkpoint : index_.kept)
+    text += concat({"all_model_checkpoint_paths: \"", checkpoint.name, "\"\n"});
+  for (const KeptCheckpoint& checkpoint : index_.kept)
+    text += concat({"all_model_checkpoint_timestamps: ", checkpoint.timestamp, "\n"});
+  text += concat({"last_preserved_timestamp: ", index_.last_preserved_timestamp, "\n"});
+  write_file_atomically(path(checkpoint_index_name), std::as_bytes(std::span(text)));
+}
+
+/// Takes the oldest off the list, and deletes it, unless it is the one to be kept of its hours.
+LOCKSTEP_INLINE void CheckpointFolder::drop_oldest() {
+  const KeptCheckpoint oldest = std::move(index_.kept.front());
+  index_.kept.erase(index_.kept.begin());
+  constexpr double hour = 3600;
+  if (options_.keep_checkpoint_every_n_hours &&
+      oldest.timestamp - *options_.keep_checkpoint_every_n_hours * hour >= index_.last_preserved_timestamp)
+    index_.last_preserved_timestamp = oldest.timestamp;
+  else
+    remove_file(path(oldest.name));
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE void CheckpointManagerOptions::validate() const {
+  if (directory.empty()) throw ConfigurationError("CheckpointManager: directory is empty: name a folder");
+  if (max_to_keep && *max_to_keep <= 0)
+    throw ConfigurationError(
+        concat({"CheckpointManager: max_to_keep must be at least 1, got ", *max_to_keep, "; std::nullopt keeps all"}));
+  if (keep_checkpoint_every_n_hours && !(*keep_checkpoint_every_n_hours > 0))
+    throw ConfigurationError(concat(
+        {"CheckpointManager: keep_checkpoint_every_n_hours must be above 0, got ", *keep_checkpoint_every_n_hours}));
+  if (checkpoint_interval && *checkpoint_interval <= 0)
+    throw ConfigurationError(
+        concat({"CheckpointManager: checkpoint_interval must be at least 1 update, got ", *checkpoint_interval}));
+  if (checkpoint_name.empty() || checkpoint_name.find_first_of("/\"\\\n") != std::string::npos)
+    throw ConfigurationError(concat({"CheckpointManager: checkpoint_name '", checkpoint_name,
+                                     "' must be the beginning of a file name, without slashes and quotes"}));
+}
+
+LOCKSTEP_INLINE std::optional<std::string> latest_checkpoint(const std::string& directory) {
+  auto found = detail::newest_checkpoint(directory, detail::read_index(directory, detail::seconds_since_1970()).kept);
+  return found ? std::optional(std::move(found->path)) : std::nullopt;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,203 @@
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint_testing.hpp"
+#include "data/temporary_folder.hpp"
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/core/error.hpp"
+#include "model/model_testing.hpp"
+
+namespace ls = lockstep;
+using ls::detail::CheckpointFolder;
+using namespace lockstep_test;
+
+namespace {
+
+double now = 0;
+double fake_clock() { return now; }
+
+std::vector<std::byte> state_of(std::int64_t iterations) {
+  ls::TrainingState state;
+  state.scalar = "float32";
+  state.iterations = iterations;
+  return ls::encode_checkpoint(state);
+}
+
+/// The names in a folder, sorted, without the index.
+std::vector<std::string> files(const TemporaryFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    if (file.path().filename() != "checkpoint") names.push_back(file.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+void put_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("checkpoint folder: the newest are kept, under growing numbers") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 3});
+  for (int i = 1; i <= 5; ++i) CHECK(checkpoints.save(state_of(i), i) == folder.path("ckpt-" + std::to_string(i)));
+  CHECK(files(folder) == Names{"ckpt-3", "ckpt-4", "ckpt-5"});
+  CHECK(checkpoints.checkpoints() == Names{folder.path("ckpt-3"), folder.path("ckpt-4"), folder.path("ckpt-5")});
+  CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-5"));
+  CHECK(checkpoints.newest()->bytes == state_of(5));
+}
+
+TEST_CASE("checkpoint folder: without a limit all are kept") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints({.directory = folder.path("made"), .max_to_keep = std::nullopt});
+  for (int i = 1; i <= 8; ++i) checkpoints.save(state_of(i), i);
+  CHECK(checkpoints.checkpoints().size() == 8);
+  CHECK(std::filesystem::exists(folder.path("made/ckpt-1")));
+}
+
+TEST_CASE("checkpoint folder: a new one takes over the list, and leaves other files alone") {
+  const TemporaryFolder folder;
+  put_text(folder.path("ckpt-99"), "somebody else's");
+  put_text(folder.path("notes"), "somebody else's");
+  const ls::CheckpointManagerOptions options{.directory = folder.path(), .max_to_keep = 2};
+  CheckpointFolder first(options);
+  for (int i = 1; i <= 3; ++i) first.save(state_of(i), i);
+  CheckpointFolder second(options);
+  CHECK(second.checkpoints() == first.checkpoints());
+  CHECK(second.save(state_of(4), 4) == folder.path("ckpt-4"));
+  CHECK(files(folder) == Names{"ckpt-3", "ckpt-4", "ckpt-99", "notes"});
+}
+
+TEST_CASE("checkpoint folder: the index is TensorFlow's text, with names relative to the folder") {
+  const TemporaryFolder folder;
+  now = 1.7e9 + 0.25;
+  CheckpointFolder checkpoints({.directory = folder.path(), .checkpoint_name = "model"}, &fake_clock);
+  checkpoints.save(state_of(1), 1);
+  now += 10;
+  checkpoints.save(state_of(2), 2);
+  CHECK(text_of(folder.path("checkpoint")) ==
+        "model_checkpoint_path: \"model-2\"\nall_model_checkpoint_paths: \"model-1\"\n"
+        "all_model_checkpoint_paths: \"model-2\"\nall_model_checkpoint_timestamps: 1700000000.25\n"
+        "all_model_checkpoint_timestamps: 1700000010.25\nlast_preserved_timestamp: 1700000000.25\n");
+  std::filesystem::rename(folder.path(), folder.path() + "-moved");
+  CHECK(ls::latest_checkpoint(folder.path() + "-moved") == folder.path() + "-moved/model-2");
+  std::filesystem::rename(folder.path() + "-moved", folder.path());
+}
+
+TEST_CASE("checkpoint folder: a number may be given; an earlier one of that number is replaced") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints({.directory = folder.path()});
+  checkpoints.save(state_of(1), 1, 10);
+  checkpoints.save(state_of(2), 2, 20);
+  checkpoints.save(state_of(3), 3, 10);
+  CHECK(checkpoints.checkpoints() == Names{folder.path("ckpt-20"), folder.path("ckpt-10")});
+  CHECK(checkpoints.newest()->bytes == state_of(3));
+}
+
+TEST_CASE("checkpoint folder: one in every so many hours is kept for ever") {
+  const TemporaryFolder folder;
+  const ls::CheckpointManagerOptions options{
+      .directory = folder.path(), .max_to_keep = 1, .keep_checkpoint_every_n_hours = 2};
+  now = 1e6;
+  for (int i = 1; i <= 12; ++i) {  // the folder is opened anew each time: what was kept last is in the index
+    CheckpointFolder(options, &fake_clock).save(state_of(i), i);
+    now += 1800;
+  }
+  // Number 1 was saved at the start of the first two hours; 5 is two hours later, 9 two hours after that.
+  CHECK(files(folder) == Names{"ckpt-12", "ckpt-5", "ckpt-9"});
+}
+
+TEST_CASE("checkpoint folder: saves are due when enough updates lie between them") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints({.directory = folder.path(), .checkpoint_interval = 10});
+  CHECK(checkpoints.due(0));
+  checkpoints.save(state_of(3), 3);
+  CHECK_FALSE(checkpoints.due(12));
+  CHECK(checkpoints.due(13));
+  checkpoints.restored(20);
+  CHECK_FALSE(checkpoints.due(29));
+  CHECK(checkpoints.due(30));
+}
+
+TEST_CASE("checkpoint folder: a damaged or missing newest file is skipped") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints({.directory = folder.path()});
+  for (int i = 1; i <= 4; ++i) checkpoints.save(state_of(i), i);
+  ls::remove_file(folder.path("ckpt-4"));
+  CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-3"));
+  std::filesystem::resize_file(folder.path("ckpt-3"), 50);
+  CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-2"));
+  CHECK(checkpoints.newest()->bytes == state_of(2));
+  put_text(folder.path("ckpt-2"), "");
+  ls::remove_file(folder.path("ckpt-1"));
+  CHECK(ls::latest_checkpoint(folder.path()) == std::nullopt);
+  CHECK_FALSE(checkpoints.newest().has_value());
+}
+
+TEST_CASE("checkpoint folder: without a folder or an index there is no checkpoint") {
+  const TemporaryFolder folder;
+  CHECK(ls::latest_checkpoint(folder.path("none")) == std::nullopt);
+  put_text(folder.path("ckpt-1"), "somebody else's");
+  CHECK(ls::latest_checkpoint(folder.path()) == std::nullopt);
+  CHECK(CheckpointFolder({.directory = folder.path()}).checkpoints().empty());
+}
+
+TEST_CASE("checkpoint folder: with a damaged index the files' names tell, in the order of their numbers") {
+  const TemporaryFolder folder;
+  {
+    CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 20});
+    for (int i = 1; i <= 11; ++i) checkpoints.save(state_of(i), i);
+  }
+  const std::string good = text_of(folder.path("checkpoint"));
+  for (const std::string& damaged :
+       {std::string(), good.substr(0, good.size() / 2), "\n" + good, good + "colour: 3\n",
+        std::string("all_model_checkpoint_paths: \"../ckpt-1\"\nall_model_checkpoint_timestamps: 1\n"),
+        std::string("all_model_checkpoint_paths: \"ckpt-1\"\n"), std::string("last_preserved_timestamp: x\n"),
+        std::string("all_model_checkpoint_timestamps: 1\n"), std::string("all_model_checkpoint_paths: ckpt-1\n"),
+        std::string(1000, '\0')}) {
+    CAPTURE(damaged);
+    put_text(folder.path("checkpoint"), damaged);
+    CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-11"));
+  }
+  CheckpointFolder again({.directory = folder.path()});
+  CHECK(again.save(state_of(12), 12) == folder.path("ckpt-12"));
+  CHECK(again.checkpoints().size() == 5);
+}
+
+TEST_CASE("checkpoint folder: a save that fails leaves what was there") {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 1});
+  checkpoints.save(state_of(1), 1);
+  std::filesystem::create_directory(folder.path("ckpt-2"));  // in the way
+  CHECK(contains(message_of<ls::Error>([&] { checkpoints.save(state_of(2), 2); }), "ckpt-2"));
+  CHECK(checkpoints.checkpoints() == Names{folder.path("ckpt-1")});
+  CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-1"));
+}
+
+TEST_CASE("checkpoint folder: options that make no sense are errors") {
+  const auto refused = [](ls::CheckpointManagerOptions options) {
+    return message_of<ls::ConfigurationError>([&] { CheckpointFolder{options}; });
+  };
+  CHECK(contains(refused({}), "directory is empty"));
+  CHECK(contains(refused({.directory = "/x", .max_to_keep = 0}), "max_to_keep must be at least 1, got 0"));
+  CHECK(contains(refused({.directory = "/x", .keep_checkpoint_every_n_hours = 0}), "above 0"));
+  CHECK(contains(refused({.directory = "/x", .checkpoint_interval = 0}), "at least 1 update"));
+  CHECK(contains(refused({.directory = "/x", .checkpoint_name = "a/b"}), "'a/b'"));
+}
