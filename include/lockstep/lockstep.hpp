@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
+#include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/auto.hpp"

@@ -3,14 +3,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "data/temporary_folder.hpp"
+#include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
@@ -210,4 +210,32 @@ TEST_CASE("model files: what belongs to another model is refused, and the variab
   model.save(folder.path("model"));
   CHECK(contains(message_of<ls::ConfigurationError>([&] { without_momentum.load(folder.path("model")); }),
                  "optimizer: "));
+}
+
+TEST_CASE("model files: what ModelCheckpoint saved loads, on one worker and on two") {
+  for (const int count : {1, 2}) {
+    CAPTURE(count);
+    const TemporaryFolder folder;
+    const auto failures = run_workers(count, [&](WorkerStrategy& strategy) {
+      auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, sgd, ls::Accuracy{});
+      ls::ModelCheckpoint each({.filepath = folder.path("epoch-{epoch}")}),
+          best({.filepath = folder.path("best.npz"), .save_best_only = true, .save_weights_only = true});
+      const ls::History history =
+          model.fit(batches(), {.epochs = 3, .verbose = 0, .validation_data = batches()}, each, best);
+      strategy.run([](auto& replica) { replica.collective().barrier(); });
+      const auto& losses = history["val_loss"];
+      const auto lowest = std::min_element(losses.begin(), losses.end());
+      CHECK(best.best() == *lowest);
+
+      auto loaded = ls::load_model<Net>(strategy, folder.path("epoch-3"), loss, sgd, ls::Accuracy{});
+      CHECK(same_weights(model, loaded));
+      CHECK(loaded.iterations() == 12);
+      loaded.load(folder.path("epoch-" + std::to_string(lowest - losses.begin() + 1)));
+      auto best_weights = ls::compile<Net>(strategy, {.seed = 4}, loss, sgd, ls::Accuracy{});
+      best_weights.load_weights(folder.path("best.npz"));
+      CHECK(same_weights(best_weights, loaded));
+      CHECK_THROWS_AS(model.save(folder.path("model.npz")), ls::ConfigurationError);
+    });
+    for (const std::string& failure : failures) CHECK(failure.empty());
+  }
 }

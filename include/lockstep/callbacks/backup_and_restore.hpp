@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/save_frequency.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/config.hpp"
@@ -14,24 +15,6 @@
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
-/// When to save: at the end of every epoch, or every so many steps.
-class SaveFrequency {
- public:
-  static constexpr std::int64_t epoch = 0;
-
-  /// SaveFrequency::epoch (0), or a number of steps of at least 1. Throws ConfigurationError when negative.
-  SaveFrequency(std::int64_t steps = epoch) : steps_(steps) {
-    if (steps < 0)
-      throw ConfigurationError(
-          concat({"save_freq must be SaveFrequency::epoch or a number of steps of at least 1, got ", steps}));
-  }
-  [[nodiscard]] bool at_epoch() const noexcept { return steps_ == epoch; }
-  [[nodiscard]] bool at_step(std::int64_t iterations) const noexcept { return steps_ > 0 && iterations % steps_ == 0; }
-
- private:
-  std::int64_t steps_;
-};
 
 /// Saves the whole training state (variables, optimizer, epoch, step, position in the data, seed, other callbacks) to
 /// `backup_dir`/training_state, and continues from it, to the same bits, when fit starts and finds one; that overrides

@@ -18,6 +18,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// when it is damaged.
 [[nodiscard]] std::vector<SavedArray> decode_weights(std::string_view path, std::span<const std::byte> bytes);
 
+/// Throws ConfigurationError when `path` names a format that has room for weights alone.
+void refuse_weights_format(std::string_view who, std::string_view path);
+
 /// The same array with elements of "float32" or "float64".
 [[nodiscard]] SavedArray convert_array(SavedArray array, std::string_view scalar);
 

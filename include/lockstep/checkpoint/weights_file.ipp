@@ -8,6 +8,8 @@
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -41,6 +43,12 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path, st
   TrainingState saved = decode_checkpoint(bytes);
   std::move(saved.state.begin(), saved.state.end(), std::back_inserter(saved.parameters));
   return std::move(saved.parameters);
+}
+
+LOCKSTEP_INLINE void refuse_weights_format(std::string_view who, std::string_view path) {
+  if (path.ends_with(".safetensors") || path.ends_with(".npz"))
+    throw ConfigurationError(concat({who, ": '", path, "': .safetensors and .npz have weights alone: choose another ",
+                                     "extension for the whole training state, or save the weights only"}));
 }
 
 LOCKSTEP_INLINE SavedArray convert_array(SavedArray array, std::string_view scalar) {

@@ -87,6 +87,7 @@ struct ModelFiles {
   }
 
   static void save(const Model& model, const std::string& path) {
+    refuse_weights_format("save", path);
     if (model.strategy_.is_chief()) write_file_atomically(path, encode_checkpoint(state(model)));
   }
 

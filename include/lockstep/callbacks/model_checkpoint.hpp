@@ -1,0 +1,75 @@
+// ModelCheckpoint: saves the model now and then, or whenever it is the best so far.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/filepath_template.hpp"
+#include "lockstep/callbacks/save_frequency.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/core/state.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Which of two values of a figure is better.
+enum class MonitorMode {
+  automatic,  ///< max for names with "acc" and names that start with "fmeasure", else min
+  min,
+  max,
+};
+
+struct ModelCheckpointOptions {
+  std::string filepath;              ///< see FilepathTemplate: "run/{epoch:02d}-{val_loss:.2f}"
+  std::string monitor = "val_loss";  ///< the figure of the logs that says what is best
+  int verbose = 0;                   ///< 1: a line for each save
+  bool save_best_only = false;       ///< only when the figure is better than ever
+  bool save_weights_only =
+      false;  ///< by the extension .safetensors, .npz, or lockstep's own; else the whole training state
+  MonitorMode mode = MonitorMode::automatic;
+  SaveFrequency save_freq = SaveFrequency::epoch;                ///< or a number of steps, counted across epochs
+  std::optional<double> initial_value_threshold = std::nullopt;  ///< what the first value must better
+};
+
+/// Saves at the end of an epoch (after validation) or every so many steps, for Model::load or Model::load_weights. Only the chief writes;
+/// parent folders are made. The best value so far is part of what BackupAndRestore saves.
+class ModelCheckpoint {
+ public:
+  /// Throws ConfigurationError when the filepath is empty or no template, or names a format that has room for weights alone where a whole
+  /// training state is to be saved.
+  explicit ModelCheckpoint(ModelCheckpointOptions options);
+
+  /// These throw ConfigurationError, naming what there is, when a figure is missing; Error naming the path when it cannot be written.
+  void on_epoch_end(Training& training, int epoch, Logs& logs);
+  void on_epoch_complete(Training& training, int epoch);
+  void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs);
+  void on_train_batch_complete(Training& training, std::int64_t batch);
+  void on_epoch_begin(Training&, int epoch) { epoch_ = epoch; }
+
+  /// The best value so far; infinite before the first.
+  [[nodiscard]] double best() const noexcept { return best_; }
+
+  void save(State& state) const;
+  void restore(const State& state);
+
+ private:
+  void decide(const Training& training, std::optional<std::int64_t> batch, const Logs& logs);
+  void write(const Training& training);
+
+  ModelCheckpointOptions options_;
+  FilepathTemplate filepath_;
+  bool greater_is_better_;
+  double best_;
+  int epoch_ = 0;
+  std::optional<std::string> due_;  ///< where to save when the state is complete
+};
+
+static_assert(Callback<ModelCheckpoint>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/callbacks/model_checkpoint.ipp"
+#endif

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <iterator>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/callbacks/model_checkpoint.hpp"
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+LOCKSTEP_INLINE ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
+    : options_(std::move(options)),
+      filepath_(options_.filepath),
+      greater_is_better_(options_.mode == MonitorMode::max || (options_.mode == MonitorMode::automatic &&
+                                                               (options_.monitor.find("acc") != std::string::npos ||
+                                                                options_.monitor.starts_with("fmeasure")))) {
+  if (options_.filepath.empty()) throw ConfigurationError("ModelCheckpoint: filepath is empty: name a file");
+  if (!options_.save_weights_only) refuse_weights_format("ModelCheckpoint", options_.filepath);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  best_ = options_.initial_value_threshold.value_or(greater_is_better_ ? -infinity : infinity);
+}
+
+LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_end(Training& training, int, Logs& logs) {
+  if (options_.save_freq.at_epoch()) decide(training, std::nullopt, logs);
+}
+
+LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_complete(Training& training, int) { write(training); }
+
+LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) {
+  if (options_.save_freq.at_step(training.iterations())) decide(training, batch, logs);
+}
+
+LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_complete(Training& training, std::int64_t) { write(training); }
+
+LOCKSTEP_INLINE void ModelCheckpoint::save(State& state) const {
+  if (options_.save_best_only) state.put("best", best_);
+}
+
+LOCKSTEP_INLINE void ModelCheckpoint::restore(const State& state) { best_ = state.get<double>("best"); }
+
+/// All workers decide alike: they see the same logs.
+LOCKSTEP_INLINE void ModelCheckpoint::decide(const Training& training, std::optional<std::int64_t> batch,
+                                             const Logs& logs) {
+  const auto say = [&](std::string_view what) {
+    if (options_.verbose > 0 && training.is_chief()) log_line(concat({"Epoch ", epoch_ + 1, ": ", what}));
+  };
+  std::string path = filepath_.format(epoch_, batch, logs);
+  if (!options_.save_best_only) {
+    say(concat({"saving model to ", path}));
+  } else {
+    const double* const value = logs.find(options_.monitor);
+    if (value == nullptr) {
+      std::string available;
+      for (const auto& [name, ignored] : logs) available += (available.empty() ? "" : ", ") + name;
+      throw ConfigurationError(concat({"ModelCheckpoint: monitor: the logs have no '", options_.monitor,
+                                       "'; available: ", available.empty() ? "nothing" : available}));
+    }
+    if (!(greater_is_better_ ? *value > best_ : *value < best_))
+      return say(concat({options_.monitor, " did not improve from ", best_}));
+    say(concat({options_.monitor, " improved from ", best_, " to ", *value, ", saving model to ", path}));
+    best_ = *value;
+  }
+  due_ = std::move(path);
+}
+
+LOCKSTEP_INLINE void ModelCheckpoint::write(const Training& training) {
+  if (!due_) return;
+  const std::string path = *std::exchange(due_, std::nullopt);
+  if (!training.is_chief()) return;
+  TrainingState state = training.state();
+  if (options_.save_weights_only) {
+    std::move(state.state.begin(), state.state.end(), std::back_inserter(state.parameters));
+    write_file_atomically(path, encode_weights(path, std::move(state.parameters)));
+  } else {
+    write_file_atomically(path, encode_checkpoint(state));
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,174 @@
+// The callback alone; with a model it is tested in tests/model/model_files.test.cpp.
+#include "lockstep/callbacks/model_checkpoint.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "callbacks/fake_training.hpp"
+#include "checkpoint/checkpoint_testing.hpp"
+#include "data/temporary_folder.hpp"
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
+#include "model/model_testing.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+using Options = ls::ModelCheckpointOptions;
+
+/// The hooks of an epoch, as fit calls them. True when the callback saved to `path`, which is removed.
+bool saves(ls::ModelCheckpoint& callback, FakeTraining& training, int epoch, const std::string& path, double val_loss,
+           double accuracy = 0) {
+  ls::Logs logs;
+  logs.set("loss", 1);
+  logs.set("val_loss", val_loss);
+  logs.set("accuracy", accuracy);
+  callback.on_epoch_begin(training, epoch);
+  callback.on_epoch_end(training, epoch, logs);
+  CHECK_FALSE(std::filesystem::exists(path));  // not before the state is complete
+  callback.on_epoch_complete(training, epoch);
+  const bool saved = std::filesystem::exists(path);
+  ls::remove_file(path);
+  return saved;
+}
+
+std::string refusal(Options options) {
+  return message_of<ls::ConfigurationError>([&] { ls::ModelCheckpoint{options}; });
+}
+
+}  // namespace
+
+TEST_CASE("ModelCheckpoint: the whole state after every epoch, under the epoch's name") {
+  const TemporaryFolder folder;
+  ls::ModelCheckpoint callback({.filepath = folder.path("deep/{epoch:02d}-{val_loss:.2f}")});
+  FakeTraining training;
+  training.snapshot = full_state();
+  ls::Logs logs;
+  logs.set("val_loss", 0.456);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    callback.on_epoch_begin(training, epoch);
+    callback.on_epoch_end(training, epoch, logs);
+    callback.on_epoch_complete(training, epoch);
+  }
+  CHECK(ls::decode_checkpoint(*ls::read_file(folder.path("deep/01-0.46"))) == full_state());
+  CHECK(std::filesystem::exists(folder.path("deep/02-0.46")));
+}
+
+TEST_CASE("ModelCheckpoint: weights alone, by the extension") {
+  const TemporaryFolder folder;
+  FakeTraining training;
+  training.snapshot = full_state();
+  for (const char* name : {"w", "w.npz", "w.safetensors"}) {
+    CAPTURE(name);
+    const std::string path = folder.path(name);
+    ls::ModelCheckpoint callback({.filepath = path, .save_weights_only = true});
+    ls::Logs logs;
+    callback.on_epoch_end(training, 0, logs);
+    callback.on_epoch_complete(training, 0);
+    const auto arrays = ls::decode_weights(path, *ls::read_file(path));
+    CHECK(arrays.size() == 3);  // trained and not
+    CHECK(arrays[1] == full_state().parameters[1]);
+  }
+}
+
+TEST_CASE("ModelCheckpoint: the best only") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("best");
+  FakeTraining training;
+  ls::ModelCheckpoint lowest({.filepath = path, .save_best_only = true});
+  CHECK(saves(lowest, training, 0, path, 2.0));
+  CHECK_FALSE(saves(lowest, training, 1, path, 2.0));
+  CHECK_FALSE(saves(lowest, training, 2, path, 2.5));
+  CHECK_FALSE(saves(lowest, training, 3, path, NAN));
+  CHECK(saves(lowest, training, 4, path, 1.5));
+  CHECK(lowest.best() == 1.5);
+
+  ls::ModelCheckpoint accuracy({.filepath = path, .monitor = "accuracy", .save_best_only = true});  // auto: max
+  CHECK(saves(accuracy, training, 0, path, 0, 0.5));
+  CHECK_FALSE(saves(accuracy, training, 1, path, 0, 0.4));
+  CHECK(saves(accuracy, training, 2, path, 0, 0.6));
+
+  ls::ModelCheckpoint greatest({.filepath = path, .save_best_only = true, .mode = ls::MonitorMode::max});
+  CHECK(saves(greatest, training, 0, path, 2.0));
+  CHECK_FALSE(saves(greatest, training, 1, path, 1.0));
+
+  ls::ModelCheckpoint least(
+      {.filepath = path, .monitor = "accuracy", .save_best_only = true, .mode = ls::MonitorMode::min});
+  CHECK(saves(least, training, 0, path, 0, 0.5));
+  CHECK(saves(least, training, 0, path, 0, 0.4));
+
+  ls::ModelCheckpoint from_one({.filepath = path, .save_best_only = true, .initial_value_threshold = 1.0});
+  CHECK_FALSE(saves(from_one, training, 0, path, 1.2));
+  CHECK(saves(from_one, training, 1, path, 0.9));
+}
+
+TEST_CASE("ModelCheckpoint: the best value is part of the saved state") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("best");
+  FakeTraining training;
+  const Options options{.filepath = path, .save_best_only = true};
+  ls::ModelCheckpoint before(options), resumed(options);
+  CHECK(saves(before, training, 0, path, 0.5));
+  ls::State state;
+  before.save(state);
+  resumed.restore(state);
+  CHECK_FALSE(saves(resumed, training, 1, path, 0.7));
+  CHECK(saves(resumed, training, 2, path, 0.4));
+}
+
+TEST_CASE("ModelCheckpoint: every n steps, counted across epochs") {
+  const TemporaryFolder folder;
+  ls::ModelCheckpoint callback({.filepath = folder.path("{epoch}-{batch}-{loss:.1f}"), .save_freq = 3});
+  FakeTraining training;
+  ls::Logs logs;
+  logs.set("loss", 0.5);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    callback.on_epoch_begin(training, epoch);
+    for (std::int64_t batch = 0; batch < 4; ++batch) {
+      ++training.updates;
+      callback.on_train_batch_end(training, batch, logs);
+      callback.on_train_batch_complete(training, batch);
+    }
+    callback.on_epoch_end(training, epoch, logs);
+    callback.on_epoch_complete(training, epoch);
+  }
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) names.push_back(file.path().filename());
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"1-3-0.5", "2-2-0.5"});
+}
+
+TEST_CASE("ModelCheckpoint: only the chief writes, and all decide alike") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("best");
+  FakeTraining other;
+  other.chief = false;
+  ls::ModelCheckpoint callback({.filepath = path, .save_best_only = true});
+  CHECK_FALSE(saves(callback, other, 0, path, 0.5));
+  CHECK(callback.best() == 0.5);
+}
+
+TEST_CASE("ModelCheckpoint: what makes no sense is an error that says why") {
+  CHECK(contains(refusal({}), "filepath is empty"));
+  CHECK(contains(refusal({.filepath = "a{"}), "a '{' without a '}'"));
+  CHECK(contains(refusal({.filepath = "a.npz"}), "weights alone"));
+  CHECK(contains(refusal({.filepath = "a.safetensors"}), "weights alone"));
+  FakeTraining training;
+  ls::Logs logs;
+  logs.set("loss", 1);
+  ls::ModelCheckpoint best({.filepath = "/dev/null/x", .save_best_only = true});
+  CHECK(contains(message_of<ls::ConfigurationError>([&] { best.on_epoch_end(training, 0, logs); }),
+                 "the logs have no 'val_loss'; available: loss"));
+  ls::ModelCheckpoint every({.filepath = "/dev/null/x"});
+  every.on_epoch_end(training, 0, logs);
+  CHECK(contains(message_of<ls::Error>([&] { every.on_epoch_complete(training, 0); }), "/dev/null"));
+}
