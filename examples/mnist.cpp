@@ -27,6 +27,9 @@ constexpr const char* usage = R"(usage: mnist [options]
   --momentum X         of sgd (default 0)
   --seed N             (default 1)
   --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
+  --checkpoint-dir DIR restore the newest checkpoint there, if there is one; save one after each epoch, and keep three
+  --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
+  --model-out FILE     save the model at the end
   --profile FILE       print where the time goes, and write it as a Chrome trace
   --help
 The last line is: final: loss=L accuracy=A val_accuracy=V parameters_crc32c=HEX
@@ -44,6 +47,9 @@ struct Options {
   double momentum = 0;
   std::uint64_t seed = 1;
   int verbose = 1;
+  std::string checkpoint_dir;
+  std::string model_in;
+  std::string model_out;
   std::string profile;
   bool help = false;
 };
@@ -100,6 +106,12 @@ Options parse(int argc, char** argv) {
       read_number<std::uint64_t>(flag, text(), 0, UINT64_MAX, options.seed);
     } else if (flag == "--verbose") {
       read_number(flag, text(), 0, 2, options.verbose);
+    } else if (flag == "--checkpoint-dir") {
+      options.checkpoint_dir = text();
+    } else if (flag == "--model-in") {
+      options.model_in = text();
+    } else if (flag == "--model-out") {
+      options.model_out = text();
     } else if (flag == "--profile") {
       options.profile = text();
     } else {
@@ -108,6 +120,17 @@ Options parse(int argc, char** argv) {
   }
   return options;
 }
+
+bool has_weights_alone(const std::string& path) { return path.ends_with(".safetensors") || path.ends_with(".npz"); }
+
+/// Saves a checkpoint after each epoch, where there is a manager.
+template <class Manager>
+struct SaveCheckpoints {
+  std::optional<Manager>& manager;
+  void on_epoch_complete(ls::Training&, int) const {
+    if (manager) manager->save();
+  }
+};
 
 template <class Optimizer>
 void train(const Options& options, const Optimizer& optimizer) {
@@ -120,13 +143,25 @@ void train(const Options& options, const Optimizer& optimizer) {
   auto model = ls::compile<Cnn>(strategy, {.seed = options.seed},
                                 ls::SparseCategoricalCrossentropy{.from_logits = true}, optimizer, ls::Accuracy{});
   if (options.verbose > 0 && strategy.is_chief()) model.summary();
+  if (!options.model_in.empty())
+    has_weights_alone(options.model_in) ? model.load_weights(options.model_in) : model.load(options.model_in);
+  ls::Checkpoint checkpoint(model);
+  std::optional<ls::CheckpointManager<decltype(checkpoint)>> manager;
+  if (!options.checkpoint_dir.empty()) {
+    manager.emplace(checkpoint, ls::CheckpointManagerOptions{.directory = options.checkpoint_dir, .max_to_keep = 3});
+    const auto restored = manager->restore_or_initialize();
+    if (restored && strategy.is_chief()) ls::log_line("restored '" + *restored + "'");
+  }
+  const SaveCheckpoints save_checkpoints{manager};
   const bool whole_pass = options.steps_per_epoch == 0;
   const ls::FitOptions fit{.epochs = options.epochs,
                            .verbose = options.verbose,
                            .steps_per_epoch = whole_pass ? std::nullopt : std::optional(options.steps_per_epoch),
                            .profile = options.profile};
-  const ls::History history =
-      whole_pass ? model.fit(samples.batch(global_batch), fit) : model.fit(samples.repeat().batch(global_batch), fit);
+  const ls::History history = whole_pass ? model.fit(samples.batch(global_batch), fit, save_checkpoints)
+                                         : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints);
+  if (!options.model_out.empty())
+    has_weights_alone(options.model_out) ? model.save_weights(options.model_out) : model.save(options.model_out);
   const ls::Logs tested = model.evaluate(test, {.verbose = 0});
   if (strategy.is_chief())
     std::printf("final: loss=%.6f accuracy=%.4f val_accuracy=%.4f parameters_crc32c=%08x\n", history["loss"].back(),

@@ -123,6 +123,47 @@ TEST_CASE("mnist: --profile prints a table, and each worker writes a trace") {
   CHECK(mnist({"--epochs", "1", "--profile", "/dev/null/trace.json"}).exit_code == 1);
 }
 
+TEST_CASE("mnist: a saved model goes on where it was, by every kind of file, alone and with workers") {
+  const lockstep_test::TemporaryFolder folder;
+  const std::vector<std::string> shape = {"--optimizer",       "adam", "--epochs",  "1",
+                                          "--steps-per-epoch", "2",    "--verbose", "0"};
+  const auto trained = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), shape.begin(), shape.end());
+    const Finished finished = mnist(arguments);
+    REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
+    return final_of(finished.output);
+  };
+  std::vector<Final> resumed;
+  for (const char* name : {"model", "model.npz", "model.safetensors"}) {
+    CAPTURE(name);
+    const std::string path = folder.path(name);
+    const Final first = trained({"--workers", "2", "--model-out", path});
+    const Final alone = trained({"--batch-size", "128", "--replicas", "2", "--model-in", path});
+    const Final workers = trained({"--workers", "2", "--model-in", path});
+    CHECK(alone.crc == workers.crc);
+    CHECK(alone.crc != first.crc);
+    resumed.push_back(workers);
+  }
+  CHECK(resumed[1].crc == resumed[2].crc);
+  CHECK(resumed[0].crc != resumed[1].crc);  // with Adam's moments and without
+  CHECK(mnist({"--model-in", folder.path("none")}).exit_code == 1);
+}
+
+TEST_CASE("mnist: checkpoints are kept, and the newest is restored") {
+  const lockstep_test::TemporaryFolder folder;
+  const std::vector<std::string> run = {
+      "--workers",       "2", "--epochs", "2", "--verbose", "0", "--steps-per-epoch", "1", "--checkpoint-dir",
+      folder.path("run")};
+  const Finished first = mnist(run), second = mnist(run);
+  REQUIRE_MESSAGE(second.exit_code == 0, second.output);
+  CHECK(first.output.find("restored") == std::string::npos);
+  CHECK(second.output.find("restored '" + folder.path("run/ckpt-2") + "'") != std::string::npos);
+  CHECK(final_of(first.output).crc != final_of(second.output).crc);
+  for (const char* name : {"ckpt-2", "ckpt-3", "ckpt-4"})
+    CHECK(std::filesystem::exists(folder.path("run") + "/" + name));
+  CHECK_FALSE(std::filesystem::exists(folder.path("run/ckpt-1")));
+}
+
 TEST_CASE("mnist: a bad TF_CONFIG is a configuration error, never a silent local run") {
   for (const char* config : {"{", R"({"cluster": {"worker": ["localhost:1"]}})",
                              R"({"cluster": {"worker": "localhost:1"}, "task": {"type": "worker", "index": 0}})"}) {
