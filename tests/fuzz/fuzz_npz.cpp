@@ -1,0 +1,17 @@
+// libFuzzer: any bytes are refused by a DataError, or decoded into arrays that come back when they are written again.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "lockstep/checkpoint/npz.hpp"
+#include "lockstep/core/error.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const auto arrays = lockstep::decode_npz(std::as_bytes(std::span(data, size)));
+    if (lockstep::decode_npz(lockstep::encode_npz(arrays)) != arrays) std::abort();
+  } catch (const lockstep::DataError&) {
+  }
+  return 0;
+}
