@@ -11,6 +11,9 @@
 
 #include "data/temporary_folder.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"

@@ -11,7 +11,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INLINE std::vector<SavedArray> match_arrays(std::vector<SavedArray> found, std::span<const WantedArray> wanted,
                                                      std::string_view scalar) {
   std::vector<SavedArray> matched;
-  for (const auto& [name, shape] : wanted) {
+  for (const WantedArray& variable : wanted) {
+    const std::string& name = variable.name;
+    const std::span<const std::size_t> shape = variable.shape;
     const auto array =
         std::find_if(found.begin(), found.end(), [&](const SavedArray& candidate) { return candidate.name == name; });
     if (array == found.end())
