@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/saved_array.hpp"
@@ -23,7 +24,8 @@ struct ArrayList {
 template <class T>
 ArrayList array_list(std::span<const Variable> variables, std::vector<std::string> names,
                      std::span<const std::span<T>> slices) {
-  ArrayList list{.scalar = scalar_name<T>(), .variables = variables, .names = std::move(names), .bytes = {}};
+  const char* const scalar = scalar_name<T>();
+  ArrayList list{.scalar = scalar, .variables = variables, .names = std::move(names), .bytes = {}};
   for (const std::span<T> slice : slices) list.bytes.push_back(std::as_writable_bytes(slice));
   return list;
 }
