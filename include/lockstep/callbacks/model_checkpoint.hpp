@@ -33,8 +33,9 @@ struct ModelCheckpointOptions {
   std::optional<double> initial_value_threshold = std::nullopt;  ///< what the first value must better
 };
 
-/// Saves at the end of an epoch (after validation) or every so many steps, for Model::load or Model::load_weights. Only the chief writes;
-/// parent folders are made. The best value so far is part of what BackupAndRestore saves.
+/// Saves at the end of an epoch (after validation) or every so many steps, for Model::load or Model::load_weights. Only the
+/// chief writes; parent folders are made. The best value so far is part of what BackupAndRestore saves: put this before it in the
+/// list of callbacks, so that a backup never knows of a best model that is not on the disk yet.
 class ModelCheckpoint {
  public:
   /// Throws ConfigurationError when the filepath is empty or no template, or names a format that has room for weights alone where a whole
