@@ -62,6 +62,7 @@ need_file 'include/asio.hpp' libasio-dev
 need_file 'include/nlohmann/json.hpp' nlohmann-json3-dev
 need_file 'include/cereal/cereal.hpp' libcereal-dev
 need_file 'include/zlib.h' zlib1g-dev
+need_file 'include/openssl/hmac.h' libssl-dev
 [[ $command == main ]] || need_file 'include/doctest/doctest.h' doctest-dev
 
 if ((${#missing[@]})); then

@@ -33,6 +33,7 @@ endfunction()
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED GLOBAL)
 find_package(ZLIB QUIET GLOBAL) # optional: reads .gz data files
+find_package(OpenSSL QUIET COMPONENTS Crypto GLOBAL) # optional: LOCKSTEP_CLUSTER_SECRET
 
 set(LOCKSTEP_WITH_MPI AUTO CACHE STRING "Offer lockstep::mpi: ON, OFF, or AUTO, if there is an MPI library")
 set_property(CACHE LOCKSTEP_WITH_MPI PROPERTY STRINGS AUTO ON OFF)

@@ -5,6 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/lockstep")
 set(LOCKSTEP_WITH_ZLIB ${ZLIB_FOUND})
+set(LOCKSTEP_WITH_OPENSSL ${OpenSSL_FOUND})
 
 install(TARGETS lockstep EXPORT lockstepTargets FILE_SET HEADERS)
 if(LOCKSTEP_BUILD_COMPILED)

@@ -1,148 +1,191 @@
-// The first message on each TCP connection, in both directions.
+// The conversation that opens each TCP connection, apart from any socket.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include "lockstep/collectives/frame.hpp"
+#include "lockstep/collectives/authentication.hpp"
+#include "lockstep/collectives/hello.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// Who speaks, to whom, and what both must have in common. On the wire: a prefix of fixed size whose first two fields stay
-/// where they are in all versions of the protocol,
-///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 4 | from 4 | to 4 | world 4 | incarnation 8
-/// and a payload of texts, each a length (4 bytes) and as many bytes: the addresses, then name and value of each property.
-struct Hello {
-  static constexpr std::string_view magic = "LOCKSTEP";
-  static constexpr std::uint32_t this_version = 1;
-  static constexpr std::size_t prefix_bytes = 40;
-  static constexpr std::size_t longest_payload = std::size_t{1} << 20;
+/// One side of a handshake: bytes that came go into take(), bytes to be sent come out of out().
+///
+/// Without a secret, the side that has connected (the **caller**) says hello, the other one (the **callee**) answers with its
+/// hello, and both look for a difference. With a secret, the callee tells nothing before the caller has proved that it
+/// knows the secret, and the caller believes nothing before the callee has:
+///
+///     caller                                        callee
+///     hello, with a nonce               ->
+///                                       <-          bare hello, with a nonce
+///     proof("caller", what was said)    ->
+///                                       <-          hello, proof("callee", what was said), or bare hello: refused
+///
+/// What was said holds both nonces, and so is never the same again: neither a recording nor something that the same side has
+/// said elsewhere is of any use. It holds ranks, channel, incarnation, cluster and properties of both sides, too.
+class Handshake {
+ public:
+  enum class Outcome {
+    open,      ///< goes on
+    agreed,    ///< both fit together
+    refused,   ///< problem() says why; so will the peer, once it has what is in out()
+    stranger,  ///< the peer is no worker of any cluster, or cannot prove that it is one of ours
+    myself,    ///< this worker met itself
+  };
 
-  enum class Channel : std::uint32_t { data = 0, control = 1 };
+  [[nodiscard]] static Handshake caller(const Hello& mine, const ClusterSecret& secret, int peer,
+                                        Hello::Channel channel) {
+    Handshake result(mine, secret, "caller", "callee");
+    result.introduce(peer, channel);
+    result.transcript_ = result.out_ = result.mine_.encode();
+    return result;
+  }
+  [[nodiscard]] static Handshake callee(const Hello& mine, const ClusterSecret& secret) {
+    return {mine, secret, "callee", "caller"};
+  }
 
-  std::uint32_t version = this_version;
-  Channel channel = Channel::data;
-  int from = 0;
-  int to = 0;
-  std::uint64_t incarnation = 0;  ///< differs between two processes that have the same rank, one after the other
-  std::vector<std::string> addresses;
-  std::vector<std::pair<std::string, std::string>> properties;
+  [[nodiscard]] Outcome outcome() const noexcept { return outcome_; }
+  /// Whether the peer has proved that it knows the secret.
+  [[nodiscard]] bool is_authenticated() const noexcept { return authenticated_; }
+  /// The peer's hello; before that has come, empty.
+  [[nodiscard]] const Hello& theirs() const noexcept { return theirs_; }
+  /// What keeps the two apart, as the end of a sentence about the peer. Empty when they fit.
+  [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
 
-  /// Throws ConfigurationError when addresses and properties are longer than 1 MiB.
-  [[nodiscard, gnu::cold]] std::string encode() const {
-    std::string payload;
-    const auto put_text = [&](std::string_view text) {
-      std::byte length[4];
-      put_number<4>(length, text.size());
-      payload.append(reinterpret_cast<const char*>(length), sizeof length);
-      payload += text;
-    };
-    for (const std::string& address : addresses) put_text(address);
-    for (const auto& [name, value] : properties) {
-      put_text(name);
-      put_text(value);
+  [[nodiscard]] std::string_view out() const noexcept { return out_; }
+  void sent(std::size_t bytes) { out_.erase(0, bytes); }
+
+  /// How many bytes may be read next: none of those that follow the handshake.
+  [[nodiscard]] std::size_t wanted() const noexcept {
+    return (awaits_proof_ ? proof_bytes : Hello::wanted(in_)) - in_.size();
+  }
+  /// Takes up to wanted() bytes.
+  [[gnu::cold]] void take(std::string_view bytes) {
+    in_ += bytes;
+    if (!awaits_proof_ && !Hello::may_begin(in_, mine_.longest_to_read())) {
+      outcome_ = Outcome::stranger;
+      return;
     }
-    if (payload.size() > longest_payload)
-      throw ConfigurationError("the list of workers and properties is longer than 1 MiB");
-
-    std::array<std::byte, prefix_bytes> prefix{};
-    std::memcpy(prefix.data(), magic.data(), magic.size());
-    put_number<4>(&prefix[8], version);
-    put_number<4>(&prefix[12], payload.size());
-    put_number<4>(&prefix[16], static_cast<std::uint32_t>(channel));
-    put_number<4>(&prefix[20], static_cast<std::uint32_t>(from));
-    put_number<4>(&prefix[24], static_cast<std::uint32_t>(to));
-    put_number<4>(&prefix[28], addresses.size());
-    put_number<8>(&prefix[32], incarnation);
-    return std::string(reinterpret_cast<const char*>(prefix.data()), prefix.size()) + payload;
-  }
-
-  /// Whether `bytes` may be the begin of a hello; as soon as it cannot, the sender is a stranger.
-  [[nodiscard]] static bool may_begin(std::string_view bytes) noexcept {
-    if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) return false;
-    return bytes.size() < prefix_bytes || payload_length(bytes) <= longest_payload;
-  }
-
-  /// Bytes of the whole hello, as far as it is known from its begin: no more should be read.
-  [[nodiscard]] static std::size_t wanted(std::string_view bytes) noexcept {
-    return bytes.size() < prefix_bytes ? prefix_bytes : prefix_bytes + payload_length(bytes);
-  }
-
-  /// Reads a hello of wanted() bytes. Returns false when it is malformed. Of another version, only `version` is set.
-  [[nodiscard, gnu::cold]] static bool decode(std::string_view bytes, Hello& hello) {
-    if (bytes.size() < prefix_bytes || !may_begin(bytes) || bytes.size() != wanted(bytes)) return false;
-    const auto number = [&](std::size_t offset) {
-      return static_cast<std::uint32_t>(get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + offset));
-    };
-    hello.version = number(8);
-    if (hello.version != this_version) return true;
-    const std::uint32_t channel = number(16), from = number(20), to = number(24), world = number(28);
-    if (channel > 1 || from >= world || to >= world) return false;
-    hello.channel = static_cast<Channel>(channel);
-    hello.from = static_cast<int>(from);
-    hello.to = static_cast<int>(to);
-    hello.incarnation = get_number<8>(reinterpret_cast<const std::byte*>(bytes.data()) + 32);
-
-    std::vector<std::string> texts;
-    for (std::string_view rest = bytes.substr(prefix_bytes); !rest.empty();) {
-      if (rest.size() < 4) return false;
-      const auto length = get_number<4>(reinterpret_cast<const std::byte*>(rest.data()));
-      if (length > rest.size() - 4) return false;
-      texts.emplace_back(rest.substr(4, length));
-      rest.remove_prefix(4 + length);
-    }
-    if (texts.size() < world || (texts.size() - world) % 2 != 0) return false;
-    const auto properties_begin = texts.begin() + static_cast<std::ptrdiff_t>(world);
-    hello.addresses.assign(texts.begin(), properties_begin);
-    hello.properties.clear();
-    for (auto text = properties_begin; text != texts.end(); text += 2) hello.properties.emplace_back(text[0], text[1]);
-    return true;
+    if (wanted() > 0) return;
+    const std::string message = std::exchange(in_, {});
+    if (awaits_proof_)
+      take_proof(message);
+    else
+      take_hello(message);
   }
 
  private:
-  static std::size_t payload_length(std::string_view bytes) noexcept {
-    return get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + 12);
+  Handshake(const Hello& mine, const ClusterSecret& secret, std::string_view role, std::string_view peers_role)
+      : mine_(mine), secret_(secret), role_(role), peers_role_(peers_role) {
+    if (!secret_.is_set()) return;
+    mine_.authentication = Hello::Authentication::hmac_sha256;
+    mine_.nonce = make_nonce();
   }
-};
 
-/// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this worker has 2". Empty when
-/// they fit.
-[[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
-  const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
-    return concat({"has ", what.view(), " ", their.view(), ", this worker has ", our.view()});
-  };
-  if (theirs.version != mine.version) return has("protocol version", theirs.version, mine.version);
-  if (theirs.addresses.size() != mine.addresses.size())
-    return has("world size", theirs.addresses.size(), mine.addresses.size());
-  for (std::size_t i = 0; i < mine.addresses.size(); ++i)
-    if (theirs.addresses[i] != mine.addresses[i])
-      return has(concat({"another cluster: rank ", i}), theirs.addresses[i], mine.addresses[i]);
-  if (theirs.to != mine.from) return concat({"takes this worker for rank ", theirs.to, ", but it is rank ", mine.from});
-  if (theirs.from == mine.from)
-    return concat({"has rank ", theirs.from, ", as this worker has: two processes with one place in the cluster"});
-  for (const auto& [name, our] : mine.properties) {
-    std::string their = "none";
-    for (const auto& [their_name, value] : theirs.properties)
-      if (their_name == name) their = value;
-    if (their != our) return has(name, their, our);
+  [[nodiscard]] bool is_caller() const noexcept { return role_ == "caller"; }
+
+  void introduce(int peer, Hello::Channel channel) {
+    mine_.to = peer;
+    mine_.channel = channel;
   }
-  for (const auto& [name, their] : theirs.properties) {
-    bool known = false;
-    for (const auto& property : mine.properties) known = known || property.first == name;
-    if (!known) return has(name, their, "none");
+
+  void refuse(std::string problem) {
+    problem_ = std::move(problem);
+    outcome_ = Outcome::refused;
   }
-  return {};
-}
+  void compare() {
+    problem_ = difference(mine_, theirs_);
+    outcome_ = problem_.empty() ? Outcome::agreed : Outcome::refused;
+  }
+
+  void take_hello(const std::string& message) {
+    Hello theirs;
+    if (!Hello::decode(message, theirs)) {
+      outcome_ = Outcome::stranger;
+    } else if (theirs.version == mine_.version && theirs.incarnation == mine_.incarnation) {
+      outcome_ = Outcome::myself;
+    } else if (is_caller()) {
+      take_answer(message, std::move(theirs));
+    } else {
+      theirs_ = std::move(theirs);
+      introduce(theirs_.from, theirs_.channel);
+      if (secret_.is_set()) return challenge(message);
+      out_ = mine_.encode();
+      compare();
+    }
+  }
+
+  // The callee: tells no more than what the caller knows already.
+  void challenge(const std::string& hello) {
+    transcript_ = hello + (out_ = bare(mine_.authentication));
+    if (theirs_.version != mine_.version || theirs_.authentication != mine_.authentication) return compare();
+    awaits_proof_ = true;
+  }
+
+  [[nodiscard]] std::string bare(Hello::Authentication authentication) const {
+    Hello hello;
+    hello.channel = mine_.channel;
+    hello.from = mine_.from;
+    hello.to = mine_.to;
+    hello.authentication = authentication;
+    hello.nonce = mine_.nonce;
+    return hello.encode();
+  }
+
+  // The caller: the answer is the callee's hello, or a bare one that demands a proof or refuses the one that it got.
+  void take_answer(const std::string& message, Hello theirs) {
+    const bool demands = theirs.version == mine_.version && theirs.is_bare();
+    if (demands && secret_.is_set() && theirs.authentication == mine_.authentication && !proved_) {
+      proved_ = true;
+      transcript_ += message;
+      out_ += secret_.prove(role_, transcript_);
+      return;
+    }
+    if (demands) return refuse(secret_.is_set() ? other_secret : secret_missing);
+    theirs_ = std::move(theirs);
+    if (!proved_ || theirs_.version != mine_.version) return compare();
+    transcript_ += message;
+    awaits_proof_ = true;
+  }
+
+  void take_proof(const std::string& proof) {
+    authenticated_ = secret_.accepts(proof, peers_role_, transcript_);
+    if (is_caller()) {
+      if (authenticated_) return compare();
+      problem_ = "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
+      outcome_ = Outcome::stranger;
+      return;
+    }
+    if (!authenticated_) {
+      out_ += bare(Hello::Authentication::refused);
+      return refuse(other_secret);
+    }
+    const std::string hello = mine_.encode();
+    out_ += hello + secret_.prove(role_, transcript_ + hello);
+    compare();
+  }
+
+  static constexpr const char* other_secret = "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
+  static constexpr const char* secret_missing = "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
+
+  Hello mine_;
+  ClusterSecret secret_;
+  std::string_view role_;
+  std::string_view peers_role_;
+  Hello theirs_;
+  std::string in_;
+  std::string out_;
+  std::string transcript_;
+  std::string problem_;
+  Outcome outcome_ = Outcome::open;
+  bool awaits_proof_ = false;
+  bool proved_ = false;  // the caller: it has sent its proof
+  bool authenticated_ = false;
+};
 
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -22,6 +22,9 @@ struct Rendezvous {
   std::vector<std::pair<std::string, std::string>> properties{};
   int ranks_on_host = 0;   ///< threads of all workers on this machine (0: one for each address with this worker's host)
   int listen_socket = -1;  ///< a socket that listens on this worker's port already, to be taken over; -1: none
+  /// What only workers of this cluster know: who cannot prove it is turned away. Empty: what the environment variable
+  /// LOCKSTEP_CLUSTER_SECRET says, and without that, no secret.
+  std::string secret{};
 
   /// Whether each rank on this machine has a core of its own. Spinning while one waits saves the wake-up, but steals the core of
   /// whoever is awaited when there are more threads than cores.

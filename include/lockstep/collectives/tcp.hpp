@@ -41,9 +41,11 @@ class ExternalEvent {
 /// inside a container its address may be one that only the outside knows) and connects to the lower ranks, again and again
 /// until `options.startup_timeout`, in whatever order the workers start. Both sides compare what they must have in common. A
 /// connection that does not speak the protocol is dropped; a worker of another cluster is refused; a worker that has its
-/// place in this cluster, but another idea of it, ends both with a ConfigurationError. When all connections stand, the
-/// port is closed again. Where the environment variable LOCKSTEP_LISTEN_FD names a listening socket for the own port, that is
-/// used; it stays open, but nobody answers on it.
+/// place in this cluster, but another idea of it, ends both with a ConfigurationError; so do two processes with one place.
+/// With a secret (Rendezvous::secret), each side proves that it knows it, and whoever cannot is turned away; what follows
+/// is neither encrypted nor authenticated. When all connections stand, the port is closed again. Where the environment
+/// variable LOCKSTEP_LISTEN_FD names a listening socket for the own port, that is used; it stays open, but nobody answers
+/// on it.
 ///
 /// All calls come from one thread, but for abort().
 class Tcp {

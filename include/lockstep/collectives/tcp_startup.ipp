@@ -27,9 +27,11 @@
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/authentication.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/frame.hpp"
 #include "lockstep/collectives/handshake.hpp"
+#include "lockstep/collectives/hello.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tcp_listener.ipp"
@@ -61,10 +63,12 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       : io_(io),
         options_(options),
         listen_socket_(rendezvous.listen_socket),
+        secret_(ClusterSecret::given_or_from_environment(rendezvous.secret)),
         begin_(Clock::now()),
         acceptor_(io),
         resolver_(io),
         report_timer_(std::make_shared<Connection>(io)),
+        ask_timer_(std::make_shared<Connection>(io)),
         peers_(rendezvous.addresses.size()) {
     mine_.from = rendezvous.rank;
     mine_.addresses = rendezvous.addresses;
@@ -83,6 +87,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       accept();
       for (int peer = 0; peer < rank(); ++peer) dial_both(peer);
       report_later();
+      ask_later();
       consider_done();
       const auto deadline = begin_ + options_.startup_timeout;
       while (!done_ && !refusal_ && !aborted_ && Clock::now() < deadline) io_.run_one_until(deadline);
@@ -117,6 +122,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
   static constexpr auto handshake_timeout = std::chrono::seconds(10);
   static constexpr auto report_interval = std::chrono::seconds(5);
+  static constexpr auto ask_interval = std::chrono::seconds(1);
+  static constexpr auto silence = std::chrono::seconds(3);  // of a peer that is asked each second: it hangs
+  static constexpr auto contest_interval = std::chrono::milliseconds(200);
+  static constexpr auto contest_timeout = std::chrono::seconds(2);
   static constexpr std::size_t most_guests = 256;
 
   struct Connection {
@@ -125,17 +134,17 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     Socket socket;
     Timer timer;
     bool incoming = false;
-    bool over = false;      // failed, replaced, or not wanted any more
-    bool answered = false;  // incoming: the peer's hello has come, ours is on its way
+    bool over = false;  // failed, replaced, or not wanted any more
     int peer = -1;
     std::size_t channel = 0;
     std::vector<asio::ip::tcp::endpoint> endpoints;  // still to be tried, the next one last
     std::string problem;
-    std::string out;
-    std::size_t sent = 0;
-    std::string in;
+    std::optional<Handshake> handshake;
     std::uint64_t incarnation = 0;
     bool ready_sent = false;
+    bool contends = false;  // for a place that another process has
+    bool prevails = false;  // has contended, and that other one is gone
+    Clock::time_point contends_since;
   };
   using ConnectionPointer = std::shared_ptr<Connection>;
 
@@ -157,6 +166,9 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     std::array<ConnectionPointer, 2> link;  // by channel; null while it does not stand
     std::string problem;
     bool ready = false;
+    bool answered = false;    // since a contender has come
+    Clock::time_point heard;  // when it last answered
+    int waits_for = -1;       // what it answered
     std::chrono::milliseconds delay{50};
   };
 
@@ -165,13 +177,6 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::string name(int rank) const { return peer_name(mine_.addresses, rank); }
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-
-  [[nodiscard]] std::string hello_to(int peer, std::size_t channel) const {
-    Hello hello = mine_;
-    hello.to = peer;
-    hello.channel = static_cast<Channel>(channel);
-    return hello.encode();
-  }
 
   static void configure(Socket& socket) {
     ErrorCode ignored;
@@ -206,6 +211,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     configure(guest->socket);
     if (guests_.size() >= most_guests) drop_guest(guests_.front());
     guests_.push_back(guest);
+    guest->handshake.emplace(Handshake::callee(mine_, secret_));
     limit_handshake(guest);
     pump(guest, {});
     accept();
@@ -220,11 +226,15 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   }
 
   void drop_stranger(const ConnectionPointer& guest, std::string_view what) {
-    ErrorCode error;
-    const auto endpoint = guest->socket.remote_endpoint(error);
     ++strangers_;
-    stranger_ = concat({error ? "somebody" : endpoint.address().to_string(), " ", what});
+    stranger_ = concat({host_of(guest), " ", what});
     drop_guest(guest);
+  }
+
+  static std::string host_of(const ConnectionPointer& connection) {
+    ErrorCode error;
+    const auto endpoint = connection->socket.remote_endpoint(error);
+    return error ? "somebody" : endpoint.address().to_string();
   }
 
   // --- connections to lower ranks ----------------------------------------------------------------------------------
@@ -280,7 +290,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       return connect_next(connection);
     }
     configure(connection->socket);
-    connection->out = hello_to(connection->peer, connection->channel);
+    connection->handshake.emplace(
+        Handshake::caller(mine_, secret_, connection->peer, static_cast<Channel>(connection->channel)));
     connection->problem = "accepts connections, but is silent";
     pump(connection, {});
   }
@@ -311,83 +322,95 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     connection->socket.async_wait(what, then(connection, &TcpStartup::pump));
   }
 
-  // Sends what is to be sent, then reads the peer's hello, as far as both go without waiting.
+  // Sends what is to be sent and reads what the handshake waits for, as far as both go without waiting.
   void pump(const ConnectionPointer& connection, ErrorCode error) {
     Connection& c = *connection;
-    while (c.sent < c.out.size()) {
-      c.sent += c.socket.write_some(asio::buffer(c.out.data() + c.sent, c.out.size() - c.sent), error);
-      if (error == asio::error::would_block) return pump_later(connection, Socket::wait_write);
-      if (error) return fail(connection, "closes the connection at once");
-    }
-    if (c.answered) return c.problem.empty() ? adopt(connection) : refuse(connection);
+    Handshake& handshake = *c.handshake;
     std::array<char, 4096> chunk;
     for (;;) {
-      const std::size_t wanted = Hello::wanted(c.in);
-      if (c.in.size() == wanted) return greet(connection);
+      while (!handshake.out().empty()) {
+        handshake.sent(c.socket.write_some(asio::buffer(handshake.out()), error));
+        if (error == asio::error::would_block) return pump_later(connection, Socket::wait_write);
+        if (error) return fail(connection, "closes the connection at once");
+      }
+      if (handshake.outcome() != Handshake::Outcome::open) return conclude(connection);
       const std::size_t n =
-          c.socket.read_some(asio::buffer(chunk.data(), std::min(chunk.size(), wanted - c.in.size())), error);
+          c.socket.read_some(asio::buffer(chunk.data(), std::min(chunk.size(), handshake.wanted())), error);
       if (error == asio::error::would_block) return pump_later(connection, Socket::wait_read);
       if (error) return fail(connection, "closes the connection during the handshake");
-      c.in.append(chunk.data(), n);
-      if (!Hello::may_begin(c.in)) return stranger(connection);
+      handshake.take({chunk.data(), n});
     }
   }
 
-  void stranger(const ConnectionPointer& connection) {
-    if (connection->incoming)
-      drop_stranger(connection, "does not speak this protocol");
-    else
-      fail(connection, "is another program, which does not speak this protocol");
-  }
-
-  // The peer's hello is complete.
-  void greet(const ConnectionPointer& connection) {
+  void conclude(const ConnectionPointer& connection) {
     Connection& c = *connection;
-    Hello theirs;
-    if (!Hello::decode(c.in, theirs)) return stranger(connection);
-    c.in.clear();
+    const Handshake& handshake = *c.handshake;
+    const Hello& theirs = handshake.theirs();
     c.incarnation = theirs.incarnation;
-    if (theirs.version == mine_.version && theirs.incarnation == mine_.incarnation)
-      // A socket that connects to a free port of its own host may be given that very port, and so meet itself.
-      return fail(connection, "connection refused");
-    std::string problem = difference(mine_, theirs);
-    if (!c.incoming) {
-      if (problem.empty() && theirs.from != c.peer) problem = concat({"answers as rank ", theirs.from});
-      return problem.empty() ? adopt(connection) : refuse_peer(c.peer, problem);
+    switch (handshake.outcome()) {
+      case Handshake::Outcome::open:
+        return;
+      case Handshake::Outcome::myself:
+        // A socket that connects to a free port of its own host may be given that very port, and so meet itself.
+        return fail(connection, "connection refused");
+      case Handshake::Outcome::stranger:
+        if (!handshake.problem().empty()) return fail(connection, handshake.problem());
+        return fail(connection, c.incoming ? "does not speak this protocol"
+                                           : "is another program, which does not speak this protocol");
+      case Handshake::Outcome::refused:
+        return c.incoming ? refuse_guest(connection) : refuse_peer(c.peer, handshake.problem());
+      case Handshake::Outcome::agreed:
+        break;
     }
-    if (problem.empty() && theirs.from < rank()) problem = "connects to a higher rank, which it must not";
-    c.problem = problem;
-    c.channel = static_cast<std::size_t>(theirs.channel);
-    // Whoever has the place that this worker waits for is meant to be here; anybody else lost his way.
-    const auto from = static_cast<std::size_t>(theirs.from);
-    const bool has_place = theirs.version == mine_.version && from < peers_.size() && theirs.from > rank() &&
-                           theirs.addresses[from] == mine_.addresses[from] && theirs.to == rank();
-    c.peer = problem.empty() || has_place ? theirs.from : -1;
-    c.out = hello_to(theirs.from, c.channel);
-    c.sent = 0;
-    c.answered = true;
-    pump(connection, {});
+    if (c.incoming) {
+      c.peer = theirs.from;
+      c.channel = static_cast<std::size_t>(theirs.channel);
+      if (c.peer < rank()) return refuse_peer(c.peer, "connects to a higher rank, which it must not");
+    } else if (theirs.from != c.peer) {
+      return refuse_peer(c.peer, concat({"answers as rank ", theirs.from}));
+    }
+    adopt(connection);
   }
 
-  // An incoming connection of another worker, which has our hello and so can say why.
-  void refuse(const ConnectionPointer& connection) {
-    if (connection->peer >= 0)
-      refuse_peer(connection->peer, connection->problem);
-    else
-      drop_stranger(connection, connection->problem);
+  // The guest has our answer, and so can say why. Whoever claims the place that this worker waits for is meant to be here, and
+  // ends the start-up; anybody else lost his way. Where there is a secret, the claim alone ends nothing.
+  void refuse_guest(const ConnectionPointer& guest) {
+    const Handshake& handshake = *guest->handshake;
+    const Hello& theirs = handshake.theirs();
+    const auto from = static_cast<std::size_t>(theirs.from);
+    const bool has_place = theirs.version == mine_.version && theirs.from > rank() && from < peers_.size() &&
+                           from < theirs.addresses.size() && theirs.addresses[from] == mine_.addresses[from] &&
+                           theirs.to == rank();
+    if (has_place && secret_.is_set() && !handshake.is_authenticated()) {
+      Peer& claimed = peer(theirs.from);
+      const std::string problem =
+          concat({"was turned away: ", host_of(guest), ", which claims to be it, ", handshake.problem()});
+      if (claimed.problem != problem) log_line(concat({name(theirs.from), " ", problem}));
+      claimed.problem = problem;
+    } else if (has_place) {
+      return refuse_peer(theirs.from, handshake.problem());
+    }
+    drop_stranger(guest, handshake.problem());
   }
 
   void refuse_peer(int peer, std::string_view problem) {
-    refusal_ =
-        concat({name(peer), " ", problem, "; all workers need the same program and the same cluster in TF_CONFIG"});
+    refusal_ = concat({name(peer), " ", problem,
+                       "; all workers need the same program, the same cluster in TF_CONFIG and, if any, the same "
+                       "LOCKSTEP_CLUSTER_SECRET"});
   }
 
-  // The connection stands. It replaces an older one: whoever connects again has lost or left that.
+  // The connection stands. It replaces an older one: whoever connects again has lost or left that. But when another process
+  // has the place, it depends on whether that one still lives.
   void adopt(const ConnectionPointer& connection) {
     Connection& c = *connection;
-    forget(connection);
-    c.timer.cancel();
     Peer& p = peer(c.peer);
+    const ConnectionPointer& older = p.link[static_cast<std::size_t>(Channel::control)];
+    if (c.incoming && !c.prevails && older != nullptr && older->incarnation != c.incarnation)
+      return contend(connection);
+    forget(connection);
+    c.handshake.reset();
+    c.timer.cancel();
+    c.contends = false;
     if (p.link[c.channel] != nullptr) discard(p.link[c.channel]);
     p.link[c.channel] = connection;
     ConnectionPointer& other = p.link[1 - c.channel];
@@ -400,9 +423,43 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     p.delay = std::chrono::milliseconds(50);
     if (c.channel == static_cast<std::size_t>(Channel::control)) {
       p.ready = false;
+      p.heard = Clock::now();
+      p.waits_for = -1;
       watch(connection);
     }
     consider_done();
+  }
+
+  // A process that was killed has closed its connections, or does not answer; a worker that was started in its place gets it.
+  // When the older process answers and is still there a moment later, there are two.
+  void contend(const ConnectionPointer& guest) {
+    guest->contends = true;
+    guest->contends_since = Clock::now();
+    peer(guest->peer).answered = false;
+    send(*peer(guest->peer).link[1], {.type = ControlFrame::Type::probe});
+    contest_later(guest);
+  }
+
+  void contest_later(const ConnectionPointer& guest) {
+    guest->timer.expires_after(contest_interval);
+    guest->timer.async_wait(then(guest, &TcpStartup::contest));
+  }
+
+  void contest(const ConnectionPointer& guest, ErrorCode) {
+    const Peer& p = peer(guest->peer);
+    const ConnectionPointer& older = p.link[static_cast<std::size_t>(Channel::control)];
+    const bool is_there = older != nullptr && older->incarnation != guest->incarnation;
+    if (is_there && p.answered) {
+      refusal_ =
+          concat({name(guest->peer), " is there twice: two processes, on ", host_of(older), " and ", host_of(guest),
+                  ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
+      return;
+    }
+    guest->prevails = !is_there || Clock::now() - guest->contends_since >= contest_timeout;
+    if (guest->prevails)
+      adopt(guest);
+    else
+      contest_later(guest);
   }
 
   void discard(const ConnectionPointer& connection) {
@@ -451,11 +508,18 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       control->timer.async_wait(then(control, &TcpStartup::look));
       return;
     }
+    Peer& p = peer(control->peer);
     if (frame.type == ControlFrame::Type::abort) return read_abort(control, frame);
     if (frame.type == ControlFrame::Type::ready && rank() == 0) {
-      peer(control->peer).ready = true;
+      p.ready = true;
     } else if (frame.type == ControlFrame::Type::go && control->peer == 0) {
       go_ = true;
+    } else if (frame.type == ControlFrame::Type::probe) {
+      send(*control, {.type = ControlFrame::Type::waiting, .value = first_missing()});
+    } else if (frame.type == ControlFrame::Type::waiting) {
+      p.answered = true;
+      p.heard = Clock::now();
+      p.waits_for = frame.value;
     } else {
       return;
     }
@@ -499,37 +563,37 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       if (other != rank() && (peer(other).link[0] == nullptr || peer(other).link[1] == nullptr)) return;
     if (rank() != 0) {
       Connection& first = *peer(0).link[1];
-      if (!first.ready_sent) send(0, {.type = ControlFrame::Type::ready});
+      if (!first.ready_sent) send(first, {.type = ControlFrame::Type::ready});
       first.ready_sent = true;
       done_ = go_;
       return;
     }
     for (int other = 1; other < world(); ++other)
       if (!peer(other).ready) return;
-    for (int other = 1; other < world(); ++other) send(other, {.type = ControlFrame::Type::go});
+    for (int other = 1; other < world(); ++other) send(*peer(other).link[1], {.type = ControlFrame::Type::go});
     done_ = true;
   }
 
   // 16 bytes always fit into the buffer of a new connection. An error shows when the connection is read.
-  void send(int to, const ControlFrame& frame, std::string_view text = {}) {
+  static void send(Connection& control, const ControlFrame& frame, std::string_view text = {}) {
     const FrameBytes bytes = frame.encode();
     const std::array<asio::const_buffer, 2> parts{asio::buffer(bytes), asio::buffer(text)};
     ErrorCode ignored;
-    peer(to).link[1]->socket.write_some(parts, ignored);
+    control.socket.write_some(parts, ignored);
   }
 
   void tell_others(const Error& error) {
     if (aborted_) return;
     const std::string_view text = std::string_view(error.what()).substr(0, ControlFrame::longest);
     const auto* lost = dynamic_cast<const CollectiveError*>(&error);
-    for (int other = 0; other < world(); ++other)
-      if (other != rank() && peer(other).link[1] != nullptr)
-        send(other,
-             {.type = ControlFrame::Type::abort,
-              .value = lost != nullptr ? lost->failed_rank() : rank(),
-              .extra = static_cast<std::int32_t>(error.exit_code()),
-              .length = static_cast<std::uint32_t>(text.size())},
-             text);
+    const ControlFrame frame{.type = ControlFrame::Type::abort,
+                             .value = lost != nullptr ? lost->failed_rank() : rank(),
+                             .extra = static_cast<std::int32_t>(error.exit_code()),
+                             .length = static_cast<std::uint32_t>(text.size())};
+    for (const Peer& p : peers_)
+      if (p.link[1] != nullptr) send(*p.link[1], frame, text);
+    for (const ConnectionPointer& guest : guests_)
+      if (guest->contends && guest->channel == 1) send(*guest, frame, text);
   }
 
   // --- reports -----------------------------------------------------------------------------------------------------
@@ -539,16 +603,44 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     std::vector<std::pair<int, std::string>> result;
     for (int other = 0; other < world(); ++other) {
       const Peer& p = peer(other);
-      if (other == rank() || (p.link[0] != nullptr && p.link[1] != nullptr)) continue;
+      if (other == rank()) continue;
+      if (p.link[0] != nullptr && p.link[1] != nullptr) {
+        const auto silent = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - p.heard);
+        if (silent >= silence)
+          result.emplace_back(other, concat({"is connected, but silent since ", silent.count(), " s"}));
+        continue;
+      }
       result.emplace_back(other, !p.problem.empty() ? p.problem
                                  : other < rank()   ? "no answer so far"
                                                     : "has not connected yet");
     }
     if (!result.empty()) return result;
-    if (rank() != 0) return {{0, "is here, and waits for others"}};
-    for (int other = 1; other < world(); ++other)
-      if (!peer(other).ready) result.emplace_back(other, "is here, but not yet connected to all others");
+    for (int other = rank() == 0 ? 1 : 0; other < (rank() == 0 ? world() : 1); ++other) {
+      const Peer& p = peer(other);
+      if (p.ready) continue;
+      if (p.waits_for >= 0 && p.waits_for < world() && p.waits_for != rank() && p.waits_for != other)
+        result.emplace_back(p.waits_for, concat({name(other), " waits for it"}));
+      else
+        result.emplace_back(other, "is here, but not yet connected to all others");
+    }
     return result;
+  }
+
+  [[nodiscard]] int first_missing() {
+    const auto all = missing();
+    return all.empty() ? -1 : all.front().first;
+  }
+
+  // Each peer that is connected is asked whether it lives, and what it waits for.
+  void ask_later() {
+    ask_timer_->timer.expires_after(ask_interval);
+    ask_timer_->timer.async_wait(then(ask_timer_, &TcpStartup::ask));
+  }
+
+  void ask(const ConnectionPointer&, ErrorCode) {
+    for (const Peer& p : peers_)
+      if (p.link[1] != nullptr) send(*p.link[1], {.type = ControlFrame::Type::probe});
+    ask_later();
   }
 
   void report_later() {
@@ -587,6 +679,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     acceptor_.close(ignored);
     resolver_.cancel();
     report_timer_->timer.cancel();
+    ask_timer_->timer.cancel();
     for (const ConnectionPointer& guest : guests_) discard(guest);
     for (const ConnectionPointer& dial : dials_) discard(dial);
     for (Peer& p : peers_)
@@ -602,11 +695,13 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   asio::io_context& io_;
   const CommunicationOptions options_;
   const int listen_socket_;
+  const ClusterSecret secret_;
   const Clock::time_point begin_;
   Hello mine_;
   TcpAcceptor acceptor_;
   Resolver resolver_;
-  const ConnectionPointer report_timer_;  // of a Connection only the timer is used
+  const ConnectionPointer report_timer_;  // of these two only the timer is used
+  const ConnectionPointer ask_timer_;
   std::vector<Peer> peers_;
   std::vector<ConnectionPointer> guests_;  // incoming ones, before the end of the handshake
   std::vector<ConnectionPointer> dials_;   // outgoing ones
