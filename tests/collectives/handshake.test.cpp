@@ -43,7 +43,9 @@ void converse(Handshake& caller, Handshake& callee) {
   }
 }
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+[[maybe_unused]] bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 }  // namespace
 

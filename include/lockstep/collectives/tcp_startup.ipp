@@ -86,6 +86,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       listen_on_own_port(acceptor_, mine_.addresses[static_cast<std::size_t>(rank())], listen_socket_, 4 * world());
       accept();
       for (int peer = 0; peer < rank(); ++peer) dial_both(peer);
+      if (rank() == 0 && world() > 1) dial(0, static_cast<std::size_t>(Channel::control));  // see meet_myself
       report_later();
       ask_later();
       consider_done();
@@ -209,7 +210,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       return;
     }
     configure(guest->socket);
-    if (guests_.size() >= most_guests) drop_guest(guests_.front());
+    if (guests_.size() >= most_guests) {
+      const auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const auto& g) { return !g->contends; });
+      if (oldest != guests_.end()) drop_guest(*oldest);
+    }
     guests_.push_back(guest);
     guest->handshake.emplace(Handshake::callee(mine_, secret_));
     limit_handshake(guest);
@@ -351,8 +355,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       case Handshake::Outcome::open:
         return;
       case Handshake::Outcome::myself:
-        // A socket that connects to a free port of its own host may be given that very port, and so meet itself.
-        return fail(connection, "connection refused");
+        return meet_myself(connection);
       case Handshake::Outcome::stranger:
         if (!handshake.problem().empty()) return fail(connection, handshake.problem());
         return fail(connection, c.incoming ? "does not speak this protocol"
@@ -372,6 +375,14 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     adopt(connection);
   }
 
+  // Two processes that both claim rank 0 connect to nobody and would wait for each other's peers; so rank 0 looks who answers at
+  // its address. And a socket that connects to a free port of its own host may be given that very port, and so meet itself.
+  void meet_myself(const ConnectionPointer& connection) {
+    if (!connection->incoming) return fail(connection, "connection refused");
+    met_myself_ = true;
+    drop_guest(connection);
+  }
+
   // The guest has our answer, and so can say why. Whoever claims the place that this worker waits for is meant to be here, and
   // ends the start-up; anybody else lost his way. Where there is a secret, the claim alone ends nothing.
   void refuse_guest(const ConnectionPointer& guest) {
@@ -389,6 +400,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       claimed.problem = problem;
     } else if (has_place) {
       return refuse_peer(theirs.from, handshake.problem());
+    } else if (theirs.from == rank() && theirs.addresses == mine_.addresses) {
+      log_line(concat({host_of(guest), " ", handshake.problem()}));
     }
     drop_stranger(guest, handshake.problem());
   }
@@ -433,6 +446,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   // A process that was killed has closed its connections, or does not answer; a worker that was started in its place gets it.
   // When the older process answers and is still there a moment later, there are two.
   void contend(const ConnectionPointer& guest) {
+    const auto earlier = std::find_if(guests_.begin(), guests_.end(), [&](const auto& g) {
+      return g->contends && g->peer == guest->peer && g->channel == guest->channel;
+    });
+    if (earlier != guests_.end()) drop_guest(*earlier);
     guest->contends = true;
     guest->contends_since = Clock::now();
     peer(guest->peer).answered = false;
@@ -479,6 +496,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     if (connection->incoming) return drop_stranger(connection, problem);
     discard(connection);
     forget(connection);
+    if (connection->peer == rank()) {
+      if (!met_myself_) dial(rank(), connection->channel, ask_interval);
+      return;
+    }
     peer(connection->peer).problem = problem;
     dial_later(connection->peer, connection->channel);
   }
@@ -561,6 +582,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   void consider_done() {
     for (int other = 0; other < world(); ++other)
       if (other != rank() && (peer(other).link[0] == nullptr || peer(other).link[1] == nullptr)) return;
+    for (const ConnectionPointer& guest : guests_)
+      if (guest->contends) return;
     if (rank() != 0) {
       Connection& first = *peer(0).link[1];
       if (!first.ready_sent) send(first, {.type = ControlFrame::Type::ready});
@@ -709,6 +732,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   std::string stranger_;
   std::optional<std::string> refusal_;
   std::optional<CollectiveFailure> aborted_;
+  bool met_myself_ = false;
   bool go_ = false;
   bool done_ = false;
   bool stopped_ = false;

@@ -1,0 +1,44 @@
+// One rank over TCP, as a process that tests start, stop, kill and disturb:
+//
+//   rank RANK STARTUP_MS TIMEOUT_MS join|reduce ADDRESS...
+//
+// It prints "connected" when all ranks are there, and then leaves with the others (join) or sums without end (reduce).
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/tcp.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace ls = lockstep;
+
+int main(int argc, char** argv) {
+  if (argc < 6) return 2;
+  try {
+    ls::Rendezvous place;
+    place.rank = std::atoi(argv[1]);
+    place.addresses.assign(argv + 5, argv + argc);
+    ls::CommunicationOptions options;
+    options.startup_timeout = std::chrono::milliseconds(std::atoi(argv[2]));
+    options.timeout = std::chrono::milliseconds(std::atoi(argv[3]));
+    auto ring = ls::Ring<ls::Tcp>::connect(place, options);
+    std::printf("connected\n");
+    std::fflush(stdout);
+    std::vector<float> values(100'000);
+    do ring.all_reduce(std::span(values));
+    while (std::string_view(argv[4]) == "reduce");
+    ring.close();
+    return 0;
+  } catch (const ls::Error& error) {
+    std::printf("error: %s\n", error.what());
+    return static_cast<int>(error.exit_code());
+  } catch (const std::exception& error) {
+    std::printf("error: %s\n", error.what());
+    return 1;
+  }
+}
