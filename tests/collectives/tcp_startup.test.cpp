@@ -232,6 +232,9 @@ TEST_SUITE("tcp start-up, with a secret") {
     mine.from = 1;
     mine.incarnation = 1;
     mine.addresses = cluster.addresses;
+    Rendezvous like_others;
+    add_properties(like_others, patient_options());
+    mine.properties = like_others.properties;
 
     // A real one, which rank 0 accepts.
     std::string recorded;

@@ -1,0 +1,48 @@
+// libFuzzer: the frames that a peer sends after the handshake. The input is a stream of control frames with their texts, and
+// each 16 bytes of it are a data frame.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "lockstep/collectives/frame.hpp"
+#include "lockstep/collectives/operation.hpp"
+
+using namespace lockstep::detail;
+
+namespace {
+
+void demand(bool condition) {
+  if (!condition) std::abort();
+}
+
+FrameBytes first_frame(std::span<const std::uint8_t> bytes) {
+  FrameBytes frame;
+  std::memcpy(frame.data(), bytes.data(), frame.size());
+  return frame;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  for (std::span rest(data, size); rest.size() >= frame_bytes; rest = rest.subspan(frame_bytes)) {
+    DataFrame frame;
+    const FrameBytes bytes = first_frame(rest);
+    if (!DataFrame::decode(bytes, frame)) continue;
+    demand(frame.encode() == bytes);
+    demand(!std::string_view(lockstep::to_string(frame.operation)).empty());
+  }
+  for (std::span rest(data, size); rest.size() >= frame_bytes;) {
+    ControlFrame frame;
+    const FrameBytes bytes = first_frame(rest);
+    if (!ControlFrame::decode(bytes, frame)) break;
+    demand(frame.encode() == bytes);
+    demand(frame.length <= ControlFrame::longest);
+    rest = rest.subspan(frame_bytes);
+    if (frame.length > rest.size()) break;
+    rest = rest.subspan(frame.length);
+  }
+  return 0;
+}
