@@ -86,7 +86,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       listen_on_own_port(acceptor_, mine_.addresses[static_cast<std::size_t>(rank())], listen_socket_, 4 * world());
       accept();
       for (int peer = 0; peer < rank(); ++peer) dial_both(peer);
-      if (rank() == 0 && world() > 1) dial(0, static_cast<std::size_t>(Channel::control));  // see meet_myself
+      if (rank() == 0 && world() > 1)  // see meet_myself
+        dial(0, static_cast<std::size_t>(Channel::control), ask_interval);
       report_later();
       ask_later();
       consider_done();
