@@ -51,7 +51,7 @@ class Handshake {
   [[nodiscard]] Outcome outcome() const noexcept { return outcome_; }
   /// Whether the peer has proved that it knows the secret.
   [[nodiscard]] bool is_authenticated() const noexcept { return authenticated_; }
-  /// The peer's hello; before that has come, empty.
+  /// The peer's hello, once the outcome is agreed or refused.
   [[nodiscard]] const Hello& theirs() const noexcept { return theirs_; }
   /// What keeps the two apart, as the end of a sentence about the peer. Empty when they fit.
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
@@ -124,6 +124,7 @@ class Handshake {
     transcript_ = hello + (out_ = bare(mine_.authentication));
     if (theirs_.version != mine_.version || theirs_.authentication != mine_.authentication) return compare();
     awaits_proof_ = true;
+    theirs_ = {};  // it takes many times the memory of its bytes, and perhaps no proof ever comes
   }
 
   [[nodiscard]] std::string bare(Hello::Authentication authentication) const {
@@ -160,6 +161,7 @@ class Handshake {
       outcome_ = Outcome::stranger;
       return;
     }
+    (void)Hello::decode(transcript_.substr(0, Hello::wanted(transcript_)), theirs_);  // once more
     if (!authenticated_) {
       out_ += bare(Hello::Authentication::refused);
       return refuse(other_secret);

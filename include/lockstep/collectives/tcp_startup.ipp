@@ -168,9 +168,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     std::array<ConnectionPointer, 2> link;  // by channel; null while it does not stand
     std::string problem;
     bool ready = false;
-    bool answered = false;    // since a contender has come
-    Clock::time_point heard;  // when it last answered
-    int waits_for = -1;       // what it answered
+    bool turned_away = false;  // somebody who claimed to be it; which has been said
+    bool answered = false;     // since a contender has come
+    Clock::time_point heard;   // when it last answered
+    int waits_for = -1;        // what it answered
     std::chrono::milliseconds delay{50};
   };
 
@@ -397,7 +398,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       Peer& claimed = peer(theirs.from);
       const std::string problem =
           concat({"was turned away: ", host_of(guest), ", which claims to be it, ", handshake.problem()});
-      if (claimed.problem != problem) log_line(concat({name(theirs.from), " ", problem}));
+      if (!claimed.turned_away) log_line(concat({name(theirs.from), " ", problem}));
+      claimed.turned_away = true;
       claimed.problem = problem;
     } else if (has_place) {
       return refuse_peer(theirs.from, handshake.problem());
