@@ -99,7 +99,7 @@ class Guest {
 
 /// Addresses for processes that listen by themselves. (Below the ports that a system gives to those who ask for any.)
 std::vector<std::string> free_addresses(int count) {
-  static int next = 11'000 + ::getpid() % 15'000;
+  static int next = 11'000 + ::getpid() * 97 % 15'000;  // processes that run side by side stay apart
   std::vector<std::string> addresses;
   for (; addresses.size() < static_cast<std::size_t>(count); ++next) {
     const int probe = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
