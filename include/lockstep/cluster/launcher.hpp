@@ -13,6 +13,9 @@ struct LaunchOptions {
   int workers = 1;                       ///< at least 1
   std::vector<std::string> arguments{};  ///< argv of the workers, the program's name first
   std::string program = "/proc/self/exe";
+  /// How often each worker is started again when it was killed or has ended with an exit code that is worth it (128 and above: a
+  /// lost peer, a signal). The others lose their peer thereby, and are started again as well.
+  int restarts = 0;
   /// How long the other workers may take to notice that one has failed, before they are told to stop (SIGTERM).
   std::chrono::milliseconds failure_grace = std::chrono::seconds(10);
   /// How long a worker that was told to stop may take (to save its state, say), before it is killed.
@@ -26,11 +29,15 @@ struct LaunchOptions {
 /// appears as "[worker 0] line". SIGINT and SIGTERM are passed on to each worker, once; the second one kills them. When a
 /// worker fails, the others have failure_grace to fail too; a worker that ends with 0 is no failure.
 ///
+/// A worker that is started again finds the others, or their successors, on the same ports. Workers that had already ended
+/// with 0 come back for it, unless the chief (worker 0) is among them: then the job is done. Nobody is started again
+/// after SIGINT or SIGTERM, or when a worker has failed for good.
+///
 /// Returns 0 when all workers did, otherwise the exit code of the worker that failed first, which is also said on stderr,
 /// as the last line; for a worker that was killed by signal S this is 128 + S. A worker that failed because it lost another
 /// one counts only when no other has failed. After SIGINT or SIGTERM the result is 130 or 143, unless all
 /// workers ended with 0.
-/// Throws ConfigurationError when workers < 1 and Error when a process cannot be started.
+/// Throws ConfigurationError when workers < 1 or restarts < 0, and Error when a process cannot be started.
 [[nodiscard]] int launch_workers(const LaunchOptions& options);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -42,23 +42,25 @@ class Launcher {
   explicit Launcher(const LaunchOptions& options)
       : options_(options), workers_(static_cast<std::size_t>(options.workers)) {
     std::fflush(nullptr);  // what this process has printed comes before what its workers print
-    std::vector<Descriptor> listeners;
-    std::string addresses;
-    for (int i = 0; i < options.workers; ++i) {
+    for (Worker& worker : workers_) {
       std::uint16_t port = 0;
-      listeners.push_back(listen(port));
-      addresses += concat({i == 0 ? "" : ",", "\"127.0.0.1:", port, "\""});
+      worker.listener = listen(port);
+      worker.restarts_left = options.restarts;
+      addresses_ += concat({addresses_.empty() ? "" : ",", "\"127.0.0.1:", port, "\""});
     }
     null_ = Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null");
     try {
-      for (int i = 0; i < options.workers; ++i) start(i, listeners[static_cast<std::size_t>(i)].get(), addresses);
+      for (Worker& worker : workers_) start(worker);
     } catch (...) {
-      send(SIGKILL);
-      for (Worker& worker : workers_)
-        if (worker.lives) ::waitpid(worker.process, nullptr, 0);
+      end_all();
       throw;
     }
+    if (options.restarts == 0)
+      for (Worker& worker : workers_) worker.listener.close();
   }
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  ~Launcher() { end_all(); }
 
   int wait() {
     while (std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.lives; })) {
@@ -88,6 +90,8 @@ class Launcher {
     int order = 0;         // the first one that ended is 1
     bool by_peer = false;  // its failure is another worker's
     bool by_launcher = false;
+    int restarts_left = 0;
+    Descriptor listener;  // kept, so that a successor finds its port and the peers that wait there
     Descriptor note;
     PrefixedStream output[2];
   };
@@ -110,8 +114,11 @@ class Launcher {
     return listener;
   }
 
-  void start(int index, int listener, const std::string& addresses) {
-    Worker& worker = workers_[static_cast<std::size_t>(index)];
+  [[nodiscard]] int index_of(const Worker& worker) const { return static_cast<int>(&worker - workers_.data()); }
+
+  void start(Worker& worker) {
+    const int index = index_of(worker);
+    const int listener = worker.listener.get();
     Pipe out, err, note;
     const std::string prefix = concat({"[worker ", index, "] "});
     worker.output[0] = PrefixedStream(std::move(out.read), STDOUT_FILENO, prefix);
@@ -126,7 +133,7 @@ class Launcher {
           !text.starts_with("LOCKSTEP_NOTE_FD="))
         environment.emplace_back(text);
     }
-    environment.push_back(concat({"TF_CONFIG={\"cluster\":{\"worker\":[", addresses,
+    environment.push_back(concat({"TF_CONFIG={\"cluster\":{\"worker\":[", addresses_,
                                   "]},\"task\":{\"type\":\"worker\",\"index\":", index, "}}"}));
     environment.push_back(concat({"LOCKSTEP_LISTEN_FD=", listener}));
     environment.push_back(concat({"LOCKSTEP_NOTE_FD=", note.write.get()}));
@@ -192,8 +199,42 @@ class Launcher {
       char byte = 0;
       worker.by_peer = worker.code == static_cast<int>(ExitCode::lost_peer) || ::read(worker.note.get(), &byte, 1) == 1;
       worker.by_launcher = killed_ || told_to_stop_;
-      if (worker.code != 0 && stage_ == Stage::running) enter(Stage::failing, options_.failure_grace);
+      if (worker.code == 0 || stage_ != Stage::running) continue;
+      if (may_restart(worker))
+        restart(worker);
+      else
+        enter(Stage::failing, options_.failure_grace);
     }
+  }
+
+  [[nodiscard]] bool may_restart(const Worker& worker) const {
+    const Worker& chief = workers_.front();
+    const bool done = !chief.lives && chief.code == 0;
+    return worker.code >= 128 && worker.restarts_left > 0 && !done;
+  }
+
+  void restart(Worker& worker) {
+    --worker.restarts_left;
+    log_line(concat({"worker ", index_of(worker), " ended (", end_of(worker), ") and is started again; ",
+                     worker.restarts_left, " restarts left"}));
+    start_again(worker);
+    for (Worker& other : workers_)
+      if (!other.lives && other.code == 0) start_again(other);
+  }
+
+  void start_again(Worker& worker) {
+    for (PrefixedStream& stream : worker.output) {
+      if (stream.source().is_open()) stream.pump();
+      if (stream.source().is_open()) stream.finish();
+    }
+    worker.code = worker.signal = worker.order = 0;
+    worker.by_peer = worker.by_launcher = false;
+    start(worker);
+  }
+
+  static std::string end_of(const Worker& worker) {
+    return worker.signal == 0 ? concat({"exit code ", worker.code})
+                              : concat({"killed by signal ", worker.signal, " (", ::strsignal(worker.signal), ")"});
   }
 
   // What is done about the workers that live, when the deadline has come.
@@ -232,6 +273,12 @@ class Launcher {
     enter(Stage::killed, {});
   }
 
+  void end_all() {
+    send(SIGKILL);
+    for (Worker& worker : workers_)
+      if (std::exchange(worker.lives, false)) ::waitpid(worker.process, nullptr, 0);
+  }
+
   void send(int signal) {
     for (const Worker& worker : workers_)
       if (worker.lives) ::kill(signal == SIGKILL ? -worker.process : worker.process, signal);
@@ -250,16 +297,14 @@ class Launcher {
       log_line(interrupted_by_ == SIGINT ? "stopped by SIGINT" : "stopped by SIGTERM");
       return 128 + interrupted_by_;
     }
-    log_line(concat({"worker ", first - workers_.data(), " failed first: ",
-                     first->signal == 0
-                         ? concat({"exit code ", first->code})
-                         : concat({"killed by signal ", first->signal, " (", ::strsignal(first->signal), ")"})}));
+    log_line(concat({"worker ", index_of(*first), " failed first: ", end_of(*first)}));
     return first->code;
   }
 
   const LaunchOptions options_;
   SignalPipe signals_;
   Descriptor null_;
+  std::string addresses_;  // of all workers, as in TF_CONFIG
   std::vector<Worker> workers_;
   Stage stage_ = Stage::running;
   Clock::time_point deadline_{};
@@ -274,6 +319,8 @@ class Launcher {
 LOCKSTEP_INLINE int launch_workers(const LaunchOptions& options) {
   if (options.workers < 1)
     throw ConfigurationError(concat({"a cluster needs at least 1 worker, got ", options.workers}));
+  if (options.restarts < 0)
+    throw ConfigurationError(concat({"a worker is started again 0 or more times, got ", options.restarts}));
   return detail::Launcher(options).wait();
 }
 

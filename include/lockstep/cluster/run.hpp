@@ -1,4 +1,4 @@
-// What main() may be made of: `--workers N`, and exceptions that become messages and exit codes.
+// What main() may be made of: `--workers N --restarts M`, and exceptions that become messages and exit codes.
 #pragma once
 
 #include <type_traits>
@@ -33,10 +33,11 @@ int call_main(F& f, [[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
 ///
 /// With `--workers N` (or `--workers=N`) on the command line, before a `--` if there is one, starts N copies of the program
 /// as a cluster on this machine (see launch_workers); in each copy, and in a program without that option, calls f() or
-/// f(argc, argv), with `--workers` left out of argv. Returns what f returns (0 for void).
+/// f(argc, argv), with `--workers` left out of argv. Returns what f returns (0 for void). Beside `--workers`, `--restarts M`
+/// is the launcher's too: see LaunchOptions::restarts.
 ///
 /// An exception ends the program with "error: <what>" on stderr and Error::exit_code(): 2 for a ConfigurationError, 138 for
-/// a lost worker; 1 for anything else.
+/// a lost worker; 1 for anything else. Preempted is no error: it ends the program with 130 or 143.
 template <class F>
 [[nodiscard]] int run(int argc, char** argv, F&& f) {
   auto call = [&f](int count, char** arguments) { return detail::call_main(f, count, arguments); };

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -16,44 +17,54 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-inline constexpr int most_local_workers = 1024;
+/// An option of the launcher.
+struct LaunchOption {
+  std::string_view flag;
+  std::string_view what;
+  int least;
+  int most;
+};
 
-LOCKSTEP_INLINE int read_workers(std::string_view text) {
+inline constexpr LaunchOption workers_option{"--workers", "the number of local worker processes", 1, 1024};
+inline constexpr LaunchOption restarts_option{"--restarts", "how often a worker is started again", 0, 1'000'000};
+
+LOCKSTEP_INLINE int read_number(const LaunchOption& option, std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > most_local_workers)
+  if (error != std::errc() || end != text.data() + text.size() || value < option.least || value > option.most)
     throw ConfigurationError(
-        concat({"--workers needs a whole number from 1 to ", most_local_workers, ", got '", text, "'"}));
+        concat({option.flag, " needs a whole number from ", option.least, " to ", option.most, ", got '", text, "'"}));
   return value;
 }
 
-// Takes `--workers N` out of the arguments; 0 when it is not there.
-LOCKSTEP_INLINE int take_workers(std::vector<char*>& arguments) {
-  int workers = 0;
+// Takes `--workers N`, say, out of the arguments.
+LOCKSTEP_INLINE std::optional<int> take_option(const LaunchOption& option, std::vector<char*>& arguments) {
+  std::optional<int> value;
   for (std::size_t i = 1; i < arguments.size();) {
     const std::string_view argument = arguments[i];
     if (argument == "--") break;
-    const bool with_value = argument.starts_with("--workers=");
-    if (argument != "--workers" && !with_value) {
+    const bool with_value = argument.starts_with(option.flag) && argument.substr(option.flag.size()).starts_with('=');
+    if (argument != option.flag && !with_value) {
       ++i;
       continue;
     }
-    if (workers != 0) throw ConfigurationError("--workers is given twice");
+    if (value) throw ConfigurationError(concat({option.flag, " is given twice"}));
     if (!with_value && i + 1 == arguments.size())
-      throw ConfigurationError("--workers needs the number of local worker processes");
-    workers = read_workers(with_value ? argument.substr(argument.find('=') + 1) : std::string_view(arguments[i + 1]));
+      throw ConfigurationError(concat({option.flag, " needs ", option.what}));
+    value = read_number(option, with_value ? argument.substr(option.flag.size() + 1) : arguments[i + 1]);
     const auto at = arguments.begin() + static_cast<std::ptrdiff_t>(i);
     arguments.erase(at, at + (with_value ? 1 : 2));
   }
-  return workers;
+  return value;
 }
 
-LOCKSTEP_INLINE int launch_with(int workers, const std::vector<char*>& arguments) {
+LOCKSTEP_INLINE int launch_with(int workers, std::vector<char*> arguments) {
   const char* config = std::getenv("TF_CONFIG");
   if (config != nullptr && std::string_view(config).find("cluster") != std::string_view::npos)
     throw ConfigurationError(
@@ -61,6 +72,7 @@ LOCKSTEP_INLINE int launch_with(int workers, const std::vector<char*>& arguments
         "--workers out, or unset TF_CONFIG");
   LaunchOptions options;
   options.workers = workers;
+  options.restarts = take_option(restarts_option, arguments).value_or(0);
   options.arguments.assign(arguments.begin(), arguments.end());
   return launch_workers(options);
 }
@@ -81,10 +93,13 @@ LOCKSTEP_INLINE void note_failure_by_peer() {
 LOCKSTEP_INLINE int run(int argc, char** argv, int (*function)(void*, int, char**), void* context) {
   try {
     std::vector<char*> arguments(argv, argv + argc);
-    if (const int workers = take_workers(arguments); workers > 0) return launch_with(workers, arguments);
+    if (const auto workers = take_option(workers_option, arguments)) return launch_with(*workers, arguments);
     const int count = static_cast<int>(arguments.size());
     arguments.push_back(nullptr);
     return function(context, count, arguments.data());
+  } catch (const Preempted& preempted) {
+    log_line(preempted.what());
+    return static_cast<int>(preempted.exit_code());
   } catch (const CollectiveError& error) {
     note_failure_by_peer();
     return report_error(error.what(), error.exit_code());

@@ -39,6 +39,13 @@ class ConfigurationError : public Error {
   explicit ConfigurationError(const std::string& message) : Error(message, ExitCode::usage) {}
 };
 
+/// Training ended early because the process is to stop: SIGINT, SIGTERM, or Training::request_preemption. Callbacks have saved
+/// what they save. Exit code 130 or 143: start the program again to go on.
+class Preempted : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Data that cannot be used: malformed files, labels out of range, shapes that differ. Exit code 1.
 class DataError : public Error {
  public:
