@@ -3,10 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "callbacks/fake_training.hpp"
@@ -27,13 +30,17 @@ ls::TrainingState state_of_epoch(std::int64_t epoch) {
   return state;
 }
 
+ls::TrainingState saved_in(const ls::BackupAndRestore& backup) {
+  return ls::decode_checkpoint(*ls::read_file(backup.path()));
+}
+
 bool exists(const ls::BackupAndRestore& backup) { return std::filesystem::exists(backup.path()); }
 
 }  // namespace
 
 TEST_CASE("BackupAndRestore: saves the state at the end of an epoch, by default") {
   const TemporaryFolder folder;
-  const ls::BackupAndRestore backup{folder.path("deep/backup")};
+  const ls::BackupAndRestore backup{.backup_dir = folder.path("deep/backup"), .asynchronous = false};
   FakeTraining training;
   training.snapshot = state_of_epoch(2);
   training.updates = 7;
@@ -46,7 +53,7 @@ TEST_CASE("BackupAndRestore: saves the state at the end of an epoch, by default"
 
 TEST_CASE("BackupAndRestore: saves every n updates when asked to, and not at epochs") {
   const TemporaryFolder folder;
-  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 3};
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 3, .asynchronous = false};
   FakeTraining training;
   std::vector<std::int64_t> saved;
   for (training.updates = 1; training.updates <= 10; ++training.updates) {
@@ -69,7 +76,7 @@ TEST_CASE("BackupAndRestore: without a folder's name it is an error, and not a f
 
 TEST_CASE("BackupAndRestore: hands the saved bytes to fit when training begins") {
   const TemporaryFolder folder;
-  const ls::BackupAndRestore backup{folder.path()};
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
   FakeTraining saving, resuming;
   saving.snapshot = state_of_epoch(5);
   backup.on_epoch_complete(saving, 4);
@@ -89,7 +96,7 @@ TEST_CASE("BackupAndRestore: without a backup nothing is restored, but the other
 
 TEST_CASE("BackupAndRestore: only the chief reads, writes and deletes") {
   const TemporaryFolder folder;
-  const ls::BackupAndRestore backup{folder.path()};
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
   FakeTraining chief, other;
   other.chief = false;
   ls::Logs logs;
@@ -117,7 +124,7 @@ TEST_CASE("BackupAndRestore: keeps the backup at the end when asked to") {
 
 TEST_CASE("BackupAndRestore: a damaged file is an error that names it and the remedy, and the file stays") {
   const TemporaryFolder folder;
-  const ls::BackupAndRestore backup{folder.path()};
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
   FakeTraining training;
   backup.on_epoch_complete(training, 0);
   auto bytes = *ls::read_file(backup.path());
@@ -132,4 +139,117 @@ TEST_CASE("BackupAndRestore: a damaged file is an error that names it and the re
 
   ls::write_file_atomically(backup.path(), {});
   CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "no lockstep checkpoint"));
+}
+
+TEST_CASE("BackupAndRestore: saving on a thread gives the same file, complete when training ends") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .delete_checkpoint = false};
+  FakeTraining training;
+  ls::Logs logs;
+  for (int epoch = 0; epoch < 20; ++epoch) {  // some are put off, the last one is not lost
+    training.snapshot = state_of_epoch(epoch + 1);
+    backup.on_epoch_complete(training, epoch);
+  }
+  backup.on_train_end(training, logs);
+  CHECK(saved_in(backup) == training.snapshot);
+}
+
+TEST_CASE("BackupAndRestore: a save that is due while another one runs is made up for at a later step") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 10};
+  FakeTraining training;
+  training.snapshot = state_of_epoch(1);
+  training.snapshot.parameters.push_back({"large", {8 << 20}, std::vector<std::byte>(std::size_t{8} << 20)});
+  training.updates = 10;
+  backup.on_train_batch_complete(training, 0);
+  training.snapshot = state_of_epoch(2);
+  training.updates = 20;
+  backup.on_train_batch_complete(training, 0);
+  for (int i = 0; i < 10'000 && (!exists(backup) || saved_in(backup).epoch != 2); ++i) {
+    training.updates = 21 + i % 9;  // none of them is due
+    backup.on_train_batch_complete(training, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(saved_in(backup).epoch == 2);
+}
+
+TEST_CASE("BackupAndRestore: its destructor waits for the thread") {
+  const TemporaryFolder folder;
+  FakeTraining training;
+  training.snapshot = state_of_epoch(4);
+  training.snapshot.parameters.push_back({"large", {8 << 20}, std::vector<std::byte>(std::size_t{8} << 20)});
+  ls::BackupAndRestore{folder.path()}.on_epoch_complete(training, 0);
+  CHECK(saved_in(ls::BackupAndRestore{folder.path()}) == training.snapshot);
+}
+
+TEST_CASE("BackupAndRestore: a save that fails ends training with the file's name, or is a warning") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("file")) << "no folder";
+  FakeTraining training;
+  ls::Logs logs;
+  for (const bool asynchronous : {false, true}) {
+    CAPTURE(asynchronous);
+    ls::BackupAndRestore backup{
+        .backup_dir = folder.path("file"), .delete_checkpoint = false, .asynchronous = asynchronous};
+    const std::string message = message_of<ls::Error>([&] {
+      backup.on_epoch_complete(training, 0);
+      for (int i = 0; i < 10'000; ++i) {
+        backup.on_train_batch_complete(training, 0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    CHECK(contains(message, "BackupAndRestore: saving to '" + backup.path() + "' failed: "));
+    CHECK(contains(message, "an older backup is unharmed"));
+    backup.on_save_failure = ls::OnSaveFailure::warn;
+    backup.on_epoch_complete(training, 0);
+    backup.on_train_end(training, logs);
+  }
+}
+
+TEST_CASE(
+    "BackupAndRestore: the failure of the last save is an error, or a warning where the backup is deleted anyway") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("file")) << "no folder";
+  FakeTraining training;
+  ls::Logs logs;
+  const ls::BackupAndRestore kept{.backup_dir = folder.path("file"), .delete_checkpoint = false};
+  kept.on_epoch_complete(training, 0);
+  CHECK_THROWS_AS(kept.on_train_end(training, logs), ls::Error);
+  const ls::BackupAndRestore deleted{.backup_dir = folder.path("file")};
+  deleted.on_epoch_complete(training, 0);
+  deleted.on_train_end(training, logs);
+}
+
+TEST_CASE("BackupAndRestore: before preemption the chief saves, unless told not to, and signals are taken") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore backup{.backup_dir = folder.path("a"), .save_freq = 1000};
+  FakeTraining chief, other;
+  other.chief = false;
+  chief.snapshot = state_of_epoch(3);
+  backup.on_train_begin(chief);
+  CHECK(chief.on_signals);
+  backup.on_preemption(other);
+  CHECK_FALSE(exists(backup));
+  backup.on_preemption(chief);
+  CHECK(saved_in(backup) == chief.snapshot);
+
+  const ls::BackupAndRestore without{.backup_dir = folder.path("b"), .save_before_preemption = false};
+  FakeTraining training;
+  without.on_train_begin(training);
+  CHECK_FALSE(training.on_signals);
+  without.on_preemption(training);
+  CHECK_FALSE(exists(without));
+}
+
+TEST_CASE("BackupAndRestore: the chief removes what a killed run has left of an unfinished save") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore backup{folder.path()};
+  FakeTraining chief, other;
+  other.chief = false;
+  const std::string left = backup.path() + ".tmp.999999";
+  std::ofstream(left) << "half a state";
+  backup.on_train_begin(other);
+  CHECK(std::filesystem::exists(left));
+  backup.on_train_begin(chief);
+  CHECK_FALSE(std::filesystem::exists(left));
 }

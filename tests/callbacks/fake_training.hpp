@@ -13,6 +13,8 @@ namespace lockstep_test {
 
 struct FakeTraining : lockstep::Training {
   bool stopped = false;
+  bool on_signals = false;
+  lockstep::ExitCode preempted = lockstep::ExitCode::success;
   double rate = 0.1;
   std::int64_t updates = 0;
   bool chief = true;
@@ -23,6 +25,8 @@ struct FakeTraining : lockstep::Training {
   std::vector<std::byte> weights;
 
   void stop_training() override { stopped = true; }
+  void preempt_on_signals() override { on_signals = true; }
+  void request_preemption(lockstep::ExitCode code) override { preempted = code; }
   [[nodiscard]] double learning_rate() const override { return rate; }
   void set_learning_rate(double learning_rate) override { rate = learning_rate; }
   [[nodiscard]] std::int64_t iterations() const override { return updates; }

@@ -41,6 +41,7 @@ struct Run {
   ls::FitOptions options;
   std::int64_t save_freq = ls::SaveFrequency::epoch;
   int replicas = 1;
+  bool asynchronous = false;  // which file is there at an interruption then depends on the disk
 };
 
 struct Result {
@@ -66,7 +67,7 @@ Result train(const Run& run, const std::string& folder, std::uint64_t seed,
     recorder.at_batch_begin = [&](ls::Training& training, std::int64_t) {
       if (training.iterations() == *fail_before) throw Interrupted();
     };
-  ls::BackupAndRestore backup{.backup_dir = folder, .save_freq = run.save_freq};
+  ls::BackupAndRestore backup{.backup_dir = folder, .save_freq = run.save_freq, .asynchronous = run.asynchronous};
   const ls::History history = trainer.fit(run.data, run.options, recorder, backup);
   return {.crc = trainer.parameters_crc32c(),
           .iterations = trainer.iterations(),
@@ -131,6 +132,15 @@ TEST_CASE("resume: on two replicas") {
   check_resume(one_endless_pass(0, 2), {8});
 }
 
+TEST_CASE("resume: saved on a thread while training goes on") {
+  for (const int replicas : {1, 2}) {
+    for (Run run : {new_passes(1, replicas), one_endless_pass(2, replicas), new_passes(0, replicas)}) {
+      run.asynchronous = true;
+      check_resume(run, {5, 6, 13, 19});
+    }
+  }
+}
+
 TEST_CASE("resume: data whose length is unknown") {
   RowDataset rows(TinyData(22), 5);
   rows.reported_cardinality = ls::unknown_cardinality;
@@ -146,7 +156,7 @@ TEST_CASE("resume: an interruption at the end of an epoch repeats the epoch's en
     recorder.at_epoch_end = [](ls::Training&, int epoch, ls::Logs&) {
       if (epoch == 0) throw Interrupted();
     };
-    ls::BackupAndRestore backup{.backup_dir = folder.path("cut"), .save_freq = 5};
+    ls::BackupAndRestore backup{.backup_dir = folder.path("cut"), .save_freq = 5, .asynchronous = false};
     CHECK_THROWS_AS((void)trainer.fit(run.data, run.options, recorder, backup), Interrupted);
     const Result resumed = train(run, folder.path("cut"), 99);
     CHECK(resumed == whole);
@@ -256,4 +266,55 @@ TEST_CASE("resume: the state of another program is refused with the difference")
                  }),
                  "loss: dense_"));
   CHECK(message([](auto&) {}) == "NO EXCEPTION");
+}
+
+TEST_CASE("resume: a run that was stopped early is not trained on when it is killed before its end") {
+  const Run run = new_passes(1);
+  const auto stop_in_epoch = [](Recorder& recorder, bool at_its_end) {
+    if (at_its_end)
+      recorder.at_epoch_end = [](ls::Training& training, int epoch, ls::Logs&) {
+        if (epoch == 1) training.stop_training();
+      };
+    else
+      recorder.at_batch_begin = [](ls::Training& training, std::int64_t) {
+        if (training.iterations() == 6) training.stop_training();
+      };
+  };
+  for (const bool at_its_end : {true, false}) {
+    CAPTURE(at_its_end);
+    const TemporaryFolder folder;
+    TinyTrainer whole;
+    Recorder recorder;
+    stop_in_epoch(recorder, at_its_end);
+    ls::BackupAndRestore backup{
+        .backup_dir = folder.path(), .save_freq = 1, .delete_checkpoint = false, .asynchronous = false};
+    const ls::History history = whole.fit(run.data, run.options, recorder, backup);
+    CHECK(whole.iterations() == (at_its_end ? 10 : 7));
+
+    Recorder again;
+    stop_in_epoch(again, at_its_end);
+    TinyTrainer resumed({.seed = 99});
+    const ls::History rest = resumed.fit(run.data, run.options, again, backup);
+    CHECK(resumed.iterations() == whole.iterations());
+    CHECK(resumed.parameters_crc32c() == whole.parameters_crc32c());
+    // The last file is that of the last step, so that the epoch's end comes once more, with the same figures.
+    REQUIRE(rest.epoch == std::vector<int>{1});
+    CHECK(rest["loss"].back() == history["loss"].back());
+  }
+}
+
+TEST_CASE("resume: saved after the epoch in which all agreed to stop, nothing is left to do") {
+  const TemporaryFolder folder;
+  const Run run = new_passes(0);
+  TinyTrainer whole;
+  Recorder recorder;
+  recorder.at_epoch_end = [](ls::Training& training, int epoch, ls::Logs&) {
+    if (epoch == 1) training.stop_training();
+  };
+  ls::BackupAndRestore backup{.backup_dir = folder.path(), .delete_checkpoint = false};
+  whole.fit(run.data, run.options, recorder, backup);
+  Recorder again;
+  TinyTrainer resumed({.seed = 99});
+  CHECK(resumed.fit(run.data, run.options, again, backup).epoch.empty());
+  CHECK(resumed.parameters_crc32c() == whole.parameters_crc32c());
 }

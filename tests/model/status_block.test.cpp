@@ -29,3 +29,23 @@ TEST_CASE("StatusBlock: accumulate adds all of it, clear forgets it") {
   sum.clear();
   for (const double value : sum.values()) CHECK(value == 0);
 }
+
+TEST_CASE("StatusBlock: what any rank asks is what all are asked, and SIGTERM goes before SIGINT") {
+  using lockstep::ExitCode;
+  const auto asked_by = [](std::initializer_list<lockstep::detail::Requests> ranks) {
+    Status sum;
+    for (const lockstep::detail::Requests& requests : ranks) {
+      Status one;
+      one.ask(requests);
+      sum.accumulate(one);
+    }
+    return sum.asked();
+  };
+  CHECK_FALSE(asked_by({{}, {}}).stop);
+  CHECK(asked_by({{}, {}}).preemption == ExitCode::success);
+  CHECK(asked_by({{}, {.stop = true}}).stop);
+  CHECK(asked_by({{.preemption = ExitCode::interrupted}, {}}).preemption == ExitCode::interrupted);
+  CHECK(asked_by({{.preemption = ExitCode::interrupted}, {}, {.preemption = ExitCode::terminated}}).preemption ==
+        ExitCode::terminated);
+  CHECK_FALSE(asked_by({{.preemption = ExitCode::terminated}}).stop);
+}

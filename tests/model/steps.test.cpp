@@ -45,7 +45,7 @@ struct Setup {
     ls::detail::initialize<float>(compiled.state.variables, compiled.state.parameters().slices(), ls::RandomKey(1));
     data.begin({});
   }
-  Status step(bool stop = false) { return ls::detail::train_step(compiled, own, replica, data, 0, stop); }
+  Status step(bool stop = false) { return ls::detail::train_step(compiled, own, replica, data, 0, {.stop = stop}); }
   std::vector<float> values() const {
     std::vector<float> all;
     for (const auto& arena : {compiled.state.parameters().values(), compiled.state.slots()[0].values()})

@@ -43,6 +43,9 @@ struct PerhapsBackup {
   void on_train_batch_complete(ls::Training& training, std::int64_t batch) const {
     if (backup != nullptr) backup->on_train_batch_complete(training, batch);
   }
+  void on_preemption(ls::Training& training) const {
+    if (backup != nullptr) backup->on_preemption(training);
+  }
   void on_train_end(ls::Training& training, ls::Logs& logs) const {
     if (backup != nullptr) backup->on_train_end(training, logs);
   }

@@ -2,19 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/save_frequency.hpp"
-#include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What becomes of training when a save fails (disk full, no permission). The older backup stays in either case.
+enum class OnSaveFailure {
+  fail,  ///< it ends on all workers, with an error that names the file
+  warn,  ///< it goes on, with a warning each time
+};
+
+namespace detail {
+struct BackupWriter;
+[[nodiscard]] std::shared_ptr<BackupWriter> make_backup_writer();
+}  // namespace detail
 
 /// Saves the whole training state (variables, optimizer, epoch, step, position in the data, seed, other callbacks) to
 /// `backup_dir`/training_state, and continues from it, to the same bits, when fit starts and finds one; that overrides
@@ -26,43 +34,39 @@ struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;
   bool delete_checkpoint = true;
+  /// SIGINT or SIGTERM on one worker: all save after the same step, and fit throws Preempted, which lockstep::run turns into exit
+  /// code 130 or 143. (Keras's default is false: there the work since the last save is lost. It costs nothing here.)
+  bool save_before_preemption = true;
+  /// A copy of the state is taken, and a thread writes it while training goes on. A save that is due while the one before is
+  /// still being written is put off until that is done, so that a slow disk never holds up the steps. on_train_end and the
+  /// destructor wait for the thread.
+  bool asynchronous = true;
+  /// A failure of the thread shows at the next step.
+  OnSaveFailure on_save_failure = OnSaveFailure::fail;
+  /// Not to be set. Copies of a callback share the thread.
+  std::shared_ptr<detail::BackupWriter> writer = detail::make_backup_writer();
 
   [[nodiscard]] std::string path() const { return backup_dir + "/training_state"; }
 
   /// Throws DataError naming the file when it is damaged, ConfigurationError when no folder is named.
-  void on_train_begin(Training& training) const {
-    if (backup_dir.empty()) throw ConfigurationError("BackupAndRestore: backup_dir is empty: name a folder");
-    std::vector<std::byte> saved;
-    if (training.is_chief()) {
-      if (auto bytes = read_file(path())) {
-        try {
-          const TrainingState state = decode_checkpoint(*bytes);
-          log_line(concat({"resuming from '", path(), "' at epoch ", state.epoch + 1, ", step ", state.step}));
-        } catch (const Error& error) {
-          throw DataError("BackupAndRestore: '" + path() + "': " + error.what() +
-                          "; remove the file to start from the beginning");
-        }
-        saved = std::move(*bytes);
-      }
-    }
-    training.restore(std::move(saved), &decode_checkpoint);
-  }
-  void on_epoch_complete(Training& training, int) const {
-    if (save_freq.at_epoch()) save_backup(training);
-  }
+  void on_train_begin(Training& training) const;
+  void on_epoch_complete(Training& training, int) const { save_when(training, save_freq.at_epoch()); }
   void on_train_batch_complete(Training& training, std::int64_t) const {
-    if (save_freq.at_step(training.iterations())) save_backup(training);
+    save_when(training, save_freq.at_step(training.iterations()));
   }
-  void on_train_end(Training& training, Logs&) const {
-    if (training.is_chief() && delete_checkpoint) remove_file(path());
-  }
+  void on_preemption(Training& training) const;
+  void on_train_end(Training& training, Logs& logs) const;
 
  private:
-  void save_backup(const Training& training) const {
-    if (training.is_chief()) write_file_atomically(path(), encode_checkpoint(training.state()));
-  }
+  void save_when(const Training& training, bool due) const;
+  void start_save(const Training& training) const;
+  void finish_save(OnSaveFailure on_failure) const;
 };
 
 static_assert(Callback<BackupAndRestore>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/callbacks/backup_and_restore.ipp"
+#endif

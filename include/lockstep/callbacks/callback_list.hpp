@@ -20,7 +20,8 @@ template <class... Callbacks>
 class CallbackList {
   static_assert((!detail::has_near_miss<Callbacks>() && ...),
                 "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
-                "on_{train,epoch,train_batch,test,test_batch,predict}_{begin,end} and on_{epoch,train_batch}_complete");
+                "on_{train,epoch,train_batch,test,test_batch,predict}_{begin,end}, on_{epoch,train_batch}_complete and "
+                "on_preemption");
   static_assert((detail::hooks_are_callable<Callbacks>() && ...),
                 "lockstep: a callback has a hook with the wrong arguments: write on_epoch_begin(Training&, int), "
                 "on_epoch_end(Training&, int, Logs&), ... as the table in callbacks/concepts.hpp lists them");

@@ -41,6 +41,7 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 /// | `on_test_batch_begin(Training&, batch)`, `on_test_batch_end(Training&, batch, Logs&)` | this worker's own sums |
 /// | `on_epoch_end(Training&, epoch, Logs&)` | with the val_* figures; changes to the logs reach later callbacks and History |
 /// | `on_epoch_complete(Training&, epoch)` | after every callback's on_epoch_end: the state to save is complete |
+/// | `on_preemption(Training&)` | the process is to stop: the state to save is complete; fit then throws Preempted |
 /// | `on_train_end(Training&, Logs&)` | once, at a normal end (early stop included) |
 /// | `on_predict_begin(Training&)`, `on_predict_end(Training&)` | around predict |
 ///

@@ -8,6 +8,7 @@
 
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -25,6 +26,16 @@ class Training {
   /// the epoch; validation and on_epoch_end still run.
   virtual void stop_training() = 0;
 
+  /// In on_train_begin: until fit ends, SIGINT and SIGTERM do not end the process but request preemption, with exit code 130
+  /// or 143. A second signal ends it at once. (Signals that the program ignores stay ignored.)
+  virtual void preempt_on_signals() = 0;
+
+  /// Asks all workers to save and to leave, because this process is to stop. They agree on a step as for stop_training; after it, or at
+  /// the end of the epoch, the hook on_preemption is called on all of them, and fit throws Preempted with this exit
+  /// code. It may be asked for by one worker or by several. Throws ConfigurationError when the code is neither
+  /// ExitCode::interrupted nor ExitCode::terminated.
+  virtual void request_preemption(ExitCode code) = 0;
+
   [[nodiscard]] virtual double learning_rate() const = 0;
   /// From the next step on. Must be called alike on every worker.
   virtual void set_learning_rate(double learning_rate) = 0;
@@ -36,8 +47,8 @@ class Training {
   [[nodiscard]] virtual int worker_index() const = 0;
   [[nodiscard]] virtual int num_workers() const = 0;
 
-  /// A snapshot from which a run continues to the same bits. Complete in the hooks on_epoch_complete and
-  /// on_train_batch_complete, and in on_train_end.
+  /// A snapshot from which a run continues to the same bits. Complete in the hooks on_epoch_complete,
+  /// on_train_batch_complete, on_preemption and on_train_end.
   [[nodiscard]] virtual TrainingState state() const = 0;
 
   /// In on_train_begin, on every worker: training goes on from the chief's `saved` bytes, which are sent to all and turned into a

@@ -15,6 +15,10 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// the new one, also after a crash. Makes missing parent folders. Throws Error naming the path; the old file then stays.
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 
+/// Removes what killed processes have left of unfinished writes to `path`: the temporary files beside it that no live process
+/// holds. Ignores what cannot be removed.
+void remove_stale_temporaries(const std::string& path);
+
 /// The bytes of a file, or nothing when there is none. Throws Error naming the path when it cannot be read.
 [[nodiscard]] std::optional<std::vector<std::byte>> read_file(const std::string& path);
 

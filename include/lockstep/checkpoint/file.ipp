@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,27 +23,41 @@ namespace detail {
   throw Error(std::string(what) + " '" + path + "': " + std::strerror(code));
 }
 
+/// The system calls that write a file. A test puts a class with the same functions in its place, whose calls fail.
+struct FileCalls {
+  int open(const char* path, int flags) { return ::open(path, flags | O_CLOEXEC, 0666); }
+  ssize_t write(int descriptor, const void* bytes, std::size_t size) { return ::write(descriptor, bytes, size); }
+  int fsync(int descriptor) { return ::fsync(descriptor); }
+  int close(int descriptor) { return ::close(descriptor); }
+  int rename(const char* from, const char* to) { return ::rename(from, to); }
+  int unlink(const char* path) { return ::unlink(path); }
+};
+
 /// A file descriptor that is closed at the end of its scope.
+template <class Calls = FileCalls>
 class File {
  public:
-  File(const std::string& path, int flags) : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  File(const std::string& path, int flags, Calls calls = {})
+      : calls_(calls), descriptor_(calls_.open(path.c_str(), flags)) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
+    if (descriptor_ >= 0) calls_.close(descriptor_);
   }
   [[nodiscard]] int get() const noexcept { return descriptor_; }
   [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
   /// False when the last write failed late (full or remote disks say so here).
-  [[nodiscard]] bool close() noexcept { return ::close(std::exchange(descriptor_, -1)) == 0; }
+  [[nodiscard]] bool close() { return calls_.close(std::exchange(descriptor_, -1)) == 0; }
 
  private:
+  Calls calls_;
   int descriptor_;
 };
 
-inline bool write_all(int descriptor, std::span<const std::byte> bytes) {
+template <class Calls>
+bool write_all(Calls& calls, int descriptor, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    const ssize_t written = calls.write(descriptor, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return false;
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -50,35 +65,58 @@ inline bool write_all(int descriptor, std::span<const std::byte> bytes) {
   return true;
 }
 
-}  // namespace detail
+inline std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
 
-LOCKSTEP_INLINE void write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
-  const std::filesystem::path target(path);
-  const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+inline constexpr const char* temporary_suffix = ".tmp.";  // and the writer's process id
+
+template <class Calls>
+void write_file_through(Calls calls, const std::string& path, std::span<const std::byte> bytes) {
+  const std::filesystem::path folder = folder_of(path);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error("cannot make the folder '" + folder.string() + "': " + error.message());
 
-  const std::string temporary = path + ".tmp." + std::to_string(::getpid());
+  const std::string temporary = path + temporary_suffix + std::to_string(::getpid());
   const auto fail = [&](const char* what) {
     const int code = errno;
-    ::unlink(temporary.c_str());
+    calls.unlink(temporary.c_str());
     errno = code;
-    detail::throw_file_error(what, temporary);
+    throw_file_error(what, temporary);
   };
-  detail::File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-  if (!file.is_open()) detail::throw_file_error("cannot create", temporary);
-  if (!detail::write_all(file.get(), bytes)) fail("cannot write");
-  if (::fsync(file.get()) != 0) fail("cannot sync");
+  File<Calls> file(temporary, O_WRONLY | O_CREAT | O_TRUNC, calls);
+  if (!file.is_open()) throw_file_error("cannot create", temporary);
+  ::flock(file.get(), LOCK_EX | LOCK_NB);  // while it lives, remove_stale_temporaries leaves the file alone
+  if (!write_all(calls, file.get(), bytes)) fail("cannot write");
+  if (calls.fsync(file.get()) != 0) fail("cannot sync");
   if (!file.close()) fail("cannot close");
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail("cannot rename");
-  const detail::File directory(folder.string(), O_RDONLY | O_DIRECTORY);
-  if (!directory.is_open() || ::fsync(directory.get()) != 0)
-    detail::throw_file_error("cannot sync the folder", folder.string());
+  if (calls.rename(temporary.c_str(), path.c_str()) != 0) fail("cannot rename");
+  const File<Calls> directory(folder.string(), O_RDONLY | O_DIRECTORY, calls);
+  if (!directory.is_open() || calls.fsync(directory.get()) != 0)
+    throw_file_error("cannot sync the folder", folder.string());
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE void write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
+  detail::write_file_through(detail::FileCalls{}, path, bytes);
+}
+
+// Not by the process id in the name: another container or machine may have that process.
+LOCKSTEP_INLINE void remove_stale_temporaries(const std::string& path) {
+  const std::string prefix = std::filesystem::path(path).filename().string() + detail::temporary_suffix;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(detail::folder_of(path), error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!entry->path().filename().string().starts_with(prefix)) continue;
+    const detail::File<> file(entry->path().string(), O_RDWR | O_NOFOLLOW);
+    if (file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+  }
 }
 
 LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::string& path) {
-  const detail::File file(path, O_RDONLY);
+  const detail::File<> file(path, O_RDONLY);
   if (!file.is_open()) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
     detail::throw_file_error("cannot open", path);
@@ -99,7 +137,8 @@ LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::strin
 }
 
 LOCKSTEP_INLINE void remove_file(const std::string& path) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) detail::throw_file_error("cannot remove", path);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR)
+    detail::throw_file_error("cannot remove", path);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -12,6 +12,7 @@
 
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/progress_bar.hpp"
+#include "lockstep/collectives/error.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -22,8 +23,10 @@
 #include "lockstep/model/fit_plan.hpp"
 #include "lockstep/model/history.hpp"
 #include "lockstep/model/model_training.hpp"
+#include "lockstep/model/preemption_signals.hpp"
 #include "lockstep/model/profile.hpp"
 #include "lockstep/model/rank_times.hpp"
+#include "lockstep/model/status_block.hpp"
 #include "lockstep/model/steps.hpp"
 #include "lockstep/model/test_pass.hpp"
 
@@ -54,7 +57,14 @@ class FitLoop final : public ModelTraining<Model> {
     if (!options.profile.empty()) profile_.emplace(model.layer_names(), model.strategy_.local_replicas());
   }
 
-  [[nodiscard]] History take_history() { return std::move(history_); }
+  /// What fit returns. Throws Preempted when it was. (Not thrown by `run`: a strategy would take that for the failure of this worker
+  /// and tell the others.)
+  [[nodiscard]] History take_history() {
+    if (preempted_ == ExitCode::success) return std::move(history_);
+    throw Preempted(concat({"fit: stopped by ", preempted_ == ExitCode::interrupted ? "SIGINT" : "SIGTERM",
+                            " at epoch ", at_.epoch + 1, ", step ", at_.step}),
+                    preempted_);
+  }
 
   /// What each replica runs; ranks stay in step because every decision is taken from reduced figures.
   template <Replica R>
@@ -75,7 +85,7 @@ class FitLoop final : public ModelTraining<Model> {
 
     Resume at = at_;
     bool begun = false;
-    bool finished = false;
+    bool finished = at.has_ended();
     for (int epoch = static_cast<int>(at.epoch); epoch < options_.epochs && !finished; ++epoch) {
       if (leader) {
         callbacks_.on_epoch_begin(*this, epoch);
@@ -91,7 +101,9 @@ class FitLoop final : public ModelTraining<Model> {
       at.running.clear();
       const std::int64_t first_step = at.step;
       const auto begin = Trace::Clock::now();
-      finished = train_epoch(replica, own, data, epoch, at, running);
+      const EpochEnd end = train_epoch(replica, own, data, epoch, at, running);
+      if (end.preemption != ExitCode::success) return preempt(replica, end.preemption);
+      finished = end.finished;
       const auto duration = Trace::Clock::now() - begin;
       if (leader && !plan_.target) plan_.target = at.step;  // the progress bar learns it in the first epoch
 
@@ -113,18 +125,32 @@ class FitLoop final : public ModelTraining<Model> {
         if (leader && this->is_chief()) log_line(profile_table(*profile_, epoch, steps, duration));
         trace.clear_totals();
       }
-      finished = any_rank(replica, leader && stop_) || finished;
+      const Requests asked = ask_all(replica, leader);
+      finished = asked.stop || finished;
       if (leader) {
         at_ = at;
+        if (finished) at_.set_ended();
         callbacks_.on_epoch_complete(*this, epoch);
       }
       replica.team_barrier();
+      if (asked.preemption != ExitCode::success) return preempt(replica, asked.preemption);
     }
     if (leader) callbacks_.on_train_end(*this, logs_);
     if (leader && profile_) finish_profile();
   }
 
   void stop_training() override { stop_ = true; }
+  void preempt_on_signals() override {
+    if (!signals_) signals_.emplace();
+  }
+  void request_preemption(ExitCode code) override {
+    if (code != ExitCode::interrupted && code != ExitCode::terminated)
+      throw ConfigurationError(
+          concat({"request_preemption: the exit code must be ExitCode::interrupted (130) or "
+                  "ExitCode::terminated (143), got ",
+                  static_cast<int>(code)}));
+    requested_ = code;
+  }
 
   [[nodiscard]] TrainingState state() const override {
     TrainingState saved = model_.save_state();
@@ -150,6 +176,22 @@ class FitLoop final : public ModelTraining<Model> {
     std::int64_t data_iteration = 0;
     std::int64_t data_position = 0;
     std::vector<double> running;
+
+    // Sums before the first step of an epoch are those of no step, in which all have agreed to stop.
+    [[nodiscard]] bool has_ended() const { return step == 0 && has_stopped(); }
+    /// All have agreed to end the epoch here.
+    [[nodiscard]] bool has_stopped() const { return !running.empty() && running[Status::stop] > 0; }
+    void set_ended() {
+      Status status;
+      status[Status::stop] = 1;
+      running.assign(status.values().begin(), status.values().end());
+    }
+  };
+
+  /// How an epoch's steps have ended.
+  struct EpochEnd {
+    bool finished = false;  ///< and training with them
+    ExitCode preemption = ExitCode::success;
   };
 
   /// Takes over the chief's variables, and its saved state where a callback has found one.
@@ -167,21 +209,23 @@ class FitLoop final : public ModelTraining<Model> {
       model_.restore_state(state);
       callbacks_.restore(state.callbacks);
       at_ = {state.epoch, state.step, state.data_iteration, state.data_position, std::move(state.running)};
-      if (at_.running.size() > Status{}.values().size())
+      if (!at_.running.empty() && at_.running.size() != Status{}.values().size())
         throw ConfigurationError("fit: the saved state has other metrics than this program");
+      if (this->is_chief() && (at_.has_ended() || at_.epoch >= options_.epochs))
+        log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
     }
     replica.team_barrier();
     if (saved.empty()) model_.broadcast_from_chief(replica, own);
   }
 
-  /// Runs the steps of an epoch. Returns true when training ends with it.
+  /// Runs the steps of an epoch.
   template <Replica R>
-  bool train_epoch(R& replica, Own& own, Loader& data, int epoch, Resume& at, Status& running) {
+  EpochEnd train_epoch(R& replica, Own& own, Loader& data, int epoch, Resume& at, Status& running) {
     const bool leader = replica.local_rank() == 0;
     const bool wait_for_callbacks = Callbacks::has_train_batch_hooks && replica.local_size() > 1;
     std::int64_t iteration = compiled_.state.iterations;
     bool more = at.step == 0 || any_rank(replica, data.has_next());  // resumed after the last step of an epoch: none
-    bool stop = false;
+    bool stop = running[Status::stop] > 0;                           // resumed after the step in which all agreed
     Trace* const trace = profile_ ? &profile_->trace(replica.local_rank()) : nullptr;
     while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
       if (leader) {
@@ -189,7 +233,7 @@ class FitLoop final : public ModelTraining<Model> {
         callbacks_.on_train_batch_begin(*this, at.step);
       }
       if (wait_for_callbacks) replica.team_barrier();
-      const Status status = train_step(compiled_, own, replica, data, iteration, leader && stop_, trace);
+      const Status status = train_step(compiled_, own, replica, data, iteration, requests(leader), trace);
       if (status[Status::samples] == 0) {
         if (at.step == 0 && at.data_position == 0) throw DataError("fit: the training data is empty");
         more = false;
@@ -200,32 +244,51 @@ class FitLoop final : public ModelTraining<Model> {
       const std::int64_t batch = at.step++;
       ++at.data_position;  // not data.position(): a rank whose data have ended stays behind
       more = status[Status::has_next] > 0;
-      stop = status[Status::stop] > 0;
+      const Requests asked = status.asked();
+      stop = asked.stop;
+      const bool preempted = asked.preemption != ExitCode::success;
       const TraceSpan span(trace, TracePart::callbacks);
       if (leader) {
         compiled_.state.iterations = iteration;
         compiled_.report(running, logs_);
         callbacks_.on_train_batch_end(*this, batch, logs_);
         progress_.update(at.step, logs_);
-        if constexpr (Callbacks::has_train_batch_hooks) {
+        if (Callbacks::has_train_batch_hooks || preempted) {
           at_ = at;
           at_.running.assign(running.values().begin(), running.values().end());
           callbacks_.on_train_batch_complete(*this, batch);
         }
       }
       if (wait_for_callbacks) replica.team_barrier();
+      if (preempted) return {.preemption = asked.preemption};
     }
     if (stop && leader) stop_ = true;  // the request of any worker is now everyone's
     const bool more_wanted =
         options_.steps_per_epoch && !stop &&
         (at.step < *options_.steps_per_epoch || (!more && !plan_.new_pass_each_epoch && epoch + 1 < options_.epochs));
-    if (more || !more_wanted) return stop;
+    if (more || !more_wanted) return {.finished = stop};
     if (leader && this->is_chief())
       log_line(concat({"warning: fit: the data ran out, training ends after epoch ", epoch + 1,
                        ": steps_per_epoch * epochs needs ",
                        *options_.steps_per_epoch * (options_.epochs - options_.initial_epoch),
                        " batches; use repeat() for more data"}));
-    return true;
+    return {.finished = true};
+  }
+
+  /// All ranks have agreed to leave.
+  template <Replica R>
+  void preempt(R& replica, ExitCode code) {
+    if (replica.local_rank() == 0) {
+      if (signals_) signals_->answered();
+      callbacks_.on_preemption(*this);
+      if (profile_) finish_profile();
+      preempted_ = code;
+    }
+    try {
+      // Leaving cuts connections: not before every rank has come out of the reduction that carried the request, and the chief has saved.
+      replica.collective().barrier();
+    } catch (const CollectiveError&) {  // somebody has left already
+    }
   }
 
   template <Replica R>
@@ -270,6 +333,22 @@ class FitLoop final : public ModelTraining<Model> {
     }
   }
 
+  /// What this rank asks in the next step.
+  [[nodiscard]] Requests requests(bool leader) const {
+    if (!leader) return {};
+    const bool by_signal = signals_ && requested_ == ExitCode::success;
+    return {.stop = stop_, .preemption = by_signal ? signals_->received() : requested_};
+  }
+
+  /// Agrees on the requests between two epochs.
+  template <Replica R>
+  Requests ask_all(R& replica, bool leader) const {
+    Status status;
+    status.ask(requests(leader));
+    replica.collective().all_reduce(status.values(), ReduceOp::sum);
+    return status.asked();
+  }
+
   /// True on every rank when `mine` is true on any.
   template <Replica R>
   static bool any_rank(R& replica, bool mine) {
@@ -288,6 +367,9 @@ class FitLoop final : public ModelTraining<Model> {
   std::optional<Profile> profile_;
   Resume at_;
   bool stop_ = false;
+  std::optional<PreemptionSignals> signals_;
+  ExitCode requested_ = ExitCode::success;  // by request_preemption
+  ExitCode preempted_ = ExitCode::success;
   std::vector<std::byte> pending_;
   DecodeState decode_ = nullptr;
 };

@@ -22,6 +22,8 @@ class ModelTraining : public Training {
   explicit ModelTraining(Model& model) : model_(model), compiled_(model.compiled_) {}
 
   void stop_training() override {}
+  void preempt_on_signals() override {}
+  void request_preemption(ExitCode) override {}
   [[nodiscard]] double learning_rate() const override { return compiled_.state.learning_rate; }
   void set_learning_rate(double learning_rate) override { compiled_.state.learning_rate = learning_rate; }
   [[nodiscard]] std::int64_t iterations() const override { return compiled_.state.iterations; }

@@ -6,18 +6,38 @@
 #include <span>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a rank asks of all ranks: to end training after this step,
+struct Requests {
+  bool stop = false;                        ///< as done, or
+  ExitCode preemption = ExitCode::success;  ///< to be continued: interrupted or terminated
+};
 
 /// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are exact up to 2^53.
 template <std::size_t MetricState>
 class StatusBlock {
  public:
-  enum Field : std::size_t { samples, loss_sum, has_next, non_finite, stop, field_count };
+  enum Field : std::size_t { samples, loss_sum, has_next, non_finite, stop, interrupted, terminated, field_count };
 
   void clear() noexcept { values_.fill(0); }
   [[nodiscard]] double& operator[](Field field) noexcept { return values_[field]; }
   [[nodiscard]] double operator[](Field field) const noexcept { return values_[field]; }
+
+  void ask(const Requests& requests) noexcept {
+    values_[stop] = requests.stop ? 1 : 0;
+    values_[interrupted] = requests.preemption == ExitCode::interrupted ? 1 : 0;
+    values_[terminated] = requests.preemption == ExitCode::terminated ? 1 : 0;
+  }
+  /// What any rank has asked. SIGTERM goes before SIGINT, so that all ranks end with the same code.
+  [[nodiscard]] Requests asked() const noexcept {
+    return {.stop = values_[stop] > 0,
+            .preemption = values_[terminated] > 0    ? ExitCode::terminated
+                          : values_[interrupted] > 0 ? ExitCode::interrupted
+                                                     : ExitCode::success};
+  }
 
   /// The states of all metrics, one after the other.
   [[nodiscard]] std::span<double, MetricState> metrics() noexcept {

@@ -13,6 +13,7 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/data/batch_loader.hpp"
+#include "lockstep/model/status_block.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -126,8 +127,8 @@ void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own
 /// that has no data left. The time is recorded where there is a trace.
 template <class Compiled, Replica R>
 typename Compiled::Status train_step(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                                     BatchLoader<typename Compiled::Scalar>& data, std::int64_t iteration, bool stop,
-                                     Trace* trace = nullptr) {
+                                     BatchLoader<typename Compiled::Scalar>& data, std::int64_t iteration,
+                                     const Requests& requests, Trace* trace = nullptr) {
   using Status = typename Compiled::Status;
   const bool has_batch = [&] {
     const TraceSpan span(trace, TracePart::input);
@@ -144,7 +145,7 @@ typename Compiled::Status train_step(const Compiled& compiled, typename Compiled
   }
   own.backward(context, compiled.state.parameters().slices());
   status[Status::has_next] = data.has_next() ? 1 : 0;
-  status[Status::stop] = stop ? 1 : 0;
+  status.ask(requests);
   reduce_and_update(compiled, own, replica, status, iteration + 1, trace);
   return status;
 }

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "lockstep/checkpoint/background_task.hpp"
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+LOCKSTEP_INLINE BackgroundTask::~BackgroundTask() {
+  try {
+    finish();
+  } catch (const std::exception& error) {
+    log_line(std::string("warning: ") + error.what());
+  }
+}
+
+LOCKSTEP_INLINE bool BackgroundTask::is_running() const {
+  return result_.valid() && result_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+LOCKSTEP_INLINE void BackgroundTask::start(std::function<void()> task) {
+  finish();
+  result_ = std::async(std::launch::async, std::move(task));
+}
+
+LOCKSTEP_INLINE void BackgroundTask::finish() {
+  if (result_.valid()) result_.get();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "lockstep/model/preemption_signals.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// One for the process, as its signal handlers are.
+struct PreemptionHandlers {
+  static constexpr std::array signals{SIGINT, SIGTERM};
+
+  std::mutex mutex;
+  int users = 0;
+  std::array<struct sigaction, signals.size()> former{};
+  std::atomic<int> received = 0;
+  std::atomic<bool> answered = false;
+  static_assert(std::atomic<int>::is_always_lock_free, "signal handlers may use it");
+
+  static PreemptionHandlers& instance() noexcept {
+    static PreemptionHandlers handlers;
+    return handlers;
+  }
+
+  void install() noexcept {
+    struct sigaction action {};
+    action.sa_handler = [](int signal) {
+      int none = 0;
+      if (!instance().received.compare_exchange_strong(none, signal)) ::_exit(128 + signal);
+    };
+    action.sa_flags = SA_RESTART;
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      ::sigaction(signals[i], nullptr, &former[i]);
+      if (former[i].sa_handler != SIG_IGN) ::sigaction(signals[i], &action, nullptr);
+    }
+  }
+
+  void restore() noexcept {
+    for (std::size_t i = 0; i < signals.size(); ++i) ::sigaction(signals[i], &former[i], nullptr);
+    const int signal = received.exchange(0);
+    if (!answered.exchange(false) && signal != 0) ::raise(signal);
+  }
+};
+
+LOCKSTEP_INLINE PreemptionSignals::PreemptionSignals() {
+  PreemptionHandlers& handlers = PreemptionHandlers::instance();
+  const std::lock_guard lock(handlers.mutex);
+  if (handlers.users++ == 0) handlers.install();
+}
+
+LOCKSTEP_INLINE PreemptionSignals::~PreemptionSignals() {
+  PreemptionHandlers& handlers = PreemptionHandlers::instance();
+  const std::lock_guard lock(handlers.mutex);
+  if (--handlers.users == 0) handlers.restore();
+}
+
+LOCKSTEP_INLINE ExitCode PreemptionSignals::received() const noexcept {
+  const int signal = PreemptionHandlers::instance().received.load(std::memory_order_relaxed);
+  return signal == 0 ? ExitCode::success : static_cast<ExitCode>(128 + signal);
+}
+
+LOCKSTEP_INLINE void PreemptionSignals::answered() noexcept { PreemptionHandlers::instance().answered = true; }
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,106 @@
+// A short training run to be killed, stopped and started again: survivor BACKUP_DIR [name=number]...
+//   epochs=4 steps=6   of each epoch       batch=32   samples in a global batch
+//   freq=0             steps between two saves (0: epochs)      delete=1   the backup at the end
+//   step_ms=0          how long each step takes at least        warn=0     go on when a save fails
+//   preempt=1          save when told to stop
+// The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "lockstep/lockstep.hpp"
+
+namespace ls = lockstep;
+
+namespace {
+
+using Net = ls::Sequential<ls::Input<16>, ls::Dense<8, ls::ReLU>, ls::Dense<4>>;
+
+/// Halves the learning rate when the loss has not got better for two epochs, which is not worth much, but needs a memory.
+struct HalveOnPlateau {
+  double best = 1e30;
+  std::int64_t waited = 0;
+  std::int64_t seen = 0;  // epochs
+
+  void on_epoch_end(ls::Training& training, int, ls::Logs& logs) {
+    ++seen;
+    const double loss = logs.at("loss");
+    waited = loss < 0.98 * best ? 0 : waited + 1;
+    if (waited == 0) best = loss;
+    if (waited == 2) training.set_learning_rate(training.learning_rate() / 2);
+  }
+  void save(ls::State& state) const {
+    state.put("best", best);
+    state.put("waited", waited);
+    state.put("seen", seen);
+  }
+  void restore(const ls::State& state) {
+    best = state.get<double>("best");
+    waited = state.get<std::int64_t>("waited");
+    seen = state.get<std::int64_t>("seen");
+  }
+};
+
+struct SlowSteps {
+  std::chrono::milliseconds least{0};
+  bool told = false;
+  void on_train_batch_begin(ls::Training& training, std::int64_t) {
+    if (!std::exchange(told, true)) std::printf("training from update %d\n", static_cast<int>(training.iterations()));
+    std::fflush(stdout);
+    if (least.count() > 0) std::this_thread::sleep_for(least);
+  }
+};
+
+int train(int argc, char** argv) {
+  std::map<std::string, int, std::less<>> numbers{{"epochs", 4}, {"steps", 6},   {"batch", 32}, {"freq", 0},
+                                                  {"delete", 1}, {"step_ms", 0}, {"warn", 0},   {"preempt", 1}};
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    const auto equals = text.find('=');
+    std::from_chars(text.data() + equals + 1, text.data() + text.size(),
+                    numbers.at(std::string(text.substr(0, equals))));
+  }
+  std::printf("process %d\n", static_cast<int>(::getpid()));
+  std::fflush(stdout);
+
+  ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy(
+      {.communication_options = {.timeout = std::chrono::seconds(20)}});
+  constexpr std::int64_t samples = 100;
+  Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(samples, 16);
+  std::vector<std::int32_t> y;
+  ls::RandomStream random(ls::RandomKey(5));
+  for (std::int64_t i = 0; i < samples; ++i) {
+    for (int j = 0; j < 16; ++j) x(i, j) = static_cast<float>(random.uniform(-1, 1));
+    y.push_back((x(i, 0) > 0 ? 2 : 0) + (x(i, 1) > x(i, 2) ? 1 : 0));
+  }
+  auto model = ls::compile<Net>(strategy, {.seed = 3}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                ls::Adam{.learning_rate = 0.01}, ls::Accuracy{});
+  HalveOnPlateau plateau;
+  SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"])};
+  ls::BackupAndRestore backup{
+      .backup_dir = argv[1],
+      .save_freq = numbers["freq"],
+      .delete_checkpoint = numbers["delete"] != 0,
+      .save_before_preemption = numbers["preempt"] != 0,
+      .on_save_failure = numbers["warn"] != 0 ? ls::OnSaveFailure::warn : ls::OnSaveFailure::fail};
+  const ls::History history = model.fit(
+      ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]),
+      {.epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]}, plateau, slow, backup);
+  if (strategy.is_chief())
+    std::printf("final: loss=%.9g learning_rate=%g seen=%d parameters_crc32c=%08x\n",
+                history["loss"].empty() ? 0.0 : history["loss"].back(), model.learning_rate(),
+                static_cast<int>(plateau.seen), static_cast<unsigned>(model.parameters_crc32c()));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return ls::run(argc, argv, train); }
