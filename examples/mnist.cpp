@@ -2,6 +2,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -26,6 +27,9 @@ constexpr const char* usage = R"(usage: mnist [options]
   --learning-rate X    (default 0.001)
   --momentum X         of sgd (default 0)
   --seed N             (default 1)
+  --backup-dir DIR     save the training state there, and go on from it when it is there
+  --save-freq epoch|N  how often: at every epoch, or every N steps (default epoch)
+  --restarts M         with --workers: start a worker again up to M times when it was killed or has lost another one
   --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
   --checkpoint-dir DIR restore the newest checkpoint there, if there is one; save one after each epoch, and keep three
   --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
@@ -51,6 +55,9 @@ struct Options {
   std::string model_in;
   std::string model_out;
   std::string profile;
+  std::string backup_dir;
+  std::int64_t save_freq = ls::SaveFrequency::epoch;
+  int restarts = 0;
   bool help = false;
 };
 
@@ -104,6 +111,13 @@ Options parse(int argc, char** argv) {
       read_number(flag, text(), 0.0, 1.0, options.momentum);
     } else if (flag == "--seed") {
       read_number<std::uint64_t>(flag, text(), 0, UINT64_MAX, options.seed);
+    } else if (flag == "--backup-dir") {
+      options.backup_dir = text();
+    } else if (flag == "--save-freq") {
+      const std::string_view frequency = text();
+      if (frequency != "epoch") read_number<std::int64_t>(flag, frequency, 1, many, options.save_freq);
+    } else if (flag == "--restarts") {
+      read_number(flag, text(), 0, many, options.restarts);
     } else if (flag == "--verbose") {
       read_number(flag, text(), 0, 2, options.verbose);
     } else if (flag == "--checkpoint-dir") {
@@ -158,14 +172,20 @@ void train(const Options& options, const Optimizer& optimizer) {
                            .verbose = options.verbose,
                            .steps_per_epoch = whole_pass ? std::nullopt : std::optional(options.steps_per_epoch),
                            .profile = options.profile};
-  const ls::History history = whole_pass ? model.fit(samples.batch(global_batch), fit, save_checkpoints)
-                                         : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints);
+  std::optional<ls::BackupAndRestore> backup;
+  if (!options.backup_dir.empty())
+    backup = ls::BackupAndRestore{.backup_dir = options.backup_dir, .save_freq = options.save_freq};
+  const ls::History history = whole_pass ? model.fit(samples.batch(global_batch), fit, save_checkpoints, backup)
+                                         : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints, backup);
   if (!options.model_out.empty())
     has_weights_alone(options.model_out) ? model.save_weights(options.model_out) : model.save(options.model_out);
+  const auto last = [&](const char* figure) {  // nothing was left to do for a run that had been saved at its end
+    return history.epoch.empty() ? NAN : history[figure].back();
+  };
   const ls::Logs tested = model.evaluate(test, {.verbose = 0});
   if (strategy.is_chief())
-    std::printf("final: loss=%.6f accuracy=%.4f val_accuracy=%.4f parameters_crc32c=%08x\n", history["loss"].back(),
-                history["accuracy"].back(), tested.at("accuracy"), static_cast<unsigned>(model.parameters_crc32c()));
+    std::printf("final: loss=%.6f accuracy=%.4f val_accuracy=%.4f parameters_crc32c=%08x\n", last("loss"),
+                last("accuracy"), tested.at("accuracy"), static_cast<unsigned>(model.parameters_crc32c()));
 }
 
 }  // namespace

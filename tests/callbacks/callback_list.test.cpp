@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -105,4 +106,28 @@ TEST_CASE("CallbackList: refuses the states of another list") {
   ls::State of_another;
   of_another.put("best", 0.5);
   CHECK(contains(message_of<ls::Error>([&] { list.restore({of_another}); }), "no entry 'calls'"));
+}
+
+TEST_CASE("CallbackList: an empty optional is no callback, one that holds a callback is that callback") {
+  FakeTraining training;
+  ls::Logs logs;
+  logs.set("loss", 1);
+  std::optional<RaiseLoss> none, raise(RaiseLoss{.by = 2});
+  SeesLoss sees;
+  ls::CallbackList list(none, raise, sees);
+  static_assert(!decltype(list)::has_train_batch_hooks);
+  static_assert(ls::CallbackList<std::optional<Recorder>>::has_train_batch_hooks);
+  list.on_epoch_end(training, 0, logs);
+  CHECK(sees.seen == std::vector<double>{3});
+  CHECK(raise->calls == 1);
+
+  const std::vector<ls::State> saved = list.save();
+  CHECK(saved.size() == 2);
+  RaiseLoss plain{.by = 1};
+  ls::CallbackList same(plain, sees);
+  same.restore(saved);
+  CHECK(plain.calls == 1);
+  ls::CallbackList more(plain, raise, sees);
+  CHECK(contains(message_of<ls::ConfigurationError>([&] { more.restore(saved); }),
+                 "has 2 callbacks, this program has 3"));
 }

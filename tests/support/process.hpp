@@ -64,11 +64,18 @@ class Process {
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   void signal(int number) const noexcept { ::kill(pid_, number); }
 
-  /// Waits until the program has printed `text`. Returns false after `limit`, or when its output has ended before.
-  bool wait_for(const std::string& text, std::chrono::seconds limit) {
+  /// Waits until the program has printed `text`, `times` times. Returns false after `limit`, or when its output has ended
+  /// before.
+  bool wait_for(const std::string& text, std::chrono::seconds limit, int times = 1) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + limit;
-    while (seen_.find(text) == std::string::npos) {
+    const auto has_come = [&] {
+      std::size_t at = 0;
+      for (int i = 0; i < times; ++i, ++at)
+        if ((at = seen_.find(text, at)) == std::string::npos) return false;
+      return true;
+    };
+    while (!has_come()) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
       pollfd ready{output_, POLLIN, 0};
       if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) == 0) return false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -15,20 +16,53 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// References to the callbacks of one fit. Each hook `h(training, ...)` calls `h` of every callback that has it.
+namespace detail {
+
+/// The callback that C is, or that it holds when it is a std::optional, and how f gets it.
+template <class C>
+struct HeldCallback {
+  using type = C;
+  template <class F>
+  static void pass(C& callback, F& f) {
+    f(callback);
+  }
+};
+template <class C>
+struct HeldCallback<std::optional<C>> {
+  using type = C;
+  template <class F>
+  static void pass(std::optional<C>& callback, F& f) {
+    if (callback) f(*callback);
+  }
+};
+template <class C>
+struct HeldCallback<const std::optional<C>> {
+  using type = const C;
+  template <class F>
+  static void pass(const std::optional<C>& callback, F& f) {
+    if (callback) f(*callback);
+  }
+};
+template <class C>
+using held_callback = typename HeldCallback<C>::type;
+
+}  // namespace detail
+
+/// References to the callbacks of one fit. Each hook `h(training, ...)` calls `h` of every callback that has it. A callback may
+/// stand in a std::optional, and is left out while that is empty.
 template <class... Callbacks>
 class CallbackList {
-  static_assert((!detail::has_near_miss<Callbacks>() && ...),
+  static_assert((!detail::has_near_miss<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
                 "on_{train,epoch,train_batch,test,test_batch,predict}_{begin,end}, on_{epoch,train_batch}_complete and "
                 "on_preemption");
-  static_assert((detail::hooks_are_callable<Callbacks>() && ...),
+  static_assert((detail::hooks_are_callable<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has a hook with the wrong arguments: write on_epoch_begin(Training&, int), "
                 "on_epoch_end(Training&, int, Logs&), ... as the table in callbacks/concepts.hpp lists them");
-  static_assert((detail::has_hook<Callbacks>() && ...),
+  static_assert((detail::has_hook<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has no hook that fit would call: give it one, e.g. "
                 "void on_epoch_end(lockstep::Training&, int epoch, lockstep::Logs& logs)");
-  static_assert((RestorableCallback<Callbacks> && ...),
+  static_assert((RestorableCallback<detail::held_callback<Callbacks>> && ...),
                 "lockstep: a callback has a member save or restore that fit cannot call: write both, "
                 "void save(lockstep::State&) const and void restore(const lockstep::State&), or rename it");
 
@@ -46,10 +80,11 @@ class CallbackList {
 #undef LOCKSTEP_DETAIL_CALL
 
   /// True when a callback wants to hear of every batch.
-  static constexpr bool has_train_batch_hooks = (false || ... ||
-                                                 (detail::callable_on_train_batch_begin<Callbacks, std::int64_t> ||
-                                                  detail::callable_on_train_batch_end<Callbacks, std::int64_t, Logs&> ||
-                                                  detail::callable_on_train_batch_complete<Callbacks, std::int64_t>));
+  static constexpr bool has_train_batch_hooks =
+      (false || ... ||
+       (detail::callable_on_train_batch_begin<detail::held_callback<Callbacks>, std::int64_t> ||
+        detail::callable_on_train_batch_end<detail::held_callback<Callbacks>, std::int64_t, Logs&> ||
+        detail::callable_on_train_batch_complete<detail::held_callback<Callbacks>, std::int64_t>));
 
   /// The state of every callback, in order; empty for those that save none.
   [[nodiscard]] std::vector<State> save() const {
@@ -63,10 +98,11 @@ class CallbackList {
 
   /// Throws ConfigurationError when the number of callbacks differs.
   void restore(const std::vector<State>& states) {
-    if (states.size() != sizeof...(Callbacks))
-      throw ConfigurationError(
-          concat({"fit: the saved state has ", states.size(), " callbacks, this program has ", sizeof...(Callbacks),
-                  ": resume with the same list of callbacks, or start afresh"}));
+    std::size_t count = 0;
+    each([&](auto&) { ++count; });
+    if (states.size() != count)
+      throw ConfigurationError(concat({"fit: the saved state has ", states.size(), " callbacks, this program has ",
+                                       count, ": resume with the same list of callbacks, or start afresh"}));
     std::size_t i = 0;
     each([&](auto& callback) {
       const State& state = states[i++];
@@ -78,7 +114,8 @@ class CallbackList {
  private:
   template <class F>
   void each(F&& f) const {
-    std::apply([&](auto&... callback) { (f(callback), ...); }, callbacks_);
+    std::apply([&](Callbacks&... callbacks) { (detail::HeldCallback<Callbacks>::pass(callbacks, f), ...); },
+               callbacks_);
   }
 
   std::tuple<Callbacks&...> callbacks_;

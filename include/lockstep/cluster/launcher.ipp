@@ -90,6 +90,8 @@ class Launcher {
     int order = 0;         // the first one that ended is 1
     bool by_peer = false;  // its failure is another worker's
     bool by_launcher = false;
+    bool survived_chief = false;  // it was at work when the chief was killed: if it ends well, it is needed once more
+    bool was_started_again = false;
     int restarts_left = 0;
     Descriptor listener;  // kept, so that a successor finds its port and the peers that wait there
     Descriptor note;
@@ -199,27 +201,44 @@ class Launcher {
       char byte = 0;
       worker.by_peer = worker.code == static_cast<int>(ExitCode::lost_peer) || ::read(worker.note.get(), &byte, 1) == 1;
       worker.by_launcher = killed_ || told_to_stop_;
-      if (worker.code == 0 || stage_ != Stage::running) continue;
-      if (may_restart(worker))
-        restart(worker);
-      else
-        enter(Stage::failing, options_.failure_grace);
+      if (stage_ == Stage::running) decide_about(worker);
     }
   }
 
-  [[nodiscard]] bool may_restart(const Worker& worker) const {
-    const Worker& chief = workers_.front();
-    const bool done = !chief.lives && chief.code == 0;
-    return worker.code >= 128 && worker.restarts_left > 0 && !done;
+  void decide_about(Worker& worker) {
+    if (worker.code == 0) {
+      if (leaves_somebody_behind(worker))
+        enter(Stage::failing, options_.failure_grace);
+      else if (worker.survived_chief && !job_is_done())
+        start_again(worker);
+    } else if (worker.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
+      restart(worker);
+    } else {
+      enter(Stage::failing, options_.failure_grace);
+    }
   }
+
+  // The chief leaves last. Whoever was killed just before its end, and was started again, would wait for it in vain.
+  [[nodiscard]] bool leaves_somebody_behind(const Worker& worker) const {
+    return index_of(worker) == 0 && std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
+             return other.lives && other.was_started_again;
+           });
+  }
+
+  [[nodiscard]] bool job_is_done() const { return !workers_.front().lives && workers_.front().code == 0; }
 
   void restart(Worker& worker) {
     --worker.restarts_left;
     log_line(concat({"worker ", index_of(worker), " ended (", end_of(worker), ") and is started again; ",
                      worker.restarts_left, " restarts left"}));
+    const bool chief_was_killed = index_of(worker) == 0 && !worker.by_peer;
     start_again(worker);
-    for (Worker& other : workers_)
-      if (!other.lives && other.code == 0) start_again(other);
+    for (Worker& other : workers_) {
+      if (!other.lives && other.code == 0)
+        start_again(other);
+      else if (other.lives && &other != &worker && chief_was_killed)
+        other.survived_chief = true;
+    }
   }
 
   void start_again(Worker& worker) {
@@ -228,7 +247,8 @@ class Launcher {
       if (stream.source().is_open()) stream.finish();
     }
     worker.code = worker.signal = worker.order = 0;
-    worker.by_peer = worker.by_launcher = false;
+    worker.by_peer = worker.by_launcher = worker.survived_chief = false;
+    worker.was_started_again = true;
     start(worker);
   }
 
@@ -292,7 +312,7 @@ class Launcher {
     };
     for (const Worker& worker : workers_)
       if (worker.code != 0 && (first == nullptr || rank(worker) < rank(*first))) first = &worker;
-    if (first == nullptr) return 0;
+    if (first == nullptr || (job_is_done() && first->by_launcher && interrupted_by_ == 0)) return 0;
     if (interrupted_by_ != 0) {
       log_line(interrupted_by_ == SIGINT ? "stopped by SIGINT" : "stopped by SIGTERM");
       return 128 + interrupted_by_;

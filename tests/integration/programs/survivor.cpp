@@ -96,7 +96,7 @@ int train(int argc, char** argv) {
       {.epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]}, plateau, slow, backup);
   if (strategy.is_chief())
     std::printf("final: loss=%.9g learning_rate=%g seen=%d parameters_crc32c=%08x\n",
-                history["loss"].empty() ? 0.0 : history["loss"].back(), model.learning_rate(),
+                history.epoch.empty() ? 0.0 : history["loss"].back(), model.learning_rate(),
                 static_cast<int>(plateau.seen), static_cast<unsigned>(model.parameters_crc32c()));
   return 0;
 }

@@ -1,0 +1,339 @@
+// Runs that are told to stop, and runs that are killed: real processes, real signals, real files.
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/temporary_folder.hpp"
+#include "support/process.hpp"
+
+using namespace lockstep::testing;
+using namespace std::chrono_literals;
+using lockstep_test::TemporaryFolder;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+/// "loss=... parameters_crc32c=..." of each final line.
+Words finals(const std::string& output) {
+  Words all;
+  const std::string mark = "final: ";
+  for (std::size_t at = output.find(mark); at != std::string::npos; at = output.find(mark, at + 1))
+    all.push_back(output.substr(at + mark.size(), output.find('\n', at) - at - mark.size()));
+  return all;
+}
+
+Words command(const std::string& folder, Words options, const Words& launcher = {}) {
+  Words all{PROGRAM_SURVIVOR};
+  all.insert(all.end(), launcher.begin(), launcher.end());
+  all.push_back(folder);
+  all.insert(all.end(), options.begin(), options.end());
+  return all;
+}
+
+/// The last line of a run of two workers that nobody disturbs.
+std::string undisturbed(const Words& options) {
+  const TemporaryFolder folder;
+  const Finished finished = run_process(command(folder.path(), options, {"--workers", "2"}), {}, 60s);
+  const Words last = finals(finished.output);
+  REQUIRE_MESSAGE(last.size() == 1, finished.output);
+  REQUIRE(finished.exit_code == 0);
+  return last[0];
+}
+
+/// Ports that are free now. (Each is tried, and given back for the process that will have it.)
+std::vector<std::uint16_t> free_ports(std::size_t n) {
+  std::vector<std::uint16_t> ports;
+  std::vector<int> sockets;
+  while (ports.size() < n) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    sockets.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::bind(sockets.back(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::getsockname(sockets.back(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    ports.push_back(ntohs(address.sin_port));
+  }
+  for (const int socket : sockets) ::close(socket);
+  return ports;
+}
+
+/// Two workers, each started by itself as an orchestrator would.
+struct Pair {
+  std::vector<std::unique_ptr<Process>> workers;
+
+  Pair(const std::string& folder, const Words& options) {
+    const auto ports = free_ports(2);
+    for (const char* index : {"0", "1"})
+      workers.push_back(std::make_unique<Process>(
+          command(folder, options),
+          Environment{{"TF_CONFIG", R"({"cluster":{"worker":["127.0.0.1:)" + std::to_string(ports[0]) +
+                                        R"(","127.0.0.1:)" + std::to_string(ports[1]) +
+                                        R"("]},"task":{"type":"worker","index":)" + index + "}}"}}));
+  }
+  void wait_until_they_train() {
+    for (const auto& worker : workers) REQUIRE(worker->wait_for("training from update", 30s));
+  }
+};
+
+/// The processes that this one has started and that live.
+std::vector<pid_t> children_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
+}
+
+void kill_all(const std::vector<pid_t>& processes, int signal) {
+  for (const pid_t process : processes) ::kill(process, signal);
+}
+
+/// Kills workers at random moments of a run under the launcher: in turn the chief, the other one, and both; in every second
+/// run once more. Every run must end with the bits of one that nobody disturbed. `part`: of the time that a run takes, the part in
+/// which they are killed. (Close to the end, a worker may come back when the job is done, and has ten seconds to see it.)
+void kill_at_random_moments(int moments, unsigned seed, double part) {
+  const Words options{"epochs=4", "steps=20", "freq=1"};
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string expected = undisturbed(options);
+  const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<std::int64_t> delay(
+      0, static_cast<std::int64_t>(part * static_cast<double>(duration.count())));
+  int disturbed = 0;
+  for (int moment = 0; moment < moments; ++moment) {
+    CAPTURE(moment);
+    CAPTURE(seed);
+    const TemporaryFolder folder;
+    Process launcher(command(folder.path(), options, {"--workers", "2", "--restarts", "9"}));
+    std::vector<pid_t> victims;
+    for (int i = 0; i < 5000 && victims.size() < 2; ++i) {
+      std::this_thread::sleep_for(200us);
+      victims = children_of(launcher.pid());
+    }
+    if (moment % 3 == 0 && !victims.empty()) victims.pop_back();
+    if (moment % 3 == 1 && !victims.empty()) victims.erase(victims.begin());
+    std::this_thread::sleep_for(std::chrono::microseconds(delay(random)));
+    kill_all(victims, SIGKILL);
+    if (moment % 2 == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(delay(random)));
+      victims = children_of(launcher.pid());
+      if (!victims.empty()) ::kill(victims[random() % victims.size()], SIGKILL);
+    }
+    const Finished finished = launcher.wait(60s);
+    CAPTURE(finished.output);
+    REQUIRE_FALSE(finished.timed_out);
+    const Words last = finals(finished.output);
+    REQUIRE_FALSE(last.empty());
+    for (const std::string& line : last) REQUIRE(line == expected);
+    if (finished.exit_code != 0) {  // a worker that was killed after the chief had ended
+      REQUIRE(finished.exit_code == 137);
+      REQUIRE(contains(finished.output, "worker 1 failed first"));
+    }
+    REQUIRE_FALSE(std::filesystem::exists(folder.path("training_state")));
+    REQUIRE(std::filesystem::is_empty(folder.path()));  // nor is a temporary file left
+    disturbed += contains(finished.output, "is started again");
+  }
+  CHECK(disturbed >= moments / 3);
+  MESSAGE(moments << " runs, " << disturbed << " of them disturbed, each ended with " << expected);
+}
+
+}  // namespace
+
+TEST_CASE("survival: a signal to either worker makes both save after the same step, and the next run goes on there") {
+  const Words options{"epochs=3", "steps=20", "step_ms=10"};  // saved at epochs, of 200 ms
+  const std::string expected = undisturbed({"epochs=3", "steps=20"});
+  for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}}) {
+    for (const std::size_t victim : {0u, 1u}) {
+      CAPTURE(signal);
+      CAPTURE(victim);
+      const TemporaryFolder folder;
+      Pair pair(folder.path(), options);
+      pair.wait_until_they_train();
+      std::this_thread::sleep_for(70ms);
+      pair.workers[victim]->signal(signal);
+      std::string stopped;
+      for (const auto& worker : pair.workers) {
+        const Finished finished = worker->wait(30s);
+        CAPTURE(finished.output);
+        CHECK(finished.exit_code == code);
+        const std::size_t at = finished.output.find("fit: stopped by ");
+        REQUIRE(at != std::string::npos);
+        const std::string line = finished.output.substr(at, finished.output.find('\n', at) - at);
+        if (stopped.empty()) stopped = line;
+        CHECK(line == stopped);
+      }
+      CHECK(contains(stopped, signal == SIGTERM ? "SIGTERM at epoch 1, step " : "SIGINT at epoch 1, step "));
+
+      Pair resumed(folder.path(), {"epochs=3", "steps=20"});
+      const Finished chief = resumed.workers[0]->wait(30s);
+      CAPTURE(chief.output);
+      CHECK(chief.exit_code == 0);
+      CHECK(resumed.workers[1]->wait(30s).exit_code == 0);
+      // No step is lost.
+      CHECK(contains(chief.output, "training from update " + stopped.substr(stopped.rfind(' ') + 1) + "\n"));
+      CHECK(finals(chief.output) == Words{expected});
+    }
+  }
+}
+
+TEST_CASE("survival: the launcher passes a signal to all, or one worker gets it: 143 and 130 either way") {
+  for (const bool to_launcher : {true, false}) {
+    for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}}) {
+      CAPTURE(to_launcher);
+      const TemporaryFolder folder;
+      Process launcher(command(folder.path(), {"step_ms=10", "steps=100"}, {"--workers", "2"}));
+      REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
+      if (to_launcher)
+        launcher.signal(signal);
+      else
+        kill_all({children_of(launcher.pid()).back()}, signal);
+      const Finished finished = launcher.wait(30s);
+      CAPTURE(finished.output);
+      CHECK(finished.exit_code == code);
+      CHECK(count(finished.output, "fit: stopped by") == 2);
+      CHECK(std::filesystem::exists(folder.path("training_state")));
+    }
+  }
+}
+
+TEST_CASE("survival: a run that is preempted again and again comes to the same end") {
+  const std::string expected = undisturbed({});
+  const TemporaryFolder folder;
+  for (int round = 0; round < 100; ++round) {
+    Process launcher(command(folder.path(), {"step_ms=4"}, {"--workers", "2"}));
+    (void)launcher.wait_for("[worker 1] training from update", 30s);
+    std::this_thread::sleep_for(5ms * (round % 5));
+    launcher.signal(SIGTERM);
+    const Finished finished = launcher.wait(30s);
+    CAPTURE(finished.output);
+    if (finished.exit_code == 0) {
+      CHECK(finals(finished.output) == Words{expected});
+      return;
+    }
+    REQUIRE(finished.exit_code == 143);
+  }
+  FAIL("no progress");
+}
+
+TEST_CASE("survival: a second signal ends the process at once, and nothing is saved") {
+  const TemporaryFolder folder;
+  Process alone(command(folder.path(), {"step_ms=20000"}));
+  REQUIRE(alone.wait_for("training from update", 30s));
+  alone.signal(SIGTERM);
+  std::this_thread::sleep_for(50ms);
+  const auto begin = std::chrono::steady_clock::now();
+  alone.signal(SIGTERM);
+  CHECK(alone.wait(30s).exit_code == 143);
+  CHECK(std::chrono::steady_clock::now() - begin < 10s);
+  CHECK_FALSE(std::filesystem::exists(folder.path("training_state")));
+}
+
+TEST_CASE("survival: without save_before_preemption a signal ends the process, as everywhere") {
+  const TemporaryFolder folder;
+  Process alone(command(folder.path(), {"step_ms=20000", "preempt=0"}));
+  REQUIRE(alone.wait_for("training from update", 30s));
+  alone.signal(SIGTERM);
+  CHECK(alone.wait(10s).exit_code == 143);
+  CHECK_FALSE(std::filesystem::exists(folder.path("training_state")));
+}
+
+TEST_CASE("survival: killed at random moments, started again by the launcher: the same bits") {
+  kill_at_random_moments(6, 1, 0.4);
+}
+
+TEST_CASE("survival: workers are started again so often as they may be, and no more") {
+  const TemporaryFolder folder;
+  Process launcher(command(folder.path(), {"step_ms=10", "steps=500"}, {"--workers", "2", "--restarts", "1"}));
+  for (const int times : {1, 2}) {
+    REQUIRE(launcher.wait_for("[worker 0] training from update", 30s, times));
+    REQUIRE(launcher.wait_for("[worker 1] training from update", 30s, times));
+    kill_all({children_of(launcher.pid()).front()}, SIGKILL);
+  }
+  const Finished finished = launcher.wait(30s);
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 137);
+  CHECK(count(finished.output, "and is started again; 0 restarts left") == 2);
+  CHECK(contains(finished.output, "failed first: killed by signal 9"));
+}
+
+TEST_CASE("survival: after a finished run there is nothing to do, which is said") {
+  const TemporaryFolder folder;
+  const Words options{"delete=0"};
+  const Finished first = run_process(command(folder.path(), options, {"--workers", "2"}), {}, 30s);
+  const Finished again = run_process(command(folder.path(), options, {"--workers", "2"}), {}, 30s);
+  CAPTURE(again.output);
+  CHECK(again.exit_code == 0);
+  CHECK(contains(again.output, "fit: nothing to do: the restored training came to its end after epoch 4"));
+  CHECK_FALSE(contains(again.output, "training from update"));
+  const auto crc = [](const std::string& line) { return line.substr(line.find("learning_rate")); };
+  CHECK(crc(finals(again.output).at(0)) == crc(finals(first.output).at(0)));
+}
+
+TEST_CASE("survival: a save that fails ends training on all workers with the file's name, or is a warning") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("file")) << "no folder";
+  const Finished failed = run_process(command(folder.path("file"), {"freq=2"}, {"--workers", "2"}), {}, 30s);
+  CAPTURE(failed.output);
+  CHECK(failed.exit_code == 1);
+  CHECK(contains(failed.output, "[worker 0] error: BackupAndRestore: saving to '" + folder.path("file") +
+                                    "/training_state' failed: cannot make the folder"));
+  CHECK(contains(failed.output, "[worker 1] error: "));
+  const Finished warned = run_process(command(folder.path("file"), {"freq=2", "warn=1"}, {"--workers", "2"}), {}, 30s);
+  CHECK(warned.exit_code == 0);
+  CHECK(contains(warned.output, "lockstep: warning: BackupAndRestore: saving to"));
+  CHECK(finals(warned.output) == Words{undisturbed({})});
+}
+
+TEST_CASE("survival: when the disk is full, the older backup stays and the run can go on from it") {
+  const TemporaryFolder folder;
+  // A first run that is preempted leaves a backup.
+  Process first(command(folder.path(), {"step_ms=10", "steps=1000"}, {"--workers", "2"}));
+  REQUIRE(first.wait_for("[worker 1] training from update", 30s));
+  first.signal(SIGTERM);
+  REQUIRE(first.wait(30s).exit_code == 143);
+  const auto size = std::filesystem::file_size(folder.path("training_state"));
+  const auto time = std::filesystem::last_write_time(folder.path("training_state"));
+
+  std::string limited = "trap '' XFSZ; ulimit -f 1; exec";  // files end after 512 bytes
+  for (const std::string& word : command(folder.path(), {"freq=1", "steps=1000"}, {"--workers", "2"}))
+    limited += " '" + word + "'";
+  const Finished full = run_process({"/bin/sh", "-c", limited}, {}, 30s);
+  CAPTURE(full.output);
+  CHECK(full.exit_code == 1);
+  CHECK(contains(full.output, "cannot write '" + folder.path("training_state.tmp.")));
+  CHECK(std::filesystem::file_size(folder.path("training_state")) == size);
+  CHECK(std::filesystem::last_write_time(folder.path("training_state")) == time);
+  CHECK(count(full.output, "resuming from") == 1);
+  CHECK(run_process(command(folder.path(), {"steps=1000", "epochs=1"}, {"--workers", "2"}), {}, 30s).exit_code == 0);
+}
+
+TEST_SUITE("survival [full]") {
+  TEST_CASE("killed at many random moments: the same bits") {
+    const char* moments = std::getenv("LOCKSTEP_KILL_MOMENTS");  // 200 take a minute
+    kill_at_random_moments(moments != nullptr ? std::atoi(moments) : 20, 2, 1.2);
+  }
+}
