@@ -239,6 +239,53 @@ TEST_CASE("survival: a run that is preempted again and again comes to the same e
   FAIL("no progress");
 }
 
+TEST_CASE("survival: saved by four workers, gone on by fewer: the same run to float accuracy") {
+  const auto loss = [](const Finished& finished) {
+    REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
+    return std::atof(finals(finished.output).at(0).c_str() + std::string("loss=").size());
+  };
+  const double expected =
+      loss(run_process(command(TemporaryFolder().path(), {"batch=24"}, {"--workers", "4"}), {}, 60s));
+  for (const char* workers : {"1", "2", "3"}) {
+    CAPTURE(workers);
+    const TemporaryFolder folder;
+    Process four(command(folder.path(), {"batch=24", "step_ms=8"}, {"--workers", "4"}));
+    REQUIRE(four.wait_for("[worker 3] training from update", 30s));
+    std::this_thread::sleep_for(60ms);
+    four.signal(SIGTERM);
+    REQUIRE(four.wait(30s).exit_code == 143);
+    const Finished resumed = run_process(command(folder.path(), {"batch=24"}, {"--workers", workers}), {}, 60s);
+    CHECK(contains(resumed.output, "resuming from"));
+    CHECK(loss(resumed) == doctest::Approx(expected).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("survival: mnist under the launcher, a worker killed after a save: the same bits") {
+  Words arguments{example("mnist"), "--workers", "2",         "--epochs", "2", "--steps-per-epoch", "8",
+                  "--batch-size",   "16",        "--verbose", "0"};
+  const Finished whole = run_process(arguments, {}, 60s);
+  REQUIRE_MESSAGE(whole.exit_code == 0, whole.output);
+  const TemporaryFolder folder;
+  for (const std::string& word : {std::string("--restarts"), std::string("3"), std::string("--save-freq"),
+                                  std::string("2"), std::string("--backup-dir"), folder.path()})
+    arguments.push_back(word);
+  for (const bool chief : {true, false}) {
+    Process launcher(arguments);
+    for (int i = 0; i < 30'000 && !std::filesystem::exists(folder.path("training_state")); ++i)
+      std::this_thread::sleep_for(1ms);
+    const auto workers = children_of(launcher.pid());
+    REQUIRE(workers.size() == 2);
+    ::kill(chief ? workers.front() : workers.back(), SIGKILL);
+    const Finished finished = launcher.wait(60s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 0);
+    CHECK(contains(finished.output, "is started again"));
+    CHECK(contains(finished.output, "resuming from"));
+    CHECK(finals(finished.output) == finals(whole.output));
+    CHECK(std::filesystem::is_empty(folder.path()));
+  }
+}
+
 TEST_CASE("survival: a second signal ends the process at once, and nothing is saved") {
   const TemporaryFolder folder;
   Process alone(command(folder.path(), {"step_ms=20000"}));

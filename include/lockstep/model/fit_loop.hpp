@@ -1,12 +1,14 @@
 // The training loop.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -84,6 +86,7 @@ class FitLoop final : public ModelTraining<Model> {
     resume(replica, own);
 
     Resume at = at_;
+    if (at.batch > 0) take_up(replica, data, at);
     bool begun = false;
     bool finished = at.has_ended();
     for (int epoch = static_cast<int>(at.epoch); epoch < options_.epochs && !finished; ++epoch) {
@@ -160,6 +163,7 @@ class FitLoop final : public ModelTraining<Model> {
     saved.data_position = at_.data_position;
     saved.running = at_.running;
     saved.callbacks = callbacks_.save();
+    saved.callbacks.emplace_back().put(batch_entry, at_.batch);
     return saved;
   }
 
@@ -175,6 +179,7 @@ class FitLoop final : public ModelTraining<Model> {
     std::int64_t step = 0;
     std::int64_t data_iteration = 0;
     std::int64_t data_position = 0;
+    std::int64_t batch = 0;  // samples in the global batches that data_position counts; 0: not known
     std::vector<double> running;
 
     // Sums before the first step of an epoch are those of no step, in which all have agreed to stop.
@@ -207,8 +212,16 @@ class FitLoop final : public ModelTraining<Model> {
             "the same program on every worker");
       TrainingState state = decode_(saved);
       model_.restore_state(state);
+      at_ = {.epoch = state.epoch,
+             .step = state.step,
+             .data_iteration = state.data_iteration,
+             .data_position = state.data_position,
+             .running = std::move(state.running)};
+      if (!state.callbacks.empty() && state.callbacks.back().contains(batch_entry)) {
+        at_.batch = state.callbacks.back().template get<std::int64_t>(batch_entry);
+        state.callbacks.pop_back();
+      }
       callbacks_.restore(state.callbacks);
-      at_ = {state.epoch, state.step, state.data_iteration, state.data_position, std::move(state.running)};
       if (!at_.running.empty() && at_.running.size() != Status{}.values().size())
         throw ConfigurationError("fit: the saved state has other metrics than this program");
       if (this->is_chief() && (at_.has_ended() || at_.epoch >= options_.epochs))
@@ -216,6 +229,28 @@ class FitLoop final : public ModelTraining<Model> {
     }
     replica.team_barrier();
     if (saved.empty()) model_.broadcast_from_chief(replica, own);
+  }
+
+  /// Finds the place in the data of a run whose global batches may have had another size. Where epochs are whole passes over the data,
+  /// the step of the epoch follows the place; where they have a number of steps, that number goes on.
+  template <Replica R>
+  void take_up(R& replica, Loader& data, Resume& at) const {
+    std::int64_t batch = 0;
+    if (replica.collective().rank() == 0) {
+      data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
+      if (data.next()) batch = static_cast<std::int64_t>(data.batch_size());
+    }
+    batch = from_chief(replica.collective(), batch);
+    if (batch == 0 || batch == at.batch) return;
+    const std::int64_t samples = at.data_position * at.batch;
+    at.data_position = samples / batch;
+    if (plan_.target && plan_.new_pass_each_epoch) at.data_position = std::min(at.data_position, *plan_.target);
+    if (plan_.new_pass_each_epoch) at.step = at.data_position;
+    if (replica.collective().rank() == 0)
+      log_line(concat({"warning: fit: the saved run had global batches of ", at.batch,
+                       " samples, this program asks for ", batch, " and goes on with them, from sample ",
+                       at.data_position * batch, " of the data (of ", samples, " that were used)"}));
+    at.batch = batch;
   }
 
   /// Runs the steps of an epoch.
@@ -242,6 +277,7 @@ class FitLoop final : public ModelTraining<Model> {
       running.accumulate(status);
       ++iteration;
       const std::int64_t batch = at.step++;
+      at.batch = std::max(at.batch, static_cast<std::int64_t>(data.batch_size()));
       ++at.data_position;  // not data.position(): a rank whose data have ended stays behind
       more = status[Status::has_next] > 0;
       const Requests asked = status.asked();
@@ -356,6 +392,9 @@ class FitLoop final : public ModelTraining<Model> {
     replica.collective().all_reduce(std::span<double>(&count, 1), ReduceOp::sum);
     return count > 0;
   }
+
+  static constexpr std::string_view batch_entry =
+      "fit/global_batch";  // of a state of the loop's own, after those of the callbacks
 
   const AnyDataset& train_;
   const FitOptions& options_;
