@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,7 +91,8 @@ class Launcher {
     int order = 0;         // the first one that ended is 1
     bool by_peer = false;  // its failure is another worker's
     bool by_launcher = false;
-    bool survived_chief = false;  // it was at work when the chief was killed: if it ends well, it is needed once more
+    int generation = 0;                          // those who work together; they are lost together, though not at once
+    std::optional<Clock::time_point> back_at{};  // it has ended well, but the others may need it once more
     bool was_started_again = false;
     int restarts_left = 0;
     Descriptor listener;  // kept, so that a successor finds its port and the peers that wait there
@@ -209,8 +211,8 @@ class Launcher {
     if (worker.code == 0) {
       if (leaves_somebody_behind(worker))
         enter(Stage::failing, options_.failure_grace);
-      else if (worker.survived_chief && !job_is_done())
-        start_again(worker);
+      else if (worker.generation < generation_ && !job_is_done())
+        worker.back_at = Clock::now() + std::chrono::seconds(1);  // unless the chief, which leaves last, ends well too
     } else if (worker.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
       restart(worker);
     } else {
@@ -227,18 +229,18 @@ class Launcher {
 
   [[nodiscard]] bool job_is_done() const { return !workers_.front().lives && workers_.front().code == 0; }
 
+  [[nodiscard]] bool is_wanted_back(const Worker& worker) const {
+    return worker.back_at && stage_ == Stage::running && !job_is_done();
+  }
+
   void restart(Worker& worker) {
     --worker.restarts_left;
     log_line(concat({"worker ", index_of(worker), " ended (", end_of(worker), ") and is started again; ",
                      worker.restarts_left, " restarts left"}));
-    const bool chief_was_killed = index_of(worker) == 0 && !worker.by_peer;
+    if (worker.generation == generation_) ++generation_;
     start_again(worker);
-    for (Worker& other : workers_) {
-      if (!other.lives && other.code == 0)
-        start_again(other);
-      else if (other.lives && &other != &worker && chief_was_killed)
-        other.survived_chief = true;
-    }
+    for (Worker& other : workers_)
+      if (!other.lives && other.code == 0) start_again(other);
   }
 
   void start_again(Worker& worker) {
@@ -247,7 +249,9 @@ class Launcher {
       if (stream.source().is_open()) stream.finish();
     }
     worker.code = worker.signal = worker.order = 0;
-    worker.by_peer = worker.by_launcher = worker.survived_chief = false;
+    worker.by_peer = worker.by_launcher = false;
+    worker.generation = generation_;
+    worker.back_at.reset();
     worker.was_started_again = true;
     start(worker);
   }
@@ -266,10 +270,14 @@ class Launcher {
   }
 
   [[nodiscard]] Clock::time_point next_deadline() const {
+    for (const Worker& worker : workers_)
+      if (is_wanted_back(worker)) return *worker.back_at;
     return stage_ == Stage::failing || stage_ == Stage::stopping ? deadline_ : Clock::now() + std::chrono::minutes(1);
   }
 
   void keep_deadlines() {
+    for (Worker& worker : workers_)
+      if (is_wanted_back(worker) && Clock::now() >= *worker.back_at) start_again(worker);
     if ((stage_ != Stage::failing && stage_ != Stage::stopping) || Clock::now() < deadline_) return;
     if (stage_ == Stage::failing) {
       told_to_stop_ = true;
@@ -329,6 +337,7 @@ class Launcher {
   Stage stage_ = Stage::running;
   Clock::time_point deadline_{};
   int ended_ = 0;
+  int generation_ = 0;
   int interrupted_by_ = 0;
   bool told_to_stop_ = false;
   bool killed_ = false;
