@@ -72,7 +72,10 @@ void save_and_restore(const std::string& folder) {
   for (std::size_t i = 0; i < arrays; ++i) {
     std::vector<std::byte> values(bytes);
     std::generate(values.begin(), values.end(), [&] { return static_cast<std::byte>(random()); });
-    state.parameters.push_back({"array_" + std::to_string(i), {bytes / 4}, std::move(values)});
+    ls::SavedArray& array = state.parameters.emplace_back();
+    array.name = "array_" + std::to_string(i);
+    array.extents = {bytes / 4};
+    array.bytes = std::move(values);
   }
   const std::string ours = folder + "/state", source = folder + "/source", copy = folder + "/copy";
   ls::write_file_atomically(source, ls::encode_checkpoint(state));  // what dd copies

@@ -30,6 +30,15 @@ ls::TrainingState state_of_epoch(std::int64_t epoch) {
   return state;
 }
 
+/// 8 MB, which take a while to write.
+ls::TrainingState large_state_of_epoch(std::int64_t epoch) {
+  ls::TrainingState state = state_of_epoch(epoch);
+  ls::SavedArray& array = state.parameters.emplace_back();
+  array.extents = {std::uint64_t{2} << 20};
+  array.bytes.resize(std::size_t{8} << 20);
+  return state;
+}
+
 ls::TrainingState saved_in(const ls::BackupAndRestore& backup) {
   return ls::decode_checkpoint(*ls::read_file(backup.path()));
 }
@@ -158,8 +167,7 @@ TEST_CASE("BackupAndRestore: a save that is due while another one runs is made u
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 10};
   FakeTraining training;
-  training.snapshot = state_of_epoch(1);
-  training.snapshot.parameters.push_back({"large", {8 << 20}, std::vector<std::byte>(std::size_t{8} << 20)});
+  training.snapshot = large_state_of_epoch(1);
   training.updates = 10;
   backup.on_train_batch_complete(training, 0);
   training.snapshot = state_of_epoch(2);
@@ -176,8 +184,7 @@ TEST_CASE("BackupAndRestore: a save that is due while another one runs is made u
 TEST_CASE("BackupAndRestore: its destructor waits for the thread") {
   const TemporaryFolder folder;
   FakeTraining training;
-  training.snapshot = state_of_epoch(4);
-  training.snapshot.parameters.push_back({"large", {8 << 20}, std::vector<std::byte>(std::size_t{8} << 20)});
+  training.snapshot = large_state_of_epoch(4);
   ls::BackupAndRestore{folder.path()}.on_epoch_complete(training, 0);
   CHECK(saved_in(ls::BackupAndRestore{folder.path()}) == training.snapshot);
 }

@@ -285,7 +285,7 @@ TEST_CASE("survival: without save_before_preemption a signal ends the process, a
 }
 
 TEST_CASE("survival: killed at random moments, started again by the launcher: the same bits") {
-  kill_at_random_moments(6, 1, 0.4);
+  kill_at_random_moments(6, 1, 0.25);
 }
 
 TEST_CASE("survival: workers are started again so often as they may be, and no more") {
