@@ -117,9 +117,14 @@ void kill_all(const std::vector<pid_t>& processes, int signal) {
 /// which they are killed. (Close to the end, a worker may come back when the job is done, and has ten seconds to see it.)
 void kill_at_random_moments(int moments, unsigned seed, double part) {
   const Words options{"epochs=4", "steps=20", "freq=1"};
-  const auto begin = std::chrono::steady_clock::now();
-  const std::string expected = undisturbed(options);
-  const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+  std::string expected;
+  auto duration = std::chrono::microseconds::max();
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    expected = undisturbed(options);
+    duration = std::min(
+        duration, std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin));
+  }
   std::mt19937 random(seed);
   std::uniform_int_distribution<std::int64_t> delay(
       0, static_cast<std::int64_t>(part * static_cast<double>(duration.count())));
@@ -157,7 +162,7 @@ void kill_at_random_moments(int moments, unsigned seed, double part) {
     REQUIRE(std::filesystem::is_empty(folder.path()));  // nor is a temporary file left
     disturbed += contains(finished.output, "is started again");
   }
-  CHECK(disturbed >= moments / 3);
+  CHECK(disturbed >= moments / 5);
   MESSAGE(moments << " runs, " << disturbed << " of them disturbed, each ended with " << expected);
 }
 
@@ -319,7 +324,8 @@ TEST_CASE("survival: after a finished run there is nothing to do, which is said"
 TEST_CASE("survival: a save that fails ends training on all workers with the file's name, or is a warning") {
   const TemporaryFolder folder;
   std::ofstream(folder.path("file")) << "no folder";
-  const Finished failed = run_process(command(folder.path("file"), {"freq=2"}, {"--workers", "2"}), {}, 30s);
+  const Finished failed =
+      run_process(command(folder.path("file"), {"freq=2", "step_ms=10"}, {"--workers", "2"}), {}, 30s);
   CAPTURE(failed.output);
   CHECK(failed.exit_code == 1);
   CHECK(contains(failed.output, "[worker 0] error: BackupAndRestore: saving to '" + folder.path("file") +

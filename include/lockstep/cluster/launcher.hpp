@@ -30,7 +30,7 @@ struct LaunchOptions {
 /// worker fails, the others have failure_grace to fail too; a worker that ends with 0 is no failure.
 ///
 /// A worker that is started again finds the others, or their successors, on the same ports. Workers that had already ended
-/// with 0 come back for it, unless the chief (worker 0) is among them: then the job is done, and workers that were started
+/// with 0 come back for it (also when the chief is not done three seconds later), unless the chief (worker 0) is among them: then the job is done, and workers that were started
 /// again have failure_grace to end as well. Nobody is started again after SIGINT or SIGTERM, or when a worker has
 /// failed for good.
 ///

@@ -91,8 +91,8 @@ class Launcher {
     int order = 0;         // the first one that ended is 1
     bool by_peer = false;  // its failure is another worker's
     bool by_launcher = false;
-    int generation = 0;                          // those who work together; they are lost together, though not at once
-    std::optional<Clock::time_point> back_at{};  // it has ended well, but the others may need it once more
+    std::optional<Clock::time_point>
+        back_at{};  // it has ended well, and is started again then, unless the chief has too
     bool was_started_again = false;
     int restarts_left = 0;
     Descriptor listener;  // kept, so that a successor finds its port and the peers that wait there
@@ -211,8 +211,8 @@ class Launcher {
     if (worker.code == 0) {
       if (leaves_somebody_behind(worker))
         enter(Stage::failing, options_.failure_grace);
-      else if (worker.generation < generation_ && !job_is_done())
-        worker.back_at = Clock::now() + std::chrono::seconds(1);  // unless the chief, which leaves last, ends well too
+      else if (has_restarted_ && !job_is_done())
+        worker.back_at = Clock::now() + std::chrono::seconds(3);
     } else if (worker.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
       restart(worker);
     } else {
@@ -229,6 +229,7 @@ class Launcher {
 
   [[nodiscard]] bool job_is_done() const { return !workers_.front().lives && workers_.front().code == 0; }
 
+  // A worker that has ended well is needed once more when the chief, which leaves last, was killed before it had left.
   [[nodiscard]] bool is_wanted_back(const Worker& worker) const {
     return worker.back_at && stage_ == Stage::running && !job_is_done();
   }
@@ -237,7 +238,7 @@ class Launcher {
     --worker.restarts_left;
     log_line(concat({"worker ", index_of(worker), " ended (", end_of(worker), ") and is started again; ",
                      worker.restarts_left, " restarts left"}));
-    if (worker.generation == generation_) ++generation_;
+    has_restarted_ = true;
     start_again(worker);
     for (Worker& other : workers_)
       if (!other.lives && other.code == 0) start_again(other);
@@ -250,7 +251,6 @@ class Launcher {
     }
     worker.code = worker.signal = worker.order = 0;
     worker.by_peer = worker.by_launcher = false;
-    worker.generation = generation_;
     worker.back_at.reset();
     worker.was_started_again = true;
     start(worker);
@@ -337,7 +337,7 @@ class Launcher {
   Stage stage_ = Stage::running;
   Clock::time_point deadline_{};
   int ended_ = 0;
-  int generation_ = 0;
+  bool has_restarted_ = false;
   int interrupted_by_ = 0;
   bool told_to_stop_ = false;
   bool killed_ = false;
