@@ -30,6 +30,7 @@ constexpr const char* usage = R"(usage: mnist [options]
   --backup-dir DIR     save the training state there, and go on from it when it is there
   --save-freq epoch|N  how often: at every epoch, or every N steps (default epoch)
   --restarts M         with --workers: start a worker again up to M times when it was killed or has lost another one
+  --on-peer-loss fail|rejoin  when another worker is lost: end with 138, or wait until it has been started again (default fail)
   --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
   --checkpoint-dir DIR restore the newest checkpoint there, if there is one; save one after each epoch, and keep three
   --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
@@ -57,6 +58,7 @@ struct Options {
   std::string profile;
   std::string backup_dir;
   std::int64_t save_freq = ls::SaveFrequency::epoch;
+  ls::OnPeerLoss on_peer_loss = ls::OnPeerLoss::fail;
   int restarts = 0;
   bool help = false;
 };
@@ -116,6 +118,11 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--save-freq") {
       const std::string_view frequency = text();
       if (frequency != "epoch") read_number<std::int64_t>(flag, frequency, 1, many, options.save_freq);
+    } else if (flag == "--on-peer-loss") {
+      const std::string_view choice = text();
+      if (choice != "fail" && choice != "rejoin")
+        throw ls::ConfigurationError("mnist: --on-peer-loss: '" + std::string(choice) + "' is neither fail nor rejoin");
+      options.on_peer_loss = choice == "rejoin" ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail;
     } else if (flag == "--restarts") {
       read_number(flag, text(), 0, many, options.restarts);
     } else if (flag == "--verbose") {
@@ -174,7 +181,8 @@ void train(const Options& options, const Optimizer& optimizer) {
                            .profile = options.profile};
   std::optional<ls::BackupAndRestore> backup;
   if (!options.backup_dir.empty())
-    backup = ls::BackupAndRestore{.backup_dir = options.backup_dir, .save_freq = options.save_freq};
+    backup = ls::BackupAndRestore{
+        .backup_dir = options.backup_dir, .save_freq = options.save_freq, .on_peer_loss = options.on_peer_loss};
   const ls::History history = whole_pass ? model.fit(samples.batch(global_batch), fit, save_checkpoints, backup)
                                          : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints, backup);
   if (!options.model_out.empty())

@@ -21,6 +21,7 @@ struct FakeTraining : lockstep::Training {
   lockstep::TrainingState snapshot;
   int restore_calls = 0;
   std::vector<std::byte> restored;
+  lockstep::EncodeState encode = nullptr;
   lockstep::DecodeState decode = nullptr;
   std::vector<std::byte> weights;
 
@@ -37,6 +38,10 @@ struct FakeTraining : lockstep::Training {
   void restore(std::vector<std::byte> saved, lockstep::DecodeState decode_state) override {
     ++restore_calls;
     restored = std::move(saved);
+    decode = decode_state;
+  }
+  void rejoin_on_peer_loss(lockstep::EncodeState encode_state, lockstep::DecodeState decode_state) override {
+    encode = encode_state;
     decode = decode_state;
   }
   [[nodiscard]] std::vector<std::byte> parameters() const override { return weights; }

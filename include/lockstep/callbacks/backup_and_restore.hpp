@@ -19,6 +19,12 @@ enum class OnSaveFailure {
   warn,  ///< it goes on, with a warning each time
 };
 
+/// What becomes of this worker when another one is lost (killed, hung, unplugged).
+enum class OnPeerLoss {
+  fail,    ///< fit throws, the process ends with exit code 138, and is to be started again, as all others
+  rejoin,  ///< it waits until the lost one has been started again, and goes on with it: see Training::rejoin_on_peer_loss
+};
+
 namespace detail {
 struct BackupWriter;
 [[nodiscard]] std::shared_ptr<BackupWriter> make_backup_writer();
@@ -43,6 +49,7 @@ struct BackupAndRestore {
   bool asynchronous = true;
   /// A failure of the thread shows at the next step.
   OnSaveFailure on_save_failure = OnSaveFailure::fail;
+  OnPeerLoss on_peer_loss = OnPeerLoss::fail;
   /// Not to be set. Copies of a callback share the thread.
   std::shared_ptr<detail::BackupWriter> writer = detail::make_backup_writer();
 

@@ -43,6 +43,7 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   }
   training.restore(std::move(saved), &decode_checkpoint);
   if (save_before_preemption) training.preempt_on_signals();
+  if (on_peer_loss == OnPeerLoss::rejoin) training.rejoin_on_peer_loss(&encode_checkpoint, &decode_checkpoint);
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {

@@ -14,6 +14,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Makes a state of the bytes of a checkpoint. Throws DataError when they are damaged.
 using DecodeState = TrainingState (*)(std::span<const std::byte> bytes);
+/// The reverse.
+using EncodeState = std::vector<std::byte> (*)(const TrainingState& state);
 
 /// The running fit (or evaluate, predict), as callbacks see it. Every worker runs every callback, on the thread of its
 /// first replica; logs are equal on all workers, so a callback that decides by logs decides alike everywhere, and may
@@ -55,6 +57,12 @@ class Training {
   /// state by `decode`; what other workers pass is ignored, and empty bytes restore nothing. fit throws
   /// ConfigurationError when the state belongs to another model, naming the difference.
   virtual void restore(std::vector<std::byte> saved, DecodeState decode) = 0;
+
+  /// In on_train_begin, on every worker: when another worker is lost, fit does not throw but waits until it has been started again, and
+  /// goes on with all workers from the state of the survivor that has come furthest, which is sent by `encode` and `decode`. Workers
+  /// that are started again must come to this fit without other calls that all workers make together, but for compile.
+  /// Needs a strategy that can reconnect.
+  virtual void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) = 0;
 
   /// All trained parameters, in an order of the model's own, to be put back by set_parameters.
   [[nodiscard]] virtual std::vector<std::byte> parameters() const = 0;

@@ -19,6 +19,7 @@ struct CollectiveFailure {
   int failed_rank = -1;                 ///< the rank that failed first, -1 when nobody can be blamed
   std::string address{};                ///< its "host:port"; empty for a thread
   std::string operation{};              ///< what this rank was doing: "all_reduce", "start-up", ...
+  std::int64_t step = -1;               ///< in training: optimizer updates that this rank had made; -1 elsewhere
   std::uint64_t bytes_done = 0;         ///< bytes that this rank had received in the operation
   double seconds = 0;                   ///< time that this rank had spent in the operation
   std::string reason{};                 ///< "closed the connection", "std::bad_alloc", ...
@@ -40,7 +41,8 @@ class CollectiveError : public Error {
     const std::string address = failure.address.empty() ? "" : concat({" (", failure.address, ")"});
     const std::string who = failure.failed_rank < 0 ? "" : concat({"rank ", failure.failed_rank, address, " failed: "});
     const auto tenths = std::llround(failure.seconds * 10);
-    return concat({failure.operation.empty() ? "collective operation" : failure.operation.c_str(), ": ", who,
+    const std::string step = failure.step < 0 ? "" : concat({" in step ", failure.step + 1});
+    return concat({failure.operation.empty() ? "collective operation" : failure.operation.c_str(), step, ": ", who,
                    failure.reason, " [after ", tenths / 10, ".", tenths % 10, " s and ", failure.bytes_done,
                    " received bytes]"});
   }

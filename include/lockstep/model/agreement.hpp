@@ -60,12 +60,20 @@ T from_chief(C& collective, T value) {
   return value;
 }
 
+/// Sends the root's bytes to all ranks, whatever their number.
+template <Collective C>
+std::vector<std::byte> bytes_from(C& collective, int root, std::vector<std::byte> bytes) {
+  std::uint64_t size = bytes.size();
+  collective.broadcast(bytes_of(size), root);
+  bytes.resize(size);
+  if (!bytes.empty()) collective.broadcast(bytes, root);
+  return bytes;
+}
+
 /// Sends the chief's bytes to all ranks, whatever their number.
 template <Collective C>
 std::vector<std::byte> bytes_from_chief(C& collective, std::vector<std::byte> bytes) {
-  bytes.resize(from_chief(collective, static_cast<std::uint64_t>(bytes.size())));
-  if (!bytes.empty()) collective.broadcast(bytes, 0);
-  return bytes;
+  return bytes_from(collective, 0, std::move(bytes));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -30,6 +30,7 @@
 #include "lockstep/model/rank_times.hpp"
 #include "lockstep/model/status_block.hpp"
 #include "lockstep/model/steps.hpp"
+#include "lockstep/model/survivor.hpp"
 #include "lockstep/model/test_pass.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -78,7 +79,7 @@ class FitLoop final : public ModelTraining<Model> {
     if (options_.validation_data)
       validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
     agree(replica.collective(), "fit", fit_signature(options_));
-    if (leader) {
+    if (leader && !restored_) {
       if (model_.strategy_.is_chief() && options_.verbose == 2) log_line("data sharding: " + data.policy_text());
       if (profile_) write_profile(*profile_, options_.profile, this->worker_index());  // a bad path ends it here
       callbacks_.on_train_begin(*this);
@@ -88,7 +89,9 @@ class FitLoop final : public ModelTraining<Model> {
     Resume at = at_;
     if (at.batch > 0) take_up(replica, data, at);
     bool begun = false;
-    bool finished = at.has_ended();
+    // Between two epochs a survivor may know of a request that got lost with the peer.
+    const bool between_epochs = at.step == 0 && at.epoch > options_.initial_epoch;
+    bool finished = at.has_ended() || (between_epochs && ask_all(replica, leader).stop);
     for (int epoch = static_cast<int>(at.epoch); epoch < options_.epochs && !finished; ++epoch) {
       if (leader) {
         callbacks_.on_epoch_begin(*this, epoch);
@@ -121,8 +124,9 @@ class FitLoop final : public ModelTraining<Model> {
         ++at.data_iteration;
         at.data_position = 0;
       }
-      if (leader) end_epoch(epoch, running, validation_due ? &validated : nullptr);
       report_rank_times(replica, own, epoch, steps, duration);
+      if (leader) end_epoch(epoch, running, validation_due ? &validated : nullptr);
+      if (leader) at_ = at;
       if (profile_) {
         Trace& trace = profile_->trace(replica.local_rank());
         if (leader && this->is_chief()) log_line(profile_table(*profile_, epoch, steps, duration));
@@ -131,7 +135,6 @@ class FitLoop final : public ModelTraining<Model> {
       const Requests asked = ask_all(replica, leader);
       finished = asked.stop || finished;
       if (leader) {
-        at_ = at;
         if (finished) at_.set_ended();
         callbacks_.on_epoch_complete(*this, epoch);
       }
@@ -140,6 +143,18 @@ class FitLoop final : public ModelTraining<Model> {
     }
     if (leader) callbacks_.on_train_end(*this, logs_);
     if (leader && profile_) finish_profile();
+  }
+
+  /// After a failure of `run`: returns when it makes sense to connect anew and to run again; else throws the failure, with the step.
+  void survive(const CollectiveError& error) {
+    if (!survivor_.survives(error)) {
+      CollectiveFailure failure = error.failure();
+      failure.step = compiled_.state.iterations;
+      throw CollectiveError(std::move(failure));
+    }
+    for (const auto& own : model_.replicas_) own->undo_step();
+    if (restored_) survivor_.keep([this] { return state(); });
+    log_line(concat({error.what(), "; this worker keeps its state and waits until all are together again"}));
   }
 
   void stop_training() override { stop_ = true; }
@@ -171,6 +186,12 @@ class FitLoop final : public ModelTraining<Model> {
     pending_ = std::move(saved);
     decode_ = decode;
   }
+  void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
+    if constexpr (requires { model_.strategy_.reconnect(); }) {
+      survivor_.enable(encode);
+      decode_ = decode;
+    }
+  }
 
  private:
   /// Where training goes on: position in the data and the sums of the epoch so far.
@@ -199,12 +220,13 @@ class FitLoop final : public ModelTraining<Model> {
     ExitCode preemption = ExitCode::success;
   };
 
-  /// Takes over the chief's variables, and its saved state where a callback has found one.
+  /// Takes over the state of a survivor, or the chief's saved state where a callback has found one, or the chief's variables.
   template <Replica R>
   void resume(R& replica, Own& own) {
     const bool leader = replica.local_rank() == 0;
-    const std::vector<std::byte> saved =
-        bytes_from_chief(replica.collective(), leader ? std::move(pending_) : std::vector<std::byte>{});
+    std::vector<std::byte> saved = survivor_.furthest(replica.collective(), leader);
+    if (saved.empty())
+      saved = bytes_from_chief(replica.collective(), leader ? std::move(pending_) : std::vector<std::byte>{});
     if (!saved.empty() && leader) {
       if (decode_ == nullptr)
         throw ConfigurationError(
@@ -229,6 +251,13 @@ class FitLoop final : public ModelTraining<Model> {
     }
     replica.team_barrier();
     if (saved.empty()) model_.broadcast_from_chief(replica, own);
+    if (leader) {
+      if (restored_)
+        log_line(concat({"fit: all workers are together again, and go on at epoch ", at_.epoch + 1, ", step ",
+                         at_.step + 1}));
+      survivor_.forget();
+      restored_ = true;
+    }
   }
 
   /// Finds the place in the data of a run whose global batches may have had another size. Where epochs are whole passes over the data,
@@ -411,6 +440,8 @@ class FitLoop final : public ModelTraining<Model> {
   ExitCode preempted_ = ExitCode::success;
   std::vector<std::byte> pending_;
   DecodeState decode_ = nullptr;
+  bool restored_ = false;  // the state is that of this training
+  Survivor survivor_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -17,6 +17,7 @@
 
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/progress_bar.hpp"
+#include "lockstep/collectives/error.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -310,8 +311,20 @@ class Model {
     if (options.verbose == 2 && strategy_.is_chief())
       log_line(concat({"seed: ", seed(), "; replicas: ", strategy_.num_replicas_in_sync(), " (",
                        strategy_.local_replicas(), " in each of ", strategy_.num_workers(), " workers)"}));
-    strategy_.run([&](auto& replica) { loop.run(replica); });
-    return loop.take_history();
+    for (bool together = true;;) {
+      try {
+        if constexpr (requires { strategy_.reconnect(); })
+          if (!together) strategy_.reconnect();
+        strategy_.run([&](auto& replica) {
+          if (!together) start(replica);  // as the workers do that have been started again
+          loop.run(replica);
+        });
+        return loop.take_history();
+      } catch (const CollectiveError& error) {
+        loop.survive(error);
+        together = false;
+      }
+    }
   }
 
   template <class... Callbacks>

@@ -32,6 +32,7 @@ class ModelTraining : public Training {
   [[nodiscard]] int num_workers() const override { return model_.strategy_.num_workers(); }
   [[nodiscard]] TrainingState state() const override { return model_.save_state(); }
   void restore(std::vector<std::byte>, DecodeState) override {}
+  void rejoin_on_peer_loss(EncodeState, DecodeState) override {}
 
   [[nodiscard]] std::vector<std::byte> parameters() const override {
     const auto bytes = std::as_bytes(compiled_.state.parameters().values());

@@ -1,8 +1,10 @@
 // What one replica owns: gradients, untrained state, and a workspace for the batch.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/arena.hpp"
@@ -34,7 +36,20 @@ class ReplicaState {
 
   template <class Allocate>
   explicit ReplicaState(Allocate&& allocate)
-      : gradients_(Net::template variables<In>, allocate), state_(Net::template state_variables<In>) {}
+      : gradients_(Net::template variables<In>, allocate),
+        state_(Net::template state_variables<In>),
+        state_before_step_(state_.values().size()) {}
+
+  /// A step changes untrained state (moving statistics) on its way forward; one that fails later is undone.
+  void begin_step() noexcept {
+    std::copy(state_.values().begin(), state_.values().end(), state_before_step_.begin());
+    in_step_ = true;
+  }
+  void end_step() noexcept { in_step_ = false; }
+  void undo_step() noexcept {
+    if (std::exchange(in_step_, false))
+      std::copy(state_before_step_.begin(), state_before_step_.end(), state_.values().begin());
+  }
 
   /// `size` numbers for what is reduced beside gradients, allocated once.
   [[nodiscard]] std::span<double> reduced(std::size_t size) {
@@ -97,6 +112,8 @@ class ReplicaState {
  private:
   Arena<T> gradients_;
   Arena<T> state_;
+  std::vector<T> state_before_step_;
+  bool in_step_ = false;
   std::vector<double> reduced_;
   Buffer workspace_;
   TensorView<T> x_, targets_, y_, dy_;

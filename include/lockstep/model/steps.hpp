@@ -134,6 +134,7 @@ typename Compiled::Status train_step(const Compiled& compiled, typename Compiled
     const TraceSpan span(trace, TracePart::input);
     return data.next();
   }();
+  own.begin_step();
   const StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration, trace);
   Status status;
   {
@@ -147,6 +148,7 @@ typename Compiled::Status train_step(const Compiled& compiled, typename Compiled
   status[Status::has_next] = data.has_next() ? 1 : 0;
   status.ask(requests);
   reduce_and_update(compiled, own, replica, status, iteration + 1, trace);
+  own.end_step();
   return status;
 }
 

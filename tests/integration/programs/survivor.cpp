@@ -2,7 +2,7 @@
 //   epochs=4 steps=6   of each epoch       batch=32   samples in a global batch
 //   freq=0             steps between two saves (0: epochs)      delete=1   the backup at the end
 //   step_ms=0          how long each step takes at least        warn=0     go on when a save fails
-//   preempt=1          save when told to stop
+//   preempt=1          save when told to stop                  rejoin=0  wait for lost workers
 // The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
 #include <unistd.h>
 
@@ -61,7 +61,8 @@ struct SlowSteps {
 
 int train(int argc, char** argv) {
   std::map<std::string, int, std::less<>> numbers{{"epochs", 4}, {"steps", 6},   {"batch", 32}, {"freq", 0},
-                                                  {"delete", 1}, {"step_ms", 0}, {"warn", 0},   {"preempt", 1}};
+                                                  {"delete", 1}, {"step_ms", 0}, {"warn", 0},   {"preempt", 1},
+                                                  {"rejoin", 0}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');
@@ -90,7 +91,8 @@ int train(int argc, char** argv) {
       .save_freq = numbers["freq"],
       .delete_checkpoint = numbers["delete"] != 0,
       .save_before_preemption = numbers["preempt"] != 0,
-      .on_save_failure = numbers["warn"] != 0 ? ls::OnSaveFailure::warn : ls::OnSaveFailure::fail};
+      .on_save_failure = numbers["warn"] != 0 ? ls::OnSaveFailure::warn : ls::OnSaveFailure::fail,
+      .on_peer_loss = numbers["rejoin"] != 0 ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail};
   const ls::History history = model.fit(
       ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]),
       {.epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]}, plateau, slow, backup);
