@@ -183,8 +183,9 @@ void train(const Options& options, const Optimizer& optimizer) {
   if (!options.backup_dir.empty())
     backup = ls::BackupAndRestore{
         .backup_dir = options.backup_dir, .save_freq = options.save_freq, .on_peer_loss = options.on_peer_loss};
-  const ls::History history = whole_pass ? model.fit(samples.batch(global_batch), fit, save_checkpoints, backup)
-                                         : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints, backup);
+  const ls::History history = whole_pass
+                                  ? model.fit(samples.batch(global_batch), fit, save_checkpoints, backup)
+                                  : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints, backup);
   if (!options.model_out.empty())
     has_weights_alone(options.model_out) ? model.save_weights(options.model_out) : model.save(options.model_out);
   const auto last = [&](const char* figure) {  // nothing was left to do for a run that had been saved at its end

@@ -110,6 +110,7 @@ TEST_CASE("fit_signature: equal for equal options, and a line for each that must
   CHECK(differs({.validation_data = rows(4)}));
   CHECK(differs({.validation_steps = 1}));
   CHECK(differs({.validation_freq = 2}));
+  CHECK(differs({.stop_on_non_finite = true}));
 }
 
 TEST_CASE("array_batch_size: 32, or what is wanted") {

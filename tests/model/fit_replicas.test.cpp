@@ -1,8 +1,10 @@
 // fit on several replicas.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -206,4 +208,23 @@ TEST_CASE("replicas: a label that is no class is an error that says so, on any r
   TinyData data(20);
   data.y[7] = 3;
   CHECK(contains(message_of<ls::DataError>([&] { trainer.fit(data, {.batch_size = 6}); }), "label"));
+}
+
+TEST_CASE("replicas: stop_on_non_finite ends fit before the step, on whatever replica the loss is not finite") {
+  for (int replicas = 1; replicas <= 3; ++replicas)
+    for (const int bad : {8, 11}) {
+      CAPTURE(replicas);
+      CAPTURE(bad);
+      TinyData good(8), data(20);
+      data.x.topRows(8) = good.x;
+      std::copy(good.y.begin(), good.y.end(), data.y.begin());
+      data.x(bad, 2) = std::numeric_limits<float>::infinity();
+      const ls::FitOptions options{.batch_size = 4, .shuffle = false, .stop_on_non_finite = true};
+      TinyTrainer expected({.replicas = replicas}), trainer({.replicas = replicas});
+      expected.fit(good, options);
+      CHECK(contains(message_of<ls::Error>([&] { trainer.fit(data, options); }),
+                     "fit: the loss is not finite in step 3 of epoch 1, on 1 of " + std::to_string(replicas)));
+      CHECK(trainer.parameters_crc32c() == expected.parameters_crc32c());  // after two steps
+      CHECK(trainer.iterations() == 2);
+    }
 }

@@ -253,8 +253,8 @@ class FitLoop final : public ModelTraining<Model> {
     if (saved.empty()) model_.broadcast_from_chief(replica, own);
     if (leader) {
       if (restored_)
-        log_line(concat({"fit: all workers are together again, and go on at epoch ", at_.epoch + 1, ", step ",
-                         at_.step + 1}));
+        log_line(concat(
+            {"fit: all workers are together again, and go on at epoch ", at_.epoch + 1, ", step ", at_.step + 1}));
       survivor_.forget();
       restored_ = true;
     }
@@ -297,7 +297,10 @@ class FitLoop final : public ModelTraining<Model> {
         callbacks_.on_train_batch_begin(*this, at.step);
       }
       if (wait_for_callbacks) replica.team_barrier();
-      const Status status = train_step(compiled_, own, replica, data, iteration, requests(leader), trace);
+      const Status status =
+          train_step(compiled_, own, replica, data, iteration, requests(leader), options_.stop_on_non_finite, trace);
+      if (options_.stop_on_non_finite && status[Status::non_finite] > 0)
+        refuse_step(replica, epoch, at.step, status[Status::non_finite]);
       if (status[Status::samples] == 0) {
         if (at.step == 0 && at.data_position == 0) throw DataError("fit: the training data is empty");
         more = false;
@@ -338,6 +341,16 @@ class FitLoop final : public ModelTraining<Model> {
                        *options_.steps_per_epoch * (options_.epochs - options_.initial_epoch),
                        " batches; use repeat() for more data"}));
     return {.finished = true};
+  }
+
+  /// All ranks throw, and none before every other has come out of the reduction.
+  template <Replica R>
+  [[noreturn]] void refuse_step(R& replica, int epoch, std::int64_t step, double replicas) const {
+    replica.collective().barrier();
+    throw Error(
+        concat({"fit: the loss is not finite in step ", step + 1, " of epoch ", epoch + 1, ", on ",
+                static_cast<std::int64_t>(replicas), " of ", replica.collective().size(),
+                " replicas; the parameters are those before it: use a lower learning rate, or look at the data"}));
   }
 
   /// All ranks have agreed to leave.

@@ -55,6 +55,8 @@ struct FitOptions {
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;   ///< default: until the data ends
   std::optional<std::int64_t> validation_steps = std::nullopt;  ///< default: until validation_data ends
   ValidationFrequency validation_freq = 1;
+  /// A step whose loss is infinite or NaN on any replica is not made: fit throws on every worker, and the parameters are those before it.
+  bool stop_on_non_finite = false;
   /// Where to write what the time was spent on, as a Chrome trace ("trace.json"; other workers than the chief's write
   /// "trace.worker1.json" and so on); after each epoch the chief prints it as a table. Default: not measured. A path that
   /// cannot be written to ends fit with an Error before any step.

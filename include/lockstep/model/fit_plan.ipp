@@ -61,7 +61,8 @@ LOCKSTEP_INLINE std::string fit_signature(const FitOptions& options) {
   return concat({"epochs: ", options.epochs, "\ninitial_epoch: ", options.initial_epoch, "\nsteps_per_epoch: ",
                  number(options.steps_per_epoch), "\nvalidation: ", options.validation_data ? "yes" : "no",
                  "\nvalidation_steps: ", number(options.validation_steps),
-                 "\nvalidation_freq: ", options.validation_freq.description()});
+                 "\nvalidation_freq: ", options.validation_freq.description(),
+                 "\nstop_on_non_finite: ", options.stop_on_non_finite ? "yes" : "no"});
 }
 
 LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted) {

@@ -81,12 +81,16 @@ class ReducedBlock {
 /// common with the other replicas of the process. On return, all of them are updated.
 template <class Compiled, Replica R>
 void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                       typename Compiled::Status& status, std::int64_t iteration, Trace* trace = nullptr) {
+                       typename Compiled::Status& status, std::int64_t iteration, bool stop_on_non_finite = false,
+                       Trace* trace = nullptr) {
   using Status = typename Compiled::Status;
   using T = typename Compiled::Scalar;
   auto& collective = replica.collective();
   ReducedBlock<Compiled> block(status, own);
   const std::span<T> gradients = own.gradients().values();
+  const auto is_made = [&](const auto& sums) {
+    return sums[Status::samples] > 0 && !(stop_on_non_finite && sums[Status::non_finite] > 0);
+  };
   const auto begin = Trace::Clock::now();
   std::optional<TraceSpan> span(std::in_place, trace, TracePart::collective);
   const auto reduced = [&] {
@@ -102,15 +106,14 @@ void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own
                               [&](std::span<const double> sums, std::size_t offset, std::span<const T> gradient) {
                                 if (!begun) reduced();
                                 begun = true;
-                                if (sums[Status::samples] > 0)
-                                  compiled.update(gradient, offset, sums[Status::samples], iteration);
+                                if (is_made(sums)) compiled.update(gradient, offset, sums[Status::samples], iteration);
                               });
     block.take(status, own, collective.size());
   } else {
     collective.all_reduce(block.values(), gradients);
     block.take(status, own, collective.size());
     reduced();
-    if (status[Status::samples] > 0) {
+    if (is_made(status)) {
       const auto [first, size] = own.gradients().part(static_cast<std::size_t>(replica.local_rank()),
                                                       static_cast<std::size_t>(replica.local_size()));
       compiled.update(gradients.subspan(first, size), first, status[Status::samples], iteration);
@@ -123,12 +126,14 @@ void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own
 
 /// One training step: this rank's part of the next global batch forward and backward, one reduction of status block and
 /// gradients, this replica's share of the update. `iteration` is the number of updates made before. Returns the reduced
-/// status block, equal on all ranks; nothing is changed when it counts no samples. Every rank must call it, also one
+/// status block, equal on all ranks; nothing is changed when it counts no samples, nor, with stop_on_non_finite, when a loss is
+/// not finite. Every rank must call it, also one
 /// that has no data left. The time is recorded where there is a trace.
 template <class Compiled, Replica R>
 typename Compiled::Status train_step(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
                                      BatchLoader<typename Compiled::Scalar>& data, std::int64_t iteration,
-                                     const Requests& requests, Trace* trace = nullptr) {
+                                     const Requests& requests, bool stop_on_non_finite = false,
+                                     Trace* trace = nullptr) {
   using Status = typename Compiled::Status;
   const bool has_batch = [&] {
     const TraceSpan span(trace, TracePart::input);
@@ -147,8 +152,11 @@ typename Compiled::Status train_step(const Compiled& compiled, typename Compiled
   own.backward(context, compiled.state.parameters().slices());
   status[Status::has_next] = data.has_next() ? 1 : 0;
   status.ask(requests);
-  reduce_and_update(compiled, own, replica, status, iteration + 1, trace);
-  own.end_step();
+  reduce_and_update(compiled, own, replica, status, iteration + 1, stop_on_non_finite, trace);
+  if (stop_on_non_finite && status[Status::non_finite] > 0)
+    own.undo_step();
+  else
+    own.end_step();
   return status;
 }
 

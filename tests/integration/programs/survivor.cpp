@@ -60,9 +60,9 @@ struct SlowSteps {
 };
 
 int train(int argc, char** argv) {
-  std::map<std::string, int, std::less<>> numbers{{"epochs", 4}, {"steps", 6},   {"batch", 32}, {"freq", 0},
-                                                  {"delete", 1}, {"step_ms", 0}, {"warn", 0},   {"preempt", 1},
-                                                  {"rejoin", 0}};
+  std::map<std::string, int, std::less<>> numbers{{"epochs", 4}, {"steps", 6},   {"batch", 32},
+                                                  {"freq", 0},   {"delete", 1},  {"step_ms", 0},
+                                                  {"warn", 0},   {"preempt", 1}, {"rejoin", 0}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');
