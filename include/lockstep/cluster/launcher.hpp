@@ -30,9 +30,9 @@ struct LaunchOptions {
 /// worker fails, the others have failure_grace to fail too; a worker that ends with 0 is no failure.
 ///
 /// A worker that is started again finds the others, or their successors, on the same ports. Workers that had already ended
-/// with 0 come back for it (also when the chief is not done three seconds later), unless the chief (worker 0) is among them: then the job is done, and workers that were started
-/// again have failure_grace to end as well. Nobody is started again after SIGINT or SIGTERM, or when a worker has
-/// failed for good.
+/// with 0 come back for it (also when the chief is not done three seconds later), unless the chief (worker 0) is among them:
+/// then the job is done, and workers that were started again have failure_grace to end as well. Nobody is started again after
+/// SIGINT or SIGTERM, or when a worker has failed for good.
 ///
 /// Returns 0 when all workers did, otherwise the exit code of the worker that failed first, which is also said on stderr,
 /// as the last line; for a worker that was killed by signal S this is 128 + S. A worker that failed because it lost another
