@@ -54,10 +54,10 @@ Words command(const std::string& folder, Words options, const Words& launcher = 
   return all;
 }
 
-/// The last line of a run of two workers that nobody disturbs.
-std::string undisturbed(const Words& options) {
+/// The last line of a run that nobody disturbs.
+std::string undisturbed(const Words& options, const std::string& workers = "2") {
   const TemporaryFolder folder;
-  const Finished finished = run_process(command(folder.path(), options, {"--workers", "2"}), {}, 60s);
+  const Finished finished = run_process(command(folder.path(), options, {"--workers", workers}), {}, 60s);
   const Words last = finals(finished.output);
   REQUIRE_MESSAGE(last.size() == 1, finished.output);
   REQUIRE(finished.exit_code == 0);
@@ -115,8 +115,8 @@ void kill_all(const std::vector<pid_t>& processes, int signal) {
 /// Kills workers at random moments of a run under the launcher: in turn the chief, the other one, and both; in every second
 /// run once more. Every run must end with the bits of one that nobody disturbed. `part`: of the time that a run takes, the part in
 /// which they are killed. (Close to the end, a worker may come back when the job is done, and has ten seconds to see it.)
-void kill_at_random_moments(int moments, unsigned seed, double part) {
-  const Words options{"epochs=4", "steps=20", "freq=1"};
+void kill_at_random_moments(int moments, unsigned seed, double part, bool rejoin) {
+  const Words options{"epochs=4", "steps=20", "freq=1", rejoin ? "rejoin=1" : "rejoin=0"};
   std::string expected;
   auto duration = std::chrono::microseconds::max();
   for (int i = 0; i < 3; ++i) {
@@ -290,7 +290,32 @@ TEST_CASE("survival: without save_before_preemption a signal ends the process, a
 }
 
 TEST_CASE("survival: killed at random moments, started again by the launcher: the same bits") {
-  kill_at_random_moments(6, 1, 0.25);
+  kill_at_random_moments(6, 1, 0.25, false);
+}
+
+TEST_CASE("survival: with rejoin, whoever is not killed keeps its process, and the bits are the same") {
+  const Words options{"epochs=3", "steps=20", "step_ms=5", "rejoin=1"};
+  const std::string expected = undisturbed(options, "3");
+  for (const std::size_t victim : {0u, 1u, 2u}) {
+    CAPTURE(victim);
+    const TemporaryFolder folder;
+    Process launcher(command(folder.path(), options, {"--workers", "3", "--restarts", "2"}));
+    REQUIRE(launcher.wait_for("[worker 2] training from update", 30s));
+    std::this_thread::sleep_for(80ms);
+    const std::vector<pid_t> workers = children_of(launcher.pid());
+    REQUIRE(workers.size() == 3);
+    kill_all({workers[victim]}, SIGKILL);
+    const Finished finished = launcher.wait(60s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 0);
+    for (const std::size_t worker : {0u, 1u, 2u}) {
+      const std::string name = "[worker " + std::to_string(worker) + "] ";
+      CHECK(count(finished.output, name + "process ") == (worker == victim ? 2 : 1));
+      CHECK(count(finished.output, name + "training from update 0\n") == 1);  // the new one comes in the middle
+      CHECK(contains(finished.output, name + "lockstep: fit: all workers are together again") == (worker != victim));
+    }
+    CHECK(finals(finished.output) == Words{expected});
+  }
 }
 
 TEST_CASE("survival: workers are started again so often as they may be, and no more") {
@@ -363,7 +388,8 @@ TEST_CASE("survival: when the disk is full, the older backup stays and the run c
 TEST_SUITE("survival [full]") {
   TEST_CASE("killed at many random moments: the same bits") {
     const char* moments = std::getenv("LOCKSTEP_KILL_MOMENTS");  // 200 take a minute
-    kill_at_random_moments(moments != nullptr ? std::atoi(moments) : 20, 2, 1.2);
+    for (const bool rejoin : {false, true})
+      kill_at_random_moments(moments != nullptr ? std::atoi(moments) : 20, 2, 1.2, rejoin);
   }
 
   TEST_CASE("mnist under the launcher, a worker killed after a save: the same bits") {
