@@ -191,6 +191,13 @@ TEST_CASE("checkpoint folder: a save that fails leaves what was there") {
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-1"));
 }
 
+TEST_CASE("checkpoint folder: what a killed process left of the next file goes with the next save") {
+  const TemporaryFolder folder;
+  for (const char* name : {"ckpt-1.tmp.999999999", "checkpoint.tmp.999999999"}) put_text(folder.path(name), "half");
+  CheckpointFolder({.directory = folder.path()}).save(state_of(1), 1);
+  CHECK(files(folder) == Names{"ckpt-1"});
+}
+
 TEST_CASE("checkpoint folder: options that make no sense are errors") {
   const auto refused = [](ls::CheckpointManagerOptions options) {
     return message_of<ls::ConfigurationError>([&] { CheckpointFolder{options}; });

@@ -81,6 +81,7 @@ LOCKSTEP_INLINE void ModelCheckpoint::write(const Training& training) {
   } else {
     write_file_atomically(path, encode_checkpoint(state));
   }
+  remove_stale_temporaries(path);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -133,6 +133,8 @@ LOCKSTEP_INLINE std::string CheckpointFolder::save(std::span<const std::byte> by
   if (!number) number = kept.empty() ? 1 : checkpoint_number(kept.back().name).value_or(0) + 1;
   const std::string name = concat({options_.checkpoint_name, "-", *number});
   write_file_atomically(path(name), bytes);
+  remove_stale_temporaries(path(name));
+  remove_stale_temporaries(path(checkpoint_index_name));
   std::erase_if(kept, [&](const KeptCheckpoint& earlier) { return earlier.name == name; });
   kept.push_back({.name = name, .timestamp = clock_()});
   last_step_ = step;
