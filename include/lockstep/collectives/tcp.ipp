@@ -371,7 +371,10 @@ struct Tcp::State {
     Patience patience(*this);
     bool moved = true;
     for (;;) {
-      while (send_some(transfer) | receive_some(transfer)) moved = true;
+      for (bool sent = true, received = true; sent || received; moved = moved || sent || received) {
+        sent = send_some(transfer);
+        received = receive_some(transfer);
+      }
       if (transfer.is_complete()) return;
       if (std::exchange(moved, false)) {
         patience.begin();
