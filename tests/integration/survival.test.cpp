@@ -305,6 +305,11 @@ TEST_CASE("survival: with rejoin, whoever is not killed keeps its process, and t
     const std::vector<pid_t> workers = children_of(launcher.pid());
     REQUIRE(workers.size() == 3);
     kill_all({workers[victim]}, SIGKILL);
+    const auto killed = std::chrono::steady_clock::now();
+    REQUIRE(launcher.wait_for("[worker " + std::to_string(victim) + "] training from update", 30s, 2));
+    MESSAGE("trains again "
+            << std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - killed).count()
+            << " ms after worker " << victim << " was killed");
     const Finished finished = launcher.wait(60s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 0);
