@@ -2,6 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "data/temporary_folder.hpp"
 #include "support/process.hpp"
 
 using namespace lockstep::testing;
@@ -118,6 +124,34 @@ TEST_SUITE("launcher") {
     CHECK(lockstep::launch_workers(options) == 5);
     CHECK(Clock::now() - begin < 20s);
     CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no child is left
+  }
+
+  TEST_CASE("what is worth it is started again, a permanent error is not") {
+    // (That restarted workers find each other and go on: tests/integration/survival.test.cpp.)
+    const auto launch_shell = [](const std::string& script, int restarts) {
+      lockstep::LaunchOptions options;
+      options.program = "/bin/sh";
+      options.arguments = {"sh", "-c", script};
+      options.restarts = restarts;
+      return lockstep::launch_workers(options);
+    };
+    const lockstep_test::TemporaryFolder folder;
+    const auto lines = [&](const std::string& name) {
+      std::ifstream file(folder.path(name));
+      return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+    };
+    CHECK(launch_shell("echo >> " + folder.path("a") + "; exit 138", 3) == 138);
+    CHECK(lines("a") == 4);
+    CHECK(launch_shell("echo >> " + folder.path("b") + "; kill -9 $$", 2) == 137);
+    CHECK(lines("b") == 3);
+    CHECK(launch_shell("echo >> " + folder.path("c") + "; exit 5", 3) == 5);
+    CHECK(lines("c") == 1);
+    CHECK(launch_shell("echo >> " + folder.path("d") + "; [ $(wc -l < " + folder.path("d") + ") = 2 ] || exit 138",
+                       9) == 0);
+    CHECK(lines("d") == 2);
+    lockstep::LaunchOptions negative;
+    negative.restarts = -1;
+    CHECK_THROWS_AS((void)lockstep::launch_workers(negative), lockstep::ConfigurationError);
   }
 
   TEST_CASE("workers that refuse to stop are killed") {

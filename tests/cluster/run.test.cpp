@@ -68,6 +68,17 @@ TEST_SUITE("run") {
     CHECK(work({"--workers", "1", "--workers", "2"}).output == "error: --workers is given twice\n");
   }
 
+  TEST_CASE("--restarts is the launcher's beside --workers, and the program's own without") {
+    CHECK(work({"--workers", "1", "--restarts", "-1"}).output ==
+          "error: --restarts needs a whole number from 0 to 1000000, got '-1'\n");
+    CHECK(work({"--workers", "1", "--restarts"}).output ==
+          "error: --restarts needs the number of times that a worker is started again\n");
+    CHECK(work({"--workers", "1", "arguments", "--restarts=3"}).output ==
+          "[worker 0] argument 1: arguments\n[worker 0] rank 0 of 1\n");
+    CHECK(work({"arguments", "--restarts", "3"}).output ==
+          "argument 1: arguments\nargument 2: --restarts\nargument 3: 3\nrank 0 of 1\n");
+  }
+
   TEST_CASE("--workers inside a cluster is refused; TF_CONFIG that is wrong is an error at once") {
     const Finished both = work({"--workers", "2"},
                                {{"TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})"}});

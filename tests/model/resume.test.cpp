@@ -376,3 +376,44 @@ TEST_CASE("resume: with another global batch training goes on at the same sample
     CHECK(other.iterations() == 5 + 11);
   }
 }
+
+TEST_CASE("resume: a callback that asks for preemption makes fit save after the step, and throw") {
+  for (const auto code : {ls::ExitCode::interrupted, ls::ExitCode::terminated}) {
+    for (const bool at_epoch_end : {false, true}) {
+      CAPTURE(at_epoch_end);
+      const TemporaryFolder folder;
+      const Run run = new_passes(0, 2);
+      const Result whole = train(run, folder.path("whole"), 11);
+      TinyTrainer trainer({.replicas = 2, .seed = 11, .learning_rate = 0.2, .momentum = 0.9});
+      HalvingRecorder recorder;
+      const auto epoch_end = recorder.at_epoch_end;
+      if (at_epoch_end)
+        recorder.at_epoch_end = [&](ls::Training& training, int epoch, ls::Logs& logs) {
+          epoch_end(training, epoch, logs);
+          if (epoch == 1) training.request_preemption(code);
+        };
+      else
+        recorder.at_batch_begin = [&](ls::Training& training, std::int64_t) {
+          if (training.iterations() == 7) training.request_preemption(code);
+        };
+      ls::BackupAndRestore backup{.backup_dir = folder.path("cut")};
+      try {
+        trainer.fit(run.data, run.options, recorder, backup);
+        FAIL("fit did not throw");
+      } catch (const ls::Preempted& preempted) {
+        CHECK(preempted.exit_code() == code);
+      }
+      CHECK(trainer.iterations() == (at_epoch_end ? 10 : 8));
+      const Result resumed = train(run, folder.path("cut"), 99);
+      CHECK(resumed == whole);
+      CHECK(resumed.history.front() == (at_epoch_end ? 2 : 1));
+    }
+  }
+  TinyTrainer trainer;
+  Recorder recorder;
+  recorder.at_batch_begin = [](ls::Training& training, std::int64_t) {
+    training.request_preemption(ls::ExitCode::lost_peer);
+  };
+  CHECK(contains(message_of<ls::ConfigurationError>([&] { trainer.fit(shuffled(false), {.epochs = 1}, &recorder); }),
+                 "got 138"));
+}

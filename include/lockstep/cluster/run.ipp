@@ -32,7 +32,8 @@ struct LaunchOption {
 };
 
 inline constexpr LaunchOption workers_option{"--workers", "the number of local worker processes", 1, 1024};
-inline constexpr LaunchOption restarts_option{"--restarts", "how often a worker is started again", 0, 1'000'000};
+inline constexpr LaunchOption restarts_option{"--restarts", "the number of times that a worker is started again", 0,
+                                              1'000'000};
 
 LOCKSTEP_INLINE int read_number(const LaunchOption& option, std::string_view text) {
   int value = 0;
