@@ -21,14 +21,16 @@ enum class Work { long_reduction, short_reduction, barrier, broadcast };
 template <class C>
 [[noreturn]] void keep_working(C& collective, Work work) {
   const std::size_t count = work == Work::long_reduction ? 1'000'000 : 100;
-  std::vector<float> values(count);
+  Buffer memory(count * sizeof(float));
+  if constexpr (requires { collective.allocate(count); }) memory = collective.allocate(count * sizeof(float));
+  const std::span values(reinterpret_cast<float*>(memory.data()), count);
   for (;;) {
     if (work == Work::barrier)
       collective.barrier();
     else if (work == Work::broadcast)
-      collective.broadcast(std::as_writable_bytes(std::span(values)), 0);
+      collective.broadcast(std::as_writable_bytes(values), 0);
     else
-      collective.all_reduce(std::span(values));
+      collective.all_reduce(values);
   }
 }
 

@@ -47,9 +47,18 @@ TEST_SUITE("hierarchical") {
     InProcessGroup outer(2, {.timeout = 10s});
     rethrow_first(run_threads(2, [&](int worker) {
       InProcess collective = outer.member(worker);
-      HierarchicalGroup<InProcess> group(2, &collective, {.timeout = 50ms});
-      if (worker == 1) std::this_thread::sleep_for(300ms);
-      rethrow_first(run_threads(2, [&](int rank) { group.member(rank).barrier(); }));
+      HierarchicalGroup<InProcess> group(2, &collective, {.timeout = 700ms});
+      if (worker == 1) std::this_thread::sleep_for(1500ms);
+      rethrow_first(run_threads(2, [&](int rank) {
+        auto member = group.member(rank);
+        member.barrier();
+        // Also on the worker of the root, which is done early, and waits in the next operation.
+        std::vector<std::byte> bytes(10);
+        if (worker == 1) std::this_thread::sleep_for(1500ms);
+        member.broadcast(bytes, 0);
+        member.broadcast(bytes, 2);
+        member.barrier();
+      }));
     }));
   }
 }

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "collectives/harness.hpp"
 
@@ -11,8 +13,6 @@ using namespace lockstep::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-CommunicationOptions hasty_options() { return {.timeout = 2s, .startup_timeout = 60s}; }
 
 /// Runs f(collective) on ranks that are threads, and returns what each has thrown.
 template <class F>
@@ -36,35 +36,6 @@ CollectiveFailure failure_of(const std::exception_ptr& exception) {
     FAIL("no CollectiveError: ", error.what());
   }
   return {};
-}
-
-/// Rank 1 in a process of its own, that gets `signal` while all reduce; returns how rank 0 fails.
-CollectiveFailure failure_after(int signal) {
-  LocalCluster cluster(2);
-  const Rendezvous mine = cluster.place(0), theirs = cluster.place(1);
-  const auto reduce = [](const Rendezvous& place) {
-    auto collective = SharedMemory::connect(place, hasty_options());
-    const Buffer memory = collective.allocate(4 << 20);
-    const std::span values(reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float));
-    for (;;) collective.all_reduce(values);
-  };
-  const pid_t process = ::fork();
-  if (process == 0) {
-    try {
-      reduce(theirs);
-    } catch (...) {
-    }
-    ::_exit(1);
-  }
-  std::thread attacker([&] {
-    std::this_thread::sleep_for(300ms);
-    ::kill(process, signal);
-  });
-  const auto thrown = run_threads(1, [&](int) { reduce(mine); });
-  attacker.join();
-  ::kill(process, SIGKILL);
-  ::waitpid(process, nullptr, 0);
-  return failure_of(thrown[0]);
 }
 
 }  // namespace
@@ -134,19 +105,6 @@ TEST_SUITE("shared memory") {
     }
   }
 
-  TEST_CASE("a rank that is killed is named at once, one that hangs after the timeout") {
-    auto begin = std::chrono::steady_clock::now();
-    CollectiveFailure failure = failure_after(SIGKILL);
-    CHECK(failure.failed_rank == 1);
-    CHECK(failure.reason == "closed the connection (its process ended)");
-    CHECK(failure.code == ExitCode::lost_peer);
-    CHECK(std::chrono::steady_clock::now() - begin < 20s);
-
-    failure = failure_after(SIGSTOP);
-    CHECK(failure.failed_rank == 1);
-    CHECK(failure.reason.find("was silent for ") != std::string::npos);
-  }
-
   TEST_CASE("a rank that comes to its end while others wait is named") {
     const auto thrown = run_ranks(2, {.timeout = 1s, .startup_timeout = 60s}, [](SharedMemory& collective) {
       if (collective.rank() == 0) collective.barrier();
@@ -165,6 +123,54 @@ TEST_SUITE("shared memory") {
       if (values != std::vector<float>(1000, static_cast<float>(size))) throw Error("sums");
       collective.close();
     }));
+  }
+
+  /// Rank 1, in a process that may make no files and hence no shared memory, connects as well.
+  template <class F>
+  void with_a_rank_that_cannot_share(F f) {
+    LocalCluster cluster(2);
+    const Rendezvous mine = cluster.place(0), theirs = cluster.place(1);
+    const pid_t process = ::fork();
+    if (process == 0) {
+      ::signal(SIGXFSZ, SIG_IGN);
+      const rlimit none{0, 0};
+      ::setrlimit(RLIMIT_FSIZE, &none);
+      int code = 0;
+      try {
+        f(theirs);
+      } catch (const Error& error) {
+        code = static_cast<int>(error.exit_code());
+      }
+      ::_exit(code);
+    }
+    int code = 0;
+    try {
+      f(mine);
+    } catch (const Error& error) {
+      code = static_cast<int>(error.exit_code());
+      CHECK(std::string(error.what()).find("SharedMemory: rank 1: cannot make ") == 0);
+    }
+    int status = 0;
+    ::waitpid(process, &status, 0);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == code);
+  }
+
+  TEST_CASE("when a rank cannot share memory, all say why; Auto then uses TCP") {
+    bool has_thrown = false;
+    with_a_rank_that_cannot_share([&](const Rendezvous& place) {
+      has_thrown = true;
+      (void)SharedMemory::connect(place, patient_options());
+      has_thrown = false;
+    });
+    CHECK(has_thrown);
+    with_a_rank_that_cannot_share([](const Rendezvous& place) {
+      auto collective = Auto::connect(place, patient_options());
+      float value = 2;
+      collective.all_reduce(std::span(&value, 1));
+      if (collective.uses_shared_memory() || value != 4) throw Error("not over TCP");
+      collective.close();
+    });
   }
 
   TEST_CASE("Auto finds out that the ranks are on one machine") {

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
@@ -25,8 +27,8 @@ std::string problem_of(const SegmentName& name) {
 }  // namespace
 
 TEST_SUITE("shared segment") {
-  TEST_CASE("what one mapping writes, the other reads, also when the first one is gone") {
-    SharedSegment owner = SharedSegment::create(1'000'000, 42);
+  TEST_CASE("what one mapping writes, the other reads") {
+    const SharedSegment owner = SharedSegment::create(1'000'000, 42);
     SharedSegment other = SharedSegment::open(owner.name());
     CHECK(owner.data() != other.data());
     CHECK(other.size() == 1'000'000);
@@ -34,10 +36,16 @@ TEST_SUITE("shared segment") {
     CHECK(other.data()[999'999] == std::byte{0});
     owner.data()[999'999] = std::byte{7};
     CHECK(other.data()[999'999] == std::byte{7});
-    owner = SharedSegment();
-    CHECK(other.data()[999'999] == std::byte{7});
     const SharedSegment moved = std::move(other);
     CHECK(moved.data()[999'999] == std::byte{7});
+  }
+
+  TEST_CASE("the owner gives the memory back, also while others have it mapped") {
+    std::optional owner(SharedSegment::create(1 << 20, 42));
+    const SharedSegment other = SharedSegment::open(owner->name());
+    owner->data()[500'000] = std::byte{7};
+    owner.reset();
+    CHECK(other.data()[500'000] == std::byte{0});
   }
 
   TEST_CASE("nothing but the very segment is opened") {

@@ -17,6 +17,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -29,7 +30,10 @@ class Auto {
     add_properties(rendezvous, options);
     Tcp tcp = Tcp::connect(rendezvous, options);
     SharedMemory::Homes homes = SharedMemory::share_homes(tcp, rendezvous);
-    if (!homes.problem.empty()) return Auto(Ring<Tcp>(std::move(tcp), options));
+    if (!homes.problem.empty()) {
+      if (tcp.rank() == 0) log_line("workers communicate over TCP: " + homes.problem);
+      return Auto(Ring<Tcp>(std::move(tcp), options));
+    }
     return Auto(SharedMemory(std::move(tcp), std::move(homes)));
   }
 

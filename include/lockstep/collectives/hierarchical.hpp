@@ -107,7 +107,7 @@ class Hierarchical {
     if (outer_root == outer_rank()) inner_.broadcast(bytes, root % local_size());
     if (group_->outer_ == nullptr) return;
     outside([&](Outer& outer) { outer.broadcast(bytes, outer_root); });
-    if (outer_root != outer_rank()) hand_out(bytes);
+    hand_out(outer_root != outer_rank() ? bytes : std::span<std::byte>{});
   }
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
@@ -152,6 +152,9 @@ class Hierarchical {
       if (failure.failed_rank > 0) failure.failed_rank *= local_size();
       group_->inner_.abort(failure);
       throw CollectiveError(failure);
+    } catch (const Error& error) {
+      inner_.abort(error.what(), error.exit_code());
+      throw;
     } catch (const std::exception& error) {
       inner_.abort(error.what());
       throw;

@@ -52,8 +52,10 @@ LOCKSTEP_INLINE SharedMemory SharedMemory::connect(Rendezvous rendezvous, const 
   add_properties(rendezvous, options);
   Tcp tcp = Tcp::connect(rendezvous, options);
   Homes homes = share_homes(tcp, rendezvous);
-  if (!homes.problem.empty())
+  if (!homes.problem.empty()) {
+    tcp.close();  // not before all know: a rank that is gone would be taken for the failure
     throw ConfigurationError(concat({"SharedMemory: ", homes.problem, "; Ring<Tcp> or Auto need no shared memory"}));
+  }
   return SharedMemory(std::move(tcp), std::move(homes));
 }
 
@@ -222,8 +224,13 @@ LOCKSTEP_INLINE void SharedMemory::find_arrays() {
 LOCKSTEP_INLINE std::byte* SharedMemory::mapped(int rank, const Slot& slot) {
   constexpr std::size_t most_segments = 8;
   auto& segments = rank == rank_ ? own_->list : mapped_[static_cast<std::size_t>(rank)];
-  for (detail::SharedSegment& segment : segments)
-    if (segment.name().cookie == slot.segment.cookie) return segment.data() + slot.offset;
+  const auto known = std::find_if(segments.begin(), segments.end(), [&](const detail::SharedSegment& segment) {
+    return segment.name().cookie == slot.segment.cookie;
+  });
+  if (known != segments.end()) {
+    if (rank != rank_) std::rotate(known, known + 1, segments.end());
+    return (rank != rank_ ? segments.back() : *known).data() + slot.offset;
+  }
   if (segments.size() == most_segments) segments.erase(segments.begin());
   segments.push_back(detail::SharedSegment::open(slot.segment));
   return segments.back().data() + slot.offset;

@@ -15,6 +15,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// Hardened systems add seals of their own.
+LOCKSTEP_INLINE bool is_sealed(int descriptor) {
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+}
+
 LOCKSTEP_INLINE SharedSegment SharedSegment::create(std::size_t size, std::uint64_t cookie) {
   SharedSegment segment;
   segment.descriptor_ = ::memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -42,7 +48,7 @@ LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName& name) {
   segment.name_ = name;
   // Of exactly this length, and sealed: else it is some other file, which had better not be touched.
   if (::fstat(descriptor, &status) != 0 || static_cast<std::uint64_t>(status.st_size) != header_bytes + name.size ||
-      ::fcntl(descriptor, F_GET_SEALS) != F_SEAL_SHRINK)
+      !is_sealed(descriptor))
     throw Error(concat({path, " is not the shared memory that was announced"}));
   segment.map(descriptor);
   if (std::memcmp(segment.base_, &name.cookie, sizeof name.cookie) != 0)
@@ -73,7 +79,11 @@ LOCKSTEP_INLINE SharedSegment& SharedSegment::operator=(SharedSegment&& other) n
 
 LOCKSTEP_INLINE SharedSegment::~SharedSegment() {
   if (base_ != nullptr) ::munmap(base_, header_bytes + name_.size);
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ < 0) return;
+  // Others may have it mapped for a while; the memory is given back now.
+  const auto bytes = static_cast<off_t>(name_.size);
+  (void)::fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, header_bytes, bytes);
+  ::close(descriptor_);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

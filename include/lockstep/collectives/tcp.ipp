@@ -437,6 +437,14 @@ struct Tcp::State {
       const Milliseconds half = state_.options.timeout / 2;
       const auto idle = std::chrono::duration_cast<Milliseconds>(Clock::now() - last_move_);
       state_.awaited = receiving >= 0 ? receiving : sending;
+      if (state_.ended(receiving, sending) >= 0 && !std::exchange(has_ended_, true)) {
+        begin();  // what it sent before its end may still be on its way
+        return next(receiving, sending);
+      }
+      if (idle >= next_report_) {  // before they are asked anew
+        next_report_ += report_interval;
+        if (const int silent = state_.suspect(receiving, sending); silent >= 0) state_.report_stall(silent, idle);
+      }
       if (!asked_ && (idle >= half || idle >= next_question_)) {
         asked_ = idle >= half;
         next_question_ += report_interval;
@@ -445,10 +453,6 @@ struct Tcp::State {
       }
       const Milliseconds limit = state_.patience(receiving, sending);
       if (idle >= limit) state_.give_up(receiving, sending, idle);
-      if (idle >= next_report_) {
-        next_report_ += report_interval;
-        if (const int silent = state_.suspect(receiving, sending); silent >= 0) state_.report_stall(silent, idle);
-      }
       return std::max(Milliseconds(1), std::min(asked_ ? limit : std::min(half, next_question_), next_report_) - idle);
     }
 
@@ -456,6 +460,7 @@ struct Tcp::State {
     State& state_;
     Clock::time_point last_move_{};
     bool asked_ = false;
+    bool has_ended_ = false;
     Milliseconds next_report_{};
     Milliseconds next_question_{};
   };
@@ -657,6 +662,7 @@ LOCKSTEP_INLINE void Tcp::close() noexcept {
   } catch (const std::exception& error) {
     log_line(concat({"warning: at the end of the work: ", error.what()}));
   }
+  const std::lock_guard lock(s.busy);  // abort() of another thread may be sending
   s.is_closed = true;
   s.close_sockets();
 }

@@ -81,6 +81,8 @@ class MultiWorkerMirroredStrategy {
 
   template <class F>
   void run(F&& f) {
+    if (group_ == nullptr)
+      throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
     group_->reset();
     const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
     const auto abort = [&](int i, std::string_view what, ExitCode code) { group_->member(i).abort(what, code); };
