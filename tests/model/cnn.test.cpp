@@ -99,7 +99,7 @@ Result train(const Run& run) {
   if (run.backup_dir.empty()) {
     model.fit(data, options, recorder);
   } else {
-    ls::BackupAndRestore backup{.backup_dir = run.backup_dir, .save_freq = 2};
+    ls::BackupAndRestore backup{.backup_dir = run.backup_dir, .save_freq = 2, .asynchronous = false};
     model.fit(data, options, recorder, backup);
   }
   Result result;

@@ -52,7 +52,7 @@ void train(std::vector<Worker>& workers) {
                              ls::SGD{.learning_rate = worker.learning_rate, .momentum = 0.5}, ls::Accuracy{});
     worker.seed_in_force = model.seed();
     if (!worker.weights.empty()) model.set_weights(worker.weights);
-    ls::BackupAndRestore backup{.backup_dir = worker.backup_dir, .save_freq = worker.save_freq};
+    ls::BackupAndRestore backup{.backup_dir = worker.backup_dir, .save_freq = worker.save_freq, .asynchronous = false};
     const ls::History history = model.fit(worker.data, worker.options, worker.recorder, backup);
     for (const ls::Logs& logs : worker.recorder.batch_logs) worker.losses.push_back(logs.at("loss"));
     worker.epochs = history.epoch;

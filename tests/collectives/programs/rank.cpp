@@ -17,6 +17,21 @@
 
 namespace ls = lockstep;
 
+namespace {
+
+/// (What wait4 says may be the memory of the process that has started this one.)
+long peak_kilobytes() {
+  long kilobytes = -1;
+  if (std::FILE* const file = std::fopen("/proc/self/status", "r")) {
+    char line[256];
+    while (std::fgets(line, sizeof line, file) != nullptr) (void)std::sscanf(line, "VmHWM: %ld", &kilobytes);
+    std::fclose(file);
+  }
+  return kilobytes;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   if (argc < 6) return 2;
   try {
@@ -33,6 +48,7 @@ int main(int argc, char** argv) {
     do ring.all_reduce(std::span(values));
     while (std::string_view(argv[4]) == "reduce");
     ring.close();
+    std::printf("peak memory: %ld kB\n", peak_kilobytes());
     return 0;
   } catch (const ls::Error& error) {
     std::printf("error: %s\n", error.what());
