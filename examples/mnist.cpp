@@ -32,7 +32,9 @@ constexpr const char* usage = R"(usage: mnist [options]
   --restarts M         with --workers: start a worker again up to M times when it was killed or has lost another one
   --on-peer-loss fail|rejoin  when another worker is lost: end with 138, or wait until it has been started again (default fail)
   --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
-  --checkpoint-dir DIR restore the newest checkpoint there, if there is one; save one after each epoch, and keep three
+  --checkpoint-dir DIR restore the newest checkpoint there, if there is one; save one after each epoch, and keep three.
+                       Where TF_CONFIG's task is an evaluator: evaluate each one that the workers save there, until they
+                       have ended, and append a row to DIR/evaluation.csv
   --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
   --model-out FILE     save the model at the end
   --profile FILE       print where the time goes, and write it as a Chrome trace
@@ -144,25 +146,50 @@ Options parse(int argc, char** argv) {
 
 bool has_weights_alone(const std::string& path) { return path.ends_with(".safetensors") || path.ends_with(".npz"); }
 
-/// Saves a checkpoint after each epoch, where there is a manager.
+/// Saves a checkpoint after each epoch, where there is a manager, and says at the end that there will be no more.
 template <class Manager>
 struct SaveCheckpoints {
   std::optional<Manager>& manager;
   void on_epoch_complete(ls::Training&, int) const {
     if (manager) manager->save();
   }
+  void on_train_end(ls::Training&, ls::Logs&) const {
+    if (manager) manager->finish();
+  }
 };
+
+ls::ImageDataset load_digits(const Options& options) {
+  return options.data.empty() ? ls::make_synthetic_digits() : ls::load_mnist(options.data);
+}
+
+template <class Strategy, class Optimizer>
+auto compile_cnn(Strategy& strategy, const Options& options, const Optimizer& optimizer) {
+  return ls::compile<Cnn>(strategy, {.seed = options.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                          optimizer, ls::Accuracy{});
+}
+
+template <class Optimizer>
+void evaluate_checkpoints(const Options& options, const Optimizer& optimizer) {
+  if (options.checkpoint_dir.empty())
+    throw ls::ConfigurationError("mnist: TF_CONFIG's task is an evaluator, which needs --checkpoint-dir");
+  ls::MirroredStrategy strategy({.replicas = options.replicas});
+  const ls::LabelledImages test = load_digits(options).test;
+  auto model = compile_cnn(strategy, options, optimizer);
+  ls::SidecarEvaluator(
+      model, ls::from_tensor_slices(test.images / 255.0f, test.labels).batch(options.batch_size),
+      {.checkpoint_dir = options.checkpoint_dir, .results = options.checkpoint_dir + "/evaluation.csv"})
+      .start();
+}
 
 template <class Optimizer>
 void train(const Options& options, const Optimizer& optimizer) {
   ls::MultiWorkerMirroredStrategy<> strategy({.replicas = options.replicas});
-  const ls::ImageDataset digits = options.data.empty() ? ls::make_synthetic_digits() : ls::load_mnist(options.data);
+  const ls::ImageDataset digits = load_digits(options);
   const std::int64_t global_batch = options.batch_size * strategy.num_workers();
   const auto samples = ls::from_tensor_slices(digits.train.images / 255.0f, digits.train.labels).shuffle(60'000);
   const auto test = ls::from_tensor_slices(digits.test.images / 255.0f, digits.test.labels).batch(global_batch);
 
-  auto model = ls::compile<Cnn>(strategy, {.seed = options.seed},
-                                ls::SparseCategoricalCrossentropy{.from_logits = true}, optimizer, ls::Accuracy{});
+  auto model = compile_cnn(strategy, options, optimizer);
   if (options.verbose > 0 && strategy.is_chief()) model.summary();
   if (!options.model_in.empty())
     has_weights_alone(options.model_in) ? model.load_weights(options.model_in) : model.load(options.model_in);
@@ -212,9 +239,13 @@ int main(int argc, char** argv) {
     return static_cast<int>(ls::ExitCode::success);
   }
   return ls::run(argc, argv, [&] {
+    const auto work = [&](const auto& optimizer) {
+      ls::cluster_from_environment().is_evaluator() ? evaluate_checkpoints(options, optimizer)
+                                                    : train(options, optimizer);
+    };
     if (options.optimizer == "adam")
-      train(options, ls::Adam{.learning_rate = options.learning_rate});
+      work(ls::Adam{.learning_rate = options.learning_rate});
     else
-      train(options, ls::SGD{.learning_rate = options.learning_rate, .momentum = options.momentum});
+      work(ls::SGD{.learning_rate = options.learning_rate, .momentum = options.momentum});
   });
 }

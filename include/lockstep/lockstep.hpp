@@ -14,5 +14,6 @@
 #include "lockstep/model/checkpoint.hpp"
 #include "lockstep/model/checkpoint_manager.hpp"
 #include "lockstep/model/model_files.hpp"
+#include "lockstep/model/sidecar_evaluator.hpp"
 #include "lockstep/model/write_filepath.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"

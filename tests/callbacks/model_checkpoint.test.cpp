@@ -15,6 +15,7 @@
 #include "data/temporary_folder.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "model/model_testing.hpp"
 
@@ -145,6 +146,26 @@ TEST_CASE("ModelCheckpoint: every n steps, counted across epochs") {
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) names.push_back(file.path().filename());
   std::sort(names.begin(), names.end());
   CHECK(names == std::vector<std::string>{"1-3-0.5", "2-2-0.5"});
+}
+
+TEST_CASE("ModelCheckpoint: says in its folder that training has ended, and takes it back when it goes on") {
+  const TemporaryFolder folder;
+  FakeTraining training;
+  ls::Logs logs;
+  const auto ends = [&](Options options) {
+    ls::ModelCheckpoint callback(options);
+    callback.on_train_begin(training);
+    CHECK_FALSE(ls::training_has_ended(folder.path("run")));
+    callback.on_train_end(training, logs);
+    return ls::training_has_ended(folder.path("run"));
+  };
+  training.chief = false;
+  CHECK_FALSE(ends({.filepath = folder.path("run/{epoch}")}));
+  training.chief = true;
+  CHECK_FALSE(ends({.filepath = folder.path("run/{epoch}"), .save_weights_only = true}));
+  CHECK_FALSE(ends({.filepath = folder.path("{epoch}/model")}));
+  CHECK_FALSE(std::filesystem::exists(folder.path("{epoch}")));
+  for (int run = 0; run < 2; ++run) CHECK(ends({.filepath = folder.path("run/{epoch}")}));
 }
 
 TEST_CASE("ModelCheckpoint: only the chief writes, and all decide alike") {

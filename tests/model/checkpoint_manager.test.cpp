@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/temporary_folder.hpp"
+#include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/optimizers/sgd.hpp"
@@ -126,6 +127,27 @@ TEST_CASE("CheckpointManager: the interval is counted in updates, from the one r
     CHECK_FALSE(saved_after_an_epoch(again));
     CHECK(again.save(50) == std::nullopt);
     CHECK(saved_after_an_epoch(again));
+  }));
+}
+
+TEST_CASE("CheckpointManager: the chief's folder says whether training has ended") {
+  const TemporaryFolder folder;
+  check_none(run_workers(2, [&](WorkerStrategy& strategy) {
+    const std::string directory = folder.path(std::to_string(strategy.worker_index()));
+    auto model = make(strategy, 1);
+    ls::Checkpoint checkpoint(model);
+    ls::CheckpointManager manager(checkpoint, {.directory = directory});
+    manager.save();
+    CHECK_FALSE(ls::training_has_ended(directory));
+    manager.finish();
+    CHECK(ls::training_has_ended(directory) == strategy.is_chief());
+    ls::CheckpointManager other(checkpoint, {.directory = directory});
+    CHECK(ls::training_has_ended(directory) == strategy.is_chief());
+    CHECK(other.restore_or_initialize().has_value());
+    CHECK_FALSE(ls::training_has_ended(directory));
+    other.finish();
+    other.save();
+    CHECK_FALSE(ls::training_has_ended(directory));
   }));
 }
 

@@ -35,13 +35,17 @@ struct ModelCheckpointOptions {
 
 /// Saves at the end of an epoch (after validation) or every so many steps, for Model::load or Model::load_weights. Only the
 /// chief writes; parent folders are made. The best value so far is part of what BackupAndRestore saves: put this before it in the
-/// list of callbacks, so that a backup never knows of a best model that is not on the disk yet.
+/// list of callbacks, so that a backup never knows of a best model that is not on the disk yet. Where the whole state is saved and the
+/// folder has no {epoch} or the like in its name, a file in it says at the end of fit that training has ended (see
+/// mark_training_ended), so that a SidecarEvaluator ends as well.
 class ModelCheckpoint {
  public:
   /// Throws ConfigurationError when the filepath is empty or no template, or names a format that has room for weights alone where a whole
   /// training state is to be saved.
   explicit ModelCheckpoint(ModelCheckpointOptions options);
 
+  void on_train_begin(Training& training);
+  void on_train_end(Training& training, Logs& logs);
   /// These throw ConfigurationError, naming what there is, when a figure is missing; Error naming the path when it cannot be written.
   void on_epoch_end(Training& training, int epoch, Logs& logs);
   void on_epoch_complete(Training& training, int epoch);
@@ -58,6 +62,7 @@ class ModelCheckpoint {
  private:
   void decide(const Training& training, std::optional<std::int64_t> batch, const Logs& logs);
   void write(const Training& training);
+  [[nodiscard]] std::optional<std::string> marked_folder(const Training& training) const;
 
   ModelCheckpointOptions options_;
   FilepathTemplate filepath_;

@@ -8,6 +8,7 @@
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -25,6 +26,14 @@ LOCKSTEP_INLINE ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
   if (!options_.save_weights_only) refuse_weights_format("ModelCheckpoint", options_.filepath);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   best_ = options_.initial_value_threshold.value_or(greater_is_better_ ? -infinity : infinity);
+}
+
+LOCKSTEP_INLINE void ModelCheckpoint::on_train_begin(Training& training) {
+  if (const auto folder = marked_folder(training)) mark_training_begun(*folder);
+}
+
+LOCKSTEP_INLINE void ModelCheckpoint::on_train_end(Training& training, Logs&) {
+  if (const auto folder = marked_folder(training)) mark_training_ended(*folder);
 }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_end(Training& training, int, Logs& logs) {
@@ -68,6 +77,13 @@ LOCKSTEP_INLINE void ModelCheckpoint::decide(const Training& training, std::opti
     best_ = *value;
   }
   due_ = std::move(path);
+}
+
+/// Where to say whether training has ended.
+LOCKSTEP_INLINE std::optional<std::string> ModelCheckpoint::marked_folder(const Training& training) const {
+  const std::string folder = detail::folder_of(options_.filepath).string();
+  if (!training.is_chief() || options_.save_weights_only || folder.find('{') != std::string::npos) return std::nullopt;
+  return folder;
 }
 
 LOCKSTEP_INLINE void ModelCheckpoint::write(const Training& training) {

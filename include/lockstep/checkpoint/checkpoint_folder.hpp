@@ -69,6 +69,10 @@ class CheckpointFolder {
   /// The newest that can be read; warns of those that cannot.
   [[nodiscard]] std::optional<FoundCheckpoint> newest() const;
 
+  /// Training begins or goes on, has ended: see training_end.hpp. They throw Error naming the path.
+  void begin() const;
+  void finish() const;
+
   /// A checkpoint of `step` updates was restored: the interval counts from there.
   void restored(std::int64_t step) noexcept { last_step_ = step; }
 

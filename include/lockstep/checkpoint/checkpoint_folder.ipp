@@ -12,6 +12,7 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
@@ -89,20 +90,26 @@ LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double 
   return std::move(*index);
 }
 
+/// The bytes of a checkpoint. Nothing, after a warning, when they are missing or damaged.
+LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_checkpoint_or_warn(const std::string& path) {
+  std::string failure = "it is missing";
+  try {
+    if (auto bytes = read_file(path)) {
+      (void)decode_checkpoint(*bytes);
+      return bytes;
+    }
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  log_line(concat({"warning: skipping the checkpoint '", path, "': ", failure}));
+  return std::nullopt;
+}
+
 LOCKSTEP_INLINE std::optional<FoundCheckpoint> newest_checkpoint(const std::string& directory,
                                                                  const std::vector<KeptCheckpoint>& kept) {
   for (auto checkpoint = kept.rbegin(); checkpoint != kept.rend(); ++checkpoint) {
     const std::string path = directory + "/" + checkpoint->name;
-    std::string failure = "it is missing";
-    try {
-      if (auto bytes = read_file(path)) {
-        (void)decode_checkpoint(*bytes);
-        return FoundCheckpoint{path, std::move(*bytes)};
-      }
-    } catch (const Error& error) {
-      failure = error.what();
-    }
-    log_line(concat({"warning: skipping the checkpoint '", path, "': ", failure}));
+    if (auto bytes = read_checkpoint_or_warn(path)) return FoundCheckpoint{path, std::move(*bytes)};
   }
   return std::nullopt;
 }
@@ -132,6 +139,7 @@ LOCKSTEP_INLINE std::string CheckpointFolder::save(std::span<const std::byte> by
   auto& kept = index_.kept;
   if (!number) number = kept.empty() ? 1 : checkpoint_number(kept.back().name).value_or(0) + 1;
   const std::string name = concat({options_.checkpoint_name, "-", *number});
+  begin();
   write_file_atomically(path(name), bytes);
   remove_stale_temporaries(path(name));
   remove_stale_temporaries(path(checkpoint_index_name));
@@ -149,6 +157,10 @@ LOCKSTEP_INLINE std::string CheckpointFolder::save(std::span<const std::byte> by
 LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointFolder::newest() const {
   return newest_checkpoint(options_.directory, index_.kept);
 }
+
+LOCKSTEP_INLINE void CheckpointFolder::begin() const { mark_training_begun(options_.directory); }
+
+LOCKSTEP_INLINE void CheckpointFolder::finish() const { mark_training_ended(options_.directory); }
 
 LOCKSTEP_INLINE void CheckpointFolder::write_index() const {
   std::string text = concat({"model_checkpoint_path: \"", index_.kept.back().name, "\"\n"});

@@ -43,11 +43,12 @@ class CheckpointManager {
   }
 
   /// Restores the newest checkpoint that can be read (of those that cannot, a warning) on all workers, and returns its path; nothing
-  /// when there is none: the model stays as it is. Throws ConfigurationError when it belongs to another program.
+  /// when there is none: the model stays as it is. Training then counts as begun, also where finish was called before. Throws ConfigurationError when it belongs to another program.
   std::optional<std::string> restore_or_initialize() {
     detail::FileContents path, state;
     if (folder_) {
       try {
+        folder_->begin();
         if (auto found = folder_->newest()) {
           const auto text = std::as_bytes(std::span(found->path));
           path.bytes.assign(text.begin(), text.end());
@@ -63,6 +64,12 @@ class CheckpointManager {
     checkpoint_.decode(restored, detail::contents_from_chief(strategy(), std::move(state)));
     if (folder_) folder_->restored(checkpoint_.model_.iterations());
     return restored;
+  }
+
+  /// Says in the folder that training has ended, after the last save, so that a SidecarEvaluator ends as well. Throws Error naming
+  /// the path.
+  void finish() const {
+    if (folder_) folder_->finish();
   }
 
   /// The paths of those that are kept, oldest first; on other workers than the chief none.

@@ -94,8 +94,10 @@ class MultiWorkerMirroredStrategy {
     cluster.validate();
     if (cluster.is_evaluator())
       throw ConfigurationError(
-          "this process is the evaluator of the cluster, which does not train; start it with a program that evaluates "
-          "checkpoints, or leave the evaluator out of TF_CONFIG");
+          "this process is the evaluator of the cluster, which does not train: ask "
+          "cluster_from_environment().is_evaluator(), and give the evaluator a OneDeviceStrategy and a "
+          "SidecarEvaluator; "
+          "or leave the evaluator out of TF_CONFIG");
     return cluster;
   }
 

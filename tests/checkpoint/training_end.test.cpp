@@ -1,0 +1,30 @@
+#include "lockstep/checkpoint/training_end.hpp"
+
+#include <doctest/doctest.h>
+
+#include "data/temporary_folder.hpp"
+#include "lockstep/core/error.hpp"
+#include "model/model_testing.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+TEST_CASE("training end: said, taken back, and said again, in a folder that need not be there") {
+  const TemporaryFolder folder;
+  const std::string directory = folder.path("made");
+  CHECK_FALSE(ls::training_has_ended(directory));
+  ls::mark_training_begun(directory);
+  for (int run = 0; run < 2; ++run) {
+    ls::mark_training_ended(directory);
+    ls::mark_training_ended(directory);
+    CHECK(ls::training_has_ended(directory));
+    ls::mark_training_begun(directory);
+    ls::mark_training_begun(directory);
+    CHECK_FALSE(ls::training_has_ended(directory));
+  }
+}
+
+TEST_CASE("training end: a folder that cannot be written to is an error that names it") {
+  CHECK(contains(message_of<ls::Error>([] { ls::mark_training_ended("/dev/null/x"); }), "/dev/null"));
+  CHECK_FALSE(ls::training_has_ended("/dev/null/x"));
+}
