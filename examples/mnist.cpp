@@ -182,8 +182,8 @@ void evaluate_checkpoints(const Options& options, const Optimizer& optimizer) {
 }
 
 template <class Optimizer>
-void train(const Options& options, const Optimizer& optimizer) {
-  ls::MultiWorkerMirroredStrategy<> strategy({.replicas = options.replicas});
+void train(const ls::Cluster& cluster, const Options& options, const Optimizer& optimizer) {
+  ls::MultiWorkerMirroredStrategy<> strategy(cluster, {.replicas = options.replicas});
   const ls::ImageDataset digits = load_digits(options);
   const std::int64_t global_batch = options.batch_size * strategy.num_workers();
   const auto samples = ls::from_tensor_slices(digits.train.images / 255.0f, digits.train.labels).shuffle(60'000);
@@ -194,13 +194,14 @@ void train(const Options& options, const Optimizer& optimizer) {
   if (!options.model_in.empty())
     has_weights_alone(options.model_in) ? model.load_weights(options.model_in) : model.load(options.model_in);
   ls::Checkpoint checkpoint(model);
-  std::optional<ls::CheckpointManager<decltype(checkpoint)>> manager;
+  using Manager = ls::CheckpointManager<decltype(checkpoint)>;
+  std::optional<Manager> manager;
   if (!options.checkpoint_dir.empty()) {
     manager.emplace(checkpoint, ls::CheckpointManagerOptions{.directory = options.checkpoint_dir, .max_to_keep = 3});
     const auto restored = manager->restore_or_initialize();
     if (restored && strategy.is_chief()) ls::log_line("restored '" + *restored + "'");
   }
-  const SaveCheckpoints save_checkpoints{manager};
+  const SaveCheckpoints<Manager> save_checkpoints{manager};
   const bool whole_pass = options.steps_per_epoch == 0;
   const ls::FitOptions fit{.epochs = options.epochs,
                            .verbose = options.verbose,
@@ -239,9 +240,9 @@ int main(int argc, char** argv) {
     return static_cast<int>(ls::ExitCode::success);
   }
   return ls::run(argc, argv, [&] {
+    const ls::Cluster cluster = ls::cluster_from_environment();
     const auto work = [&](const auto& optimizer) {
-      ls::cluster_from_environment().is_evaluator() ? evaluate_checkpoints(options, optimizer)
-                                                    : train(options, optimizer);
+      cluster.is_evaluator() ? evaluate_checkpoints(options, optimizer) : train(cluster, options, optimizer);
     };
     if (options.optimizer == "adam")
       work(ls::Adam{.learning_rate = options.learning_rate});

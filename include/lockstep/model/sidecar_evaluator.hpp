@@ -63,8 +63,9 @@ void warn_of_weights_alone(const std::string& path);
 /// MirroredStrategy.
 ///
 /// It ends when training has: CheckpointManager::finish, or the end of a fit with ModelCheckpoint, says so in the folder. Training that
-/// was killed has not ended: the evaluator waits until it goes on. A checkpoint that is damaged, has weights alone, or is deleted
-/// by the manager before it was read, is passed over.
+/// was killed has not ended: the evaluator waits until it goes on. In a folder whose training has ended, the evaluator does what is
+/// left and ends: where a new run uses the folder again, start the evaluator after it. A checkpoint that is damaged, has weights
+/// alone, or is deleted by the manager before it was read, is passed over.
 /// @code
 /// lockstep::OneDeviceStrategy strategy;
 /// auto model = lockstep::compile<Cnn>(strategy, loss, optimizer, lockstep::Accuracy{});
