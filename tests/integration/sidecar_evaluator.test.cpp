@@ -61,43 +61,45 @@ double number_after(const std::string& text, const std::string& mark) {
 
 }  // namespace
 
-TEST_CASE("evaluator: outlives a killed trainer, is started again itself, and ends when training has ended") {
-  const lockstep_test::TemporaryFolder parent;
-  const std::string folder = parent.path("run");
-  {
-    Process evaluating(evaluator(folder), evaluator_task);  // before there is anything
-    Process training(trainer(folder, "100000"));
-    REQUIRE(evaluating.wait_for("evaluated '" + folder + "/ckpt-", 60s, 2));
-    training.signal(SIGKILL);
-    training.wait(30s);
-    CHECK_FALSE(evaluating.wait_for("no such line: what is left is evaluated, and then it waits", 2s));
-    evaluating.signal(SIGTERM);
-    const Finished finished = evaluating.wait(10s);
-    CHECK_FALSE(finished.timed_out);
-    CHECK_MESSAGE(finished.exit_code == 143, finished.output);
-  }
-  const std::size_t before = rows(folder).size();
-  CHECK(before >= 2);
-
-  Process evaluating(evaluator(folder), evaluator_task);
-  const Finished trained = run_process(trainer(folder, "3"), {}, 60s);
-  REQUIRE_MESSAGE(trained.exit_code == 0, trained.output);
-  const Finished evaluated = evaluating.wait(60s);
-  REQUIRE_MESSAGE(evaluated.exit_code == 0, evaluated.output);
-  const Words table = rows(folder);
-  CHECK(table.size() > before);
-  CHECK(std::set<std::string>(table.begin(), table.end()).size() == table.size());
-  CHECK(number_after(table.back(), ",") ==
-        doctest::Approx(number_after(trained.output, "val_accuracy=")).epsilon(1e-3));
-
-  const Finished again = run_process(evaluator(folder), evaluator_task, 30s);
-  CHECK(again.exit_code == 0);
-  CHECK(again.output.find("evaluated") == std::string::npos);
-  CHECK(rows(folder) == table);
-}
-
 TEST_CASE("evaluator: mnist says what it needs") {
   const Finished finished = run_process({example("mnist"), "--epochs", "1"}, evaluator_task, 30s);
   CHECK(finished.exit_code == 2);
   CHECK_MESSAGE(finished.output.find("needs --checkpoint-dir") != std::string::npos, finished.output);
+}
+
+TEST_SUITE("evaluator beside workers [full]") {
+  TEST_CASE("evaluator: outlives a killed trainer, is started again itself, and ends when training has ended") {
+    const lockstep_test::TemporaryFolder parent;
+    const std::string folder = parent.path("run");
+    {
+      Process evaluating(evaluator(folder), evaluator_task);  // before there is anything
+      Process training(trainer(folder, "100000"));
+      REQUIRE(evaluating.wait_for("evaluated '" + folder + "/ckpt-", 60s, 2));
+      training.signal(SIGKILL);
+      training.wait(30s);
+      CHECK_FALSE(evaluating.wait_for("no such line: what is left is evaluated, and then it waits", 2s));
+      evaluating.signal(SIGTERM);
+      const Finished finished = evaluating.wait(10s);
+      CHECK_FALSE(finished.timed_out);
+      CHECK_MESSAGE(finished.exit_code == 143, finished.output);
+    }
+    const std::size_t before = rows(folder).size();
+    CHECK(before >= 2);
+
+    Process evaluating(evaluator(folder), evaluator_task);
+    const Finished trained = run_process(trainer(folder, "3"), {}, 60s);
+    REQUIRE_MESSAGE(trained.exit_code == 0, trained.output);
+    const Finished evaluated = evaluating.wait(60s);
+    REQUIRE_MESSAGE(evaluated.exit_code == 0, evaluated.output);
+    const Words table = rows(folder);
+    CHECK(table.size() > before);
+    CHECK(std::set<std::string>(table.begin(), table.end()).size() == table.size());
+    CHECK(number_after(table.back(), ",") ==
+          doctest::Approx(number_after(trained.output, "val_accuracy=")).epsilon(1e-3));
+
+    const Finished again = run_process(evaluator(folder), evaluator_task, 30s);
+    CHECK(again.exit_code == 0);
+    CHECK(again.output.find("evaluated") == std::string::npos);
+    CHECK(rows(folder) == table);
+  }
 }

@@ -168,6 +168,7 @@ TEST_SUITE("multi_worker_mirrored") {
       FAIL("accepted");
     } catch (const ConfigurationError& error) {
       CHECK(std::string(error.what()).find("is the evaluator of the cluster") != std::string::npos);
+      CHECK(std::string(error.what()).find("SidecarEvaluator") != std::string::npos);
     }
   }
 
