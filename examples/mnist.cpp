@@ -141,6 +141,11 @@ Options parse(int argc, char** argv) {
       throw ls::ConfigurationError("mnist: unknown option '" + std::string(flag) + "'");
     }
   }
+  if (options.on_peer_loss == ls::OnPeerLoss::rejoin && (!options.checkpoint_dir.empty() || !options.model_in.empty()))
+    throw ls::ConfigurationError(
+        "mnist: --on-peer-loss rejoin: --checkpoint-dir and --model-in are read by all workers together, which a "
+        "worker that is "
+        "started again cannot; use --backup-dir alone");
   return options;
 }
 
