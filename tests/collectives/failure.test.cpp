@@ -2,13 +2,18 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "collectives/harness.hpp"
+#include "data/temporary_folder.hpp"
 
 using namespace lockstep;
 using namespace lockstep::testing;
@@ -111,5 +116,46 @@ TEST_SUITE("failure [full]") {
     for (const int victim : {0, 1, 2})
       for (const Work work : all_work)
         check_failure<Policy>(SIGSTOP, victim, work, {.timeout = 2s, .startup_timeout = 60s});
+  }
+
+  TEST_CASE_TEMPLATE("whoever waits for five seconds says for whom", Policy, Ring<Tcp>, SharedMemory) {
+    const lockstep_test::TemporaryFolder folder;
+    LocalCluster cluster(3);
+    std::vector<Rendezvous> places;
+    for (int rank = 0; rank < 3; ++rank) places.push_back(cluster.place(rank));
+    std::vector<pid_t> processes;
+    for (int rank = 0; rank < 3; ++rank) {
+      processes.push_back(::fork());
+      REQUIRE(processes.back() >= 0);
+      if (processes.back() != 0) continue;
+      int code = 0;
+      try {
+        (void)!std::freopen(folder.path(std::to_string(rank)).c_str(), "w", stderr);
+        auto collective =
+            Policy::connect(places[static_cast<std::size_t>(rank)], {.timeout = 10s, .startup_timeout = 60s});
+        if (rank == 2) ::kill(::getpid(), SIGSTOP);
+        keep_working(collective, Work::long_reduction);
+      } catch (const Error& error) {
+        code = static_cast<int>(error.exit_code());
+      }
+      std::fflush(nullptr);
+      ::_exit(code);
+    }
+    for (const std::size_t rank : {0u, 1u}) {
+      int status = 0;
+      ::waitpid(processes[rank], &status, 0);
+      CHECK(WIFEXITED(status));
+      CHECK(WEXITSTATUS(status) == static_cast<int>(ExitCode::lost_peer));
+    }
+    ::kill(processes[2], SIGKILL);
+    ::waitpid(processes[2], nullptr, 0);
+    std::string said;
+    for (const char* rank : {"0", "1"}) {
+      std::ifstream file(folder.path(rank));
+      said.append(std::istreambuf_iterator<char>(file), {});
+    }
+    CHECK(said.find("in all_reduce waits since 5 s for rank 2") != std::string::npos);
+    CHECK(said.find("s for rank 0") == std::string::npos);  // not for one that waits itself
+    CHECK(said.find("s for rank 1") == std::string::npos);
   }
 }
