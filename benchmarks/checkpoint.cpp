@@ -78,13 +78,13 @@ void save_and_restore(const std::string& folder) {
     array.bytes = std::move(values);
   }
   const std::string ours = folder + "/state", source = folder + "/source", copy = folder + "/copy";
-  ls::write_file_atomically(source, ls::encode_checkpoint(state));  // what dd copies
+  ls::write_file_atomically(source, ls::EncodedCheckpoint(state).parts());  // what dd copies
 
   Figures save, restore, dd_write, dd_read;
   for (int round = 0; round < 7; ++round) {
     dd_write.values.push_back(
         seconds_of([&] { shell("dd if=" + source + " of=" + copy + " bs=1M conv=fsync status=none"); }));
-    save.values.push_back(seconds_of([&] { ls::write_file_atomically(ours, ls::encode_checkpoint(state)); }));
+    save.values.push_back(seconds_of([&] { ls::write_file_atomically(ours, ls::EncodedCheckpoint(state).parts()); }));
     dd_read.values.push_back(seconds_of([&] { shell("dd if=" + copy + " of=/dev/null bs=1M status=none"); }));
     restore.values.push_back(seconds_of([&] {
       if (ls::decode_checkpoint(*ls::read_file(ours)).parameters.size() != arrays) throw std::runtime_error("lost");
@@ -115,7 +115,7 @@ struct StepTimer {
 
 void steps_with_backups(const std::string& folder) {
   using Subject = benchmarks::Cnn;
-  constexpr int steps = 200, epochs = 3;
+  constexpr int steps = 50, epochs = 5;
   std::mt19937 random(1);
   std::uniform_real_distribution<float> pixel(0, 1);
   std::vector<float> x(Subject::batch * 28 * 28);
@@ -130,10 +130,10 @@ void steps_with_backups(const std::string& folder) {
   auto model = ls::compile<Subject::Net>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
                                          ls::SGD{.learning_rate = 0.001}, ls::Accuracy{});
   Figures with, without;
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 12; ++round) {
     for (const bool saves : {false, true}) {
       StepTimer timer{.figures = saves ? &with : &without, .steps = steps};
-      ls::BackupAndRestore backup{.backup_dir = folder, .save_freq = saves ? 50 : 1'000'000'000};
+      ls::BackupAndRestore backup{.backup_dir = folder, .save_freq = saves ? steps : 1'000'000'000};
       model.fit(data, {.epochs = epochs, .verbose = 0, .steps_per_epoch = steps}, timer, backup);
     }
   }

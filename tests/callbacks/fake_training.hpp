@@ -34,7 +34,7 @@ struct FakeTraining : lockstep::Training {
   [[nodiscard]] bool is_chief() const override { return chief; }
   [[nodiscard]] int worker_index() const override { return chief ? 0 : 1; }
   [[nodiscard]] int num_workers() const override { return 2; }
-  [[nodiscard]] lockstep::TrainingState state() const override { return snapshot; }
+  [[nodiscard]] lockstep::TrainingState state(lockstep::TrainingState = {}) const override { return snapshot; }
   void restore(std::vector<std::byte> saved, lockstep::DecodeState decode_state) override {
     ++restore_calls;
     restored = std::move(saved);

@@ -96,6 +96,31 @@ TEST_CASE("archive: a state of everything comes back") {
   CHECK(ls::decode_checkpoint(ls::encode_checkpoint(full_state())) == full_state());
 }
 
+TEST_CASE("archive: to be written, the elements of arrays stay where they are") {
+  const ls::TrainingState state = full_state();
+  const ls::EncodedCheckpoint encoded(state);
+  const ls::ByteParts parts = encoded.parts();
+  Bytes joined;
+  for (const auto part : parts) joined.insert(joined.end(), part.begin(), part.end());
+  CHECK(joined == sample("version_2.ckpt"));
+  CHECK(parts.size() == joined.size());
+  CHECK((parts.begin() + 1)->data() == state.parameters[0].bytes.data());
+}
+
+TEST_CASE("archive: large arrays come back, and a flipped bit in any piece of them is noticed") {
+  constexpr std::size_t size = std::size_t{5} << 20;
+  ls::TrainingState state;
+  state.parameters.push_back({.name = "large", .extents = {size / 4}, .bytes = lockstep_test::some_bytes(size)});
+  Bytes bytes = ls::encode_checkpoint(state);
+  CHECK(ls::decode_checkpoint(bytes) == state);
+  for (const std::size_t from_end : {std::size_t{1}, size / 2, size}) {
+    std::byte& byte = bytes[bytes.size() - from_end];
+    byte ^= std::byte{4};
+    CHECK(contains(message_of_decode(bytes), "the checksum of array 'large' does not match"));
+    byte ^= std::byte{4};
+  }
+}
+
 TEST_CASE("archive: an empty state comes back") {
   CHECK(ls::decode_checkpoint(ls::encode_checkpoint({})) == ls::TrainingState{});
 }

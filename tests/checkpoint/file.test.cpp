@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -198,12 +199,14 @@ TEST_CASE("file: a file that may not be read is an error, not a missing file") {
 TEST_CASE("file: whichever system call of a write fails, the old file or the new one is there, whole") {
   const auto old_bytes = some_bytes(700, 1);
   const auto new_bytes = some_bytes(900, 2);
+  ls::ByteParts new_parts{std::span(new_bytes).first(300)};
+  new_parts.add(std::span(new_bytes).subspan(300));
   FaultyCalls::Plan whole;
   {
     const TemporaryFolder folder;
-    ls::detail::write_file_through(FaultyCalls{&whole}, folder.path("f"), new_bytes);
+    ls::detail::write_file_through(FaultyCalls{&whole}, folder.path("f"), new_parts);
   }
-  CHECK(whole.made == 8);  // open, write, fsync, close, rename; open, fsync, close of the folder
+  CHECK(whole.made == 9);  // open, write, write, fsync, close, rename; open, fsync, close of the folder
   for (const Fault fault : {Fault::no_space, Fault::io_error, Fault::short_write, Fault::stop}) {
     for (int at = 0; at < whole.made; ++at) {
       CAPTURE(static_cast<int>(fault));
@@ -212,7 +215,7 @@ TEST_CASE("file: whichever system call of a write fails, the old file or the new
       const std::string path = folder.path("f");
       ls::write_file_atomically(path, old_bytes);
       FaultyCalls::Plan plan{.at = at, .fault = fault};
-      const auto write = [&] { ls::detail::write_file_through(FaultyCalls{&plan}, path, new_bytes); };
+      const auto write = [&] { ls::detail::write_file_through(FaultyCalls{&plan}, path, new_parts); };
       if (fault == Fault::stop) {
         const pid_t child = ::fork();
         if (child == 0) {
@@ -222,7 +225,7 @@ TEST_CASE("file: whichever system call of a write fails, the old file or the new
         int status = 0;
         ::waitpid(child, &status, 0);
         REQUIRE(WEXITSTATUS(status) == 9);
-      } else if (fault == Fault::short_write || at == 7) {
+      } else if (fault == Fault::short_write || at == 8) {
         write();  // a short write is made up for, and nobody minds how the folder is closed
         CHECK(ls::read_file(path) == new_bytes);
       } else {
@@ -231,7 +234,7 @@ TEST_CASE("file: whichever system call of a write fails, the old file or the new
         CHECK(contains(message, fault == Fault::io_error ? "Input/output error" : "No space left on device"));
         CHECK(files_in(folder.path()) == 1);  // the temporary file is gone
       }
-      CHECK(ls::read_file(path) == (at > 4 || fault == Fault::short_write ? new_bytes : old_bytes));
+      CHECK(ls::read_file(path) == (at > 5 || fault == Fault::short_write ? new_bytes : old_bytes));
       // Whatever has happened: the next write is as good as ever, and what was left goes with the next run.
       ls::remove_stale_temporaries(path);
       CHECK(files_in(folder.path()) == 1);

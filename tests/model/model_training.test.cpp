@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "model/model_testing.hpp"
@@ -51,6 +52,25 @@ TEST_CASE("ModelTraining: parameters are all of them, and are put back") {
   const std::uint32_t before = trainer.parameters_crc32c();
   trainer.evaluate(data(), {}, &recorder);
   CHECK(trainer.parameters_crc32c() == before);
+}
+
+TEST_CASE("ModelTraining: the memory of a snapshot serves for the next one, but not that of another model's") {
+  TinyTrainer trainer({.replicas = 2, .seed = 5, .learning_rate = 0.25, .momentum = 0.5});
+  Recorder recorder;
+  recorder.record_completions = true;
+  ls::TrainingState reused;
+  recorder.at_batch_complete = [&](ls::Training& training, std::int64_t) {
+    const std::byte* const memory = reused.parameters.empty() ? nullptr : reused.parameters[0].bytes.data();
+    reused = training.state(std::move(reused));
+    CHECK(reused == training.state());
+    if (memory != nullptr) CHECK(reused.parameters[0].bytes.data() == memory);
+    ls::TrainingState other = reused;
+    other.signature = "another model's";
+    other.slots.resize(9);
+    CHECK(training.state(std::move(other)) == reused);
+  };
+  trainer.fit(data(), {.epochs = 1}, &recorder);
+  CHECK_FALSE(reused.parameters.empty());
 }
 
 TEST_CASE("ModelTraining: the state says where training is, in on_..._complete") {

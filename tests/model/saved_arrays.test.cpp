@@ -31,11 +31,17 @@ struct Arrays {
 TEST_CASE("saved arrays: names, shapes and bytes come back, from any place in the list") {
   Arrays source;
   std::vector<ls::SavedArray> saved(1);
-  ls::detail::save_arrays(saved, source.list(), "/slot_0");
+  ls::detail::save_arrays(saved, 1, source.list(), "/slot_0");
   REQUIRE(saved.size() == 3);
   CHECK(saved[1].name == "dense/kernel/slot_0");
   CHECK(saved[1].extents == std::vector<std::uint64_t>{2, 3});
   CHECK(saved[2].bytes.size() == 12);
+
+  const std::byte* const memory = saved[1].bytes.data();
+  source.kernel[0] = 10;
+  ls::detail::save_arrays(saved, 1, source.list(), "/slot_0");
+  CHECK(saved.size() == 3);
+  CHECK(saved[1].bytes.data() == memory);  // it serves again
 
   Arrays target{.kernel = std::vector<float>(6), .bias = std::vector<float>(3)};
   ls::detail::load_arrays(saved, 1, target.list(), true);
@@ -48,7 +54,7 @@ TEST_CASE("saved arrays: names, shapes and bytes come back, from any place in th
 TEST_CASE("saved arrays: the first that differs is named") {
   Arrays arrays;
   std::vector<ls::SavedArray> saved;
-  ls::detail::save_arrays(saved, arrays.list());
+  ls::detail::save_arrays(saved, 0, arrays.list());
   const auto message = [&](auto change) {
     auto changed = saved;
     change(changed);

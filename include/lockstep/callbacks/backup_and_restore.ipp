@@ -15,6 +15,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
 struct BackupWriter {
+  TrainingState snapshot;  // what the task writes; its memory serves from save to save
   BackgroundTask task;
   bool put_off = false;  // a save was due while the task ran
 };
@@ -57,10 +58,13 @@ LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {
 LOCKSTEP_INLINE void BackupAndRestore::on_train_end(Training& training, Logs&) const {
   if (!training.is_chief()) return;
   finish_save(delete_checkpoint ? OnSaveFailure::warn : on_save_failure);  // nobody misses what is deleted
-  if (delete_checkpoint) return remove_file(path());
-  if (!std::exchange(writer->put_off, false)) return;
-  start_save(training);
-  finish_save(on_save_failure);
+  if (delete_checkpoint) {
+    remove_file(path());
+  } else if (std::exchange(writer->put_off, false)) {
+    start_save(training);
+    finish_save(on_save_failure);
+  }
+  writer->snapshot = {};
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::save_when(const Training& training, bool due) const {
@@ -74,8 +78,9 @@ LOCKSTEP_INLINE void BackupAndRestore::save_when(const Training& training, bool 
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::start_save(const Training& training) const {
-  writer->task.start(
-      [path = path(), state = training.state()] { write_file_atomically(path, encode_checkpoint(state)); });
+  TrainingState& snapshot = writer->snapshot;
+  snapshot = training.state(std::move(snapshot));
+  writer->task.start([path = path(), &snapshot] { write_file_atomically(path, EncodedCheckpoint(snapshot).parts()); });
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::finish_save(OnSaveFailure on_failure) const {

@@ -95,7 +95,7 @@ LOCKSTEP_INLINE void ModelCheckpoint::write(const Training& training) {
     std::move(state.state.begin(), state.state.end(), std::back_inserter(state.parameters));
     write_file_atomically(path, encode_weights(path, std::move(state.parameters)));
   } else {
-    write_file_atomically(path, encode_checkpoint(state));
+    write_file_atomically(path, EncodedCheckpoint(state).parts());
   }
   remove_stale_temporaries(path);
 }

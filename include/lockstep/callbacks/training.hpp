@@ -51,7 +51,8 @@ class Training {
 
   /// A snapshot from which a run continues to the same bits. Complete in the hooks on_epoch_complete,
   /// on_train_batch_complete, on_preemption and on_train_end.
-  [[nodiscard]] virtual TrainingState state() const = 0;
+  /// The arrays are put into the memory of `reused`, a snapshot that is no longer needed, where they fit.
+  [[nodiscard]] virtual TrainingState state(TrainingState reused = {}) const = 0;
 
   /// In on_train_begin, on every worker: training goes on from the chief's `saved` bytes, which are sent to all and turned into a
   /// state by `decode`; what other workers pass is ignored, and empty bytes restore nothing. fit throws

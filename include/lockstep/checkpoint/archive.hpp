@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/checkpoint/byte_parts.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 
@@ -26,8 +27,26 @@ inline constexpr std::uint32_t checkpoint_format_version = 2;
 /// | | the manifest, by cereal: all of the state but the elements of arrays; of each array its name, scalar type, extents, bytes and their CRC-32C |
 /// | | the data: the elements of one array after the other |
 ///
-/// The bytes are the only copy that is made of the data.
+/// To write it, EncodedCheckpoint does without this copy of the data.
 [[nodiscard]] std::vector<std::byte> encode_checkpoint(const TrainingState& state);
+
+/// The same bytes where they are: header and manifest here, the elements in the arrays of the state, which must live longer and stay
+/// as it is.
+/// @code
+/// write_file_atomically(path, EncodedCheckpoint(state).parts());
+/// @endcode
+class EncodedCheckpoint {
+ public:
+  explicit EncodedCheckpoint(const TrainingState& state);
+  explicit EncodedCheckpoint(TrainingState&&) = delete;
+
+  /// Refers to this object and to the state.
+  [[nodiscard]] ByteParts parts() const;
+
+ private:
+  std::vector<std::byte> head_;
+  const TrainingState& state_;
+};
 
 /// Reads every format version up to this one. Throws DataError when the bytes are no checkpoint, of a newer version, cut off, or
 /// damaged in any bit. Sizes are checked against what is there before memory is taken for them.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cereal/archives/portable_binary.hpp>
 #include <cstdint>
@@ -267,12 +268,19 @@ LOCKSTEP_INLINE SavedArray take_array(ArrayRecord record, std::span<const std::b
                             data.size(), " are left"}));
   const std::span<const std::byte> bytes = data.first(static_cast<std::size_t>(record.size));
   data = data.subspan(bytes.size());
-  if (crc32c(bytes) != record.crc)
-    throw DataError(concat({"checkpoint: damaged: the checksum of array '", record.name, "' does not match"}));
-  return {.name = std::move(record.name),
-          .scalar = std::move(record.scalar),
-          .extents = std::move(record.extents),
-          .bytes = {bytes.begin(), bytes.end()}};
+  SavedArray array{
+      .name = std::move(record.name), .scalar = std::move(record.scalar), .extents = std::move(record.extents)};
+  reserve_bytes(array.bytes, bytes.size());
+  std::uint32_t crc = 0;
+  constexpr std::size_t piece_size = std::size_t{128} << 10;  // is still in the cache when it is copied
+  for (std::size_t done = 0; done < bytes.size(); done += piece_size) {
+    const auto piece = bytes.subspan(done, std::min(piece_size, bytes.size() - done));
+    crc = crc32c(piece, crc);
+    array.bytes.insert(array.bytes.end(), piece.begin(), piece.end());
+  }
+  if (crc != record.crc)
+    throw DataError(concat({"checkpoint: damaged: the checksum of array '", array.name, "' does not match"}));
+  return array;
 }
 
 LOCKSTEP_INLINE TrainingState decode_version_2(std::span<const std::byte> bytes) {
@@ -306,7 +314,8 @@ LOCKSTEP_INLINE TrainingState decode_version_2(std::span<const std::byte> bytes)
 
 }  // namespace detail
 
-LOCKSTEP_INLINE std::vector<std::byte> encode_checkpoint(const TrainingState& state) {
+LOCKSTEP_INLINE EncodedCheckpoint::EncodedCheckpoint(const TrainingState& state)
+    : head_(detail::checkpoint_header), state_(state) {
   using namespace detail;
   std::vector<std::byte> manifest;
   std::uint64_t data_size = 0;
@@ -319,19 +328,28 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_checkpoint(const TrainingState& st
       data_size += array.bytes.size();
     }
   }
+  std::memcpy(head_.data(), checkpoint_magic.data(), checkpoint_magic.size());
+  put_number(head_.data() + 8, checkpoint_format_version, 4);
+  put_number(head_.data() + 12, manifest.size(), 8);
+  put_number(head_.data() + 20, data_size, 8);
+  put_number(head_.data() + 28, crc32c(manifest), 4);
+  put_number(head_.data() + 32, crc32c(std::span(head_).first(checkpoint_header - 4)), 4);
+  head_.insert(head_.end(), manifest.begin(), manifest.end());
+}
 
+LOCKSTEP_INLINE ByteParts EncodedCheckpoint::parts() const {
+  ByteParts parts(head_);
+  for (const std::vector<SavedArray>* const arrays : detail::array_lists(state_))
+    for (const SavedArray& array : *arrays) parts.add(array.bytes);
+  return parts;
+}
+
+LOCKSTEP_INLINE std::vector<std::byte> encode_checkpoint(const TrainingState& state) {
+  const EncodedCheckpoint encoded(state);
+  const ByteParts parts = encoded.parts();
   std::vector<std::byte> bytes;
-  bytes.reserve(checkpoint_header + manifest.size() + static_cast<std::size_t>(data_size));
-  bytes.resize(checkpoint_header);
-  std::memcpy(bytes.data(), checkpoint_magic.data(), checkpoint_magic.size());
-  put_number(bytes.data() + 8, checkpoint_format_version, 4);
-  put_number(bytes.data() + 12, manifest.size(), 8);
-  put_number(bytes.data() + 20, data_size, 8);
-  put_number(bytes.data() + 28, crc32c(manifest), 4);
-  put_number(bytes.data() + 32, crc32c(std::span(bytes).first(checkpoint_header - 4)), 4);
-  bytes.insert(bytes.end(), manifest.begin(), manifest.end());
-  for (const std::vector<SavedArray>* const arrays : array_lists(state))
-    for (const SavedArray& array : *arrays) bytes.insert(bytes.end(), array.bytes.begin(), array.bytes.end());
+  detail::reserve_bytes(bytes, parts.size());
+  for (const std::span<const std::byte> part : parts) bytes.insert(bytes.end(), part.begin(), part.end());
   return bytes;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/checkpoint/byte_parts.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -64,7 +65,7 @@ class CheckpointFolder {
   [[nodiscard]] bool due(std::int64_t step) const noexcept;
 
   /// Writes the next checkpoint, or the one numbered `number`, and returns its path. Throws Error naming the path; what was there stays.
-  std::string save(std::span<const std::byte> bytes, std::int64_t step, std::optional<std::int64_t> number = {});
+  std::string save(const ByteParts& bytes, std::int64_t step, std::optional<std::int64_t> number = {});
 
   /// The newest that can be read; warns of those that cannot.
   [[nodiscard]] std::optional<FoundCheckpoint> newest() const;

@@ -134,7 +134,7 @@ LOCKSTEP_INLINE bool CheckpointFolder::due(std::int64_t step) const noexcept {
   return !options_.checkpoint_interval || !last_step_ || step - *last_step_ >= *options_.checkpoint_interval;
 }
 
-LOCKSTEP_INLINE std::string CheckpointFolder::save(std::span<const std::byte> bytes, std::int64_t step,
+LOCKSTEP_INLINE std::string CheckpointFolder::save(const ByteParts& bytes, std::int64_t step,
                                                    std::optional<std::int64_t> number) {
   auto& kept = index_.kept;
   if (!number) number = kept.empty() ? 1 : checkpoint_number(kept.back().name).value_or(0) + 1;

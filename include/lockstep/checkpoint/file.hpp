@@ -3,17 +3,17 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "lockstep/checkpoint/byte_parts.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Writes to a temporary file beside `path`, syncs it to the disk, renames it, and syncs the folder: a reader sees the old file or
 /// the new one, also after a crash. Makes missing parent folders. Throws Error naming the path; the old file then stays.
-void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
+void write_file_atomically(const std::string& path, const ByteParts& bytes);
 
 /// Removes what killed processes have left of unfinished writes to `path`: the temporary files beside it that no live process
 /// holds. Ignores what cannot be removed.

@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -72,7 +75,7 @@ inline std::filesystem::path folder_of(const std::filesystem::path& path) {
 inline constexpr const char* temporary_suffix = ".tmp.";  // and the writer's process id
 
 template <class Calls>
-void write_file_through(Calls calls, const std::string& path, std::span<const std::byte> bytes) {
+void write_file_through(Calls calls, const std::string& path, const ByteParts& bytes) {
   const std::filesystem::path folder = folder_of(path);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -88,7 +91,8 @@ void write_file_through(Calls calls, const std::string& path, std::span<const st
   File<Calls> file(temporary, O_WRONLY | O_CREAT | O_TRUNC, calls);
   if (!file.is_open()) throw_file_error("cannot create", temporary);
   ::flock(file.get(), LOCK_EX | LOCK_NB);  // while it lives, remove_stale_temporaries leaves the file alone
-  if (!write_all(calls, file.get(), bytes)) fail("cannot write");
+  for (const std::span<const std::byte> part : bytes)
+    if (!write_all(calls, file.get(), part)) fail("cannot write");
   if (calls.fsync(file.get()) != 0) fail("cannot sync");
   if (!file.close()) fail("cannot close");
   if (calls.rename(temporary.c_str(), path.c_str()) != 0) fail("cannot rename");
@@ -99,7 +103,7 @@ void write_file_through(Calls calls, const std::string& path, std::span<const st
 
 }  // namespace detail
 
-LOCKSTEP_INLINE void write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
+LOCKSTEP_INLINE void write_file_atomically(const std::string& path, const ByteParts& bytes) {
   detail::write_file_through(detail::FileCalls{}, path, bytes);
 }
 
@@ -124,14 +128,17 @@ LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::strin
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) detail::throw_file_error("cannot stat", path);
   if (!S_ISREG(status.st_mode)) throw Error("cannot read '" + path + "': it is no regular file");
-  std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  std::vector<std::byte> bytes;
+  detail::reserve_bytes(bytes, size);
+  // By a buffer that stays in the cache: to be read into, a vector would have to be filled with zeros first.
+  std::array<std::byte, std::size_t{64} << 10> buffer;
+  while (bytes.size() < size) {
+    const ssize_t got = ::read(file.get(), buffer.data(), std::min(buffer.size(), size - bytes.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) detail::throw_file_error("cannot read", path);
     if (got == 0) throw Error("cannot read '" + path + "': it became shorter while it was read");
-    done += static_cast<std::size_t>(got);
+    bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + got);
   }
   return bytes;
 }

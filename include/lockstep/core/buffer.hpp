@@ -9,10 +9,7 @@
 #include <utility>
 
 #include "lockstep/core/config.hpp"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "lockstep/core/huge_pages.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -58,16 +55,8 @@ class Buffer {
   }
 
  private:
-  static constexpr std::size_t huge_page = std::size_t{2} << 20;
   static std::align_val_t alignment(std::size_t size) {
     return std::align_val_t{size >= huge_page ? huge_page : cache_line};
-  }
-  /// Many systems give huge pages to those who ask only. Not the rest beyond the last whole one: that would cost memory.
-  static void ask_for_huge_pages([[maybe_unused]] std::byte* data, [[maybe_unused]] std::size_t size) noexcept {
-#if defined(__linux__)
-    if (size >= huge_page)
-      (void)::madvise(data, size / huge_page * huge_page, MADV_HUGEPAGE);  // (a wish: it may be refused)
-#endif
   }
   static void free_aligned(std::byte* data, std::size_t size, void*) { ::operator delete(data, alignment(size)); }
 

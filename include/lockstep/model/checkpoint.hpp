@@ -41,7 +41,9 @@ class Checkpoint {
 
   /// Writes one file; the chief alone does. Throws Error naming the path.
   void save(const std::string& path) const {
-    if (Files::strategy(model_).is_chief()) write_file_atomically(path, encode());
+    if (!Files::strategy(model_).is_chief()) return;
+    const TrainingState saved = state();
+    write_file_atomically(path, EncodedCheckpoint(saved).parts());
   }
 
   /// Restores all from a file that save or CheckpointManager wrote, as Model::load does.
@@ -51,7 +53,7 @@ class Checkpoint {
   template <class>
   friend class CheckpointManager;
 
-  [[nodiscard]] std::vector<std::byte> encode() const {
+  [[nodiscard]] TrainingState state() const {
     TrainingState saved = Files::state(model_);
     const auto append = [&]<class O>(const O& object) {
       State& state = saved.callbacks.emplace_back();
@@ -61,7 +63,7 @@ class Checkpoint {
         object.save(state);
     };
     std::apply([&](const auto&... object) { (append(object), ...); }, objects_);
-    return encode_checkpoint(saved);
+    return saved;
   }
 
   void decode(const std::string& path, std::span<const std::byte> bytes) {

@@ -170,8 +170,8 @@ class FitLoop final : public ModelTraining<Model> {
     requested_ = code;
   }
 
-  [[nodiscard]] TrainingState state() const override {
-    TrainingState saved = model_.save_state();
+  [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
+    TrainingState saved = model_.save_state(std::move(reused));
     saved.epoch = at_.epoch;
     saved.step = at_.step;
     saved.data_iteration = at_.data_iteration;

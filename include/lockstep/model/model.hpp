@@ -371,12 +371,17 @@ class Model {
     return Eigen::Map<const Predictions>(rows.data(), static_cast<Eigen::Index>(rows.size()) / columns, columns);
   }
 
-  [[nodiscard]] TrainingState save_state() const {
+  [[nodiscard]] TrainingState save_state(TrainingState reused = {}) const {
     TrainingState saved;
     saved.signature = compiled_.signature();
+    if (reused.signature == saved.signature) {  // then its arrays are as large as this model's
+      saved.parameters = std::move(reused.parameters);
+      saved.state = std::move(reused.state);
+      saved.slots = std::move(reused.slots);
+    }
     saved.world_size = strategy_.num_replicas_in_sync();
     compiled_.state.save(saved);
-    detail::save_arrays(saved.state, untrained_arrays(*replicas_[0]));
+    detail::save_arrays(saved.state, 0, untrained_arrays(*replicas_[0]));
     return saved;
   }
 

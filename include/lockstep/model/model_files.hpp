@@ -88,7 +88,9 @@ struct ModelFiles {
 
   static void save(const Model& model, const std::string& path) {
     refuse_weights_format("save", path);
-    if (model.strategy_.is_chief()) write_file_atomically(path, encode_checkpoint(state(model)));
+    if (!model.strategy_.is_chief()) return;
+    const TrainingState saved = state(model);
+    write_file_atomically(path, EncodedCheckpoint(saved).parts());
   }
 
   static void load(Model& model, const std::string& path) {

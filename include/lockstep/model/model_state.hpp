@@ -62,8 +62,9 @@ class ModelState {
     saved.iterations = iterations;
     saved.learning_rate = learning_rate;
     saved.seed = seed;
-    save_arrays(saved.parameters, arrays(parameters_));
-    for (std::size_t i = 0; i < slots_.size(); ++i) save_arrays(saved.slots, arrays(slots_[i]), concat({"/slot_", i}));
+    save_arrays(saved.parameters, 0, arrays(parameters_));
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      save_arrays(saved.slots, i * variables.size(), arrays(slots_[i]), concat({"/slot_", i}));
   }
 
   /// Throws ConfigurationError, having changed nothing, when `saved` belongs to another model.

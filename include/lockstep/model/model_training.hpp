@@ -30,7 +30,9 @@ class ModelTraining : public Training {
   [[nodiscard]] bool is_chief() const override { return model_.strategy_.is_chief(); }
   [[nodiscard]] int worker_index() const override { return model_.strategy_.worker_index(); }
   [[nodiscard]] int num_workers() const override { return model_.strategy_.num_workers(); }
-  [[nodiscard]] TrainingState state() const override { return model_.save_state(); }
+  [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
+    return model_.save_state(std::move(reused));
+  }
   void restore(std::vector<std::byte>, DecodeState) override {}
   void rejoin_on_peer_loss(EncodeState, DecodeState) override {}
 

@@ -30,8 +30,10 @@ ArrayList array_list(std::span<const Variable> variables, std::vector<std::strin
   return list;
 }
 
-/// Appends a copy of every array; `suffix` is added to the names.
-void save_arrays(std::vector<SavedArray>& saved, const ArrayList& list, const std::string& suffix = {});
+/// Puts a copy of every array into `saved`, from number `first` on, and into the memory of what stood there where it is enough; `suffix`
+/// is added to the names.
+void save_arrays(std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
+                 const std::string& suffix = {});
 
 /// Copies saved arrays, from number `first` on, back. Throws ConfigurationError naming the first array that differs; `check_only`
 /// copies nothing.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/checkpoint/byte_parts.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
@@ -10,13 +11,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE void save_arrays(std::vector<SavedArray>& saved, const ArrayList& list, const std::string& suffix) {
+LOCKSTEP_INLINE void save_arrays(std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
+                                 const std::string& suffix) {
+  saved.resize(std::max(saved.size(), first + list.variables.size()));
   for (std::size_t i = 0; i < list.variables.size(); ++i) {
     const std::span<const std::size_t> shape = list.variables[i].shape();
-    saved.push_back({.name = list.names[i] + suffix,
-                     .scalar = list.scalar,
-                     .extents = {shape.begin(), shape.end()},
-                     .bytes = {list.bytes[i].begin(), list.bytes[i].end()}});
+    SavedArray& array = saved[first + i];
+    array.name = list.names[i] + suffix;
+    array.scalar = list.scalar;
+    array.extents.assign(shape.begin(), shape.end());
+    copy_bytes(list.bytes[i], array.bytes);
   }
 }
 

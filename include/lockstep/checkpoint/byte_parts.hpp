@@ -1,0 +1,55 @@
+// Bytes that need not be joined to be written.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/huge_pages.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Bytes in one place or in several, which follow one another in a file. Refers to them.
+class ByteParts {
+ public:
+  ByteParts() = default;
+  /// A single part; as a span, a vector becomes one by itself.
+  template <class Bytes>
+    requires std::convertible_to<const Bytes&, std::span<const std::byte>>
+  ByteParts(const Bytes& bytes) : parts_{std::span<const std::byte>(bytes)} {}
+
+  void add(std::span<const std::byte> part) { parts_.push_back(part); }
+
+  [[nodiscard]] auto begin() const noexcept { return parts_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return parts_.end(); }
+  /// Of all parts together.
+  [[nodiscard]] std::size_t size() const noexcept {
+    std::size_t size = 0;
+    for (const std::span<const std::byte> part : parts_) size += part.size();
+    return size;
+  }
+
+ private:
+  std::vector<std::span<const std::byte>> parts_;
+};
+
+namespace detail {
+
+/// Takes memory for `size` bytes, with few page faults to come when it is much.
+inline void reserve_bytes(std::vector<std::byte>& bytes, std::size_t size) {
+  if (size <= bytes.capacity()) return;
+  bytes.reserve(size);
+  ask_for_huge_pages(bytes.data(), size);
+}
+
+/// A copy of `source` in the memory that `bytes` has, where that is enough.
+inline void copy_bytes(std::span<const std::byte> source, std::vector<std::byte>& bytes) {
+  bytes.clear();
+  reserve_bytes(bytes, source.size());
+  bytes.insert(bytes.end(), source.begin(), source.end());
+}
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI
