@@ -43,9 +43,9 @@ struct BackupAndRestore {
   /// SIGINT or SIGTERM on one worker: all save after the same step, and fit throws Preempted, which lockstep::run turns into exit
   /// code 130 or 143. (Keras's default is false: there the work since the last save is lost. It costs nothing here.)
   bool save_before_preemption = true;
-  /// A copy of the state is taken, into memory that is kept from save to save, and a thread writes it while training goes on. A save that is due while the one before is
-  /// still being written is put off until that is done, so that a slow disk never holds up the steps. on_train_end and the
-  /// destructor wait for the thread.
+  /// A copy of the state is taken, into memory that is kept from save to save, and a thread writes it while training goes on. A save
+  /// that is due while the one before is still being written is put off until that is done, so that a slow disk never holds up the
+  /// steps. on_train_end and the destructor wait for the thread.
   bool asynchronous = true;
   /// A failure of the thread shows at the next step.
   OnSaveFailure on_save_failure = OnSaveFailure::fail;
