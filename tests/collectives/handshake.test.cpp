@@ -178,6 +178,21 @@ TEST_SUITE("handshake") {
     }
   }
 
+  TEST_CASE("a callee that fits, but does not ask for a proof, is not believed") {
+    Handshake victim = call(worker(1), 0, secret);
+    Hello pretended = worker(0);
+    pretended.to = 1;
+    pretended.channel = Hello::Channel::control;
+    pretended.authentication = Hello::Authentication::hmac_sha256;
+    const std::string answer = pretended.encode();
+    victim.sent(victim.out().size());
+    victim.take(std::string_view(answer).substr(0, Hello::prefix_bytes));
+    victim.take(std::string_view(answer).substr(Hello::prefix_bytes));
+    CHECK(victim.outcome() == Outcome::stranger);
+    CHECK(victim.problem() == "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
+    CHECK_FALSE(victim.is_authenticated());
+  }
+
   TEST_CASE("what a worker has said itself proves nothing to it") {
     SUBCASE("its challenge as a proof") {
       Handshake callee = Handshake::callee(worker(0), secret);

@@ -97,6 +97,10 @@ class Handshake {
     problem_ = std::move(problem);
     outcome_ = Outcome::refused;
   }
+  void distrust() {
+    problem_ = "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
+    outcome_ = Outcome::stranger;
+  }
   void compare() {
     problem_ = difference(mine_, theirs_);
     outcome_ = problem_.empty() ? Outcome::agreed : Outcome::refused;
@@ -148,19 +152,17 @@ class Handshake {
     }
     if (demands) return refuse(secret_.is_set() ? other_secret : secret_missing);
     theirs_ = std::move(theirs);
-    if (!proved_ || theirs_.version != mine_.version) return compare();
+    const bool must_prove =
+        secret_.is_set() && theirs_.version == mine_.version && theirs_.authentication == mine_.authentication;
+    if (!must_prove) return compare();
+    if (!proved_) return distrust();  // it did not ask for our proof, without which it cannot make its own
     transcript_ += message;
     awaits_proof_ = true;
   }
 
   void take_proof(const std::string& proof) {
     authenticated_ = secret_.accepts(proof, peers_role_, transcript_);
-    if (is_caller()) {
-      if (authenticated_) return compare();
-      problem_ = "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
-      outcome_ = Outcome::stranger;
-      return;
-    }
+    if (is_caller()) return authenticated_ ? compare() : distrust();
     (void)Hello::decode(transcript_.substr(0, Hello::wanted(transcript_)), theirs_);  // once more
     if (!authenticated_) {
       out_ += bare(Hello::Authentication::refused);

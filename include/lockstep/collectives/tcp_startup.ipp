@@ -353,6 +353,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     const Handshake& handshake = *c.handshake;
     const Hello& theirs = handshake.theirs();
     c.incarnation = theirs.incarnation;
+    const bool unproved = secret_.is_set() && !handshake.is_authenticated();
     switch (handshake.outcome()) {
       case Handshake::Outcome::open:
         return;
@@ -365,6 +366,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       case Handshake::Outcome::refused:
         return c.incoming ? refuse_guest(connection) : refuse_peer(c.peer, handshake.problem());
       case Handshake::Outcome::agreed:
+        if (unproved) return fail(connection, "has not proved that it knows the cluster secret");
         break;
     }
     if (c.incoming) {
