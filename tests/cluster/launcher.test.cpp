@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 #include "data/temporary_folder.hpp"
 #include "support/process.hpp"
@@ -230,5 +231,17 @@ TEST_SUITE("launcher") {
     CAPTURE(finished.output);
     const int expected = std::atoi(alone.output.c_str()) + 2;
     CHECK(count(finished.output, "] " + std::to_string(expected) + " descriptors\n") == 3);
+  }
+
+  TEST_CASE("a worker that prints without end holds up neither signals nor anything else") {
+    // (The shell throws away what the launcher prints.)
+    Process launcher({"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/null", PROGRAM_WORKER, "chatter", "--workers", "2"});
+    std::this_thread::sleep_for(500ms);
+    const auto begin = Clock::now();
+    launcher.signal(SIGTERM);
+    const Finished finished = launcher.wait(20s);
+    CHECK_FALSE(finished.timed_out);
+    CHECK(finished.exit_code == 143);
+    CHECK(Clock::now() - begin < 10s);
   }
 }

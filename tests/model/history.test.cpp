@@ -37,3 +37,19 @@ TEST_CASE("History: a missing key is an error that names those that there are") 
   history.append(0, logs);
   CHECK(contains(message_of<ls::Error>([&] { (void)history["acc"]; }), "no 'acc'; available: loss, accuracy"));
 }
+
+TEST_CASE("History: epochs that are done again are forgotten, in series with a value every second epoch, too") {
+  ls::History history;
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    ls::Logs logs;
+    logs.set("loss", epoch);
+    if (epoch % 2 == 1) logs.set("val_loss", 10 * epoch);
+    history.append(epoch, logs);
+  }
+  history.truncate(4);
+  CHECK(history.epoch.size() == 4);
+  history.truncate(2);
+  CHECK(history.epoch == std::vector<int>{0, 1});
+  CHECK(history["loss"] == std::vector<double>{0, 1});
+  CHECK(history["val_loss"] == std::vector<double>{10});
+}

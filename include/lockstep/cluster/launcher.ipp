@@ -92,7 +92,8 @@ class Launcher {
     bool by_peer = false;  // its failure is another worker's
     bool by_launcher = false;
     std::optional<Clock::time_point>
-        back_at{};  // it has ended well, and is started again then, unless the chief has too
+        back_at{};           // it has ended well, and is started again then, unless the chief has too
+    bool came_back = false;  // for that reason
     bool was_started_again = false;
     int restarts_left = 0;
     Descriptor listener;  // kept, so that a successor finds its port and the peers that wait there
@@ -211,10 +212,12 @@ class Launcher {
     if (worker.code == 0) {
       if (leaves_somebody_behind(worker))
         enter(Stage::failing, options_.failure_grace);
-      else if (has_restarted_ && !job_is_done())
+      else if (has_restarted_ && !worker.came_back && !job_is_done())
         worker.back_at = Clock::now() + std::chrono::seconds(3);
     } else if (worker.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
       restart(worker);
+    } else if (worker.came_back) {
+      worker.code = 0;  // it had ended well, and came back in vain
     } else {
       enter(Stage::failing, options_.failure_grace);
     }
@@ -246,12 +249,14 @@ class Launcher {
 
   void start_again(Worker& worker) {
     for (PrefixedStream& stream : worker.output) {
-      if (stream.source().is_open()) stream.pump();
+      for (int i = 0; i < 64 && stream.source().is_open() && stream.pump(); ++i) {  // what a pipe holds, and more
+      }
       if (stream.source().is_open()) stream.finish();
     }
     worker.code = worker.signal = worker.order = 0;
     worker.by_peer = worker.by_launcher = false;
     worker.back_at.reset();
+    worker.came_back = false;
     worker.was_started_again = true;
     start(worker);
   }
@@ -277,7 +282,10 @@ class Launcher {
 
   void keep_deadlines() {
     for (Worker& worker : workers_)
-      if (is_wanted_back(worker) && Clock::now() >= *worker.back_at) start_again(worker);
+      if (is_wanted_back(worker) && Clock::now() >= *worker.back_at) {
+        start_again(worker);
+        worker.came_back = true;
+      }
     if ((stage_ != Stage::failing && stage_ != Stage::stopping) || Clock::now() < deadline_) return;
     if (stage_ == Stage::failing) {
       told_to_stop_ = true;

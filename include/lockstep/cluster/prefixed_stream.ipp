@@ -24,21 +24,20 @@ class PrefixedStream {
 
   [[nodiscard]] const Descriptor& source() const noexcept { return source_; }
 
-  /// Passes on the lines that are complete; at the end of the stream, also the rest.
-  void pump() {
-    char chunk[16384];
-    for (;;) {
-      const ssize_t n = ::read(source_.get(), chunk, sizeof chunk);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) break;
-      if (n <= 0) {
-        finish();
-        return;
-      }
-      rest_.append(chunk, static_cast<std::size_t>(n));
-      take_lines();
+  /// Passes on the lines that are complete; at the end of the stream, also the rest. Reads a bounded number of bytes, as a worker may
+  /// write without end; returns whether there may be more.
+  bool pump() {
+    char chunk[65536];
+    const ssize_t n = ::read(source_.get(), chunk, sizeof chunk);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return errno == EINTR;
+    if (n <= 0) {
+      finish();
+      return false;
     }
+    rest_.append(chunk, static_cast<std::size_t>(n));
+    take_lines();
     write_lines();
+    return true;
   }
 
   void finish() {

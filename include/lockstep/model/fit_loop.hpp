@@ -89,9 +89,13 @@ class FitLoop final : public ModelTraining<Model> {
     Resume at = at_;
     if (at.batch > 0) take_up(replica, data, at);
     bool begun = false;
-    // Between two epochs a survivor may know of a request that got lost with the peer.
-    const bool between_epochs = at.step == 0 && at.epoch > options_.initial_epoch;
-    bool finished = at.has_ended() || (between_epochs && ask_all(replica, leader).stop);
+    bool finished = at.has_ended();
+    if (at.is_epoch_open) {  // a peer was lost while this epoch was completed
+      const Requests asked = complete_epoch(replica, static_cast<int>(at.epoch) - 1, finished);
+      if (asked.preemption != ExitCode::success) return preempt(replica, asked.preemption);
+      finished = asked.stop || finished;
+      at.is_epoch_open = false;
+    }
     for (int epoch = static_cast<int>(at.epoch); epoch < options_.epochs && !finished; ++epoch) {
       if (leader) {
         callbacks_.on_epoch_begin(*this, epoch);
@@ -126,20 +130,18 @@ class FitLoop final : public ModelTraining<Model> {
       }
       report_rank_times(replica, own, epoch, steps, duration);
       if (leader) end_epoch(epoch, running, validation_due ? &validated : nullptr);
-      if (leader) at_ = at;
+      if (leader) {
+        at_ = at;
+        at_.is_epoch_open = true;
+      }
       if (profile_) {
         Trace& trace = profile_->trace(replica.local_rank());
         if (leader && this->is_chief()) log_line(profile_table(*profile_, epoch, steps, duration));
         trace.clear_totals();
       }
-      const Requests asked = ask_all(replica, leader);
-      finished = asked.stop || finished;
-      if (leader) {
-        if (finished) at_.set_ended();
-        callbacks_.on_epoch_complete(*this, epoch);
-      }
-      replica.team_barrier();
+      const Requests asked = complete_epoch(replica, epoch, finished);
       if (asked.preemption != ExitCode::success) return preempt(replica, asked.preemption);
+      finished = asked.stop || finished;
     }
     if (leader) callbacks_.on_train_end(*this, logs_);
     if (leader && profile_) finish_profile();
@@ -147,13 +149,16 @@ class FitLoop final : public ModelTraining<Model> {
 
   /// After a failure of `run`: returns when it makes sense to connect anew and to run again; else throws the failure, with the step.
   void survive(const CollectiveError& error) {
-    if (!survivor_.survives(error)) {
+    const bool has_waited = error.failure().operation == "start-up";  // in vain
+    if (!survivor_.survives(error) || !restored_ || has_waited) {
       CollectiveFailure failure = error.failure();
       failure.step = compiled_.state.iterations;
       throw CollectiveError(std::move(failure));
     }
     for (const auto& own : model_.replicas_) own->undo_step();
-    if (restored_) survivor_.keep([this] { return state(); });
+    survivor_.keep([this] { return state(); });
+    waits_without_signals_ = signals_.has_value();
+    signals_.reset();  // while it waits, a signal ends the process
     log_line(concat({error.what(), "; this worker keeps its state and waits until all are together again"}));
   }
 
@@ -178,7 +183,9 @@ class FitLoop final : public ModelTraining<Model> {
     saved.data_position = at_.data_position;
     saved.running = at_.running;
     saved.callbacks = callbacks_.save();
-    saved.callbacks.emplace_back().put(batch_entry, at_.batch);
+    State& place = saved.callbacks.emplace_back();
+    place.put(batch_entry, at_.batch);
+    if (at_.is_epoch_open) place.put(open_entry, true);
     return saved;
   }
 
@@ -202,6 +209,7 @@ class FitLoop final : public ModelTraining<Model> {
     std::int64_t data_position = 0;
     std::int64_t batch = 0;  // samples in the global batches that data_position counts; 0: not known
     std::vector<double> running;
+    bool is_epoch_open = false;  // the epoch before this one is not completed
 
     // Sums before the first step of an epoch are those of no step, in which all have agreed to stop.
     [[nodiscard]] bool has_ended() const { return step == 0 && has_stopped(); }
@@ -227,6 +235,8 @@ class FitLoop final : public ModelTraining<Model> {
     std::vector<std::byte> saved = survivor_.furthest(replica.collective(), leader);
     if (saved.empty())
       saved = bytes_from_chief(replica.collective(), leader ? std::move(pending_) : std::vector<std::byte>{});
+    else if (leader)
+      pending_ = {};
     if (!saved.empty() && leader) {
       if (decode_ == nullptr)
         throw ConfigurationError(
@@ -241,6 +251,7 @@ class FitLoop final : public ModelTraining<Model> {
              .running = std::move(state.running)};
       if (!state.callbacks.empty() && state.callbacks.back().contains(batch_entry)) {
         at_.batch = state.callbacks.back().template get<std::int64_t>(batch_entry);
+        at_.is_epoch_open = state.callbacks.back().contains(open_entry);
         state.callbacks.pop_back();
       }
       callbacks_.restore(state.callbacks);
@@ -252,6 +263,8 @@ class FitLoop final : public ModelTraining<Model> {
     replica.team_barrier();
     if (saved.empty()) model_.broadcast_from_chief(replica, own);
     if (leader) {
+      if (waits_without_signals_) preempt_on_signals();
+      if (restored_) history_.truncate(static_cast<int>(at_.epoch));
       if (restored_)
         log_line(concat(
             {"fit: all workers are together again, and go on at epoch ", at_.epoch + 1, ", step ", at_.step + 1}));
@@ -321,7 +334,7 @@ class FitLoop final : public ModelTraining<Model> {
         compiled_.report(running, logs_);
         callbacks_.on_train_batch_end(*this, batch, logs_);
         progress_.update(at.step, logs_);
-        if (Callbacks::has_train_batch_hooks || preempted) {
+        if (Callbacks::has_train_batch_hooks || preempted || survivor_.is_enabled()) {
           at_ = at;
           at_.running.assign(running.values().begin(), running.values().end());
           callbacks_.on_train_batch_complete(*this, batch);
@@ -351,6 +364,20 @@ class FitLoop final : public ModelTraining<Model> {
         concat({"fit: the loss is not finite in step ", step + 1, " of epoch ", epoch + 1, ", on ",
                 static_cast<std::int64_t>(replicas), " of ", replica.collective().size(),
                 " replicas; the parameters are those before it: use a lower learning rate, or look at the data"}));
+  }
+
+  /// The callbacks have had their on_epoch_end: all agree on what was asked, and the state is complete.
+  template <Replica R>
+  Requests complete_epoch(R& replica, int epoch, bool finished) {
+    const bool leader = replica.local_rank() == 0;
+    const Requests asked = ask_all(replica, leader);
+    if (leader) {
+      at_.is_epoch_open = false;
+      if (asked.stop || finished) at_.set_ended();
+      callbacks_.on_epoch_complete(*this, epoch);
+    }
+    replica.team_barrier();
+    return asked;
   }
 
   /// All ranks have agreed to leave.
@@ -435,6 +462,7 @@ class FitLoop final : public ModelTraining<Model> {
     return count > 0;
   }
 
+  static constexpr std::string_view open_entry = "fit/epoch_is_open";
   static constexpr std::string_view batch_entry =
       "fit/global_batch";  // of a state of the loop's own, after those of the callbacks
 
@@ -455,6 +483,7 @@ class FitLoop final : public ModelTraining<Model> {
   DecodeState decode_ = nullptr;
   bool restored_ = false;  // the state is that of this training
   Survivor survivor_;
+  bool waits_without_signals_ = false;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,6 +1,7 @@
 // History: what fit returns.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +21,18 @@ class History {
 
   void append(int epoch_number, const Logs& logs) {
     epoch.push_back(epoch_number);
-    for (const auto& [name, value] : logs) series(name).push_back(value);
+    for (const auto& [name, value] : logs) {
+      const std::size_t i = series(name);
+      history_[i].second.push_back(value);
+      epochs_[i].push_back(epoch_number);
+    }
+  }
+
+  /// Forgets the epochs from `first` on, which are done again.
+  void truncate(int first) {
+    for (std::size_t i = 0; i < history_.size(); ++i)
+      for (; !epochs_[i].empty() && epochs_[i].back() >= first; epochs_[i].pop_back()) history_[i].second.pop_back();
+    while (!epoch.empty() && epoch.back() >= first) epoch.pop_back();
   }
 
   [[nodiscard]] bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
@@ -43,13 +55,16 @@ class History {
       if (key == name) return &values;
     return nullptr;
   }
-  std::vector<double>& series(const std::string& name) {
-    for (auto& [key, values] : history_)
-      if (key == name) return values;
-    return history_.emplace_back(name, std::vector<double>{}).second;
+  std::size_t series(const std::string& name) {
+    for (std::size_t i = 0; i < history_.size(); ++i)
+      if (history_[i].first == name) return i;
+    history_.emplace_back(name, std::vector<double>{});
+    epochs_.emplace_back();
+    return history_.size() - 1;
   }
 
   std::vector<std::pair<std::string, std::vector<double>>> history_;
+  std::vector<std::vector<int>> epochs_;  // of each series' values
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

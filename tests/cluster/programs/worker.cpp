@@ -52,6 +52,8 @@ int work(int argc, char** argv) {
     std::fprintf(stderr, "an error\n");
     std::printf("%s\n", std::string(100'000, 'x').c_str());
     std::printf("no end");
+  } else if (mode == "chatter") {
+    for (;;) std::printf("a line, and the next one\n");
   } else if (mode == "code") {
     if (cluster.rank() == 1) return std::atoi(argv[2]);
     std::this_thread::sleep_for(std::chrono::seconds(60));
