@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cereal/archives/portable_binary.hpp>
 #include <cstdint>
@@ -268,19 +267,12 @@ LOCKSTEP_INLINE SavedArray take_array(ArrayRecord record, std::span<const std::b
                             data.size(), " are left"}));
   const std::span<const std::byte> bytes = data.first(static_cast<std::size_t>(record.size));
   data = data.subspan(bytes.size());
-  SavedArray array{
-      .name = std::move(record.name), .scalar = std::move(record.scalar), .extents = std::move(record.extents)};
-  reserve_bytes(array.bytes, bytes.size());
-  std::uint32_t crc = 0;
-  constexpr std::size_t piece_size = std::size_t{128} << 10;  // is still in the cache when it is copied
-  for (std::size_t done = 0; done < bytes.size(); done += piece_size) {
-    const auto piece = bytes.subspan(done, std::min(piece_size, bytes.size() - done));
-    crc = crc32c(piece, crc);
-    array.bytes.insert(array.bytes.end(), piece.begin(), piece.end());
-  }
-  if (crc != record.crc)
-    throw DataError(concat({"checkpoint: damaged: the checksum of array '", array.name, "' does not match"}));
-  return array;
+  if (crc32c(bytes) != record.crc)
+    throw DataError(concat({"checkpoint: damaged: the checksum of array '", record.name, "' does not match"}));
+  return {.name = std::move(record.name),
+          .scalar = std::move(record.scalar),
+          .extents = std::move(record.extents),
+          .bytes = {bytes.begin(), bytes.end()}};
 }
 
 LOCKSTEP_INLINE TrainingState decode_version_2(std::span<const std::byte> bytes) {
@@ -348,7 +340,7 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_checkpoint(const TrainingState& st
   const EncodedCheckpoint encoded(state);
   const ByteParts parts = encoded.parts();
   std::vector<std::byte> bytes;
-  detail::reserve_bytes(bytes, parts.size());
+  bytes.reserve(parts.size());
   for (const std::span<const std::byte> part : parts) bytes.insert(bytes.end(), part.begin(), part.end());
   return bytes;
 }

@@ -37,17 +37,14 @@ class ByteParts {
 
 namespace detail {
 
-/// Takes memory for `size` bytes, with few page faults to come when it is much.
-inline void reserve_bytes(std::vector<std::byte>& bytes, std::size_t size) {
-  if (size <= bytes.capacity()) return;
-  bytes.reserve(size);
-  ask_for_huge_pages(bytes.data(), size);
-}
-
-/// A copy of `source` in the memory that `bytes` has, where that is enough.
+/// A copy of `source` in the memory that `bytes` has, where that is enough. New memory is made to be used again and again: huge pages
+/// cost more than others the first time.
 inline void copy_bytes(std::span<const std::byte> source, std::vector<std::byte>& bytes) {
   bytes.clear();
-  reserve_bytes(bytes, source.size());
+  if (source.size() > bytes.capacity()) {
+    bytes.reserve(source.size());
+    ask_for_huge_pages(bytes.data(), source.size());
+  }
   bytes.insert(bytes.end(), source.begin(), source.end());
 }
 

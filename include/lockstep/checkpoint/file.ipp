@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -128,17 +126,14 @@ LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::strin
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) detail::throw_file_error("cannot stat", path);
   if (!S_ISREG(status.st_mode)) throw Error("cannot read '" + path + "': it is no regular file");
-  const auto size = static_cast<std::size_t>(status.st_size);
-  std::vector<std::byte> bytes;
-  detail::reserve_bytes(bytes, size);
-  // By a buffer that stays in the cache: to be read into, a vector would have to be filled with zeros first.
-  std::array<std::byte, std::size_t{64} << 10> buffer;
-  while (bytes.size() < size) {
-    const ssize_t got = ::read(file.get(), buffer.data(), std::min(buffer.size(), size - bytes.size()));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) detail::throw_file_error("cannot read", path);
     if (got == 0) throw Error("cannot read '" + path + "': it became shorter while it was read");
-    bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + got);
+    done += static_cast<std::size_t>(got);
   }
   return bytes;
 }
