@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/checkpoint_testing.hpp"
@@ -301,6 +302,15 @@ TEST_CASE("archive: in a file of format 1, too, every truncation and every flipp
     seal_1(cut);
     CHECK_THROWS_AS((void)ls::decode_checkpoint(cut), ls::DataError);
   }
+}
+
+TEST_CASE("archive: in a file of format 1, too, extents and bytes of an array must agree") {
+  Bytes bytes = sample("version_1.ckpt");
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view name = "dense/kernel";
+  put(bytes, text.find(name) + name.size() + 8 + 8, 1000, 8);  // behind the number of extents and the first one
+  seal_1(bytes);
+  CHECK(contains(message_of_decode(bytes), "array 'dense/kernel' (2, 1000) of float32 cannot have 24 bytes"));
 }
 
 TEST_CASE("archive: an entry of an unknown type is refused") {

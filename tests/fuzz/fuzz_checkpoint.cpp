@@ -1,4 +1,5 @@
-// libFuzzer: any bytes are refused by a DataError, or decoded into a state that comes back when it is written again. Checksums are made
+// libFuzzer: any bytes are refused by a DataError, or decoded into a state whose arrays have the bytes that their extents ask for, and
+// which comes back when it is written again. Checksums are made
 // right before, so that the bytes behind them are reached.
 #include <algorithm>
 #include <cstddef>
@@ -34,6 +35,12 @@ void seal(std::vector<std::byte>& bytes) {
   ls::detail::put_number(bytes.data() + 32, ls::crc32c(std::span(bytes).first(32)), 4);
 }
 
+void demand_sizes(const std::vector<ls::SavedArray>& arrays) {
+  for (const ls::SavedArray& array : arrays)
+    if (ls::detail::array_size(array.extents, ls::detail::scalar_size(array.scalar)) != array.bytes.size())
+      std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -42,7 +49,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const bool sealed : {false, true}) {
     if (sealed) seal(bytes);
     try {
-      const auto first = ls::encode_checkpoint(ls::decode_checkpoint(bytes));
+      const ls::TrainingState state = ls::decode_checkpoint(bytes);
+      for (const auto* const arrays : {&state.parameters, &state.state, &state.slots}) demand_sizes(*arrays);
+      const auto first = ls::encode_checkpoint(state);
       if (ls::encode_checkpoint(ls::decode_checkpoint(first)) != first) std::abort();
     } catch (const ls::DataError&) {
     }

@@ -215,6 +215,18 @@ TEST_CASE("model files: what belongs to another model is refused, and the variab
                  "optimizer: "));
 }
 
+TEST_CASE("model files: an array whose bytes do not fit its shape is refused") {
+  const std::size_t shape[] = {2, 3};
+  const ls::detail::WantedArray wanted[] = {{"kernel", shape}};
+  const auto match = [&](std::size_t bytes) {
+    return ls::detail::match_arrays({{.name = "kernel", .extents = {2, 3}, .bytes = std::vector<std::byte>(bytes)}},
+                                    wanted, "float32");
+  };
+  CHECK(match(24).size() == 1);
+  for (const std::size_t bytes : {0u, 20u, 28u})
+    CHECK(contains(message_of<ls::DataError>([&] { (void)match(bytes); }), "'kernel' (2, 3) of float32 cannot have"));
+}
+
 TEST_CASE("model files: what ModelCheckpoint saved loads, on one worker and on two") {
   for (const int count : {1, 2}) {
     CAPTURE(count);

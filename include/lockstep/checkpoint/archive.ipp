@@ -232,6 +232,14 @@ inline constexpr std::size_t checkpoint_header_1 = 8 + 4 + 8 + 4;        // magi
       {"checkpoint: expected ", expected, " bytes of ", what, ", got ", got, ": the file is cut off or has grown"}));
 }
 
+/// Throws DataError unless an array of these extents has `size` bytes.
+LOCKSTEP_INLINE void check_array_size(std::string_view name, std::string_view scalar,
+                                      std::span<const std::uint64_t> extents, std::uint64_t size) {
+  if (array_size(extents, scalar_size(scalar)) != size)
+    throw DataError(concat(
+        {"checkpoint: array '", name, "' ", shape_text(extents), " of ", scalar, " cannot have ", size, " bytes"}));
+}
+
 /// Format 1: one payload with one checksum, in which the elements of each array follow its extents.
 LOCKSTEP_INLINE TrainingState decode_version_1(std::span<const std::byte> bytes) {
   if (bytes.size() < checkpoint_header_1) refuse_size("header", checkpoint_header_1, bytes.size());
@@ -250,6 +258,7 @@ LOCKSTEP_INLINE TrainingState decode_version_1(std::span<const std::byte> bytes)
       reader(array.name);
       reader(array.extents);
       reader(array.bytes);
+      check_array_size(array.name, array.scalar, array.extents, array.bytes.size());
     }
   }
   reader.expect_end();
@@ -258,10 +267,7 @@ LOCKSTEP_INLINE TrainingState decode_version_1(std::span<const std::byte> bytes)
 
 /// An array by its record, from the front of `data`, which moves on.
 LOCKSTEP_INLINE SavedArray take_array(ArrayRecord record, std::span<const std::byte>& data) {
-  const auto expected = array_size(record.extents, scalar_size(record.scalar));
-  if (expected != record.size)
-    throw DataError(concat({"checkpoint: array '", record.name, "' ", shape_text(record.extents), " of ", record.scalar,
-                            " cannot have ", record.size, " bytes"}));
+  check_array_size(record.name, record.scalar, record.extents, record.size);
   if (record.size > data.size())
     throw DataError(concat({"checkpoint: damaged: array '", record.name, "' has ", record.size, " bytes where ",
                             data.size(), " are left"}));

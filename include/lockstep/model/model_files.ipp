@@ -22,6 +22,9 @@ LOCKSTEP_INLINE std::vector<SavedArray> match_arrays(std::vector<SavedArray> fou
     if (!std::equal(array->extents.begin(), array->extents.end(), shape.begin(), shape.end()))
       throw ConfigurationError(concat(
           {"expected '", name, "' to be ", shape_text(shape), ", in the file it is ", shape_text(array->extents)}));
+    if (array_size(array->extents, scalar_size(array->scalar)) != array->bytes.size())
+      throw DataError(concat({"'", name, "' ", shape_text(array->extents), " of ", array->scalar, " cannot have ",
+                              array->bytes.size(), " bytes: the file is damaged"}));
     matched.push_back(convert_array(std::move(*array), scalar));
     found.erase(array);
   }
