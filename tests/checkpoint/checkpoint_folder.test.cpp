@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -179,6 +180,40 @@ TEST_CASE("checkpoint folder: with a damaged index the files' names tell, in the
   CheckpointFolder again({.directory = folder.path()});
   CHECK(again.save(state_of(12), 12) == folder.path("ckpt-12"));
   CHECK(again.checkpoints().size() == 5);
+}
+
+TEST_CASE("checkpoint folder: with a damaged index, too, what belongs to others is left alone") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path("day-1"));
+  std::filesystem::create_directory(folder.path("ckpt-9"));
+  const Names others{"ckpt-007", "ckpt-9", "ckpt-old-4", "day-1", "images-1", "notes-3"};
+  for (const std::string& name : others)
+    if (!std::filesystem::exists(folder.path(name))) put_text(folder.path(name), "somebody else's");
+  {
+    CheckpointFolder checkpoints({.directory = folder.path()});
+    for (int i = 1; i <= 3; ++i) checkpoints.save(state_of(i), i);
+  }
+  put_text(folder.path("checkpoint"), "damaged");
+  CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-3"));
+  CheckpointFolder again({.directory = folder.path(), .max_to_keep = 1});
+  CHECK(again.checkpoints() == Names{folder.path("ckpt-1"), folder.path("ckpt-2"), folder.path("ckpt-3")});
+  CHECK(again.save(state_of(4), 4) == folder.path("ckpt-4"));
+  Names expected = others;
+  expected.push_back("ckpt-4");
+  std::sort(expected.begin(), expected.end());
+  CHECK(files(folder) == expected);
+}
+
+TEST_CASE("checkpoint folder: the largest number, after which none can come, is no checkpoint's") {
+  const TemporaryFolder folder;
+  put_text(folder.path("checkpoint"),
+           "all_model_checkpoint_paths: \"ckpt-9223372036854775807\"\nall_model_checkpoint_timestamps: 1\n");
+  CheckpointFolder checkpoints({.directory = folder.path()});
+  CHECK(checkpoints.checkpoints().empty());
+  CHECK(checkpoints.save(state_of(1), 1) == folder.path("ckpt-1"));
+  for (const std::int64_t number : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()})
+    CHECK_THROWS_AS(checkpoints.save(state_of(2), 2, number), ls::ConfigurationError);
+  CHECK(files(folder) == Names{"ckpt-1"});
 }
 
 TEST_CASE("checkpoint folder: a save that fails leaves what was there") {

@@ -64,7 +64,8 @@ class CheckpointFolder {
   /// Whether checkpoint_interval allows a save after `step` updates.
   [[nodiscard]] bool due(std::int64_t step) const noexcept;
 
-  /// Writes the next checkpoint, or the one numbered `number`, and returns its path. Throws Error naming the path; what was there stays.
+  /// Writes the next checkpoint, or the one numbered `number`, and returns its path. Throws Error naming the path; what was there
+  /// stays. Throws ConfigurationError for a number below 0 or without a successor.
   std::string save(const ByteParts& bytes, std::int64_t step, std::optional<std::int64_t> number = {});
 
   /// The newest that can be read; warns of those that cannot.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -22,13 +23,13 @@ namespace detail {
 
 inline constexpr const char* checkpoint_index_name = "checkpoint";
 
-/// The number behind the last dash of "ckpt-12"; nothing where there is none.
+/// The number behind the last dash of "ckpt-12"; nothing where there is none, and for the largest, after which no other can come.
 LOCKSTEP_INLINE std::optional<std::int64_t> checkpoint_number(std::string_view name) {
   const std::string_view digits = name.substr(name.rfind('-') + 1);
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (digits.size() == name.size() || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return number;
+  return number == std::numeric_limits<std::int64_t>::max() ? std::nullopt : std::optional(number);
 }
 
 /// Nothing when a line is not as write_index writes it. Names must stay within the folder.
@@ -64,27 +65,33 @@ LOCKSTEP_INLINE std::optional<CheckpointIndex> parse_index(std::string_view text
   return index;
 }
 
-/// The numbered files of a folder, by number, for when its index is damaged.
-LOCKSTEP_INLINE CheckpointIndex list_folder(const std::string& directory, double now) {
+/// The files <checkpoint_name>-<number> of a folder, by number, for when its index is damaged. Without a name, those of every name.
+LOCKSTEP_INLINE CheckpointIndex list_folder(const std::string& directory, double now,
+                                            std::string_view checkpoint_name) {
   CheckpointIndex index{.kept = {}, .last_preserved_timestamp = now};
   std::error_code ignored;
-  for (const auto& file : std::filesystem::directory_iterator(directory, ignored))
-    if (const std::string name = file.path().filename().string(); checkpoint_number(name))
+  for (const auto& file : std::filesystem::directory_iterator(directory, ignored)) {
+    const std::string name = file.path().filename().string();
+    const auto number = checkpoint_number(name);
+    if (!number || !file.is_regular_file(ignored)) continue;
+    if (checkpoint_name.empty() || name == concat({checkpoint_name, "-", *number}))
       index.kept.push_back({.name = name, .timestamp = now});
+  }
   std::sort(index.kept.begin(), index.kept.end(), [](const KeptCheckpoint& a, const KeptCheckpoint& b) {
     return std::pair(checkpoint_number(a.name), a.name) < std::pair(checkpoint_number(b.name), b.name);
   });
   return index;
 }
 
-LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double now) {
+LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double now,
+                                           std::string_view checkpoint_name = {}) {
   const std::string path = directory + "/" + checkpoint_index_name;
   const auto bytes = read_file(path);
   if (!bytes) return {.kept = {}, .last_preserved_timestamp = now};
   auto index = parse_index({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   if (!index) {
     log_line(concat({"warning: '", path, "' is damaged: going by the names of the files in the folder"}));
-    return list_folder(directory, now);
+    return list_folder(directory, now, checkpoint_name);
   }
   index->last_preserved_timestamp = std::min(index->last_preserved_timestamp, now);  // the clock was set back
   return std::move(*index);
@@ -121,7 +128,7 @@ LOCKSTEP_INLINE double seconds_since_1970() {
 LOCKSTEP_INLINE CheckpointFolder::CheckpointFolder(CheckpointManagerOptions options, Clock clock)
     : options_(std::move(options)), clock_(clock) {
   options_.validate();
-  index_ = read_index(options_.directory, clock_());
+  index_ = read_index(options_.directory, clock_(), options_.checkpoint_name);
 }
 
 LOCKSTEP_INLINE std::vector<std::string> CheckpointFolder::checkpoints() const {
@@ -138,6 +145,9 @@ LOCKSTEP_INLINE std::string CheckpointFolder::save(const ByteParts& bytes, std::
                                                    std::optional<std::int64_t> number) {
   auto& kept = index_.kept;
   if (!number) number = kept.empty() ? 1 : checkpoint_number(kept.back().name).value_or(0) + 1;
+  if (*number < 0 || *number == std::numeric_limits<std::int64_t>::max())
+    throw ConfigurationError(concat(
+        {"CheckpointManager: the number of a checkpoint must be at least 0, and not the largest, got ", *number}));
   const std::string name = concat({options_.checkpoint_name, "-", *number});
   begin();
   write_file_atomically(path(name), bytes);
