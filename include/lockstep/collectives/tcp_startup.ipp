@@ -168,10 +168,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     std::array<ConnectionPointer, 2> link;  // by channel; null while it does not stand
     std::string problem;
     bool ready = false;
-    bool turned_away = false;  // somebody who claimed to be it; which has been said
-    bool answered = false;     // since a contender has come
-    Clock::time_point heard;   // when it last answered
-    int waits_for = -1;        // what it answered
+    std::string turned_away;  // what was wrong with somebody who claimed to be it; which has been said
+    bool answered = false;    // since a contender has come
+    Clock::time_point heard;  // when it last answered
+    int waits_for = -1;       // what it answered
     std::chrono::milliseconds delay{50};
   };
 
@@ -364,7 +364,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
         return fail(connection, c.incoming ? "does not speak this protocol"
                                            : "is another program, which does not speak this protocol");
       case Handshake::Outcome::refused:
-        return c.incoming ? refuse_guest(connection) : refuse_peer(c.peer, handshake.problem());
+        if (c.incoming) return refuse_guest(connection);
+        return unproved ? doubt(connection, handshake.problem()) : refuse_peer(c.peer, handshake.problem());
       case Handshake::Outcome::agreed:
         if (unproved) return fail(connection, "has not proved that it knows the cluster secret");
         break;
@@ -400,15 +401,24 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       Peer& claimed = peer(theirs.from);
       const std::string problem =
           concat({"was turned away: ", host_of(guest), ", which claims to be it, ", handshake.problem()});
-      if (!claimed.turned_away) log_line(concat({name(theirs.from), " ", problem}));
-      claimed.turned_away = true;
-      claimed.problem = problem;
+      if (claimed.turned_away.empty()) log_line(concat({name(theirs.from), " ", problem}));
+      claimed.problem = claimed.turned_away = problem;
     } else if (has_place) {
       return refuse_peer(theirs.from, handshake.problem());
     } else if (theirs.from == rank() && theirs.addresses == mine_.addresses) {
       log_line(concat({host_of(guest), " ", handshake.problem()}));
     }
     drop_stranger(guest, handshake.problem());
+  }
+
+  // Whoever has a lower rank's port and proves nothing may be somebody else: the true one may still come.
+  void doubt(const ConnectionPointer& connection, const std::string& problem) {
+    Peer& claimed = peer(connection->peer);
+    if (claimed.turned_away.empty())
+      log_line(
+          concat({name(connection->peer), " ", problem, "; this worker tries again until the start-up times out"}));
+    claimed.turned_away = problem;
+    fail(connection, problem);
   }
 
   void refuse_peer(int peer, std::string_view problem) {
@@ -438,6 +448,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       if (!c.incoming) dial(c.peer, 1 - c.channel);
     }
     p.problem.clear();
+    p.turned_away.clear();
     p.delay = std::chrono::milliseconds(50);
     if (c.channel == static_cast<std::size_t>(Channel::control)) {
       p.ready = false;
@@ -638,9 +649,9 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
           result.emplace_back(other, concat({"is connected, but silent since ", silent.count(), " s"}));
         continue;
       }
-      result.emplace_back(other, !p.problem.empty() ? p.problem
-                                 : other < rank()   ? "no answer so far"
-                                                    : "has not connected yet");
+      std::string why = !p.problem.empty() ? p.problem : other < rank() ? "no answer so far" : "has not connected yet";
+      if (!p.turned_away.empty() && p.turned_away != p.problem) why += concat({"; before that it ", p.turned_away});
+      result.emplace_back(other, std::move(why));
     }
     if (!result.empty()) return result;
     for (int other = rank() == 0 ? 1 : 0; other < (rank() == 0 ? world() : 1); ++other) {
