@@ -116,6 +116,11 @@ TEST_CASE("npz: what is no .npy file is refused, and the message says why") {
     CAPTURE(header);
     CHECK(contains(refused(header), "the header is no .npy header"));
   }
+  std::string ones = "1,";  // an array may have as many extents as NumPy's, and no more
+  for (int doubled = 0; doubled < 6; ++doubled) ones += ones;
+  const std::string begin = "{'descr': '<f4', 'fortran_order': True, 'shape': (";
+  CHECK(refused(begin + ones + ")}") == "NO EXCEPTION");
+  CHECK(contains(refused(begin + ones + "1)}"), "array 'a': the shape has more than 64 extents"));
   CHECK(contains(refusal(npz_of("{}", {}, 4)), "expected .npy version 1 to 3, got 4"));
 }
 

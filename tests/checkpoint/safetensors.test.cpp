@@ -129,6 +129,13 @@ TEST_CASE("safetensors: what is no consistent file is refused, and the message s
   CHECK(contains(refusal(with(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[4,4])"), 4),
                  "cannot have 0"));
   CHECK(contains(refusal(with(R"("dtype":"F32","shape":[1],"data_offsets":[4])"), 8), "1 data_offsets"));
+  std::string ones = "1,";  // an array may have as many extents as NumPy's, and no more
+  for (int doubled = 0; doubled < 6; ++doubled) ones += ones;
+  const auto with_shape = [&](const std::string& extents) {
+    return refusal(with("\"dtype\":\"F32\",\"shape\":[" + extents + "],\"data_offsets\":[4,8]"), 8);
+  };
+  CHECK(with_shape(ones.substr(0, ones.size() - 1)) == "NO EXCEPTION");
+  CHECK(contains(with_shape(ones + "1"), "array 'b': a list has more than 64 numbers"));
 }
 
 TEST_CASE("safetensors: every truncation is refused") {

@@ -103,6 +103,8 @@ class NpyHeader {
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
       if (error != std::errc()) refuse();
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+      if (shape.size() == most_extents)
+        refuse_npz(array_, concat({"the shape has more than ", most_extents, " extents"}));
       shape.push_back(extent);
       if (!accept(',')) {
         expect(')');

@@ -87,6 +87,9 @@ class SafetensorsHeader {
   }
   bool number_unsigned(std::uint64_t number) {
     if (list_ == nullptr) unexpected("a number");
+    if (list_->size() == most_extents)
+      refuse_safetensors(
+          concat({"array '", entries_.back().name, "': a list has more than ", most_extents, " numbers"}));
     list_->push_back(number);
     return true;
   }

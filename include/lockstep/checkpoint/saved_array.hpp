@@ -39,6 +39,9 @@ constexpr const char* scalar_name() {
   return std::is_same_v<T, float> ? "float32" : "float64";
 }
 
+/// How many extents the readers of other programs' files take: as many as an array of NumPy may have.
+inline constexpr std::size_t most_extents = 64;
+
 /// Bytes of one element. Throws DataError for a type that is neither float32 nor float64.
 inline std::size_t scalar_size(std::string_view scalar) {
   if (scalar == scalar_name<float>()) return sizeof(float);
