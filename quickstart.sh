@@ -66,20 +66,17 @@ need_file 'include/openssl/hmac.h' libssl-dev
 [[ $command == main ]] || need_file 'include/doctest/doctest.h' doctest-dev
 
 if ((${#missing[@]})); then
-  if command -v apt-get >/dev/null; then
+  if command -v apt-get >/dev/null && { ((EUID == 0)) || command -v sudo >/dev/null; }; then
     as_root=()
-    if ((EUID != 0)); then
-      command -v sudo >/dev/null || fail "please install as root: apt-get install ${missing[*]}"
-      as_root=(sudo)
-    fi
+    ((EUID == 0)) || as_root=(sudo)
     echo "quickstart.sh: installing ${missing[*]}"
     "${as_root[@]}" apt-get update -qq
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
       apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}" >/dev/null
   else
-    echo "quickstart.sh: not installed here (Debian's names): ${missing[*]}" >&2
+    echo "quickstart.sh: not installed here, and cannot be by this user (Debian's names): ${missing[*]}" >&2
     ((missing_tools == 0)) || fail 'please install the compiler and the build tools first'
-    echo 'quickstart.sh: CMake fetches the sources of the libraries' >&2
+    echo 'quickstart.sh: CMake fetches the sources of the libraries that lockstep needs, and does without the others' >&2
   fi
 fi
 
