@@ -45,6 +45,19 @@ TEST_SUITE("hello") {
     CHECK(difference(hello(0, 2), back).empty());
   }
 
+  TEST_CASE("what a peer has sent is shown without control characters, and not at any length") {
+    const Hello mine = hello(0, 1);
+    Hello theirs = hello(1, 0);
+    theirs.addresses[2] = "x\n\x1b[2J\x7f";
+    CHECK(difference(mine, theirs) == "has another cluster: rank 2 x??[2J?, this worker has c:3");
+    theirs = hello(1, 0);
+    theirs.properties[1].second = std::string(5000, 'y');
+    CHECK(difference(mine, theirs) == "has scalar " + std::string(200, 'y') + "..., this worker has float");
+    theirs = hello(1, 0);
+    theirs.properties.emplace_back(std::string(5000, '\0'), "z");
+    CHECK(difference(mine, theirs) == "has " + std::string(200, '?') + "... z, this worker has none");
+  }
+
   TEST_CASE("each difference has a name, on both sides") {
     const Hello mine = hello(0, 1);
     Hello theirs = hello(1, 0);

@@ -148,10 +148,12 @@ struct Hello {
 };
 
 /// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this worker has 2". Empty when
-/// they fit.
+/// they fit. Of the peer's texts it has the begin.
 [[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
   const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
-    return concat({"has ", what.view(), " ", their.view(), ", this worker has ", our.view()});
+    constexpr std::size_t most = 200;
+    return concat(
+        {"has ", printable(what.view(), most), " ", printable(their.view(), most), ", this worker has ", our.view()});
   };
   if (theirs.version != mine.version) return has("protocol version", theirs.version, mine.version);
   if (theirs.authentication != mine.authentication)

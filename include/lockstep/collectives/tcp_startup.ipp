@@ -571,12 +571,13 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     const std::size_t n = control->socket.receive(asio::buffer(text), 0, error);
     text.resize(error ? 0 : n);
     const int failed = frame.value >= 0 && frame.value < world() ? frame.value : control->peer;
-    aborted_ = CollectiveFailure{.failed_rank = failed,
-                                 .address = mine_.addresses[static_cast<std::size_t>(failed)],
-                                 .operation = "start-up",
-                                 .seconds = seconds(),
-                                 .reason = text.size() > frame_bytes ? text.substr(frame_bytes) : "gave up",
-                                 .code = static_cast<ExitCode>(frame.extra)};
+    aborted_ = CollectiveFailure{
+        .failed_rank = failed,
+        .address = mine_.addresses[static_cast<std::size_t>(failed)],
+        .operation = "start-up",
+        .seconds = seconds(),
+        .reason = text.size() > frame_bytes ? printable(text.substr(frame_bytes), ControlFrame::longest) : "gave up",
+        .code = static_cast<ExitCode>(frame.extra)};
   }
 
   void lose(const ConnectionPointer& control) {

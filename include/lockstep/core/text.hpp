@@ -56,4 +56,13 @@ class TextPiece {
   return text;
 }
 
+/// What somebody else has sent, fit for a log: control characters become '?', and what is longer than `most` bytes is cut off.
+[[nodiscard, gnu::cold]] inline std::string printable(std::string_view text, std::size_t most) {
+  std::string shown(text.substr(0, most));
+  for (char& c : shown)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  if (text.size() > most) shown += "...";
+  return shown;
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI
