@@ -390,6 +390,23 @@ TEST_SUITE("tcp start-up, two processes with one place") {
     }
   }
 
+  TEST_CASE("whoever claims this worker's own rank is named once, however often he comes") {
+    const auto addresses = free_addresses(2);
+    const auto worker = start_rank(0, addresses, "join", {.startup = 1s});
+    detail::Hello twin;
+    twin.incarnation = 5;
+    twin.addresses = addresses;
+    for (int visit = 0; visit < 5; ++visit) {
+      const Guest guest(port_of(addresses[0]));
+      guest.say(twin.encode());
+      CHECK_FALSE(guest.hear_all().empty());
+    }
+    const std::string output = worker->wait(30s).output;
+    const std::size_t first = output.find("has rank 0, as this worker has");
+    REQUIRE(first != std::string::npos);
+    CHECK(output.find("lockstep: 127.0.0.1 has rank 0", first) == std::string::npos);
+  }
+
   TEST_CASE("a second chief, on another host, finds the first one, and leaves it alone") {
     LocalCluster cluster(2);
     Rendezvous first = cluster.place(0), second = first, third = cluster.place(1);

@@ -405,7 +405,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       claimed.problem = claimed.turned_away = problem;
     } else if (has_place) {
       return refuse_peer(theirs.from, handshake.problem());
-    } else if (theirs.from == rank() && theirs.addresses == mine_.addresses) {
+    } else if (theirs.from == rank() && theirs.addresses == mine_.addresses && !twin_named_) {
+      twin_named_ = true;
       log_line(concat({host_of(guest), " ", handshake.problem()}));
     }
     drop_stranger(guest, handshake.problem());
@@ -750,6 +751,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   std::optional<std::string> refusal_;
   std::optional<CollectiveFailure> aborted_;
   bool met_myself_ = false;
+  bool twin_named_ = false;  // another process with this worker's rank; which has been said
   bool go_ = false;
   bool done_ = false;
   bool stopped_ = false;
