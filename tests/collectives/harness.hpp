@@ -2,6 +2,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -109,6 +110,19 @@ inline std::string message_of(const std::exception_ptr& exception) {
   } catch (const std::exception& error) {
     return error.what();
   }
+}
+
+/// What a rank has thrown, which must be a CollectiveError.
+inline CollectiveFailure failure_of(const std::exception_ptr& exception) {
+  REQUIRE(exception);
+  try {
+    std::rethrow_exception(exception);
+  } catch (const CollectiveError& error) {
+    return error.failure();
+  } catch (const std::exception& error) {
+    FAIL("no CollectiveError: ", error.what());
+  }
+  return {};
 }
 
 /// The places of a cluster on free ports of this machine.

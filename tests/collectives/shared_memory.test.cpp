@@ -26,18 +26,6 @@ std::vector<std::exception_ptr> run_ranks(int size, const CommunicationOptions& 
   });
 }
 
-CollectiveFailure failure_of(const std::exception_ptr& exception) {
-  REQUIRE(exception);
-  try {
-    std::rethrow_exception(exception);
-  } catch (const CollectiveError& error) {
-    return error.failure();
-  } catch (const std::exception& error) {
-    FAIL("no CollectiveError: ", error.what());
-  }
-  return {};
-}
-
 }  // namespace
 
 TEST_SUITE("shared memory") {

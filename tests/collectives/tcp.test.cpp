@@ -83,18 +83,6 @@ void keep_reducing(TcpRing& ring, std::size_t count) {
   for (;;) ring.all_reduce(std::span(values));
 }
 
-CollectiveFailure failure_of(const std::exception_ptr& exception) {
-  REQUIRE(exception);
-  try {
-    std::rethrow_exception(exception);
-  } catch (const CollectiveError& error) {
-    return error.failure();
-  } catch (const std::exception& error) {
-    FAIL("no CollectiveError: ", error.what());
-  }
-  return {};
-}
-
 ExitCode code_of(const std::exception_ptr& exception) {
   REQUIRE(exception);
   try {
