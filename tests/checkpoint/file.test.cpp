@@ -19,6 +19,7 @@
 
 #include "checkpoint/checkpoint_testing.hpp"
 #include "data/temporary_folder.hpp"
+#include "lockstep/checkpoint/file_writer.hpp"
 #include "lockstep/core/error.hpp"
 #include "model/model_testing.hpp"
 
