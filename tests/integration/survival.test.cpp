@@ -397,6 +397,29 @@ TEST_SUITE("survival [full]") {
       kill_at_random_moments(moments != nullptr ? std::atoi(moments) : 20, 2, 1.2, rejoin);
   }
 
+  TEST_CASE("with rejoin, a worker that hangs counts as lost, and comes back when it wakes up: the same bits") {
+    const Words options{"epochs=3", "steps=20", "step_ms=5", "rejoin=1", "timeout_ms=1000"};
+    const std::string expected = undisturbed(options);
+    for (const std::size_t victim : {0u, 1u}) {
+      CAPTURE(victim);
+      const TemporaryFolder folder;
+      Process launcher(command(folder.path(), options, {"--workers", "2", "--restarts", "2"}));
+      REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
+      std::this_thread::sleep_for(80ms);
+      const std::vector<pid_t> workers = children_of(launcher.pid());
+      REQUIRE(workers.size() == 2);
+      kill_all({workers[victim]}, SIGSTOP);
+      REQUIRE(launcher.wait_for("this worker keeps its state", 30s));
+      kill_all({workers[victim]}, SIGCONT);
+      const Finished finished = launcher.wait(60s);
+      CAPTURE(finished.output);
+      CHECK(finished.exit_code == 0);
+      CHECK(contains(finished.output, "was silent for more than 1000 ms"));
+      CHECK(count(finished.output, "] process ") == 2);  // nobody was started again
+      CHECK(finals(finished.output) == Words{expected});
+    }
+  }
+
   TEST_CASE("mnist under the launcher, a worker killed after a save: the same bits") {
     Words arguments{example("mnist"), "--workers", "2",         "--epochs", "2", "--steps-per-epoch", "8",
                     "--batch-size",   "16",        "--verbose", "0"};

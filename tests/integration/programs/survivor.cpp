@@ -3,6 +3,7 @@
 //   freq=0             steps between two saves (0: epochs)      delete=1   the backup at the end
 //   step_ms=0          how long each step takes at least        warn=0     go on when a save fails
 //   preempt=1          save when told to stop                  rejoin=0  wait for lost workers
+//   timeout_ms=20000   of an operation between workers
 // The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
 #include <unistd.h>
 
@@ -60,9 +61,9 @@ struct SlowSteps {
 };
 
 int train(int argc, char** argv) {
-  std::map<std::string, int, std::less<>> numbers{{"epochs", 4}, {"steps", 6},   {"batch", 32},
-                                                  {"freq", 0},   {"delete", 1},  {"step_ms", 0},
-                                                  {"warn", 0},   {"preempt", 1}, {"rejoin", 0}};
+  std::map<std::string, int, std::less<>> numbers{{"epochs", 4}, {"steps", 6},          {"batch", 32}, {"freq", 0},
+                                                  {"delete", 1}, {"step_ms", 0},        {"warn", 0},   {"preempt", 1},
+                                                  {"rejoin", 0}, {"timeout_ms", 20'000}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');
@@ -73,7 +74,7 @@ int train(int argc, char** argv) {
   std::fflush(stdout);
 
   ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy(
-      {.communication_options = {.timeout = std::chrono::seconds(20)}});
+      {.communication_options = {.timeout = std::chrono::milliseconds(numbers["timeout_ms"])}});
   constexpr std::int64_t samples = 100;
   Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(samples, 16);
   std::vector<std::int32_t> y;
