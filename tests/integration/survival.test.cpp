@@ -171,7 +171,8 @@ void kill_at_random_moments(int moments, unsigned seed, double part, bool rejoin
 TEST_CASE("survival: a signal to either worker makes both save after the same step, and the next run goes on there") {
   const Words options{"epochs=3", "steps=20", "step_ms=10"};  // saved at epochs, of 200 ms
   const std::string expected = undisturbed({"epochs=3", "steps=20"});
-  for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}}) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const int code = 128 + signal;
     for (const std::size_t victim : {0u, 1u}) {
       CAPTURE(signal);
       CAPTURE(victim);
@@ -207,7 +208,8 @@ TEST_CASE("survival: a signal to either worker makes both save after the same st
 
 TEST_CASE("survival: the launcher passes a signal to all, or one worker gets it: 143 and 130 either way") {
   for (const bool to_launcher : {true, false}) {
-    for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}}) {
+    for (const int signal : {SIGTERM, SIGINT}) {
+      const int code = 128 + signal;
       CAPTURE(to_launcher);
       const TemporaryFolder folder;
       Process launcher(command(folder.path(), {"step_ms=10", "steps=100"}, {"--workers", "2"}));
