@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/checkpoint/little_endian.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/little_endian.hpp"
 
 namespace ls = lockstep;
 

@@ -14,9 +14,9 @@
 #include <variant>
 
 #include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/checkpoint/little_endian.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 

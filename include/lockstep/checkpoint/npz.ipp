@@ -9,12 +9,13 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/checkpoint/half.hpp"
-#include "lockstep/checkpoint/little_endian.hpp"
 #include "lockstep/checkpoint/npz.hpp"
+#include "lockstep/checkpoint/widen.hpp"
 #include "lockstep/checkpoint/zip.hpp"
 #include "lockstep/core/crc32.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/half.hpp"
+#include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -124,7 +125,7 @@ struct NpyType {
   float (*convert)(std::uint16_t) noexcept;  ///< null: as it is
 };
 inline constexpr NpyType npy_types[] = {
-    {"<f4", 4, "float32", nullptr}, {"<f8", 8, "float64", nullptr}, {"<f2", 2, "float32", &float_of_half}};
+    {"<f4", 4, "float32", nullptr}, {"<f8", 8, "float64", nullptr}, {"<f2", 2, "float32", &Float16::decode}};
 
 /// The elements in row-major order, of an array that is stored with the first extent fastest.
 LOCKSTEP_INLINE std::vector<std::byte> row_major(std::span<const std::byte> elements,

@@ -10,10 +10,11 @@
 #include <tuple>
 #include <utility>
 
-#include "lockstep/checkpoint/half.hpp"
-#include "lockstep/checkpoint/little_endian.hpp"
 #include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/widen.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/half.hpp"
+#include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -125,8 +126,8 @@ struct SafetensorsType {
 
 inline constexpr SafetensorsType safetensors_types[] = {{"F32", 4, "float32", nullptr},
                                                         {"F64", 8, "float64", nullptr},
-                                                        {"F16", 2, "float32", &float_of_half},
-                                                        {"BF16", 2, "float32", &float_of_bfloat16}};
+                                                        {"F16", 2, "float32", &Float16::decode},
+                                                        {"BF16", 2, "float32", &Bfloat16::decode}};
 
 LOCKSTEP_INLINE const SafetensorsType& safetensors_type(const SafetensorsEntry& entry) {
   for (const SafetensorsType& type : safetensors_types)

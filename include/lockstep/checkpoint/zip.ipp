@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
-#include "lockstep/checkpoint/little_endian.hpp"
 #include "lockstep/checkpoint/zip.hpp"
 #include "lockstep/core/crc32.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
 
 // The records of a zip file (PKWARE's APPNOTE, 4.3): for each file a local header with its name and its data; then the directory, an entry for

@@ -8,21 +8,10 @@
 
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/little_endian.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
-
-/// Numbers on the wire are little-endian.
-template <std::size_t Bytes>
-constexpr void put_number(std::byte* target, std::uint64_t value) noexcept {
-  for (std::size_t i = 0; i < Bytes; ++i) target[i] = static_cast<std::byte>(value >> (8 * i) & 0xFF);
-}
-template <std::size_t Bytes>
-[[nodiscard]] constexpr std::uint64_t get_number(const std::byte* source) noexcept {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < Bytes; ++i) value |= std::uint64_t{static_cast<std::uint8_t>(source[i])} << (8 * i);
-  return value;
-}
 
 inline constexpr std::size_t frame_bytes = 16;
 using FrameBytes = std::array<std::byte, frame_bytes>;

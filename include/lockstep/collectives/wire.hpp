@@ -1,11 +1,11 @@
 // How values travel between ranks.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/half.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -24,49 +24,14 @@ enum class Wire : std::uint8_t {
 
 namespace detail {
 
-// Both round to the nearest, ties to even; NaN stays NaN.
-
 template <Wire wire>
 struct WireFormat;
 
 template <>
-struct WireFormat<Wire::bfloat16> {
-  [[nodiscard]] LOCKSTEP_KERNEL static constexpr std::uint16_t encode(float value) noexcept {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    const std::uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-    const bool is_nan = (bits & 0x7FFF'FFFF) > 0x7F80'0000;
-    return static_cast<std::uint16_t>(is_nan ? (bits >> 16 | 0x40) : rounded);
-  }
-  [[nodiscard]] LOCKSTEP_KERNEL static constexpr float decode(std::uint16_t bits) noexcept {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-  }
-};
+struct WireFormat<Wire::bfloat16> : Bfloat16 {};
 
 template <>
-struct WireFormat<Wire::float16> {
-  [[nodiscard]] LOCKSTEP_KERNEL static constexpr std::uint16_t encode(float value) noexcept {
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    const std::uint32_t magnitude = bits & 0x7FFF'FFFF;
-    // The exponent's bias changes from 127 to 15, and 13 bits are rounded away.
-    const std::uint32_t normal = (magnitude - (112U << 23) + 0xFFF + (magnitude >> 13 & 1)) >> 13;
-    // Below 2^-14 adding a number whose last bit is the smallest half does the rounding.
-    constexpr std::uint32_t half_bits = (127U - 15 + 23 - 10 + 1) << 23;
-    const std::uint32_t small =
-        std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(half_bits)) - half_bits;
-    const std::uint32_t large = magnitude > 0x7F80'0000 ? 0x7E00 : 0x7C00;  // NaN, infinity
-    const std::uint32_t finite = magnitude < (113U << 23) ? small : normal;
-    return static_cast<std::uint16_t>((magnitude >= (143U << 23) ? large : finite) | (bits >> 16 & 0x8000));
-  }
-  [[nodiscard]] LOCKSTEP_KERNEL static constexpr float decode(std::uint16_t bits) noexcept {
-    const std::uint32_t magnitude = (bits & 0x7FFFU) << 13;
-    const std::uint32_t exponent = magnitude & (31U << 23);
-    const std::uint32_t normal = magnitude + (112U << 23);
-    const auto small =
-        std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude + (113U << 23)) - std::bit_cast<float>(113U << 23));
-    const std::uint32_t value = exponent == (31U << 23) ? normal + (112U << 23) : exponent == 0 ? small : normal;
-    return std::bit_cast<float>(value | (bits & 0x8000U) << 16);
-  }
-};
+struct WireFormat<Wire::float16> : Float16 {};
 
 /// f(i) for each i below count, compiled for the instruction set in force. (A constant trip count lets g++ vectorise at -O2.)
 template <class F>
