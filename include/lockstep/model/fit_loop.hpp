@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +31,7 @@
 #include "lockstep/model/steps.hpp"
 #include "lockstep/model/survivor.hpp"
 #include "lockstep/model/test_pass.hpp"
+#include "lockstep/model/training_position.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -45,6 +45,7 @@ class FitLoop final : public ModelTraining<Model> {
   using Base::model_;
   using Compiled = typename Model::Compiled;
   using Status = typename Compiled::Status;
+  using Position = TrainingPosition<Status>;
   using Own = typename Compiled::Replica;
   using Loader = BatchLoader<typename Compiled::Scalar>;
 
@@ -86,7 +87,7 @@ class FitLoop final : public ModelTraining<Model> {
     }
     resume(replica, own);
 
-    Resume at = at_;
+    Position at = at_;
     if (at.batch > 0) take_up(replica, data, at);
     bool begun = false;
     bool finished = at.has_ended();
@@ -177,15 +178,8 @@ class FitLoop final : public ModelTraining<Model> {
 
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
     TrainingState saved = model_.save_state(std::move(reused));
-    saved.epoch = at_.epoch;
-    saved.step = at_.step;
-    saved.data_iteration = at_.data_iteration;
-    saved.data_position = at_.data_position;
-    saved.running = at_.running;
     saved.callbacks = callbacks_.save();
-    State& place = saved.callbacks.emplace_back();
-    place.put(batch_entry, at_.batch);
-    if (at_.is_epoch_open) place.put(open_entry, true);
+    at_.save(saved);
     return saved;
   }
 
@@ -201,27 +195,6 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
  private:
-  /// Where training goes on: position in the data and the sums of the epoch so far.
-  struct Resume {
-    std::int64_t epoch = 0;
-    std::int64_t step = 0;
-    std::int64_t data_iteration = 0;
-    std::int64_t data_position = 0;
-    std::int64_t batch = 0;  // samples in the global batches that data_position counts; 0: not known
-    std::vector<double> running;
-    bool is_epoch_open = false;  // the epoch before this one is not completed
-
-    // Sums before the first step of an epoch are those of no step, in which all have agreed to stop.
-    [[nodiscard]] bool has_ended() const { return step == 0 && has_stopped(); }
-    /// All have agreed to end the epoch here.
-    [[nodiscard]] bool has_stopped() const { return !running.empty() && running[Status::stop] > 0; }
-    void set_ended() {
-      Status status;
-      status[Status::stop] = 1;
-      running.assign(status.values().begin(), status.values().end());
-    }
-  };
-
   /// How an epoch's steps have ended.
   struct EpochEnd {
     bool finished = false;  ///< and training with them
@@ -244,19 +217,8 @@ class FitLoop final : public ModelTraining<Model> {
             "the same program on every worker");
       TrainingState state = decode_(saved);
       model_.restore_state(state);
-      at_ = {.epoch = state.epoch,
-             .step = state.step,
-             .data_iteration = state.data_iteration,
-             .data_position = state.data_position,
-             .running = std::move(state.running)};
-      if (!state.callbacks.empty() && state.callbacks.back().contains(batch_entry)) {
-        at_.batch = state.callbacks.back().template get<std::int64_t>(batch_entry);
-        at_.is_epoch_open = state.callbacks.back().contains(open_entry);
-        state.callbacks.pop_back();
-      }
+      at_ = Position::take(state);
       callbacks_.restore(state.callbacks);
-      if (!at_.running.empty() && at_.running.size() != Status{}.values().size())
-        throw ConfigurationError("fit: the saved state has other metrics than this program");
       if (this->is_chief() && (at_.has_ended() || at_.epoch >= options_.epochs))
         log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
     }
@@ -276,7 +238,7 @@ class FitLoop final : public ModelTraining<Model> {
   /// Finds the place in the data of a run whose global batches may have had another size. Where epochs are whole passes over the data,
   /// the step of the epoch follows the place; where they have a number of steps, that number goes on.
   template <Replica R>
-  void take_up(R& replica, Loader& data, Resume& at) const {
+  void take_up(R& replica, Loader& data, Position& at) const {
     std::int64_t batch = 0;
     if (replica.collective().rank() == 0) {
       data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
@@ -297,7 +259,7 @@ class FitLoop final : public ModelTraining<Model> {
 
   /// Runs the steps of an epoch.
   template <Replica R>
-  EpochEnd train_epoch(R& replica, Own& own, Loader& data, int epoch, Resume& at, Status& running) {
+  EpochEnd train_epoch(R& replica, Own& own, Loader& data, int epoch, Position& at, Status& running) {
     const bool leader = replica.local_rank() == 0;
     const bool wait_for_callbacks = Callbacks::has_train_batch_hooks && replica.local_size() > 1;
     std::int64_t iteration = compiled_.state.iterations;
@@ -336,7 +298,7 @@ class FitLoop final : public ModelTraining<Model> {
         progress_.update(at.step, logs_);
         if (Callbacks::has_train_batch_hooks || preempted || survivor_.is_enabled()) {
           at_ = at;
-          at_.running.assign(running.values().begin(), running.values().end());
+          at_.keep(running);
           callbacks_.on_train_batch_complete(*this, batch);
         }
       }
@@ -462,10 +424,6 @@ class FitLoop final : public ModelTraining<Model> {
     return count > 0;
   }
 
-  static constexpr std::string_view open_entry = "fit/epoch_is_open";
-  static constexpr std::string_view batch_entry =
-      "fit/global_batch";  // of a state of the loop's own, after those of the callbacks
-
   const AnyDataset& train_;
   const FitOptions& options_;
   Callbacks& callbacks_;
@@ -474,7 +432,7 @@ class FitLoop final : public ModelTraining<Model> {
   History history_;
   Logs logs_;
   std::optional<Profile> profile_;
-  Resume at_;
+  Position at_;
   bool stop_ = false;
   std::optional<PreemptionSignals> signals_;
   ExitCode requested_ = ExitCode::success;  // by request_preemption

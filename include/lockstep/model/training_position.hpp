@@ -1,0 +1,71 @@
+// Where training goes on.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/checkpoint/training_state.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/state.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// A place between two steps of fit: in the epochs and in the data, with the sums of the epoch so far. Status is the model's StatusBlock.
+template <class Status>
+struct TrainingPosition {
+  std::int64_t epoch = 0;           ///< index of the epoch to go on in
+  std::int64_t step = 0;            ///< steps of it that are made
+  std::int64_t data_iteration = 0;  ///< number of the pass over the data
+  std::int64_t data_position = 0;   ///< global batches of it that are used
+  std::int64_t batch = 0;           ///< samples in the global batches that data_position counts; 0: not known
+  std::vector<double> running{};    ///< the sums, as Status::values(); empty for none
+  bool is_epoch_open = false;       ///< the epoch before this one is not completed
+
+  /// Training has come to its end. (Sums before the first step of an epoch are those of no step, in which all have agreed to stop.)
+  [[nodiscard]] bool has_ended() const { return step == 0 && !running.empty() && running[Status::stop] > 0; }
+  void set_ended() {
+    Status status;
+    status[Status::stop] = 1;
+    keep(status);
+  }
+  void keep(const Status& sums) { running.assign(sums.values().begin(), sums.values().end()); }
+
+  /// Puts the place into a state whose callbacks' states are there already; one of its own follows them.
+  void save(TrainingState& saved) const {
+    saved.epoch = epoch;
+    saved.step = step;
+    saved.data_iteration = data_iteration;
+    saved.data_position = data_position;
+    saved.running = running;
+    State& own = saved.callbacks.emplace_back();
+    own.put(batch_entry, batch);
+    if (is_epoch_open) own.put(open_entry, true);
+  }
+
+  /// Takes the place out of a state, whose callbacks then holds those of the callbacks alone. Throws ConfigurationError when the sums are
+  /// those of other metrics.
+  [[nodiscard]] static TrainingPosition take(TrainingState& saved) {
+    if (!saved.running.empty() && saved.running.size() != Status{}.values().size())
+      throw ConfigurationError("fit: the saved state has other metrics than this program");
+    TrainingPosition position{.epoch = saved.epoch,
+                              .step = saved.step,
+                              .data_iteration = saved.data_iteration,
+                              .data_position = saved.data_position,
+                              .running = std::move(saved.running)};
+    if (!saved.callbacks.empty() && saved.callbacks.back().contains(batch_entry)) {
+      position.batch = saved.callbacks.back().get<std::int64_t>(batch_entry);
+      position.is_epoch_open = saved.callbacks.back().contains(open_entry);
+      saved.callbacks.pop_back();
+    }
+    return position;
+  }
+
+ private:
+  static constexpr std::string_view batch_entry = "fit/global_batch";
+  static constexpr std::string_view open_entry = "fit/epoch_is_open";
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
