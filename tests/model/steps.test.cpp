@@ -131,7 +131,8 @@ TEST_CASE("reduce_and_update and cross_replica_sum: over all ranks; the untraine
       own.gradients().values()[0] = 2;
       statuses[r][Status::samples] = samples[r];
       statuses[r][Status::loss_sum] = 10;
-      ls::detail::reduce_and_update(compiled, own, replica, statuses[r], 1);
+      ls::detail::GradientReduction reduction(replica.collective(), own.gradients().values(), own.overlap);
+      ls::detail::reduce_and_update(compiled, own, replica, reduction, statuses[r], 1);
       states[r] = {state.begin(), state.end()};
       sums[r] = {1.0 * rank, 100};
       ls::detail::cross_replica_sum(replica)(sums[r]);
@@ -151,6 +152,8 @@ TEST_CASE("reduce_and_update: alone it leaves the bits of the untrained state as
   setup.own.state().slices()[0][0] = 0.1F;
   Status status;
   status[Status::samples] = 3;
-  ls::detail::reduce_and_update(setup.compiled, setup.own, setup.replica, status, 1);
+  ls::detail::GradientReduction reduction(setup.replica.collective(), setup.own.gradients().values(),
+                                          setup.own.overlap);
+  ls::detail::reduce_and_update(setup.compiled, setup.own, setup.replica, reduction, status, 1);
   CHECK(setup.own.state().slices()[0][0] == 0.1F);
 }

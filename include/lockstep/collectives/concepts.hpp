@@ -55,6 +55,9 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 ///     all_reduce(status, values) does, but leaves `values` as they are and hands each rank a share of the sums: it calls
 ///     f(status sums, offset, values sums) for pieces that together cover the share. Returns when all ranks have come back
 ///     from their calls of f, with the sums in `status`. When f throws, so does this, after that.
+/// 10. `all_reduce_async(values)`: begins to sum them as all_reduce({}, values) does, and returns; they are not to be touched until
+///     `wait()` has returned, which throws what has failed. Operations are carried out in the order of the calls, whether they block
+///     or not. `overlap()`: what the options say of it; `has_spare_core()`: whether it would take no core from a rank.
 template <class C>
 concept Collective = requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
                               std::span<std::int64_t> integers, std::span<std::byte> bytes,

@@ -1,6 +1,7 @@
 // Two levels: the threads of each process, then the processes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "lockstep/collectives/arguments.hpp"
@@ -16,6 +18,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/in_process.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/progress_thread.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -33,7 +36,11 @@ class HierarchicalGroup {
   /// `outer` is the collective between processes; nullptr for a process that is alone. It must outlive the group.
   /// Throws ConfigurationError when local_size < 1 or when it is not the same in all processes.
   HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options = {}, int ranks_on_host = 0)
-      : inner_(local_size, options, ranks_on_host), outer_(outer) {
+      : inner_(local_size, options, ranks_on_host),
+        outer_(outer),
+        overlap_(options.overlap),
+        has_spare_core_(static_cast<unsigned>(std::max(local_size, ranks_on_host)) <
+                        std::thread::hardware_concurrency()) {
     if (outer_ == nullptr) return;
     const std::int64_t mine = local_size;
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(outer_->size()));
@@ -48,6 +55,8 @@ class HierarchicalGroup {
   /// Makes the threads' own group usable again after a failure (the outer collective may not be). No member may be in an
   /// operation.
   void reset() noexcept { inner_.reset(); }
+  /// Returns when no operation that has been begun is still under way, with what memory it has; after abort() that is soon.
+  void drain() noexcept { progress_.drain(); }
   /// The collective of one thread. It refers to the group.
   [[nodiscard]] Hierarchical<Outer> member(int local_rank) noexcept { return Hierarchical<Outer>(*this, local_rank); }
 
@@ -56,7 +65,10 @@ class HierarchicalGroup {
 
   InProcessGroup inner_;
   Outer* outer_;
+  const Overlap overlap_;
+  const bool has_spare_core_;
   std::atomic<bool> first_is_outside_ = false;
+  detail::ProgressThread progress_;  // of the first thread
 };
 
 /// A Collective of all threads of all processes. Rank = outer rank * local size + local rank. Sums are formed inside each
@@ -101,6 +113,30 @@ class Hierarchical {
     hand_out(std::as_writable_bytes(values));
   }
 
+  /// See Collective. The threads of the process sum their values at once; then the first one's go out.
+  template <Reducible T>
+  void all_reduce_async(std::span<T> values) {
+    if (group_->outer_ == nullptr) return inner_.all_reduce(values);
+    inner_.reduce_to_first({}, values);
+    under_way_.push_back(std::as_writable_bytes(values));
+    if (local_rank() != 0) return;
+    const auto reduce = [](void* outer, void* data, std::size_t size) {
+      static_cast<Outer*>(outer)->all_reduce(std::span<double>{}, std::span(static_cast<T*>(data), size));
+    };
+    group_->progress_.post({reduce, group_->outer_, values.data(), values.size()});
+  }
+  void wait() {
+    if (under_way_.empty()) return;
+    struct Clear {
+      std::vector<std::span<std::byte>>& spans;
+      ~Clear() { spans.clear(); }
+    } const clear{under_way_};
+    outside([](Outer&) {});
+    for (const std::span<std::byte> values : under_way_) hand_out(values);
+  }
+  [[nodiscard]] Overlap overlap() const noexcept { return group_->outer_ == nullptr ? Overlap::off : group_->overlap_; }
+  [[nodiscard]] bool has_spare_core() const noexcept { return group_->has_spare_core_; }
+
   void broadcast(std::span<std::byte> bytes, int root) {
     detail::check_root(root, size());
     const int outer_root = root / local_size();
@@ -136,7 +172,7 @@ class Hierarchical {
  private:
   [[nodiscard]] int outer_rank() const noexcept { return group_->outer_ == nullptr ? 0 : group_->outer_->rank(); }
 
-  // Runs f on the first thread. When it fails, the other threads get the same failure.
+  // Runs f on the first thread, after what has been begun before. When something fails, the other threads get the same failure.
   template <class F>
   void outside(F f) {
     if (local_rank() != 0) return;
@@ -146,6 +182,7 @@ class Hierarchical {
       ~Back() { flag = false; }
     } const back{group_->first_is_outside_};
     try {
+      group_->progress_.wait();
       f(*group_->outer_);
     } catch (const CollectiveError& error) {
       CollectiveFailure failure = error.failure();
@@ -166,6 +203,7 @@ class Hierarchical {
 
   HierarchicalGroup<Outer>* group_;
   InProcess inner_;
+  std::vector<std::span<std::byte>> under_way_;  // by all_reduce_async
 };
 
 static_assert(Collective<Hierarchical<InProcess>>);

@@ -31,6 +31,26 @@ enum class CommunicationImplementation : std::uint8_t {
   return "automatic";
 }
 
+/// Whether gradients are reduced, by a thread of its own, while backward still computes others (as in PyTorch's
+/// DistributedDataParallel and in Horovod). The result is the same to the last bit.
+enum class Overlap : std::uint8_t {
+  automatic,  ///< when the first steps have shown that it pays: with a core to spare, or a wire that one waits for
+  on,
+  off,
+};
+
+[[nodiscard]] constexpr const char* to_string(Overlap overlap) noexcept {
+  switch (overlap) {
+    case Overlap::on:
+      return "on";
+    case Overlap::off:
+      return "off";
+    case Overlap::automatic:
+      break;
+  }
+  return "automatic";
+}
+
 struct CommunicationOptions {
   CommunicationImplementation implementation = CommunicationImplementation::automatic;
   /// How long an operation waits without a single byte of progress before the rank that it waits for counts as lost.
@@ -43,6 +63,7 @@ struct CommunicationOptions {
   /// The type of float gradients between workers; a float32 sum over a wire of half the bytes. Not between the threads of a process,
   /// and not for arrays that are short enough to be gathered.
   Wire wire = Wire::native;
+  Overlap overlap = Overlap::automatic;
   /// TCP's congestion control, such as "cubic" or "bbr". Empty: the system's.
   std::string congestion_control{};
 

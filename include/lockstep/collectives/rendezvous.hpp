@@ -43,6 +43,7 @@ struct Rendezvous {
 inline void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options) {
   rendezvous.properties.emplace_back("CommunicationOptions::implementation", to_string(options.implementation));
   rendezvous.properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
+  rendezvous.properties.emplace_back("CommunicationOptions::overlap", to_string(options.overlap));
 }
 
 /// A collective between workers that a strategy can make: the template argument of MultiWorkerMirroredStrategy.
@@ -51,6 +52,7 @@ inline void add_properties(Rendezvous& rendezvous, const CommunicationOptions& o
 ///  2. `P::connect(rendezvous, options)` returns one that is connected to all its peers. It blocks until they are there,
 ///     at most options.startup_timeout. Throws ConfigurationError when workers do not fit together and CollectiveError
 ///     when one is missing.
+///     All later calls come from one thread at a time, though not always the same (see Overlap); abort() from any.
 /// Optional:
 ///  3. `close()`: the orderly end. Returns when all peers have come to their end too, rank 0 last, or after a bounded
 ///     wait. Without it, the destructor is all.

@@ -29,6 +29,28 @@ class CrossReplicaSum {
   Function function_ = nullptr;
 };
 
+/// Told by backward how far it has come: the gradients of these variables, and of all layers after them, will not be touched any more
+/// in this step. A layer that computes its input's gradient last calls it before, so that the reduction of its gradients may begin;
+/// for all others a container does.
+class GradientsReady {
+ public:
+  using Function = void (*)(void* self, const void* end);
+
+  constexpr GradientsReady() noexcept = default;
+  constexpr GradientsReady(void* self, Function function) noexcept : self_(self), function_(function) {}
+
+  /// `gradients`: a layer's slices of an Arena, where they end with the first variable's.
+  template <class T>
+  void operator()(std::span<const std::span<T>> gradients) const {
+    if (function_ != nullptr && !gradients.empty())
+      function_(self_, gradients.front().data() + gradients.front().size());
+  }
+
+ private:
+  void* self_ = nullptr;
+  Function function_ = nullptr;
+};
+
 /// Goes along with forward and backward. What it says of the step is equal on every rank, but for the samples.
 struct StepContext {
   bool training = false;
@@ -37,6 +59,7 @@ struct StepContext {
   std::uint64_t seed = 0;                             ///< the chief's
   std::span<const std::int64_t> sample_indices = {};  ///< global index of each sample of this rank's part of the batch
   CrossReplicaSum cross_replica_sum = {};
+  GradientsReady gradients_ready = {};
   Trace* trace = nullptr;  ///< where the time is recorded; null: nowhere
 
   /// The key for what a layer draws for one of its samples (row of the batch). It depends on seed, step, layer and the

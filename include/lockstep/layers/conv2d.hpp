@@ -114,6 +114,7 @@ struct Conv2D {
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     weight_gradient<In, T>(pass, true);
+    pass.context.gradients_ready(pass.gradients);
     kernels::convolution_input_gradient<T>(size<In>(pass.x.stride()), pass.weights[0].data(), pass.dy.data(),
                                            pass.dx.data());
   }

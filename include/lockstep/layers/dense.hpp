@@ -75,6 +75,7 @@ struct Dense {
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     weight_gradient<In, T>(pass, true);
+    pass.context.gradients_ready(pass.gradients);
     kernels::dense_input_gradient<T>(size<In, T>(pass.x.stride()), pass.weights[0].data(), pass.dy.data(),
                                      pass.dx.data());
   }

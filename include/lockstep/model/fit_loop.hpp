@@ -22,6 +22,7 @@
 #include "lockstep/model/agreement.hpp"
 #include "lockstep/model/fit_options.hpp"
 #include "lockstep/model/fit_plan.hpp"
+#include "lockstep/model/gradient_reduction.hpp"
 #include "lockstep/model/history.hpp"
 #include "lockstep/model/model_training.hpp"
 #include "lockstep/model/preemption_signals.hpp"
@@ -80,6 +81,7 @@ class FitLoop final : public ModelTraining<Model> {
     if (options_.validation_data)
       validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
     agree(replica.collective(), "fit", fit_signature(options_));
+    own.overlap = overlap_choice<typename Compiled::Scalar>(replica.collective());
     if (leader && !restored_) {
       if (model_.strategy_.is_chief() && options_.verbose == 2) log_line("data sharding: " + data.policy_text());
       if (profile_) write_profile(*profile_, options_.profile, this->worker_index());  // a bad path ends it here
@@ -385,7 +387,8 @@ class FitLoop final : public ModelTraining<Model> {
     std::vector<RankTime> all(static_cast<std::size_t>(collective.size()));
     collective.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
     if (replica.local_rank() == 0 && this->is_chief() && options_.verbose == 2)
-      log_line(rank_times_text(all, epoch, steps));
+      log_line(rank_times_text(all, epoch, steps) +
+               (own.overlap.overlaps() ? "; reductions overlap with backward" : ""));
   }
 
   /// Training is done: what is wrong with the file now shall not take it away.

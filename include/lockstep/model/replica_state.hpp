@@ -16,6 +16,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/model/overlap_choice.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -56,6 +57,9 @@ class ReplicaState {
     if (reduced_.size() < size) reduced_.resize(size);
     return std::span(reduced_).first(size);
   }
+
+  /// Whether reductions overlap with backward, in this fit.
+  OverlapChoice overlap;
 
   /// Time in the reductions of steps, to be set back by who reads it.
   Trace::Clock::duration in_collective{};

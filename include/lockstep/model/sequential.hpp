@@ -308,6 +308,7 @@ struct Sequential {
               At::Work::template backward_weights<typename At::Input, T>(layer_pass);
             else
               At::template backward<T>(layer_pass);
+            context.gradients_ready(layer_pass.gradients);
             dy = dx;
           }
         }

@@ -13,6 +13,7 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/data/batch_loader.hpp"
+#include "lockstep/model/gradient_reduction.hpp"
 #include "lockstep/model/status_block.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
@@ -45,27 +46,29 @@ StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& 
   return context;
 }
 
-/// What a step reduces besides gradients, one after the other: the status block, and the untrained state (moving statistics) weighted
-/// with samples. (In double, so that the mean of equal floats is that number.)
+/// What a step reduces besides gradients, one after the other: the status block, the untrained state (moving statistics) weighted
+/// with samples, and the vote for overlap. (In double, so that the mean of equal floats is that number.)
 template <class Compiled>
 class ReducedBlock {
  public:
   using Status = typename Compiled::Status;
   using Own = typename Compiled::Replica;
 
-  ReducedBlock(const Status& status, Own& own) : sums_(own.reduced(status_size + Own::state_size)) {
+  ReducedBlock(const Status& status, Own& own) : sums_(own.reduced(status_size + Own::state_size + 1)) {
     const double samples = status[Status::samples];
     double* next = std::copy(status.values().begin(), status.values().end(), sums_.data());
     for (const auto slice : own.state().slices())
       for (const auto value : slice) *next++ = samples > 0 ? samples * static_cast<double>(value) : 0;
+    *next = own.overlap.vote();
   }
 
   [[nodiscard]] std::span<double> values() const noexcept { return sums_; }
 
   /// After the reduction: the untrained state becomes the mean of the ranks'. So what is saved, evaluated or resumed does not
   /// depend on the rank, and one without samples does not count.
-  void take(Status& status, const Own& own, int ranks) const {
+  void take(Status& status, Own& own, int ranks) const {
     std::copy_n(sums_.data(), status_size, status.values().begin());
+    own.overlap.decide(sums_.back(), ranks);
     if (ranks == 1 || status[Status::samples] == 0) return;
     const double* next = sums_.data() + status_size;
     for (const auto slice : own.state().slices())
@@ -77,10 +80,10 @@ class ReducedBlock {
   std::span<double> sums_;
 };
 
-/// Reduces status block, untrained state and gradients, and updates this replica's share of the parameters that it has in
-/// common with the other replicas of the process. On return, all of them are updated.
-template <class Compiled, Replica R>
-void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
+/// Reduces status block, untrained state and gradients, as far as `reduction` has not begun with them, and updates this replica's share
+/// of the parameters that it has in common with the other replicas of the process. On return, all of them are updated.
+template <class Compiled, Replica R, class Reduction>
+void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own, R& replica, Reduction& reduction,
                        typename Compiled::Status& status, std::int64_t iteration, bool stop_on_non_finite = false,
                        Trace* trace = nullptr) {
   using Status = typename Compiled::Status;
@@ -110,7 +113,7 @@ void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own
                               });
     block.take(status, own, collective.size());
   } else {
-    collective.all_reduce(block.values(), gradients);
+    reduction.finish(block.values());
     block.take(status, own, collective.size());
     reduced();
     if (is_made(status)) {
@@ -140,7 +143,8 @@ typename Compiled::Status train_step(const Compiled& compiled, typename Compiled
     return data.next();
   }();
   own.begin_step();
-  const StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration, trace);
+  if (own.overlap.is_measuring()) own.overlap.begin_step();
+  StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration, trace);
   Status status;
   {
     const TraceSpan span(trace, TracePart::loss);
@@ -149,10 +153,12 @@ typename Compiled::Status train_step(const Compiled& compiled, typename Compiled
         own.predictions(), TensorView<const typename Compiled::Scalar>(targets), own.prediction_gradient());
     compiled.record(own, loss_sum, status);
   }
+  GradientReduction reduction(replica.collective(), own.gradients().values(), own.overlap);
+  context.gradients_ready = reduction.hook();
   own.backward(context, compiled.state.parameters().slices());
   status[Status::has_next] = data.has_next() ? 1 : 0;
   status.ask(requests);
-  reduce_and_update(compiled, own, replica, status, iteration + 1, stop_on_non_finite, trace);
+  reduce_and_update(compiled, own, replica, reduction, status, iteration + 1, stop_on_non_finite, trace);
   if (stop_on_non_finite && status[Status::non_finite] > 0)
     own.undo_step();
   else

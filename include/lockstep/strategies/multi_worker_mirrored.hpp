@@ -84,6 +84,10 @@ class MultiWorkerMirroredStrategy {
     if (group_ == nullptr)
       throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
     group_->reset();
+    struct Drain {  // an exception may have left a reduction behind that uses memory of f
+      HierarchicalGroup<Policy>& group;
+      ~Drain() { group.drain(); }
+    } const drain{*group_};
     const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
     const auto abort = [&](int i, std::string_view what, ExitCode code) { group_->member(i).abort(what, code); };
     threads_.run(call, abort);

@@ -1,0 +1,61 @@
+// Times training steps of a model on worker processes of one thread each.
+#pragma once
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "all_reduce_timing.hpp"
+#include "fixed_batch.hpp"
+#include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/cluster/cluster_spec.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/strategies/multi_worker_mirrored.hpp"
+
+namespace benchmarks {
+
+namespace ls = lockstep;
+
+/// The mean of the steps of each epoch, which are many enough for the end of the epoch not to matter.
+struct EpochTimer {
+  static constexpr int steps_per_epoch = 20;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin{};
+  std::vector<double> times{};
+
+  void on_epoch_begin(ls::Training&, int) { begin = Clock::now(); }
+  void on_epoch_end(ls::Training&, int, ls::Logs&) {
+    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / steps_per_epoch);
+  }
+};
+static_assert(ls::Callback<EpochTimer>);
+
+/// Steps of Subject (models.hpp) on this worker of the cluster, a batch on each; the chief prints.
+template <class Subject, ls::CollectivePolicy Policy>
+void time_steps(const TimingOptions& options, const ls::Cluster& cluster,
+                const ls::CommunicationOptions& communication) {
+  constexpr int epochs = 5;  // of a repetition
+  ls::MultiWorkerMirroredStrategy<Policy> strategy(cluster, {.communication_options = communication});
+  auto model = ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1},
+                                                  ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                                  ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
+  const auto data = fixed_batch<Subject>(strategy.num_workers());
+  const auto fit = [&](int count) {
+    EpochTimer timer;
+    model.fit(data, {.epochs = count, .verbose = 0, .steps_per_epoch = EpochTimer::steps_per_epoch}, timer);
+    return timer.times;
+  };
+  (void)fit(1);
+  for (int repetition = 0; repetition < options.repetitions; ++repetition) {
+    auto times = fit(epochs);
+    if (strategy.is_chief()) print_times(options.policy, options.ranks, Subject::batch, std::move(times));
+  }
+}
+
+}  // namespace benchmarks

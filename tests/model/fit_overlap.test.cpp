@@ -1,0 +1,153 @@
+// fit with reductions that overlap with backward.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collectives/harness.hpp"
+#include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/input.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/model/sequential.hpp"
+#include "lockstep/optimizers/adam.hpp"
+#include "lockstep/strategies/multi_worker_mirrored.hpp"
+#include "model/model_testing.hpp"
+
+using namespace lockstep;
+using namespace lockstep::testing;
+
+namespace {
+
+/// Ring<Tcp>, which notes whether reductions of gradients come from another thread than the one that connected.
+class WatchedRing {
+ public:
+  static inline std::atomic<int> from_elsewhere = 0;
+
+  static WatchedRing connect(const Rendezvous& rendezvous, const CommunicationOptions& options) {
+    return WatchedRing(Ring<Tcp>::connect(rendezvous, options));
+  }
+  [[nodiscard]] int rank() const noexcept { return ring_.rank(); }
+  [[nodiscard]] int size() const noexcept { return ring_.size(); }
+  template <Reducible T>
+  void all_reduce(std::span<T> values, ReduceOp op = ReduceOp::sum) {
+    ring_.all_reduce(values, op);
+  }
+  template <Reducible T>
+  void all_reduce(std::span<double> status, std::span<T> values) {
+    from_elsewhere += std::this_thread::get_id() != home_;
+    ring_.all_reduce(status, values);
+  }
+  void broadcast(std::span<std::byte> bytes, int root) { ring_.broadcast(bytes, root); }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) { ring_.all_gather(mine, all); }
+  void barrier() { ring_.barrier(); }
+  void abort(std::string_view reason, ExitCode code) noexcept { ring_.abort(reason, code); }
+  void abort(std::string_view reason) noexcept { ring_.abort(reason); }
+  void close() { ring_.close(); }
+
+ private:
+  explicit WatchedRing(Ring<Tcp> ring) : ring_(std::move(ring)) {}
+  Ring<Tcp> ring_;
+  std::thread::id home_ = std::this_thread::get_id();
+};
+
+/// A user's own layer, whose backward fails when it is told to.
+struct Breaking : lockstep_test::UserReLU {
+  static inline std::atomic<bool> breaks = false;
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    if (breaks.exchange(false)) throw std::runtime_error("enough");
+    UserReLU::backward<In, T>(pass);
+  }
+};
+
+// 2.7 MiB of gradients; the synchronised layer communicates in the middle of backward.
+using Net =
+    Sequential<Input<300>, Dense<512>, Breaking, BatchNormalization<BatchNormalizationOptions{.synchronized = true}>,
+               Dense<512, ReLU>, Sequential<Dense<512, ReLU>>, Dense<10>>;
+
+constexpr std::int64_t samples = 48;
+
+AnyDataset data() {
+  std::vector<float> x(samples * 300);
+  RandomStream random(RandomKey(3));
+  for (float& value : x) value = static_cast<float>(random.normal());
+  std::vector<std::uint8_t> y(samples);
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<std::uint8_t>(i % 10);
+  return AnyDataset(
+      from_tensor_slices(Tensor<float>(std::move(x), {samples, 300}), Tensor<std::uint8_t>(std::move(y))).batch(16));
+}
+
+/// Trains on workers that are threads here, and returns the checksum of all their parameters.
+template <CollectivePolicy Policy>
+std::uint32_t train(int workers, const MultiWorkerMirroredOptions& options) {
+  std::vector<std::uint32_t> sums(static_cast<std::size_t>(workers));
+  const auto addresses = free_addresses(workers);
+  rethrow_first(run_threads(workers, [&](int rank) {
+    Cluster own;
+    own.spec.worker = addresses;
+    own.task.index = rank;
+    MultiWorkerMirroredStrategy<Policy> strategy(own, options);
+    auto model = compile<Net>(strategy, CompileOptions{.seed = 1}, SparseCategoricalCrossentropy{.from_logits = true},
+                              Adam{.learning_rate = 0.01});
+    model.fit(data(), {.epochs = 2, .verbose = 0});
+    sums[static_cast<std::size_t>(rank)] = model.parameters_crc32c();
+  }));
+  for (const std::uint32_t sum : sums) CHECK(sum == sums[0]);
+  return sums[0];
+}
+
+MultiWorkerMirroredOptions with(Overlap overlap, int replicas = 1, Wire wire = Wire::native) {
+  MultiWorkerMirroredOptions options{.replicas = replicas, .communication_options = patient_options()};
+  options.communication_options.overlap = overlap;
+  options.communication_options.wire = wire;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("fit: overlap changes no bit, on any wire, with one or more replicas in a worker") {
+  struct Case {
+    int workers, replicas;
+    Wire wire;
+  };
+  for (const Case& c : {Case{2, 1, Wire::native}, Case{2, 2, Wire::native}, Case{3, 1, Wire::bfloat16}}) {
+    CAPTURE(c.workers);
+    CAPTURE(c.replicas);
+    WatchedRing::from_elsewhere = 0;
+    const std::uint32_t without = train<WatchedRing>(c.workers, with(Overlap::off, c.replicas, c.wire));
+    CHECK(WatchedRing::from_elsewhere == 0);
+    const std::uint32_t overlapped = train<WatchedRing>(c.workers, with(Overlap::on, c.replicas, c.wire));
+    CHECK(WatchedRing::from_elsewhere > 0);
+    CHECK(overlapped == without);
+  }
+  CHECK(train<SharedMemory>(2, with(Overlap::on)) == train<SharedMemory>(2, with(Overlap::off)));
+}
+
+TEST_CASE("fit: a worker that throws in backward, while reductions are under way, ends all") {
+  for (const int replicas : {1, 2}) {
+    Breaking::breaks = true;
+    CHECK_THROWS_WITH(train<WatchedRing>(2, with(Overlap::on, replicas)), doctest::Contains("enough"));
+    CHECK_FALSE(Breaking::breaks);
+  }
+}
+
+TEST_CASE("workers with different ideas of overlap are refused") {
+  const auto addresses = free_addresses(2);
+  const auto thrown = run_threads(2, [&](int rank) {
+    Cluster own;
+    own.spec.worker = addresses;
+    own.task.index = rank;
+    MultiWorkerMirroredStrategy<Ring<Tcp>>(own, with(rank == 0 ? Overlap::on : Overlap::off));
+  });
+  for (const auto& exception : thrown)
+    CHECK(message_of(exception).find("CommunicationOptions::overlap") != std::string::npos);
+}
