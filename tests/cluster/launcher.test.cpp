@@ -1,6 +1,7 @@
 #include "lockstep/cluster/launcher.hpp"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <fstream>
@@ -197,6 +198,23 @@ TEST_SUITE("launcher") {
       process.signal(signal);
       CHECK(process.wait(30s).exit_code == code);
     }
+  }
+
+  TEST_CASE("a signal that a worker gets before it has become its program is that worker's alone") {
+    static bool signal_child = false;
+    const auto in_child = [] {
+      if (signal_child) ::kill(::getpid(), SIGTERM);
+    };
+    const auto in_parent = [] { signal_child = false; };
+    REQUIRE(::pthread_atfork(nullptr, in_parent, in_child) == 0);
+    lockstep::LaunchOptions options;
+    options.program = "/bin/sleep";
+    options.arguments = {"sleep", "0.5"};
+    signal_child = true;
+    CHECK(lockstep::launch_workers(options) == 143);
+    options.restarts = 1;  // were it taken for a signal to the launcher, nobody would be started again
+    signal_child = true;
+    CHECK(lockstep::launch_workers(options) == 0);
   }
 
   TEST_CASE("a second signal kills workers that ignore the first") {

@@ -154,9 +154,13 @@ class Launcher {
     const auto envp = pointers(environment);
     const pid_t parent = ::getpid();
 
+    // A signal that reaches the child before exec is the child's, and must not come out of this process's pipe.
+    const BlockedSignals blocked;
     const pid_t process = ::fork();
     if (process < 0) throw Error(concat({"cannot start a worker: ", std::strerror(errno)}));
     if (process == 0) {
+      SignalPipe::let_go();
+      blocked.release();
       ::setpgid(0, 0);
 #if defined(__linux__)
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);

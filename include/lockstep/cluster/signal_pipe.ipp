@@ -13,6 +13,26 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// Keeps SIGINT and SIGTERM from this thread, and from a child that it forks, until it is released.
+class BlockedSignals {
+ public:
+  BlockedSignals() noexcept {
+    sigset_t blocked;
+    ::sigemptyset(&blocked);
+    ::sigaddset(&blocked, SIGINT);
+    ::sigaddset(&blocked, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+  }
+  ~BlockedSignals() { release(); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+  void release() const noexcept { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
 /// Makes SIGINT, SIGTERM and SIGCHLD readable bytes, while it lives.
 class SignalPipe {
  public:
@@ -44,6 +64,14 @@ class SignalPipe {
   [[nodiscard]] int take() const noexcept {
     char byte = 0;
     return ::read(pipe_.read.get(), &byte, 1) == 1 ? byte : 0;
+  }
+  /// In a forked child, which shares the pipe: signals do again what they do by default.
+  static void let_go() noexcept {
+    for (const int signal : signals) {
+      struct sigaction action {};
+      ::sigaction(signal, nullptr, &action);
+      if (action.sa_handler != SIG_IGN) ::signal(signal, SIG_DFL);
+    }
   }
 
  private:
