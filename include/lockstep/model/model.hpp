@@ -2,7 +2,6 @@
 #pragma once
 
 #include <Eigen/Core>
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -25,9 +24,9 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/batch_loader.hpp"
-#include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/model/agreement.hpp"
+#include "lockstep/model/array_data.hpp"
 #include "lockstep/model/compiled.hpp"
 #include "lockstep/model/fit_loop.hpp"
 #include "lockstep/model/fit_options.hpp"
@@ -36,6 +35,7 @@
 #include "lockstep/model/model_training.hpp"
 #include "lockstep/model/predict_pass.hpp"
 #include "lockstep/model/test_pass.hpp"
+#include "lockstep/model/weights.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -47,23 +47,7 @@ struct CompileOptions {
   std::optional<std::uint64_t> seed = std::nullopt;
 };
 
-/// One variable, as get_weights gives it.
-template <class T>
-struct Weight {
-  std::string name;  ///< "dense_1/kernel"
-  std::vector<std::size_t> shape;
-  std::vector<T> values;  ///< row-major, in Keras's order of dimensions
-};
-
 namespace detail {
-
-/// A variable of a model, and its values in one replica.
-template <class T>
-struct NamedArray {
-  std::string name;
-  const Variable* variable = nullptr;
-  std::span<T> values;
-};
 
 /// Files of a Model; in model/model_files.hpp, so that a program without files needs no archives.
 template <class Model>
@@ -117,18 +101,7 @@ class Model {
   template <class X, class Y, class... Callbacks>
     requires(!std::same_as<std::remove_cvref_t<Y>, FitOptions>)
   History fit(const X& x, const Y& y, FitOptions options = {}, Callbacks&&... callbacks) {
-    const std::int64_t batch = detail::array_batch_size("fit", options.batch_size);
-    const auto samples = from_tensor_slices(x, y);
-    const std::int64_t size = samples.cardinality();
-    const std::int64_t train =
-        options.validation_data ? size : detail::training_samples(size, options.validation_split);
-    // One type of pipeline for both, which is quicker to compile; a buffer of one sample shuffles nothing. Keras, too, takes the
-    // last samples for validation, before it shuffles.
-    const auto part = [&](std::int64_t begin, std::int64_t end, std::int64_t buffer) {
-      return AnyDataset(samples.skip(begin).take(end - begin).shuffle(buffer).batch(batch));
-    };
-    if (train < size) options.validation_data = part(train, size, 1);
-    const AnyDataset dataset = part(0, train, options.shuffle && train > 1 ? train : 1);
+    const AnyDataset dataset = detail::training_data(x, y, options);
     return run_fit(dataset, options, callbacks...);
   }
 
@@ -142,8 +115,7 @@ class Model {
   template <class X, class Y, class... Callbacks>
     requires(!std::same_as<std::remove_cvref_t<Y>, EvaluateOptions>)
   Logs evaluate(const X& x, const Y& y, EvaluateOptions options = {}, Callbacks&&... callbacks) {
-    const auto dataset = from_tensor_slices(x, y).batch(detail::array_batch_size("evaluate", options.batch_size));
-    return run_evaluate(AnyDataset(dataset), options, callbacks...);
+    return run_evaluate(detail::array_data("evaluate", options.batch_size, x, y), options, callbacks...);
   }
 
   /// The outputs for all samples, one row each, in the order of the dataset, on every worker. Needs every worker to reach all
@@ -157,39 +129,19 @@ class Model {
   template <class X, class... Callbacks>
     requires(!Dataset<X>)
   Predictions predict(const X& x, PredictOptions options = {}, Callbacks&&... callbacks) {
-    return run_predict(AnyDataset(from_tensor_slices(x).batch(detail::array_batch_size("predict", options.batch_size))),
-                       options, callbacks...);
+    return run_predict(detail::array_data("predict", options.batch_size, x), options, callbacks...);
   }
 
   /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others (moving statistics).
   [[nodiscard]] std::vector<Weight<T>> get_weights() const {
-    std::vector<Weight<T>> weights;
-    for (const detail::NamedArray<T>& array : all_variables(*replicas_[0]))
-      weights.push_back({.name = array.name,
-                         .shape = {array.variable->shape().begin(), array.variable->shape().end()},
-                         .values = {array.values.begin(), array.values.end()}});
-    return weights;
+    return detail::copy_weights(all_variables(*replicas_[0]));
   }
 
   /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit begins. Throws
   /// ConfigurationError, having changed nothing, when a number or a shape differs.
   void set_weights(const std::vector<Weight<T>>& weights) {
-    const auto variables = all_variables(*replicas_[0]);
-    if (weights.size() != variables.size())
-      throw ConfigurationError(concat({"set_weights: expected ", variables.size(), " arrays, got ", weights.size()}));
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      const std::span<const std::size_t> shape = variables[i].variable->shape();
-      if (!std::equal(weights[i].shape.begin(), weights[i].shape.end(), shape.begin(), shape.end()) ||
-          weights[i].values.size() != variables[i].values.size())
-        throw ConfigurationError(
-            concat({"set_weights: expected ", variables[i].name, " ", shape_text(shape), ", got '", weights[i].name,
-                    "' ", shape_text(weights[i].shape), " with ", weights[i].values.size(), " values"}));
-    }
-    for (const auto& own : replicas_) {
-      const auto arrays = all_variables(*own);
-      for (std::size_t i = 0; i < weights.size(); ++i)
-        std::copy(weights[i].values.begin(), weights[i].values.end(), arrays[i].values.begin());
-    }
+    detail::check_weights(weights, all_variables(*replicas_[0]));
+    for (const auto& own : replicas_) detail::put_weights(weights, all_variables(*own));
   }
 
   /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in lockstep's own format, for load and
@@ -397,22 +349,7 @@ class Model {
 
   /// Layer by layer, the trained ones before the others.
   [[nodiscard]] std::vector<detail::NamedArray<T>> all_variables(const Own& own) const {
-    std::vector<detail::NamedArray<T>> arrays;
-    const auto trained_names = compiled_.state.names();
-    const auto other_names = Net::template state_variable_names<InputShape>();
-    std::size_t trained = 0, other = 0;
-    for (const bool is_trained : Net::template variable_order<InputShape>()) {
-      if (is_trained) {
-        arrays.push_back({trained_names[trained], &compiled_.state.variables[trained],
-                          compiled_.state.parameters().slices()[trained]});
-        ++trained;
-      } else {
-        arrays.push_back(
-            {other_names[other], &Net::template state_variables<InputShape>[other], own.state().slices()[other]});
-        ++other;
-      }
-    }
-    return arrays;
+    return detail::named_arrays<Net>(compiled_.state.parameters(), own.state());
   }
 
   static detail::ArrayList untrained_arrays(const Own& own) {

@@ -1,0 +1,41 @@
+// Plain arrays as the datasets of fit, evaluate and predict.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/data/any_dataset.hpp"
+#include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/model/fit_options.hpp"
+#include "lockstep/model/fit_plan.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The rows of x, and of y as their targets where it is given, in order. Throws ConfigurationError when the batch size is below 1, and
+/// DataError when the numbers of rows differ.
+template <class... Arrays>
+[[nodiscard]] AnyDataset array_data(std::string_view where, const std::optional<std::int64_t>& batch_size,
+                                    const Arrays&... x_and_y) {
+  const std::int64_t batch = array_batch_size(where, batch_size);
+  return from_tensor_slices(x_and_y...).batch(batch);
+}
+
+/// What fit trains on. Without validation_data, the share validation_split of the samples, from their end, becomes it.
+template <class X, class Y>
+[[nodiscard]] AnyDataset training_data(const X& x, const Y& y, FitOptions& options) {
+  const std::int64_t batch = array_batch_size("fit", options.batch_size);
+  const auto samples = from_tensor_slices(x, y);
+  const std::int64_t size = samples.cardinality();
+  const std::int64_t train = options.validation_data ? size : training_samples(size, options.validation_split);
+  // One type of pipeline for both, which is quicker to compile; a buffer of one sample shuffles nothing. Keras, too, takes the
+  // last samples for validation, before it shuffles.
+  const auto part = [&](std::int64_t begin, std::int64_t end, std::int64_t buffer) {
+    return AnyDataset(samples.skip(begin).take(end - begin).shuffle(buffer).batch(batch));
+  };
+  if (train < size) options.validation_data = part(train, size, 1);
+  return part(0, train, options.shuffle && train > 1 ? train : 1);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
