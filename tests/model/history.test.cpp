@@ -30,7 +30,8 @@ TEST_CASE("History: one value per epoch for each key, in the order in which keys
 
 TEST_CASE("History: a missing key is an error that names those that there are") {
   ls::History history;
-  CHECK(contains(message_of<ls::Error>([&] { (void)history["loss"]; }), "no 'loss'; available: nothing"));
+  CHECK(contains(message_of<ls::Error>([&] { (void)history["loss"]; }),
+                 "no 'loss'; available: nothing, as no epoch was run"));
   ls::Logs logs;
   logs.set("loss", 1);
   logs.set("accuracy", 1);

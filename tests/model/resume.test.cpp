@@ -209,6 +209,8 @@ TEST_CASE("resume: a run that was complete has nothing left to do") {
   const ls::History history = other.fit(run.data, run.options, again, backup);
   CHECK(again.calls == std::vector<std::string>{"train_begin", "train_end without logs"});
   CHECK(history.epoch.empty());
+  CHECK(history.begin() == history.end());
+  CHECK(contains(message_of<ls::Error>([&] { (void)history["loss"]; }), "no epoch was run"));
   CHECK(other.parameters_crc32c() == trainer.parameters_crc32c());
   CHECK(other.iterations() == 20);
 }

@@ -35,7 +35,8 @@ struct BackupWriter;
 /// initial_epoch. The chief alone reads and writes, and sends the state to the others, so the folder need not be shared. The
 /// backup is deleted at a normal end and kept when fit ends by an exception or the process is killed.
 ///
-/// Where Keras starts the data at its beginning when it resumes, this continues at the exact sample.
+/// Where Keras starts the data at its beginning when it resumes, this continues at the exact sample. The History that a resumed fit
+/// returns has, as in Keras, its own epochs only: none when the saved run had come to its end, which is said in the log.
 struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;

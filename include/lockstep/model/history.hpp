@@ -13,10 +13,11 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// One value per epoch for each key of the logs, as Keras's History.
+/// One value per epoch for each key of the logs, as Keras's History: of the epochs that one call of fit has ended. (A saved state has
+/// no history: where fit resumes a run, the epochs before the interruption are missing.)
 class History {
  public:
-  /// The epochs that were run, from 0.
+  /// The epochs that were run, counted from 0. Empty when a restored training had nothing left to do, which is no error.
   std::vector<int> epoch;
 
   void append(int epoch_number, const Logs& logs) {
@@ -37,13 +38,14 @@ class History {
 
   [[nodiscard]] bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
 
-  /// The values of one key ("loss", "val_accuracy"). Throws Error, naming what there is, when it is missing.
+  /// The values of one key ("loss", "val_accuracy"). Throws Error, naming what there is, when it is missing, as all are when no epoch
+  /// was run.
   [[nodiscard]] const std::vector<double>& operator[](std::string_view name) const {
     if (const auto* values = find(name)) return *values;
     std::string available;
     for (const auto& [key, values] : history_) available += (available.empty() ? "" : ", ") + key;
     throw Error("History has no '" + std::string(name) +
-                "'; available: " + (available.empty() ? "nothing" : available));
+                "'; available: " + (available.empty() ? "nothing, as no epoch was run" : available));
   }
 
   [[nodiscard]] auto begin() const noexcept { return history_.begin(); }

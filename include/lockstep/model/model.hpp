@@ -81,7 +81,8 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// Trains on a dataset of global batches. Returns one value per epoch for each figure. Throws ConfigurationError for
+  /// Trains on a dataset of global batches. Returns one value for each figure and for each epoch that this call has ended: none of
+  /// those before a resumed run was interrupted, and no epoch at all when nothing was left to do. Throws ConfigurationError for
   /// wrong options, before any work; DataError for data that do not fit the model.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
