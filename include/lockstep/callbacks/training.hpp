@@ -67,9 +67,11 @@ class Training {
   /// Needs a strategy that can reconnect.
   virtual void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) = 0;
 
-  /// All trained parameters, in an order of the model's own, to be put back by set_parameters.
+  /// Every variable of the model, also those that are not trained (moving statistics), as Keras's model.get_weights() has them, but in
+  /// an order of the model's own: to be put back by set_parameters. Equal on all workers.
   [[nodiscard]] virtual std::vector<std::byte> parameters() const = 0;
-  /// Must be called alike on every worker. Throws Error when the size differs.
+  /// In all replicas of this worker. Must be called alike on every worker, and not in the on_test_batch_... hooks. Throws Error when the
+  /// size differs.
   virtual void set_parameters(std::span<const std::byte> parameters) = 0;
 };
 

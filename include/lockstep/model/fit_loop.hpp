@@ -293,6 +293,7 @@ class FitLoop final : public ModelTraining<Model> {
       stop = asked.stop;
       const bool preempted = asked.preemption != ExitCode::success;
       const TraceSpan span(trace, TracePart::callbacks);
+      if (wait_for_callbacks) wait_for_state(replica);
       if (leader) {
         compiled_.state.iterations = iteration;
         compiled_.report(running, logs_);
@@ -360,8 +361,15 @@ class FitLoop final : public ModelTraining<Model> {
     }
   }
 
+  /// The replicas take the reduced untrained state each for itself: before a callback may set it, all must have done so.
+  template <Replica R>
+  static void wait_for_state(R& replica) {
+    if constexpr (Own::state_size > 0) replica.team_barrier();
+  }
+
   template <Replica R>
   Status validate(R& replica, Own& own, Loader& data, bool leader) {
+    wait_for_state(replica);
     if (!leader) return test_pass(compiled_, own, replica, data, options_.validation_steps, NoTestHooks{});
     return test_pass(compiled_, own, replica, data, options_.validation_steps,
                      TestHooks<Compiled, Callbacks>(*this, compiled_, callbacks_));

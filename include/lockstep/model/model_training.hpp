@@ -37,14 +37,23 @@ class ModelTraining : public Training {
   void rejoin_on_peer_loss(EncodeState, DecodeState) override {}
 
   [[nodiscard]] std::vector<std::byte> parameters() const override {
-    const auto bytes = std::as_bytes(compiled_.state.parameters().values());
-    return {bytes.begin(), bytes.end()};
+    const auto trained = std::as_bytes(compiled_.state.parameters().values());
+    const auto untrained = std::as_bytes(model_.replicas_[0]->state().values());
+    std::vector<std::byte> bytes;
+    bytes.reserve(trained.size() + untrained.size());
+    bytes.insert(bytes.end(), trained.begin(), trained.end());
+    bytes.insert(bytes.end(), untrained.begin(), untrained.end());
+    return bytes;
   }
   void set_parameters(std::span<const std::byte> parameters) override {
-    const auto bytes = std::as_writable_bytes(compiled_.state.parameters().values());
-    if (parameters.size() != bytes.size())
-      throw Error(concat({"set_parameters: expected ", bytes.size(), " bytes, got ", parameters.size()}));
-    std::copy(parameters.begin(), parameters.end(), bytes.begin());
+    const auto trained = std::as_writable_bytes(compiled_.state.parameters().values());
+    const std::size_t expected = trained.size() + std::as_bytes(model_.replicas_[0]->state().values()).size();
+    if (parameters.size() != expected)
+      throw Error(concat({"set_parameters: expected ", expected, " bytes, got ", parameters.size()}));
+    const auto untrained = parameters.subspan(trained.size());
+    std::copy_n(parameters.begin(), trained.size(), trained.begin());
+    for (const auto& own : model_.replicas_)
+      std::copy(untrained.begin(), untrained.end(), std::as_writable_bytes(own->state().values()).begin());
   }
 
  protected:
