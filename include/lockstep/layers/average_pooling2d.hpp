@@ -14,25 +14,33 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The mean of each window and channel, for samples of shape Shape<height, width, channels>. `Pool` is an extent or {height,
-/// width}, 2 by default, and so is the stride in PoolingOptions, by default that of the pool. With Padding::same it is the mean
-/// of what lies inside the image, as in TensorFlow.
-template <Extent2D Pool = 2, PoolingOptions Options = PoolingOptions{}>
-struct AveragePooling2D : detail::Pooling2D<Pool, Options> {
-  static constexpr std::string_view name = "average_pooling2d";
-  static constexpr std::string_view class_name = "AveragePooling2D";
+namespace detail {
 
+/// Means of the windows that Windows (Pooling2D, GlobalPooling2D) has.
+template <class Windows>
+struct AveragePooling : Windows {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     kernels::dispatch(
-        kernels::AveragePooling<T>{AveragePooling2D::template size<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
+        kernels::AveragePooling<T>{Windows::template size<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    kernels::dispatch(kernels::AveragePoolingGradient<T>{AveragePooling2D::template size<In>(pass.x.stride()),
-                                                         pass.dy.data(), pass.dx.data()});
+    kernels::dispatch(kernels::AveragePoolingGradient<T>{Windows::template size<In>(pass.x.stride()), pass.dy.data(),
+                                                         pass.dx.data()});
   }
+};
+
+}  // namespace detail
+
+/// The mean of each window and channel, for samples of shape Shape<height, width, channels>. `Pool` is an extent or {height,
+/// width}, 2 by default, and so is the stride in PoolingOptions, by default that of the pool. With Padding::same it is the mean
+/// of what lies inside the image, as in TensorFlow.
+template <Extent2D Pool = 2, PoolingOptions Options = PoolingOptions{}>
+struct AveragePooling2D : detail::AveragePooling<detail::Pooling2D<Pool, Options>> {
+  static constexpr std::string_view name = "average_pooling2d";
+  static constexpr std::string_view class_name = "AveragePooling2D";
 };
 
 static_assert(Layer<AveragePooling2D<>, Shape<26, 26, 32>>);

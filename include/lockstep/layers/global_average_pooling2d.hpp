@@ -5,28 +5,16 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/kernels/average_pooling.hpp"
-#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/layers/average_pooling2d.hpp"
 #include "lockstep/layers/concepts.hpp"
-#include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/pooling.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The mean of each channel: Shape<channels> from samples of shape Shape<height, width, channels>.
-struct GlobalAveragePooling2D : detail::GlobalPooling2D {
+struct GlobalAveragePooling2D : detail::AveragePooling<detail::GlobalPooling2D> {
   static constexpr std::string_view name = "global_average_pooling2d";
   static constexpr std::string_view class_name = "GlobalAveragePooling2D";
-
-  template <class In, class T>
-  static void forward(const ForwardPass<T>& pass) {
-    kernels::dispatch(kernels::AveragePooling<T>{size<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
-  }
-
-  template <class In, class T>
-  static void backward(const BackwardPass<T>& pass) {
-    kernels::dispatch(kernels::AveragePoolingGradient<T>{size<In>(pass.x.stride()), pass.dy.data(), pass.dx.data()});
-  }
 };
 
 static_assert(Layer<GlobalAveragePooling2D, Shape<8, 8, 128>>);

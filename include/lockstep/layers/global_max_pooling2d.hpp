@@ -5,30 +5,17 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/kernels/dispatch.hpp"
-#include "lockstep/kernels/max_pooling.hpp"
 #include "lockstep/layers/concepts.hpp"
-#include "lockstep/layers/pass.hpp"
+#include "lockstep/layers/max_pooling2d.hpp"
 #include "lockstep/layers/pooling.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The largest value of each channel: Shape<channels> from samples of shape Shape<height, width, channels>. The gradient goes to
 /// the first of equal maxima.
-struct GlobalMaxPooling2D : detail::GlobalPooling2D {
+struct GlobalMaxPooling2D : detail::MaxPooling<detail::GlobalPooling2D> {
   static constexpr std::string_view name = "global_max_pooling2d";
   static constexpr std::string_view class_name = "GlobalMaxPooling2D";
-
-  template <class In, class T>
-  static void forward(const ForwardPass<T>& pass) {
-    kernels::dispatch(kernels::MaxPooling<T>{size<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
-  }
-
-  template <class In, class T>
-  static void backward(const BackwardPass<T>& pass) {
-    kernels::dispatch(kernels::MaxPoolingGradient<T>{size<In>(pass.x.stride()), pass.x.data(), pass.y.data(),
-                                                     pass.dy.data(), pass.dx.data()});
-  }
 };
 
 static_assert(Layer<GlobalMaxPooling2D, Shape<8, 8, 128>>);

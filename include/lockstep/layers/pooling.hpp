@@ -1,4 +1,4 @@
-// What MaxPooling2D and AveragePooling2D share: options, shapes, checks.
+// What the pooling layers share: options, shapes, checks.
 #pragma once
 
 #include <cstddef>
@@ -39,45 +39,21 @@ constexpr auto pooling_output() {
   }
 }
 
-/// A pool that slides over samples of shape Shape<height, width, channels>.
-template <Extent2D Pool, PoolingOptions Options>
-struct Pooling2D {
-  static_assert(Pool.height > 0 && Pool.width > 0, "lockstep: the pool of a pooling layer must be at least 1 x 1");
-
-  static constexpr bool keeps_padding = true;
-
-  template <std::size_t Position, class In>
-  static consteval bool check() {
-    static_assert(ImageInput<Position, In>,
-                  "lockstep: a 2-D pooling layer needs an input of height x width x channels, and its input is no such "
-                  "image: put ls::Reshape<height, width, channels> before it");
-    if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
-      static_assert(InputWithRoomFor<Position, In, Shape<Pool.height, Pool.width>>,
-                    "lockstep: the pool of a pooling layer is larger than its input: make it smaller, or pad the input "
-                    "with ls::PoolingOptions{.padding = ls::Padding::same}");
-    return true;
-  }
-
-  template <class In>
-  using Output = decltype(pooling_output<In, Pool, Options>());
-
-  template <class In>
-  static constexpr kernels::PoolingSize size(std::size_t batch) {
-    using Out = Output<In>;
-    constexpr Extent2D stride = pooling_stride(Pool, Options.stride);
-    return {.height = In::extents[0],
-            .width = In::extents[1],
-            .out_height = Out::extents[0],
-            .out_width = Out::extents[1],
-            .pool_height = Pool.height,
-            .pool_width = Pool.width,
-            .stride_height = stride.height,
-            .stride_width = stride.width,
-            .pad_top = window_padding(In::extents[0], Pool.height, stride.height, Options.padding),
-            .pad_left = window_padding(In::extents[1], Pool.width, stride.width, Options.padding),
-            .pixel = In::extents[2] * batch};
-  }
-};
+/// Pools of this extent in samples of shape In.
+template <class In>
+constexpr kernels::PoolingSize pooling_size(Extent2D pool, Extent2D stride, Padding padding, std::size_t batch) {
+  return {.height = In::extents[0],
+          .width = In::extents[1],
+          .out_height = window_outputs(In::extents[0], pool.height, stride.height, padding),
+          .out_width = window_outputs(In::extents[1], pool.width, stride.width, padding),
+          .pool_height = pool.height,
+          .pool_width = pool.width,
+          .stride_height = stride.height,
+          .stride_width = stride.width,
+          .pad_top = window_padding(In::extents[0], pool.height, stride.height, padding),
+          .pad_left = window_padding(In::extents[1], pool.width, stride.width, padding),
+          .pixel = In::extents[2] * batch};
+}
 
 /// One pool over the whole of each channel: Shape<channels> from Shape<height, width, channels>.
 struct GlobalPooling2D {
@@ -96,15 +72,34 @@ struct GlobalPooling2D {
 
   template <class In>
   static constexpr kernels::PoolingSize size(std::size_t batch) {
-    return {.height = In::extents[0],
-            .width = In::extents[1],
-            .out_height = 1,
-            .out_width = 1,
-            .pool_height = In::extents[0],
-            .pool_width = In::extents[1],
-            .stride_height = In::extents[0],
-            .stride_width = In::extents[1],
-            .pixel = In::extents[2] * batch};
+    constexpr Extent2D image{In::extents[0], In::extents[1]};
+    return pooling_size<In>(image, image, Padding::valid, batch);
+  }
+};
+
+/// A pool that slides over samples of shape Shape<height, width, channels>.
+template <Extent2D Pool, PoolingOptions Options>
+struct Pooling2D {
+  static_assert(Pool.height > 0 && Pool.width > 0, "lockstep: the pool of a pooling layer must be at least 1 x 1");
+
+  static constexpr bool keeps_padding = true;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    GlobalPooling2D::check<Position, In>();
+    if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
+      static_assert(InputWithRoomFor<Position, In, Shape<Pool.height, Pool.width>>,
+                    "lockstep: the pool of a pooling layer is larger than its input: make it smaller, or pad the input "
+                    "with ls::PoolingOptions{.padding = ls::Padding::same}");
+    return true;
+  }
+
+  template <class In>
+  using Output = decltype(pooling_output<In, Pool, Options>());
+
+  template <class In>
+  static constexpr kernels::PoolingSize size(std::size_t batch) {
+    return pooling_size<In>(Pool, pooling_stride(Pool, Options.stride), Options.padding, batch);
   }
 };
 
