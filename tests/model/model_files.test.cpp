@@ -215,6 +215,21 @@ TEST_CASE("model files: what belongs to another model is refused, and the variab
                  "optimizer: "));
 }
 
+TEST_CASE("model files: a model compiled with another learning rate takes the file's") {
+  const TemporaryFolder folder;
+  ls::OneDeviceStrategy alone;
+  auto model = ls::compile<Net>(alone, {.seed = 3}, loss, sgd, ls::Accuracy{});
+  model.fit(batches(), {.epochs = 1, .verbose = 0});
+  model.save(folder.path("model"));
+  ls::SGD slower = sgd;
+  slower.learning_rate = 0.01;
+  auto loaded = ls::load_model<Net>(alone, folder.path("model"), loss, slower, ls::Accuracy{});
+  CHECK(loaded.learning_rate() == 0.2);
+  model.fit(batches(), {.epochs = 2, .verbose = 0, .initial_epoch = 1});
+  loaded.fit(batches(), {.epochs = 2, .verbose = 0, .initial_epoch = 1});
+  CHECK(same_weights(model, loaded));
+}
+
 TEST_CASE("model files: an array whose bytes do not fit its shape is refused") {
   const std::size_t shape[] = {2, 3};
   const ls::detail::WantedArray wanted[] = {{"kernel", shape}};

@@ -56,7 +56,8 @@ class Training {
 
   /// In on_train_begin, on every worker: training goes on from the chief's `saved` bytes, which are sent to all and turned into a
   /// state by `decode`; what other workers pass is ignored, and empty bytes restore nothing. fit throws
-  /// ConfigurationError when the state belongs to another model, naming the difference.
+  /// ConfigurationError when the state belongs to another model, naming the difference; of the optimizer's options the learning rate may
+  /// be another one, as that of the state is in force then.
   virtual void restore(std::vector<std::byte> saved, DecodeState decode) = 0;
 
   /// In on_train_begin, on every worker: when another worker is lost, fit does not throw but waits until it has been started again, and

@@ -14,8 +14,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// A consistent snapshot between two steps.
 struct TrainingState {
   std::string scalar;  ///< "float32" or "float64": the type of all arrays
-  std::string
-      signature;  ///< model layout, loss, optimizer: what a program must have in common with it; empty in a file of weights alone
+  /// Model layout, loss, optimizer, metrics: what a program must have in common with it, but for the optimizer's learning rate, which
+  /// is restored. Empty in a file of weights alone.
+  std::string signature;
   std::vector<SavedArray> parameters;
   std::vector<SavedArray> state;  ///< variables that are not trained
   std::vector<SavedArray> slots;  ///< the optimizer's, slot by slot, as parameters

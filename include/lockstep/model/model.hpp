@@ -34,6 +34,7 @@
 #include "lockstep/model/history.hpp"
 #include "lockstep/model/model_training.hpp"
 #include "lockstep/model/predict_pass.hpp"
+#include "lockstep/model/saved_signature.hpp"
 #include "lockstep/model/test_pass.hpp"
 #include "lockstep/model/weights.hpp"
 #include "lockstep/strategies/concepts.hpp"
@@ -150,8 +151,10 @@ class Model {
   void save(const std::string& path) const { files().save(*this, path); }
 
   /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone reads and sends it to the others, so
-  /// that the folder need not be shared. Throws, on every worker, DataError when it cannot be read or is damaged, and
-  /// ConfigurationError when it belongs to another model, naming the difference; nothing is changed then.
+  /// that the folder need not be shared. The file's learning rate is in force then, whatever compile was given; variables, loss,
+  /// metrics and the optimizer's other options must be the same (where they are not, load_weights takes the variables alone). Throws, on
+  /// every worker, DataError when the file cannot be read or is damaged, and ConfigurationError naming the difference when it belongs
+  /// to another model; nothing is changed then.
   void load(const std::string& path) { files().load(*this, path); }
 
   /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz, or else in lockstep's own format.
@@ -339,10 +342,7 @@ class Model {
   }
 
   void restore_state(const TrainingState& saved) {
-    const std::string mine = compiled_.signature();
-    if (const auto lines = detail::first_difference(saved.signature, mine))
-      throw ConfigurationError(concat({"restore: the saved state has '", lines->first, "', this program has '",
-                                       lines->second, "': resume with the same program, or start afresh"}));
+    detail::check_signature(saved.signature, compiled_.signature());
     for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), true);
     compiled_.state.restore(saved);
     for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), false);

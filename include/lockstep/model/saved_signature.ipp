@@ -1,0 +1,33 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/model/agreement.hpp"
+#include "lockstep/model/saved_signature.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Puts "..." in place of the learning rate in "optimizer: SGD(learning_rate=0.1, momentum=0)".
+inline std::string without_learning_rate(std::string_view signature) {
+  constexpr std::string_view option = "learning_rate=";
+  std::string text(signature);
+  const std::size_t optimizer = text.find("\noptimizer: ");
+  if (optimizer == std::string::npos) return text;
+  const std::size_t found = text.find(option, optimizer);
+  if (found == std::string::npos) return text;
+  const std::size_t begin = found + option.size();
+  const std::size_t end = std::min(text.find_first_of(",)\n", begin), text.size());
+  return text.replace(begin, end - begin, "...");
+}
+
+LOCKSTEP_INLINE void check_signature(std::string_view saved, std::string_view mine) {
+  const std::string of_state = without_learning_rate(saved), of_program = without_learning_rate(mine);
+  if (const auto lines = first_difference(of_state, of_program))
+    throw ConfigurationError(concat({"restore: the saved state has '", lines->first, "', this program has '",
+                                     lines->second, "': resume with the same program, or start afresh"}));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
