@@ -11,7 +11,8 @@ namespace {
 
 Hello hello(int from, int to) {
   Hello result;
-  result.channel = Hello::Channel::control;
+  result.channel = Hello::Channel::data;
+  result.lane = 0x0102;
   result.from = from;
   result.to = to;
   result.incarnation = 0x0123456789ABCDEF;
@@ -35,6 +36,7 @@ TEST_SUITE("hello") {
     REQUIRE(Hello::decode(bytes, back));
     CHECK(back.version == sent.version);
     CHECK(back.channel == sent.channel);
+    CHECK(back.lane == sent.lane);
     CHECK(back.from == 2);
     CHECK(back.to == 0);
     CHECK(back.incarnation == sent.incarnation);

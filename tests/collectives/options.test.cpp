@@ -17,3 +17,15 @@ TEST_CASE("CommunicationOptions: what makes no sense is named") {
                        "CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got -1",
                        ConfigurationError);
 }
+
+TEST_CASE("CommunicationOptions: connections") {
+  CHECK(CommunicationOptions{}.data_connections() == 1);
+  CHECK(CommunicationOptions{.connections = 3}.data_connections() == 3);
+  CHECK_NOTHROW((CommunicationOptions{.connections = 16}.validate()));
+  for (const int connections : {-1, 17})
+    CHECK_THROWS_WITH_AS(
+        (CommunicationOptions{.connections = connections}.validate()),
+        concat({"CommunicationOptions::connections must be 0 (chosen by the library) to 16, got ", connections})
+            .c_str(),
+        ConfigurationError);
+}

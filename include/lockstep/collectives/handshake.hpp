@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,9 +39,9 @@ class Handshake {
   };
 
   [[nodiscard]] static Handshake caller(const Hello& mine, const ClusterSecret& secret, int peer,
-                                        Hello::Channel channel) {
+                                        Hello::Channel channel, std::uint16_t lane = 0) {
     Handshake result(mine, secret, "caller", "callee");
-    result.introduce(peer, channel);
+    result.introduce(peer, channel, lane);
     result.transcript_ = result.out_ = result.mine_.encode();
     return result;
   }
@@ -88,9 +89,10 @@ class Handshake {
 
   [[nodiscard]] bool is_caller() const noexcept { return role_ == "caller"; }
 
-  void introduce(int peer, Hello::Channel channel) {
+  void introduce(int peer, Hello::Channel channel, std::uint16_t lane) {
     mine_.to = peer;
     mine_.channel = channel;
+    mine_.lane = lane;
   }
 
   void refuse(std::string problem) {
@@ -116,7 +118,7 @@ class Handshake {
       take_answer(message, std::move(theirs));
     } else {
       theirs_ = std::move(theirs);
-      introduce(theirs_.from, theirs_.channel);
+      introduce(theirs_.from, theirs_.channel, theirs_.lane);
       if (secret_.is_set()) return challenge(message);
       out_ = mine_.encode();
       compare();
@@ -134,6 +136,7 @@ class Handshake {
   [[nodiscard]] std::string bare(Hello::Authentication authentication) const {
     Hello hello;
     hello.channel = mine_.channel;
+    hello.lane = mine_.lane;
     hello.from = mine_.from;
     hello.to = mine_.to;
     hello.authentication = authentication;

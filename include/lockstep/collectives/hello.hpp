@@ -23,7 +23,7 @@ namespace detail {
 
 /// Who speaks, to whom, and what both must have in common. On the wire: a prefix of fixed size whose first two fields stay
 /// where they are in all versions of the protocol,
-///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 4 | from 4 | to 4 | world 4 | incarnation 8
+///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 2 | lane 2 | from 4 | to 4 | world 4 | incarnation 8
 /// and a payload: authentication 4 | nonce 32 | texts, each a length (4 bytes) and as many bytes: the addresses, then name
 /// and value of each property. A bare hello has no texts and a world of 0: it tells nothing about the cluster.
 struct Hello {
@@ -32,7 +32,7 @@ struct Hello {
   static constexpr std::size_t prefix_bytes = 40;
   static constexpr std::size_t longest_payload = std::size_t{1} << 20;
 
-  enum class Channel : std::uint32_t { data = 0, control = 1 };
+  enum class Channel : std::uint16_t { data = 0, control = 1 };
   enum class Authentication : std::uint32_t {
     none = 0,
     hmac_sha256 = 1,  ///< I know the cluster's secret: prove that you do
@@ -41,6 +41,7 @@ struct Hello {
 
   std::uint32_t version = this_version;
   Channel channel = Channel::data;
+  std::uint16_t lane = 0;  ///< which of the connections for data; 0 for control
   int from = 0;
   int to = 0;
   std::uint64_t incarnation = 0;  ///< differs between two processes that have the same rank
@@ -74,7 +75,8 @@ struct Hello {
     std::memcpy(prefix.data(), magic.data(), magic.size());
     put_number<4>(&prefix[8], version);
     put_number<4>(&prefix[12], payload.size());
-    put_number<4>(&prefix[16], static_cast<std::uint32_t>(channel));
+    put_number<2>(&prefix[16], static_cast<std::uint16_t>(channel));
+    put_number<2>(&prefix[18], lane);
     put_number<4>(&prefix[20], static_cast<std::uint32_t>(from));
     put_number<4>(&prefix[24], static_cast<std::uint32_t>(to));
     put_number<4>(&prefix[28], addresses.size());
@@ -110,7 +112,8 @@ struct Hello {
     };
     hello.version = number(8);
     if (hello.version != this_version) return true;
-    const std::uint32_t channel = number(16), from = number(20), to = number(24), world = number(28);
+    const std::uint32_t channel = number(16) & 0xFFFF, lane = number(16) >> 16, from = number(20), to = number(24),
+                        world = number(28);
     constexpr std::uint32_t most = std::numeric_limits<std::int32_t>::max();
     const std::uint32_t places = world == 0 ? most : std::min(world, most);
     if (channel > 1 || from >= places || to >= places) return false;
@@ -119,6 +122,7 @@ struct Hello {
     const std::uint32_t authentication = number(prefix_bytes);
     if (authentication > static_cast<std::uint32_t>(Authentication::refused)) return false;
     hello.channel = static_cast<Channel>(channel);
+    hello.lane = static_cast<std::uint16_t>(lane);
     hello.from = static_cast<int>(from);
     hello.to = static_cast<int>(to);
     hello.incarnation = get_number<8>(reinterpret_cast<const std::byte*>(bytes.data()) + 32);

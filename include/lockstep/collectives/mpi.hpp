@@ -336,6 +336,7 @@ class Mpi {
     refuse(options.bytes_per_pack != 0, "bytes_per_pack");
     refuse(options.wire != Wire::native, "wire");
     refuse(!options.congestion_control.empty(), "congestion_control");
+    refuse(options.connections != 0, "connections");
   }
 
   template <class T, class F>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -66,6 +67,15 @@ struct CommunicationOptions {
   Overlap overlap = Overlap::automatic;
   /// TCP's congestion control, such as "cubic" or "bbr". Empty: the system's.
   std::string congestion_control{};
+  /// TCP connections for data between two ranks, at most 16. A long message is spread over them, so that on a link of much bandwidth
+  /// and delay not one connection's window is the limit, nor one flow's share of bundled links. 0: chosen by the library, which is 1.
+  int connections = 0;
+
+  static constexpr int most_connections = 16;
+  /// `connections`, or what the library chooses.
+  [[nodiscard]] std::size_t data_connections() const noexcept {
+    return connections > 0 ? static_cast<std::size_t>(connections) : 1;
+  }
 
   /// Throws ConfigurationError when an option makes no sense.
   void validate() const {
@@ -74,6 +84,9 @@ struct CommunicationOptions {
     if (bytes_per_pack < 0)
       throw ConfigurationError(concat(
           {"CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got ", bytes_per_pack}));
+    if (connections < 0 || connections > most_connections)
+      throw ConfigurationError(concat({"CommunicationOptions::connections must be 0 (chosen by the library) to ",
+                                       most_connections, ", got ", connections}));
   }
 
  private:

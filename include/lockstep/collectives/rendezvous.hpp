@@ -11,6 +11,7 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -44,6 +45,7 @@ inline void add_properties(Rendezvous& rendezvous, const CommunicationOptions& o
   rendezvous.properties.emplace_back("CommunicationOptions::implementation", to_string(options.implementation));
   rendezvous.properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
   rendezvous.properties.emplace_back("CommunicationOptions::overlap", to_string(options.overlap));
+  rendezvous.properties.emplace_back("CommunicationOptions::connections", concat({options.data_connections()}));
 }
 
 /// A collective between workers that a strategy can make: the template argument of MultiWorkerMirroredStrategy.

@@ -27,10 +27,10 @@ class ExternalEvent {
   ~ExternalEvent() = default;
 };
 
-/// A Transport over TCP: a full mesh with two connections between each pair of ranks, one for data and one for control. The
-/// ring's data needs neighbours only; but barriers and the reports of failures go the shortest way, and the end of a process
-/// shows on a connection at once, so that every rank learns of it from the kernel and not from a chain of others. Control
-/// has a connection of its own, so that a report never waits behind data which nobody reads.
+/// A Transport over TCP: a full mesh, with one connection for control and one or more for data (`options.connections`) between
+/// each pair of ranks. The ring's data needs neighbours only; but barriers and the reports of failures go the shortest way, and
+/// the end of a process shows on a connection at once, so that every rank learns of it from the kernel and not from a chain of
+/// others. Control has a connection of its own, so that a report never waits behind data which nobody reads.
 ///
 /// Failure: each wait ends when a peer is lost, when a rank reports a failure, or when not a single byte has moved for
 /// `options.timeout`. In the middle of that time the awaited rank is asked whether it lives; when it says that it waits for

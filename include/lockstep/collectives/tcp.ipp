@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "lockstep/collectives/frame.hpp"
+#include "lockstep/collectives/stripes.hpp"
 #include "lockstep/collectives/tcp.hpp"
 #include "lockstep/collectives/tcp_startup.ipp"
 #include "lockstep/core/log.hpp"
@@ -43,7 +44,7 @@ struct Tcp::State {
   using Frame = detail::ControlFrame;
 
   struct Peer {
-    Socket& data;
+    std::deque<Socket>& data;
     Socket& control;
     std::uint32_t messages_sent = 0;
     std::uint32_t messages_received = 0;
@@ -60,8 +61,9 @@ struct Tcp::State {
     int peer = -1;
     detail::FrameBytes frame{};
     std::size_t frame_done = 0;
-    std::uint64_t left = 0;  // bytes of the stream; a message without any is none at all
-    [[nodiscard]] bool is_complete() const noexcept { return left == 0; }
+    std::uint64_t bytes = 0;  // of the stream; a message without any is none at all
+    std::uint64_t done = 0;
+    [[nodiscard]] bool is_complete() const noexcept { return done == bytes; }
     [[nodiscard]] bool has_frame() const noexcept { return frame_done == detail::frame_bytes; }
   };
 
@@ -100,8 +102,8 @@ struct Tcp::State {
     for (detail::TcpLinks& link : links) peers.push_back({link.data, link.control});
     if (!options.congestion_control.empty())
       for (const Peer& p : peers)
-        if (p.data.is_open()) set_congestion_control(p.data);
-    watched.reserve(peers.size() + 3);
+        for (Socket& socket : p.data) set_congestion_control(socket);
+    watched.reserve(peers.size() + 3 + 2 * options.data_connections());
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
   }
 
@@ -312,19 +314,21 @@ struct Tcp::State {
   bool send_some(Transfer& transfer) {
     Message& sending = transfer.sending;
     if (sending.is_complete()) return false;
-    const std::span<const std::byte> ready = transfer.flow.outgoing();
+    const detail::Stripes::Place place = stripes.at(sending.done);
+    std::span<const std::byte> ready = transfer.flow.outgoing();
     if (ready.empty() && sending.has_frame()) return false;
+    ready = ready.first(std::min(ready.size(), place.bytes));
     const std::array parts{
         asio::const_buffer(sending.frame.data() + sending.frame_done, detail::frame_bytes - sending.frame_done),
         asio::const_buffer(ready.data(), ready.size())};
     asio::error_code error;
-    std::size_t n = peer(sending.peer).data.write_some(parts, error);
+    std::size_t n = peer(sending.peer).data[place.connection].write_some(parts, error);
     if (error == asio::error::would_block) return false;
     if (error) lose_data(sending.peer, error);
     const std::size_t head = std::min(n, detail::frame_bytes - sending.frame_done);
     sending.frame_done += head;
     n -= head;
-    sending.left -= n;
+    sending.done += n;
     if (n > 0) transfer.flow.sent(n);
     return true;
   }
@@ -332,13 +336,15 @@ struct Tcp::State {
   bool receive_some(Transfer& transfer) {
     Message& receiving = transfer.receiving;
     if (receiving.is_complete()) return false;
-    const std::span<std::byte> room = transfer.flow.incoming();
+    const detail::Stripes::Place place = stripes.at(receiving.done);
+    std::span<std::byte> room = transfer.flow.incoming();
+    room = room.first(std::min(room.size(), place.bytes));
     const bool had_frame = receiving.has_frame();
     const std::array parts{
         asio::mutable_buffer(receiving.frame.data() + receiving.frame_done, detail::frame_bytes - receiving.frame_done),
         asio::mutable_buffer(room.data(), room.size())};
     asio::error_code error;
-    std::size_t n = peer(receiving.peer).data.read_some(parts, error);
+    std::size_t n = peer(receiving.peer).data[place.connection].read_some(parts, error);
     if (error == asio::error::would_block) return false;
     if (error) lose_data(receiving.peer, error);
     operation_bytes += n;
@@ -346,14 +352,19 @@ struct Tcp::State {
     receiving.frame_done += head;
     if (!had_frame && receiving.has_frame()) check(receiving);
     n -= head;
-    receiving.left -= n;
+    receiving.done += n;
     if (n > 0) transfer.flow.received(n);
     return true;
   }
 
+  // On which the next byte of a message travels.
+  [[nodiscard]] Socket& connection_of(const Message& message) {
+    return peer(message.peer).data[stripes.at(message.done).connection];
+  }
+
   void check(const Message& receiving) {
     detail::DataFrame got;
-    const detail::DataFrame expected{operation, peer(receiving.peer).messages_received, receiving.left};
+    const detail::DataFrame expected{operation, peer(receiving.peer).messages_received, receiving.bytes};
     if (!detail::DataFrame::decode(receiving.frame, got))
       fail(lost(receiving.peer, "sent something that is no message"));
     if (got == expected) return;
@@ -388,12 +399,30 @@ struct Tcp::State {
       const Milliseconds time =
           patience.next(receiving.is_complete() ? -1 : receiving.peer, sending.is_complete() ? -1 : sending.peer);
       watched.clear();
-      if (transfer.is_ready()) watch(peer(sending.peer).data, POLLOUT);
-      if (!receiving.is_complete()) watch(peer(receiving.peer).data, POLLIN);
+      if (transfer.is_ready()) watch(connection_of(sending), POLLOUT);
+      if (!receiving.is_complete()) watch(connection_of(receiving), POLLIN);
+      const std::size_t first_other = watched.size();
+      if (!sending.is_complete()) watch_breaks(sending.peer);
+      if (!receiving.is_complete()) watch_breaks(receiving.peer);
       const std::size_t first_control = watched.size();
       watch_controls();
       wait(time, first_control);
+      for (std::size_t i = first_other; i < first_control; ++i)
+        if (watched[i].revents != 0) lose_data(owner_of(watched[i].fd), asio::error::eof);
     }
+  }
+
+  // A connection whose turn has not come yet may be broken.
+  void watch_breaks(int other) {
+    if (peer(other).data.size() == 1) return;
+    for (Socket& socket : peer(other).data) watch(socket, POLLRDHUP);
+  }
+
+  [[nodiscard]] int owner_of(int descriptor) {
+    for (int other = 0; other < size(); ++other)
+      for (Socket& socket : peer(other).data)
+        if (socket.native_handle() == descriptor) return other;
+    return -1;
   }
 
   void await(int other, ExternalEvent& event) {
@@ -552,16 +581,17 @@ struct Tcp::State {
         while (p.control.read_some(asio::buffer(rest), ignored) > 0 && !ignored) {
         }
       p.control.close(ignored);
-      p.data.close(ignored);
+      for (Socket& socket : p.data) socket.close(ignored);
     }
   }
 
   const std::vector<std::string> addresses;
   const int rank;
   const CommunicationOptions options;
+  const detail::Stripes stripes{options.data_connections()};
   bool spins = false;
   asio::io_context io{1};
-  std::deque<detail::TcpLinks> links;  // by rank; the own ones are not open
+  std::deque<detail::TcpLinks> links;  // by rank; there are none to this one
   std::vector<Peer> peers;             // by rank
   std::vector<pollfd> watched;
   int wake[2] = {-1, -1};  // a pipe: abort() of another thread ends a wait
@@ -605,10 +635,11 @@ LOCKSTEP_INLINE void Tcp::transfer(int to, int from, Flow& flow) {
   const std::lock_guard lock(s.busy);
   s.throw_if_unusable();
   State::Transfer transfer{.flow = flow,
-                           .sending = {.peer = to, .left = flow.bytes_to_send()},
-                           .receiving = {.peer = from, .left = flow.bytes_to_receive()}};
+                           .sending = {.peer = to, .bytes = flow.bytes_to_send()},
+                           .receiving = {.peer = from, .bytes = flow.bytes_to_receive()}};
   if (!transfer.sending.is_complete())
-    transfer.sending.frame = detail::DataFrame{s.operation, s.peer(to).messages_sent++, transfer.sending.left}.encode();
+    transfer.sending.frame =
+        detail::DataFrame{s.operation, s.peer(to).messages_sent++, transfer.sending.bytes}.encode();
   const bool receives = !transfer.receiving.is_complete();
   s.run(transfer);
   if (receives) ++s.peer(from).messages_received;

@@ -44,11 +44,11 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// The connections to one peer.
+/// The connections to one peer. (Deques, here and below, because sockets that are not open cannot be moved without a warning of g++.)
 struct TcpLinks {
-  explicit TcpLinks(asio::io_context& io) : data(io), control(io) {}
+  explicit TcpLinks(asio::io_context& io) : control(io) {}
 
-  TcpSocket data;
+  std::deque<TcpSocket> data;
   TcpSocket control;
 };
 
@@ -69,7 +69,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
         resolver_(io),
         report_timer_(std::make_shared<Connection>(io)),
         ask_timer_(std::make_shared<Connection>(io)),
-        peers_(rendezvous.addresses.size()) {
+        peers_(rendezvous.addresses.size(), Peer(1 + options.data_connections())) {
     mine_.from = rendezvous.rank;
     mine_.addresses = rendezvous.addresses;
     mine_.properties = rendezvous.properties;
@@ -79,15 +79,15 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
                             .value();
   }
 
-  /// Returns the connections by rank; those of this rank itself are not open. (A deque, because sockets that are not open
-  /// cannot be moved without a warning of g++.)
+  /// Returns the connections by rank; this rank itself has none.
   std::deque<TcpLinks> run() {
     try {
-      listen_on_own_port(acceptor_, mine_.addresses[static_cast<std::size_t>(rank())], listen_socket_, 4 * world());
+      listen_on_own_port(acceptor_, mine_.addresses[static_cast<std::size_t>(rank())], listen_socket_,
+                         2 * most_calls());
       accept();
-      for (int peer = 0; peer < rank(); ++peer) dial_both(peer);
+      for (int peer = 0; peer < rank(); ++peer) dial(peer, control_link);
       if (rank() == 0 && world() > 1)  // see meet_myself
-        dial(0, static_cast<std::size_t>(Channel::control), ask_interval);
+        dial(0, control_link, ask_interval);
       report_later();
       ask_later();
       consider_done();
@@ -108,8 +108,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     std::deque<TcpLinks> links;
     for (Peer& peer : peers_) {
       links.emplace_back(io_);
-      if (peer.link[0] != nullptr) links.back().data = std::move(peer.link[0]->socket);
-      if (peer.link[1] != nullptr) links.back().control = std::move(peer.link[1]->socket);
+      if (peer.control() == nullptr) continue;
+      links.back().control = std::move(peer.control()->socket);
+      for (std::size_t link = first_data_link; link < peer.links.size(); ++link)
+        links.back().data.push_back(std::move(peer.links[link]->socket));
     }
     return links;
   }
@@ -120,7 +122,6 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   using Resolver = asio::ip::basic_resolver<asio::ip::tcp, TcpExecutor>;
   using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, TcpExecutor>;
   using ErrorCode = asio::error_code;
-  using Channel = Hello::Channel;
 
   static constexpr auto handshake_timeout = std::chrono::seconds(10);
   static constexpr auto report_interval = std::chrono::seconds(5);
@@ -128,7 +129,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   static constexpr auto silence = std::chrono::seconds(3);  // of a peer that is asked each second: it hangs
   static constexpr auto contest_interval = std::chrono::milliseconds(200);
   static constexpr auto contest_timeout = std::chrono::seconds(2);
-  static constexpr std::size_t most_guests = 256;
+
+  // The connections to a peer have numbers: the one for control, and those for data.
+  static constexpr std::size_t control_link = 0;
+  static constexpr std::size_t first_data_link = 1;
 
   struct Connection {
     explicit Connection(asio::io_context& io) : socket(io), timer(io) {}
@@ -138,7 +142,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     bool incoming = false;
     bool over = false;  // failed, replaced, or not wanted any more
     int peer = -1;
-    std::size_t channel = 0;
+    std::size_t link = 0;
     std::vector<asio::ip::tcp::endpoint> endpoints;  // still to be tried, the next one last
     std::string problem;
     std::optional<Handshake> handshake;
@@ -165,7 +169,14 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   }
 
   struct Peer {
-    std::array<ConnectionPointer, 2> link;  // by channel; null while it does not stand
+    explicit Peer(std::size_t count) : links(count) {}
+
+    [[nodiscard]] const ConnectionPointer& control() const noexcept { return links[control_link]; }
+    [[nodiscard]] bool is_connected() const noexcept {
+      return std::find(links.begin(), links.end(), nullptr) == links.end();
+    }
+
+    std::vector<ConnectionPointer> links;  // null while it does not stand
     std::string problem;
     bool ready = false;
     std::string turned_away;  // what was wrong with somebody who claimed to be it; which has been said
@@ -177,6 +188,8 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
   [[nodiscard]] int rank() const noexcept { return mine_.from; }
   [[nodiscard]] int world() const noexcept { return static_cast<int>(peers_.size()); }
+  // Connections that all peers together may make to this worker at once.
+  [[nodiscard]] int most_calls() const noexcept { return world() * static_cast<int>(1 + options_.data_connections()); }
   [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::string name(int rank) const { return peer_name(mine_.addresses, rank); }
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
@@ -212,7 +225,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
       return;
     }
     configure(guest->socket);
-    if (guests_.size() >= most_guests) {
+    if (guests_.size() >= std::max<std::size_t>(256, static_cast<std::size_t>(most_calls()))) {
       const auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const auto& g) { return !g->contends; });
       if (oldest != guests_.end()) drop_guest(*oldest);
     }
@@ -245,15 +258,19 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
   // --- connections to lower ranks ----------------------------------------------------------------------------------
 
-  void dial_both(int peer) {
-    dial(peer, 0);
-    dial(peer, 1);
+  // The connection for control comes first: while a peer is not there, one is enough to try.
+  void dial_data(int to) {
+    for (std::size_t link = first_data_link; link < peer(to).links.size(); ++link) {
+      const bool is_dialled = std::any_of(dials_.begin(), dials_.end(),
+                                          [&](const auto& dial) { return dial->peer == to && dial->link == link; });
+      if (peer(to).links[link] == nullptr && !is_dialled) dial(to, link);
+    }
   }
 
-  void dial(int to, std::size_t channel, std::chrono::milliseconds delay = {}) {
+  void dial(int to, std::size_t link, std::chrono::milliseconds delay = {}) {
     auto connection = std::make_shared<Connection>(io_);
     connection->peer = to;
-    connection->channel = channel;
+    connection->link = link;
     dials_.push_back(connection);
     connection->timer.expires_after(delay);
     connection->timer.async_wait(then(connection, &TcpStartup::resolve));
@@ -297,7 +314,10 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     }
     configure(connection->socket);
     connection->handshake.emplace(
-        Handshake::caller(mine_, secret_, connection->peer, static_cast<Channel>(connection->channel)));
+        connection->link == control_link
+            ? Handshake::caller(mine_, secret_, connection->peer, Hello::Channel::control)
+            : Handshake::caller(mine_, secret_, connection->peer, Hello::Channel::data,
+                                static_cast<std::uint16_t>(connection->link - first_data_link)));
     connection->problem = "accepts connections, but is silent";
     pump(connection, {});
   }
@@ -372,8 +392,11 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     }
     if (c.incoming) {
       c.peer = theirs.from;
-      c.channel = static_cast<std::size_t>(theirs.channel);
+      c.link = theirs.channel == Hello::Channel::control ? control_link : first_data_link + theirs.lane;
       if (c.peer < rank()) return refuse_peer(c.peer, "connects to a higher rank, which it must not");
+      if (c.link >= peer(c.peer).links.size())
+        return refuse_peer(c.peer, concat({"makes more connections for data than this worker, which has ",
+                                           options_.data_connections(), " (CommunicationOptions::connections)"}));
     } else if (theirs.from != c.peer) {
       return refuse_peer(c.peer, concat({"answers as rank ", theirs.from}));
     }
@@ -433,29 +456,31 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   void adopt(const ConnectionPointer& connection) {
     Connection& c = *connection;
     Peer& p = peer(c.peer);
-    const ConnectionPointer& older = p.link[static_cast<std::size_t>(Channel::control)];
+    const ConnectionPointer& older = p.control();
     if (c.incoming && !c.prevails && older != nullptr && older->incarnation != c.incarnation)
       return contend(connection);
     forget(connection);
     c.handshake.reset();
     c.timer.cancel();
     c.contends = false;
-    if (p.link[c.channel] != nullptr) discard(p.link[c.channel]);
-    p.link[c.channel] = connection;
-    ConnectionPointer& other = p.link[1 - c.channel];
-    if (other != nullptr && other->incarnation != c.incarnation) {
+    if (p.links[c.link] != nullptr) discard(p.links[c.link]);
+    p.links[c.link] = connection;
+    for (std::size_t link = 0; link < p.links.size(); ++link) {
+      ConnectionPointer& other = p.links[link];
+      if (other == nullptr || other->incarnation == c.incarnation) continue;
       discard(other);
       other = nullptr;
-      if (!c.incoming) dial(c.peer, 1 - c.channel);
+      if (!c.incoming) dial(c.peer, link);
     }
     p.problem.clear();
     p.turned_away.clear();
     p.delay = std::chrono::milliseconds(50);
-    if (c.channel == static_cast<std::size_t>(Channel::control)) {
+    if (c.link == control_link) {
       p.ready = false;
       p.heard = Clock::now();
       p.waits_for = -1;
       watch(connection);
+      if (!c.incoming) dial_data(c.peer);
     }
     consider_done();
   }
@@ -464,13 +489,13 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   // When the older process answers and is still there a moment later, there are two.
   void contend(const ConnectionPointer& guest) {
     const auto earlier = std::find_if(guests_.begin(), guests_.end(), [&](const auto& g) {
-      return g->contends && g->peer == guest->peer && g->channel == guest->channel;
+      return g->contends && g->peer == guest->peer && g->link == guest->link;
     });
     if (earlier != guests_.end()) drop_guest(*earlier);
     guest->contends = true;
     guest->contends_since = Clock::now();
     peer(guest->peer).answered = false;
-    send(*peer(guest->peer).link[1], {.type = ControlFrame::Type::probe});
+    send(*peer(guest->peer).control(), {.type = ControlFrame::Type::probe});
     contest_later(guest);
   }
 
@@ -481,7 +506,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
   void contest(const ConnectionPointer& guest, ErrorCode) {
     const Peer& p = peer(guest->peer);
-    const ConnectionPointer& older = p.link[static_cast<std::size_t>(Channel::control)];
+    const ConnectionPointer& older = p.control();
     const bool is_there = older != nullptr && older->incarnation != guest->incarnation;
     if (is_there && p.answered) {
       refusal_ =
@@ -514,16 +539,16 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     discard(connection);
     forget(connection);
     if (connection->peer == rank()) {
-      if (!met_myself_) dial(rank(), connection->channel, ask_interval);
+      if (!met_myself_) dial(rank(), connection->link, ask_interval);
       return;
     }
     peer(connection->peer).problem = problem;
-    dial_later(connection->peer, connection->channel);
+    dial_later(connection->peer, connection->link);
   }
 
-  void dial_later(int to, std::size_t channel) {
+  void dial_later(int to, std::size_t link) {
     Peer& p = peer(to);
-    dial(to, channel, p.delay);
+    dial(to, link, p.delay);
     p.delay = std::min(2 * p.delay, std::chrono::milliseconds(1000));
   }
 
@@ -584,26 +609,23 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
   void lose(const ConnectionPointer& control) {
     const int lost = control->peer;
     Peer& p = peer(lost);
-    for (ConnectionPointer& link : p.link) {
+    for (ConnectionPointer& link : p.links) {
       if (link != nullptr) discard(link);
       link = nullptr;
     }
     p.ready = false;
     p.problem = "closed the connection again";
     if (lost == 0) go_ = false;
-    if (lost < rank()) {
-      dial_later(lost, 0);
-      dial_later(lost, 1);
-    }
+    if (lost < rank()) dial_later(lost, control_link);
   }
 
   void consider_done() {
     for (int other = 0; other < world(); ++other)
-      if (other != rank() && (peer(other).link[0] == nullptr || peer(other).link[1] == nullptr)) return;
+      if (other != rank() && !peer(other).is_connected()) return;
     for (const ConnectionPointer& guest : guests_)
       if (guest->contends) return;
     if (rank() != 0) {
-      Connection& first = *peer(0).link[1];
+      Connection& first = *peer(0).control();
       if (!first.ready_sent) send(first, {.type = ControlFrame::Type::ready});
       first.ready_sent = true;
       done_ = go_;
@@ -611,7 +633,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     }
     for (int other = 1; other < world(); ++other)
       if (!peer(other).ready) return;
-    for (int other = 1; other < world(); ++other) send(*peer(other).link[1], {.type = ControlFrame::Type::go});
+    for (int other = 1; other < world(); ++other) send(*peer(other).control(), {.type = ControlFrame::Type::go});
     done_ = true;
   }
 
@@ -632,9 +654,9 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
                              .extra = static_cast<std::int32_t>(error.exit_code()),
                              .length = static_cast<std::uint32_t>(text.size())};
     for (const Peer& p : peers_)
-      if (p.link[1] != nullptr) send(*p.link[1], frame, text);
+      if (p.control() != nullptr) send(*p.control(), frame, text);
     for (const ConnectionPointer& guest : guests_)
-      if (guest->contends && guest->channel == 1) send(*guest, frame, text);
+      if (guest->contends && guest->link == control_link) send(*guest, frame, text);
   }
 
   // --- reports -----------------------------------------------------------------------------------------------------
@@ -645,7 +667,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     for (int other = 0; other < world(); ++other) {
       const Peer& p = peer(other);
       if (other == rank()) continue;
-      if (p.link[0] != nullptr && p.link[1] != nullptr) {
+      if (p.is_connected()) {
         const auto silent = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - p.heard);
         if (silent >= silence)
           result.emplace_back(other, concat({"is connected, but silent since ", silent.count(), " s"}));
@@ -680,7 +702,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
 
   void ask(const ConnectionPointer&, ErrorCode) {
     for (const Peer& p : peers_)
-      if (p.link[1] != nullptr) send(*p.link[1], {.type = ControlFrame::Type::probe});
+      if (p.control() != nullptr) send(*p.control(), {.type = ControlFrame::Type::probe});
     ask_later();
   }
 
@@ -724,7 +746,7 @@ class TcpStartup : public std::enable_shared_from_this<TcpStartup> {
     for (const ConnectionPointer& guest : guests_) discard(guest);
     for (const ConnectionPointer& dial : dials_) discard(dial);
     for (Peer& p : peers_)
-      for (const ConnectionPointer& link : p.link)
+      for (const ConnectionPointer& link : p.links)
         if (link != nullptr) {
           link->timer.cancel();
           link->socket.cancel(ignored);

@@ -1,0 +1,245 @@
+// CommunicationOptions::connections: several TCP connections for data between two ranks.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "collectives/harness.hpp"
+#include "lockstep/collectives/stripes.hpp"
+
+using namespace lockstep;
+using namespace lockstep::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+using TcpRing = Ring<Tcp>;
+
+CommunicationOptions with_connections(int connections) {
+  CommunicationOptions options = patient_options();
+  options.connections = connections;
+  return options;
+}
+
+/// Calls f(ring) on each rank.
+template <class F>
+std::vector<std::exception_ptr> run_ring(int size, int connections, const std::string& secret, F f) {
+  LocalCluster cluster(size);
+  std::vector<Rendezvous> places;
+  for (int rank = 0; rank < size; ++rank) {
+    places.push_back(cluster.place(rank));
+    places.back().secret = secret;
+  }
+  return run_threads(size, [&](int rank) {
+    auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(connections));
+    f(ring);
+    ring.close();
+  });
+}
+
+/// Established TCP connections of this process, each end counted, that go to or come from one of the ports.
+int established(const std::vector<std::uint16_t>& ports) {
+  int count = 0;
+  std::ifstream lines("/proc/self/net/tcp");
+  for (std::string line, number, local, remote, state; std::getline(lines, line);) {
+    std::istringstream(line) >> number >> local >> remote >> state;
+    if (state != "01") continue;  // the heading, too
+    for (const std::uint16_t port : ports)
+      for (const std::string& end : {local, remote})
+        count += std::stoi(end.substr(end.find(':') + 1), nullptr, 16) == port;
+  }
+  return count;
+}
+
+/// The one with the highest descriptor in this process. (Those for data come after those for control.)
+int newest_connection() {
+  int newest = -1;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename().string());
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0)
+      newest = std::max(newest, descriptor);
+  }
+  return newest;
+}
+
+}  // namespace
+
+TEST_SUITE("connections") {
+  TEST_CASE("any number of them gives the same bits") {
+    for (const int size : {2, 3, 4}) {
+      const std::size_t count = 4 * block_elements + 4099;
+      std::vector<std::vector<float>> inputs;
+      for (int rank = 0; rank < size; ++rank) inputs.push_back(random_numbers<float>(rank, count));
+      const auto expected = contract_sum(inputs);
+      for (const int connections : {0, 1, 2, 3, 4}) {
+        CAPTURE(size);
+        CAPTURE(connections);
+        std::vector<char> equal(static_cast<std::size_t>(size));
+        rethrow_first(run_ring(size, connections, {}, [&](TcpRing& ring) {
+          const auto rank = static_cast<std::size_t>(ring.rank());
+          for (int step = 0; step < 3; ++step) {  // messages follow each other on all of them
+            auto values = inputs[rank];
+            std::vector<double> status(5, 1);
+            ring.all_reduce(std::span(status), std::span(values));
+            equal[rank] = values == expected && status == std::vector<double>(5, size);
+            if (!equal[rank]) break;
+          }
+        }));
+        CHECK(equal == std::vector<char>(static_cast<std::size_t>(size), 1));
+      }
+    }
+  }
+
+  TEST_CASE("messages of any length arrive, also those that end where a stripe does") {
+    constexpr std::size_t stripe = detail::Stripes::stripe_bytes;
+    constexpr int connections = 3;
+    std::vector<std::size_t> lengths{1, 1000};
+    for (const std::size_t stripes : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{4}, std::size_t{100}})
+      for (const std::size_t length : {stripes * stripe - 1, stripes * stripe, stripes * stripe + 1})
+        lengths.push_back(length);
+    std::vector<std::size_t> wrong[2];
+    rethrow_first(run_ring(2, connections, {}, [&](TcpRing& ring) {
+      const auto content = [](int rank, std::size_t i) {
+        return static_cast<std::byte>(i / stripe * 7 + i + static_cast<std::size_t>(rank));
+      };
+      const int other = 1 - ring.rank();
+      ring.transport().begin(Operation::none);
+      for (const std::size_t length : lengths) {
+        std::vector<std::byte> out(length), in(length);
+        for (std::size_t i = 0; i < length; ++i) out[i] = content(ring.rank(), i);
+        SpanFlow flow(out, in);
+        ring.transport().transfer(other, other, flow);
+        for (std::size_t i = 0; i < length; ++i)
+          if (in[i] != content(other, i)) {
+            wrong[ring.rank()].push_back(length);
+            break;
+          }
+      }
+    }));
+    CHECK(wrong[0].empty());
+    CHECK(wrong[1].empty());
+  }
+
+  TEST_CASE("there are as many as were asked for, and one for control") {
+    for (const int connections : {0, 1, 4}) {
+      LocalCluster cluster(3);
+      std::vector<std::uint16_t> ports;
+      for (const Listener& listener : cluster.listeners) ports.push_back(listener.port());
+      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+      int seen = 0;
+      rethrow_first(run_threads(3, [&](int rank) {
+        auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(connections));
+        ring.barrier();
+        if (rank == 0) seen = established(ports);
+        ring.barrier();
+        ring.close();
+      }));
+      CHECK(seen == 3 * 2 * (1 + std::max(connections, 1)));  // three pairs, both ends
+    }
+  }
+
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+  TEST_CASE("each of them is proved to come from somebody who knows the secret") {
+    rethrow_first(run_ring(3, 4, "correct horse battery staple", [](TcpRing& ring) {
+      std::vector<float> values(1'000'000, 1);
+      ring.all_reduce(std::span(values));
+      CHECK(values.back() == 3);
+    }));
+  }
+#endif
+
+  TEST_CASE("ranks with different numbers are refused by name, on all sides") {
+    for (const auto& numbers : {std::pair{1, 2}, std::pair{4, 0}}) {
+      LocalCluster cluster(2);
+      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+      const auto thrown = run_threads(2, [&](int rank) {
+        (void)TcpRing::connect(places[static_cast<std::size_t>(rank)],
+                               with_connections(rank == 0 ? numbers.first : numbers.second));
+      });
+      for (const auto& exception : thrown) {
+        CHECK_THROWS_AS(std::rethrow_exception(exception), ConfigurationError);
+        CHECK(message_of(exception).find("has CommunicationOptions::connections ") != std::string::npos);
+      }
+    }
+    LocalCluster cluster(2);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    rethrow_first(run_threads(2, [&](int rank) {  // what the library chooses is a number like any other
+      TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(rank)).close();
+    }));
+  }
+
+  TEST_CASE("a transport on its own, too, ends when the peer has another number") {
+    LocalCluster cluster(2);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    const auto thrown = run_threads(
+        2, [&](int rank) { (void)Tcp::connect(places[static_cast<std::size_t>(rank)], with_connections(1 + rank)); });
+    for (const auto& exception : thrown)
+      CHECK(message_of(exception).find(") makes more connections for data than this worker, which has 1") !=
+            std::string::npos);
+  }
+
+  TEST_CASE("when one of them breaks, the peer is lost at once, also while another one has its turn") {
+    LocalCluster cluster(2);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    std::atomic<bool> noticed = false;
+    bool in_time = false;
+    const auto thrown = run_threads(2, [&](int rank) {
+      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(4));
+      ring.barrier();
+      if (rank == 1) {
+        std::this_thread::sleep_for(100ms);  // rank 0 waits on the first connection for data
+        ::shutdown(newest_connection(), SHUT_RDWR);
+        for (int i = 0; i < 1000 && !noticed; ++i) std::this_thread::sleep_for(10ms);
+        in_time = noticed;
+      }
+      try {
+        ring.barrier();
+        ring.barrier();  // what rank 0 has sent for the first one is there
+      } catch (...) {
+        noticed = true;
+        throw;
+      }
+    });
+    CHECK(in_time);
+    for (const auto& exception : thrown) CHECK(failure_of(exception).reason.find("closed the connection") == 0);
+  }
+
+  TEST_CASE("a process that is killed is named by all, at once") {
+    LocalCluster cluster(3);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+    const auto keep_reducing = [&](const Rendezvous& place) {
+      auto ring = TcpRing::connect(place, with_connections(4));
+      std::vector<float> values(1'000'000);
+      for (;;) ring.all_reduce(std::span(values));
+    };
+    const pid_t victim = ::fork();
+    REQUIRE(victim >= 0);
+    if (victim == 0) {
+      try {
+        keep_reducing(places[2]);
+      } catch (...) {
+      }
+      ::_exit(0);
+    }
+    ::close(places[2].listen_socket);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto thrown = run_threads(3, [&](int rank) {
+      if (rank < 2) return keep_reducing(places[static_cast<std::size_t>(rank)]);
+      std::this_thread::sleep_for(700ms);
+      ::kill(victim, SIGKILL);
+    });
+    ::waitpid(victim, nullptr, 0);
+    CHECK(std::chrono::steady_clock::now() - begin < 20s);
+    for (const std::size_t rank : {0u, 1u}) {
+      CHECK(failure_of(thrown[rank]).failed_rank == 2);
+      CHECK(failure_of(thrown[rank]).operation == "all_reduce");
+    }
+  }
+}
