@@ -21,14 +21,22 @@ using namespace std::chrono_literals;
 
 namespace {
 
-enum class Work { long_reduction, short_reduction, barrier, broadcast };
+enum class Work { long_reduction, short_reduction, barrier, broadcast, reduction_by_shares };
+
+template <class C>
+constexpr bool shares_memory = requires(C& collective) { collective.shares_memory(); };
 
 template <class C>
 [[noreturn]] void keep_working(C& collective, Work work) {
-  const std::size_t count = work == Work::long_reduction ? 1'000'000 : 100;
+  const std::size_t count = work == Work::long_reduction || work == Work::reduction_by_shares ? 1'000'000 : 100;
   Buffer memory(count * sizeof(float));
   if constexpr (requires { collective.allocate(count); }) memory = collective.allocate(count * sizeof(float));
   const std::span values(reinterpret_cast<float*>(memory.data()), count);
+  if constexpr (shares_memory<C>)
+    while (work == Work::reduction_by_shares)
+      collective.reduce_scatter_all_gather(std::span<double>{}, values, [](auto, auto, auto sums, auto results) {
+        std::copy(sums.begin(), sums.end(), results.begin());
+      });
   for (;;) {
     if (work == Work::barrier)
       collective.barrier();
@@ -42,6 +50,7 @@ template <class C>
 /// Three ranks work; `victim`, a process, gets the signal. Checks how the two others, threads here, fail.
 template <class Policy>
 void check_failure(int signal, int victim, Work work, const CommunicationOptions& options) {
+  if (work == Work::reduction_by_shares && !shares_memory<Policy>) return;
   CAPTURE(signal);
   CAPTURE(victim);
   CAPTURE(static_cast<int>(work));
@@ -100,7 +109,8 @@ void check_failure(int signal, int victim, Work work, const CommunicationOptions
   }
 }
 
-constexpr Work all_work[] = {Work::long_reduction, Work::short_reduction, Work::barrier, Work::broadcast};
+constexpr Work all_work[] = {Work::long_reduction, Work::short_reduction, Work::barrier, Work::broadcast,
+                             Work::reduction_by_shares};
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "collectives/harness.hpp"
 
 using namespace lockstep;
@@ -26,9 +28,111 @@ std::vector<std::exception_ptr> run_ranks(int size, const CommunicationOptions& 
   });
 }
 
+/// An outer collective behind a worker with one thread.
+template <class Family>
+struct WorkerFamily {
+  template <class F>
+  static void run(int size, F f) {
+    Family::run(size, [&](auto& outer) {
+      HierarchicalGroup<std::remove_cvref_t<decltype(outer)>> group(1, &outer, patient_options());
+      auto collective = group.member(0);
+      f(collective);
+    });
+  }
+};
+
+/// What a rank has there; sums depend on their order.
+template <class T>
+T brought(int rank, std::size_t i) {
+  return static_cast<T>((i * 7 + static_cast<std::size_t>(rank) * 13) % 101) / 7;
+}
+
+/// As contract_sum.
+template <class T>
+T sum_of(int ranks, std::size_t i) {
+  const int first = static_cast<int>(i / block_elements) % ranks;
+  T sum = brought<T>(first, i);
+  for (int k = 1; k < ranks; ++k) sum = sum + brought<T>((first + k) % ranks, i);
+  return sum;
+}
+
+/// What stands in place of the sum: from a number that all ranks have, and the status.
+template <class T>
+T finished(std::size_t i, T sum, double status) {
+  return static_cast<T>(i % 7) - static_cast<T>(status) * sum;
+}
+
+/// reduce_scatter_all_gather of `count` elements in memory from allocate(), or, on rank 0, elsewhere. Throws what is wrong.
+template <class T, class C>
+void finish_shares(C& collective, std::size_t count, bool in_place, std::atomic<std::size_t>& calls) {
+  const int ranks = collective.size();
+  const std::size_t bytes = count * sizeof(T) + 1;
+  const Buffer memory = in_place || collective.rank() > 0 ? collective.allocate(bytes) : Buffer(bytes);
+  const std::span values(reinterpret_cast<T*>(memory.data()), count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = brought<T>(collective.rank(), i);
+  std::vector<double> status{0.5, collective.rank() + 1.0};
+  const double status_sum = ranks * (ranks + 1) / 2.0;
+  collective.reduce_scatter_all_gather(
+      std::span(status), values,
+      [&](std::span<const double> sums, std::size_t offset, std::span<const T> piece, std::span<T> results) {
+        if (sums.size() != 2 || sums[1] != status_sum || results.size() != piece.size()) throw Error("arguments");
+        for (std::size_t i = 0; i < piece.size(); ++i) results[i] = finished(offset + i, piece[i], sums[0]);
+        calls += piece.size();
+      });
+  if (status != std::vector<double>{0.5 * ranks, status_sum}) throw Error("status");
+  for (std::size_t i = 0; i < count; ++i)
+    if (values[i] != finished(i, sum_of<T>(ranks, i), status[0])) throw Error("element " + std::to_string(i));
+}
+
 }  // namespace
 
 TEST_SUITE("shared memory") {
+  TEST_CASE_TEMPLATE("reduce_scatter_all_gather: all ranks have what one has made of the sums", Family,
+                     SharedMemoryFamily, WorkerFamily<SharedMemoryFamily>, WorkerFamily<AutoFamily>) {
+    for (int size = 1; size <= 8; ++size) {
+      CAPTURE(size);
+      const auto n = static_cast<std::size_t>(size);
+      std::vector<std::size_t> lengths{0, 1, n - 1, n, n + 1, 1009, block_elements + 5};
+      if (size == 2 || size == 8) lengths.push_back(std::size_t{1} << 20);
+      std::vector<std::atomic<std::size_t>> calls(4 * lengths.size());
+      Family::run(size, [&](auto& collective) {
+        for (std::size_t i = 0; i < lengths.size(); ++i) {
+          finish_shares<float>(collective, lengths[i], true, calls[4 * i]);
+          finish_shares<float>(collective, lengths[i], false, calls[4 * i + 1]);
+          if (lengths[i] > block_elements) continue;
+          finish_shares<double>(collective, lengths[i], true, calls[4 * i + 2]);
+          finish_shares<double>(collective, lengths[i], false, calls[4 * i + 3]);
+        }
+      });
+      for (std::size_t i = 0; i < lengths.size(); ++i)
+        if (lengths[i] > block_elements)
+          for (const std::size_t way : {0u, 1u}) CHECK(calls[4 * i + way] == lengths[i]);  // no element by two ranks
+    }
+  }
+
+  TEST_CASE("reduce_scatter_all_gather: who calls all_reduce instead is named") {
+    const auto thrown = run_ranks(2, patient_options(), [](SharedMemory& collective) {
+      std::vector<float> values(10);
+      std::vector<double> status(1);
+      if (collective.rank() == 0) return collective.all_reduce(std::span(status), std::span(values));
+      collective.reduce_scatter_all_gather(std::span(status), std::span(values), [](auto...) {});
+    });
+    for (const auto& exception : thrown)
+      CHECK(
+          failure_of(exception).reason.find("rank 0 is in all_reduce of float and 8 bytes of status, 40 bytes, rank 1 "
+                                            "in reduce_scatter_all_gather of float") != std::string::npos);
+  }
+
+  TEST_CASE("only workers with one thread, of which there are several, have memory that all ranks share") {
+    rethrow_first(run_ranks(2, patient_options(), [](SharedMemory& collective) {
+      HierarchicalGroup<SharedMemory> one(1, &collective), two(2, &collective), alone(1, nullptr);
+      if (!one.member(0).shares_memory()) throw Error("one thread");
+      if (two.member(0).shares_memory() || two.member(1).shares_memory()) throw Error("two threads");
+      if (alone.member(0).shares_memory()) throw Error("alone");
+      collective.close();
+    }));
+  }
+
   TEST_CASE("arrays in memory from allocate() are summed in place, in the order of the contract") {
     for (const int size : {2, 3, 4}) {
       const std::size_t count = 3 * block_elements + 77;

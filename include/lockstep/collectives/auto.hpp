@@ -57,6 +57,13 @@ class Auto {
   void all_reduce(std::span<double> status, std::span<T> values) {
     std::visit([&](auto& c) { c.all_reduce(status, values); }, collective_);
   }
+
+  [[nodiscard]] bool shares_memory() const noexcept { return uses_shared_memory(); }
+  template <Reducible T, class F>
+  void reduce_scatter_all_gather(std::span<double> status, std::span<T> values, F f) {
+    std::get<SharedMemory>(collective_).reduce_scatter_all_gather(status, values, std::move(f));
+  }
+
   void broadcast(std::span<std::byte> bytes, int root) {
     std::visit([&](auto& c) { c.broadcast(bytes, root); }, collective_);
   }

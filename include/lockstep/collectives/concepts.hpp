@@ -58,6 +58,11 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 /// 10. `all_reduce_async(values)`: begins to sum them as all_reduce({}, values) does, and returns; they are not to be touched until
 ///     `wait()` has returned, which throws what has failed. Operations are carried out in the order of the calls, whether they block
 ///     or not. `overlap()`: what the options say of it; `has_spare_core()`: whether it would take no core from a rank.
+/// 11. `shares_memory()`, the same on all ranks. Where it is true, ranks that have parameters of their own reach each other's
+///     `values`, and there is `reduce_scatter_all_gather(status, values, f)`: sums as all_reduce(status, values) does, but gives
+///     all ranks what f makes of the sums. It calls f(status sums, offset, values sums, results) for pieces of a share (of all
+///     values where these are few), and f writes as many results. f must make the same of a piece on any rank. When f throws, so
+///     does this, and the other ranks wait until abort tells them.
 template <class C>
 concept Collective = requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
                               std::span<std::int64_t> integers, std::span<std::byte> bytes,

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lockstep/collectives/arguments.hpp"
@@ -136,6 +137,18 @@ class Hierarchical {
   }
   [[nodiscard]] Overlap overlap() const noexcept { return group_->outer_ == nullptr ? Overlap::off : group_->overlap_; }
   [[nodiscard]] bool has_spare_core() const noexcept { return group_->has_spare_core_; }
+
+  /// See Collective: where the processes do, and have one thread each.
+  [[nodiscard]] bool shares_memory() const noexcept
+    requires requires(const Outer& outer) { outer.shares_memory(); }
+  {
+    return group_->outer_ != nullptr && local_size() == 1 && group_->outer_->shares_memory();
+  }
+  template <Reducible T, class F>
+    requires requires(const Outer& outer) { outer.shares_memory(); }
+  void reduce_scatter_all_gather(std::span<double> status, std::span<T> values, F f) {
+    outside([&](Outer& outer) { outer.reduce_scatter_all_gather(status, values, std::move(f)); });
+  }
 
   void broadcast(std::span<std::byte> bytes, int root) {
     detail::check_root(root, size());

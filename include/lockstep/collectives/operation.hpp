@@ -8,7 +8,15 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Goes along with each message, so that ranks which are out of step notice.
-enum class Operation : std::uint8_t { none, all_reduce, broadcast, all_gather, barrier, reduce_scatter };
+enum class Operation : std::uint8_t {
+  none,
+  all_reduce,
+  broadcast,
+  all_gather,
+  barrier,
+  reduce_scatter,
+  reduce_scatter_all_gather
+};
 
 [[nodiscard]] constexpr const char* to_string(Operation operation) noexcept {
   switch (operation) {
@@ -22,6 +30,8 @@ enum class Operation : std::uint8_t { none, all_reduce, broadcast, all_gather, b
       return "barrier";
     case Operation::reduce_scatter:
       return "reduce_scatter";
+    case Operation::reduce_scatter_all_gather:
+      return "reduce_scatter_all_gather";
     case Operation::none:
       break;
   }

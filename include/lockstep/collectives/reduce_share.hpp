@@ -32,18 +32,20 @@ void combine_range(T* target, std::size_t begin, std::size_t count, int ranks, D
   }
 }
 
+/// The pieces in which shares are worked on stay in the nearest cache.
+inline constexpr std::size_t piece_elements = 1024;
+
 /// One of `ranks` shares of the same: gives the results a piece at a time, sink(offset from begin, results, count).
 template <ReduceOp op, Reducible T, class Data, class Sink>
 void reduce_share(int rank, int ranks, std::size_t begin, std::size_t count, Data data, Sink sink) {
   constexpr std::size_t grain = cache_line / sizeof(T);
-  constexpr std::size_t piece = 1024;
   const auto shares = static_cast<std::size_t>(ranks);
   const std::size_t share = ((count + shares - 1) / shares + grain - 1) / grain * grain;
   const std::size_t first = std::min(count, share * static_cast<std::size_t>(rank));
   const std::size_t end = std::min(count, first + share);
-  alignas(cache_line) T results[piece];
-  for (std::size_t i = first; i < end; i += piece) {
-    const std::size_t n = std::min(piece, end - i);
+  alignas(cache_line) T results[piece_elements];
+  for (std::size_t i = first; i < end; i += piece_elements) {
+    const std::size_t n = std::min(piece_elements, end - i);
     combine_range<op>(results, begin + i, n, ranks, [&](int r) { return data(r) + i; });
     sink(i, static_cast<const T*>(results), n);
   }

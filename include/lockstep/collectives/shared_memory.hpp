@@ -38,6 +38,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// - Long arrays in memory from allocate() are summed in place: each rank does its share for all, reading and writing the others' arrays.
 /// - Other long arrays go through the staging areas, part by part.
 ///
+/// Before a rank gives its share to all, it may do more with the sums (reduce_scatter_all_gather): that is done once, not by everybody.
+///
 /// Sums are those of Ring, to the last bit. Nothing of this memory has a name, so that nothing is left behind, also after kill -9.
 ///
 /// Start-up, failure and end are Tcp's: the connections stay open, and a wait in shared memory looks at them. `options.wire`,
@@ -67,13 +69,26 @@ class SharedMemory {
   template <Reducible T>
   void all_reduce(std::span<T> values, ReduceOp op = ReduceOp::sum) {
     if (op == ReduceOp::max)
-      reduce<ReduceOp::max, T>({}, values);
+      reduce<ReduceOp::max, T>(Operation::all_reduce, {}, values, Sums{});
     else
-      reduce<ReduceOp::sum, T>({}, values);
+      reduce<ReduceOp::sum, T>(Operation::all_reduce, {}, values, Sums{});
   }
   template <Reducible T>
   void all_reduce(std::span<double> status, std::span<T> values) {
-    reduce<ReduceOp::sum, T>(status, values);
+    reduce<ReduceOp::sum, T>(Operation::all_reduce, status, values, Sums{});
+  }
+
+  [[nodiscard]] bool shares_memory() const noexcept { return true; }
+
+  /// See Collective. Each rank does one range, unless the array is short.
+  template <Reducible T, class F>
+  void reduce_scatter_all_gather(std::span<double> status, std::span<T> values, F f) {
+    alignas(cache_line) T results[detail::piece_elements];
+    const auto finish = [&](std::size_t offset, const T* sums, std::size_t count) {
+      f(std::span<const double>(status), offset, std::span(sums, count), std::span(results, count));
+      return static_cast<const T*>(results);
+    };
+    reduce<ReduceOp::sum, T>(Operation::reduce_scatter_all_gather, status, values, finish);
   }
 
   void broadcast(std::span<std::byte> bytes, int root);
@@ -156,15 +171,23 @@ class SharedMemory {
     }
   }
 
-  template <ReduceOp op, Reducible T>
-  void reduce(std::span<double> status, std::span<T> values) {
-    if (size_ == 1) return;
-    Slot& mine = begin(Operation::all_reduce, values.size_bytes());
+  // What all_reduce gives to all: finish(offset, sums, count) says where the elements are that take the place of these sums.
+  struct Sums {
+    template <class T>
+    const T* operator()(std::size_t, const T* sums, std::size_t) const noexcept {
+      return sums;
+    }
+  };
+
+  template <ReduceOp op, Reducible T, class Finish>
+  void reduce(Operation operation, std::span<double> status, std::span<T> values, Finish finish) {
+    if (size_ == 1) return finish_all(values, finish);
+    Slot& mine = begin(operation, values.size_bytes());
     mine.type = std::is_same_v<T, float> ? 'f' : std::is_same_v<T, double> ? 'd' : 'i';
     mine.op = op;
     mine.status_bytes = status.size_bytes();
     const std::size_t bytes = status.size_bytes() + values.size_bytes();
-    if (bytes * static_cast<std::size_t>(size_) <= short_bytes) return reduce_short<op>(status, values);
+    if (bytes * static_cast<std::size_t>(size_) <= short_bytes) return reduce_short<op>(status, values, finish);
 
     find_segment(mine, values.data());
     in_parts(
@@ -176,41 +199,52 @@ class SharedMemory {
           detail::combine_ranks<op>(status.data() + offset / sizeof(double), 0, size_, count / sizeof(double),
                                     staged<const double>());
         });
-    if (arrays_.empty()) return reduce_staged<op>(values);
-    reduce_share<op, T>(0, values.size(),
-                        [&](int r) { return reinterpret_cast<T*>(arrays_[static_cast<std::size_t>(r)]); });
+    if (arrays_.empty()) return reduce_staged<op>(values, finish);
+    reduce_share<op, T>(
+        0, values.size(), [&](int r) { return reinterpret_cast<T*>(arrays_[static_cast<std::size_t>(r)]); }, finish);
     arrive();
   }
 
-  template <ReduceOp op, Reducible T>
-  void reduce_short(std::span<double> status, std::span<T> values) {
+  template <ReduceOp op, Reducible T, class Finish>
+  void reduce_short(std::span<double> status, std::span<T> values, Finish finish) {
     if (!status.empty()) std::memcpy(next_staging(), status.data(), status.size_bytes());
     if (!values.empty()) std::memcpy(next_staging() + status.size_bytes(), values.data(), values.size_bytes());
     enter();
     detail::combine_ranks<op>(status.data(), 0, size_, status.size(), staged<const double>());
     detail::combine_range<op>(values.data(), 0, values.size(), size_, staged<const T>(status.size_bytes()));
+    finish_all(values, finish);
   }
 
-  template <ReduceOp op, Reducible T>
-  void reduce_staged(std::span<T> values) {
+  template <Reducible T, class Finish>
+  static void finish_all(std::span<T> values, Finish finish) {
+    for (std::size_t i = 0; i < values.size(); i += detail::piece_elements) {
+      const auto sums = values.subspan(i, std::min(detail::piece_elements, values.size() - i));
+      const T* const results = finish(i, static_cast<const T*>(sums.data()), sums.size());
+      if (results != sums.data()) std::memcpy(sums.data(), results, sums.size_bytes());
+    }
+  }
+
+  template <ReduceOp op, Reducible T, class Finish>
+  void reduce_staged(std::span<T> values, Finish finish) {
     constexpr std::size_t part = staging_bytes / sizeof(T);
     for (std::size_t offset = 0; offset < values.size(); offset += part) {
       const auto own = values.subspan(offset, std::min(part, values.size() - offset));
       std::memcpy(next_staging(), own.data(), own.size_bytes());
       arrive();
       const std::byte* const results = staging(rank_);
-      reduce_share<op, T>(offset, own.size(), staged<T>());
+      reduce_share<op, T>(offset, own.size(), staged<T>(), finish);
       arrive();
       std::memcpy(own.data(), results, own.size_bytes());
     }
   }
 
-  // Combines this rank's share, and gives it to all.
-  template <ReduceOp op, Reducible T, class Data>
-  void reduce_share(std::size_t begin, std::size_t count, Data data) {
+  // Combines this rank's share, finishes it, and gives it to all.
+  template <ReduceOp op, Reducible T, class Data, class Finish>
+  void reduce_share(std::size_t begin, std::size_t count, Data data, Finish finish) {
     detail::reduce_share<op, T>(
         rank_, size_, begin, count, [&](int r) { return static_cast<const T*>(data(r)); },
-        [&](std::size_t offset, const T* results, std::size_t n) {
+        [&](std::size_t offset, const T* sums, std::size_t n) {
+          const T* const results = finish(begin + offset, sums, n);
           for (int r = 0; r < size_; ++r) std::memcpy(data(r) + offset, results, n * sizeof(T));
         });
   }

@@ -85,13 +85,17 @@ struct Compiled {
 
   /// Applies the reduced gradients of the parameters from `begin` on.
   void update(std::span<const T> gradients, std::size_t begin, double samples, std::int64_t iteration) const {
+    update(state.parameters().values().subspan(begin, gradients.size()), gradients, begin, samples, iteration);
+  }
+  /// The same where these parameters are in `parameters`.
+  void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double samples,
+              std::int64_t iteration) const {
     T* slots[max_slots];
     const std::size_t slot_count = state.slots().size();
     for (std::size_t i = 0; i < slot_count; ++i) slots[i] = state.slots()[i].values().data() + begin;
     optimizer.update(
         UpdateContext{.iteration = iteration, .learning_rate = state.learning_rate, .gradient_scale = 1.0 / samples},
-        state.parameters().values().subspan(begin, gradients.size()), gradients,
-        std::span<T* const>(slots, slot_count));
+        parameters, gradients, std::span<T* const>(slots, slot_count));
   }
 
   /// What ranks must have in common, a line for each thing.

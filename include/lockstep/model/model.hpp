@@ -203,14 +203,16 @@ class Model {
     auto& collective = replica.collective();
     detail::agree(collective, "compile", compiled_.signature());
     auto& own = replicas_[static_cast<std::size_t>(replica.local_rank())];
-    own = std::make_unique<Own>([&](std::size_t bytes) {
+    const auto allocate = [&](std::size_t bytes) {
       if constexpr (requires {
                       { collective.allocate(bytes) } -> std::same_as<Buffer>;
                     })
         return collective.allocate(bytes);
       else
         return Buffer(bytes);
-    });
+    };
+    own = std::make_unique<Own>(allocate);
+    if (detail::can_update_for_all(compiled_, replica)) compiled_.state.allocate_parameters(allocate);
     // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all of them.
     std::int64_t level = -static_cast<std::int64_t>(kernels::instruction_set());
     collective.all_reduce(std::span(&level, 1), ReduceOp::max);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/saved_array.hpp"
@@ -43,6 +44,14 @@ class ModelState {
   }
 
   [[nodiscard]] const Arena<T>& parameters() const noexcept { return parameters_; }
+  /// Makes the parameters zeros in memory from `allocate` (see Arena).
+  template <class Allocate>
+  void allocate_parameters(Allocate&& allocate) {
+    parameters_ = Arena<T>(variables, allocate);
+  }
+  /// The values of `arena` become the parameters, and it gets the former ones. Views of the two show the other then.
+  void swap_parameters(Arena<T>& arena) noexcept { std::swap(parameters_, arena); }
+
   [[nodiscard]] const std::vector<Arena<T>>& slots() const noexcept { return slots_; }
   [[nodiscard]] static std::vector<std::string> names() { return Net::template variable_names<In>(); }
 

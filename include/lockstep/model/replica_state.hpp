@@ -65,6 +65,7 @@ class ReplicaState {
   Trace::Clock::duration in_collective{};
 
   [[nodiscard]] const Arena<T>& gradients() const noexcept { return gradients_; }
+  [[nodiscard]] Arena<T>& gradients() noexcept { return gradients_; }
   [[nodiscard]] const Arena<T>& state() const noexcept { return state_; }
 
   /// Makes room for a batch of `samples` and sets the views below. Allocates only when no batch was as large before.

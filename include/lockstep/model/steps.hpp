@@ -80,10 +80,40 @@ class ReducedBlock {
   std::span<double> sums_;
 };
 
+/// Whether each rank can update a share of the parameters for all ranks: they share memory, each has parameters to itself, and the
+/// optimizer has no slots, which would have to be given to all as well. The same on all ranks.
+template <class Compiled, Replica R>
+bool can_update_for_all(const Compiled& compiled, R& replica) {
+  if constexpr (requires { replica.collective().shares_memory(); })
+    return replica.collective().shares_memory() && replica.local_size() == 1 && compiled.state.slots().empty();
+  else
+    return false;
+}
+
+/// Reduction and update then: Xu et al., "Automatic cross-replica sharding of weight update in data-parallel training", 2020. The
+/// new parameters take the place of the gradients, and become the parameters when all ranks have done their shares. Until then the
+/// former ones are only read: who fails has them as they were. `status` is reduced; is_made(status) says whether there is an update
+/// at all, and on_begin() is called before the first one.
+template <class Compiled, Replica R, class IsMade, class OnBegin>
+void update_for_all(Compiled& compiled, typename Compiled::Replica& own, R& replica, std::span<double> status,
+                    std::int64_t iteration, IsMade is_made, OnBegin on_begin) {
+  using T = typename Compiled::Scalar;
+  bool begun = false;
+  replica.collective().reduce_scatter_all_gather(
+      status, own.gradients().values(),
+      [&](std::span<const double> sums, std::size_t offset, std::span<const T> gradients, std::span<T> parameters) {
+        if (!std::exchange(begun, true)) on_begin();
+        const std::span<const T> former = compiled.state.parameters().values().subspan(offset, gradients.size());
+        std::copy(former.begin(), former.end(), parameters.begin());
+        if (is_made(sums)) compiled.update(parameters, gradients, offset, sums[Compiled::Status::samples], iteration);
+      });
+  compiled.state.swap_parameters(own.gradients());
+}
+
 /// Reduces status block, untrained state and gradients, as far as `reduction` has not begun with them, and updates this replica's share
 /// of the parameters that it has in common with the other replicas of the process. On return, all of them are updated.
 template <class Compiled, Replica R, class Reduction>
-void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own, R& replica, Reduction& reduction,
+void reduce_and_update(Compiled& compiled, typename Compiled::Replica& own, R& replica, Reduction& reduction,
                        typename Compiled::Status& status, std::int64_t iteration, bool stop_on_non_finite = false,
                        Trace* trace = nullptr) {
   using Status = typename Compiled::Status;
@@ -113,6 +143,11 @@ void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own
                               });
     block.take(status, own, collective.size());
   } else {
+    if constexpr (requires { collective.shares_memory(); })
+      if (can_update_for_all(compiled, replica) && !own.overlap.overlaps()) {
+        update_for_all(compiled, own, replica, block.values(), iteration, is_made, reduced);
+        return block.take(status, own, collective.size());
+      }
     reduction.finish(block.values());
     block.take(status, own, collective.size());
     reduced();
@@ -133,7 +168,7 @@ void reduce_and_update(const Compiled& compiled, typename Compiled::Replica& own
 /// not finite. Every rank must call it, also one
 /// that has no data left. The time is recorded where there is a trace.
 template <class Compiled, Replica R>
-typename Compiled::Status train_step(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
+typename Compiled::Status train_step(Compiled& compiled, typename Compiled::Replica& own, R& replica,
                                      BatchLoader<typename Compiled::Scalar>& data, std::int64_t iteration,
                                      const Requests& requests, bool stop_on_non_finite = false,
                                      Trace* trace = nullptr) {
