@@ -387,6 +387,7 @@ TEST_CASE(
   CHECK(WIFSIGNALED(status));
   for (const std::size_t rank : {0u, 2u}) {
     const auto failure = ls::testing::failure_of(thrown[rank]);
+    CAPTURE(failure.reason);
     CHECK(failure.failed_rank == 1);
     CHECK(failure.operation == "reduce_scatter_all_gather");
     CHECK(failure.code == ls::ExitCode::lost_peer);

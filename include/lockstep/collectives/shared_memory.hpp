@@ -132,6 +132,7 @@ class SharedMemory {
 
   struct OwnSegments;  // what allocate() has made
   struct Arrival;
+  struct ASecond;
 
   [[nodiscard]] Home& home(int rank) const noexcept {
     return *reinterpret_cast<Home*>(homes_.segments[static_cast<std::size_t>(rank)].data());

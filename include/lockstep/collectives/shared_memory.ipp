@@ -9,6 +9,7 @@
 #include <ctime>
 #include <exception>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "lockstep/collectives/forward_flow.hpp"
@@ -210,14 +211,26 @@ LOCKSTEP_INLINE void SharedMemory::find_segment(Slot& mine, const void* data) co
     }
 }
 
+/// Time for the end of a process to show on its connections.
+struct SharedMemory::ASecond final : ExternalEvent {
+  const std::chrono::steady_clock::time_point end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+
+  [[nodiscard]] bool has_come() override { return std::chrono::steady_clock::now() >= end; }
+  void sleep(std::chrono::milliseconds most) override { std::this_thread::sleep_for(most); }
+};
+
 LOCKSTEP_INLINE void SharedMemory::find_arrays() {
   arrays_.clear();
   for (int r = 0; r < size_; ++r)
     if (home(r).slots[arrivals_ % 2].segment.size == 0) return;
-  try {
-    for (int r = 0; r < size_; ++r) arrays_.push_back(mapped(r, home(r).slots[arrivals_ % 2]));
-  } catch (const Error& error) {
-    tcp_.fail({.failed_rank = rank_, .reason = error.what(), .code = ExitCode::failure});
+  for (int r = 0; r < size_; ++r) {
+    try {
+      arrays_.push_back(mapped(r, home(r).slots[arrivals_ % 2]));
+    } catch (const Error& error) {
+      ASecond second;
+      if (r != rank_) tcp_.await(r, second);  // throws when that rank has ended, and its memory with it
+      tcp_.fail({.failed_rank = rank_, .reason = error.what(), .code = ExitCode::failure});
+    }
   }
 }
 
