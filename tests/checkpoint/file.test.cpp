@@ -4,22 +4,18 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "checkpoint/checkpoint_testing.hpp"
 #include "data/temporary_folder.hpp"
-#include "lockstep/checkpoint/file_writer.hpp"
 #include "lockstep/core/error.hpp"
 #include "model/model_testing.hpp"
 
@@ -55,43 +51,6 @@ std::size_t files_in(const std::string& folder) {
   return static_cast<std::size_t>(
       std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
 }
-
-/// What is to happen at one of the system calls of a write.
-enum class Fault { no_space, io_error, short_write, stop };
-
-/// The system calls of a write, of which the `at`-th (from 0) is made to go wrong.
-struct FaultyCalls {
-  struct Plan {
-    int at = -1;
-    Fault fault = Fault::no_space;
-    int made = 0;
-  };
-  Plan* plan;
-
-  /// True when this call shall fail; errno then says why.
-  bool fails() {
-    if (plan->made++ != plan->at) return false;
-    if (plan->fault == Fault::stop) ::_exit(9);
-    errno = plan->fault == Fault::io_error ? EIO : ENOSPC;
-    return plan->fault != Fault::short_write;
-  }
-  int open(const char* path, int flags) { return fails() ? -1 : calls().open(path, flags); }
-  ssize_t write(int descriptor, const void* bytes, std::size_t size) {
-    const bool is_short = plan->made == plan->at && plan->fault == Fault::short_write;
-    return fails() ? -1 : calls().write(descriptor, bytes, is_short ? size / 3 : size);
-  }
-  int fsync(int descriptor) { return fails() ? -1 : calls().fsync(descriptor); }
-  int close(int descriptor) {
-    const bool failed = fails();
-    const int result = calls().close(descriptor);  // as POSIX does, also when it reports an error
-    return failed ? -1 : result;
-  }
-  int rename(const char* from, const char* to) { return fails() ? -1 : calls().rename(from, to); }
-  int unlink(const char* path) { return fails() ? -1 : calls().unlink(path); }
-
- private:
-  static ls::detail::FileCalls calls() { return {}; }
-};
 
 std::string message_of_write(const std::string& path) {
   return message_of<ls::Error>([&] { ls::write_file_atomically(path, some_bytes(10)); });
@@ -195,54 +154,6 @@ TEST_CASE("file: a file that may not be read is an error, not a missing file") {
   }
   if (!possible) return;
   CHECK(contains(message, "cannot open '" + folder.path("f")));
-}
-
-TEST_CASE("file: whichever system call of a write fails, the old file or the new one is there, whole") {
-  const auto old_bytes = some_bytes(700, 1);
-  const auto new_bytes = some_bytes(900, 2);
-  ls::ByteParts new_parts{std::span(new_bytes).first(300)};
-  new_parts.add(std::span(new_bytes).subspan(300));
-  FaultyCalls::Plan whole;
-  {
-    const TemporaryFolder folder;
-    ls::detail::write_file_through(FaultyCalls{&whole}, folder.path("f"), new_parts);
-  }
-  CHECK(whole.made == 9);  // open, write, write, fsync, close, rename; open, fsync, close of the folder
-  for (const Fault fault : {Fault::no_space, Fault::io_error, Fault::short_write, Fault::stop}) {
-    for (int at = 0; at < whole.made; ++at) {
-      CAPTURE(static_cast<int>(fault));
-      CAPTURE(at);
-      const TemporaryFolder folder;
-      const std::string path = folder.path("f");
-      ls::write_file_atomically(path, old_bytes);
-      FaultyCalls::Plan plan{.at = at, .fault = fault};
-      const auto write = [&] { ls::detail::write_file_through(FaultyCalls{&plan}, path, new_parts); };
-      if (fault == Fault::stop) {
-        const pid_t child = ::fork();
-        if (child == 0) {
-          write();
-          ::_exit(0);
-        }
-        int status = 0;
-        ::waitpid(child, &status, 0);
-        REQUIRE(WEXITSTATUS(status) == 9);
-      } else if (fault == Fault::short_write || at == 8) {
-        write();  // a short write is made up for, and nobody minds how the folder is closed
-        CHECK(ls::read_file(path) == new_bytes);
-      } else {
-        const std::string message = message_of<ls::Error>(write);
-        CHECK(contains(message, folder.path()));
-        CHECK(contains(message, fault == Fault::io_error ? "Input/output error" : "No space left on device"));
-        CHECK(files_in(folder.path()) == 1);  // the temporary file is gone
-      }
-      CHECK(ls::read_file(path) == (at > 5 || fault == Fault::short_write ? new_bytes : old_bytes));
-      // Whatever has happened: the next write is as good as ever, and what was left goes with the next run.
-      ls::remove_stale_temporaries(path);
-      CHECK(files_in(folder.path()) == 1);
-      ls::write_file_atomically(path, new_bytes);
-      CHECK(ls::read_file(path) == new_bytes);
-    }
-  }
 }
 
 TEST_CASE(
