@@ -115,8 +115,9 @@ void kill_all(const std::vector<pid_t>& processes, int signal) {
 /// Kills workers at random moments of a run under the launcher: in turn the chief, the other one, and both; in every second
 /// run once more. Every run must end with the bits of one that nobody disturbed. `part`: of the time that a run takes, the part in
 /// which they are killed. (Close to the end, a worker may come back when the job is done, and has ten seconds to see it.)
-void kill_at_random_moments(int moments, unsigned seed, double part, bool rejoin) {
-  const Words options{"epochs=4", "steps=20", "freq=1", rejoin ? "rejoin=1" : "rejoin=0"};
+void kill_at_random_moments(int moments, unsigned seed, double part, bool rejoin,
+                            const std::string& shared = "shared=0") {
+  const Words options{"epochs=4", "steps=20", "freq=1", rejoin ? "rejoin=1" : "rejoin=0", shared};
   std::string expected;
   auto duration = std::chrono::microseconds::max();
   for (int i = 0; i < 3; ++i) {
@@ -296,32 +297,36 @@ TEST_CASE("survival: killed at random moments, started again by the launcher: th
 }
 
 TEST_CASE("survival: with rejoin, whoever is not killed keeps its process, and the bits are the same") {
-  const Words options{"epochs=3", "steps=20", "step_ms=5", "rejoin=1"};
-  const std::string expected = undisturbed(options, "3");
-  for (const std::size_t victim : {0u, 1u, 2u}) {
-    CAPTURE(victim);
-    const TemporaryFolder folder;
-    Process launcher(command(folder.path(), options, {"--workers", "3", "--restarts", "2"}));
-    REQUIRE(launcher.wait_for("[worker 2] training from update", 30s));
-    std::this_thread::sleep_for(80ms);
-    const std::vector<pid_t> workers = children_of(launcher.pid());
-    REQUIRE(workers.size() == 3);
-    kill_all({workers[victim]}, SIGKILL);
-    const auto killed = std::chrono::steady_clock::now();
-    REQUIRE(launcher.wait_for("[worker " + std::to_string(victim) + "] training from update", 30s, 2));
-    MESSAGE("trains again "
-            << std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - killed).count()
-            << " ms after worker " << victim << " was killed");
-    const Finished finished = launcher.wait(60s);
-    CAPTURE(finished.output);
-    CHECK(finished.exit_code == 0);
-    for (const std::size_t worker : {0u, 1u, 2u}) {
-      const std::string name = "[worker " + std::to_string(worker) + "] ";
-      CHECK(count(finished.output, name + "process ") == (worker == victim ? 2 : 1));
-      CHECK(count(finished.output, name + "training from update 0\n") == 1);  // the new one comes in the middle
-      CHECK(contains(finished.output, name + "lockstep: fit: all workers are together again") == (worker != victim));
+  for (const std::string shared : {"shared=0", "shared=1"}) {
+    const Words options{"epochs=3", "steps=20", "step_ms=5", "rejoin=1", shared};
+    const std::string expected = undisturbed(options, "3");
+    for (const std::size_t victim : {0u, 1u, 2u}) {
+      CAPTURE(shared);
+      CAPTURE(victim);
+      const TemporaryFolder folder;
+      Process launcher(command(folder.path(), options, {"--workers", "3", "--restarts", "2"}));
+      REQUIRE(launcher.wait_for("[worker 2] training from update", 30s));
+      std::this_thread::sleep_for(80ms);
+      const std::vector<pid_t> workers = children_of(launcher.pid());
+      REQUIRE(workers.size() == 3);
+      kill_all({workers[victim]}, SIGKILL);
+      const auto killed = std::chrono::steady_clock::now();
+      REQUIRE(launcher.wait_for("[worker " + std::to_string(victim) + "] training from update", 30s, 2));
+      MESSAGE(
+          "trains again "
+          << std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - killed).count()
+          << " ms after worker " << victim << " was killed");
+      const Finished finished = launcher.wait(60s);
+      CAPTURE(finished.output);
+      CHECK(finished.exit_code == 0);
+      for (const std::size_t worker : {0u, 1u, 2u}) {
+        const std::string name = "[worker " + std::to_string(worker) + "] ";
+        CHECK(count(finished.output, name + "process ") == (worker == victim ? 2 : 1));
+        CHECK(count(finished.output, name + "training from update 0\n") == 1);  // the new one comes in the middle
+        CHECK(contains(finished.output, name + "lockstep: fit: all workers are together again") == (worker != victim));
+      }
+      CHECK(finals(finished.output) == Words{expected});
     }
-    CHECK(finals(finished.output) == Words{expected});
   }
 }
 
@@ -395,8 +400,9 @@ TEST_CASE("survival: when the disk is full, the older backup stays and the run c
 TEST_SUITE("survival [full]") {
   TEST_CASE("killed at many random moments: the same bits") {
     const char* moments = std::getenv("LOCKSTEP_KILL_MOMENTS");  // 200 take a minute
-    for (const bool rejoin : {false, true})
-      kill_at_random_moments(moments != nullptr ? std::atoi(moments) : 20, 2, 1.2, rejoin);
+    for (const std::string shared : {"shared=0", "shared=1"})
+      for (const bool rejoin : {false, true})
+        kill_at_random_moments(moments != nullptr ? std::atoi(moments) : 20, 2, 1.2, rejoin, shared);
   }
 
   TEST_CASE("with rejoin, a worker that hangs counts as lost, and comes back when it wakes up: the same bits") {

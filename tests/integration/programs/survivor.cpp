@@ -3,7 +3,8 @@
 //   freq=0             steps between two saves (0: epochs)      delete=1   the backup at the end
 //   step_ms=0          how long each step takes at least        warn=0     go on when a save fails
 //   preempt=1          save when told to stop                  rejoin=0  wait for lost workers
-//   timeout_ms=20000   of an operation between workers
+//   timeout_ms=20000   of an operation between workers         shared=0  more units, and SGD in shared memory
+//                                                              (parameters change places) in place of Adam over TCP
 // The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
 #include <unistd.h>
 
@@ -23,7 +24,8 @@ namespace ls = lockstep;
 
 namespace {
 
-using Net = ls::Sequential<ls::Input<16>, ls::Dense<8, ls::ReLU>, ls::Dense<4>>;
+template <std::size_t Units>
+using Net = ls::Sequential<ls::Input<16>, ls::Dense<Units, ls::ReLU>, ls::Dense<4>>;
 
 /// Halves the learning rate when the loss has not got better for two epochs, which is not worth much, but needs a memory.
 struct HalveOnPlateau {
@@ -60,20 +62,11 @@ struct SlowSteps {
   }
 };
 
-int train(int argc, char** argv) {
-  std::map<std::string, int, std::less<>> numbers{{"epochs", 4}, {"steps", 6},          {"batch", 32}, {"freq", 0},
-                                                  {"delete", 1}, {"step_ms", 0},        {"warn", 0},   {"preempt", 1},
-                                                  {"rejoin", 0}, {"timeout_ms", 20'000}};
-  for (int i = 2; i < argc; ++i) {
-    const std::string_view text = argv[i];
-    const auto equals = text.find('=');
-    std::from_chars(text.data() + equals + 1, text.data() + text.size(),
-                    numbers.at(std::string(text.substr(0, equals))));
-  }
-  std::printf("process %d\n", static_cast<int>(::getpid()));
-  std::fflush(stdout);
+using Numbers = std::map<std::string, int, std::less<>>;
 
-  ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy(
+template <class TestNet, class Policy, class Optimizer>
+void train(const std::string& backup_dir, Numbers numbers, const Optimizer& optimizer) {
+  ls::MultiWorkerMirroredStrategy<Policy> strategy(
       {.communication_options = {.timeout = std::chrono::milliseconds(numbers["timeout_ms"])}});
   constexpr std::int64_t samples = 100;
   Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(samples, 16);
@@ -83,12 +76,12 @@ int train(int argc, char** argv) {
     for (int j = 0; j < 16; ++j) x(i, j) = static_cast<float>(random.uniform(-1, 1));
     y.push_back((x(i, 0) > 0 ? 2 : 0) + (x(i, 1) > x(i, 2) ? 1 : 0));
   }
-  auto model = ls::compile<Net>(strategy, {.seed = 3}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                ls::Adam{.learning_rate = 0.01}, ls::Accuracy{});
+  auto model = ls::compile<TestNet>(strategy, {.seed = 3}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                    optimizer, ls::Accuracy{});
   HalveOnPlateau plateau;
   SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"])};
   ls::BackupAndRestore backup{
-      .backup_dir = argv[1],
+      .backup_dir = backup_dir,
       .save_freq = numbers["freq"],
       .delete_checkpoint = numbers["delete"] != 0,
       .save_before_preemption = numbers["preempt"] != 0,
@@ -101,9 +94,27 @@ int train(int argc, char** argv) {
     std::printf("final: loss=%.9g learning_rate=%g seen=%d parameters_crc32c=%08x\n",
                 history.epoch.empty() ? 0.0 : history["loss"].back(), model.learning_rate(),
                 static_cast<int>(plateau.seen), static_cast<unsigned>(model.parameters_crc32c()));
+}
+
+int run(int argc, char** argv) {
+  Numbers numbers{{"epochs", 4}, {"steps", 6},           {"batch", 32}, {"freq", 0},
+                  {"delete", 1}, {"step_ms", 0},         {"warn", 0},   {"preempt", 1},
+                  {"rejoin", 0}, {"timeout_ms", 20'000}, {"shared", 0}};
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    const auto equals = text.find('=');
+    std::from_chars(text.data() + equals + 1, text.data() + text.size(),
+                    numbers.at(std::string(text.substr(0, equals))));
+  }
+  std::printf("process %d\n", static_cast<int>(::getpid()));
+  std::fflush(stdout);
+  if (numbers["shared"] != 0)
+    train<Net<512>, ls::SharedMemory>(argv[1], numbers, ls::SGD{.learning_rate = 0.2});
+  else
+    train<Net<8>, ls::Ring<ls::Tcp>>(argv[1], numbers, ls::Adam{.learning_rate = 0.01});
   return 0;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return ls::run(argc, argv, train); }
+int main(int argc, char** argv) { return ls::run(argc, argv, run); }
