@@ -246,7 +246,8 @@ struct Worker {
     typename C::Status status;
     status[C::Status::samples] = samples;
     status[C::Status::non_finite] = non_finite;
-    ls::detail::reduce_and_update(compiled, own, replica, status, number, true);
+    ls::detail::GradientReduction reduction(replica.collective(), own.gradients().values(), own.overlap);
+    ls::detail::reduce_and_update(compiled, own, replica, reduction, status, number, true);
     return status;
   }
 };
@@ -349,7 +350,8 @@ TEST_CASE("reduce_and_update: threads that share parameters have the bits of ran
         draw(own.gradients(), rank, step);
         C::Status status;
         status[C::Status::samples] = samples_of(rank);
-        ls::detail::reduce_and_update(compiled, own, replica, status, step);
+        ls::detail::GradientReduction reduction(replica.collective(), own.gradients().values(), own.overlap);
+        ls::detail::reduce_and_update(compiled, own, replica, reduction, status, step);
       }
     }));
     CHECK(copy(compiled.state.parameters().values()) == expected.back());
