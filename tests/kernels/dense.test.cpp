@@ -98,5 +98,7 @@ TEST_CASE("dense kernels: against loops in double, for awkward sizes") {
     check<float>({20, 200, 16});
     check<float>({40, 12, 272});
     check<float>({700, 128, 64});
+    check<float>({140, 520, 48});  // several blocks of summands for more than one group of rows
+    check<double>({20, 72, 16});
   });
 }

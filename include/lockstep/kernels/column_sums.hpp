@@ -5,27 +5,29 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/vector.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// sums[j] += sum over i of from[i * row_step + j], for kernels::dispatch; row_step is a multiple of 16 and at least `columns`.
+/// sums[j] += sum over i of from[i * panels.step + panels.offset(j)], for kernels::dispatch. Rows are padded to a multiple of 16.
 template <class T>
 struct ColumnSums {
   const T* from = nullptr;
   std::size_t rows = 0;
   std::size_t columns = 0;
-  std::size_t row_step = 0;
+  Panels panels;
   T* sums = nullptr;
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     constexpr std::size_t size = lanes<T, Isa>;
     for (std::size_t column = 0; column < columns; column += size) {
+      const T* row_of_sum = from + panels.offset(column);
       Vector<T, Isa> sum{};
       for (std::size_t row = 0; row < rows; ++row) {
         Vector<T, Isa> values;
-        load(values, from + row * row_step + column);
+        load(values, row_of_sum + row * panels.step);
         sum += values;
       }
       T values[size];

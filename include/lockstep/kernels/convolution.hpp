@@ -58,7 +58,7 @@ class Accumulation {
       segments_[block_.segment_count++] = {a, b, piece};
       pending_ += piece;
       a += piece * block_.steps.a;
-      b += piece * block_.steps.b;
+      b += piece * block_.steps.b.step;
       count -= piece;
     }
   }
@@ -95,7 +95,7 @@ void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights,
       const Range taps = taps_inside(column * s.stride_width, s.pad_left, s.kernel_width, s.width);
       detail::Accumulation<T> sum(
           {y + (row * s.out_width + column) * s.filters * s.batch, s.filters, s.batch, s.batch, s.filters * s.batch},
-          {.a_row = 1, .a = s.filters, .b = s.batch}, bias, finish);
+          {.a_row = 1, .a = s.filters, .b = {s.batch}}, bias, finish);
       for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row) {
         const std::size_t input_row = row * s.stride_height + tap_row - s.pad_top;
         const std::size_t input_column = column * s.stride_width + taps.begin - s.pad_left;
@@ -114,7 +114,7 @@ void convolution_input_gradient(const ConvolutionSize& s, const T* weights, cons
   for (std::size_t row = 0; row < s.height; ++row)
     for (std::size_t column = 0; column < s.width; ++column) {
       detail::Accumulation<T> sum({dx + (row * s.width + column) * s.channels * s.batch, s.channels, s.batch, s.batch},
-                                  {.a_row = s.filters, .a = 1, .b = s.batch}, nullptr, {});
+                                  {.a_row = s.filters, .a = 1, .b = {s.batch}}, nullptr, {});
       for (std::size_t tap_row = 0; tap_row < s.kernel_height; ++tap_row) {
         // The output row whose tap `tap_row` lies on this row, if there is one.
         const std::size_t from_row = row + s.pad_top - tap_row;

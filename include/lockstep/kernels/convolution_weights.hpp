@@ -67,7 +67,7 @@ struct LaneScratch {
 /// Elements of scratch that convolution_weight_gradient needs.
 [[nodiscard]] constexpr std::size_t convolution_scratch(const ConvolutionSize& s) noexcept {
   if (sums_by_lane(s)) return s.batch + detail::lane_sums(s) + detail::lane_deltas(s);
-  return detail::pixels_at_once(s.batch) * s.batch * padded_columns(s.filters);
+  return transposed_size(s.filters, detail::pixels_at_once(s.batch) * s.batch);
 }
 
 /// One row of outputs of the gradient by lanes, for kernels::dispatch:
@@ -260,7 +260,7 @@ void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x, c
 template <class T>
 void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, const Delta<T>& delta,
                                           T* weight_gradient, T* bias_gradient, T* scratch) {
-  const std::size_t padded = padded_columns(s.filters);
+  const Panels panels = transposed_panels(s.filters, pixels_at_once(s.batch) * s.batch);
   for (std::size_t row = 0; row < s.out_height; ++row) {
     const Range tap_rows = taps_inside(row * s.stride_height, s.pad_top, s.kernel_height, s.height);
     std::size_t column = 0;
@@ -275,23 +275,23 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, 
         const std::size_t first = (row * s.out_width + column + i) * s.filters * s.batch;
         const Delta<T> part{delta.dy + first, delta.y + first, delta.minimum,
                             delta.masked == nullptr ? nullptr : delta.masked + first};
-        dispatch(Transpose<T>{part, s.filters, s.batch, scratch + i * s.batch * padded});
+        dispatch(Transpose<T>{part, s.filters, s.batch, scratch + i * s.batch * panels.step, panels});
       }
       if (bias_gradient != nullptr)
-        dispatch(ColumnSums<T>{scratch, pixels * s.batch, s.filters, padded, bias_gradient});
+        dispatch(ColumnSums<T>{scratch, pixels * s.batch, s.filters, panels, bias_gradient});
       for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row) {
         const std::size_t input_row = row * s.stride_height + tap_row - s.pad_top;
         std::array<Segment<T>, 8> segments;
         for (std::size_t i = 0; i < pixels; ++i) {
           const std::size_t input_column = (column + i) * s.stride_width + taps.begin - s.pad_left;
           segments[i] = {x + (input_row * s.width + input_column) * s.channels * s.batch,
-                         scratch + i * s.batch * padded, s.batch};
+                         scratch + i * s.batch * panels.step, s.batch};
         }
         T* gradient = weight_gradient + (tap_row * s.kernel_width + taps.begin) * s.channels * s.filters;
         dispatch(ProductBlock<T>{{gradient, taps.size() * s.channels, s.filters, s.filters},
                                  segments.data(),
                                  pixels,
-                                 {.a_row = s.batch, .a = 1, .b = padded},
+                                 {.a_row = s.batch, .a = 1, .b = panels},
                                  {.sums = true},
                                  {}});
       }

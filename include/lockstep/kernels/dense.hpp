@@ -22,21 +22,21 @@ struct DenseSize {
 
 /// Elements of scratch that dense_weight_gradient needs.
 [[nodiscard]] constexpr std::size_t dense_scratch(std::size_t units, std::size_t stride) noexcept {
-  return padded_columns(units) * stride;
+  return transposed_size(units, stride);
 }
 
 /// y[u][b] = finish(bias[u] + sum over i of weights[i][u] * x[i][b]). bias may be null: zero.
 template <class T>
 void dense_forward(const DenseSize& size, const T* x, const T* weights, const T* bias, T* y, Finish<T> finish = {}) {
   multiply<T>({y, size.units, size.stride, size.stride}, weights, x, size.inputs,
-              {.a_row = 1, .a = size.units, .b = size.stride}, bias, finish);
+              {.a_row = 1, .a = size.units, .b = {size.stride}}, bias, finish);
 }
 
 /// dx[i][b] = sum over u of weights[i][u] * dy[u][b].
 template <class T>
 void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx) {
   multiply<T>({dx, size.inputs, size.stride, size.stride}, weights, dy, size.units,
-              {.a_row = size.units, .a = 1, .b = size.stride});
+              {.a_row = size.units, .a = 1, .b = {size.stride}});
 }
 
 /// weight_gradient[i][u] = sum over b of x[i][b] * delta[u][b]; bias_gradient[u] = sum over b of delta[u][b]. The padding of the
@@ -44,13 +44,14 @@ void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, 
 template <class T>
 void dense_weight_gradient(const DenseSize& size, const T* x, const Delta<T>& delta, T* weight_gradient,
                            T* bias_gradient, T* scratch) {
-  dispatch(Transpose<T>{delta, size.units, size.stride, scratch});
+  const Panels panels = transposed_panels(size.units, size.stride);
+  dispatch(Transpose<T>{delta, size.units, size.stride, scratch, panels});
   if (bias_gradient != nullptr) {
     std::fill_n(bias_gradient, size.units, T(0));
-    dispatch(ColumnSums<T>{scratch, size.stride, size.units, padded_columns(size.units), bias_gradient});
+    dispatch(ColumnSums<T>{scratch, size.stride, size.units, panels, bias_gradient});
   }
   multiply<T>({weight_gradient, size.inputs, size.units, size.units}, x, scratch, size.stride,
-              {.a_row = size.stride, .a = 1, .b = padded_columns(size.units)});
+              {.a_row = size.stride, .a = 1, .b = panels});
 }
 
 LOCKSTEP_INSTANCE(void dense_forward<float>(const DenseSize&, const float*, const float*, const float*, float*,

@@ -19,6 +19,20 @@ inline constexpr std::size_t inner_block = 128;
 /// The smallest multiple of 16 that is at least n: rows of B are padded to it.
 [[nodiscard]] constexpr std::size_t padded_columns(std::size_t n) noexcept { return (n + 15) / 16 * 16; }
 
+/// Columns of B that a register tile takes at once, at most. B may consist of panels of so many columns: see Panels.
+inline constexpr std::size_t panel_columns = 64;
+
+/// How B lies in memory.
+struct Panels {
+  std::size_t step = 0;               ///< from a row to the next one
+  std::size_t panel = panel_columns;  ///< from the first panel_columns columns to the next; default: rows are whole
+
+  /// Where a column begins.
+  [[nodiscard]] constexpr std::size_t offset(std::size_t column) const noexcept {
+    return column / panel_columns * panel + column % panel_columns;
+  }
+};
+
 /// Where a product goes: `rows` x `columns` of C, whose rows are `row_step` apart.
 template <class T>
 struct Target {
@@ -26,14 +40,14 @@ struct Target {
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::size_t row_step = 0;
-  std::size_t ahead = 0;  ///< how far ahead of what is written memory is fetched, in elements
+  std::size_t ahead = 0;  ///< how far ahead of what is written memory is fetched, in elements; 0: it is not
 };
 
-/// The distances, in elements, between the elements of A and the rows of B. They are the same for all segments of a product.
+/// The distances, in elements, between the elements of A and those of B. They are the same for all segments of a product.
 struct Steps {
   std::size_t a_row = 0;
   std::size_t a = 0;
-  std::size_t b = 0;
+  Panels b;
 };
 
 /// What a block of summands is added to.
@@ -94,15 +108,17 @@ struct ProductBlock {
     constexpr std::size_t width = ThisTile::columns * lanes<T, Isa>;
     alignas(cache_line) T rows_of_b[inner_block * width];
     Segment<T> packed[packed_segments];
-    RowsOfB b{segments, column, steps.b};
+    const Panels panels = steps.b;
+    RowsOfB b{segments, panels.offset(column), panels.step};
     // Rows of B that lie far apart fall into few sets of the first-level cache. Where they are used often enough they are
     // copied to lie one after the other.
-    if (may_pack && steps.b != width && target.rows >= 8 * ThisTile::rows) {
+    if (may_pack && panels.step != width && target.rows >= 8 * ThisTile::rows) {
+      const std::size_t first = b.first;
       b = {packed, 0, width};
       T* next = rows_of_b;
       for (std::size_t i = 0; i < segment_count; ++i) {
         packed[i] = {segments[i].a, next, segments[i].count};
-        const T* from = segments[i].b + column;
+        const T* from = segments[i].b + first;
         for (std::size_t k = segments[i].count; k > 0; --k) {
 #pragma GCC unroll 4
           for (std::size_t c = 0; c < ThisTile::columns; ++c) {
@@ -110,7 +126,7 @@ struct ProductBlock {
             load(values, from + c * lanes<T, Isa>);
             store(next + c * lanes<T, Isa>, values);
           }
-          from += steps.b;
+          from += panels.step;
           next += width;
         }
       }
@@ -121,7 +137,7 @@ struct ProductBlock {
   /// B as the tiles of one column see it.
   struct RowsOfB {
     const Segment<T>* segments;
-    std::size_t column;  ///< where the tile begins in each row
+    std::size_t first;  ///< where the tile begins in each row
     std::size_t step;
   };
   static constexpr std::size_t packed_segments = 16;
@@ -163,11 +179,17 @@ struct ProductBlock {
           for (std::size_t j = 0; j < C; ++j) sums[r][j] += before.bias[row + (r < valid_rows ? r : 0)];
       }
       const char* next = cursor.take();
-      multiply_tile<Isa>(sums, b.segments, segment_count, rows, b.column, steps.a, b.step,
+      multiply_tile<Isa>(sums, b.segments, segment_count, rows, b.first, steps.a, b.step,
                          next == nullptr ? reinterpret_cast<const char*>(c.data) : next,
                          next == nullptr ? 0 : cache_line);
       T* to = c.data + row * c.row_step + column;
       if (whole_columns) [[likely]] {
+        if (c.ahead > 0) {
+#pragma GCC unroll 16
+          for (std::size_t r = 0; r < R; ++r)
+#pragma GCC unroll 4
+            for (std::size_t j = 0; j < C; ++j) __builtin_prefetch(to + r * c.row_step + j * n + c.ahead, 0, 2);
+        }
         if (before.sums) {
 #pragma GCC unroll 16
           for (std::size_t r = 0; r < R; ++r) {
@@ -187,7 +209,6 @@ struct ProductBlock {
           for (std::size_t j = 0; j < C; ++j) {
             sums[r][j] = sums[r][j] < minimum ? minimum - V{} : sums[r][j];
             store(to + r * c.row_step + j * n, sums[r][j]);
-            __builtin_prefetch(to + r * c.row_step + j * n + c.ahead, 0, 2);
           }
         }
         continue;
@@ -208,25 +229,28 @@ struct ProductBlock {
 };
 
 /// target = finish(bias + A * B), with `inner` summands. Rows of B are padded to a multiple of 16 elements. A is contiguous: one
-/// of its steps is 1, the other one the number of its rows or columns. So are B, and C.
+/// of its steps is 1, the other one the number of its rows or columns. So are B (or its panels), and C.
 template <class T>
 void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
               const T* bias = nullptr, Finish<T> finish = {}) {
   const auto range = [](const T* from, std::size_t count) -> Ahead {
     return {reinterpret_cast<const char*>(from), reinterpret_cast<const char*>(from + count)};
   };
-  // A group of rows of C stays in the second-level cache while all blocks of summands pass by.
-  constexpr std::size_t group = 192;
+  // With several blocks of summands, a group of rows of C stays in the second-level cache while they pass by: 64 Ki elements of
+  // it, and not fewer than need be, as each group copies the rows of B anew. With one block, C and A are fetched a group ahead.
+  const bool one_block = inner <= inner_block;
+  const std::size_t group =
+      one_block ? 192 : std::clamp<std::size_t>(65536 / std::max<std::size_t>(target.columns, 1), 192, 512);
   for (std::size_t row = 0; row < target.rows; row += group) {
     Target<T> part = target;
     part.data += row * target.row_step;
     part.rows = std::min(group, target.rows - row);
-    part.ahead = group * target.row_step;
+    part.ahead = one_block ? group * target.row_step : 0;
     std::size_t k = 0;
     do {
       const std::size_t count = std::min(inner_block, inner - k);
       const T* block_of_a = a + row * steps.a_row + k * steps.a;
-      const T* block_of_b = b + k * steps.b;
+      const T* block_of_b = b + k * steps.b.step;
       const Segment<T> segment{block_of_a, block_of_b, count};
       const Onto<T> onto{k > 0, k > 0 || bias == nullptr ? nullptr : bias + row};
       const bool last = k + count == inner;
@@ -234,7 +258,7 @@ void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner
       if (!last) {
         const std::size_t next = std::min(inner_block, inner - k - count);
         block.ahead[0] = range(block_of_a + count * steps.a, next * steps.a);
-        block.ahead[1] = range(block_of_b + count * steps.b, next * steps.b);
+        block.ahead[1] = range(block_of_b + count * steps.b.step, next * steps.b.step);
       } else if (row + group < target.rows) {
         const std::size_t next = std::min(group, target.rows - row - group);
         block.ahead[0] = range(a + (row + group) * steps.a_row, next * steps.a_row);

@@ -1,6 +1,7 @@
 // Transposition of the batch-innermost layout, in registers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -34,23 +35,36 @@ struct Delta {
   T* masked = nullptr;
 };
 
-/// to[j * padded_columns(rows) + i] = delta[i * columns + j], for kernels::dispatch; columns is a multiple of 16. Padding of
-/// `to` becomes zero. What follows the delta in memory is fetched ahead: it is the next pixel's.
+/// The panels of a transposed delta of so many rows and columns, in which a register tile finds all that it needs in one run.
+[[nodiscard]] constexpr Panels transposed_panels(std::size_t rows, std::size_t columns) noexcept {
+  return {std::min(padded_columns(rows), panel_columns), panel_columns * columns};
+}
+
+/// Elements that they take.
+[[nodiscard]] constexpr std::size_t transposed_size(std::size_t rows, std::size_t columns) noexcept {
+  const std::size_t panels = (rows + panel_columns - 1) / panel_columns;
+  return panels * transposed_panels(rows, columns).step * columns;
+}
+
+/// to[panels.offset(i) + j * panels.step] = delta[i * columns + j], for kernels::dispatch; columns is a multiple of 16. Padding
+/// of `to`, up to a multiple of 16 rows, becomes zero. What follows the delta in memory is fetched ahead: it is the next pixel's.
 template <class T>
 struct Transpose {
   Delta<T> delta;
   std::size_t rows = 0;
   std::size_t columns = 0;
   T* to = nullptr;
+  Panels panels;
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     using V = Vector<T, Isa>;
     constexpr std::size_t n = lanes<T, Isa>;
     const Delta<T> from = delta;
-    const std::size_t to_columns = padded_columns(rows);
+    const std::size_t step = panels.step;
     const std::size_t next = rows * columns;
-    for (std::size_t i = 0; i < to_columns; i += n)
+    for (std::size_t i = 0; i < padded_columns(rows); i += n) {
+      T* const to_rows = to + panels.offset(i);
       for (std::size_t j = 0; j < columns; j += n) {
         // Each round interleaves vector k with vector k + n/2; after log2(n) rounds the block is transposed.
         V block[n];
@@ -78,8 +92,9 @@ struct Transpose {
           for (std::size_t k = 0; k < n; ++k) block[k] = mixed[k];
         }
 #pragma GCC unroll 16
-        for (std::size_t k = 0; k < n; ++k) store(to + (j + k) * to_columns + i, block[k]);
+        for (std::size_t k = 0; k < n; ++k) store(to_rows + (j + k) * step, block[k]);
       }
+    }
   }
 };
 
