@@ -124,6 +124,7 @@ struct ProductBlock {
           for (std::size_t c = 0; c < ThisTile::columns; ++c) {
             Vector<T, Isa> values;
             load(values, from + c * lanes<T, Isa>);
+            __builtin_prefetch(from + 8 * panels.step + c * lanes<T, Isa>);
             store(next + c * lanes<T, Isa>, values);
           }
           from += panels.step;
