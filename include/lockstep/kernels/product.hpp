@@ -164,7 +164,6 @@ struct ProductBlock {
     // (Locals, as the compiler must take it that a store to C changes members.)
     const Target<T> c = target;
     const Onto<T> before = onto;
-    const T minimum = finish.minimum;
     const bool whole_columns = column + C * n <= c.columns;
     for (std::size_t row = first_row; row < last_row; row += R) {
       const std::size_t valid_rows = std::min(R, last_row - row);
@@ -183,6 +182,8 @@ struct ProductBlock {
       multiply_tile<Isa>(sums, b.segments, segment_count, rows, b.first, steps.a, b.step,
                          next == nullptr ? reinterpret_cast<const char*>(c.data) : next,
                          next == nullptr ? 0 : cache_line);
+      // (Read only here: during the tile it would take a register. On 16 of them, g++ then keeps a row of B in memory.)
+      const T minimum = finish.minimum;
       T* to = c.data + row * c.row_step + column;
       if (whole_columns) [[likely]] {
         if (c.ahead > 0) {
