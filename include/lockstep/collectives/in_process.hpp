@@ -172,16 +172,21 @@ class InProcess {
   void reduce(std::span<double> status, std::span<T> values, ReduceOp op, bool to_all) {
     if (size() == 1) return;
     const unsigned parity = enter(Operation::all_reduce, status, values, op);
-    const auto give = [&](std::size_t offset, const T* sums, std::size_t count) {
-      for (int r = 0; r < (to_all ? size() : 1); ++r)
-        std::memcpy(group_->data<T>(parity, r) + offset, sums, count * sizeof(T));
-    };
     if (rank_ == 0) group_->reduce_status(parity, status.size(), to_all);
     if (op == ReduceOp::max)
-      group_->reduce_share<T, ReduceOp::max>(rank_, parity, values.size(), give);
+      reduce_share<ReduceOp::max, T>(parity, values.size(), to_all);
     else
-      group_->reduce_share<T, ReduceOp::sum>(rank_, parity, values.size(), give);
+      reduce_share<ReduceOp::sum, T>(parity, values.size(), to_all);
     group_->leave(rank_);
+  }
+
+  template <ReduceOp op, Reducible T>
+  void reduce_share(unsigned parity, std::size_t count, bool to_all) {
+    const auto data = [&](int r) { return group_->data<T>(parity, r); };
+    if (to_all) return detail::reduce_share_for_all<op, T>(rank_, size(), 0, count, data);
+    group_->reduce_share<T, op>(rank_, parity, count, [&](std::size_t offset, const T* sums, std::size_t n) {
+      std::memcpy(data(0) + offset, sums, n * sizeof(T));
+    });
   }
 
   template <class T>

@@ -242,6 +242,8 @@ class SharedMemory {
   // Combines this rank's share, finishes it, and gives it to all.
   template <ReduceOp op, Reducible T, class Data, class Finish>
   void reduce_share(std::size_t begin, std::size_t count, Data data, Finish finish) {
+    if constexpr (std::is_same_v<Finish, Sums>)
+      return detail::reduce_share_for_all<op, T>(rank_, size_, begin, count, data);
     detail::reduce_share<op, T>(
         rank_, size_, begin, count, [&](int r) { return static_cast<const T*>(data(r)); },
         [&](std::size_t offset, const T* sums, std::size_t n) {
