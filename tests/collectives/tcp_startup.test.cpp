@@ -97,6 +97,22 @@ class Guest {
   int socket_ = -1;
 };
 
+/// Calls rank 0, for control.
+detail::Handshake::Outcome introduce(const Guest& guest, const detail::Hello& mine, const std::string& secret,
+                                     std::string& said) {
+  auto handshake = detail::Handshake::caller(mine, detail::ClusterSecret(secret), 0, detail::Hello::Channel::control);
+  while (handshake.outcome() == detail::Handshake::Outcome::open) {
+    const std::string bytes(handshake.out());
+    guest.say(bytes);
+    said += bytes;
+    handshake.sent(bytes.size());
+    const std::string heard = guest.hear(handshake.wanted());
+    if (heard.empty()) break;
+    handshake.take(heard);
+  }
+  return handshake.outcome();
+}
+
 std::uint16_t port_of(const std::string& address) { return parse_address(address).port; }
 
 struct Times {
@@ -223,19 +239,8 @@ TEST_SUITE("tcp start-up, with a secret") {
     // A real one, which rank 0 accepts.
     std::string recorded;
     const auto call = [&](const std::string& known) {
-      Guest guest(port);
-      auto handshake =
-          detail::Handshake::caller(mine, detail::ClusterSecret(known), 0, detail::Hello::Channel::control);
-      while (handshake.outcome() == detail::Handshake::Outcome::open) {
-        const std::string bytes(handshake.out());
-        guest.say(bytes);
-        recorded += bytes;
-        handshake.sent(bytes.size());
-        const std::string heard = guest.hear(handshake.wanted());
-        if (heard.empty()) break;
-        handshake.take(heard);
-      }
-      return handshake.outcome();
+      const Guest guest(port);
+      return introduce(guest, mine, known, recorded);
     };
     const auto places = places_with(cluster, {secret, secret});
     const auto thrown = run_threads(2, [&](int rank) {
@@ -685,6 +690,28 @@ void check_named_by_all(int signal, std::chrono::milliseconds startup_timeout) {
 }
 
 TEST_SUITE("tcp start-up, processes that die") {
+  TEST_CASE("one that ends in the middle of a message is missed at once") {
+    LocalCluster cluster(2);
+    const std::uint16_t port = cluster.listeners[0].port();
+    detail::Hello mine;
+    mine.from = 1;
+    mine.incarnation = 1;
+    mine.addresses = cluster.addresses;
+    Rendezvous like_others;
+    add_properties(like_others, patient_options());
+    mine.properties = like_others.properties;
+    const Rendezvous place = cluster.place(0);
+    const auto thrown = run_threads(2, [&](int rank) {
+      if (rank == 0) return join(place, {.startup_timeout = 1500ms});
+      const Guest guest(port);
+      std::string said;
+      REQUIRE(introduce(guest, mine, {}, said) == detail::Handshake::Outcome::agreed);
+      guest.say("LSC");
+      std::this_thread::sleep_for(100ms);
+    });
+    CHECK(contains(failure_of(thrown[0]).reason, "closed the connection again"));
+  }
+
   TEST_CASE("a rank of any role that is killed may be started again") {
     for (const Lineup& lineup : lineups) {
       const auto addresses = free_addresses(3);

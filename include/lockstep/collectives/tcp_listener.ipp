@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <asio/error.hpp>
-#include <asio/io_context.hpp>
 #include <asio/ip/address.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/ip/v6_only.hpp>
@@ -17,16 +16,12 @@
 #include <string>
 
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/tcp_links.ipp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-// With the executor spelled out, Asio instantiates nothing for executors that are known at run time only.
-using TcpExecutor = asio::io_context::executor_type;
-using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, TcpExecutor>;
-using TcpAcceptor = asio::basic_socket_acceptor<asio::ip::tcp, TcpExecutor>;
 
 /// Takes over a descriptor if it is a socket that listens on `port`.
 LOCKSTEP_INLINE bool adopt_listener(TcpAcceptor& acceptor, int descriptor, std::uint16_t port) {

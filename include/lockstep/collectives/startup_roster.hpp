@@ -1,0 +1,129 @@
+// Who is there and who is not, during start-up.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a worker knows of the others while they find each other, and the words for it.
+class StartupRoster {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr auto silence = std::chrono::seconds(3);  // of a peer that is asked each second: it hangs
+
+  struct Peer {
+    bool connected = false;     ///< all connections to it stand
+    bool ready = false;         ///< it is connected to all others
+    std::string problem{};      ///< why it is not connected
+    std::string turned_away{};  ///< what was wrong with somebody who claimed to be it; which has been said
+    bool answered = false;      ///< the last question that mattered
+    Clock::time_point heard{};  ///< when it last answered
+    int waits_for = -1;         ///< what it answered
+  };
+
+  /// Of one who is missing.
+  struct Reason {
+    int rank;
+    std::string why;
+  };
+
+  StartupRoster(std::vector<std::string> addresses, int rank)
+      : addresses_(std::move(addresses)), rank_(rank), peers_(addresses_.size()) {}
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int world() const noexcept { return static_cast<int>(peers_.size()); }
+  [[nodiscard]] const std::string& address(int rank) const { return addresses_[static_cast<std::size_t>(rank)]; }
+  /// "rank 1 (127.0.0.1:2222)"
+  [[nodiscard]] std::string name(int rank) const { return concat({"rank ", rank, " (", address(rank), ")"}); }
+  [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+
+  [[nodiscard]] bool all_connected() const noexcept {
+    return all_others([](const Peer& p) { return p.connected; });
+  }
+  [[nodiscard]] bool all_ready() const noexcept {
+    return all_others([](const Peer& p) { return p.ready; });
+  }
+
+  /// Those that are not there yet, or silent; when all are there, those that are not connected to all others, as far as this rank hears
+  /// of it: rank 0 from all, the others from rank 0.
+  [[nodiscard]] std::vector<Reason> missing(Clock::time_point now) const {
+    std::vector<Reason> result;
+    for (int other = 0; other < world(); ++other) {
+      const Peer& p = peer(other);
+      if (other == rank_) continue;
+      if (p.connected) {
+        const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - p.heard);
+        if (silent >= silence)
+          result.push_back({other, concat({"is connected, but silent since ", silent.count(), " s"})});
+        continue;
+      }
+      std::string why = !p.problem.empty() ? p.problem : other < rank_ ? "no answer so far" : "has not connected yet";
+      if (!p.turned_away.empty() && p.turned_away != p.problem) why += concat({"; before that it ", p.turned_away});
+      result.push_back({other, std::move(why)});
+    }
+    if (!result.empty()) return result;
+    for (int other = rank_ == 0 ? 1 : 0; other < (rank_ == 0 ? world() : 1); ++other) {
+      const Peer& p = peer(other);
+      if (p.ready) continue;
+      if (p.waits_for >= 0 && p.waits_for < world() && p.waits_for != rank_ && p.waits_for != other)
+        result.push_back({p.waits_for, concat({name(other), " waits for it"})});
+      else
+        result.push_back({other, "is here, but not yet connected to all others"});
+    }
+    return result;
+  }
+
+  /// What to answer to somebody who asks for whom this rank waits, or -1.
+  [[nodiscard]] int first_missing(Clock::time_point now) const {
+    const auto all = missing(now);
+    return all.empty() ? -1 : all.front().rank;
+  }
+
+  /// "rank 1 (b:2222): connection refused; rank 2 (c:2222): has not connected yet"
+  [[nodiscard]] std::string describe_missing(Clock::time_point now) const {
+    std::string text;
+    for (const auto& [other, why] : missing(now)) text += concat({text.empty() ? "" : "; ", name(other), ": ", why});
+    return text;
+  }
+
+  [[nodiscard]] CollectiveFailure timed_out(Clock::time_point now, std::chrono::milliseconds timeout) const {
+    CollectiveFailure failure;
+    std::string others;
+    for (const auto& [other, why] : missing(now)) {
+      if (failure.failed_rank < 0) {
+        failure.failed_rank = other;
+        failure.address = address(other);
+        failure.reason = why;
+      } else {
+        others += concat({"; ", name(other), ": ", why});
+      }
+    }
+    failure.reason += concat({others, "; the workers must all be there within ", timeout.count(),
+                              " ms (CommunicationOptions::startup_timeout)"});
+    return failure;
+  }
+
+ private:
+  template <class Condition>
+  [[nodiscard]] bool all_others(Condition condition) const noexcept {
+    for (int other = 0; other < world(); ++other)
+      if (other != rank_ && !condition(peer(other))) return false;
+    return true;
+  }
+
+  std::vector<std::string> addresses_;
+  int rank_;
+  std::vector<Peer> peers_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,72 @@
+#include "lockstep/collectives/startup_roster.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace lockstep;
+using namespace lockstep::detail;
+using namespace std::chrono_literals;
+
+TEST_SUITE("start-up roster") {
+  const StartupRoster::Clock::time_point now(100s);
+
+  StartupRoster roster_of(int rank) { return {{"a:1", "b:2", "c:3"}, rank}; }
+
+  void connect(StartupRoster & roster, int other) {
+    roster.peer(other).connected = true;
+    roster.peer(other).heard = now;
+  }
+
+  TEST_CASE("those that are not there are named, with what is known of them") {
+    StartupRoster roster = roster_of(1);
+    CHECK(roster.describe_missing(now) == "rank 0 (a:1): no answer so far; rank 2 (c:3): has not connected yet");
+    CHECK(roster.first_missing(now) == 0);
+    roster.peer(0).problem = "connection refused";
+    roster.peer(2).turned_away = "was turned away";
+    CHECK(roster.describe_missing(now) ==
+          "rank 0 (a:1): connection refused; rank 2 (c:3): has not connected yet; before that it was turned away");
+    connect(roster, 0);
+    CHECK(roster.first_missing(now) == 2);
+    CHECK_FALSE(roster.all_connected());
+    connect(roster, 2);
+    CHECK(roster.all_connected());
+  }
+
+  TEST_CASE("one that has not answered for three seconds hangs") {
+    StartupRoster roster = roster_of(1);
+    connect(roster, 0);
+    connect(roster, 2);
+    CHECK(roster.first_missing(now + 2s) == 0);  // rank 0 has not heard from all: that is all there is to know
+    CHECK(roster.describe_missing(now + 4s) ==
+          "rank 0 (a:1): is connected, but silent since 4 s; rank 2 (c:3): is connected, but silent since 4 s");
+    roster.peer(0).heard = now + 4s;
+    CHECK(roster.first_missing(now + 4s) == 2);
+  }
+
+  TEST_CASE("when all are connected here, the one that others wait for is named") {
+    StartupRoster roster = roster_of(0);
+    connect(roster, 1);
+    connect(roster, 2);
+    CHECK(roster.describe_missing(now) ==
+          "rank 1 (b:2): is here, but not yet connected to all others; rank 2 (c:3): is here, but not yet connected to "
+          "all others");
+    roster.peer(1).waits_for = 2;
+    CHECK(roster.first_missing(now) == 2);
+    for (const int nonsense : {-1, 0, 1, 3}) {
+      roster.peer(1).waits_for = nonsense;
+      CHECK(roster.first_missing(now) == 1);
+    }
+    roster.peer(1).ready = roster.peer(2).ready = true;
+    CHECK(roster.all_ready());
+    CHECK(roster.first_missing(now) == -1);
+    CHECK(roster.describe_missing(now).empty());
+  }
+
+  TEST_CASE("when the time is over, the first one is to blame, and all are named") {
+    const CollectiveFailure failure = roster_of(1).timed_out(now, 300ms);
+    CHECK(failure.failed_rank == 0);
+    CHECK(failure.address == "a:1");
+    CHECK(failure.reason ==
+          "no answer so far; rank 2 (c:3): has not connected yet; the workers must all be there within 300 ms "
+          "(CommunicationOptions::startup_timeout)");
+  }
+}
