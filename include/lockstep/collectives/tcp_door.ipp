@@ -50,10 +50,10 @@ class TcpDoor {
 
   /// It is a guest no longer.
   void forget(const Guest& guest) { std::erase(guests_, guest); }
-  void drop(const Guest& guest) {
-    const Guest last = guest;  // the list may hold the last other one
-    last->discard();
-    forget(last);
+  // A copy: the list may hold the last other one.
+  void drop(Guest guest) {  // NOLINT(performance-unnecessary-value-param)
+    guest->discard();
+    forget(guest);
   }
   void turn_away(const Guest& stranger, std::string_view what) {
     ++strangers_;
