@@ -38,10 +38,10 @@ struct SidecarEvaluatorOptions {
 
 namespace detail {
 
-/// How long nothing has happened.
-class Patience {
+/// The pauses between two looks into the folder, and for how long nothing has happened.
+class CheckpointPoll {
  public:
-  explicit Patience(const SidecarEvaluatorOptions& options) : options_(options) {}
+  explicit CheckpointPoll(const SidecarEvaluatorOptions& options) : options_(options) {}
   void renew() { since_ = Clock::now(); }
   /// Sleeps for poll_interval. Throws Error when the timeout has passed since the last renew.
   void wait() const;
@@ -97,17 +97,17 @@ class SidecarEvaluator {
   template <class... Callbacks>
   std::vector<CheckpointEvaluation> start(Callbacks&&... callbacks) {
     std::vector<CheckpointEvaluation> evaluated;
-    detail::Patience patience(options_);
+    detail::CheckpointPoll poll(options_);
     while (!options_.max_evaluations || results_.size() < *options_.max_evaluations) {
       const bool ended =
           training_has_ended(options_.checkpoint_dir);  // asked first: the end is said after the last save
       if (const auto found = watch_.next()) {
         if (auto evaluation = evaluate(*found, callbacks...)) evaluated.push_back(std::move(*evaluation));
-        patience.renew();
+        poll.renew();
       } else if (ended) {
         break;
       } else {
-        patience.wait();
+        poll.wait();
       }
     }
     return evaluated;

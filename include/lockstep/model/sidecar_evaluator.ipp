@@ -8,7 +8,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-LOCKSTEP_INLINE void Patience::wait() const {
+LOCKSTEP_INLINE void CheckpointPoll::wait() const {
   if (Clock::now() - since_ >= options_.timeout)
     throw Error(concat({"SidecarEvaluator: no new checkpoint in '", options_.checkpoint_dir, "' for ",
                         std::chrono::duration<double>(options_.timeout).count(),
