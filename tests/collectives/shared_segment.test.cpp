@@ -48,6 +48,16 @@ TEST_SUITE("shared segment") {
     CHECK(other.data()[500'000] == std::byte{0});
   }
 
+  TEST_CASE("what the owner has given up stays as it is, and is opened by nobody") {
+    std::optional owner(SharedSegment::create(1 << 20, 42));
+    const SharedSegment other = SharedSegment::open(owner->name());
+    owner->data()[500'000] = std::byte{7};
+    owner->disown();
+    CHECK(!problem_of(owner->name()).empty());
+    owner.reset();
+    CHECK(other.data()[500'000] == std::byte{7});
+  }
+
   TEST_CASE("nothing but the very segment is opened") {
     const SharedSegment owner = SharedSegment::create(1000, 42);
     SegmentName name = owner.name();

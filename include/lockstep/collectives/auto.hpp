@@ -12,17 +12,20 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/share_pipes.hpp"
 #include "lockstep/collectives/shared_memory.hpp"
 #include "lockstep/collectives/tcp.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A CollectivePolicy: SharedMemory when all ranks are on one machine and can share memory, else Ring<Tcp>. Both give the same bits,
-/// unless `options.wire` rounds what goes over TCP.
+/// A CollectivePolicy: SharedMemory when all ranks are on one machine and can share memory, else Ring<Tcp>, in which the bytes
+/// between ranks that are neighbours on one host go through memory that they share, if they can. Both give the same bits, unless
+/// `options.wire` rounds what Ring<Tcp> moves.
 class Auto {
  public:
   [[nodiscard]] static Auto connect(Rendezvous rendezvous, const CommunicationOptions& options) {
@@ -31,7 +34,10 @@ class Auto {
     Tcp tcp = Tcp::connect(rendezvous, options);
     SharedMemory::Homes homes = SharedMemory::share_homes(tcp, rendezvous);
     if (!homes.problem.empty()) {
-      if (tcp.rank() == 0) log_line("workers communicate over TCP: " + homes.problem);
+      const int pairs = detail::share_pipes(tcp);
+      if (tcp.rank() == 0)
+        log_line(concat({"workers communicate over TCP", pairs > 0 ? ", and neighbours on a host in shared memory" : "",
+                         ": ", homes.problem}));
       return Auto(Ring<Tcp>(std::move(tcp), options));
     }
     return Auto(SharedMemory(std::move(tcp), std::move(homes)));

@@ -35,6 +35,9 @@ class SharedSegment {
   SharedSegment& operator=(SharedSegment&& other) noexcept;
   ~SharedSegment();
 
+  /// The owner gives it up: nobody can open it any more, and it stays as it is until the last one who has mapped it is gone.
+  void disown() noexcept;
+
   /// Aligned to 64 bytes.
   [[nodiscard]] std::byte* data() const noexcept { return base_ + header_bytes; }
   [[nodiscard]] std::size_t size() const noexcept { return name_.size; }

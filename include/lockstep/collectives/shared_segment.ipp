@@ -77,6 +77,10 @@ LOCKSTEP_INLINE SharedSegment& SharedSegment::operator=(SharedSegment&& other) n
   return *this;
 }
 
+LOCKSTEP_INLINE void SharedSegment::disown() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
 LOCKSTEP_INLINE SharedSegment::~SharedSegment() {
   if (base_ != nullptr) ::munmap(base_, header_bytes + name_.size);
   if (descriptor_ < 0) return;

@@ -16,6 +16,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+namespace detail {
+class HostPipe;
+}  // namespace detail
+
 /// What a rank waits for that does not come over a transport.
 class ExternalEvent {
  public:
@@ -66,6 +70,8 @@ class Tcp {
   /// Names the operation that the next messages belong to, and starts its clock.
   void begin(Operation operation) noexcept;
   void transfer(int to, int from, Flow& flow);
+  /// From now on, data to and from this peer goes through memory. The peer does the same at the same place.
+  void attach(int peer, std::unique_ptr<detail::HostPipe> pipe);
   /// Waits for an event that depends on rank `peer`, with the deadline and the failures of a transfer.
   void await(int peer, ExternalEvent& event);
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;

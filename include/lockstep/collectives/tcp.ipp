@@ -45,6 +45,11 @@ LOCKSTEP_INLINE void Tcp::transfer(int to, int from, Flow& flow) {
   if (receives) ++s.counts(from).received;
 }
 
+LOCKSTEP_INLINE void Tcp::attach(int peer, std::unique_ptr<detail::HostPipe> pipe) {
+  const std::lock_guard lock(state_->busy);
+  state_->links_to(peer).pipe = std::move(pipe);
+}
+
 LOCKSTEP_INLINE void Tcp::await(int peer, ExternalEvent& event) {
   State& s = *state_;
   const std::lock_guard lock(s.busy);

@@ -11,10 +11,12 @@
 #include <asio/ip/tcp.hpp>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "lockstep/collectives/control_inbox.hpp"
+#include "lockstep/collectives/host_pipe.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -32,6 +34,8 @@ struct TcpLinks {
   std::deque<TcpSocket> data;
   TcpSocket control;
   ControlInbox inbox;  ///< what has been read of control, and is for later
+  /// If set, data goes through it, and a byte on the first connection for data wakes the peer: a **bell**.
+  std::unique_ptr<HostPipe> pipe{};
 };
 
 /// "rank 1 (127.0.0.1:2222)"

@@ -106,8 +106,8 @@ struct Tcp::State {
     const std::uint64_t out = flow.bytes_to_send(), in = flow.bytes_to_receive();
     // An empty stream makes no message, so that none is counted.
     return {flow,
-            {to, {operation, out > 0 ? counts(to).sent++ : 0, out}, links_to(to).data},
-            {from, {operation, counts(from).received, in}, links_to(from).data}};
+            {to, {operation, out > 0 ? counts(to).sent++ : 0, out}, links_to(to)},
+            {from, {operation, counts(from).received, in}, links_to(from)}};
   }
 
   // --- failure -----------------------------------------------------------------------------------------------------
@@ -259,9 +259,12 @@ struct Tcp::State {
         }
       }
       const Milliseconds time = next(patience, receiving.awaited(), sending.awaited());
+      const bool is_ready = transfer.is_ready();
+      if (is_ready && sending.wait_to_send()) continue;
+      if (!receiving.is_complete() && receiving.wait_to_receive()) continue;
       watched.clear();
-      if (transfer.is_ready()) watch(sending.connection(), POLLOUT);
-      if (!receiving.is_complete()) watch(receiving.connection(), POLLIN);
+      if (is_ready) watch(sending, POLLOUT);
+      if (!receiving.is_complete()) watch(receiving, POLLIN);
       const std::size_t breaks_of_sending = watched.size();
       watch_breaks(sending);
       const std::size_t breaks_of_receiving = watched.size();
@@ -272,13 +275,29 @@ struct Tcp::State {
       for (std::size_t i = breaks_of_sending; i < first_control; ++i)
         if (watched[i].revents != 0)
           lose_data((i < breaks_of_receiving ? sending : receiving).peer(), asio::error::eof);
+      hear_bell(sending);
+      hear_bell(receiving);
     }
+  }
+
+  void watch(const Message& message, short events) {
+    if (message.links().pipe)
+      watch(message.links().data[0], POLLIN);
+    else
+      watch(message.connection(), events);
+  }
+
+  void hear_bell(const Message& message) {
+    if (message.is_complete() || !message.links().pipe) return;
+    asio::error_code error;
+    message.hear(error);
+    if (error) lose_data(message.peer(), error);
   }
 
   // A connection whose turn has not come yet may be broken.
   void watch_breaks(const Message& message) {
-    if (message.is_complete() || message.connections().size() == 1) return;
-    for (Socket& socket : message.connections()) watch(socket, POLLRDHUP);
+    if (message.is_complete() || message.links().data.size() == 1) return;
+    for (Socket& socket : message.links().data) watch(socket, POLLRDHUP);
   }
 
   bool spin(Transfer& transfer) {

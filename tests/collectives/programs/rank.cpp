@@ -1,8 +1,10 @@
 // One rank over TCP, as a process that tests start, stop, kill and disturb:
 //
-//   rank RANK STARTUP_MS TIMEOUT_MS join|reduce ADDRESS...
+//   rank RANK STARTUP_MS TIMEOUT_MS join|reduce|auto ADDRESS...
 //
-// It prints "connected" when all ranks are there, and then leaves with the others (join) or sums without end (reduce).
+// It prints "connected" when all ranks are there, and then sums once and leaves with the others (join, auto: with Auto instead of
+// Ring<Tcp>) or sums without end (reduce).
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/collectives/auto.hpp"
 #include "lockstep/collectives/ring.hpp"
 #include "lockstep/collectives/tcp.hpp"
 #include "lockstep/core/error.hpp"
@@ -30,6 +33,20 @@ long peak_kilobytes() {
   return kilobytes;
 }
 
+template <ls::CollectivePolicy Policy>
+void work(const ls::Rendezvous& place, const ls::CommunicationOptions& options, bool for_ever) {
+  auto collective = Policy::connect(place, options);
+  std::printf("connected\n");
+  std::fflush(stdout);
+  std::vector<float> values(100'000);
+  do {
+    std::fill(values.begin(), values.end(), 1.0F);
+    collective.all_reduce(std::span(values));
+    if (values.back() != static_cast<float>(collective.size())) throw ls::Error("wrong sum");
+  } while (for_ever);
+  collective.close();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -41,13 +58,11 @@ int main(int argc, char** argv) {
     ls::CommunicationOptions options;
     options.startup_timeout = std::chrono::milliseconds(std::atoi(argv[2]));
     options.timeout = std::chrono::milliseconds(std::atoi(argv[3]));
-    auto ring = ls::Ring<ls::Tcp>::connect(place, options);
-    std::printf("connected\n");
-    std::fflush(stdout);
-    std::vector<float> values(100'000);
-    do ring.all_reduce(std::span(values));
-    while (std::string_view(argv[4]) == "reduce");
-    ring.close();
+    const std::string_view mode = argv[4];
+    if (mode == "auto")
+      work<ls::Auto>(place, options, false);
+    else
+      work<ls::Ring<ls::Tcp>>(place, options, mode == "reduce");
     std::printf("peak memory: %ld kB\n", peak_kilobytes());
     return 0;
   } catch (const ls::Error& error) {
