@@ -9,7 +9,7 @@ using namespace lockstep::detail;
 
 namespace {
 
-std::string bytes_of(const ControlFrame& frame, const std::string& text = {}) {
+std::string frame_text(const ControlFrame& frame, const std::string& text = {}) {
   const FrameBytes bytes = frame.encode();
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + text;
 }
@@ -21,7 +21,7 @@ TEST_SUITE("control inbox") {
   const ControlFrame abort{.type = ControlFrame::Type::abort, .value = 2, .extra = 138, .length = 4};
 
   TEST_CASE("messages come out in order, whatever the pieces in which they came") {
-    const std::string stream = bytes_of(probe) + bytes_of(abort, "text") + bytes_of(probe);
+    const std::string stream = frame_text(probe) + frame_text(abort, "text") + frame_text(probe);
     for (std::size_t piece = 1; piece <= stream.size(); ++piece) {
       CAPTURE(piece);
       ControlInbox inbox;
@@ -44,7 +44,7 @@ TEST_SUITE("control inbox") {
   TEST_CASE("a message stays until it is taken away") {
     ControlInbox inbox;
     CHECK_FALSE(inbox.front());
-    inbox.append(bytes_of(abort, "tex"));
+    inbox.append(frame_text(abort, "tex"));
     CHECK_FALSE(inbox.front());
     inbox.append("t");
     CHECK(inbox.front()->text == "text");
@@ -55,7 +55,7 @@ TEST_SUITE("control inbox") {
 
   TEST_CASE("what is no frame is noticed when it could be one, and what came before can be read") {
     ControlInbox inbox;
-    inbox.append(bytes_of(probe) + "GET / HTTP/1.1");
+    inbox.append(frame_text(probe) + "GET / HTTP/1.1");
     CHECK_FALSE(inbox.is_broken());
     CHECK(inbox.front());
     inbox.pop();
@@ -69,10 +69,10 @@ TEST_SUITE("control inbox") {
     ControlFrame longest = abort;
     longest.length = ControlFrame::longest;
     ControlInbox good, bad;
-    good.append(bytes_of(longest));
+    good.append(frame_text(longest));
     CHECK_FALSE(good.is_broken());
     ++longest.length;
-    bad.append(bytes_of(longest));
+    bad.append(frame_text(longest));
     CHECK(bad.is_broken());
   }
 }

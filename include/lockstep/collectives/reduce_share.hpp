@@ -73,10 +73,10 @@ void reduce_share_for_all(int rank, int ranks, std::size_t begin, std::size_t co
   constexpr int most = 64;
   if constexpr (op == ReduceOp::sum && std::is_floating_point_v<T>)
     if (ranks > 1 && ranks <= most) {
-      const auto [first, share] = share_of<T>(rank, ranks, count);
-      for_blocks(begin + first, share, ranks, [&](int first_rank, std::size_t offset, std::size_t n) {
+      const Piece share = share_of<T>(rank, ranks, count);
+      for_blocks(begin + share.offset, share.count, ranks, [&](int first_rank, std::size_t offset, std::size_t n) {
         T* arrays[most];
-        for (int k = 0; k < ranks; ++k) arrays[k] = data(wrap_rank(first_rank + k, ranks)) + first + offset;
+        for (int k = 0; k < ranks; ++k) arrays[k] = data(wrap_rank(first_rank + k, ranks)) + share.offset + offset;
         kernels::sum_to_all<T>(arrays, static_cast<std::size_t>(ranks), n);
       });
       return;
