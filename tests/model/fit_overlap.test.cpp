@@ -1,7 +1,9 @@
 // fit with reductions that overlap with backward.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -27,10 +29,18 @@ using namespace lockstep::testing;
 
 namespace {
 
-/// Ring<Tcp>, which notes whether reductions of gradients come from another thread than the one that connected.
+template <class Condition>
+void wait_until(Condition condition) {
+  for (int i = 0; i < 30'000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// Ring<Tcp>, which notes whether reductions of gradients come from another thread than the one that connected, and may make them long.
 class WatchedRing {
  public:
   static inline std::atomic<int> from_elsewhere = 0;
+  static inline std::array<std::atomic<int>, 4> under_way{};  // from elsewhere, by rank
+  static inline std::atomic<bool> holds = false;              // until abort()
+  static inline std::atomic<std::int64_t> delay_ms = 0;
 
   static WatchedRing connect(const Rendezvous& rendezvous, const CommunicationOptions& options) {
     return WatchedRing(Ring<Tcp>::connect(rendezvous, options));
@@ -43,14 +53,25 @@ class WatchedRing {
   }
   template <Reducible T>
   void all_reduce(std::span<double> status, std::span<T> values) {
-    from_elsewhere += std::this_thread::get_id() != home_;
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+    if (std::this_thread::get_id() == home_) return ring_.all_reduce(status, values);
+    ++from_elsewhere;
+    struct UnderWay {
+      std::atomic<int>& count;
+      explicit UnderWay(std::atomic<int>& counter) : count(counter) { ++count; }
+      ~UnderWay() { --count; }
+    } const mark(under_way.at(static_cast<std::size_t>(rank())));
+    wait_until([] { return !holds; });
     ring_.all_reduce(status, values);
   }
   void broadcast(std::span<std::byte> bytes, int root) { ring_.broadcast(bytes, root); }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) { ring_.all_gather(mine, all); }
   void barrier() { ring_.barrier(); }
-  void abort(std::string_view reason, ExitCode code) noexcept { ring_.abort(reason, code); }
-  void abort(std::string_view reason) noexcept { ring_.abort(reason); }
+  void abort(std::string_view reason, ExitCode code) noexcept {
+    holds = false;
+    ring_.abort(reason, code);
+  }
+  void abort(std::string_view reason) noexcept { abort(reason, ExitCode::failure); }
   void close() { ring_.close(); }
 
  private:
@@ -59,20 +80,39 @@ class WatchedRing {
   std::thread::id home_ = std::this_thread::get_id();
 };
 
-/// A user's own layer, whose backward fails when it is told to.
-struct Breaking : lockstep_test::UserReLU {
+/// The worker that this thread is, in train().
+thread_local int worker = -1;
+
+/// A user's own layer; its backward takes a while, or fails in the middle of this worker's first reduction.
+struct Interlude : lockstep_test::UserReLU {
   static inline std::atomic<bool> breaks = false;
+  static inline std::atomic<std::int64_t> delay_ms = 0;
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    if (breaks.exchange(false)) throw std::runtime_error("enough");
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+    if (breaks.exchange(false)) {
+      wait_until([] { return WatchedRing::under_way.at(static_cast<std::size_t>(worker)) > 0; });
+      throw std::runtime_error("enough");
+    }
     UserReLU::backward<In, T>(pass);
   }
 };
 
-// 2.7 MiB of gradients; the synchronised layer communicates in the middle of backward.
-using Net =
-    Sequential<Input<300>, Dense<512>, Breaking, BatchNormalization<BatchNormalizationOptions{.synchronized = true}>,
-               Dense<512, ReLU>, Sequential<Dense<512, ReLU>>, Dense<10>>;
+/// A user's own layer that has another do the work, and then changes the gradients.
+template <std::size_t Units>
+struct Halved : Dense<Units> {
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    Dense<Units>::template backward<In, T>(pass);
+    for (const auto gradients : pass.gradients)
+      for (T& gradient : gradients) gradient *= T(0.5);
+  }
+};
+
+// 2.7 MiB of gradients each. The synchronised layer communicates in the middle of backward.
+using Net = Sequential<Input<300>, Dense<512>, BatchNormalization<BatchNormalizationOptions{.synchronized = true}>,
+                       Halved<512>, Sequential<Dense<512, ReLU>>, Dense<10>>;
+using NetWithInterlude = Sequential<Input<300>, Dense<512>, Interlude, Dense<512, ReLU>, Dense<512, ReLU>, Dense<10>>;
 
 constexpr std::int64_t samples = 48;
 
@@ -87,18 +127,24 @@ AnyDataset data() {
 }
 
 /// Trains on workers that are threads here, and returns the checksum of all their parameters.
-template <CollectivePolicy Policy>
-std::uint32_t train(int workers, const MultiWorkerMirroredOptions& options) {
+template <CollectivePolicy Policy, class Model = Net>
+std::uint32_t train(int workers, const MultiWorkerMirroredOptions& options, int epochs = 2) {
   std::vector<std::uint32_t> sums(static_cast<std::size_t>(workers));
   const auto addresses = free_addresses(workers);
   rethrow_first(run_threads(workers, [&](int rank) {
+    worker = rank;
     Cluster own;
     own.spec.worker = addresses;
     own.task.index = rank;
     MultiWorkerMirroredStrategy<Policy> strategy(own, options);
-    auto model = compile<Net>(strategy, CompileOptions{.seed = 1}, SparseCategoricalCrossentropy{.from_logits = true},
-                              Adam{.learning_rate = 0.01});
-    model.fit(data(), {.epochs = 2, .verbose = 0});
+    auto model = compile<Model>(strategy, CompileOptions{.seed = 1}, SparseCategoricalCrossentropy{.from_logits = true},
+                                Adam{.learning_rate = 0.01});
+    try {
+      model.fit(data(), {.epochs = epochs, .verbose = 0});
+    } catch (...) {
+      CHECK(WatchedRing::under_way.at(static_cast<std::size_t>(rank)) == 0);  // nothing uses the gradients any more
+      throw;
+    }
     sums[static_cast<std::size_t>(rank)] = model.parameters_crc32c();
   }));
   for (const std::uint32_t sum : sums) CHECK(sum == sums[0]);
@@ -132,12 +178,24 @@ TEST_CASE("fit: overlap changes no bit, on any wire, with one or more replicas i
   CHECK(train<SharedMemory>(2, with(Overlap::on)) == train<SharedMemory>(2, with(Overlap::off)));
 }
 
-TEST_CASE("fit: a worker that throws in backward, while reductions are under way, ends all") {
-  for (const int replicas : {1, 2}) {
-    Breaking::breaks = true;
-    CHECK_THROWS_WITH(train<WatchedRing>(2, with(Overlap::on, replicas)), doctest::Contains("enough"));
-    CHECK_FALSE(Breaking::breaks);
-  }
+TEST_CASE("fit: by itself it overlaps where reductions take their time and backward does, too; with the same bits") {
+  const std::uint32_t without = train<WatchedRing, NetWithInterlude>(2, with(Overlap::off), 5);
+  WatchedRing::from_elsewhere = 0;
+  WatchedRing::delay_ms = 40;
+  Interlude::delay_ms = 40;
+  const std::uint32_t automatic = train<WatchedRing, NetWithInterlude>(2, with(Overlap::automatic), 5);
+  WatchedRing::delay_ms = 0;
+  Interlude::delay_ms = 0;
+  CHECK(WatchedRing::from_elsewhere > 0);
+  CHECK(automatic == without);
+}
+
+TEST_CASE("fit: a worker that throws in backward, while a reduction is under way, ends all") {
+  WatchedRing::holds = true;
+  Interlude::breaks = true;
+  CHECK_THROWS_WITH((train<WatchedRing, NetWithInterlude>(2, with(Overlap::on))), doctest::Contains("enough"));
+  CHECK_FALSE(Interlude::breaks);
+  CHECK_FALSE(WatchedRing::holds);
 }
 
 TEST_CASE("workers with different ideas of overlap are refused") {

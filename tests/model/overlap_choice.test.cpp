@@ -58,7 +58,7 @@ TEST_CASE("OverlapChoice: one step without a wait shows that the others waited f
   CHECK(vote_after({Overlap::automatic, false}, slow_wire, {busy_wire}) == 0);
 }
 
-TEST_CASE("OverlapChoice: the majority decides, once") {
+TEST_CASE("OverlapChoice: the majority decides, in the step after the trial, for good") {
   OverlapChoice choice(Overlap::automatic, false);
   choice.decide(2, 4);
   CHECK_FALSE(choice.overlaps());

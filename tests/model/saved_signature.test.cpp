@@ -30,6 +30,8 @@ TEST_CASE("check_signature: the learning rate may differ") {
   CHECK(message(signature("Own(a=1, learning_rate=0.1)"), signature("Own(a=1, learning_rate=2)")) == "");
   CHECK(message(signature("Own(learning_rate=0.1"), signature("Own(learning_rate=2")) == "");  // whatever a user writes
   CHECK(message(signature("Own"), signature("Own")) == "");
+  CHECK(message(signature("Own(final_learning_rate=1, learning_rate=2)"),
+                signature("Own(final_learning_rate=1, learning_rate=3)")) == "");
 }
 
 TEST_CASE("check_signature: nothing else may, and the first difference is named") {
@@ -41,5 +43,11 @@ TEST_CASE("check_signature: nothing else may, and the first difference is named"
       contains(message(signature("SGD(learning_rate=0.1)"), signature("Adam(learning_rate=0.1)")), "'optimizer: SGD("));
   CHECK(contains(message(signature("Own", "a"), signature("Own", "b")), "'loss: a', this program has 'loss: b'"));
   CHECK(contains(message(signature("Own", "a(learning_rate=1)"), signature("Own", "a(learning_rate=2)")), "loss: a"));
+  CHECK(contains(message(signature("Own(final_learning_rate=1, learning_rate=2)"),
+                         signature("Own(final_learning_rate=3, learning_rate=2)")),
+                 "final_learning_rate=1"));
+  CHECK(contains(
+      message(signature("Own") + "\nmetric: m(learning_rate=1)", signature("Own") + "\nmetric: m(learning_rate=2)"),
+      "metric: m(learning_rate=1)"));
   CHECK(contains(message(signature("Own") + "\nmetric: b", signature("Own")), "'metric: b', this program has ''"));
 }

@@ -69,7 +69,7 @@ class Training {
   virtual void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) = 0;
 
   /// Every variable of the model, also those that are not trained (moving statistics), as Keras's model.get_weights() has them, but in
-  /// an order of the model's own: to be put back by set_parameters. Equal on all workers.
+  /// an order of the model's own: to be put back by set_parameters. Equal on all workers from the first epoch on.
   [[nodiscard]] virtual std::vector<std::byte> parameters() const = 0;
   /// In all replicas of this worker. Must be called alike on every worker, and not in the on_test_batch_... hooks. Throws Error when the
   /// size differs.

@@ -135,7 +135,13 @@ class Hierarchical {
     outside([](Outer&) {});
     for (const std::span<std::byte> values : under_way_) hand_out(values);
   }
-  [[nodiscard]] Overlap overlap() const noexcept { return group_->outer_ == nullptr ? Overlap::off : group_->overlap_; }
+  /// Where a sum depends on how long the array is (see Mpi), nothing that is measured may decide where arrays are cut.
+  [[nodiscard]] Overlap overlap() const noexcept {
+    constexpr bool any_cut_sums_alike = !requires { requires Outer::order_depends_on_length; };
+    if (group_->outer_ == nullptr || (group_->overlap_ == Overlap::automatic && !any_cut_sums_alike))
+      return Overlap::off;
+    return group_->overlap_;
+  }
   [[nodiscard]] bool has_spare_core() const noexcept { return group_->has_spare_core_; }
 
   /// See Collective: where the processes do, and have one thread each.

@@ -35,7 +35,8 @@ enum class CommunicationImplementation : std::uint8_t {
 /// Whether gradients are reduced, by a thread of its own, while backward still computes others (as in PyTorch's
 /// DistributedDataParallel and in Horovod). The result is the same to the last bit.
 enum class Overlap : std::uint8_t {
-  automatic,  ///< when the first steps have shown that it pays: with a core to spare, or a wire that one waits for
+  automatic,  ///< when the first steps of a fit have shown that it pays: with a core to spare, or a wire that one waits for. Not where
+              ///< ranks update shares of the parameters for each other (SharedMemory), which `on` forgoes.
   on,
   off,
 };

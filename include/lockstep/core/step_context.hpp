@@ -30,8 +30,8 @@ class CrossReplicaSum {
 };
 
 /// Told by backward how far it has come: the gradients of these variables, and of all layers after them, will not be touched any more
-/// in this step. A layer that computes its input's gradient last calls it before, so that the reduction of its gradients may begin;
-/// for all others a container does.
+/// in this step, so that their reduction may begin. Layers that announce their gradients call it (see Layer); for the others it does
+/// nothing, and the model calls it after them.
 class GradientsReady {
  public:
   using Function = void (*)(void* self, const void* end);

@@ -63,6 +63,9 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///     variables of L, and is there only while L has no activation of its own (a requires-clause).
 /// 13. `L::backward_in_place` is true: dx may be the same array as dy, which spares the caches; where input and output have the
 ///     same size, the model mostly makes it so.
+/// 14. `L::AnnouncesGradients` is L itself: backward calls pass.context.gradients_ready(pass.gradients) when it will not touch its
+///     gradients any more, before it computes dx (see GradientsReady). Otherwise the model does so after backward. (The name of the
+///     type, so that a layer that inherits from L, or calls it and then changes its gradients, promises nothing.)
 ///
 /// Minimal model:
 /// @code

@@ -33,6 +33,7 @@ struct Dense {
 
   static constexpr std::string_view name = "dense";
   static constexpr bool keeps_padding = true;
+  using AnnouncesGradients = Dense;
 
   template <std::size_t Position, class In>
   static consteval bool check() {

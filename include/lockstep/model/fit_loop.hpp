@@ -82,6 +82,7 @@ class FitLoop final : public ModelTraining<Model> {
       validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
     agree(replica.collective(), "fit", fit_signature(options_));
     own.overlap = overlap_choice<typename Compiled::Scalar>(replica.collective());
+    if (own.overlap.is_measuring() && can_update_for_all(compiled_, replica)) own.overlap = {};  // which is better
     if (leader && !restored_) {
       if (model_.strategy_.is_chief() && options_.verbose == 2) log_line("data sharding: " + data.policy_text());
       if (profile_) write_profile(*profile_, options_.profile, this->worker_index());  // a bad path ends it here

@@ -110,6 +110,13 @@ struct LayerAt {
       return false;
   }();
 
+  static constexpr bool announces_gradients = [] {
+    if constexpr (requires { typename Work::AnnouncesGradients; })
+      return std::is_same_v<typename Work::AnnouncesGradients, Work>;
+    else
+      return false;
+  }();
+
   static constexpr std::size_t scratch(std::size_t stride) { return scratch_of<Work, In>(stride); }
 
   /// Forward, with the padding of y made finite for layers that do not see to it.

@@ -348,6 +348,10 @@ class Model {
     for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), true);
     compiled_.state.restore(saved);
     for (const auto& own : replicas_) detail::load_arrays(saved.state, 0, untrained_arrays(*own), false);
+    if (strategy_.is_chief() && saved.signature != compiled_.signature())
+      log_line(
+          concat({"restore: goes on with the learning rate ", saved.learning_rate,
+                  " of the saved state; this program has ", static_cast<double>(compiled_.optimizer.learning_rate)}));
   }
 
   /// Layer by layer, the trained ones before the others.

@@ -43,13 +43,10 @@ class OverlapChoice {
 
   [[nodiscard]] bool overlaps() const noexcept { return overlaps_; }
   [[nodiscard]] bool is_measuring() const noexcept { return steps_left_ > 0; }
-  /// What this rank adds to the votes of the current step.
+  /// What this rank adds to the votes of each step after the trial.
   [[nodiscard]] double vote() const noexcept { return votes_ ? 1 : 0; }
   /// The votes of all ranks in the step that has been reduced.
-  void decide(double votes, int ranks) noexcept {
-    votes_ = false;
-    if (2 * votes > ranks) overlaps_ = true;
-  }
+  void decide(double votes, int ranks) noexcept { overlaps_ = overlaps_ || 2 * votes > ranks; }
 
   // The marks of a measured step, in this order.
   void begin_step() noexcept {

@@ -16,10 +16,12 @@ inline std::string without_learning_rate(std::string_view signature) {
   std::string text(signature);
   const std::size_t optimizer = text.find("\noptimizer: ");
   if (optimizer == std::string::npos) return text;
-  const std::size_t found = text.find(option, optimizer);
-  if (found == std::string::npos) return text;
+  const std::size_t line_end = std::min(text.find('\n', optimizer + 1), text.size());
+  std::size_t found = text.find(option, optimizer);
+  while (found < line_end && text[found - 1] != '(' && text[found - 1] != ' ') found = text.find(option, found + 1);
+  if (found >= line_end) return text;
   const std::size_t begin = found + option.size();
-  const std::size_t end = std::min(text.find_first_of(",)\n", begin), text.size());
+  const std::size_t end = std::min(text.find_first_of(",)", begin), line_end);
   return text.replace(begin, end - begin, "...");
 }
 

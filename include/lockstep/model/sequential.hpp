@@ -134,6 +134,7 @@ struct Sequential {
   static constexpr std::string_view name = "sequential";
   static constexpr std::string_view class_name = "Sequential";
   static constexpr bool keeps_padding = true;
+  using AnnouncesGradients = Sequential;
   static constexpr std::size_t layer_count = (std::size_t{0} + ... + detail::layer_count_of<Layers>());
 
   /// Shape of a sample, from Input; void without one.
@@ -286,6 +287,7 @@ struct Sequential {
           if constexpr (I >= begin) {
             StepContext context = pass.context;
             context.layer += P::before(P::layer_count, I);
+            if constexpr (!At::announces_gradients) context.gradients_ready = {};
             constexpr bool skip = I == begin && !InputGradient && At::template can_skip_input_gradient<T>;
             TensorView<T> dx;
             if constexpr (I == P::first && InputGradient)
@@ -308,7 +310,7 @@ struct Sequential {
               At::Work::template backward_weights<typename At::Input, T>(layer_pass);
             else
               At::template backward<T>(layer_pass);
-            context.gradients_ready(layer_pass.gradients);
+            pass.context.gradients_ready(layer_pass.gradients);
             dy = dx;
           }
         }
