@@ -62,3 +62,9 @@ TEST_CASE("abort: hands the exit code on where there is somebody who takes it") 
   detail::abort(without, "why", ExitCode::usage);
   CHECK(without.reason == "why");
 }
+
+TEST_CASE("failure_code: what a peer names counts when it is the code of a failure") {
+  for (const ExitCode code : {ExitCode::failure, ExitCode::usage, ExitCode::interrupted, ExitCode::terminated})
+    CHECK(detail::failure_code(static_cast<int>(code)) == code);
+  for (const int code : {0, -1, 3, 138, 1 << 20}) CHECK(detail::failure_code(code) == ExitCode::lost_peer);
+}

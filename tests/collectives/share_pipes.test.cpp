@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -125,15 +126,17 @@ TEST_SUITE("pipes on a host") {
 
   TEST_CASE("what a rank has sent is what arrives, also when it has failed since") {
     std::vector<std::byte> in(600'000);
+    std::atomic<bool> sent = false;
     const auto thrown = run_on_hosts({"a", "a"}, 1, patient_options(), [&](Ring<Tcp>& ring) {
       ring.transport().begin(Operation::none);
       if (ring.rank() == 0) {
         const std::vector<std::byte> out(in.size(), std::byte{7});
         SpanFlow flow(out, {});
         ring.transport().transfer(1, 1, flow);
+        sent = true;
         throw Error("the disk is full");
       }
-      std::this_thread::sleep_for(300ms);
+      while (!sent) std::this_thread::sleep_for(5ms);
       SpanFlow flow({}, in);
       ring.transport().transfer(0, 0, flow);
       ring.barrier();
@@ -172,12 +175,18 @@ TEST_SUITE("pipes on a host") {
     LocalCluster cluster(4);
     std::vector<Rendezvous> places;
     for (int rank = 0; rank < 4; ++rank) places.push_back(cluster.place(rank));
+    std::atomic<int> working = 0;
     const auto keep_reducing = [&](int rank, const CommunicationOptions& own) {
+      struct Leaving {
+        std::atomic<int>& working;
+        ~Leaving() { working = 3; }  // whatever happens, the signal is sent
+      } const leaving{working};
       Tcp tcp = Tcp::connect(places[static_cast<std::size_t>(rank)], own);
       (void)detail::share_pipes(tcp, rank < 2 ? "a" : "b");
       Ring<Tcp> ring(std::move(tcp), own);
       std::vector<float> values(count);
-      for (;;) ring.all_reduce(std::span(values));
+      ring.all_reduce(std::span(values));
+      for (++working;;) ring.all_reduce(std::span(values));
     };
     const pid_t victim = ::fork();
     REQUIRE(victim >= 0);
@@ -189,10 +198,11 @@ TEST_SUITE("pipes on a host") {
       ::_exit(0);
     }
     ::close(places[3].listen_socket);
-    const auto begin = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point begin;
     const auto thrown = run_threads(4, [&](int rank) {
       if (rank < 3) return keep_reducing(rank, options);
-      std::this_thread::sleep_for(700ms);
+      while (working < 3) std::this_thread::sleep_for(5ms);
+      begin = std::chrono::steady_clock::now();
       ::kill(victim, signal);
     });
     CHECK(std::chrono::steady_clock::now() - begin < 20s);

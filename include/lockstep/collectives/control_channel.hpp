@@ -94,7 +94,7 @@ class ControlChannel {
         reported_.emplace();
         reported_->failed_rank = frame.value >= 0 && frame.value < size() ? frame.value : -1;
         reported_->reason = message.text;
-        reported_->code = static_cast<ExitCode>(frame.extra);
+        reported_->code = failure_code(frame.extra);
         break;
       case ControlFrame::Type::probe:
         send_(from, {.type = ControlFrame::Type::waiting, .value = awaited_}, {});

@@ -52,6 +52,13 @@ class CollectiveError : public Error {
 
 namespace detail {
 
+/// The exit code that a peer names for its failure; lost_peer for anything that is no such code.
+[[nodiscard]] constexpr ExitCode failure_code(int named) noexcept {
+  for (const ExitCode code : {ExitCode::failure, ExitCode::usage, ExitCode::interrupted, ExitCode::terminated})
+    if (static_cast<int>(code) == named) return code;
+  return ExitCode::lost_peer;
+}
+
 /// Aborts with the exit code of the cause, where `target` (a Collective or a Transport) takes one.
 template <class C>
 void abort(C& target, std::string_view reason, ExitCode code) noexcept {

@@ -131,7 +131,7 @@ class StartupAgreement {
     aborted_->failed_rank = value >= 0 && value < roster_.world() ? value : from;
     aborted_->address = roster_.address(aborted_->failed_rank);
     aborted_->reason = message.text.empty() ? "gave up" : printable(message.text, ControlFrame::longest);
-    aborted_->code = static_cast<ExitCode>(message.frame.extra);
+    aborted_->code = failure_code(message.frame.extra);
   }
 
   StartupRoster& roster_;
