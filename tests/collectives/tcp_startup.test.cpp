@@ -1,6 +1,8 @@
 // Who may join, and who cannot keep the workers from finding each other. (More of the start-up: tcp.test.cpp.)
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
@@ -807,5 +809,83 @@ TEST_SUITE("tcp start-up, hosts [full]") {
       CHECK(contains(finished.output, "[" + rank + "] " + why));
     }
     CHECK(contains(finished.output, "rank 2 ended with 138\n"));
+  }
+}
+
+TEST_SUITE("tcp start-up, the number of open files") {
+  /// Runs f() in a process of its own that may have so many open files; returns whether it has returned true.
+  template <class F>
+  bool with_open_files(rlim_t now, rlim_t at_most, F f) {
+    const pid_t process = ::fork();
+    REQUIRE(process >= 0);
+    if (process == 0) {
+      bool good = false;
+      try {
+        const rlimit limit{now, at_most};
+        good = ::setrlimit(RLIMIT_NOFILE, &limit) == 0 && f();
+      } catch (...) {
+      }
+      ::_exit(good ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(process, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  std::string failure_to_join(const Rendezvous& place, const CommunicationOptions& options) {
+    try {
+      join(place, options);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  TEST_CASE("too few for all connections end the start-up at once, by name") {
+    LocalCluster cluster(3);
+    const Rendezvous place = cluster.place(1);
+    CommunicationOptions options = patient_options();
+    options.connections = 16;
+    CHECK(with_open_files(60, 60, [&] {
+      try {
+        join(place, options);
+      } catch (const ConfigurationError& error) {
+        return contains(error.what(), "CommunicationOptions::connections") && contains(error.what(), "66") &&
+               contains(error.what(), "RLIMIT_NOFILE");
+      }
+      return false;
+    }));
+    ::close(place.listen_socket);
+  }
+
+  TEST_CASE("as many as the system allows are taken when they are needed") {
+    CHECK(with_open_files(40, 200, [] {
+      LocalCluster cluster(2);
+      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+      CommunicationOptions options = patient_options();
+      options.connections = 16;
+      rethrow_first(run_threads(2, [&](int rank) { join(places[static_cast<std::size_t>(rank)], options); }));
+      rlimit limit{};
+      return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 200;
+    }));
+  }
+
+  TEST_CASE("when the program has used them up, that is the reason, and not that a peer does not answer") {
+    LocalCluster cluster(3);
+    const Rendezvous place = cluster.place(1);
+    const Guest waiting(port_of(cluster.addresses[1]));  // to be accepted
+    CHECK(with_open_files(64, 64, [&] {
+      std::vector<int> files;
+      for (int file = 0; (file = ::dup(place.listen_socket)) >= 0;) files.push_back(file);
+      // What the worker needs beside connections is not known here: it gets one more after the other.
+      for (const int file : files) {
+        ::close(file);
+        const std::string text = failure_to_join(place, {.startup_timeout = 300ms});
+        if (contains(text, "cannot be called from here: too many open files"))
+          return contains(text, "this worker cannot accept connections: Too many open files");
+      }
+      return false;
+    }));
+    ::close(place.listen_socket);
   }
 }

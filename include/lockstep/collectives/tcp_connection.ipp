@@ -135,9 +135,10 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   }
 
   void connected(ErrorCode error) {
-    if (!socket.is_open()) error = asio::error::operation_aborted;  // out of time just now
+    if (!error && !socket.is_open()) error = asio::error::operation_aborted;  // out of time just now
     if (error) {
-      if (error != asio::error::operation_aborted) problem_ = lower_case(error.message());
+      if (error != asio::error::operation_aborted)
+        problem_ = concat({socket.is_open() ? "" : "cannot be called from here: ", lower_case(error.message())});
       return connect_next();
     }
     configure(socket);

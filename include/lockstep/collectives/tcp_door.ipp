@@ -66,12 +66,18 @@ class TcpDoor {
     if (strangers_ == 0) return {};
     return concat({"; turned away ", strangers_, " connections; the last one: ", last_stranger_});
   }
+  /// For a report: "; this worker cannot accept connections: ...", or nothing.
+  [[nodiscard]] std::string problem() const {
+    if (!problem_) return {};
+    return concat({"; this worker cannot accept connections: ", problem_.message()});
+  }
 
  private:
   void accept() {
     auto guest = std::make_shared<TcpConnection>(io_, owner_);
     acceptor_.async_accept(guest->socket, [this, guest](asio::error_code error) {
       if (closed_) return;
+      problem_ = error;
       if (!error) {
         admit(guest);
         return accept();
@@ -101,6 +107,7 @@ class TcpDoor {
   std::vector<Guest> guests_;
   std::size_t strangers_ = 0;
   std::string last_stranger_;
+  asio::error_code problem_;  // of the last attempt to accept a connection
   bool closed_ = false;
 };
 

@@ -30,6 +30,7 @@
 #include "lockstep/collectives/startup_roster.hpp"
 #include "lockstep/collectives/tcp_calls.ipp"
 #include "lockstep/collectives/tcp_connection.ipp"
+#include "lockstep/collectives/tcp_descriptors.ipp"
 #include "lockstep/collectives/tcp_door.ipp"
 #include "lockstep/collectives/tcp_links.ipp"
 #include "lockstep/core/config.hpp"
@@ -71,6 +72,7 @@ class TcpStartup {
   /// Returns the connections by rank; this rank itself has none.
   std::deque<TcpLinks> run() {
     try {
+      provide_descriptors(places_.size() - 1, options_.data_connections());
       door_.open(roster_.address(rank()), listen_socket_, 2 * static_cast<int>(most_calls()));
       for (int peer = 0; peer < rank(); ++peer) calls_.start(peer, control_link);
       if (rank() == 0 && world() > 1)  // see meet_myself
@@ -83,7 +85,7 @@ class TcpStartup {
         io_.run_one_until(deadline);
       if (refusal_) throw ConfigurationError(*refusal_);
       if (agreement_.aborted()) throw failed(*agreement_.aborted());
-      if (!agreement_.is_reached()) throw failed(roster_.timed_out(Clock::now(), options_.startup_timeout));
+      if (!agreement_.is_reached()) throw out_of_time();
     } catch (const Error& error) {
       tell_others(error);
       tear_down();
@@ -400,9 +402,15 @@ class TcpStartup {
     report_timer_.async_wait([this](ErrorCode) {
       if (stopped_) return;
       log_line(concat({"rank ", rank(), " waits since ", static_cast<int>(seconds()), " s for ",
-                       roster_.describe_missing(Clock::now()), door_.strangers()}));
+                       roster_.describe_missing(Clock::now()), door_.problem(), door_.strangers()}));
       report_later();
     });
+  }
+
+  [[nodiscard]] CollectiveError out_of_time() const {
+    CollectiveFailure failure = roster_.timed_out(Clock::now(), options_.startup_timeout);
+    failure.reason += door_.problem();
+    return failed(std::move(failure));
   }
 
   [[nodiscard]] CollectiveError failed(CollectiveFailure failure) const {

@@ -1,0 +1,34 @@
+// Room for the sockets of Tcp: see TcpStartup.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Sees to it that this process may have as many open files as a worker needs, and raises its limit as far as the system lets it.
+/// Throws ConfigurationError when that is not enough: otherwise some peers would be missing until the start-up times out.
+LOCKSTEP_INLINE void provide_descriptors(std::size_t peers, std::size_t data_connections) {
+  constexpr rlim_t others = 32;  // standard streams, the port, event queues, data sets, logs
+  const rlim_t needed = static_cast<rlim_t>(peers) * (1 + data_connections) + others;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  if (limit.rlim_max >= needed) {
+    limit.rlim_cur = limit.rlim_max;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+    (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  throw ConfigurationError(
+      concat({"connections to ", peers, " other workers, to each one for control and ", data_connections,
+              " for data (CommunicationOptions::connections), take ", static_cast<std::size_t>(needed),
+              " open files with some for the program itself, and this process may have ",
+              static_cast<std::size_t>(limit.rlim_cur),
+              " (RLIMIT_NOFILE); use fewer connections, or raise the limit (ulimit -n)"}));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
