@@ -175,14 +175,22 @@ TEST_SUITE("connections") {
     }));
   }
 
-  TEST_CASE("a transport on its own, too, ends when the peer has another number") {
-    LocalCluster cluster(2);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    const auto thrown = run_threads(
-        2, [&](int rank) { (void)Tcp::connect(places[static_cast<std::size_t>(rank)], with_connections(1 + rank)); });
-    for (const auto& exception : thrown)
-      CHECK(message_of(exception).find(") makes more connections for data than this worker, which has 1") !=
-            std::string::npos);
+  TEST_CASE("a transport on its own, too, is refused by name when the peer has another number") {
+    for (const auto& [first, second] : {std::pair{1, 2}, std::pair{2, 1}}) {
+      LocalCluster cluster(2);
+      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+      const std::array numbers{first, second};
+      const auto thrown = run_threads(2, [&](int rank) {
+        const auto i = static_cast<std::size_t>(rank);
+        (void)Tcp::connect(places[i], with_connections(numbers[i]));
+      });
+      for (const auto& exception : thrown) CHECK_THROWS_AS(std::rethrow_exception(exception), ConfigurationError);
+      const auto expected = [](int theirs, int mine) {
+        return concat({"has CommunicationOptions::connections ", theirs, ", this worker has ", mine});
+      };
+      CHECK(message_of(thrown[0]).find(expected(second, first)) != std::string::npos);
+      CHECK(message_of(thrown[1]).find(expected(first, second)) != std::string::npos);
+    }
   }
 
   TEST_CASE("when one of them breaks, the peer is lost at once, also while another one has its turn") {

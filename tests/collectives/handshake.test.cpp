@@ -74,6 +74,29 @@ TEST_SUITE("handshake") {
     CHECK(callee.problem() == "has scalar double, this worker has float");
   }
 
+  TEST_CASE("both sides name another number of connections for data") {
+    Hello one = worker(0), four = worker(0);
+    four.lane = 3;
+    for (const auto& [first, second] : {std::pair{one, four}, std::pair{four, one}}) {
+      Hello mine = first;
+      mine.from = 1;
+      mine.incarnation = 101;
+      Handshake caller = Handshake::caller(mine, {}, 0, Hello::Channel::control, first.lane);
+      Handshake callee = Handshake::callee(second, {});
+      converse(caller, callee);
+      CHECK(caller.outcome() == Outcome::refused);
+      CHECK(callee.outcome() == Outcome::refused);
+      CHECK(contains(caller.problem(), "has CommunicationOptions::connections "));
+      CHECK(contains(callee.problem(), "has CommunicationOptions::connections "));
+    }
+    Handshake caller = Handshake::caller(worker(1), {}, 0, Hello::Channel::data, 2);
+    Handshake callee = Handshake::callee(four, {});
+    converse(caller, callee);
+    CHECK(caller.outcome() == Outcome::agreed);
+    CHECK(callee.outcome() == Outcome::agreed);
+    CHECK(callee.theirs().lane == 2);
+  }
+
   TEST_CASE("strangers get no answer, and who meets himself notices") {
     Handshake callee = Handshake::callee(worker(0), {});
     callee.take("GET / HTTP/1.1");

@@ -106,6 +106,16 @@ TEST_SUITE("hello") {
     CHECK_FALSE(hello(1, 0).is_bare());
   }
 
+  TEST_CASE("on connections for control, the last connection for data must be the same") {
+    Hello mine = hello(0, 1), theirs = hello(1, 0);
+    theirs.lane = 1;
+    CHECK(difference(mine, theirs).empty());  // data: the callee takes the caller's
+    mine.channel = theirs.channel = Hello::Channel::control;
+    mine.lane = 3;
+    CHECK(difference(mine, theirs) == "has CommunicationOptions::connections 2, this worker has 4");
+    CHECK(difference(theirs, mine) == "has CommunicationOptions::connections 4, this worker has 2");
+  }
+
   TEST_CASE("hellos of one version earlier or later are read to their end") {
     // 40 bytes and as many as the payload's length says: the reader waits for no byte that does not come.
     std::string bytes = hello(1, 0).encode().substr(0, Hello::prefix_bytes) + "abc";

@@ -118,7 +118,7 @@ class Handshake {
       take_answer(message, std::move(theirs));
     } else {
       theirs_ = std::move(theirs);
-      introduce(theirs_.from, theirs_.channel, theirs_.lane);
+      introduce(theirs_.from, theirs_.channel, theirs_.channel == Hello::Channel::control ? mine_.lane : theirs_.lane);
       if (secret_.is_set()) return challenge(message);
       out_ = mine_.encode();
       compare();
@@ -136,7 +136,7 @@ class Handshake {
   [[nodiscard]] std::string bare(Hello::Authentication authentication) const {
     Hello hello;
     hello.channel = mine_.channel;
-    hello.lane = mine_.lane;
+    hello.lane = theirs_.lane;
     hello.from = mine_.from;
     hello.to = mine_.to;
     hello.authentication = authentication;

@@ -41,7 +41,8 @@ struct Hello {
 
   std::uint32_t version = this_version;
   Channel channel = Channel::data;
-  std::uint16_t lane = 0;  ///< which of the connections for data; 0 for control
+  std::uint16_t lane =
+      0;  ///< which of the connections for data; for control the last one, which both must have in common
   int from = 0;
   int to = 0;
   std::uint64_t incarnation = 0;  ///< differs between two processes that have the same rank
@@ -183,6 +184,8 @@ struct Hello {
     for (const auto& property : mine.properties) known = known || property.first == name;
     if (!known) return has(name, their, "none");
   }
+  if (mine.channel == Hello::Channel::control && theirs.lane != mine.lane)
+    return has("CommunicationOptions::connections", theirs.lane + 1, mine.lane + 1);
   return {};
 }
 

@@ -58,6 +58,7 @@ class TcpStartup {
         calls_(io, rendezvous.addresses, owner_, [this](int to, std::size_t link) { return greet(to, link); }),
         report_timer_(io),
         ask_timer_(io) {
+    mine_.lane = static_cast<std::uint16_t>(options.data_connections() - 1);
     mine_.from = rendezvous.rank;
     mine_.addresses = rendezvous.addresses;
     mine_.properties = rendezvous.properties;
@@ -140,7 +141,7 @@ class TcpStartup {
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
   [[nodiscard]] Handshake greet(int to, std::size_t link) const {
-    if (link == control_link) return Handshake::caller(mine_, secret_, to, Hello::Channel::control);
+    if (link == control_link) return Handshake::caller(mine_, secret_, to, Hello::Channel::control, mine_.lane);
     return Handshake::caller(mine_, secret_, to, Hello::Channel::data,
                              static_cast<std::uint16_t>(link - first_data_link));
   }
