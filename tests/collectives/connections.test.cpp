@@ -194,6 +194,13 @@ TEST_SUITE("connections") {
   }
 
   TEST_CASE("when one of them breaks, the peer is lost at once, also while another one has its turn") {
+    bool reset = false;
+    std::string reason;
+    SUBCASE("closed") { reason = "closed the connection"; }
+    SUBCASE("reset") {
+      reset = true;
+      reason = "Connection reset by peer";
+    }
     LocalCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     std::atomic<bool> noticed = false;
@@ -203,7 +210,11 @@ TEST_SUITE("connections") {
       ring.barrier();
       if (rank == 1) {
         std::this_thread::sleep_for(100ms);  // rank 0 waits on the first connection for data
-        ::shutdown(newest_connection(), SHUT_RDWR);
+        const sockaddr nobody{AF_UNSPEC, {}};
+        if (reset)
+          ::connect(newest_connection(), &nobody, sizeof nobody);
+        else
+          ::shutdown(newest_connection(), SHUT_RDWR);
         for (int i = 0; i < 1000 && !noticed; ++i) std::this_thread::sleep_for(10ms);
         in_time = noticed;
       }
@@ -216,7 +227,7 @@ TEST_SUITE("connections") {
       }
     });
     CHECK(in_time);
-    for (const auto& exception : thrown) CHECK(failure_of(exception).reason.find("closed the connection") == 0);
+    for (const auto& exception : thrown) CHECK(failure_of(exception).reason.find(reason) == 0);
   }
 
   TEST_CASE("a process that is killed is named by all, at once") {

@@ -274,7 +274,7 @@ struct Tcp::State {
       wait(time, first_control);
       for (std::size_t i = breaks_of_sending; i < first_control; ++i)
         if (watched[i].revents != 0)
-          lose_data((i < breaks_of_receiving ? sending : receiving).peer(), asio::error::eof);
+          lose_data((i < breaks_of_receiving ? sending : receiving).peer(), cause_of_break(watched[i].fd));
       hear_bell(sending);
       hear_bell(receiving);
     }
@@ -298,6 +298,14 @@ struct Tcp::State {
   void watch_breaks(const Message& message) {
     if (message.is_complete() || message.links().data.size() == 1) return;
     for (Socket& socket : message.links().data) watch(socket, POLLRDHUP);
+  }
+
+  static asio::error_code cause_of_break(int socket) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0) return asio::error::eof;
+    return {error, asio::error::get_system_category()};
   }
 
   bool spin(Transfer& transfer) {
