@@ -1,7 +1,5 @@
 // CommunicationOptions::connections: several TCP connections for data between two ranks.
 #include <doctest/doctest.h>
-#include <signal.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <atomic>
@@ -228,37 +226,5 @@ TEST_SUITE("connections") {
     });
     CHECK(in_time);
     for (const auto& exception : thrown) CHECK(failure_of(exception).reason.find(reason) == 0);
-  }
-
-  TEST_CASE("a process that is killed is named by all, at once") {
-    LocalCluster cluster(3);
-    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
-    const auto keep_reducing = [&](const Rendezvous& place) {
-      auto ring = TcpRing::connect(place, with_connections(4));
-      std::vector<float> values(1'000'000);
-      for (;;) ring.all_reduce(std::span(values));
-    };
-    const pid_t victim = ::fork();
-    REQUIRE(victim >= 0);
-    if (victim == 0) {
-      try {
-        keep_reducing(places[2]);
-      } catch (...) {
-      }
-      ::_exit(0);
-    }
-    ::close(places[2].listen_socket);
-    const auto begin = std::chrono::steady_clock::now();
-    const auto thrown = run_threads(3, [&](int rank) {
-      if (rank < 2) return keep_reducing(places[static_cast<std::size_t>(rank)]);
-      std::this_thread::sleep_for(700ms);
-      ::kill(victim, SIGKILL);
-    });
-    ::waitpid(victim, nullptr, 0);
-    CHECK(std::chrono::steady_clock::now() - begin < 20s);
-    for (const std::size_t rank : {0u, 1u}) {
-      CHECK(failure_of(thrown[rank]).failed_rank == 2);
-      CHECK(failure_of(thrown[rank]).operation == "all_reduce");
-    }
   }
 }

@@ -62,7 +62,9 @@ void check_failure(int signal, int victim, Work work, const CommunicationOptions
   REQUIRE(process >= 0);
   if (process == 0) {
     try {
-      auto collective = Policy::connect(place, patient_options());
+      CommunicationOptions patient = patient_options();
+      patient.connections = options.connections;
+      auto collective = Policy::connect(place, patient);
       keep_working(collective, work);
     } catch (...) {
     }
@@ -118,6 +120,12 @@ TEST_SUITE("failure") {
   TEST_CASE_TEMPLATE("whoever is killed is named by all, at once", Policy, Ring<Tcp>, SharedMemory) {
     for (const int victim : {0, 1, 2})
       for (const Work work : all_work) check_failure<Policy>(SIGKILL, victim, work, patient_options());
+  }
+
+  TEST_CASE("also when there are several connections for data") {
+    CommunicationOptions options = patient_options();
+    options.connections = 4;
+    for (const int victim : {0, 1, 2}) check_failure<Ring<Tcp>>(SIGKILL, victim, Work::long_reduction, options);
   }
 }
 

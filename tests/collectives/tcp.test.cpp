@@ -457,13 +457,21 @@ TEST_SUITE("tcp, processes that die") {
       keep_reducing(ring, count);
     });
     ::close(places[static_cast<std::size_t>(size - 1)].listen_socket);
+    std::atomic<int> working = 0;
     return run_threads(size, [&](int rank) {
       if (rank == size - 1) {
-        std::this_thread::sleep_for(700ms);
+        while (working < size - 1) std::this_thread::sleep_for(10ms);
+        std::this_thread::sleep_for(50ms);
         victim.send(signal);
         return;
       }
+      struct Leaving {
+        std::atomic<int>& working;
+        const int all;
+        ~Leaving() { working = all; }  // whatever happens, the signal is sent
+      } const leaving{working, size - 1};
       auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], options);
+      ++working;
       keep_reducing(ring, count);
     });
   }
