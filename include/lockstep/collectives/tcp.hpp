@@ -51,7 +51,7 @@ class ExternalEvent {
 /// variable LOCKSTEP_LISTEN_FD names a listening socket for the own port, that is used; it stays open, but nobody answers
 /// on it.
 ///
-/// All calls come from one thread, but for abort().
+/// All calls come from one thread at a time, though not always the same (see Overlap); abort() from any.
 class Tcp {
  public:
   /// Connects to all peers. While some are missing, says every 5 s on stderr who and why; rank 0 says when the cluster is
