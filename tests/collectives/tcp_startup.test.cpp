@@ -714,6 +714,41 @@ TEST_SUITE("tcp start-up, processes that die") {
     CHECK(contains(failure_of(thrown[0]).reason, "closed the connection again"));
   }
 
+  TEST_CASE("when the connection for control is lost, none for data is tried before it stands again") {
+    LocalCluster cluster(2);
+    const Listener& port = cluster.listeners[0];
+    const timeval limit{0, 400'000};
+    ::setsockopt(port.descriptor(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    const Rendezvous place = cluster.place(1);
+    detail::Hello mine;
+    mine.incarnation = 1;
+    mine.addresses = cluster.addresses;
+    int others = 0;
+    const auto thrown = run_threads(2, [&](int rank) {
+      if (rank == 1) return (void)Tcp::connect(place, {.startup_timeout = 1500ms});
+      const auto accept = [&] { return ::accept4(port.descriptor(), nullptr, nullptr, SOCK_CLOEXEC); };
+      const int control = accept();
+      auto handshake = detail::Handshake::callee(mine, {});
+      while (handshake.outcome() == detail::Handshake::Outcome::open) {
+        std::string bytes(handshake.wanted(), '\0');
+        const ssize_t n = ::recv(control, bytes.data(), bytes.size(), 0);
+        if (n <= 0) break;
+        handshake.take(bytes.substr(0, static_cast<std::size_t>(n)));
+      }
+      (void)!::send(control, handshake.out().data(), handshake.out().size(), MSG_NOSIGNAL);
+      const int data = accept();
+      ::close(control);
+      ::close(data);
+      const int again = accept();
+      for (int other = 0; (other = accept()) >= 0; ++others) ::close(other);
+      ::close(again);
+      CHECK(handshake.outcome() == detail::Handshake::Outcome::agreed);
+      CHECK(again >= 0);
+    });
+    CHECK(others == 0);
+    CHECK(failure_of(thrown[1]).failed_rank == 0);
+  }
+
   TEST_CASE("a rank of any role that is killed may be started again") {
     for (const Lineup& lineup : lineups) {
       const auto addresses = free_addresses(3);

@@ -50,6 +50,15 @@ class TcpCalls {
     return std::any_of(calls_.begin(), calls_.end(), [&](const Call& c) { return c->peer == to && c->link == link; });
   }
 
+  /// Gives up all calls to a rank.
+  void stop(int to) {
+    std::erase_if(calls_, [to](const Call& call) {
+      if (call->peer != to) return false;
+      call->discard();
+      return true;
+    });
+  }
+
   /// It is over.
   void forget(const Call& call) { std::erase(calls_, call); }
 

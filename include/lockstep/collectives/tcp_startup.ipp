@@ -332,6 +332,7 @@ class TcpStartup {
       if (link != nullptr) link->discard();
       link = nullptr;
     }
+    calls_.stop(peer);  // those for data begin again when control stands
     agreement_.lose(peer);
     roster_.peer(peer).connected = false;
     roster_.peer(peer).problem = "closed the connection again";
