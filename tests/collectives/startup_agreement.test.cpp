@@ -95,13 +95,23 @@ TEST_SUITE("start-up agreement") {
   TEST_CASE("rank 0 that is lost after go, and comes again, is told again") {
     Worker worker(1);
     worker.connect(0);
-    CHECK(worker.take(0, bytes_of(Type::go)) == Taken::enough);
+    CHECK(worker.take(0, bytes_of(Type::go)) == Taken::all);
     worker.agreement.lose(0);
     worker.roster.peer(0).connected = false;
     worker.connect(2);
     worker.connect(0);
     CHECK(worker.sent == std::vector{std::pair(0, ControlFrame{.type = Type::ready})});
     CHECK_FALSE(worker.agreement.is_reached());
+  }
+
+  TEST_CASE("rank 0 that gives up after go is heard by who has lost another rank meanwhile") {
+    Worker worker(1);
+    worker.connect(0);
+    const std::string gives_up = bytes_of({.type = Type::abort, .value = 2, .extra = 138, .length = 4}, "lost");
+    CHECK(worker.take(0, bytes_of(Type::go) + gives_up) == Taken::enough);
+    CHECK_FALSE(worker.agreement.is_reached());
+    REQUIRE(worker.agreement.aborted());
+    CHECK(worker.agreement.aborted()->failed_rank == 2);
   }
 
   TEST_CASE("questions are answered with the first that is missing, and answers are noted") {

@@ -47,7 +47,7 @@ class StartupAgreement {
   /// There is a new control connection to a peer.
   void begin(int other, Clock::time_point now) {
     inbox(other) = {};
-    if (other == 0) ready_sent_ = false;
+    if (other == 0) ready_sent_ = go_ = false;
     StartupRoster::Peer& peer = roster_.peer(other);
     peer.ready = false;
     peer.heard = now;
@@ -64,7 +64,7 @@ class StartupAgreement {
     for (auto message = inbox(from).front(); message; message = inbox(from).front()) {
       if (!handle(from, *message, now)) return Taken::enough;
       inbox(from).pop();
-      if (go_) return Taken::enough;
+      if (go_ && roster_.all_connected()) return Taken::enough;  // else rank 0 may still give up
     }
     return inbox(from).is_broken() ? Taken::garbage : Taken::all;
   }

@@ -357,7 +357,7 @@ class TcpStartup {
       const auto taken = agreement_.take(control->peer, {chunk.data(), n}, Clock::now());
       if (taken == StartupAgreement::Taken::garbage) return lose(control->peer);
       consider_done();
-      if (taken == StartupAgreement::Taken::enough || agreement_.is_reached()) return;
+      if (agreement_.is_reached() || agreement_.aborted()) return;
     }
   }
 
