@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/harness.hpp"
+#include "lockstep/collectives/byte_pipe.hpp"
 #include "support/process.hpp"
 
 using namespace lockstep;
