@@ -90,7 +90,7 @@ struct Compiled {
   /// The same where these parameters are in `parameters`.
   void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double samples,
               std::int64_t iteration) const {
-    T* slots[max_slots];
+    T* slots[max_slots] = {};
     const std::size_t slot_count = state.slots().size();
     for (std::size_t i = 0; i < slot_count; ++i) slots[i] = state.slots()[i].values().data() + begin;
     optimizer.update(
