@@ -1,13 +1,13 @@
 // The transport over TCP.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string_view>
 
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/external_event.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
@@ -18,18 +18,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 class HostPipe;
+struct TcpState;
 }  // namespace detail
-
-/// What a rank waits for that does not come over a transport.
-class ExternalEvent {
- public:
-  [[nodiscard]] virtual bool has_come() = 0;
-  /// Returns when it has come, or after `most`, or earlier.
-  virtual void sleep(std::chrono::milliseconds most) = 0;
-
- protected:
-  ~ExternalEvent() = default;
-};
 
 /// A Transport over TCP: a full mesh, with one connection for control and one or more for data (`options.connections`) between
 /// each pair of ranks. The ring's data needs neighbours only; but barriers and the reports of failures go the shortest way, and
@@ -85,9 +75,8 @@ class Tcp {
   void close() noexcept;
 
  private:
-  struct State;
-  explicit Tcp(std::unique_ptr<State> state) noexcept;
-  std::unique_ptr<State> state_;
+  explicit Tcp(std::unique_ptr<detail::TcpState> state) noexcept;
+  std::unique_ptr<detail::TcpState> state_;
 };
 
 static_assert(Transport<Tcp>);

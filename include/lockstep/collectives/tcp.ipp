@@ -15,13 +15,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE Tcp::Tcp(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+LOCKSTEP_INLINE Tcp::Tcp(std::unique_ptr<detail::TcpState> state) noexcept : state_(std::move(state)) {}
 LOCKSTEP_INLINE Tcp::Tcp(Tcp&& other) noexcept = default;
 LOCKSTEP_INLINE Tcp& Tcp::operator=(Tcp&& other) noexcept = default;
 LOCKSTEP_INLINE Tcp::~Tcp() = default;
 
 LOCKSTEP_INLINE Tcp Tcp::connect(const Rendezvous& rendezvous, const CommunicationOptions& options) {
-  auto state = std::make_unique<State>(rendezvous, options);
+  auto state = std::make_unique<detail::TcpState>(rendezvous, options);
   state->start(rendezvous);
   return Tcp(std::move(state));
 }
@@ -31,15 +31,15 @@ LOCKSTEP_INLINE int Tcp::size() const noexcept { return state_->size(); }
 
 LOCKSTEP_INLINE void Tcp::begin(Operation operation) noexcept {
   state_->operation = operation;
-  state_->operation_begin = State::Clock::now();
+  state_->operation_begin = detail::TcpState::Clock::now();
   state_->operation_bytes = 0;
 }
 
 LOCKSTEP_INLINE void Tcp::transfer(int to, int from, Flow& flow) {
-  State& s = *state_;
+  detail::TcpState& s = *state_;
   const std::lock_guard lock(s.busy);
   s.throw_if_unusable();
-  State::Transfer transfer = s.transfer(to, from, flow);
+  detail::TcpState::Transfer transfer = s.transfer(to, from, flow);
   const bool receives = !transfer.receiving.is_complete();
   s.run(transfer);
   if (receives) ++s.counts(from).received;
@@ -51,7 +51,7 @@ LOCKSTEP_INLINE void Tcp::attach(int peer, std::unique_ptr<detail::HostPipe> pip
 }
 
 LOCKSTEP_INLINE void Tcp::await(int peer, ExternalEvent& event) {
-  State& s = *state_;
+  detail::TcpState& s = *state_;
   const std::lock_guard lock(s.busy);
   s.throw_if_unusable();
   s.await(peer, event);
@@ -69,9 +69,9 @@ LOCKSTEP_INLINE void Tcp::check() {
 }
 
 LOCKSTEP_INLINE void Tcp::abort(std::string_view reason, ExitCode code) noexcept {
-  State& s = *state_;
+  detail::TcpState& s = *state_;
   try {
-    CollectiveFailure failure = State::lost(s.rank, std::string(reason));
+    CollectiveFailure failure = detail::TcpState::lost(s.rank, std::string(reason));
     failure.code = code;
     failure = s.set_cause(std::move(failure));
     s.wake.wake();  // another thread that is in an operation tells the others and leaves
@@ -81,7 +81,7 @@ LOCKSTEP_INLINE void Tcp::abort(std::string_view reason, ExitCode code) noexcept
         s.control.report(failure);
         return;
       }
-      std::this_thread::sleep_for(State::Milliseconds(1));
+      std::this_thread::sleep_for(detail::TcpState::Milliseconds(1));
     }
   } catch (...) {  // out of memory: the others see the connection closed
   }
@@ -89,7 +89,7 @@ LOCKSTEP_INLINE void Tcp::abort(std::string_view reason, ExitCode code) noexcept
 
 LOCKSTEP_INLINE void Tcp::close() noexcept {
   if (state_ == nullptr) return;
-  State& s = *state_;
+  detail::TcpState& s = *state_;
   try {
     const std::lock_guard lock(s.busy);
     if (!s.is_closed && !s.cause.is_set()) s.say_goodbye();

@@ -22,13 +22,13 @@
 #include <vector>
 
 #include "lockstep/collectives/control_channel.hpp"
+#include "lockstep/collectives/external_event.hpp"
 #include "lockstep/collectives/failure_cause.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/frame.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/patience.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
-#include "lockstep/collectives/tcp.hpp"
 #include "lockstep/collectives/tcp_links.ipp"
 #include "lockstep/collectives/tcp_message.ipp"
 #include "lockstep/collectives/tcp_startup.ipp"
@@ -36,16 +36,15 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI {
+namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 // Vocabulary: a wait **moves** when a byte of a message has been sent or received. The **cause** is the failure that all ranks name.
-struct Tcp::State {
+struct TcpState {
   using Clock = std::chrono::steady_clock;
   using Milliseconds = std::chrono::milliseconds;
-  using Socket = detail::TcpSocket;
-  using Frame = detail::ControlFrame;
-  using Message = detail::TcpMessage;
-  using Patience = detail::Patience;
+  using Socket = TcpSocket;
+  using Frame = ControlFrame;
+  using Message = TcpMessage;
 
   struct Transfer {
     Flow& flow;
@@ -63,7 +62,7 @@ struct Tcp::State {
     std::uint32_t received = 0;
   };
 
-  State(const Rendezvous& rendezvous, const CommunicationOptions& communication_options)
+  TcpState(const Rendezvous& rendezvous, const CommunicationOptions& communication_options)
       : addresses(rendezvous.addresses), rank(rendezvous.rank), options(communication_options) {
     if (addresses.empty() || rank < 0 || rank >= size())
       throw ConfigurationError(concat({"rank ", rank, " has no place in a list of ", addresses.size(), " addresses"}));
@@ -71,12 +70,12 @@ struct Tcp::State {
     spins = rendezvous.has_cores_for_all();
   }
 
-  ~State() { close_sockets(); }
+  ~TcpState() { close_sockets(); }
 
   void start(const Rendezvous& rendezvous) {
-    links = detail::TcpStartup(io, rendezvous, options).run();
+    links = TcpStartup(io, rendezvous, options).run();
     if (!options.congestion_control.empty())
-      for (detail::TcpLinks& link : links)
+      for (TcpLinks& link : links)
         for (Socket& socket : link.data) set_congestion_control(socket);
     watched.reserve(links.size() + 3 + 2 * options.data_connections());
     for (int other = 0; other < size(); ++other) {
@@ -98,7 +97,7 @@ struct Tcp::State {
   }
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(addresses.size()); }
-  [[nodiscard]] detail::TcpLinks& links_to(int r) noexcept { return links[static_cast<std::size_t>(r)]; }
+  [[nodiscard]] TcpLinks& links_to(int r) noexcept { return links[static_cast<std::size_t>(r)]; }
   [[nodiscard]] Counts& counts(int r) noexcept { return all_counts[static_cast<std::size_t>(r)]; }
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - operation_begin).count(); }
 
@@ -140,7 +139,7 @@ struct Tcp::State {
   // so long that they do not, it is lost anyway.
   void send_control(int to, const Frame& frame, std::string_view text) {
     if (control.peer(to).gone || !links_to(to).control.is_open()) return;
-    const detail::FrameBytes bytes = frame.encode();
+    const FrameBytes bytes = frame.encode();
     asio::error_code ignored;
     const std::array parts{asio::const_buffer(bytes.data(), bytes.size()),
                            asio::const_buffer(text.data(), text.size())};
@@ -335,7 +334,7 @@ struct Tcp::State {
     if (advice.stalled >= 0)
       log_line(
           concat({"rank ", rank, " in ", to_string(operation), " waits since ", advice.idle.count() / 1000, " s for ",
-                  detail::peer_name(addresses, advice.stalled), ", which is busy or hangs; it counts as lost after ",
+                  peer_name(addresses, advice.stalled), ", which is busy or hangs; it counts as lost after ",
                   options.timeout.count(), " ms (CommunicationOptions::timeout)"}));
     if (advice.failure) fail(std::move(*advice.failure));
     return advice.sleep;
@@ -354,7 +353,7 @@ struct Tcp::State {
       if (missing < 0) return;
       const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
       if (left.count() <= 0) {
-        log_line(concat({"warning: ", detail::peer_name(addresses, missing), what, " within ", limit.count(), " ms"}));
+        log_line(concat({"warning: ", peer_name(addresses, missing), what, " within ", limit.count(), " ms"}));
         return;
       }
       watched.clear();
@@ -364,7 +363,7 @@ struct Tcp::State {
   }
 
   void say_goodbye() {
-    using Peer = detail::ControlChannel::Peer;
+    using Peer = ControlChannel::Peer;
     control.say_to_all(Frame::Type::goodbye);
     if (rank != 0) {
       wait_for_peers(0, 1, options.timeout, " did not end its work", [](const Peer& p) { return p.farewell; });
@@ -379,7 +378,7 @@ struct Tcp::State {
   void close_sockets() noexcept {
     asio::error_code ignored;
     std::array<char, 1024> rest;
-    for (detail::TcpLinks& link : links) {
+    for (TcpLinks& link : links) {
       // With bytes that nobody read, closing would cut off what the peer has not read yet, perhaps the report of a failure.
       if (link.control.is_open())
         while (link.control.read_some(asio::buffer(rest), ignored) > 0 && !ignored) {
@@ -396,12 +395,12 @@ struct Tcp::State {
   const CommunicationOptions options;
   bool spins = false;
   asio::io_context io{1};
-  std::deque<detail::TcpLinks> links;                // by rank; there are none to this one
+  std::deque<TcpLinks> links;                        // by rank; there are none to this one
   std::vector<Counts> all_counts{addresses.size()};  // by rank
-  detail::ControlChannel control{
-      rank, size(), [this](int to, const Frame& frame, std::string_view text) { send_control(to, frame, text); }};
+  ControlChannel control{rank, size(),
+                         [this](int to, const Frame& frame, std::string_view text) { send_control(to, frame, text); }};
   std::vector<pollfd> watched;
-  detail::WakePipe wake;  // abort() of another thread ends a wait
+  WakePipe wake;  // abort() of another thread ends a wait
 
   std::mutex busy;  // held while the connections are in use
   Operation operation = Operation::none;
@@ -409,7 +408,7 @@ struct Tcp::State {
   std::uint64_t operation_bytes = 0;
   bool is_closed = false;
 
-  detail::FailureCause cause;
+  FailureCause cause;
 };
 
-}  // namespace lockstep::inline LOCKSTEP_ABI
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
