@@ -127,17 +127,22 @@ TEST_SUITE("pipes on a host") {
 
   TEST_CASE("what a rank has sent is what arrives, also when it has failed since") {
     std::vector<std::byte> in(600'000);
-    std::atomic<bool> sent = false;
+    std::atomic<bool> receives = false, sent = false;
+    const auto wait_for = [](const std::atomic<bool>& flag) {
+      for (int i = 0; i < 6000 && !flag; ++i) std::this_thread::sleep_for(10ms);
+    };
     const auto thrown = run_on_hosts({"a", "a"}, 1, patient_options(), [&](Ring<Tcp>& ring) {
       ring.transport().begin(Operation::none);
       if (ring.rank() == 0) {
         const std::vector<std::byte> out(in.size(), std::byte{7});
+        wait_for(receives);  // it has done with sharing the pipes
         SpanFlow flow(out, {});
         ring.transport().transfer(1, 1, flow);
         sent = true;
         throw Error("the disk is full");
       }
-      while (!sent) std::this_thread::sleep_for(5ms);
+      receives = true;
+      wait_for(sent);
       SpanFlow flow({}, in);
       ring.transport().transfer(0, 0, flow);
       ring.barrier();

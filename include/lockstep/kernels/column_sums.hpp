@@ -23,11 +23,11 @@ struct ColumnSums {
   LOCKSTEP_KERNEL void operator()() const {
     constexpr std::size_t size = lanes<T, Isa>;
     for (std::size_t column = 0; column < columns; column += size) {
-      const T* row_of_sum = from + panels.offset(column);
+      const std::size_t first = panels.offset(column);
       Vector<T, Isa> sum{};
       for (std::size_t row = 0; row < rows; ++row) {
         Vector<T, Isa> values;
-        load(values, row_of_sum + row * panels.step);
+        load(values, from + first + row * panels.step);
         sum += values;
       }
       T values[size];

@@ -64,7 +64,7 @@ struct Transpose {
     const std::size_t step = panels.step;
     const std::size_t next = rows * columns;
     for (std::size_t i = 0; i < padded_columns(rows); i += n) {
-      T* const to_rows = to + panels.offset(i);
+      const std::size_t first = panels.offset(i);
       for (std::size_t j = 0; j < columns; j += n) {
         // Each round interleaves vector k with vector k + n/2; after log2(n) rounds the block is transposed.
         V block[n];
@@ -92,7 +92,7 @@ struct Transpose {
           for (std::size_t k = 0; k < n; ++k) block[k] = mixed[k];
         }
 #pragma GCC unroll 16
-        for (std::size_t k = 0; k < n; ++k) store(to_rows + (j + k) * step, block[k]);
+        for (std::size_t k = 0; k < n; ++k) store(to + first + (j + k) * step, block[k]);
       }
     }
   }
