@@ -15,7 +15,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// target[i] = the combination of data(r)[i] over all ranks r, in their order from `first` on. data(r) is a const T*.
+/// target[i] = the combination of data(r)[i] over all ranks r, two or more, in their order from `first` on. data(r) is a const T*.
 template <ReduceOp op, Reducible T, class Data>
 void combine_ranks(T* target, int first, int ranks, std::size_t count, Data data) {
   combine<op>(target, data(first), data(wrap_rank(first + 1, ranks)), count);
