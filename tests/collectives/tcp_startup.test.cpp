@@ -163,6 +163,18 @@ constexpr bool has_sanitizer =
     false;
 #endif
 
+/// As a worker with usual options introduces itself.
+detail::Hello hello_of_rank_1(const LocalCluster& cluster) {
+  Rendezvous like_others;
+  add_properties(like_others, patient_options());
+  detail::Hello hello;
+  hello.from = 1;
+  hello.incarnation = 1;
+  hello.addresses = cluster.addresses;
+  hello.properties = like_others.properties;
+  return hello;
+}
+
 }  // namespace
 
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
@@ -243,13 +255,7 @@ TEST_SUITE("tcp start-up, with a secret") {
   TEST_CASE("a recorded handshake opens nothing, and neither stops nor replaces anybody") {
     LocalCluster cluster(2);
     const std::uint16_t port = cluster.listeners[0].port();
-    detail::Hello mine;
-    mine.from = 1;
-    mine.incarnation = 1;
-    mine.addresses = cluster.addresses;
-    Rendezvous like_others;
-    add_properties(like_others, patient_options());
-    mine.properties = like_others.properties;
+    const detail::Hello mine = hello_of_rank_1(cluster);
 
     // A real one, which rank 0 accepts.
     std::string recorded;
@@ -695,13 +701,7 @@ TEST_SUITE("tcp start-up, processes that die") {
   TEST_CASE("one that ends in the middle of a message is missed at once") {
     LocalCluster cluster(2);
     const std::uint16_t port = cluster.listeners[0].port();
-    detail::Hello mine;
-    mine.from = 1;
-    mine.incarnation = 1;
-    mine.addresses = cluster.addresses;
-    Rendezvous like_others;
-    add_properties(like_others, patient_options());
-    mine.properties = like_others.properties;
+    const detail::Hello mine = hello_of_rank_1(cluster);
     const Rendezvous place = cluster.place(0);
     const auto thrown = run_threads(2, [&](int rank) {
       if (rank == 0) return join(place, {.startup_timeout = 1500ms});
