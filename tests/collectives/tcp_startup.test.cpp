@@ -494,6 +494,29 @@ TEST_SUITE("tcp start-up, two processes with one place") {
     rethrow_first(thrown);
     CHECK(seconds_since(begin) < 15);
   }
+
+  TEST_CASE("who is gone while he contends for a place is no second process of those that come after him") {
+    LocalCluster cluster(3);
+    const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+    std::atomic<bool> they_are_gone = false;
+    const auto thrown = run_threads(4, [&](int i) {
+      if (i < 3) {
+        while (i == 1 && !they_are_gone) std::this_thread::sleep_for(5ms);
+        if (i == 2) std::this_thread::sleep_for(3s);  // so that the start-up goes on
+        return join(places[static_cast<std::size_t>(i)]);
+      }
+      detail::Hello hello = hello_of_rank_1(cluster);
+      std::vector<Guest> guests;
+      for (hello.incarnation = 1; hello.incarnation <= 2; ++hello.incarnation) {
+        std::string said;
+        CHECK(introduce(guests.emplace_back(port_of(cluster.addresses[0])), hello, "", said) ==
+              detail::Handshake::Outcome::agreed);
+      }
+      guests.clear();
+      they_are_gone = true;
+    });
+    rethrow_first(thrown);
+  }
 }
 
 TEST_SUITE("tcp start-up, strangers") {

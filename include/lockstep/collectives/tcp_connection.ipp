@@ -1,6 +1,8 @@
 // A connection of the start-up: see TcpStartup.
 #pragma once
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <asio/buffer.hpp>
@@ -81,6 +83,12 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     ErrorCode error;
     const auto endpoint = socket.remote_endpoint(error);
     return error ? "somebody" : endpoint.address().to_string();
+  }
+
+  /// Whether the other side has closed it, although there may be more to read before.
+  [[nodiscard]] bool is_closed_by_peer() {
+    pollfd watched{socket.native_handle(), POLLRDHUP, 0};
+    return ::poll(&watched, 1, 0) != 0;
   }
 
   // For the owner:

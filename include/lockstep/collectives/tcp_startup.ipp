@@ -311,6 +311,10 @@ class TcpStartup {
   }
 
   void contest(const Pointer& guest) {
+    if (guest->is_closed_by_peer()) {
+      door_.drop(guest);
+      return consider_done();
+    }
     const Pointer& older = place(guest->peer).control();
     const bool is_there = older != nullptr && older->incarnation != guest->incarnation;
     if (is_there && roster_.peer(guest->peer).answered) {
