@@ -66,6 +66,9 @@ static_assert(
 // A layer that has an activation keeps it.
 static_assert(std::is_same_v<ListOf<ls::Dense<4, ls::Tanh>, ReLU>,
                              ls::detail::LayerList<At<0, ls::Dense<4, ls::Tanh>>, At<1, ReLU>>>);
+// A layer that inherits from another one may do something else.
+struct Derived : ls::Dense<4> {};
+static_assert(std::is_same_v<ListOf<Derived, ReLU>, ls::detail::LayerList<At<0, Derived>, At<1, ReLU>>>);
 static_assert(std::is_same_v<ListOf<ReLU, ls::Dense<4>>, ls::detail::LayerList<At<0, ReLU>, At<1, ls::Dense<4>>>>);
 
 }  // namespace

@@ -32,12 +32,14 @@ void dense_forward(const DenseSize& size, const T* x, const T* weights, const T*
               {.a_row = 1, .a = size.units, .b = {size.stride}}, bias, finish);
 }
 
-/// dx[i][b] = sum over u of weights[i][u] * dy[u][b].
+/// dx[i][b] = finish(sum over u of weights[i][u] * dy[u][b]). One that masks needs `can_mask_input_gradient(units)`.
 template <class T>
-void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx) {
+void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx, Finish<T> finish = {}) {
   multiply<T>({dx, size.inputs, size.stride, size.stride}, weights, dy, size.units,
-              {.a_row = size.units, .a = 1, .b = {size.stride}});
+              {.a_row = size.units, .a = 1, .b = {size.stride}}, nullptr, finish);
 }
+
+[[nodiscard]] constexpr bool can_mask_input_gradient(std::size_t units) noexcept { return units <= inner_block; }
 
 /// weight_gradient[i][u] = sum over b of x[i][b] * delta[u][b]; bias_gradient[u] = sum over b of delta[u][b]. The padding of the
 /// delta is zero. bias_gradient may be null: not wanted.
@@ -56,12 +58,14 @@ void dense_weight_gradient(const DenseSize& size, const T* x, const Delta<T>& de
 
 LOCKSTEP_INSTANCE(void dense_forward<float>(const DenseSize&, const float*, const float*, const float*, float*,
                                             Finish<float>));
-LOCKSTEP_INSTANCE(void dense_input_gradient<float>(const DenseSize&, const float*, const float*, float*));
+LOCKSTEP_INSTANCE(void dense_input_gradient<float>(const DenseSize&, const float*, const float*, float*,
+                                                   Finish<float>));
 LOCKSTEP_INSTANCE(void dense_weight_gradient<float>(const DenseSize&, const float*, const Delta<float>&, float*, float*,
                                                     float*));
 LOCKSTEP_INSTANCE(void dense_forward<double>(const DenseSize&, const double*, const double*, const double*, double*,
                                              Finish<double>));
-LOCKSTEP_INSTANCE(void dense_input_gradient<double>(const DenseSize&, const double*, const double*, double*));
+LOCKSTEP_INSTANCE(void dense_input_gradient<double>(const DenseSize&, const double*, const double*, double*,
+                                                    Finish<double>));
 LOCKSTEP_INSTANCE(void dense_weight_gradient<double>(const DenseSize&, const double*, const Delta<double>&, double*,
                                                      double*, double*));
 

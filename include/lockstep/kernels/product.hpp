@@ -57,10 +57,12 @@ struct Onto {
   const T* bias = nullptr;  ///< one number for each row; null: none
 };
 
-/// What is done to the sum of all blocks: no element below `minimum` (0 is ReLU; NaN stays NaN).
+/// What is done to the sum of all blocks.
 template <class T>
 struct Finish {
-  T minimum = -std::numeric_limits<T>::infinity();
+  T minimum = -std::numeric_limits<T>::infinity();  ///< no element below it (0 is ReLU; NaN stays NaN)
+  /// Instead: where C held nothing above the minimum, 0 (the gradient of that). The sum must be of one block.
+  bool masks = false;
 };
 
 /// C = finish(onto + sum over segments of A * B), for kernels::dispatch. One function for all products and convolutions, so that
@@ -183,7 +185,7 @@ struct ProductBlock {
                          next == nullptr ? reinterpret_cast<const char*>(c.data) : next,
                          next == nullptr ? 0 : cache_line);
       // (Read only here: during the tile it would take a register. On 16 of them, g++ then keeps a row of B in memory.)
-      const T minimum = finish.minimum;
+      const T minimum = finish.masks ? Finish<T>{}.minimum : finish.minimum;
       T* to = c.data + row * c.row_step + column;
       if (whole_columns) [[likely]] {
         if (c.ahead > 0) {
@@ -201,6 +203,18 @@ struct ProductBlock {
               V old;
               load(old, to + r * c.row_step + j * n);
               sums[r][j] += old;
+            }
+          }
+        } else if (finish.masks) {
+          const T bound = finish.minimum;
+#pragma GCC unroll 16
+          for (std::size_t r = 0; r < R; ++r) {
+            if (r >= valid_rows) break;
+#pragma GCC unroll 4
+            for (std::size_t j = 0; j < C; ++j) {
+              V held;
+              load(held, to + r * c.row_step + j * n);
+              sums[r][j] = held <= bound ? V{} : sums[r][j];
             }
           }
         }
@@ -223,7 +237,8 @@ struct ProductBlock {
       for (std::size_t r = 0; r < valid_rows; ++r)
         for (std::size_t j = 0; j < C * n && column + j < c.columns; ++j) {
           T& element = to[r * c.row_step + j];
-          const T value = before.sums ? values[r][j] + element : values[r][j];
+          T value = before.sums ? values[r][j] + element : values[r][j];
+          if (finish.masks && element <= finish.minimum) value = T(0);
           element = value < minimum ? minimum : value;
         }
     }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
@@ -30,7 +31,7 @@ struct Activation {
 
   /// What does the work of L and of this layer after it.
   template <class L>
-    requires requires { typename L::template WithActivation<Function>; }
+    requires requires { requires std::is_same_v<typename L::template WithActivation<Function>::Preactivation, L>; }
   using FusedInto = typename L::template WithActivation<Function>;
 
   template <class In, class T>

@@ -127,13 +127,17 @@ namespace detail {
 template <class A>
 inline constexpr bool is_identity = requires { requires A::is_identity; };
 
+/// A is a maximum of the value and a constant.
+template <class A, class T>
+inline constexpr bool has_minimum = requires { A::template minimum<T>; };
+
 /// A is the identity or a maximum, which the kernels do by themselves.
 template <class A, class T>
-inline constexpr bool is_fused = is_identity<A> || requires { A::template minimum<T>; };
+inline constexpr bool is_fused = is_identity<A> || has_minimum<A, T>;
 
 template <class A, class T>
 constexpr T fused_minimum() {
-  if constexpr (requires { A::template minimum<T>; })
+  if constexpr (has_minimum<A, T>)
     return A::template minimum<T>;
   else
     return -std::numeric_limits<T>::infinity();

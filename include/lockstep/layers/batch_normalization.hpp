@@ -66,6 +66,8 @@ struct BatchNormalization {
   template <class F>
     requires detail::is_identity<Function>
   using WithActivation = BatchNormalization<Options, F>;
+  using OutputActivation = Function;
+  using Preactivation = BatchNormalization<Options>;
 
   template <class In>
   using Output = In;

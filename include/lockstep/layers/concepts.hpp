@@ -60,12 +60,18 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///
 /// 12. `L::template WithActivation<Function>`: the layer that does what L and an Activation<Function> after it do. A model uses it
 ///     in place of the two, where both are there; names, summary and saved state stay those of the two. It has the output and the
-///     variables of L, and is there only while L has no activation of its own (a requires-clause).
+///     variables of L, and is there only while L has no activation of its own (a requires-clause). `L::Preactivation` is the
+///     way back: L without its activation, which is `L::OutputActivation`. (Both ways, so that a layer that inherits from L is
+///     not taken for it.)
 /// 13. `L::backward_in_place` is true: dx may be the same array as dy, which spares the caches; where input and output have the
 ///     same size, the model mostly makes it so.
 /// 14. `L::AnnouncesGradients` is L itself: backward calls pass.context.gradients_ready(pass.gradients) when it will not touch its
 ///     gradients any more, before it computes dx (see GradientsReady). Otherwise the model does so after backward. (The name of the
 ///     type, so that a layer that inherits from L, or calls it and then changes its gradients, promises nothing.)
+/// 15. `L::template backward_through<Self, Function, In, T>(const BackwardPass<T>&)`, with requires-clauses that Self is L itself,
+///     and for each Function that it can do: backward, where dx is the gradient of the value that the Function made x of, and is
+///     the same array as x. A model uses it where the layer before L has 12; of that, the Preactivation goes backward then (its
+///     y is dy). That spares a pass over memory. The Preactivation of L must have it too.
 ///
 /// Minimal model:
 /// @code

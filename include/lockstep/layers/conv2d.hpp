@@ -82,6 +82,9 @@ struct Conv2D {
     requires detail::is_identity<Activation>
   using WithActivation = Conv2D<Filters, Kernel, Function, Options, KernelInitializer>;
 
+  using OutputActivation = Activation;
+  using Preactivation = Conv2D<Filters, Kernel, Linear, Options, KernelInitializer>;
+
   template <class In>
   using Output = decltype(detail::conv2d_output<In, Filters, Kernel, Options>());
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
@@ -46,6 +47,9 @@ struct Dense {
     requires detail::is_identity<Activation>
   using WithActivation = Dense<Units, Function, KernelInitializer, Options>;
 
+  using OutputActivation = Activation;
+  using Preactivation = Dense<Units, Linear, KernelInitializer, Options>;
+
   template <class In>
   using Output = Shape<Units>;
 
@@ -75,13 +79,24 @@ struct Dense {
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    weight_gradient<In, T>(pass, true);
-    pass.context.gradients_ready(pass.gradients);
-    kernels::dense_input_gradient<T>(size<In, T>(pass.x.stride()), pass.weights[0].data(), pass.dy.data(),
-                                     pass.dx.data());
+    backward_finished<In, T>(pass, {});
+  }
+
+  template <class Self, class Function, class In, class T>
+    requires(std::is_same_v<Self, Dense> && detail::has_minimum<Function, T> && kernels::can_mask_input_gradient(Units))
+  static void backward_through(const BackwardPass<T>& pass) {
+    backward_finished<In, T>(pass, {.minimum = Function::template minimum<T>, .masks = true});
   }
 
  private:
+  template <class In, class T>
+  static void backward_finished(const BackwardPass<T>& pass, kernels::Finish<T> finish) {
+    weight_gradient<In, T>(pass, true);
+    pass.context.gradients_ready(pass.gradients);
+    kernels::dense_input_gradient<T>(size<In, T>(pass.x.stride()), pass.weights[0].data(), pass.dy.data(),
+                                     pass.dx.data(), finish);
+  }
+
   template <class In, class T>
   static constexpr kernels::DenseSize size(std::size_t stride) {
     return {.inputs = In::size, .units = Units, .stride = stride};

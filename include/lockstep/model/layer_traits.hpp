@@ -74,6 +74,7 @@ struct LayerAt {
       return true;
   }());
 
+  static constexpr std::size_t position = Position;
   using Layer = L;
   using Work = WorkType;
   using Input = In;
@@ -136,10 +137,40 @@ struct LayerAt {
     if constexpr (!keeps_padding) pass.dx.clear_padding();
   }
 
+  /// Backward, and on through the activation Function of the layer before: dx is in the place of x.
+  template <class Function, class T>
+    requires requires(const BackwardPass<T>& pass) { Work::template backward_through<Work, Function, In, T>(pass); }
+  static void backward_through(const BackwardPass<T>& pass) {
+    Work::template backward_through<Work, Function, In, T>(pass);
+    if constexpr (!keeps_padding) pass.dx.clear_padding();
+  }
+
   /// True when L can leave out its input gradient; else it needs a dx to throw away.
   template <class T>
   static constexpr bool can_skip_input_gradient =
       requires(const BackwardPass<T>& pass) { Work::template backward_weights<In, T>(pass); };
+};
+
+/// L = its Preactivation with its OutputActivation. (Not of a layer that inherits both.)
+template <class L>
+concept SeparableActivation = requires {
+  requires std::is_same_v<typename L::Preactivation::template WithActivation<typename L::OutputActivation>, L>;
+};
+
+/// Layer At can go backward through the activation of the layer before it too, which is Below.
+template <class At, class Below, class T>
+concept PassesThrough = SeparableActivation<typename Below::Work> && requires(const BackwardPass<T>& pass) {
+  At::template backward_through<typename Below::Work::OutputActivation, T>(pass);
+};
+
+/// What goes backward for At: a layer without its activation, where dy has come through that already.
+template <class At, bool CameThrough>
+struct Backward {
+  using Type = At;
+};
+template <class At>
+struct Backward<At, true> {
+  using Type = LayerAt<At::position, typename At::Work::Preactivation, typename At::Input>;
 };
 
 template <class... At>

@@ -82,6 +82,26 @@ struct SequentialPlan<LayerList<At...>> {
     return size;
   }();
 
+  /// The layer that computes the input of this one; `size` when there is none.
+  static constexpr std::size_t previous(std::size_t layer) {
+    while (layer > 0 && aliases[layer - 1]) --layer;
+    return layer > 0 ? layer - 1 : size;
+  }
+  /// The layer that computes something of the output of this one; `size` when there is none.
+  static constexpr std::size_t next(std::size_t layer) {
+    do ++layer;
+    while (layer < size && aliases[layer]);
+    return layer;
+  }
+  /// Whether backward goes from layer I, by itself, through the activation of the previous layer too. It goes no further than `begin`.
+  template <std::size_t I, std::size_t Begin, class T>
+  static constexpr bool passes_through = [] {
+    if constexpr (I < size && previous(I) < size && previous(I) >= Begin)
+      return PassesThrough<Layer<I>, Layer<previous(I)>, T>;
+    else
+      return false;
+  }();
+
   /// Features of the activations that are kept between layers.
   static constexpr std::size_t activations = [] {
     std::size_t sum = 0;
@@ -288,10 +308,14 @@ struct Sequential {
             StepContext context = pass.context;
             context.layer += P::before(P::layer_count, I);
             if constexpr (!At::announces_gradients) context.gradients_ready = {};
-            constexpr bool skip = I == begin && !InputGradient && At::template can_skip_input_gradient<T>;
+            constexpr bool through = P::template passes_through<I, begin, T>;
+            using Backward = typename detail::Backward<At, P::template passes_through<P::next(I), begin, T>>::Type;
+            constexpr bool skip = I == begin && !InputGradient && Backward::template can_skip_input_gradient<T>;
             TensorView<T> dx;
             if constexpr (I == P::first && InputGradient)
               dx = TensorView<T>(pass.dx.data(), samples, P::input_size[I], stride);
+            else if constexpr (through)
+              dx = output<P, P::previous(I)>(TensorView<T>(), pass.scratch, pass.x);
             else if constexpr (!skip && At::backward_in_place)
               dx = TensorView<T>(dy.data(), samples, P::input_size[I], stride);
             else if constexpr (!skip)
@@ -307,9 +331,12 @@ struct Sequential {
                                              .scratch = pass.scratch.subspan(own, scratch_size)};
             const TraceSpan span = trace<At>(context, TracePart::backward);
             if constexpr (skip)
-              At::Work::template backward_weights<typename At::Input, T>(layer_pass);
+              Backward::Work::template backward_weights<typename At::Input, T>(layer_pass);
+            else if constexpr (through)
+              Backward::template backward_through<typename P::template Layer<P::previous(I)>::Work::OutputActivation>(
+                  layer_pass);
             else
-              At::template backward<T>(layer_pass);
+              Backward::template backward<T>(layer_pass);
             pass.context.gradients_ready(layer_pass.gradients);
             dy = dx;
           }
@@ -321,16 +348,10 @@ struct Sequential {
   /// The input of layer I as forward saw it: the output of the last computing layer before it.
   template <class P, std::size_t I, class T>
   static TensorView<const T> layer_input(const BackwardPass<T>& pass) {
-    if constexpr (I == P::first) {
+    if constexpr (I == P::first)
       return TensorView<const T>(pass.x.data(), pass.x.samples(), P::input_size[I], pass.x.stride());
-    } else {
-      constexpr std::size_t previous = [] {
-        std::size_t i = I - 1;
-        while (P::aliases[i]) --i;
-        return i;
-      }();
-      return output<P, previous>(TensorView<const T>(), pass.scratch, pass.x);
-    }
+    else
+      return output<P, P::previous(I)>(TensorView<const T>(), pass.scratch, pass.x);
   }
 };
 
