@@ -7,7 +7,7 @@ endif()
 
 foreach(program IN ITEMS operations failures training)
   add_executable(mpi_${program} collectives/mpi/${program}.cpp)
-  target_link_libraries(mpi_${program} PRIVATE lockstep_program lockstep::mpi)
+  target_link_libraries(mpi_${program} PRIVATE lockstep_test_program lockstep::mpi)
 endforeach()
 
 function(lockstep_add_mpi_test name)

@@ -3,7 +3,7 @@
 # Test cases in a TEST_SUITE whose name ends in "[full]" run under the ctest label full, all others under quick.
 
 add_library(lockstep_test_main OBJECT main.cpp)
-target_link_libraries(lockstep_test_main PUBLIC doctest::doctest lockstep_program)
+target_link_libraries(lockstep_test_main PUBLIC doctest::doctest lockstep_test_program)
 target_include_directories(lockstep_test_main PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}") # "support/..."
 
 # What nearly all tests include is parsed once. (That each header compiles alone is a test of its own.)
@@ -13,19 +13,23 @@ target_link_libraries(lockstep_test_headers PRIVATE lockstep_test_main)
 target_precompile_headers(lockstep_test_headers PRIVATE <doctest/doctest.h> <lockstep/local.hpp>)
 
 function(lockstep_add_unit_tests name)
-  add_executable(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE lockstep_test_main)
-  target_precompile_headers(${name} REUSE_FROM lockstep_test_headers)
-
+  # What stands in the sources decides which tests there are.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  set(sources "")
   set(has_full OFF)
   foreach(source IN LISTS ARGN)
     file(READ "${source}" text)
+    if(NOT text MATCHES "${LOCKSTEP_TEST_ONLY}")
+      continue()
+    endif()
+    list(APPEND sources "${source}")
     if(text MATCHES "\\[full\\]\"")
       set(has_full ON)
     endif()
   endforeach()
-  # What stands in the sources decides which tests there are.
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE lockstep_test_main)
+  target_precompile_headers(${name} REUSE_FROM lockstep_test_headers)
 
   add_test(NAME ${name} COMMAND ${name} "--test-suite-exclude=*[full]")
   set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 900)
@@ -63,7 +67,7 @@ foreach(folder IN LISTS folders)
   foreach(source IN LISTS programs)
     cmake_path(GET source STEM program)
     add_executable(${name}_${program} "${source}")
-    target_link_libraries(${name}_${program} PRIVATE lockstep_program)
+    target_link_libraries(${name}_${program} PRIVATE lockstep_test_program)
     add_dependencies(test_${name} ${name}_${program})
     string(TOUPPER "PROGRAM_${program}" definition)
     target_compile_definitions(test_${name} PRIVATE "${definition}=\"$<TARGET_FILE:${name}_${program}>\"")
