@@ -39,7 +39,8 @@ void check(const kernels::DenseSize& size) {
   const Array<T> scratch(kernels::dense_scratch(size.units, stride), T(7));
   kernels::dense_forward<T>(size, x.data(), w.data(), b.data(), y.data(), {.minimum = T(-0.5)});
   kernels::dense_input_gradient<T>(size, w.data(), dy.data(), dx.data());
-  kernels::dense_weight_gradient<T>(size, x.data(), {dy.data(), dy.data()}, dw.data(), db.data(), scratch.data());
+  kernels::dense_bias_gradient<T>(size, {dy.data(), dy.data()}, db.data(), scratch.data());
+  kernels::dense_weight_gradient<T>(size, x.data(), scratch.data(), dw.data());
 
   Errors errors;
   const auto number = [](T value) { return static_cast<double>(value); };

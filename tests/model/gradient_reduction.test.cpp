@@ -47,7 +47,7 @@ Recorder reduce(int ranks, std::size_t size, const std::vector<std::size_t>& end
   std::vector<float> gradients(size);
   Recorder recorder{.ranks = ranks, .base = gradients.data()};
   GradientReduction reduction(recorder, std::span(gradients), choice);
-  const GradientsReady ready = reduction.hook();
+  const BackwardProgress ready = reduction.hook();
   std::size_t begin = 0;
   for (const std::size_t end : ends) {
     const std::array slices{std::span(gradients).subspan(begin, end - begin)};

@@ -29,21 +29,24 @@ class CrossReplicaSum {
   Function function_ = nullptr;
 };
 
-/// Told by backward how far it has come: the gradients of these variables, and of all layers after them, will not be touched any more
-/// in this step, so that their reduction may begin. Layers that announce their gradients call it (see Layer); for the others it does
-/// nothing, and the model calls it after them.
-class GradientsReady {
+/// Told by backward how far it has come: something holds for these gradients, and for those of all layers after them. Layers that
+/// announce their gradients call it (see Layer); for the others it does nothing, and the model calls it after them.
+class BackwardProgress {
  public:
   using Function = void (*)(void* self, const void* end);
 
-  constexpr GradientsReady() noexcept = default;
-  constexpr GradientsReady(void* self, Function function) noexcept : self_(self), function_(function) {}
+  constexpr BackwardProgress() noexcept = default;
+  constexpr BackwardProgress(void* self, Function function) noexcept : self_(self), function_(function) {}
 
   /// `gradients`: a layer's slices of an Arena, where they end with the first variable's.
   template <class T>
   void operator()(std::span<const std::span<T>> gradients) const {
-    if (function_ != nullptr && !gradients.empty())
-      function_(self_, gradients.front().data() + gradients.front().size());
+    if (!gradients.empty()) (*this)(gradients, gradients.front().size());
+  }
+  /// The first `count` elements of the first variable, and all other variables of the layer.
+  template <class T>
+  void operator()(std::span<const std::span<T>> gradients, std::size_t count) const {
+    if (function_ != nullptr) function_(self_, gradients.front().data() + count);
   }
 
  private:
@@ -59,7 +62,10 @@ struct StepContext {
   std::uint64_t seed = 0;                             ///< the chief's
   std::span<const std::int64_t> sample_indices = {};  ///< global index of each sample of this rank's part of the batch
   CrossReplicaSum cross_replica_sum = {};
-  GradientsReady gradients_ready = {};
+  /// These gradients will not be touched any more in this step: their reduction may begin.
+  BackwardProgress gradients_ready = {};
+  /// Nor will their variables be read: they may be updated.
+  BackwardProgress variables_done = {};
   Trace* trace = nullptr;  ///< where the time is recorded; null: nowhere
 
   /// The key for what a layer draws for one of its samples (row of the batch). It depends on seed, step, layer and the

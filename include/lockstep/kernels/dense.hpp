@@ -18,9 +18,15 @@ struct DenseSize {
   std::size_t inputs = 0;
   std::size_t units = 0;
   std::size_t stride = 0;
+  std::size_t inputs_after = 0;  ///< of the layer, that the next call computes
 };
 
-/// Elements of scratch that dense_weight_gradient needs.
+/// Inputs whose gradients backward computes together, weights and input: both products are at their best.
+[[nodiscard]] constexpr std::size_t dense_inputs_at_once(std::size_t units, std::size_t stride) noexcept {
+  return std::max(rows_at_once(units, stride), rows_at_once(stride, units));
+}
+
+/// Elements of scratch that dense_bias_gradient needs.
 [[nodiscard]] constexpr std::size_t dense_scratch(std::size_t units, std::size_t stride) noexcept {
   return transposed_size(units, stride);
 }
@@ -35,38 +41,41 @@ void dense_forward(const DenseSize& size, const T* x, const T* weights, const T*
 /// dx[i][b] = finish(sum over u of weights[i][u] * dy[u][b]). One that masks needs `can_mask_input_gradient(units)`.
 template <class T>
 void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx, Finish<T> finish = {}) {
-  multiply<T>({dx, size.inputs, size.stride, size.stride}, weights, dy, size.units,
+  multiply<T>({dx, size.inputs, size.stride, size.stride, 0, size.inputs_after}, weights, dy, size.units,
               {.a_row = size.units, .a = 1, .b = {size.stride}}, nullptr, finish);
 }
 
 [[nodiscard]] constexpr bool can_mask_input_gradient(std::size_t units) noexcept { return units <= inner_block; }
 
-/// weight_gradient[i][u] = sum over b of x[i][b] * delta[u][b]; bias_gradient[u] = sum over b of delta[u][b]. The padding of the
-/// delta is zero. bias_gradient may be null: not wanted.
+/// Leaves the transposed delta in scratch, for dense_weight_gradient; bias_gradient[u] = sum over b of delta[u][b]. The padding of
+/// the delta is zero. bias_gradient may be null: not wanted.
 template <class T>
-void dense_weight_gradient(const DenseSize& size, const T* x, const Delta<T>& delta, T* weight_gradient,
-                           T* bias_gradient, T* scratch) {
+void dense_bias_gradient(const DenseSize& size, const Delta<T>& delta, T* bias_gradient, T* scratch) {
   const Panels panels = transposed_panels(size.units, size.stride);
   dispatch(Transpose<T>{delta, size.units, size.stride, scratch, panels});
-  if (bias_gradient != nullptr) {
-    std::fill_n(bias_gradient, size.units, T(0));
-    dispatch(ColumnSums<T>{scratch, size.stride, size.units, panels, bias_gradient});
-  }
-  multiply<T>({weight_gradient, size.inputs, size.units, size.units}, x, scratch, size.stride,
-              {.a_row = size.stride, .a = 1, .b = panels});
+  if (bias_gradient == nullptr) return;
+  std::fill_n(bias_gradient, size.units, T(0));
+  dispatch(ColumnSums<T>{scratch, size.stride, size.units, panels, bias_gradient});
+}
+
+/// weight_gradient[i][u] = sum over b of x[i][b] * delta[u][b].
+template <class T>
+void dense_weight_gradient(const DenseSize& size, const T* x, const T* scratch, T* weight_gradient) {
+  multiply<T>({weight_gradient, size.inputs, size.units, size.units, 0, size.inputs_after}, x, scratch, size.stride,
+              {.a_row = size.stride, .a = 1, .b = transposed_panels(size.units, size.stride)});
 }
 
 LOCKSTEP_INSTANCE(void dense_forward<float>(const DenseSize&, const float*, const float*, const float*, float*,
                                             Finish<float>));
 LOCKSTEP_INSTANCE(void dense_input_gradient<float>(const DenseSize&, const float*, const float*, float*,
                                                    Finish<float>));
-LOCKSTEP_INSTANCE(void dense_weight_gradient<float>(const DenseSize&, const float*, const Delta<float>&, float*, float*,
-                                                    float*));
+LOCKSTEP_INSTANCE(void dense_bias_gradient<float>(const DenseSize&, const Delta<float>&, float*, float*));
+LOCKSTEP_INSTANCE(void dense_weight_gradient<float>(const DenseSize&, const float*, const float*, float*));
 LOCKSTEP_INSTANCE(void dense_forward<double>(const DenseSize&, const double*, const double*, const double*, double*,
                                              Finish<double>));
 LOCKSTEP_INSTANCE(void dense_input_gradient<double>(const DenseSize&, const double*, const double*, double*,
                                                     Finish<double>));
-LOCKSTEP_INSTANCE(void dense_weight_gradient<double>(const DenseSize&, const double*, const Delta<double>&, double*,
-                                                     double*, double*));
+LOCKSTEP_INSTANCE(void dense_bias_gradient<double>(const DenseSize&, const Delta<double>&, double*, double*));
+LOCKSTEP_INSTANCE(void dense_weight_gradient<double>(const DenseSize&, const double*, const double*, double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -41,6 +41,8 @@ struct Target {
   std::size_t columns = 0;
   std::size_t row_step = 0;
   std::size_t ahead = 0;  ///< how far ahead of what is written memory is fetched, in elements; 0: it is not
+  std::size_t rows_after =
+      0;  ///< rows that the next product computes, with the following rows of A, which are fetched ahead
 };
 
 /// The distances, in elements, between the elements of A and those of B. They are the same for all segments of a product.
@@ -245,6 +247,12 @@ struct ProductBlock {
   }
 };
 
+/// With several blocks of summands, a group of rows of C stays in the second-level cache while they pass by: 64 Ki elements of it, and
+/// not fewer than need be, as each group copies the rows of B anew. With one block, C and A are fetched a group ahead.
+[[nodiscard]] constexpr std::size_t rows_at_once(std::size_t columns, std::size_t inner) noexcept {
+  return inner <= inner_block ? 192 : std::clamp<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 192, 512);
+}
+
 /// target = finish(bias + A * B), with `inner` summands. Rows of B are padded to a multiple of 16 elements. A is contiguous: one
 /// of its steps is 1, the other one the number of its rows or columns. So are B (or its panels), and C.
 template <class T>
@@ -253,11 +261,8 @@ void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner
   const auto range = [](const T* from, std::size_t count) -> Ahead {
     return {reinterpret_cast<const char*>(from), reinterpret_cast<const char*>(from + count)};
   };
-  // With several blocks of summands, a group of rows of C stays in the second-level cache while they pass by: 64 Ki elements of
-  // it, and not fewer than need be, as each group copies the rows of B anew. With one block, C and A are fetched a group ahead.
   const bool one_block = inner <= inner_block;
-  const std::size_t group =
-      one_block ? 192 : std::clamp<std::size_t>(65536 / std::max<std::size_t>(target.columns, 1), 192, 512);
+  const std::size_t group = rows_at_once(target.columns, inner);
   for (std::size_t row = 0; row < target.rows; row += group) {
     Target<T> part = target;
     part.data += row * target.row_step;
@@ -276,8 +281,8 @@ void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner
         const std::size_t next = std::min(inner_block, inner - k - count);
         block.ahead[0] = range(block_of_a + count * steps.a, next * steps.a);
         block.ahead[1] = range(block_of_b + count * steps.b.step, next * steps.b.step);
-      } else if (row + group < target.rows) {
-        const std::size_t next = std::min(group, target.rows - row - group);
+      } else if (row + group < target.rows + target.rows_after) {
+        const std::size_t next = std::min(group, target.rows + target.rows_after - row - group);
         block.ahead[0] = range(a + (row + group) * steps.a_row, next * steps.a_row);
       }
       dispatch(block);

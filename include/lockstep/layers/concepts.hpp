@@ -66,8 +66,9 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 /// 13. `L::backward_in_place` is true: dx may be the same array as dy, which spares the caches; where input and output have the
 ///     same size, the model mostly makes it so.
 /// 14. `L::AnnouncesGradients` is L itself: backward calls pass.context.gradients_ready(pass.gradients) when it will not touch its
-///     gradients any more, before it computes dx (see GradientsReady). Otherwise the model does so after backward. (The name of the
-///     type, so that a layer that inherits from L, or calls it and then changes its gradients, promises nothing.)
+///     gradients any more, before it computes dx, and may also call pass.context.variables_done, and each with the beginning of its
+///     first variable (see StepContext). Otherwise the model does so after backward. (The name of the type, so that a layer
+///     that inherits from L, or calls it and then changes its gradients, promises nothing.)
 /// 15. `L::template backward_through<Self, Function, In, T>(const BackwardPass<T>&)`, with requires-clauses that Self is L itself,
 ///     and for each Function that it can do: backward, where dx is the gradient of the value that the Function made x of, and is
 ///     the same array as x. A model uses it where the layer before L has 12; of that, the Preactivation goes backward then (its

@@ -1,6 +1,7 @@
 // Dense: every unit sees every input.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
@@ -65,7 +66,7 @@ struct Dense {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    kernels::dense_forward<T>(size<In, T>(pass.x.stride()), pass.x.data(), pass.weights[0].data(),
+    kernels::dense_forward<T>({In::size, Units, pass.x.stride()}, pass.x.data(), pass.weights[0].data(),
                               detail::bias<Options.use_bias>(pass.weights), pass.y.data(),
                               {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
@@ -74,40 +75,41 @@ struct Dense {
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
-    weight_gradient<In, T>(pass, false);
+    run_backward<In, T, false>(pass);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    backward_finished<In, T>(pass, {});
+    run_backward<In, T, true>(pass);
   }
 
   template <class Self, class Function, class In, class T>
     requires(std::is_same_v<Self, Dense> && detail::has_minimum<Function, T> && kernels::can_mask_input_gradient(Units))
   static void backward_through(const BackwardPass<T>& pass) {
-    backward_finished<In, T>(pass, {.minimum = Function::template minimum<T>, .masks = true});
+    run_backward<In, T, true>(pass, {.minimum = Function::template minimum<T>, .masks = true});
   }
 
  private:
-  template <class In, class T>
-  static void backward_finished(const BackwardPass<T>& pass, kernels::Finish<T> finish) {
-    weight_gradient<In, T>(pass, true);
-    pass.context.gradients_ready(pass.gradients);
-    kernels::dense_input_gradient<T>(size<In, T>(pass.x.stride()), pass.weights[0].data(), pass.dy.data(),
-                                     pass.dx.data(), finish);
-  }
-
-  template <class In, class T>
-  static constexpr kernels::DenseSize size(std::size_t stride) {
-    return {.inputs = In::size, .units = Units, .stride = stride};
-  }
-
-  template <class In, class T>
-  static void weight_gradient(const BackwardPass<T>& pass, bool keep_delta) {
-    kernels::dense_weight_gradient<T>(
-        size<In, T>(pass.x.stride()), pass.x.data(),
-        detail::activation_delta<Activation, T>(Units * pass.y.stride(), pass.dy.data(), pass.y.data(), keep_delta),
-        pass.gradients[0].data(), detail::bias<Options.use_bias>(pass.gradients), pass.scratch.data());
+  /// Some inputs after the other, so that their values, weights and gradients come from memory once.
+  template <class In, class T, bool InputGradient>
+  static void run_backward(const BackwardPass<T>& pass, kernels::Finish<T> finish = {}) {
+    const std::size_t stride = pass.x.stride();
+    const kernels::Delta<T> delta =
+        detail::activation_delta<Activation, T>(Units * stride, pass.dy.data(), pass.y.data(), InputGradient);
+    kernels::dense_bias_gradient<T>({0, Units, stride}, delta, detail::bias<Options.use_bias>(pass.gradients),
+                                    pass.scratch.data());
+    for (std::size_t input = 0; input < In::size;) {
+      const std::size_t count = std::min(kernels::dense_inputs_at_once(Units, stride), In::size - input);
+      const kernels::DenseSize size{count, Units, stride, In::size - input - count};
+      kernels::dense_weight_gradient<T>(size, pass.x.data() + input * stride, pass.scratch.data(),
+                                        pass.gradients[0].data() + input * Units);
+      pass.context.gradients_ready(pass.gradients, (input + count) * Units);
+      if constexpr (InputGradient)
+        kernels::dense_input_gradient<T>(size, pass.weights[0].data() + input * Units, pass.dy.data(),
+                                         pass.dx.data() + input * stride, finish);
+      input += count;
+      pass.context.variables_done(pass.gradients, input * Units);
+    }
   }
 };
 

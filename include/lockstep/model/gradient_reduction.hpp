@@ -49,7 +49,7 @@ class GradientReduction {
   GradientReduction& operator=(const GradientReduction&) = delete;
 
   /// For the context of backward.
-  [[nodiscard]] GradientsReady hook() noexcept {
+  [[nodiscard]] BackwardProgress hook() noexcept {
     if constexpr (OverlappingCollective<C, T>)
       if (limit_ > 0 && (choice_.overlaps() || choice_.is_measuring()))
         return {this, [](void* self, const void* end) {

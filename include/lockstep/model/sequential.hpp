@@ -307,7 +307,7 @@ struct Sequential {
           if constexpr (I >= begin) {
             StepContext context = pass.context;
             context.layer += P::before(P::layer_count, I);
-            if constexpr (!At::announces_gradients) context.gradients_ready = {};
+            if constexpr (!At::announces_gradients) context.gradients_ready = context.variables_done = {};
             constexpr bool through = P::template passes_through<I, begin, T>;
             using Backward = typename detail::Backward<At, P::template passes_through<P::next(I), begin, T>>::Type;
             constexpr bool skip = I == begin && !InputGradient && Backward::template can_skip_input_gradient<T>;
@@ -338,6 +338,7 @@ struct Sequential {
             else
               Backward::template backward<T>(layer_pass);
             pass.context.gradients_ready(layer_pass.gradients);
+            pass.context.variables_done(layer_pass.gradients);
             dy = dx;
           }
         }
