@@ -43,7 +43,8 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///  3. `L::template forward<In, T>(const ForwardPass<T>&)` writes y from x, for any number of samples, 0 included. It does
 ///     not allocate. Rows are independent of their position in the batch.
 ///  4. `L::template backward<In, T>(const BackwardPass<T>&)` writes dx and gradients, both summed over the samples and
-///     not divided by their number.
+///     not divided by their number. Where a replica is alone, parameters change while backward goes on: one that throws leaves a
+///     step half made.
 ///  5. Or, instead of 3 and 4, `L::aliases_input` is true: the output is the input, seen with another shape.
 /// Optional:
 ///  6. `L::template variables<In>`: a constexpr array of Variable, the trained ones. Absent: none.
