@@ -101,6 +101,89 @@ TEST_SUITE("in_process") {
     }
   }
 
+  TEST_CASE("a reduce_scatter that begins early has the same sums, each once, however far the threads are") {
+    // In between there are other operations, of another length; and in a round one thread does not begin early.
+    constexpr std::size_t count = 100'003;
+    for (const int size : {1, 2, 3}) {
+      CAPTURE(size);
+      InProcessGroup group(size);
+      const auto ranks = static_cast<std::size_t>(size);
+      std::vector<std::vector<float>> values(ranks), summed(ranks);
+      std::vector<float> shared(count), times(count);
+      std::vector<int> early_pieces(ranks);
+      for (int round = 0; round < 4; ++round) {
+        CAPTURE(round);
+        std::fill(times.begin(), times.end(), 0.0f);
+        rethrow_first(run_threads(size, [&](int rank) {
+          InProcess collective = group.member(rank);
+          const auto i = static_cast<std::size_t>(rank);
+          summed[i] = random_numbers<float>(10 * round + rank, count);
+          values[i].assign(count, 1e9f);
+          collective.all_reduce(std::span(summed[i]));
+          bool is_early = true;
+          const auto take = [&](std::span<const double> reduced, std::size_t offset, std::span<const float> sums) {
+            early_pieces[i] += is_early;
+            if (reduced.size() != 1 || reduced[0] != (is_early ? 2.0 : 3.0) * size) throw Error("status");
+            for (std::size_t k = 0; k < sums.size(); ++k) {
+              shared[offset + k] = sums[k];
+              ++times[offset + k];
+            }
+          };
+          const std::vector<float> numbers = random_numbers<float>(10 * round + rank, count);
+          const bool begins = round != 2 || rank + 1 < size;
+          const double status = 2;
+          if (begins) collective.begin_reduce_scatter(std::span(&status, 1), std::span<const float>(values[i]));
+          for (std::size_t done = 0; done < count;) {
+            const std::size_t step = std::min(count - done, 9'000 * (i + 1));
+            std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(done), step,
+                        values[i].begin() + static_cast<std::ptrdiff_t>(done));
+            done += step;
+            if (begins) collective.advance_reduce_scatter<float>(done, take);
+          }
+          if (round == 1) collective.barrier();
+          if (begins) collective.advance_reduce_scatter<float>(count, take);  // nothing is taken twice
+          is_early = false;
+          std::vector<double> last{3};
+          collective.reduce_scatter(std::span(last), std::span(values[i]), take);
+          if (last[0] != 3.0 * size) throw Error("last status");
+          if (values[i] != numbers) throw Error("values");
+        }));
+        CHECK(shared == summed[0]);
+        CHECK(times == std::vector<float>(count, 1.0f));
+      }
+      if (size > 1)  // after the barrier, all were ready
+        for (const int pieces : early_pieces) CHECK(pieces > 0);
+    }
+  }
+
+  TEST_CASE("a reduce_scatter that has begun and failed leaves nothing behind") {
+    InProcessGroup group(2);
+    std::vector<float> values(50'000, 1.0f);
+    const auto never = [](auto, std::size_t, auto) { throw Error("called"); };
+    const auto thrown = run_threads(2, [&](int rank) {
+      InProcess collective = group.member(rank);
+      std::vector<float> mine = values;
+      collective.begin_reduce_scatter({}, std::span<const float>(mine));
+      if (rank == 0) return collective.abort("no more");
+      collective.advance_reduce_scatter<float>(mine.size(), never);  // rank 0 is at 0
+      collective.reduce_scatter(std::span<double>(), std::span(mine), never);
+    });
+    CHECK(message_of(thrown[1]).find("no more") != std::string::npos);
+    group.reset();
+    rethrow_first(run_threads(2, [&](int rank) {
+      InProcess collective = group.member(rank);
+      std::vector<float> mine = values, sums(values.size());
+      const auto take = [&](auto, std::size_t offset, std::span<const float> piece) {
+        std::copy(piece.begin(), piece.end(), sums.begin() + static_cast<std::ptrdiff_t>(offset));
+      };
+      collective.barrier();
+      if (rank == 0) collective.begin_reduce_scatter({}, std::span<const float>(mine));
+      if (rank == 0) collective.advance_reduce_scatter<float>(mine.size(), never);  // rank 1 has not begun
+      collective.reduce_scatter(std::span<double>(), std::span(mine), take);
+      if (std::count(sums.begin(), sums.end(), 2.0f) == 0) throw Error("no sums");
+    }));
+  }
+
   TEST_CASE("a failure in what reduce_scatter calls is that thread's, and keeps nobody waiting") {
     InProcessGroup group(3);
     std::vector<float> values(30'000, 1.0f);

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/harness.hpp"
+#include "lockstep/collectives/in_process.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
@@ -31,6 +33,7 @@ namespace {
 /// Notes what is updated: [begin, end) for each call.
 struct Updates {
   using Scalar = float;
+  using Status = ls::detail::StatusBlock<0>;
   std::vector<std::pair<std::size_t, std::size_t>>& ranges;
   void update(std::span<const float> gradients, std::size_t begin, double samples, std::int64_t iteration) const {
     CHECK(samples == 5);
@@ -62,6 +65,27 @@ std::vector<float> train(const Optimizer& optimizer, ls::Trace* trace) {
   return values;
 }
 
+/// The same on threads that share parameters, with more of them than are updated after backward.
+template <class Optimizer>
+std::vector<float> train_on_threads(int threads, const Optimizer& optimizer, ls::Trace* traces) {
+  using Large = ls::Sequential<ls::Input<4>, ls::Dense<1024, ls::ReLU>, ls::Dense<1040, ls::ReLU>, ls::Dense<3>>;
+  using Compiled = ls::detail::Compiled<Large, float, ls::SparseCategoricalCrossentropy, Optimizer>;
+  Compiled compiled{{.from_logits = true}, optimizer, {}};
+  ls::detail::initialize<float>(compiled.state.variables, compiled.state.parameters().slices(), ls::RandomKey(1));
+  ls::InProcessGroup group(threads);
+  ls::testing::rethrow_first(ls::testing::run_threads(threads, [&](int rank) {
+    ls::CollectiveReplica<ls::InProcess> replica(group.member(rank), rank, threads);
+    typename Compiled::Replica own([](std::size_t bytes) { return ls::Buffer(bytes); });
+    ls::BatchLoader<float> data{{ls::AnyDataset(RowDataset(TinyData(40), 5 + static_cast<std::size_t>(rank))), {}}};
+    data.begin({});
+    for (std::int64_t step = 0; step < 5; ++step)
+      ls::detail::train_step(compiled, own, replica, data, step, {}, false,
+                             traces == nullptr ? nullptr : &traces[rank]);
+  }));
+  const auto values = compiled.state.parameters().values();
+  return {values.begin(), values.end()};
+}
+
 template <class Optimizer>
 void check_equal(const Optimizer& optimizer) {
   ls::Trace trace(20, 10'000);  // with one, the update comes after backward
@@ -77,7 +101,10 @@ TEST_CASE("early update: in ranges that are worth a call, and each parameter onc
   std::vector<float> gradients(50'000);
   Ranges ranges;
   const Updates compiled{ranges};
-  ls::detail::EarlyUpdate update(compiled, gradients, 5, 3);
+  ls::Single collective;
+  Updates::Status status;
+  status[Updates::Status::samples] = 5;
+  ls::detail::EarlyUpdate update(compiled, collective, gradients, status, 3, true);
   const ls::BackwardProgress done = update.hook();
   const std::vector<std::span<float>> slices{
       std::span(gradients).subspan(100, 40'000)};  // the bias lies before the kernel
@@ -95,4 +122,14 @@ TEST_CASE("early update: the bits are those of an update after backward") {
   check_equal(ls::SGD{.learning_rate = 0.05});
   check_equal(ls::SGD{.learning_rate = 0.05, .momentum = 0.9});
   check_equal(ls::Adam{.learning_rate = 0.01});
+}
+
+TEST_CASE("early update: threads that share parameters have the same bits") {
+  for (const int threads : {1, 2, 3}) {
+    CAPTURE(threads);
+    std::vector<ls::Trace> traces;
+    for (int i = 0; i < threads; ++i) traces.emplace_back(20, 10'000);
+    const ls::Adam optimizer{.learning_rate = 0.01};
+    CHECK(train_on_threads(threads, optimizer, nullptr) == train_on_threads(threads, optimizer, traces.data()));
+  }
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -76,7 +77,26 @@ class InProcessGroup {
     [[nodiscard, gnu::cold]] std::string text() const;
   };
 
+  // What one thread has of a reduce_scatter that it has begun; the others read it as far as `progress` says.
+  struct alignas(cache_line) Begun {
+    static constexpr int count_bits = 40;
+
+    std::atomic<std::uint64_t> progress{0};  // number of the operation, elements that are ready
+    const void* data = nullptr;
+    std::size_t bytes = 0;
+    std::vector<double> status;  // (allocated once)
+    char type = 0;
+    std::uint64_t number = 0;  // this thread's alone: of the operation that will end it
+
+    void advance(std::size_t ready) noexcept {
+      progress.store(number << count_bits | ready, std::memory_order_release);
+    }
+  };
+
   static int checked(int size);
+
+  // How many elements all threads have ready, of the reduce_scatter that `rank` is in. 0: not all have begun it, or not the same.
+  [[nodiscard]] std::size_t ready_on_all(int rank) const noexcept;
 
   [[nodiscard]] Slot& slot(unsigned parity, int rank) const noexcept {
     return slots_[parity][static_cast<std::size_t>(rank)];
@@ -108,6 +128,7 @@ class InProcessGroup {
   const std::chrono::milliseconds timeout_;
   ThreadBarrier barrier_;
   std::unique_ptr<Slot[]> slots_[2];
+  std::unique_ptr<Begun[]> begun_;
   std::mutex failure_mutex_;
   bool failed_ = false;
   CollectiveFailure failure_;
@@ -136,22 +157,49 @@ class InProcess {
     reduce(status, values, op, false);
   }
 
-  /// See Collective. The share is one range.
+  /// See Collective.
+  template <Reducible T>
+  void begin_reduce_scatter(std::span<const double> status, std::span<const T> values) {
+    reduced_ = 0;
+    InProcessGroup::Begun& begun = group_->begun_[static_cast<std::size_t>(rank_)];
+    begun.data = values.data();
+    begun.bytes = values.size_bytes();
+    begun.status.assign(status.begin(), status.end());
+    begun.type = type_of<T>();
+    begun.number = group_->slot(0, rank_).operations + 1;
+    begun.advance(0);
+  }
+
+  /// See Collective.
+  template <Reducible T, class F>
+  void advance_reduce_scatter(std::size_t ready, F f) {
+    if (size() == 1) return;
+    InProcessGroup::Begun* const begun = group_->begun_.get();
+    begun[rank_].advance(ready);
+    const std::size_t end = group_->ready_on_all(rank_);
+    if (end < reduced_ + window()) return;
+    status_sums_ = begun->status;
+    for (int r = 1; r < size(); ++r)
+      for (std::size_t i = 0; i < status_sums_.size(); ++i) status_sums_[i] += begun[r].status[i];
+    reduce_windows<T>(
+        end / window() * window(), [&](int r) { return static_cast<const T*>(begun[r].data); }, f);
+  }
+
+  /// See Collective.
   template <Reducible T, class F>
   void reduce_scatter(std::span<double> status, std::span<T> values, F f) {
     if (size() == 1) return f(std::span<const double>(status), std::size_t{0}, std::span<const T>(values));
     status_sums_.resize(status.size());
-    const auto give = [&](std::size_t offset, const T* piece, std::size_t count) {
-      f(std::span<const double>(status_sums_), offset, std::span<const T>(piece, count));
-    };
     const unsigned parity = enter(Operation::reduce_scatter, status, values, ReduceOp::sum);
     std::exception_ptr failure;
     group_->sum_status(parity, status_sums_);
     try {
-      group_->reduce_share<T, ReduceOp::sum>(rank_, parity, values.size(), give);
+      reduce_windows<T>(
+          values.size(), [&](int r) { return static_cast<const T*>(group_->data<T>(parity, r)); }, f);
     } catch (...) {  // the others still use this thread's memory
       failure = std::current_exception();
     }
+    reduced_ = 0;
     group_->leave(rank_);
     if (failure != nullptr) std::rethrow_exception(failure);
     std::copy(status_sums_.begin(), status_sums_.end(), status.begin());
@@ -189,11 +237,33 @@ class InProcess {
     });
   }
 
+  // Each thread has a share of each window, whose size is the same on all, however far they are.
+  [[nodiscard]] std::size_t window() const noexcept { return static_cast<std::size_t>(size()) * 8192; }
+
+  /// What has not been reduced yet of the first `end` elements, for reduce_scatter.
+  template <Reducible T, class Data, class F>
+  void reduce_windows(std::size_t end, Data data, F& f) {
+    while (reduced_ < end) {
+      const std::size_t begin = reduced_, count = std::min(window(), end - begin);
+      detail::reduce_share<ReduceOp::sum, T>(
+          rank_, size(), begin, count, [&](int r) { return data(r) + begin; },
+          [&](std::size_t offset, const T* sums, std::size_t n) {
+            f(std::span<const double>(status_sums_), begin + offset, std::span<const T>(sums, n));
+          });
+      reduced_ += count;
+    }
+  }
+
+  template <class T>
+  static constexpr char type_of() noexcept {
+    return std::is_same_v<T, float> ? 'f' : std::is_same_v<T, double> ? 'd' : 'i';
+  }
+
   template <class T>
   unsigned enter(Operation operation, std::span<double> status, std::span<T> values, ReduceOp op) {
     InProcessGroup::Slot mine;
     mine.operation = operation;
-    mine.type = std::is_same_v<T, float> ? 'f' : std::is_same_v<T, double> ? 'd' : 'i';
+    mine.type = type_of<T>();
     mine.op = op;
     mine.data = values.data();
     mine.bytes = values.size_bytes();
@@ -205,6 +275,7 @@ class InProcess {
   InProcessGroup* group_;
   int rank_;
   std::vector<double> status_sums_;  // (allocated once)
+  std::size_t reduced_ = 0;          // elements, in the reduce_scatter that has begun
 };
 
 inline InProcess InProcessGroup::member(int rank) noexcept { return InProcess(*this, rank); }

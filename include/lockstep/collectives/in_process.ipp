@@ -15,6 +15,7 @@ LOCKSTEP_INLINE InProcessGroup::InProcessGroup(int size, const CommunicationOpti
     : size_(checked(size)), timeout_(options.timeout), barrier_(size, ranks_on_host > 0 ? ranks_on_host : size) {
   options.validate();
   for (auto& parity : slots_) parity = std::make_unique<Slot[]>(static_cast<std::size_t>(size));
+  begun_ = std::make_unique<Begun[]>(static_cast<std::size_t>(size));
 }
 
 LOCKSTEP_INLINE void InProcessGroup::abort(CollectiveFailure failure) noexcept {
@@ -30,13 +31,31 @@ LOCKSTEP_INLINE void InProcessGroup::abort(CollectiveFailure failure) noexcept {
 LOCKSTEP_INLINE void InProcessGroup::reset() noexcept {
   failed_ = false;
   failure_ = {};
-  for (int rank = 0; rank < size_; ++rank) slot(0, rank).operations = 0;
+  for (int rank = 0; rank < size_; ++rank) {
+    slot(0, rank).operations = 0;
+    begun_[static_cast<std::size_t>(rank)].progress = 0;
+  }
   barrier_.reset();
 }
 
 LOCKSTEP_INLINE int InProcessGroup::checked(int size) {
   if (size < 1) throw ConfigurationError(concat({"a group of threads needs at least 1 member, got ", size}));
   return size;
+}
+
+LOCKSTEP_INLINE std::size_t InProcessGroup::ready_on_all(int rank) const noexcept {
+  constexpr std::uint64_t count_mask = (std::uint64_t{1} << Begun::count_bits) - 1;
+  const Begun& mine = begun_[static_cast<std::size_t>(rank)];
+  std::uint64_t least = count_mask;
+  for (int r = 0; r < size_; ++r) {
+    const Begun& other = begun_[static_cast<std::size_t>(r)];
+    const std::uint64_t progress = other.progress.load(std::memory_order_acquire);
+    if (progress >> Begun::count_bits != mine.number || other.bytes != mine.bytes || other.type != mine.type ||
+        other.status.size() != mine.status.size())
+      return 0;
+    least = std::min(least, progress & count_mask);
+  }
+  return static_cast<std::size_t>(least);
 }
 
 LOCKSTEP_INLINE unsigned InProcessGroup::enter(int rank, const Slot& mine, const std::atomic<bool>* patient) {

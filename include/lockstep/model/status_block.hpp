@@ -39,6 +39,12 @@ class StatusBlock {
                                                      : ExitCode::success};
   }
 
+  /// Whether a step with these sums (a status block, or its values) changes parameters.
+  template <class Sums>
+  [[nodiscard]] static bool makes_update(const Sums& sums, bool stop_on_non_finite) noexcept {
+    return sums[samples] > 0 && !(stop_on_non_finite && sums[non_finite] > 0);
+  }
+
   /// The states of all metrics, one after the other.
   [[nodiscard]] std::span<double, MetricState> metrics() noexcept {
     return std::span<double, MetricState>(values_.data() + field_count, MetricState);

@@ -111,13 +111,6 @@ void update_for_all(Compiled& compiled, typename Compiled::Replica& own, R& repl
   compiled.state.swap_parameters(own.gradients());
 }
 
-/// Whether a step with these sums (a status block, or its values) changes parameters.
-template <class Compiled, class Sums>
-bool is_update_made(const Sums& sums, bool stop_on_non_finite) {
-  using Status = typename Compiled::Status;
-  return sums[Status::samples] > 0 && !(stop_on_non_finite && sums[Status::non_finite] > 0);
-}
-
 /// Reduces status block, untrained state and gradients, as far as `reduction` has not begun with them, and updates this replica's share
 /// of the parameters that it has in common with the other replicas of the process. On return, all of them are updated.
 template <class Compiled, Replica R, class Reduction>
@@ -129,7 +122,7 @@ void reduce_and_update(Compiled& compiled, typename Compiled::Replica& own, R& r
   auto& collective = replica.collective();
   ReducedBlock<Compiled> block(status, own);
   const std::span<T> gradients = own.gradients().values();
-  const auto is_made = [&](const auto& sums) { return is_update_made<Compiled>(sums, stop_on_non_finite); };
+  const auto is_made = [&](const auto& sums) { return Status::makes_update(sums, stop_on_non_finite); };
   const auto begin = Trace::Clock::now();
   std::optional<TraceSpan> span(std::in_place, trace, TracePart::collective);
   const auto reduced = [&] {
@@ -196,19 +189,17 @@ typename Compiled::Status train_step(Compiled& compiled, typename Compiled::Repl
   }
   GradientReduction reduction(replica.collective(), own.gradients().values(), own.overlap);
   context.gradients_ready = reduction.hook();
-  EarlyUpdate update(compiled, own.gradients().values(), status[Status::samples], iteration + 1);
-  const bool is_alone = replica.collective().size() == 1;
-  const bool is_made = is_update_made<Compiled>(status, stop_on_non_finite);
-  if (is_alone && is_made && trace == nullptr)
-    context.variables_done = update.hook();  // (a trace tells layers and update apart)
+  EarlyUpdate update(compiled, replica.collective(), own.gradients().values(), status, iteration + 1,
+                     stop_on_non_finite);
+  if (trace == nullptr) context.variables_done = update.hook();  // (a trace tells layers and update apart)
   own.backward(context, compiled.state.parameters().slices());
   status[Status::has_next] = data.has_next() ? 1 : 0;
   status.ask(requests);
-  if (!is_alone) {
-    reduce_and_update(compiled, own, replica, reduction, status, iteration + 1, stop_on_non_finite, trace);
-  } else if (is_made) {
+  if (update.is_alone()) {
     const TraceSpan span(trace, TracePart::optimizer);
     update.finish();
+  } else {
+    reduce_and_update(compiled, own, replica, reduction, status, iteration + 1, stop_on_non_finite, trace);
   }
   if (stop_on_non_finite && status[Status::non_finite] > 0)
     own.undo_step();
