@@ -81,7 +81,7 @@ class InProcessGroup {
   struct alignas(cache_line) Begun {
     static constexpr int count_bits = 40;
 
-    std::atomic<std::uint64_t> progress{0};  // number of the operation, elements that are ready
+    std::atomic<std::uint64_t> progress{0};  // the operation's number, modulo 2^24, and the elements that are ready
     const void* data = nullptr;
     std::size_t bytes = 0;
     std::vector<double> status;  // (allocated once)
@@ -89,8 +89,9 @@ class InProcessGroup {
     std::uint64_t number = 0;  // this thread's alone: of the operation that will end it
 
     void advance(std::size_t ready) noexcept {
-      progress.store(number << count_bits | ready, std::memory_order_release);
+      progress.store(tag() | ready, std::memory_order_release);
     }
+    [[nodiscard]] std::uint64_t tag() const noexcept { return number << count_bits; }
   };
 
   static int checked(int size);

@@ -50,7 +50,7 @@ LOCKSTEP_INLINE std::size_t InProcessGroup::ready_on_all(int rank) const noexcep
   for (int r = 0; r < size_; ++r) {
     const Begun& other = begun_[static_cast<std::size_t>(r)];
     const std::uint64_t progress = other.progress.load(std::memory_order_acquire);
-    if (progress >> Begun::count_bits != mine.number || other.bytes != mine.bytes || other.type != mine.type ||
+    if ((progress & ~count_mask) != mine.tag() || other.bytes != mine.bytes || other.type != mine.type ||
         other.status.size() != mine.status.size())
       return 0;
     least = std::min(least, progress & count_mask);
