@@ -505,15 +505,15 @@ TEST_SUITE("tcp start-up, two processes with one place") {
         if (i == 2) std::this_thread::sleep_for(3s);  // so that the start-up goes on
         return join(places[static_cast<std::size_t>(i)]);
       }
+      const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> in_any_case(
+          &they_are_gone, [](std::atomic<bool>* flag) { *flag = true; });
       detail::Hello hello = hello_of_rank_1(cluster);
-      std::vector<Guest> guests;
+      std::vector<Guest> guests;  // which go first
       for (hello.incarnation = 1; hello.incarnation <= 2; ++hello.incarnation) {
         std::string said;
         CHECK(introduce(guests.emplace_back(port_of(cluster.addresses[0])), hello, "", said) ==
               detail::Handshake::Outcome::agreed);
       }
-      guests.clear();
-      they_are_gone = true;
     });
     rethrow_first(thrown);
   }

@@ -105,7 +105,7 @@ TEST_CASE("early update: in ranges that are worth a call, and each parameter onc
   Updates::Status status;
   status[Updates::Status::samples] = 5;
   ls::detail::EarlyUpdate update(compiled, collective, gradients, status, 3, true);
-  const ls::BackwardProgress done = update.hook();
+  const ls::BackwardProgress done = update.begin();
   const std::vector<std::span<float>> slices{
       std::span(gradients).subspan(100, 40'000)};  // the bias lies before the kernel
   const std::span<const std::span<float>> layer(slices);

@@ -58,7 +58,8 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 ///     With `begin_reduce_scatter(status, values)` a rank may begin it while its values are still computed, and say with
 ///     `advance_reduce_scatter<T>(count, f)` that the first `count` are there, on all ranks with equal arguments (but the
 ///     numbers). That waits for nobody: it calls f for what all ranks have so far, with the sums of that first status.
-///     reduce_scatter then calls f for the rest, and ends it.
+///     reduce_scatter then calls f for the rest, and ends it. What f throws, advance throws. The values that are ready must not
+///     change until all ranks are through, or have failed.
 /// 10. `all_reduce_async(values)`: begins to sum them as all_reduce({}, values) does, and returns; they are not to be touched until
 ///     `wait()` has returned, which throws what has failed. Operations are carried out in the order of the calls, whether they block
 ///     or not. `overlap()`: what the options say of it; `has_spare_core()`: whether it would take no core from a rank.

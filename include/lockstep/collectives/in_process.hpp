@@ -38,6 +38,9 @@ class InProcess;
 /// result into all of them: nothing is copied, and no two threads touch the same element.
 ///
 /// Threads that come with different operations, types or lengths all get a CollectiveError, and nothing is touched.
+///
+/// A reduce_scatter may begin before its first barrier: each thread says where its buffers are and how much of them is ready, and works
+/// on its part of what is ready on all. Until the operation ends, also by a failure, the buffers must stay.
 class InProcessGroup {
  public:
   /// `ranks_on_host`: threads of all processes that compete for this machine's cores (0: this group's).
@@ -86,11 +89,11 @@ class InProcessGroup {
     std::size_t bytes = 0;
     std::vector<double> status;  // (allocated once)
     char type = 0;
-    std::uint64_t number = 0;  // this thread's alone: of the operation that will end it
+    // This thread's alone:
+    std::uint64_t number = 0;  // how many operations it had begun before, and one
+    std::size_t reduced = 0;   // elements, of all threads' shares
 
-    void advance(std::size_t ready) noexcept {
-      progress.store(tag() | ready, std::memory_order_release);
-    }
+    void advance(std::size_t ready) noexcept { progress.store(tag() | ready, std::memory_order_release); }
     [[nodiscard]] std::uint64_t tag() const noexcept { return number << count_bits; }
   };
 
@@ -161,8 +164,8 @@ class InProcess {
   /// See Collective.
   template <Reducible T>
   void begin_reduce_scatter(std::span<const double> status, std::span<const T> values) {
-    reduced_ = 0;
     InProcessGroup::Begun& begun = group_->begun_[static_cast<std::size_t>(rank_)];
+    begun.reduced = 0;
     begun.data = values.data();
     begun.bytes = values.size_bytes();
     begun.status.assign(status.begin(), status.end());
@@ -178,7 +181,7 @@ class InProcess {
     InProcessGroup::Begun* const begun = group_->begun_.get();
     begun[rank_].advance(ready);
     const std::size_t end = group_->ready_on_all(rank_);
-    if (end < reduced_ + window()) return;
+    if (end < begun[rank_].reduced + window()) return;
     status_sums_ = begun->status;
     for (int r = 1; r < size(); ++r)
       for (std::size_t i = 0; i < status_sums_.size(); ++i) status_sums_[i] += begun[r].status[i];
@@ -200,7 +203,7 @@ class InProcess {
     } catch (...) {  // the others still use this thread's memory
       failure = std::current_exception();
     }
-    reduced_ = 0;
+    group_->begun_[static_cast<std::size_t>(rank_)].reduced = 0;
     group_->leave(rank_);
     if (failure != nullptr) std::rethrow_exception(failure);
     std::copy(status_sums_.begin(), status_sums_.end(), status.begin());
@@ -244,14 +247,15 @@ class InProcess {
   /// What has not been reduced yet of the first `end` elements, for reduce_scatter.
   template <Reducible T, class Data, class F>
   void reduce_windows(std::size_t end, Data data, F& f) {
-    while (reduced_ < end) {
-      const std::size_t begin = reduced_, count = std::min(window(), end - begin);
+    std::size_t& reduced = group_->begun_[static_cast<std::size_t>(rank_)].reduced;
+    while (reduced < end) {
+      const std::size_t begin = reduced, count = std::min(window(), end - begin);
       detail::reduce_share<ReduceOp::sum, T>(
           rank_, size(), begin, count, [&](int r) { return data(r) + begin; },
           [&](std::size_t offset, const T* sums, std::size_t n) {
             f(std::span<const double>(status_sums_), begin + offset, std::span<const T>(sums, n));
           });
-      reduced_ += count;
+      reduced += count;
     }
   }
 
@@ -276,7 +280,6 @@ class InProcess {
   InProcessGroup* group_;
   int rank_;
   std::vector<double> status_sums_;  // (allocated once)
-  std::size_t reduced_ = 0;          // elements, in the reduce_scatter that has begun
 };
 
 inline InProcess InProcessGroup::member(int rank) noexcept { return InProcess(*this, rank); }

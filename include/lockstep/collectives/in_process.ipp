@@ -34,6 +34,7 @@ LOCKSTEP_INLINE void InProcessGroup::reset() noexcept {
   for (int rank = 0; rank < size_; ++rank) {
     slot(0, rank).operations = 0;
     begun_[static_cast<std::size_t>(rank)].progress = 0;
+    begun_[static_cast<std::size_t>(rank)].reduced = 0;
   }
   barrier_.reset();
 }

@@ -88,7 +88,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   /// Whether the other side has closed it, although there may be more to read before.
   [[nodiscard]] bool is_closed_by_peer() {
     pollfd watched{socket.native_handle(), POLLRDHUP, 0};
-    return ::poll(&watched, 1, 0) != 0;
+    return ::poll(&watched, 1, 0) > 0;
   }
 
   // For the owner:

@@ -21,7 +21,7 @@ struct DenseSize {
   std::size_t inputs_after = 0;  ///< of the layer, that the next call computes
 };
 
-/// Inputs whose gradients backward computes together, weights and input: both products are at their best.
+/// Inputs whose gradients backward computes together, weights and input: enough for both products.
 [[nodiscard]] constexpr std::size_t dense_inputs_at_once(std::size_t units, std::size_t stride) noexcept {
   return std::max(rows_at_once(units, stride), rows_at_once(stride, units));
 }

@@ -281,9 +281,10 @@ void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner
         const std::size_t next = std::min(inner_block, inner - k - count);
         block.ahead[0] = range(block_of_a + count * steps.a, next * steps.a);
         block.ahead[1] = range(block_of_b + count * steps.b.step, next * steps.b.step);
-      } else if (row + group < target.rows + target.rows_after) {
-        const std::size_t next = std::min(group, target.rows + target.rows_after - row - group);
-        block.ahead[0] = range(a + (row + group) * steps.a_row, next * steps.a_row);
+      } else {
+        const std::size_t done = row + part.rows;
+        const std::size_t next = std::min(group, target.rows + target.rows_after - done);
+        block.ahead[0] = range(a + done * steps.a_row, next * steps.a_row);
       }
       dispatch(block);
       k += count;

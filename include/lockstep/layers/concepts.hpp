@@ -43,8 +43,8 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///  3. `L::template forward<In, T>(const ForwardPass<T>&)` writes y from x, for any number of samples, 0 included. It does
 ///     not allocate. Rows are independent of their position in the batch.
 ///  4. `L::template backward<In, T>(const BackwardPass<T>&)` writes dx and gradients, both summed over the samples and
-///     not divided by their number. Where a replica is alone, parameters change while backward goes on: one that throws leaves a
-///     step half made.
+///     not divided by their number. Where a replica is alone, or shares its parameters with threads, these change while backward
+///     goes on: one that throws leaves a step half made.
 ///  5. Or, instead of 3 and 4, `L::aliases_input` is true: the output is the input, seen with another shape.
 /// Optional:
 ///  6. `L::template variables<In>`: a constexpr array of Variable, the trained ones. Absent: none.
@@ -73,7 +73,7 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 /// 15. `L::template backward_through<Self, Function, In, T>(const BackwardPass<T>&)`, with requires-clauses that Self is L itself,
 ///     and for each Function that it can do: backward, where dx is the gradient of the value that the Function made x of, and is
 ///     the same array as x. A model uses it where the layer before L has 12; of that, the Preactivation goes backward then (its
-///     y is dy). That spares a pass over memory. The Preactivation of L must have it too.
+///     y is dy, its scratch what forward has left). That spares a pass over memory. The Preactivation of L must have it too.
 ///
 /// Minimal model:
 /// @code

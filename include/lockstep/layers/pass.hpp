@@ -27,7 +27,7 @@ struct ForwardPass {
   std::span<T> scratch;   ///< kept until backward; scratch<In>(x.stride()) elements, uninitialised
 };
 
-/// The arguments of a layer's backward. x, y, weights and scratch are as forward left them.
+/// The arguments of a layer's backward. x, y, weights and scratch are as forward left them (but see Layer, item 15).
 template <class T>
 struct BackwardPass {
   const StepContext& context;

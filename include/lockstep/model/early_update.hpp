@@ -41,8 +41,8 @@ class EarlyUpdate {
 
   [[nodiscard]] bool is_alone() const noexcept { return collective_.size() == 1; }
 
-  /// Begins. For the context of backward: variables_done.
-  [[nodiscard]] BackwardProgress hook() {
+  /// For the context of backward: variables_done.
+  [[nodiscard]] BackwardProgress begin() {
     if (is_alone()) return {this, [](void* self, const void* end) { static_cast<EarlyUpdate*>(self)->alone(end); }};
     if constexpr (EarlyScatteringCollective<C, T>) {
       if (gradients_.size_bytes() < least_shared_bytes) return {};
@@ -54,12 +54,6 @@ class EarlyUpdate {
 
   /// Updates what is left. For a replica that is alone; others reduce first.
   void finish() { update_until(gradients_.size()); }
-
-  /// What reduce_scatter calls.
-  void operator()(std::span<const double> sums, std::size_t offset, std::span<const T> gradients) const {
-    if (Status::makes_update(sums, stop_on_non_finite_))
-      compiled_.update(gradients, offset, sums[Status::samples], iteration_);
-  }
 
  private:
   static constexpr std::size_t least = 8192;    // elements that are worth a call
@@ -77,13 +71,18 @@ class EarlyUpdate {
   void together(const void* end) {
     if constexpr (EarlyScatteringCollective<C, T>)
       collective_.template advance_reduce_scatter<T>(
-          count(end), [this](auto sums, std::size_t offset, auto gradients) { (*this)(sums, offset, gradients); });
+          count(end), [this](auto sums, std::size_t offset, auto gradients) { update(sums, offset, gradients); });
   }
 
   // The first `end` parameters.
   void update_until(std::size_t end) {
-    (*this)(status_.values(), updated_, gradients_.subspan(updated_, end - updated_));
+    update(status_.values(), updated_, gradients_.subspan(updated_, end - updated_));
     updated_ = end;
+  }
+
+  void update(std::span<const double> sums, std::size_t offset, std::span<const T> gradients) const {
+    if (Status::makes_update(sums, stop_on_non_finite_))
+      compiled_.update(gradients, offset, sums[Status::samples], iteration_);
   }
 
   const Compiled& compiled_;

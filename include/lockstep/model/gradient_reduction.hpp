@@ -28,9 +28,9 @@ template <class T, Collective C>
   return {};
 }
 
-/// Takes the gradients of one step as they become ready, from the start of the arena on, and reduces them in ranges that grow while
-/// the one before is under way. Ranges are cut where the sums stay those of one reduction (see Partition), each long enough for
-/// the wire; the last is long enough to go the way of a long array.
+/// Takes the gradients of one step as they become ready, from the start of the arena on, and reduces them in ranges. All are of one
+/// length, which is the same on every rank, however far each of them is. They are cut where the sums stay those of one reduction
+/// (see Partition), each long enough for the wire; the last is long enough to go the way of a long array.
 ///
 /// An object lives from the beginning of backward to the end of the step's reduction.
 template <Collective C, class T>
@@ -43,7 +43,7 @@ class GradientReduction {
     const auto ranks = static_cast<std::size_t>(collective.size());
     grain_ = (least_blocks + ranks - 1) / ranks * ranks * block_elements;
     const std::size_t tail = ranks * block_elements;
-    limit_ = gradients.size() > tail ? (gradients.size() - tail) / grain_ * grain_ : 0;
+    limit_ = ranks > 1 && gradients.size() > tail ? (gradients.size() - tail) / grain_ * grain_ : 0;
   }
   GradientReduction(const GradientReduction&) = delete;
   GradientReduction& operator=(const GradientReduction&) = delete;
@@ -70,11 +70,11 @@ class GradientReduction {
  private:
   // The first `count` gradients are.
   void ready(std::size_t count) {
-    const std::size_t end = std::min(count / grain_ * grain_, limit_);
-    if (end <= begun_) return;
+    const std::size_t end = std::min(count, limit_);
+    if (end < begun_ + grain_) return;
     if (!choice_.overlaps()) return choice_.gradients_ready();
-    if constexpr (OverlappingCollective<C, T>) collective_.all_reduce_async(gradients_.subspan(begun_, end - begun_));
-    begun_ = end;
+    if constexpr (OverlappingCollective<C, T>)
+      for (; begun_ + grain_ <= end; begun_ += grain_) collective_.all_reduce_async(gradients_.subspan(begun_, grain_));
   }
 
   C& collective_;

@@ -44,6 +44,12 @@ constexpr std::size_t scratch_of(std::size_t stride) {
     return 0;
 }
 
+struct SomeActivation;
+
+/// Whether L has a WithActivation now.
+template <class L>
+inline constexpr bool takes_activation = requires { typename L::template WithActivation<SomeActivation>; };
+
 /// Whether L is made of layers, like a nested Sequential.
 template <class L>
 inline constexpr bool is_container = requires { L::layer_count; };
@@ -75,6 +81,10 @@ struct LayerAt {
   }());
 
   static constexpr std::size_t position = Position;
+  static_assert(
+      !detail::takes_activation<L> || requires { typename L::Preactivation; },
+      "lockstep: a layer with WithActivation needs a Preactivation too (see layers/concepts.hpp)");
+
   using Layer = L;
   using Work = WorkType;
   using Input = In;

@@ -307,16 +307,16 @@ struct Sequential {
           if constexpr (I >= begin) {
             StepContext context = pass.context;
             context.layer += P::before(P::layer_count, I);
-            if constexpr (!At::announces_gradients) context.gradients_ready = context.variables_done = {};
             constexpr bool through = P::template passes_through<I, begin, T>;
             using Backward = typename detail::Backward<At, P::template passes_through<P::next(I), begin, T>>::Type;
+            if constexpr (!Backward::announces_gradients) context.gradients_ready = context.variables_done = {};
             constexpr bool skip = I == begin && !InputGradient && Backward::template can_skip_input_gradient<T>;
             TensorView<T> dx;
             if constexpr (I == P::first && InputGradient)
               dx = TensorView<T>(pass.dx.data(), samples, P::input_size[I], stride);
             else if constexpr (through)
               dx = output<P, P::previous(I)>(TensorView<T>(), pass.scratch, pass.x);
-            else if constexpr (!skip && At::backward_in_place)
+            else if constexpr (!skip && Backward::backward_in_place)
               dx = TensorView<T>(dy.data(), samples, P::input_size[I], stride);
             else if constexpr (!skip)
               dx = TensorView<T>(gradients[turn ^= 1], samples, P::input_size[I], stride);

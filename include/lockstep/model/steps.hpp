@@ -136,8 +136,7 @@ void reduce_and_update(Compiled& compiled, typename Compiled::Replica& own, R& r
     bool begun = false;
     collective.reduce_scatter(block.values(), gradients,
                               [&](std::span<const double> sums, std::size_t offset, std::span<const T> gradient) {
-                                if (!begun) reduced();
-                                begun = true;
+                                if (!std::exchange(begun, true)) reduced();
                                 if (is_made(sums)) compiled.update(gradient, offset, sums[Status::samples], iteration);
                               });
     block.take(status, own, collective.size());
@@ -187,14 +186,14 @@ typename Compiled::Status train_step(Compiled& compiled, typename Compiled::Repl
         own.predictions(), TensorView<const typename Compiled::Scalar>(targets), own.prediction_gradient());
     compiled.record(own, loss_sum, status);
   }
+  status[Status::has_next] = data.has_next() ? 1 : 0;  // (what it throws is thrown before a parameter changes)
+  status.ask(requests);
   GradientReduction reduction(replica.collective(), own.gradients().values(), own.overlap);
   context.gradients_ready = reduction.hook();
   EarlyUpdate update(compiled, replica.collective(), own.gradients().values(), status, iteration + 1,
                      stop_on_non_finite);
-  if (trace == nullptr) context.variables_done = update.hook();  // (a trace tells layers and update apart)
+  if (trace == nullptr) context.variables_done = update.begin();  // (a trace tells layers and update apart)
   own.backward(context, compiled.state.parameters().slices());
-  status[Status::has_next] = data.has_next() ? 1 : 0;
-  status.ask(requests);
   if (update.is_alone()) {
     const TraceSpan span(trace, TracePart::optimizer);
     update.finish();
