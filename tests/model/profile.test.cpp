@@ -107,7 +107,8 @@ TEST_CASE("fit with a profile: every step of every replica is in the trace, and 
       CHECK(counts.at("backward") <= counts.at("forward"));
       CHECK(counts.at("optimizer") == steps);
       CHECK(counts.at("loss and metrics") == steps);
-      CHECK(counts.at("collective") >= steps);
+      CHECK(counts.contains("collective") == (replicas > 1));  // alone, there is nobody to wait for
+      if (replicas > 1) CHECK(counts.at("collective") >= steps);
       CHECK(counts.at("input") >= steps);
     }
   }
