@@ -59,8 +59,8 @@ struct FitOptions {
   bool stop_on_non_finite = false;
   /// Where to write what the time was spent on, as a Chrome trace ("trace.json"; other workers than the chief's write
   /// "trace.worker1.json" and so on); after each epoch the chief prints it as a table. Default: not measured. A path that
-  /// cannot be written to ends fit with an Error before any step. (With it, parameters are
-  /// updated after backward, never during it: that takes a little longer.)
+  /// cannot be written to ends fit with an Error before any step. (With it, parameters are updated after backward, never
+  /// during it: that takes a little longer.)
   std::string profile = {};
 };
 
