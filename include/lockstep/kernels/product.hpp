@@ -40,9 +40,8 @@ struct Target {
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::size_t row_step = 0;
-  std::size_t ahead = 0;  ///< how far ahead of what is written memory is fetched, in elements; 0: it is not
-  std::size_t rows_after =
-      0;  ///< rows that the next product computes, with the following rows of A, which are fetched ahead
+  std::size_t ahead = 0;       ///< how far ahead of what is written memory is fetched, in elements; 0: it is not
+  std::size_t rows_after = 0;  ///< of the next product, whose rows of A follow, and are fetched ahead
 };
 
 /// The distances, in elements, between the elements of A and those of B. They are the same for all segments of a product.
