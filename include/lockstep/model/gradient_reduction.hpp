@@ -28,9 +28,9 @@ template <class T, Collective C>
   return {};
 }
 
-/// Takes the gradients of one step as they become ready, from the start of the arena on, and reduces them in ranges. All are of one
-/// length, which is the same on every rank, however far each of them is. They are cut where the sums stay those of one reduction
-/// (see Partition), each long enough for the wire; the last is long enough to go the way of a long array.
+/// Takes the gradients of one step as they become ready, from the start of the arena on, and reduces them in ranges that grow, to few
+/// for a long array. They are the same on every rank, however far each of them is, and cut where the sums stay those of one
+/// reduction (see Partition), each long enough for the wire; the last is long enough to go the way of a long array.
 ///
 /// An object lives from the beginning of backward to the end of the step's reduction.
 template <Collective C, class T>
@@ -70,11 +70,16 @@ class GradientReduction {
  private:
   // The first `count` gradients are.
   void ready(std::size_t count) {
-    const std::size_t end = std::min(count, limit_);
-    if (end < begun_ + grain_) return;
-    if (!choice_.overlaps()) return choice_.gradients_ready();
-    if constexpr (OverlappingCollective<C, T>)
-      for (; begun_ + grain_ <= end; begun_ += grain_) collective_.all_reduce_async(gradients_.subspan(begun_, grain_));
+    for (std::size_t next = next_range(); next > 0 && begun_ + next <= count; next = next_range()) {
+      if (!choice_.overlaps()) return choice_.gradients_ready();
+      if constexpr (OverlappingCollective<C, T>) collective_.all_reduce_async(gradients_.subspan(begun_, next));
+      begun_ += next;
+    }
+  }
+
+  // Elements of the next range; 0 after the last one before finish().
+  [[nodiscard]] std::size_t next_range() const noexcept {
+    return std::min(std::clamp(begun_, grain_, 4 * grain_), limit_ - begun_);
   }
 
   C& collective_;
