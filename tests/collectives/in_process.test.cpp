@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "collectives/harness.hpp"
 
 using namespace lockstep;
@@ -170,7 +173,11 @@ TEST_SUITE("in_process") {
         return collective.abort("no more");
       }
       bool taken = false;
-      while (!taken) collective.advance_reduce_scatter<float>(mine.size(), [&](auto...) { taken = true; });
+      for (int i = 0; i < 10'000 && !taken; ++i) {
+        collective.advance_reduce_scatter<float>(mine.size(), [&](auto...) { taken = true; });
+        if (!taken) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      if (!taken) throw Error("nothing was taken");
       collective.reduce_scatter(std::span<double>(), mine, never);
     });
     CHECK(message_of(thrown[1]).find("no more") != std::string::npos);
