@@ -60,6 +60,7 @@ TEST_CASE("ModelState: save and restore bring everything back") {
   state.iterations = 12;
   state.learning_rate = 0.125;
   state.seed = ~std::uint64_t{0};
+  state.next_pass = 4;
   ls::TrainingState saved, again;
   state.save(saved);
   CHECK(saved.scalar == "float32");
@@ -69,6 +70,10 @@ TEST_CASE("ModelState: save and restore bring everything back") {
   other.save(again);
   CHECK(again == saved);
   CHECK(other.parameters_crc32c() == state.parameters_crc32c());
+  CHECK(other.next_pass == 4);
+  saved.data_position = 1;  // of a pass that was begun
+  other.restore(saved);
+  CHECK(other.next_pass == 5);
 }
 
 TEST_CASE("ModelState: what does not fit is refused, and nothing is changed") {

@@ -107,6 +107,7 @@ class FitLoop final : public ModelTraining<Model> {
       }
       replica.team_barrier();
       if (!begun || plan_.new_pass_each_epoch) data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
+      if (leader) compiled_.state.next_pass = at.data_iteration + 1;
       if (!begun && at.data_position > 0) data.seek(at.data_position);
       begun = true;
 
@@ -226,7 +227,11 @@ class FitLoop final : public ModelTraining<Model> {
         log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
     }
     replica.team_barrier();
-    if (saved.empty()) model_.broadcast_from_chief(replica, own);
+    if (saved.empty()) {
+      model_.broadcast_from_chief(replica, own);
+      if (leader) at_.data_iteration = first_pass();
+      replica.team_barrier();
+    }
     if (leader) {
       if (waits_without_signals_) preempt_on_signals();
       if (restored_) history_.truncate(static_cast<int>(at_.epoch));
@@ -236,6 +241,12 @@ class FitLoop final : public ModelTraining<Model> {
       survivor_.forget();
       restored_ = true;
     }
+  }
+
+  /// The number of the first pass over the data. Where epochs are whole passes, those before initial_epoch count as made, also by a
+  /// model that has not made them.
+  [[nodiscard]] std::int64_t first_pass() const {
+    return std::max(compiled_.state.next_pass, plan_.new_pass_each_epoch ? std::int64_t{options_.initial_epoch} : 0);
   }
 
   /// Finds the place in the data of a run whose global batches may have had another size. Where epochs are whole passes over the data,

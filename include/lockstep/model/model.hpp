@@ -83,8 +83,10 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   /// Trains on a dataset of global batches. Returns one value for each figure and for each epoch that this call has ended: none of
-  /// those before a resumed run was interrupted, and no epoch at all when nothing was left to do. Throws ConfigurationError for
-  /// wrong options, before any work; DataError for data that do not fit the model.
+  /// those before a resumed run was interrupted, and no epoch at all when nothing was left to do. Passes over the data are
+  /// counted on from fit to fit, so that k fits of one epoch are one fit of k epochs, bit for bit; where steps_per_epoch is not
+  /// a whole pass, each fit begins a new one. Throws ConfigurationError for wrong options, before any work; DataError for
+  /// data that do not fit the model.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
     static_assert(
@@ -241,10 +243,12 @@ class Model {
       if (!own.state().values().empty()) collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
       double learning_rate = detail::from_chief(collective, compiled_.state.learning_rate);
       std::int64_t iterations = detail::from_chief(collective, compiled_.state.iterations);
+      std::int64_t next_pass = detail::from_chief(collective, compiled_.state.next_pass);
       replica.team_barrier();  // all have read the counters
       if (leader) {
         compiled_.state.learning_rate = learning_rate;
         compiled_.state.iterations = iterations;
+        compiled_.state.next_pass = next_pass;
       }
     }
     replica.team_barrier();

@@ -58,6 +58,8 @@ class ModelState {
   double learning_rate = 0;     ///< in force
   std::int64_t iterations = 0;  ///< updates made
   std::uint64_t seed = 0;
+  /// Number of the pass over the training data that the next fit begins with: passes are counted over all fits.
+  std::int64_t next_pass = 0;
 
   /// CRC-32C over all parameters in canonical order and layout: equal for equal bits, whatever the strategy.
   [[nodiscard]] std::uint32_t parameters_crc32c() const {
@@ -71,6 +73,7 @@ class ModelState {
     saved.iterations = iterations;
     saved.learning_rate = learning_rate;
     saved.seed = seed;
+    saved.data_iteration = next_pass;
     save_arrays(saved.parameters, 0, arrays(parameters_));
     for (std::size_t i = 0; i < slots_.size(); ++i)
       save_arrays(saved.slots, i * variables.size(), arrays(slots_[i]), concat({"/slot_", i}));
@@ -95,6 +98,7 @@ class ModelState {
     iterations = saved.iterations;
     learning_rate = saved.learning_rate;
     seed = saved.seed;
+    next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // one that was begun is not begun again
   }
 
  private:
