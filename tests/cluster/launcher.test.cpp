@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -36,6 +37,19 @@ std::string last_line(std::string text) {
   if (!text.empty() && text.back() == '\n') text.pop_back();
   const auto end = text.rfind('\n');
   return end == std::string::npos ? text : text.substr(end + 1);
+}
+
+/// Workers that run a script of the shell in which $index is a worker's place, $address1 the
+/// address of worker 1, and `note lost ...` a note to the launcher.
+lockstep::LaunchOptions scripted(const std::string& script) {
+  lockstep::LaunchOptions options;
+  options.program = "/bin/sh";
+  options.arguments = {"sh", "-c", R"(
+    index=$(echo "$TF_CONFIG" | sed 's/.*"index"://; s/}.*//')
+    address1=$(echo "$TF_CONFIG" | sed 's/"]},.*//; s/.*\["[^"]*","//; s/".*//')
+    note() { echo "$@" > /proc/self/fd/$LOCKSTEP_NOTE_FD; }
+    )" + script};
+  return options;
 }
 
 /// The processes that a worker's "waiting, process N" lines name.
@@ -169,6 +183,66 @@ TEST_SUITE("launcher") {
     CHECK(Clock::now() - begin < 20s);
   }
 
+  TEST_CASE("a worker that others have lost, and that does not end, is killed") {
+    // (Workers that train and hang: tests/integration/survival.test.cpp.)
+    const lockstep_test::TemporaryFolder folder;
+    for (const int restarts : {0, 1}) {
+      lockstep::LaunchOptions options = scripted(R"(
+        cd ")" + folder.path() + R"("
+        echo >> $index
+        [ -e lost ] && for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+          [ $(wc -l < 1) = 1 ] || exit 0
+          sleep 0.5
+        done
+        [ $index = 0 ] || sleep 60
+        sleep 0.3
+        touch lost
+        note lost $address1 was silent
+        exit 138)");
+      options.workers = 2;
+      options.restarts = restarts;
+      const auto begin = Clock::now();
+      CHECK(lockstep::launch_workers(options) == (restarts == 0 ? 138 : 0));
+      CHECK(Clock::now() - begin < 20s);
+      for (const std::string worker : {"0", "1"}) {
+        std::ifstream file(folder.path(worker));
+        CHECK(std::count(std::istreambuf_iterator<char>(file), {}, '\n') == 1 + restarts);
+      }
+      for (const std::string file : {"0", "1", "lost"}) std::filesystem::remove(folder.path(file));
+    }
+  }
+
+  TEST_CASE("a worker that waits for one that does not come back is told to stop at once") {
+    lockstep::LaunchOptions options = scripted(R"(
+      if [ $index = 1 ]; then sleep 0.3; kill -9 $$; fi
+      sleep 0.5
+      note lost $address1 its process ended
+      sleep 60)");
+    options.workers = 2;
+    options.failure_grace = 50s;
+    const auto begin = Clock::now();
+    CHECK(lockstep::launch_workers(options) == 137);
+    CHECK(Clock::now() - begin < 20s);
+  }
+
+  TEST_CASE("when workers are told to stop, one that keeps the others waiting has less time than one that saves") {
+    for (const bool saves : {false, true}) {
+      lockstep::LaunchOptions options = scripted(R"(
+        if [ $index = 2 ]; then sleep 0.2; exit 3; fi
+        if [ $index = 1 ]; then trap ')" + std::string(saves ? "note stops; sleep 2; exit 0" : "") +
+                                                 R"(' TERM; fi
+        if [ $index = 0 ]; then trap 'note waits $address1; sleep 2; exit 143' TERM; fi
+        while :; do sleep 0.1; done)");
+      options.workers = 3;
+      options.failure_grace = 500ms;
+      options.hung_grace = 1s;
+      options.stop_grace = 40s;
+      const auto begin = Clock::now();
+      CHECK(lockstep::launch_workers(options) == 3);
+      CHECK(Clock::now() - begin < 20s);
+    }
+  }
+
   TEST_CASE("a program that cannot be run") {
     lockstep::LaunchOptions options;
     options.program = "/no/such/program";
@@ -179,25 +253,60 @@ TEST_SUITE("launcher") {
                          lockstep::ConfigurationError);
   }
 
-  TEST_CASE("a signal is passed on once, and workers that end well are no failure") {
+  TEST_CASE("a signal is passed on once, also when it comes twice; workers that end well are no failure") {
     Process process({PROGRAM_WORKER, "--workers", "2", "graceful"});
     REQUIRE(process.wait_for("[worker 0] waiting", 30s));
     REQUIRE(process.wait_for("[worker 1] waiting", 30s));
     process.signal(SIGTERM);
+    ::usleep(20'000);
+    process.signal(SIGTERM);  // as Ctrl-C does under `timeout`, to the group and once more
     const Finished finished = process.wait(30s);
     CAPTURE(finished.output);
     CHECK(count(finished.output, "stopped by 1 signal") == 2);
     CHECK(finished.exit_code == 0);
   }
 
-  TEST_CASE("SIGTERM gives 143 and SIGINT 130") {
-    for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}}) {
+  TEST_CASE("a worker that is stopped is woken up for a signal") {
+    Process process({PROGRAM_WORKER, "--workers", "2", "graceful"});
+    REQUIRE(process.wait_for("[worker 0] waiting", 30s));
+    REQUIRE(process.wait_for("[worker 1] waiting", 30s));
+    const auto workers = children_of(process.pid());
+    REQUIRE(workers.size() == 2);
+    ::kill(workers[1], SIGSTOP);
+    process.signal(SIGTERM);
+    const Finished finished = process.wait(20s);
+    CAPTURE(finished.output);
+    CHECK(count(finished.output, "stopped by 1 signal") == 2);
+    CHECK(finished.exit_code == 0);
+  }
+
+  TEST_CASE("SIGTERM and SIGHUP give 143, SIGINT 130; under nohup SIGHUP is ignored") {
+    for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}, std::pair{SIGHUP, 143}}) {
       Process process({PROGRAM_WORKER, "--workers", "2", "wait"});
       REQUIRE(process.wait_for("[worker 0] waiting", 30s));
       REQUIRE(process.wait_for("[worker 1] waiting", 30s));
       process.signal(signal);
       CHECK(process.wait(30s).exit_code == code);
     }
+    Process ignoring({"/bin/sh", "-c", "trap '' HUP; exec \"$0\" --workers 2 graceful", PROGRAM_WORKER});
+    REQUIRE(ignoring.wait_for("[worker 0] waiting", 30s));
+    REQUIRE(ignoring.wait_for("[worker 1] waiting", 30s));
+    ignoring.signal(SIGHUP);
+    std::this_thread::sleep_for(200ms);
+    ignoring.signal(SIGTERM);
+    const Finished finished = ignoring.wait(30s);
+    CHECK(count(finished.output, "stopped by 1 signal") == 2);
+    CHECK(finished.exit_code == 0);
+  }
+
+  TEST_CASE("a worker has the program's name; the running program is started also when its file has gone") {
+    const std::string name = std::filesystem::path(PROGRAM_WORKER).filename().string().substr(0, 15);
+    CHECK(launch({"--workers", "1", "name"}).output == "[worker 0] name: " + name + "\n");
+    const lockstep_test::TemporaryFolder folder;
+    std::filesystem::copy_file(PROGRAM_WORKER, folder.path("program"));
+    const Finished finished = run_process({folder.path("program"), "launch_without_file"}, {}, 60s);
+    CHECK(finished.output == "[worker 0] name: exe\n");
+    CHECK(finished.exit_code == 0);
   }
 
   TEST_CASE("a signal that a worker gets before it has become its program is that worker's alone") {
@@ -222,7 +331,7 @@ TEST_SUITE("launcher") {
     REQUIRE(process.wait_for("[worker 0] waiting", 30s));
     REQUIRE(process.wait_for("[worker 1] waiting", 30s));
     process.signal(SIGTERM);
-    ::usleep(300'000);
+    ::usleep(1'100'000);
     process.signal(SIGTERM);
     const Finished finished = process.wait(20s);
     CHECK_FALSE(finished.timed_out);

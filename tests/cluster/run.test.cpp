@@ -18,6 +18,9 @@ Finished work(const std::vector<std::string>& arguments, const Environment& envi
   return run_process(command, environment, 60s);
 }
 
+/// Runs a script of the shell whose $0 is the program.
+Finished in_shell(const std::string& script) { return run_process({"/bin/sh", "-c", script, PROGRAM_WORKER}, {}, 60s); }
+
 }  // namespace
 
 TEST_SUITE("run") {
@@ -49,7 +52,47 @@ TEST_SUITE("run") {
     check("data", 1, "error: wrong data\n");
     check("lost", 138, "error: collective operation: rank 3 failed: is lost [after 0.0 s and 0 received bytes]\n");
     check("standard", 1, "error: something else\n");
+    check("memory", 1,
+          "error: out of memory: std::bad_alloc; the limits are: RLIMIT_AS (ulimit -v) in bytes 1125899906842624\n");
     check("number", 1, "error: an exception that is no std::exception\n");
+  }
+
+  TEST_CASE("what could not be printed is an error, alone and under the launcher") {
+    const std::string alone = "not all that it printed could be written to stdout";
+    const std::string launched = "not all that they printed could be written to stdout";
+    const auto tell = [](const std::string& redirection, const std::string& options) {
+      return in_shell("exec \"$0\" tell " + options + redirection);
+    };
+    for (const auto& [options, text] : {std::pair{std::string(), alone}, {"--workers 2", launched}}) {
+      for (const auto& [redirection, why] :
+           {std::pair{" > /dev/full", "No space left on device"}, {" >&-", "Bad file descriptor"}}) {
+        CAPTURE(options);
+        CAPTURE(redirection);
+        const Finished finished = tell(redirection, options);
+        CAPTURE(finished.output);
+        CHECK(finished.exit_code == 1);
+        // (What the program has flushed itself has failed long before.)
+        CHECK(finished.output.find(text + (options.empty() ? "" : std::string(": ") + why)) != std::string::npos);
+        CHECK(finished.output.find("told all") != std::string::npos);
+      }
+      // A reader that has gone: the program goes on to its end.
+      const Finished finished =
+          in_shell("{ \"$0\" tell " + options + "; echo \"exit code $?\" >&2; } | head -n 1 > /dev/null");
+      CAPTURE(finished.output);
+      CHECK(finished.output.find(text) != std::string::npos);
+      CHECK(finished.output.find("told all") != std::string::npos);
+      CHECK(finished.output.find("exit code 1\n") != std::string::npos);
+    }
+    CHECK(in_shell("exec \"$0\" arguments > /dev/full").output.find(alone + ": No space left on device") !=
+          std::string::npos);
+    CHECK(tell(" > /dev/null", "").exit_code == 0);
+    CHECK(tell(" 2>&-", "").exit_code == 0);
+    CHECK(work({"throw", "data"}).exit_code == 1);
+    CHECK(in_shell("exec \"$0\" throw lost > /dev/full").exit_code == 138);  // the first failure counts
+  }
+
+  TEST_CASE("a file that is opened where a standard stream was closed does not get what is printed") {
+    CHECK(in_shell("exec \"$0\" open <&- >&- 2>&-").exit_code == 3);
   }
 
   TEST_CASE("a wrong number of workers is a usage error") {

@@ -173,6 +173,29 @@ TEST_SUITE("tf_config") {
     names(refusal("garbage"), {"malformed JSON"});
     names(refusal(std::string(100'000, '[')), {"malformed JSON"});
     names(refusal("{\"cluster\": \"\xFF\"}"), {"malformed JSON"});
+    names(refusal(two_workers(R"({"type": "worker", "index": 1e999})")), {"malformed JSON", "1e999"});
+    names(refusal(R"({"other": -1e999})"), {"malformed JSON", "1e999"});
+    names(refusal("{\"cluster\": \"\x01\"}"), {"malformed JSON"});
+    names(refusal(R"({"a": "\ud800"})"), {"malformed JSON"});
+    names(refusal(std::string("{\0}", 3)), {"malformed JSON"});
+  }
+
+  TEST_CASE("values of every wrong type, at every place") {
+    const std::string deep = std::string(20'000, '[') + std::string(20'000, ']');
+    for (const std::string& value : {std::string("null"), std::string("true"), std::string("-1"), std::string("1e300"),
+                                     std::string("18446744073709551615"), std::string("-9223372036854775808"),
+                                     std::string(R"("x")"), std::string("[[]]"), std::string(R"({"a": {}})"), deep}) {
+      CAPTURE(value.substr(0, 40));
+      if (value.front() != '{') names(refusal(value), {"TF_CONFIG: "});
+      names(refusal(R"({"cluster": )" + value + R"(, "task": {"type": "worker", "index": 0}})"), {"TF_CONFIG: "});
+      names(refusal(with_jobs(R"("worker": )" + value)), {"TF_CONFIG: "});
+      names(refusal(with_jobs(R"("worker": [)" + value + "]")), {"TF_CONFIG: "});
+      names(refusal(two_workers(value)), {"TF_CONFIG: "});
+      names(refusal(two_workers(R"({"type": )" + value + R"(, "index": 0})")), {"TF_CONFIG: "});
+      names(refusal(two_workers(R"({"type": "worker", "index": )" + value + "}")), {"TF_CONFIG: "});
+    }
+    names(refusal(two_workers(R"({"type": "worker", "index": 18446744073709551615})")), {"got 18446744073709551615"});
+    names(refusal(with_jobs(R"("worker": ["a\u0000\nb"])")), {"a??b"});
     names(refusal(R"({"cluster": {"worker": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}})"),
           {"key 'worker' stands twice"});
   }

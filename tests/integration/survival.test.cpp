@@ -103,14 +103,6 @@ struct Pair {
   }
 };
 
-/// The processes that this one has started and that live.
-std::vector<pid_t> children_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
-  std::vector<pid_t> children;
-  for (pid_t child = 0; file >> child;) children.push_back(child);
-  return children;
-}
-
 void kill_all(const std::vector<pid_t>& processes, int signal) {
   for (const pid_t process : processes) ::kill(process, signal);
 }
@@ -273,12 +265,44 @@ TEST_CASE("survival: saved by four workers, gone on by fewer: the same run to fl
   }
 }
 
+TEST_CASE("survival: signals within a second are one, and SIGHUP is as SIGTERM: all save") {
+  for (const bool to_launcher : {true, false}) {
+    for (const int signal : {SIGINT, SIGHUP}) {
+      CAPTURE(to_launcher);
+      CAPTURE(signal);
+      const TemporaryFolder folder;
+      Process launcher(command(folder.path(), {"step_ms=50", "steps=1000"}, {"--workers", "2"}));
+      REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
+      const pid_t target = to_launcher ? launcher.pid() : children_of(launcher.pid()).back();
+      for (int i = 0; i < 3; ++i) kill_all({target}, signal);
+      const Finished finished = launcher.wait(30s);
+      CAPTURE(finished.output);
+      CHECK(finished.exit_code == (signal == SIGINT ? 130 : 143));
+      CHECK(count(finished.output, "fit: stopped by") == 2);
+      CHECK(std::filesystem::exists(folder.path("training_state")));
+    }
+  }
+}
+
+TEST_CASE("survival: a signal to the launcher wakes a worker that is stopped: all save") {
+  const TemporaryFolder folder;
+  Process launcher(command(folder.path(), {"step_ms=10", "steps=10000"}, {"--workers", "2"}));
+  REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
+  kill_all({children_of(launcher.pid()).back()}, SIGSTOP);
+  launcher.signal(SIGTERM);
+  const Finished finished = launcher.wait(30s);
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 143);
+  CHECK(count(finished.output, "fit: stopped by SIGTERM") == 2);
+  CHECK(std::filesystem::exists(folder.path("training_state")));
+}
+
 TEST_CASE("survival: a second signal ends the process at once, and nothing is saved") {
   const TemporaryFolder folder;
   Process alone(command(folder.path(), {"step_ms=20000"}));
   REQUIRE(alone.wait_for("training from update", 30s));
   alone.signal(SIGTERM);
-  std::this_thread::sleep_for(50ms);
+  std::this_thread::sleep_for(1100ms);  // those within a second are one
   const auto begin = std::chrono::steady_clock::now();
   alone.signal(SIGTERM);
   CHECK(alone.wait(30s).exit_code == 143);
@@ -330,6 +354,63 @@ TEST_CASE("survival: with rejoin, whoever is not killed keeps its process, and t
       }
       CHECK(finals(finished.output) == Words{expected});
     }
+  }
+}
+
+TEST_CASE("survival: the launcher kills and replaces a worker that hangs, not the others: the same bits") {
+  const Words hurried{"timeout_ms=1000"};
+  for (const std::string workers : {"2", "3"}) {
+    for (const std::string rejoin : {"rejoin=0", "rejoin=1"}) {
+      for (const bool spins : {false, true}) {  // else it is stopped
+        const Words training{"epochs=3", "steps=20", "step_ms=5", rejoin};
+        const std::string victim = spins || workers == "3" ? "1" : "0";
+        CAPTURE(workers);
+        CAPTURE(rejoin);
+        CAPTURE(spins);
+        const TemporaryFolder folder;
+        const std::string backup = folder.path("backup");
+        Words options = training;
+        options.insert(options.end(), hurried.begin(), hurried.end());
+        if (spins) options.insert(options.end(), {"spin_at=25", "spin_on=" + victim});
+        Process launcher(command(backup, options, {"--workers", workers, "--restarts", "2"}));
+        if (!spins) {
+          REQUIRE(launcher.wait_for("[worker " + std::string(1, workers[0] - 1) + "] training from update", 30s));
+          const auto processes = children_of(launcher.pid());
+          REQUIRE(processes.size() == static_cast<std::size_t>(std::stoi(workers)));
+          kill_all({processes[static_cast<std::size_t>(std::stoi(victim))]}, SIGSTOP);
+        }
+        const Finished finished = launcher.wait(60s);
+        CAPTURE(finished.output);
+        CHECK_FALSE(finished.timed_out);
+        CHECK(finished.exit_code == 0);
+        CHECK(contains(finished.output, "lockstep: worker " + victim + " was lost to worker "));
+        CHECK(
+            contains(finished.output, "but its process still exists: it is killed and started again; 1 restarts left"));
+        CHECK(count(finished.output, "it is killed") == 1);
+        for (int worker = 0; worker < std::stoi(workers); ++worker) {
+          const bool stays = rejoin == "rejoin=1" && std::to_string(worker) != victim;
+          CHECK(count(finished.output, "[worker " + std::to_string(worker) + "] process ") == (stays ? 1 : 2));
+        }
+        CHECK(finals(finished.output) == Words{undisturbed(training, workers)});
+      }
+    }
+  }
+}
+
+TEST_CASE("survival: without restarts, a worker that hangs is killed soon after the others have lost it: 138") {
+  for (const std::string rejoin : {"rejoin=0", "rejoin=1"}) {
+    CAPTURE(rejoin);
+    const TemporaryFolder folder;
+    Process launcher(
+        command(folder.path(), {"steps=1000", "step_ms=5", rejoin, "timeout_ms=1000"}, {"--workers", "2"}));
+    REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
+    kill_all({children_of(launcher.pid()).back()}, SIGSTOP);
+    const auto begin = std::chrono::steady_clock::now();
+    const Finished finished = launcher.wait(30s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 138);
+    CHECK(contains(finished.output, "lockstep: worker 1 failed first: lost to worker 0 (was silent for more than"));
+    CHECK(std::chrono::steady_clock::now() - begin < 20s);
   }
 }
 
@@ -386,13 +467,14 @@ TEST_CASE("survival: when the disk is full, the older backup stays and the run c
   const auto size = std::filesystem::file_size(folder.path("training_state"));
   const auto time = std::filesystem::last_write_time(folder.path("training_state"));
 
-  std::string limited = "trap '' XFSZ; ulimit -f 1; exec";  // files end after 512 bytes
+  std::string limited = "ulimit -f 1; exec";  // files end after 512 bytes
   for (const std::string& word : command(folder.path(), {"freq=1", "steps=1000"}, {"--workers", "2"}))
     limited += " '" + word + "'";
   const Finished full = run_process({"/bin/sh", "-c", limited}, {}, 30s);
   CAPTURE(full.output);
   CHECK(full.exit_code == 1);
   CHECK(contains(full.output, "cannot write '" + folder.path("training_state.tmp.")));
+  CHECK(contains(full.output, "File too large; the limits are: RLIMIT_FSIZE (ulimit -f) in bytes 512"));
   CHECK(std::filesystem::file_size(folder.path("training_state")) == size);
   CHECK(std::filesystem::last_write_time(folder.path("training_state")) == time);
   CHECK(count(full.output, "resuming from") == 1);
@@ -408,25 +490,27 @@ TEST_SUITE("survival [full]") {
   }
 
   TEST_CASE("with rejoin, a worker that hangs counts as lost, and comes back when it wakes up: the same bits") {
+    // (Without a launcher, which would have killed and replaced it.)
     const Words options{"epochs=3", "steps=20", "step_ms=5", "rejoin=1", "timeout_ms=1000"};
     const std::string expected = undisturbed(options);
     for (const std::size_t victim : {0u, 1u}) {
       CAPTURE(victim);
       const TemporaryFolder folder;
-      Process launcher(command(folder.path(), options, {"--workers", "2", "--restarts", "2"}));
-      REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
+      Pair pair(folder.path(), options);
+      pair.wait_until_they_train();
       std::this_thread::sleep_for(80ms);
-      const std::vector<pid_t> workers = children_of(launcher.pid());
-      REQUIRE(workers.size() == 2);
-      kill_all({workers[victim]}, SIGSTOP);
-      REQUIRE(launcher.wait_for("this worker keeps its state", 30s));
-      kill_all({workers[victim]}, SIGCONT);
-      const Finished finished = launcher.wait(60s);
-      CAPTURE(finished.output);
-      CHECK(finished.exit_code == 0);
-      CHECK(contains(finished.output, "was silent for more than 1000 ms"));
-      CHECK(count(finished.output, "] process ") == 2);  // nobody was started again
-      CHECK(finals(finished.output) == Words{expected});
+      pair.workers[victim]->signal(SIGSTOP);
+      REQUIRE(pair.workers[1 - victim]->wait_for("this worker keeps its state", 30s));
+      pair.workers[victim]->signal(SIGCONT);
+      std::string output;
+      for (const auto& worker : pair.workers) {
+        const Finished finished = worker->wait(60s);
+        CHECK(finished.exit_code == 0);
+        output += finished.output;
+      }
+      CAPTURE(output);
+      CHECK(contains(output, "was silent for more than 1000 ms"));
+      CHECK(finals(output) == Words{expected});
     }
   }
 

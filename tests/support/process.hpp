@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
@@ -126,6 +127,14 @@ class Process {
 inline Finished run_process(const std::vector<std::string>& command, const Environment& environment = {},
                             std::chrono::seconds limit = std::chrono::seconds(120)) {
   return Process(command, environment).wait(limit);
+}
+
+/// The processes that this one has started and that live.
+inline std::vector<pid_t> children_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  return children;
 }
 
 /// The path of one of the programs of examples/.

@@ -3,10 +3,12 @@
 #include <chrono>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "lockstep/checkpoint/background_task.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -24,7 +26,11 @@ LOCKSTEP_INLINE bool BackgroundTask::is_running() const {
 
 LOCKSTEP_INLINE void BackgroundTask::start(std::function<void()> task) {
   finish();
-  result_ = std::async(std::launch::async, std::move(task));
+  try {
+    result_ = std::async(std::launch::async, std::move(task));
+  } catch (const std::system_error& error) {
+    throw_no_thread("saving beside training", error);
+  }
 }
 
 LOCKSTEP_INLINE void BackgroundTask::finish() {

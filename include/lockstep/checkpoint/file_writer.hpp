@@ -18,12 +18,14 @@
 #include "lockstep/checkpoint/byte_parts.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/resource_limits.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 [[noreturn]] inline void throw_file_error(const char* what, const std::string& path) {
   const int code = errno;
-  throw Error(std::string(what) + " '" + path + "': " + std::strerror(code));
+  throw Error(std::string(what) + " '" + path + "': " + std::strerror(code) +
+              (code == EFBIG ? limits_text(Resource::file_size) : ""));
 }
 
 /// The system calls that write a file. A test puts a class with the same functions in its place, whose calls fail.

@@ -1,20 +1,11 @@
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
 
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -24,16 +15,17 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/cluster/accusations.hpp"
 #include "lockstep/cluster/descriptor.ipp"
+#include "lockstep/cluster/ignored_signals.ipp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/prefixed_stream.ipp"
 #include "lockstep/cluster/signal_pipe.ipp"
+#include "lockstep/cluster/worker_process.ipp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX has the program declare it
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -41,155 +33,104 @@ namespace detail {
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
-      : options_(options), workers_(static_cast<std::size_t>(options.workers)) {
+      : options_(options), accusations_(static_cast<std::size_t>(options.workers)) {
     std::fflush(nullptr);  // what this process has printed comes before what its workers print
-    for (Worker& worker : workers_) {
-      std::uint16_t port = 0;
-      worker.listener = listen(port);
-      worker.restarts_left = options.restarts;
-      addresses_ += concat({addresses_.empty() ? "" : ",", "\"127.0.0.1:", port, "\""});
-    }
     null_ = Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null");
+    workers_.reserve(static_cast<std::size_t>(options.workers));
+    for (int index = 0; index < options.workers; ++index) {
+      workers_.emplace_back(index, options.restarts);
+      program_.addresses += concat({index == 0 ? "" : ",", "\"", workers_.back().process.address(), "\""});
+    }
+    const auto now = Clock::now();
+    for (const Worker& worker : workers_) accusations_.began(worker.index, now);
     try {
-      for (Worker& worker : workers_) start(worker);
+      for (Worker& worker : workers_) worker.process.start(program_);
     } catch (...) {
       end_all();
       throw;
     }
     if (options.restarts == 0)
-      for (Worker& worker : workers_) worker.listener.close();
+      for (Worker& worker : workers_) worker.process.close_port();
   }
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
-  ~Launcher() { end_all(); }
+  ~Launcher() {
+    end_all();
+    ignored_.restore();
+  }
 
   int wait() {
-    while (std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.lives; })) {
+    while (std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.process.lives(); })) {
       poll(next_deadline());
       for (int signal; (signal = signals_.take()) != 0;)
         if (signal != SIGCHLD) pass_on(signal);
       reap();
+      for (Worker& worker : workers_) take_notes(worker);
       keep_deadlines();
     }
     // A worker's own child may hold its output open.
     const auto end = Clock::now() + std::chrono::seconds(1);
     while (Clock::now() < end && std::any_of(workers_.begin(), workers_.end(), has_output)) poll(end);
-    for (Worker& worker : workers_)
-      for (PrefixedStream& stream : worker.output)
-        if (stream.source().is_open()) stream.finish();
-    return result();
+    for (Worker& worker : workers_) worker.process.finish_output();
+    return check_output(result());
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   struct Worker {
-    pid_t process = -1;
-    bool lives = false;
-    int code = 0;          // as a shell would say it
-    int signal = 0;        // that killed it
-    int order = 0;         // the first one that ended is 1
-    bool by_peer = false;  // its failure is another worker's
-    bool by_launcher = false;
+    Worker(int place, int restarts) : index(place), process(place), restarts_left(restarts) {}
+
+    int index;
+    WorkerProcess process;
+    int restarts_left;
+    ProcessEnd end{};
+    int order = 0;                                    // the first one that ended is 1
+    bool by_peer = false;                             // its failure is another worker's
+    bool by_launcher = false;                         // it had been told to stop
+    std::optional<HungWorker> hung{};                 // it was killed for that
+    std::optional<Clock::time_point> lost_another{};  // and is not connected since then
+    bool keeps_others_waiting = false;                // since they were told to stop
+    bool has_agreed_to_stop = false;
     std::optional<Clock::time_point>
         back_at{};           // it has ended well, and is started again then, unless the chief has too
     bool came_back = false;  // for that reason
     bool was_started_again = false;
-    int restarts_left = 0;
-    Descriptor listener;  // kept, so that a successor finds its port and the peers that wait there
-    Descriptor note;
-    PrefixedStream output[2];
+
+    /// Ends what belongs to a process, and starts its successor.
+    void start_again(const WorkerProgram& program) {
+      end = {};
+      order = 0;
+      by_peer = by_launcher = keeps_others_waiting = has_agreed_to_stop = came_back = false;
+      hung.reset();
+      lost_another.reset();
+      back_at.reset();
+      was_started_again = true;
+      process.start(program);
+    }
+
+    [[nodiscard]] std::string how_it_ended() const {
+      if (!hung) return end.text();
+      if (hung->lost_to < 0) return "told to stop, it kept the others waiting, and was killed";
+      return concat({"lost to worker ", hung->lost_to, " (", hung->why, ") and killed"});
+    }
   };
 
-  static bool has_output(const Worker& worker) {
-    return worker.output[0].source().is_open() || worker.output[1].source().is_open();
-  }
-
-  static Descriptor listen(std::uint16_t& port) {
-    Descriptor listener = Descriptor::checked(::socket(AF_INET, SOCK_STREAM, 0), "make a socket");
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        ::listen(listener.get(), 1024) != 0 ||
-        ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-      throw Error(concat({"cannot listen on a port of 127.0.0.1: ", std::strerror(errno)}));
-    port = ntohs(address.sin_port);
-    return listener;
-  }
-
-  [[nodiscard]] int index_of(const Worker& worker) const { return static_cast<int>(&worker - workers_.data()); }
-
-  void start(Worker& worker) {
-    const int index = index_of(worker);
-    const int listener = worker.listener.get();
-    Pipe out, err, note;
-    const std::string prefix = concat({"[worker ", index, "] "});
-    worker.output[0] = PrefixedStream(std::move(out.read), STDOUT_FILENO, prefix);
-    worker.output[1] = PrefixedStream(std::move(err.read), STDERR_FILENO, prefix);
-    worker.note = std::move(note.read);
-
-    // Between fork and exec only system calls are safe, so that everything is prepared here.
-    std::vector<std::string> environment;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string_view text = *entry;
-      if (!text.starts_with("TF_CONFIG=") && !text.starts_with("LOCKSTEP_LISTEN_FD=") &&
-          !text.starts_with("LOCKSTEP_NOTE_FD="))
-        environment.emplace_back(text);
-    }
-    environment.push_back(concat({"TF_CONFIG={\"cluster\":{\"worker\":[", addresses_,
-                                  "]},\"task\":{\"type\":\"worker\",\"index\":", index, "}}"}));
-    environment.push_back(concat({"LOCKSTEP_LISTEN_FD=", listener}));
-    environment.push_back(concat({"LOCKSTEP_NOTE_FD=", note.write.get()}));
-    std::vector<std::string> arguments = options_.arguments;
-    const auto pointers = [](std::vector<std::string>& texts) {
-      std::vector<char*> result;
-      result.reserve(texts.size() + 1);
-      for (std::string& text : texts) result.push_back(text.data());
-      result.push_back(nullptr);
-      return result;
-    };
-    const auto argv = pointers(arguments);
-    const auto envp = pointers(environment);
-    const pid_t parent = ::getpid();
-
-    // A signal that reaches the child before exec is the child's, and must not come out of this process's pipe.
-    const BlockedSignals blocked;
-    const pid_t process = ::fork();
-    if (process < 0) throw Error(concat({"cannot start a worker: ", std::strerror(errno)}));
-    if (process == 0) {
-      SignalPipe::let_go();
-      blocked.release();
-      ::setpgid(0, 0);
-#if defined(__linux__)
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-      if (::getppid() != parent) ::_exit(1);
-      ::dup2(null_.get(), STDIN_FILENO);
-      ::dup2(out.write.get(), STDOUT_FILENO);
-      ::dup2(err.write.get(), STDERR_FILENO);
-      ::fcntl(listener, F_SETFD, 0);
-      ::fcntl(note.write.get(), F_SETFD, 0);
-      ::execve(options_.program.c_str(), argv.data(), envp.data());
-      constexpr std::string_view text = "cannot run the program\n";
-      (void)!::write(STDERR_FILENO, text.data(), text.size());
-      ::_exit(127);
-    }
-    ::setpgid(process, process);
-    worker.process = process;
-    worker.lives = true;
+  static bool has_output(Worker& worker) {
+    return worker.process.output()[0].source().is_open() || worker.process.output()[1].source().is_open();
   }
 
   void poll(Clock::time_point until) {
     std::vector<pollfd> watched{{signals_.descriptor(), POLLIN, 0}};
     std::vector<PrefixedStream*> streams;
     for (Worker& worker : workers_)
-      for (PrefixedStream& stream : worker.output)
+      for (PrefixedStream& stream : worker.process.output())
         if (stream.source().is_open()) {
           watched.push_back({stream.source().get(), POLLIN, 0});
           streams.push_back(&stream);
         }
+    for (const Worker& worker : workers_)
+      if (worker.process.lives()) watched.push_back({worker.process.note_descriptor(), POLLIN, 0});
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     if (::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(left + 1, 0, 60'000))) <= 0)
       return;
@@ -197,31 +138,84 @@ class Launcher {
       if (watched[i + 1].revents != 0) streams[i]->pump();
   }
 
+  // --- what workers say ----------------------------------------------------------------------------
+
+  [[nodiscard]] Worker* worker_at(std::string_view address) {
+    for (Worker& worker : workers_)
+      if (worker.process.address() == address) return &worker;
+    return nullptr;
+  }
+
+  void take_notes(Worker& worker) {
+    while (const auto note = worker.process.take_note()) heed(worker, *note);
+  }
+
+  void heed(Worker& worker, std::string_view note) {
+    const auto word = [&] {
+      const std::size_t end = std::min(note.find(' '), note.size());
+      const std::string_view taken = note.substr(0, end);
+      note.remove_prefix(std::min(end + 1, note.size()));
+      return taken;
+    };
+    const std::string_view what = word();
+    const std::string_view about = word();
+    const Worker* const other = worker_at(about);
+    const auto now = Clock::now();
+    if (what == "met") {
+      Clock::rep time = 0;
+      std::from_chars(about.data(), about.data() + about.size(), time);
+      accusations_.met(worker.index, Clock::time_point(Clock::duration(time)));
+      worker.lost_another.reset();
+    } else if (what == "stops") {
+      worker.has_agreed_to_stop = true;
+    } else if (what == "waits" && other != nullptr) {
+      workers_[static_cast<std::size_t>(other->index)].keeps_others_waiting = true;
+    } else if (what == "lost" || what == "missed" || what == "follows") {
+      worker.lost_another = now;
+      if (what == "lost" && other != nullptr) accusations_.lost(worker.index, other->index, std::string(note), now);
+      if (what == "missed" && other != nullptr) accusations_.missed(worker.index, other->index, std::string(note), now);
+    }
+  }
+
+  // A worker that all others are done with, or wait for in vain.
+  void kill_hung(Worker& worker, HungWorker hung) {
+    if (!worker.process.lives() || worker.has_agreed_to_stop) return;
+    const bool again = stage_ == Stage::running && worker.restarts_left > 0 && !job_is_done();
+    log_line(concat({"worker ", worker.index, " was lost to worker ", hung.lost_to, " (", hung.why,
+                     "), but its process still exists: it is killed",
+                     again ? concat({" and started again; ", worker.restarts_left - 1, " restarts left"}) : ""}));
+    worker.hung = std::move(hung);
+    worker.process.signal(SIGKILL);
+  }
+
+  // --- the end of processes ------------------------------------------------------------------------
+
   void reap() {
     for (Worker& worker : workers_) {
-      int status = 0;
-      if (!worker.lives || ::waitpid(worker.process, &status, WNOHANG) != worker.process) continue;
-      worker.lives = false;
+      const auto end = worker.process.reap();
+      if (!end) continue;
+      take_notes(worker);
+      accusations_.ended(worker.index);
       worker.order = ++ended_;
-      worker.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-      worker.code = WIFSIGNALED(status) ? 128 + worker.signal : WEXITSTATUS(status);
-      char byte = 0;
-      worker.by_peer = worker.code == static_cast<int>(ExitCode::lost_peer) || ::read(worker.note.get(), &byte, 1) == 1;
-      worker.by_launcher = killed_ || told_to_stop_;
+      worker.end = *end;
+      if (worker.hung) worker.end.code = static_cast<int>(ExitCode::lost_peer);
+      worker.by_peer =
+          !worker.hung && (worker.end.code == static_cast<int>(ExitCode::lost_peer) || worker.lost_another);
+      worker.by_launcher = !worker.hung && (killed_ || told_to_stop_);
       if (stage_ == Stage::running) decide_about(worker);
     }
   }
 
   void decide_about(Worker& worker) {
-    if (worker.code == 0) {
+    if (worker.end.code == 0) {
       if (leaves_somebody_behind(worker))
         enter(Stage::failing, options_.failure_grace);
       else if (has_restarted_ && !worker.came_back && !job_is_done())
         worker.back_at = Clock::now() + std::chrono::seconds(3);
-    } else if (worker.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
+    } else if (worker.end.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
       restart(worker);
     } else if (worker.came_back) {
-      worker.code = 0;  // it had ended well, and came back in vain
+      worker.end.code = 0;  // it had ended well, and came back in vain
     } else {
       enter(Stage::failing, options_.failure_grace);
     }
@@ -229,12 +223,12 @@ class Launcher {
 
   // The chief leaves last. Whoever was killed just before its end, and was started again, would wait for it in vain.
   [[nodiscard]] bool leaves_somebody_behind(const Worker& worker) const {
-    return index_of(worker) == 0 && std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
-             return other.lives && other.was_started_again;
+    return worker.index == 0 && std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
+             return other.process.lives() && other.was_started_again;
            });
   }
 
-  [[nodiscard]] bool job_is_done() const { return !workers_.front().lives && workers_.front().code == 0; }
+  [[nodiscard]] bool job_is_done() const { return !workers_.front().process.lives() && workers_.front().end.code == 0; }
 
   // A worker that has ended well is needed once more when the chief, which leaves last, was killed before it had left.
   [[nodiscard]] bool is_wanted_back(const Worker& worker) const {
@@ -243,86 +237,126 @@ class Launcher {
 
   void restart(Worker& worker) {
     --worker.restarts_left;
-    log_line(concat({"worker ", index_of(worker), " ended (", end_of(worker), ") and is started again; ",
-                     worker.restarts_left, " restarts left"}));
+    if (!worker.hung)
+      log_line(concat({"worker ", worker.index, " ended (", worker.end.text(), ") and is started again; ",
+                       worker.restarts_left, " restarts left"}));
     has_restarted_ = true;
     start_again(worker);
     for (Worker& other : workers_)
-      if (!other.lives && other.code == 0) start_again(other);
+      if (!other.process.lives() && other.end.code == 0) start_again(other);
   }
 
   void start_again(Worker& worker) {
-    for (PrefixedStream& stream : worker.output) {
-      for (int i = 0; i < 64 && stream.source().is_open() && stream.pump(); ++i) {  // what a pipe holds, and more
-      }
-      if (stream.source().is_open()) stream.finish();
-    }
-    worker.code = worker.signal = worker.order = 0;
-    worker.by_peer = worker.by_launcher = false;
-    worker.back_at.reset();
-    worker.came_back = false;
-    worker.was_started_again = true;
-    start(worker);
+    accusations_.began(worker.index, Clock::now());
+    worker.start_again(program_);
   }
 
-  static std::string end_of(const Worker& worker) {
-    return worker.signal == 0 ? concat({"exit code ", worker.code})
-                              : concat({"killed by signal ", worker.signal, " (", ::strsignal(worker.signal), ")"});
-  }
+  // --- deadlines -----------------------------------------------------------------------------------
 
   // What is done about the workers that live, when the deadline has come.
   enum class Stage { running, failing, stopping, killed };
 
   void enter(Stage stage, std::chrono::milliseconds grace) {
     stage_ = stage;
-    deadline_ = Clock::now() + grace;
+    stage_began_ = Clock::now();
+    deadline_ = stage_began_ + grace;
   }
 
   [[nodiscard]] Clock::time_point next_deadline() const {
+    auto next = Clock::now() + std::chrono::minutes(1);
+    if (const auto due = accusations_.due()) next = std::min(next, *due);
     for (const Worker& worker : workers_)
-      if (is_wanted_back(worker)) return *worker.back_at;
-    return stage_ == Stage::failing || stage_ == Stage::stopping ? deadline_ : Clock::now() + std::chrono::minutes(1);
+      if (is_wanted_back(worker)) next = std::min(next, *worker.back_at);
+    if (stage_ == Stage::failing || stage_ == Stage::stopping) next = std::min(next, deadline_);
+    if (const auto in_vain = all_wait_in_vain_since()) next = std::min(next, *in_vain + Accusations::time_to_settle);
+    if (stage_ == Stage::stopping && somebody_holds_up_the_stop())
+      next = std::min(next, stage_began_ + options_.hung_grace);
+    return next;
   }
 
   void keep_deadlines() {
+    const auto now = Clock::now();
     for (Worker& worker : workers_)
-      if (is_wanted_back(worker) && Clock::now() >= *worker.back_at) {
+      if (is_wanted_back(worker) && now >= *worker.back_at) {
         start_again(worker);
         worker.came_back = true;
       }
-    if ((stage_ != Stage::failing && stage_ != Stage::stopping) || Clock::now() < deadline_) return;
+    if (auto hung = accusations_.verdict(now))
+      kill_hung(workers_[static_cast<std::size_t>(hung->worker)], std::move(*hung));
+    if (stage_ == Stage::stopping && now >= stage_began_ + options_.hung_grace) kill_those_that_hold_up_the_stop();
+    if (const auto in_vain = all_wait_in_vain_since(); in_vain && now >= *in_vain + Accusations::time_to_settle)
+      deadline_ = now;
+    if ((stage_ != Stage::failing && stage_ != Stage::stopping) || now < deadline_) return;
     if (stage_ == Stage::failing) {
       told_to_stop_ = true;
-      send(SIGTERM);
-      enter(Stage::stopping, options_.stop_grace);
+      tell_to_stop(SIGTERM);
     } else {
       kill();
     }
   }
 
+  // In a run that fails: since when all that live have lost another worker, and wait for a
+  // successor that does not come.
+  [[nodiscard]] std::optional<Clock::time_point> all_wait_in_vain_since() const {
+    if (stage_ != Stage::failing) return std::nullopt;
+    auto since = stage_began_;
+    for (const Worker& worker : workers_) {
+      if (!worker.process.lives()) continue;
+      if (!worker.lost_another) return std::nullopt;
+      since = std::max(since, *worker.lost_another);
+    }
+    return since;
+  }
+
+  static bool holds_up_the_stop(const Worker& worker) {
+    return worker.process.lives() && worker.keeps_others_waiting && !worker.has_agreed_to_stop && !worker.hung;
+  }
+  [[nodiscard]] bool somebody_holds_up_the_stop() const {
+    return std::any_of(workers_.begin(), workers_.end(), holds_up_the_stop);
+  }
+  void kill_those_that_hold_up_the_stop() {
+    for (Worker& worker : workers_) {
+      if (!holds_up_the_stop(worker)) continue;
+      log_line(concat({"worker ", worker.index, " was told to stop and keeps the others waiting: it is killed"}));
+      worker.hung.emplace();
+      worker.process.signal(SIGKILL);
+    }
+  }
+
+  // --- signals -------------------------------------------------------------------------------------
+
   void pass_on(int signal) {
-    if (interrupted_by_ != 0) return kill();
+    const auto now = Clock::now();
+    if (interrupted_by_ != 0) {
+      // One Ctrl-C may come twice, from the terminal and from a program such as timeout.
+      if (now - interrupted_at_ >= std::chrono::seconds(1)) kill();
+      return;
+    }
     interrupted_by_ = signal;
-    send(signal);
-    if (stage_ == Stage::running || stage_ == Stage::failing) enter(Stage::stopping, options_.stop_grace);
+    interrupted_at_ = now;
+    if (stage_ == Stage::running || stage_ == Stage::failing) tell_to_stop(signal == SIGHUP ? SIGTERM : signal);
+  }
+
+  void tell_to_stop(int signal) {
+    for (Worker& worker : workers_) {
+      worker.keeps_others_waiting = false;
+      worker.process.signal(signal);
+      worker.process.signal(SIGCONT);  // for one that is stopped
+    }
+    enter(Stage::stopping, options_.stop_grace);
   }
 
   void kill() {
     killed_ = true;
-    send(SIGKILL);
+    for (const Worker& worker : workers_) worker.process.signal(SIGKILL);
     enter(Stage::killed, {});
   }
 
   void end_all() {
-    send(SIGKILL);
-    for (Worker& worker : workers_)
-      if (std::exchange(worker.lives, false)) ::waitpid(worker.process, nullptr, 0);
+    for (Worker& worker : workers_) worker.process.end();
   }
 
-  void send(int signal) {
-    for (const Worker& worker : workers_)
-      if (worker.lives) ::kill(signal == SIGKILL ? -worker.process : worker.process, signal);
-  }
+  // --- the result ----------------------------------------------------------------------------------
 
   int result() {
     // The cause is the first worker that failed by itself; if there is none, the first that failed at all.
@@ -331,26 +365,45 @@ class Launcher {
       return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) + worker.order;
     };
     for (const Worker& worker : workers_)
-      if (worker.code != 0 && (first == nullptr || rank(worker) < rank(*first))) first = &worker;
+      if (worker.end.code != 0 && (first == nullptr || rank(worker) < rank(*first))) first = &worker;
     if (first == nullptr || (job_is_done() && first->by_launcher && interrupted_by_ == 0)) return 0;
     if (interrupted_by_ != 0) {
-      log_line(interrupted_by_ == SIGINT ? "stopped by SIGINT" : "stopped by SIGTERM");
-      return 128 + interrupted_by_;
+      log_line(interrupted_by_ == SIGINT    ? "stopped by SIGINT"
+               : interrupted_by_ == SIGTERM ? "stopped by SIGTERM"
+                                            : "stopped by SIGHUP");
+      return static_cast<int>(interrupted_by_ == SIGINT ? ExitCode::interrupted : ExitCode::terminated);
     }
-    log_line(concat({"worker ", index_of(*first), " failed first: ", end_of(*first)}));
-    return first->code;
+    log_line(concat({"worker ", first->index, " failed first: ", first->how_it_ended()}));
+    return first->end.code;
+  }
+
+  // What was lost on its way to stdout may be what the run was made for.
+  int check_output(int code) {
+    for (const Worker& worker : workers_)
+      if (const int error = worker.process.output_failure(); code == 0 && error != 0) {
+        log_line(
+            concat({"error: the workers have come to their end, but not all that they printed could be written to "
+                    "stdout: ",
+                    std::strerror(error)}));
+        return static_cast<int>(ExitCode::failure);
+      }
+    return code;
   }
 
   const LaunchOptions options_;
+  const IgnoredSignals ignored_;
   SignalPipe signals_;
   Descriptor null_;
-  std::string addresses_;  // of all workers, as in TF_CONFIG
+  WorkerProgram program_{options_.program, options_.arguments, {}, null_, ignored_};
   std::vector<Worker> workers_;
+  Accusations accusations_;
   Stage stage_ = Stage::running;
+  Clock::time_point stage_began_{};
   Clock::time_point deadline_{};
   int ended_ = 0;
   bool has_restarted_ = false;
   int interrupted_by_ = 0;
+  Clock::time_point interrupted_at_{};
   bool told_to_stop_ = false;
   bool killed_ = false;
 };

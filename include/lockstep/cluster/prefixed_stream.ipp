@@ -23,6 +23,8 @@ class PrefixedStream {
       : source_(std::move(source)), target_(target), prefix_(std::move(prefix)) {}
 
   [[nodiscard]] const Descriptor& source() const noexcept { return source_; }
+  /// Why lines were lost on their way (errno), 0 when none was.
+  [[nodiscard]] int failure() const noexcept { return failure_; }
 
   /// Passes on the lines that are complete; at the end of the stream, also the rest. Reads a bounded number of bytes, as a worker may
   /// write without end; returns whether there may be more.
@@ -80,7 +82,8 @@ class PrefixedStream {
         pollfd full{target_, POLLOUT, 0};
         ::poll(&full, 1, 1000);
       } else if (errno != EINTR) {
-        break;  // nobody reads it
+        failure_ = errno;  // its reader has gone, say
+        break;
       }
     }
     lines_.clear();
@@ -88,6 +91,7 @@ class PrefixedStream {
 
   Descriptor source_;
   int target_ = -1;
+  int failure_ = 0;
   std::string prefix_;
   std::string rest_;   // an incomplete line
   std::string lines_;  // complete ones, with the prefix

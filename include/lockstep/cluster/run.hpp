@@ -31,13 +31,20 @@ int call_main(F& f, [[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
 
 /// Runs a program: `return lockstep::run(argc, argv, [] { ... });`
 ///
-/// With `--workers N` (or `--workers=N`) on the command line, before a `--` if there is one, starts N copies of the program
-/// as a cluster on this machine (see launch_workers); in each copy, and in a program without that option, calls f() or
-/// f(argc, argv), with `--workers` left out of argv. Returns what f returns (0 for void). Beside `--workers`, `--restarts M`
-/// is the launcher's too: see LaunchOptions::restarts.
+/// With `--workers N` (or `--workers=N`) on the command line, before a `--` if there is one, starts
+/// N copies of the program as a cluster on this machine (see launch_workers); in each copy, and in
+/// a program without that option, calls f() or f(argc, argv), with `--workers` left out of argv.
+/// Returns what f returns (0 for void). Beside `--workers`, `--restarts M` is the launcher's too:
+/// see LaunchOptions::restarts.
 ///
-/// An exception ends the program with "error: <what>" on stderr and Error::exit_code(): 2 for a ConfigurationError, 138 for
-/// a lost worker; 1 for anything else. Preempted is no error: it ends the program with 130 or 143.
+/// An exception ends the program with "error: <what>" on stderr and Error::exit_code(): 2 for a
+/// ConfigurationError, 138 for a lost worker; 1 for anything else. Preempted is no error: it ends
+/// the program with 130 or 143. Where f has returned 0, but something that was printed could not be
+/// written to stdout (a full disk, a reader that has gone), the program ends with 1.
+///
+/// From then on SIGPIPE and SIGXFSZ are ignored, unless the program has handlers for them: such a
+/// write fails, and training does not end with it. A standard stream that is closed is held, so
+/// that no other file gets what is printed.
 template <class F>
 [[nodiscard]] int run(int argc, char** argv, F&& f) {
   auto call = [&f](int count, char** arguments) { return detail::call_main(f, count, arguments); };

@@ -1,23 +1,30 @@
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "lockstep/cluster/ignored_signals.ipp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/launcher_notes.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -85,32 +92,54 @@ LOCKSTEP_INLINE int report_error(const char* what, ExitCode code) {
   return static_cast<int>(code);
 }
 
-// Tells the launcher, if there is one, that this failure is the consequence of another worker's.
-LOCKSTEP_INLINE void note_failure_by_peer() {
-  const char byte = 1;
-  if (const char* descriptor = std::getenv("LOCKSTEP_NOTE_FD")) (void)!::write(std::atoi(descriptor), &byte, 1);
+// A file or a connection that is opened where stdin, stdout or stderr is closed would get what is
+// printed.
+LOCKSTEP_INLINE void occupy_standard_descriptors() noexcept {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor)
+    if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);  // writing to it fails
 }
 
-LOCKSTEP_INLINE int run(int argc, char** argv, int (*function)(void*, int, char**), void* context) {
+// What was lost on its way to stdout may be what the program was run for.
+LOCKSTEP_INLINE int check_output(int code) {
+  errno = 0;
+  const bool complete = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (complete || code != 0) return code;
+  const std::string why = errno != 0 ? concat({": ", std::strerror(errno)}) : "";
+  return report_error(
+      concat({"the program has come to its end, but not all that it printed could be written to stdout", why}).c_str(),
+      ExitCode::failure);
+}
+
+LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*, int, char**), void* context) {
   try {
     std::vector<char*> arguments(argv, argv + argc);
     if (const auto workers = take_option(workers_option, arguments)) return launch_with(*workers, arguments);
+    const IgnoredSignals ignored;  // to the end of the process, which writes once more then
     const int count = static_cast<int>(arguments.size());
     arguments.push_back(nullptr);
-    return function(context, count, arguments.data());
+    return check_output(function(context, count, arguments.data()));
   } catch (const Preempted& preempted) {
     log_line(preempted.what());
     return static_cast<int>(preempted.exit_code());
   } catch (const CollectiveError& error) {
-    note_failure_by_peer();
-    return report_error(error.what(), error.exit_code());
+    const int code = report_error(error.what(), error.exit_code());
+    note_failure(error.failure());
+    return code;
   } catch (const Error& error) {
     return report_error(error.what(), error.exit_code());
+  } catch (const std::bad_alloc& error) {
+    return report_error(concat({"out of memory: ", error.what(), limits_text(Resource::memory)}).c_str(),
+                        ExitCode::failure);
   } catch (const std::exception& error) {
     return report_error(error.what(), ExitCode::failure);
   } catch (...) {
     return report_error("an exception that is no std::exception", ExitCode::failure);
   }
+}
+
+LOCKSTEP_INLINE int run(int argc, char** argv, int (*function)(void*, int, char**), void* context) {
+  occupy_standard_descriptors();
+  return call_and_report(argc, argv, function, context);
 }
 
 }  // namespace detail

@@ -13,7 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Keeps SIGINT and SIGTERM from this thread, and from a child that it forks, until it is released.
+/// Keeps SIGINT, SIGTERM and SIGHUP from this thread, and from a child that it forks, until it is
+/// released.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {
@@ -21,6 +22,7 @@ class BlockedSignals {
     ::sigemptyset(&blocked);
     ::sigaddset(&blocked, SIGINT);
     ::sigaddset(&blocked, SIGTERM);
+    ::sigaddset(&blocked, SIGHUP);
     ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
   }
   ~BlockedSignals() { release(); }
@@ -33,7 +35,7 @@ class BlockedSignals {
   sigset_t before_;
 };
 
-/// Makes SIGINT, SIGTERM and SIGCHLD readable bytes, while it lives.
+/// Makes SIGINT, SIGTERM, SIGHUP and SIGCHLD readable bytes, while it lives.
 class SignalPipe {
  public:
   SignalPipe() {
@@ -49,7 +51,8 @@ class SignalPipe {
     action.sa_flags = SA_RESTART;
     for (std::size_t i = 0; i < count; ++i) {
       ::sigaction(signals[i], nullptr, &old_[i]);
-      // A program that was started in the background by a shell must go on ignoring Ctrl-C.
+      // A program that was started in the background by a shell goes on ignoring Ctrl-C, one under
+      // nohup SIGHUP.
       if (signals[i] == SIGCHLD || old_[i].sa_handler != SIG_IGN) ::sigaction(signals[i], &action, nullptr);
     }
   }
@@ -75,8 +78,8 @@ class SignalPipe {
   }
 
  private:
-  static constexpr std::size_t count = 3;
-  static constexpr int signals[count] = {SIGINT, SIGTERM, SIGCHLD};
+  static constexpr std::size_t count = 4;
+  static constexpr int signals[count] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
   static int& target() noexcept {
     static int descriptor = -1;
     return descriptor;

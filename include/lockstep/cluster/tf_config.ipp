@@ -1,6 +1,7 @@
 // The one place that reads JSON.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -23,7 +24,7 @@ inline constexpr const char* tf_config_form =
 inline constexpr const char* tf_config_jobs = "chief (or master), worker, ps and evaluator";
 
 [[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_tf_config(std::string_view why) {
-  throw ConfigurationError(concat({"TF_CONFIG: ", why}));
+  throw ConfigurationError(concat({"TF_CONFIG: ", printable(why, 2000)}));
 }
 
 // Text of a value for a message: short, and on one line. (Json::dump would cost half a second of compile time.)
@@ -31,11 +32,12 @@ LOCKSTEP_INLINE std::string quote_json(const Json& value) {
   switch (value.type()) {
     case Json::value_t::string: {
       const std::string_view text = value.get_ref<const std::string&>();
-      return concat({"\"", text.substr(0, 60), text.size() > 60 ? "...\"" : "\""});
+      return concat({"\"", printable(text, 60), "\""});
     }
     case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned:
       return concat({value.get<std::int64_t>()});
+    case Json::value_t::number_unsigned:
+      return concat({value.get<std::uint64_t>()});
     case Json::value_t::number_float:
       return concat({value.get<double>()});
     case Json::value_t::boolean:
@@ -65,7 +67,7 @@ LOCKSTEP_INLINE Json parse_json(std::string_view text) {
   };
   try {
     return Json::parse(text, refuse_twice);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {  // a number beyond a double, too
     // "[json.exception.parse_error.101] parse error at line 1, column 5: ...": what follows the bracket is for people.
     std::string what = error.what();
     if (const auto end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
@@ -109,7 +111,8 @@ LOCKSTEP_INLINE ClusterSpec read_cluster_spec(const Json& cluster) {
                  : type == TaskType::ps     ? spec.ps
                                             : spec.evaluator;
     for (const Json& address : addresses) {
-      if (!address.is_string())
+      const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
+      if (!address.is_string() || std::ranges::any_of(address.get_ref<const std::string&>(), is_control))
         refuse_tf_config(
             concat({"job '", job, "' must be a list of \"host:port\", one of its entries is ", quote_json(address)}));
       list.push_back(address.get<std::string>());

@@ -1,9 +1,8 @@
 // What the ranks say to each other about themselves, apart from any socket.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,62 +13,52 @@
 #include "lockstep/collectives/control_inbox.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/frame.hpp"
-#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The conversation of one rank with all others, from the end of the start-up on: bytes that have come go into take(), and frames
-/// are sent by the function that it was given. Questions are answered at once, with what is on the rank's ActivityBoard; the rest
-/// can be looked up.
+/// are sent by the function that it was given. Questions are answered at once; the rest can be looked up.
 class ControlChannel {
  public:
-  using Clock = std::chrono::steady_clock;
   using Send = std::function<void(int to, const ControlFrame& frame, std::string_view text)>;
 
   struct Peer {
     ControlInbox inbox{};
-    bool gone = false;          ///< its connection is closed
-    bool goodbye = false;       ///< it has come to its end
-    bool farewell = false;      ///< it says that everybody has
-    bool answered = true;       ///< all questions
-    Clock::time_point asked{};  ///< when the first one was asked that it has not answered
-    int waits_for = -1;         ///< what it answered: a rank, or -1
-    std::string activity{};     ///< what it is doing, by its last answer; printable
-    Clock::time_point heard{};  ///< when the last message of it came
+    bool gone = false;      ///< its connection is closed
+    bool goodbye = false;   ///< it has come to its end
+    bool farewell = false;  ///< it says that everybody has
+    bool answered = false;  ///< the last question
+    int waits_for = -1;     ///< what it answered: a rank, or -1
   };
 
-  ControlChannel(int rank, int size, const ActivityBoard& board, Send send)
-      : rank_(rank), board_(board), peers_(static_cast<std::size_t>(size)), send_(std::move(send)) {}
+  ControlChannel(int rank, int size, Send send)
+      : rank_(rank), peers_(static_cast<std::size_t>(size)), send_(std::move(send)) {}
 
   [[nodiscard]] Peer& peer(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Peer& peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] int rank() const noexcept { return rank_; }
-  [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
 
   /// The first failure that a peer has reported. Its failed_rank is -1 when nobody can be blamed.
   [[nodiscard]] const std::optional<CollectiveFailure>& reported() const noexcept { return reported_; }
 
   /// Takes bytes that `from` has sent, if any, and handles all messages that are complete. Returns false when it has sent something else.
-  [[nodiscard]] bool take(int from, std::string_view bytes, Clock::time_point now) {
+  [[nodiscard]] bool take(int from, std::string_view bytes) {
     ControlInbox& inbox = peer(from).inbox;
     inbox.append(bytes);
     for (auto message = inbox.front(); message; message = inbox.front()) {
-      peer(from).heard = now;
       handle(from, *message);
       inbox.pop();
     }
     return !inbox.is_broken();
   }
 
-  /// What this rank answers when it is asked for whom it waits; -1: for nobody. Any thread may call it.
-  void set_awaited(int rank) noexcept { awaited_.store(rank, std::memory_order_relaxed); }
+  /// What this rank answers when it is asked for whom it waits.
+  void set_awaited(int rank) noexcept { awaited_ = rank; }
 
   /// Asks a peer whether it is there; until it answers, it has not `answered`.
-  void ask(int other, Clock::time_point now) {
-    if (std::exchange(peer(other).answered, false)) peer(other).asked = now;
+  void ask(int other) {
+    peer(other).answered = false;
     send_(other, {.type = ControlFrame::Type::probe}, {});
   }
 
@@ -82,21 +71,19 @@ class ControlChannel {
   /// Tells all others of a failure; of the first one only.
   void report(const CollectiveFailure& failure) {
     if (std::exchange(others_know_, true)) return;
+    const std::string_view text = std::string_view(failure.reason).substr(0, ControlFrame::longest);
     for (int other = 0; other < size(); ++other)
       if (other != rank_)
-        send_text(other,
-                  {.type = ControlFrame::Type::abort,
-                   .value = failure.failed_rank,
-                   .extra = static_cast<std::int32_t>(failure.code)},
-                  failure.reason);
+        send_(other,
+              {.type = ControlFrame::Type::abort,
+               .value = failure.failed_rank,
+               .extra = static_cast<std::int32_t>(failure.code),
+               .length = static_cast<std::uint32_t>(text.size())},
+              text);
   }
 
  private:
-  void send_text(int to, ControlFrame frame, std::string_view text) const {
-    text = text.substr(0, ControlFrame::longest);
-    frame.length = static_cast<std::uint32_t>(text.size());
-    send_(to, frame, text);
-  }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
 
   void handle(int from, const ControlInbox::Message& message) {
     Peer& p = peer(from);
@@ -106,16 +93,15 @@ class ControlChannel {
         if (reported_) break;
         reported_.emplace();
         reported_->failed_rank = frame.value >= 0 && frame.value < size() ? frame.value : -1;
-        reported_->reason = printable(message.text, ControlFrame::longest);
+        reported_->reason = message.text;
         reported_->code = failure_code(frame.extra);
         break;
       case ControlFrame::Type::probe:
-        answer(from);
+        send_(from, {.type = ControlFrame::Type::waiting, .value = awaited_}, {});
         break;
       case ControlFrame::Type::waiting:
         p.answered = true;
-        p.waits_for = frame.value >= 0 && frame.value < size() ? frame.value : -1;
-        p.activity = printable(message.text, ControlFrame::longest);
+        p.waits_for = frame.value;
         break;
       case ControlFrame::Type::goodbye:
         p.goodbye = true;
@@ -129,17 +115,10 @@ class ControlChannel {
     }
   }
 
-  void answer(int to) const {
-    const Activity activity = board_.get();
-    send_text(to, {.type = ControlFrame::Type::waiting, .value = awaited_.load(std::memory_order_relaxed)},
-              activity == Activity{} ? std::string() : to_string(activity));
-  }
-
   int rank_;
-  const ActivityBoard& board_;
   std::vector<Peer> peers_;
   Send send_;
-  std::atomic<int> awaited_ = -1;
+  int awaited_ = -1;
   std::optional<CollectiveFailure> reported_;
   bool others_know_ = false;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lockstep/collectives/progress_thread.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -17,7 +18,7 @@ LOCKSTEP_INLINE ProgressThread::~ProgressThread() {
 }
 
 LOCKSTEP_INLINE void ProgressThread::post(const Job& job) {
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  if (!thread_.joinable()) thread_ = start_thread("sums that overlap with backward", [this] { work(); });
   {
     const std::lock_guard lock(mutex_);
     if (failure_ != nullptr) return;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -23,7 +24,9 @@ class Watchdog {
   using Late = std::function<void(const char* what)>;
 
   Watchdog(std::chrono::milliseconds limit, Late late)
-      : limit_(limit), late_(std::move(late)), thread_([this](const std::stop_token& stop) { watch(stop); }) {}
+      : limit_(limit),
+        late_(std::move(late)),
+        thread_(start_thread<std::jthread>("a watchdog", [this](const std::stop_token& stop) { watch(stop); })) {}
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 

@@ -15,6 +15,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/thread.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/sharding.hpp"
 
@@ -38,7 +39,7 @@ class BatchLoader {
       : data_(std::move(data)), with_targets_(with_targets) {
     if (data_.prefetch_size() == 0) return;
     slots_.resize(data_.prefetch_size() + 1);  // and the one in use
-    thread_ = std::thread([this] { work(); });
+    thread_ = start_thread("prefetch(): reading batches ahead", [this] { work(); });
   }
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;

@@ -14,6 +14,7 @@
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/progress_bar.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/launcher_notes.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -154,6 +155,7 @@ class FitLoop final : public ModelTraining<Model> {
 
   /// After a failure of `run`: returns when it makes sense to connect anew and to run again; else throws the failure, with the step.
   void survive(const CollectiveError& error) {
+    note_failure(error.failure());
     const bool has_waited = error.failure().operation == "start-up";  // in vain
     if (!survivor_.survives(error) || !restored_ || has_waited) {
       CollectiveFailure failure = error.failure();
@@ -361,6 +363,7 @@ class FitLoop final : public ModelTraining<Model> {
   template <Replica R>
   void preempt(R& replica, ExitCode code) {
     if (replica.local_rank() == 0) {
+      note_stopping();
       if (signals_) signals_->answered();
       callbacks_.on_preemption(*this);
       if (profile_) finish_profile();

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as a request to save and to leave.
+// SIGINT, SIGTERM and SIGHUP as a request to save and to leave.
 #pragma once
 
 #include "lockstep/core/config.hpp"
@@ -6,10 +6,14 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// While one of these lives, the first SIGINT or SIGTERM is only noted, and the second one ends the process at once, with exit
-/// code 130 or 143. Signals that the program ignores (a background job of a shell ignores SIGINT) stay ignored.
+/// While one of these lives, the first SIGINT, SIGTERM or SIGHUP is only noted, and one that comes
+/// a second later, or after that, ends the process at once, with exit code 130 (SIGINT) or 143.
+/// Those that come within the second are the first one once more: a Ctrl-C under `timeout`, for
+/// example, comes twice. Signals that the program ignores stay ignored: SIGINT in a background job
+/// of a shell, SIGHUP under nohup.
 ///
-/// The last one to go restores the former handlers; a signal that nobody has answered is then delivered to them.
+/// The last one to go restores the former handlers; a signal that nobody has answered is then
+/// delivered to them.
 class PreemptionSignals {
  public:
   PreemptionSignals();

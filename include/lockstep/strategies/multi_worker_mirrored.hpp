@@ -11,6 +11,7 @@
 #include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/auto.hpp"
 #include "lockstep/collectives/hierarchical.hpp"
+#include "lockstep/collectives/launcher_notes.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/config.hpp"
@@ -121,6 +122,7 @@ class MultiWorkerMirroredStrategy {
         std::make_unique<HierarchicalGroup<Policy>>(replicas, policy_.get(), options_, workers_on_host() * replicas);
     replicas_.reserve(static_cast<std::size_t>(replicas));
     for (int i = 0; i < replicas; ++i) replicas_.emplace_back(group_->member(i), i, replicas);
+    detail::note_met();
   }
 
   static const char* instruction_set_of_build() noexcept {

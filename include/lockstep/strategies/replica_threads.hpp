@@ -13,6 +13,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -28,10 +29,12 @@ class ReplicaThreads {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers_on_host);
   }
 
+  /// Throws Error when the system has no thread left.
   explicit ReplicaThreads(int size) : size_(size) {
     threads_.reserve(static_cast<std::size_t>(size - 1));
     try {
-      for (int i = 1; i < size; ++i) threads_.emplace_back([this, i] { work(i); });
+      for (int i = 1; i < size; ++i)
+        threads_.push_back(start_thread(concat({"replica ", i, " of ", size}), [this, i] { work(i); }));
     } catch (...) {
       stop();
       throw;

@@ -1,16 +1,19 @@
 // A program that trains nothing and misbehaves as its arguments say: the subject of launcher.test.cpp and run.test.cpp.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
 
+#include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/ring.hpp"
@@ -57,11 +60,35 @@ int work(int argc, char** argv) {
   } else if (mode == "code") {
     if (cluster.rank() == 1) return std::atoi(argv[2]);
     std::this_thread::sleep_for(std::chrono::seconds(60));
+  } else if (mode == "name") {
+    char name[64] = "";
+    if (std::FILE* const file = std::fopen("/proc/self/comm", "r")) {
+      (void)!std::fgets(name, sizeof name, file);
+      std::fclose(file);
+    }
+    std::printf("name: %s", name);
+  } else if (mode == "launch_without_file") {
+    ::unlink(argv[0]);
+    return ls::launch_workers({.workers = 1, .arguments = {argv[0], "name"}});
+  } else if (mode == "open") {
+    return ::open("/dev/null", O_WRONLY);
+  } else if (mode == "tell") {
+    for (int i = 0; i < 20; ++i) {
+      std::printf("line %d\n", i);
+      std::fflush(stdout);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    std::fprintf(stderr, "told all\n");
   } else if (mode == "throw") {
     const std::string_view what = argc > 2 ? argv[2] : "";
     if (what == "configuration") throw ls::ConfigurationError("wrong configuration");
     if (what == "data") throw ls::DataError("wrong data");
     if (what == "lost") throw ls::CollectiveError({.failed_rank = 3, .reason = "is lost"});
+    if (what == "memory") {
+      rlimit limit{.rlim_cur = std::uint64_t{1} << 50, .rlim_max = RLIM_INFINITY};
+      ::setrlimit(RLIMIT_AS, &limit);
+      throw std::bad_alloc();
+    }
     if (what == "standard") throw std::runtime_error("something else");
     throw 7;
   } else if (mode == "descriptors") {

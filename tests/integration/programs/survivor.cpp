@@ -1,8 +1,11 @@
-// A short training run to be killed, stopped and started again: survivor BACKUP_DIR [name=number]...
+// A short training run to be killed, stopped and started again: survivor BACKUP_DIR
+// [name=number]...
 //   epochs=4 steps=6   of each epoch       batch=32   samples in a global batch
 //   freq=0             steps between two saves (0: epochs)      delete=1   the backup at the end
 //   step_ms=0          how long each step takes at least        warn=0     go on when a save fails
 //   preempt=1          save when told to stop                  rejoin=0  wait for lost workers
+//   spin_at=-1         update at which a worker loops without end, once (see BACKUP_DIR/../spun)
+//   spin_on=0          that worker
 //   timeout_ms=20000   of an operation between workers         shared=0  more units, and SGD in shared memory
 //                                                              (parameters change places) in place of Adam over TCP
 // The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
@@ -12,6 +15,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <string_view>
@@ -54,11 +59,18 @@ struct HalveOnPlateau {
 
 struct SlowSteps {
   std::chrono::milliseconds least{0};
+  int spin_at = -1;
+  std::string spun{};  // a file that is there when it is done
   bool told = false;
   void on_train_batch_begin(ls::Training& training, std::int64_t) {
     if (!std::exchange(told, true)) std::printf("training from update %d\n", static_cast<int>(training.iterations()));
     std::fflush(stdout);
     if (least.count() > 0) std::this_thread::sleep_for(least);
+    if (training.iterations() == spin_at && !std::filesystem::exists(spun)) {
+      std::ofstream file(spun);
+      file.close();
+      for (volatile bool spins = true; spins;) continue;
+    }
   }
 };
 
@@ -79,7 +91,9 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
   auto model = ls::compile<TestNet>(strategy, {.seed = 3}, ls::SparseCategoricalCrossentropy{.from_logits = true},
                                     optimizer, ls::Accuracy{});
   HalveOnPlateau plateau;
-  SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"])};
+  SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"]),
+                 .spin_at = strategy.worker_index() == numbers["spin_on"] ? numbers["spin_at"] : -1,
+                 .spun = backup_dir + "/../spun"};
   ls::BackupAndRestore backup{
       .backup_dir = backup_dir,
       .save_freq = numbers["freq"],
@@ -97,9 +111,9 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
 }
 
 int run(int argc, char** argv) {
-  Numbers numbers{{"epochs", 4}, {"steps", 6},           {"batch", 32}, {"freq", 0},
-                  {"delete", 1}, {"step_ms", 0},         {"warn", 0},   {"preempt", 1},
-                  {"rejoin", 0}, {"timeout_ms", 20'000}, {"shared", 0}};
+  Numbers numbers{{"epochs", 4},  {"steps", 6},    {"batch", 32},  {"freq", 0},   {"delete", 1},
+                  {"step_ms", 0}, {"warn", 0},     {"preempt", 1}, {"rejoin", 0}, {"timeout_ms", 20'000},
+                  {"shared", 0},  {"spin_at", -1}, {"spin_on", 0}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');
