@@ -33,7 +33,7 @@ TEST_SUITE("hierarchical") {
   }
 
   TEST_CASE("a failure between processes reaches every thread, as the first replica of the worker that failed") {
-    InProcessGroup outer(2, {.timeout = 1s});
+    InProcessGroup outer(2, {.timeout = 1s, .progress_timeout = 1s});
     std::vector<std::string> heard(2);
     rethrow_first(run_threads(2, [&](int worker) {
       InProcess collective = outer.member(worker);
@@ -49,7 +49,7 @@ TEST_SUITE("hierarchical") {
     InProcessGroup outer(2, {.timeout = 10s});
     rethrow_first(run_threads(2, [&](int worker) {
       InProcess collective = outer.member(worker);
-      HierarchicalGroup<InProcess> group(2, &collective, {.timeout = 700ms});
+      HierarchicalGroup<InProcess> group(2, &collective, {.timeout = 700ms, .progress_timeout = 700ms});
       if (worker == 1) std::this_thread::sleep_for(1500ms);
       rethrow_first(run_threads(2, [&](int rank) {
         auto member = group.member(rank);
@@ -95,7 +95,7 @@ TEST_SUITE("hierarchical") {
   TEST_CASE("what fails in an operation that was begun is thrown by the next one, on every thread") {
     for (const bool waits : {true, false}) {
       CAPTURE(waits);
-      InProcessGroup outer(2, {.timeout = 500ms});
+      InProcessGroup outer(2, {.timeout = 500ms, .progress_timeout = 500ms});
       std::vector<std::string> heard(2);
       rethrow_first(run_threads(2, [&](int worker) {
         InProcess collective = outer.member(worker);

@@ -41,15 +41,24 @@ TEST_SUITE("in_process") {
   }
 
   TEST_CASE("a thread that does not come is named when the time is over") {
-    InProcessGroup group(3, {.timeout = 50ms});
+    InProcessGroup group(3, {.timeout = 1ms, .progress_timeout = 50ms});
     const auto thrown = run_threads(3, [&](int rank) {
       if (rank != 1) group.member(rank).barrier();
     });
     CHECK(!thrown[1]);
     for (const int rank : {0, 2}) {
       const std::string message = message_of(thrown[static_cast<std::size_t>(rank)]);
-      CHECK(message.find("barrier: rank 1 failed: this replica's thread did not come to barrier within 50 ms") == 0);
+      CHECK(message.find("barrier: rank 1 failed: this replica's thread did not come to barrier within 50 ms "
+                         "(CommunicationOptions::progress_timeout)") == 0);
     }
+  }
+
+  TEST_CASE("a thread that is busy for longer than the timeout of silence is waited for") {
+    InProcessGroup group(2, {.timeout = 1ms});
+    rethrow_first(run_threads(2, [&](int rank) {
+      if (rank == 1) std::this_thread::sleep_for(100ms);
+      group.member(rank).barrier();
+    }));
   }
 
   TEST_CASE("reduce_to_first leaves the other buffers alone") {

@@ -443,6 +443,71 @@ TEST_SUITE("tcp, transfer") {
   }
 }
 
+TEST_SUITE("tcp, ranks that are slow") {
+  TEST_CASE_TEMPLATE("a rank that is busy for longer than the timeout is not lost, in whatever all others wait", Policy,
+                     TcpRing, SharedMemory) {
+    LocalCluster cluster(3);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+    rethrow_first(run_threads(3, [&](int rank) {
+      auto collective =
+          Policy::connect(places[static_cast<std::size_t>(rank)], {.timeout = 500ms, .startup_timeout = 60s});
+      std::vector<float> values(1'000'000, 1.0f);
+      for (int round = 0; round < 2; ++round) {
+        if (rank == 1) std::this_thread::sleep_for(1500ms);  // in a callback
+        round == 0 ? collective.barrier() : collective.all_reduce(std::span(values));
+      }
+      CHECK(values[0] == 3);
+      collective.close();
+    }));
+  }
+
+  TEST_CASE_TEMPLATE("one that is busy for longer than the time for progress is named by all, with what it does",
+                     Policy, TcpRing, SharedMemory) {
+    LocalCluster cluster(3);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
+    std::atomic<int> failed = 0;
+    const auto thrown = run_threads(3, [&](int rank) {
+      auto collective = Policy::connect(places[static_cast<std::size_t>(rank)],
+                                        {.timeout = 500ms, .progress_timeout = 1s, .startup_timeout = 60s});
+      collective.barrier();
+      if (rank == 1) {
+        const ActivityScope scope(activity_board(collective), {.call = "fit", .part = "on_epoch_end of Endless"});
+        for (int i = 0; i < 3000 && failed < 2; ++i) std::this_thread::sleep_for(10ms);
+        return collective.barrier();
+      }
+      try {
+        collective.barrier();
+      } catch (...) {
+        ++failed;
+        throw;
+      }
+    });
+    for (const auto& exception : thrown) {  // the one that was busy, too, when it comes back
+      const CollectiveFailure failure = failure_of(exception);
+      CHECK(failure.failed_rank == 1);
+      CHECK(failure.reason ==
+            "kept others waiting for more than 1000 ms (CommunicationOptions::progress_timeout), although it is alive: "
+            "fit, on_epoch_end of Endless");
+      CHECK(code_of(exception) == ExitCode::lost_peer);
+    }
+  }
+
+  TEST_CASE("an exception that one rank ends with ends the waits of others, also when it comes from no operation") {
+    LocalCluster cluster(2);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    const auto thrown = run_threads(2, [&](int rank) {
+      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], patient_options());
+      ring.barrier();
+      if (rank == 1) ring.abort("no more memory", ExitCode::failure);
+      for (int i = 0; i < 3000; ++i) {  // busy
+        ring.transport().check();
+        std::this_thread::sleep_for(10ms);
+      }
+    });
+    for (const auto& exception : thrown) CHECK(failure_of(exception).reason == "no more memory");
+  }
+}
+
 TEST_SUITE("tcp, processes that die") {
   // Ranks 0 to n - 2 are threads here, the last one is a process.
   template <class Before>
@@ -520,20 +585,38 @@ TEST_SUITE("tcp, the end") {
     CHECK(closing_when_chief_left == 2);
   }
 
-  TEST_CASE("a rank that never ends is not waited for longer than the timeout") {
+  TEST_CASE("a rank that never ends is not waited for longer than the time for progress") {
     LocalCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     std::promise<void> done;
     auto is_done = done.get_future();
     const auto begin = Clock::now();
     rethrow_first(run_threads(2, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], {.timeout = 2s, .startup_timeout = 60s});
+      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)],
+                                   {.timeout = 2s, .progress_timeout = 3s, .startup_timeout = 60s});
       ring.barrier();
       if (rank == 1) return is_done.wait();
       ring.close();
       done.set_value();
     }));
     CHECK(seconds_since(begin) < 10);
+  }
+
+  TEST_CASE("a rank that is busy before its end is waited for while it answers") {
+    for (const int busy : {0, 1}) {
+      LocalCluster cluster(2);
+      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+      std::atomic<bool> was_busy = false;
+      rethrow_first(run_threads(2, [&](int rank) {
+        auto ring =
+            TcpRing::connect(places[static_cast<std::size_t>(rank)], {.timeout = 500ms, .startup_timeout = 60s});
+        ring.barrier();
+        if (rank == busy) std::this_thread::sleep_for(2s);  // saves
+        if (rank == busy) was_busy = true;
+        ring.close();
+        CHECK(was_busy);
+      }));
+    }
   }
 
   TEST_CASE("whoever still needs a rank that has come to its end is told so") {

@@ -37,13 +37,15 @@ void for_pieces(std::string_view bytes, std::size_t piece, F f) {
 /// What rank 0 of three says and believes when rank 1 has sent the bytes after the start-up.
 std::string after_startup(std::string_view bytes, std::size_t piece) {
   std::string result;
-  ControlChannel channel(0, 3, [&](int to, const ControlFrame& f, std::string_view text) { add(result, to, f, text); });
+  const ActivityBoard board;
+  ControlChannel channel(0, 3, board,
+                         [&](int to, const ControlFrame& f, std::string_view text) { add(result, to, f, text); });
   bool good = true;
-  for_pieces(bytes, piece, [&](std::string_view part) { return good = channel.take(1, part); });
+  for_pieces(bytes, piece, [&](std::string_view part) { return good = channel.take(1, part, {}); });
   const ControlChannel::Peer& peer = channel.peer(1);
   for (const bool flag : {good, peer.goodbye, peer.farewell, peer.answered, channel.reported().has_value()})
     result += flag ? '1' : '0';
-  result += std::to_string(peer.waits_for);
+  result += std::to_string(peer.waits_for) + peer.activity;
   if (const auto& reported = channel.reported()) {
     demand(reported->failed_rank >= -1 && reported->failed_rank < 3 &&
            reported->reason.size() <= ControlFrame::longest);

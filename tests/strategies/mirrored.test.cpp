@@ -51,7 +51,7 @@ TEST_SUITE("mirrored") {
   }
 
   TEST_CASE("a replica that does not come is an error, and no hang") {
-    MirroredStrategy strategy({.replicas = 2, .communication_options = {.timeout = 50ms}});
+    MirroredStrategy strategy({.replicas = 2, .communication_options = {.timeout = 50ms, .progress_timeout = 50ms}});
     try {
       strategy.run([](auto& replica) {
         if (replica.local_rank() == 0) replica.team_barrier();

@@ -15,6 +15,7 @@
 #include "lockstep/collectives/share_pipes.hpp"
 #include "lockstep/collectives/shared_memory.hpp"
 #include "lockstep/collectives/tcp.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -81,6 +82,10 @@ class Auto {
   }
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
     std::visit([&](auto& c) { c.abort(reason, code); }, collective_);
+  }
+  /// See Collective.
+  [[nodiscard]] ActivityBoard& activity() noexcept {
+    return std::visit([](auto& c) -> ActivityBoard& { return c.activity(); }, collective_);
   }
   void close() {
     std::visit([](auto& c) { c.close(); }, collective_);

@@ -1,8 +1,9 @@
 // What the ranks say to each other about themselves, apart from any socket.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,52 +14,62 @@
 #include "lockstep/collectives/control_inbox.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/frame.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The conversation of one rank with all others, from the end of the start-up on: bytes that have come go into take(), and frames
-/// are sent by the function that it was given. Questions are answered at once; the rest can be looked up.
+/// are sent by the function that it was given. Questions are answered at once, with what is on the rank's ActivityBoard; the rest
+/// can be looked up.
 class ControlChannel {
  public:
+  using Clock = std::chrono::steady_clock;
   using Send = std::function<void(int to, const ControlFrame& frame, std::string_view text)>;
 
   struct Peer {
     ControlInbox inbox{};
-    bool gone = false;      ///< its connection is closed
-    bool goodbye = false;   ///< it has come to its end
-    bool farewell = false;  ///< it says that everybody has
-    bool answered = false;  ///< the last question
-    int waits_for = -1;     ///< what it answered: a rank, or -1
+    bool gone = false;          ///< its connection is closed
+    bool goodbye = false;       ///< it has come to its end
+    bool farewell = false;      ///< it says that everybody has
+    bool answered = true;       ///< all questions
+    Clock::time_point asked{};  ///< when the first one was asked that it has not answered
+    int waits_for = -1;         ///< what it answered: a rank, or -1
+    std::string activity{};     ///< what it is doing, by its last answer; printable
+    Clock::time_point heard{};  ///< when the last message of it came
   };
 
-  ControlChannel(int rank, int size, Send send)
-      : rank_(rank), peers_(static_cast<std::size_t>(size)), send_(std::move(send)) {}
+  ControlChannel(int rank, int size, const ActivityBoard& board, Send send)
+      : rank_(rank), board_(board), peers_(static_cast<std::size_t>(size)), send_(std::move(send)) {}
 
   [[nodiscard]] Peer& peer(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Peer& peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
 
   /// The first failure that a peer has reported. Its failed_rank is -1 when nobody can be blamed.
   [[nodiscard]] const std::optional<CollectiveFailure>& reported() const noexcept { return reported_; }
 
   /// Takes bytes that `from` has sent, if any, and handles all messages that are complete. Returns false when it has sent something else.
-  [[nodiscard]] bool take(int from, std::string_view bytes) {
+  [[nodiscard]] bool take(int from, std::string_view bytes, Clock::time_point now) {
     ControlInbox& inbox = peer(from).inbox;
     inbox.append(bytes);
     for (auto message = inbox.front(); message; message = inbox.front()) {
+      peer(from).heard = now;
       handle(from, *message);
       inbox.pop();
     }
     return !inbox.is_broken();
   }
 
-  /// What this rank answers when it is asked for whom it waits.
-  void set_awaited(int rank) noexcept { awaited_ = rank; }
+  /// What this rank answers when it is asked for whom it waits; -1: for nobody. Any thread may call it.
+  void set_awaited(int rank) noexcept { awaited_.store(rank, std::memory_order_relaxed); }
 
   /// Asks a peer whether it is there; until it answers, it has not `answered`.
-  void ask(int other) {
-    peer(other).answered = false;
+  void ask(int other, Clock::time_point now) {
+    if (std::exchange(peer(other).answered, false)) peer(other).asked = now;
     send_(other, {.type = ControlFrame::Type::probe}, {});
   }
 
@@ -71,19 +82,21 @@ class ControlChannel {
   /// Tells all others of a failure; of the first one only.
   void report(const CollectiveFailure& failure) {
     if (std::exchange(others_know_, true)) return;
-    const std::string_view text = std::string_view(failure.reason).substr(0, ControlFrame::longest);
     for (int other = 0; other < size(); ++other)
       if (other != rank_)
-        send_(other,
-              {.type = ControlFrame::Type::abort,
-               .value = failure.failed_rank,
-               .extra = static_cast<std::int32_t>(failure.code),
-               .length = static_cast<std::uint32_t>(text.size())},
-              text);
+        send_text(other,
+                  {.type = ControlFrame::Type::abort,
+                   .value = failure.failed_rank,
+                   .extra = static_cast<std::int32_t>(failure.code)},
+                  failure.reason);
   }
 
  private:
-  [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
+  void send_text(int to, ControlFrame frame, std::string_view text) const {
+    text = text.substr(0, ControlFrame::longest);
+    frame.length = static_cast<std::uint32_t>(text.size());
+    send_(to, frame, text);
+  }
 
   void handle(int from, const ControlInbox::Message& message) {
     Peer& p = peer(from);
@@ -93,15 +106,16 @@ class ControlChannel {
         if (reported_) break;
         reported_.emplace();
         reported_->failed_rank = frame.value >= 0 && frame.value < size() ? frame.value : -1;
-        reported_->reason = message.text;
+        reported_->reason = printable(message.text, ControlFrame::longest);
         reported_->code = failure_code(frame.extra);
         break;
       case ControlFrame::Type::probe:
-        send_(from, {.type = ControlFrame::Type::waiting, .value = awaited_}, {});
+        answer(from);
         break;
       case ControlFrame::Type::waiting:
         p.answered = true;
-        p.waits_for = frame.value;
+        p.waits_for = frame.value >= 0 && frame.value < size() ? frame.value : -1;
+        p.activity = printable(message.text, ControlFrame::longest);
         break;
       case ControlFrame::Type::goodbye:
         p.goodbye = true;
@@ -115,10 +129,17 @@ class ControlChannel {
     }
   }
 
+  void answer(int to) const {
+    const Activity activity = board_.get();
+    send_text(to, {.type = ControlFrame::Type::waiting, .value = awaited_.load(std::memory_order_relaxed)},
+              activity == Activity{} ? std::string() : to_string(activity));
+  }
+
   int rank_;
+  const ActivityBoard& board_;
   std::vector<Peer> peers_;
   Send send_;
-  int awaited_ = -1;
+  std::atomic<int> awaited_ = -1;
   std::optional<CollectiveFailure> reported_;
   bool others_know_ = false;
 };

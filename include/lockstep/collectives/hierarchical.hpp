@@ -20,6 +20,7 @@
 #include "lockstep/collectives/in_process.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/progress_thread.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -43,6 +44,7 @@ class HierarchicalGroup {
         has_spare_core_(static_cast<unsigned>(std::max(local_size, ranks_on_host)) <
                         std::thread::hardware_concurrency()) {
     if (outer_ == nullptr) return;
+    if constexpr (requires { outer_->activity(); }) inner_.share_board(outer_->activity());
     const std::int64_t mine = local_size;
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(outer_->size()));
     outer_->all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(sizes)));
@@ -89,6 +91,9 @@ class Hierarchical {
   [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
   /// The threads of this process alone.
   [[nodiscard]] InProcess& team() noexcept { return inner_; }
+
+  /// See Collective: that of the outer collective, if it has one, is that of the threads too.
+  [[nodiscard]] ActivityBoard& activity() noexcept { return inner_.activity(); }
 
   /// What the first thread gets is the outer collective's, where it has such memory.
   [[nodiscard]] Buffer allocate(std::size_t bytes) {

@@ -25,6 +25,7 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/reduce_share.hpp"
 #include "lockstep/collectives/thread_barrier.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -36,6 +37,9 @@ class InProcess;
 /// What the threads of a group share. An operation has two barriers. Before the first one, each thread says where its
 /// buffers are; between the two, each thread works on a slice of its own, reading it from all buffers and writing the
 /// result into all of them: nothing is copied, and no two threads touch the same element.
+///
+/// A thread lives as long as its process does, so that a wait for one has one limit alone: `progress_timeout`. Every 5 s the group
+/// says for whom it waits.
 ///
 /// Threads that come with different operations, types or lengths all get a CollectiveError, and nothing is touched.
 ///
@@ -50,6 +54,9 @@ class InProcessGroup {
   [[nodiscard]] int size() const noexcept { return size_; }
   /// The collective of one thread. It refers to the group.
   [[nodiscard]] InProcess member(int rank) noexcept;
+
+  /// What the members show of a wait is on this board from now on, which must outlive the group.
+  void share_board(ActivityBoard& board) noexcept { board_ = &board; }
 
   /// Makes every member's pending and later operations fail. The first failure counts. Any thread may call it.
   void abort(CollectiveFailure failure) noexcept;
@@ -111,6 +118,9 @@ class InProcessGroup {
 
   void leave(int rank) { barrier_.arrive_and_wait_always(rank); }
 
+  // Says for whom this thread waits, unless another one says it.
+  void report(int rank, Operation operation, std::chrono::milliseconds waited) const;
+
   [[noreturn, gnu::cold]] void fail(Operation operation, std::chrono::steady_clock::time_point begin);
 
   // The sums of rank's share of the elements, a piece at a time: sink(offset, sums, count).
@@ -129,13 +139,15 @@ class InProcessGroup {
   void reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept;
 
   const int size_;
-  const std::chrono::milliseconds timeout_;
+  const std::chrono::milliseconds progress_limit_;
   ThreadBarrier barrier_;
   std::unique_ptr<Slot[]> slots_[2];
   std::unique_ptr<Begun[]> begun_;
   std::mutex failure_mutex_;
   bool failed_ = false;
   CollectiveFailure failure_;
+  ActivityBoard own_board_;
+  ActivityBoard* board_ = &own_board_;
 };
 
 /// One thread's part of an InProcessGroup, made by InProcessGroup::member.
@@ -218,6 +230,9 @@ class InProcess {
   void barrier();
 
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
+
+  /// See Collective.
+  [[nodiscard]] ActivityBoard& activity() noexcept { return *group_->board_; }
 
  private:
   template <Reducible T>

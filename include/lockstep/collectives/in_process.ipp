@@ -1,6 +1,7 @@
 #pragma once
 
 #include "lockstep/collectives/in_process.hpp"
+#include "lockstep/core/log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -12,7 +13,9 @@ LOCKSTEP_INLINE std::string InProcessGroup::Slot::text() const {
 }
 
 LOCKSTEP_INLINE InProcessGroup::InProcessGroup(int size, const CommunicationOptions& options, int ranks_on_host)
-    : size_(checked(size)), timeout_(options.timeout), barrier_(size, ranks_on_host > 0 ? ranks_on_host : size) {
+    : size_(checked(size)),
+      progress_limit_(options.progress_limit()),
+      barrier_(size, ranks_on_host > 0 ? ranks_on_host : size) {
   options.validate();
   for (auto& parity : slots_) parity = std::make_unique<Slot[]>(static_cast<std::size_t>(size));
   begun_ = std::make_unique<Begun[]>(static_cast<std::size_t>(size));
@@ -68,7 +71,8 @@ LOCKSTEP_INLINE unsigned InProcessGroup::enter(int rank, const Slot& mine, const
   shared = mine;
   shared.operations = operations;
 
-  if (barrier_.arrive_and_wait(rank, timeout_, patient) != ThreadBarrier::Outcome::released)
+  const auto report = [&](std::chrono::milliseconds waited) { this->report(rank, mine.operation, waited); };
+  if (barrier_.arrive_and_wait(rank, progress_limit_, patient, report) != ThreadBarrier::Outcome::released)
     fail(mine.operation, begin);
   for (int other = 1; other < size_; ++other)
     if (!slot(parity, other).agrees(slot(parity, 0))) {
@@ -81,11 +85,21 @@ LOCKSTEP_INLINE unsigned InProcessGroup::enter(int rank, const Slot& mine, const
   return parity;
 }
 
+LOCKSTEP_INLINE void InProcessGroup::report(int rank, Operation operation, std::chrono::milliseconds waited) const {
+  const int missing = barrier_.first_missing();
+  if (missing < 0 || barrier_.first_arrived() != rank) return;
+  const Activity activity = board_->get();
+  log_line(concat({"replica ", rank, " ", detail::in_operation(operation), " waits since ", waited.count() / 1000,
+                   " s for replica ", missing, activity == Activity{} ? "" : "; this worker is in ",
+                   activity == Activity{} ? std::string() : to_string(activity), "; it counts as lost after ",
+                   detail::duration_text(progress_limit_), " (CommunicationOptions::progress_timeout)"}));
+}
+
 LOCKSTEP_INLINE void InProcessGroup::fail(Operation operation, std::chrono::steady_clock::time_point begin) {
   // Broken without a reason: somebody's time is over, and he may not have said so yet.
   abort({.failed_rank = barrier_.first_missing(),
-         .reason = concat({"this replica's thread did not come to ", to_string(operation), " within ", timeout_.count(),
-                           " ms (CommunicationOptions::timeout)"})});
+         .reason = concat({"this replica's thread did not come to ", to_string(operation), " within ",
+                           progress_limit_.count(), " ms (CommunicationOptions::progress_timeout)"})});
   CollectiveFailure failure;
   {
     const std::lock_guard lock(failure_mutex_);

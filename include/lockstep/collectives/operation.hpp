@@ -38,4 +38,28 @@ enum class Operation : std::uint8_t {
   return "exchange";
 }
 
+namespace detail {
+
+/// "in all_reduce"
+[[nodiscard]] constexpr const char* in_operation(Operation operation) noexcept {
+  switch (operation) {
+    case Operation::all_reduce:
+      return "in all_reduce";
+    case Operation::broadcast:
+      return "in broadcast";
+    case Operation::all_gather:
+      return "in all_gather";
+    case Operation::barrier:
+      return "in barrier";
+    case Operation::reduce_scatter:
+      return "in reduce_scatter";
+    case Operation::reduce_scatter_all_gather:
+      return "in reduce_scatter_all_gather";
+    case Operation::none:
+      break;
+  }
+  return "in exchange";
+}
+
+}  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI

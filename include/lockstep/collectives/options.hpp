@@ -1,6 +1,7 @@
 // Options of the communication between ranks.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -55,9 +56,13 @@ enum class Overlap : std::uint8_t {
 
 struct CommunicationOptions {
   CommunicationImplementation implementation = CommunicationImplementation::automatic;
-  /// How long an operation waits without a single byte of progress before the rank that it waits for counts as lost.
-  /// It must exceed what a rank may do between two operations: a step, or a slow callback.
+  /// How long a rank that an operation waits for may be silent before it counts as lost: its process is stopped, or the network is
+  /// cut. A rank that is busy is not silent, since a thread that does nothing else answers for it. (Mpi and the threads of a
+  /// process cannot be silent.)
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
+  /// How long an operation waits, without a single byte of progress, for a rank that lives: in a slow callback, or in a deadlock. Every
+  /// 5 s the ranks that wait say for whom, and what that one is doing. See progress_limit().
+  std::chrono::milliseconds progress_timeout = std::chrono::minutes(10);
   /// How long the workers may take to find each other.
   std::chrono::milliseconds startup_timeout = std::chrono::minutes(5);
   /// Bytes that the ring combines, and passes on, at a time (rounded up to whole cache lines). 0: chosen by the library.
@@ -78,9 +83,15 @@ struct CommunicationOptions {
     return connections > 0 ? static_cast<std::size_t>(connections) : 1;
   }
 
+  /// What counts: a rank that answers is given no less time than one that does not.
+  [[nodiscard]] std::chrono::milliseconds progress_limit() const noexcept {
+    return std::max(timeout, progress_timeout);
+  }
+
   /// Throws ConfigurationError when an option makes no sense.
   void validate() const {
     check("timeout", timeout);
+    check("progress_timeout", progress_timeout);
     check("startup_timeout", startup_timeout);
     if (bytes_per_pack < 0)
       throw ConfigurationError(concat(
@@ -97,5 +108,14 @@ struct CommunicationOptions {
         concat({"CommunicationOptions::", name, " must be at least 1 ms, got ", value.count(), " ms"}));
   }
 };
+
+namespace detail {
+
+/// "30 s", "1500 ms"
+[[nodiscard, gnu::cold]] inline std::string duration_text(std::chrono::milliseconds time) {
+  return time.count() % 1000 == 0 ? concat({time.count() / 1000, " s"}) : concat({time.count(), " ms"});
+}
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

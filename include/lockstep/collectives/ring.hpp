@@ -22,6 +22,7 @@
 #include "lockstep/collectives/partition.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/ring_flow.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -109,6 +110,13 @@ class Ring {
 
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
     detail::abort(transport_, reason, code);
+  }
+
+  /// See Collective.
+  [[nodiscard]] ActivityBoard& activity() noexcept
+    requires requires(T& transport) { transport.activity(); }
+  {
+    return transport_.activity();
   }
 
   void close() {

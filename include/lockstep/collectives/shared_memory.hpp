@@ -24,6 +24,7 @@
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/shared_segment.hpp"
 #include "lockstep/collectives/tcp.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -96,6 +97,8 @@ class SharedMemory {
   void barrier();
 
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept { tcp_.abort(reason, code); }
+  /// See Collective.
+  [[nodiscard]] ActivityBoard& activity() noexcept { return tcp_.activity(); }
   void close() { tcp_.close(); }
 
  private:

@@ -12,6 +12,7 @@
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -26,10 +27,12 @@ struct TcpState;
 /// the end of a process shows on a connection at once, so that every rank learns of it from the kernel and not from a chain of
 /// others. Control has a connection of its own, so that a report never waits behind data which nobody reads.
 ///
-/// Failure: each wait ends when a peer is lost, when a rank reports a failure, or when not a single byte has moved for
-/// `options.timeout`. In the middle of that time the awaited rank is asked whether it lives; when it says that it waits for
-/// somebody else, the time doubles, so that the rank that is named is the one that hangs and not the one that waits for it.
-/// The rank that notices a failure tells all others before it throws: all ranks name the same rank and reason.
+/// Failure: each wait ends when a peer is lost, or when a rank reports a failure. A thread of its own, which does nothing else,
+/// answers the others' questions whether this rank lives, for whom it waits, and what it is doing (see ActivityBoard). A rank that
+/// does not answer for `options.timeout` is lost: its process is stopped, or the network is cut. A rank that answers may keep the
+/// others waiting until `options.progress_timeout`, in a slow callback for instance; every 5 s they say on stderr for whom they
+/// wait, and what that one is doing. (See detail::Patience.) The rank that notices a failure tells all others before it throws: all
+/// ranks name the same rank and reason.
 ///
 /// Start-up: each worker listens on its port (on the loopback interface when its address says so, else on all interfaces:
 /// inside a container its address may be one that only the outside knows) and connects to the lower ranks, again and again
@@ -65,13 +68,15 @@ class Tcp {
   /// Waits for an event that depends on rank `peer`, with the deadline and the failures of a transfer.
   void await(int peer, ExternalEvent& event);
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
+  /// See Collective.
+  [[nodiscard]] ActivityBoard& activity() noexcept;
   /// Tells all others of a failure that has just been noticed, and throws it (or an earlier one).
   [[noreturn]] void fail(CollectiveFailure failure);
   /// Throws when abort() was called or a failure is known.
   void check();
 
-  /// The orderly end: returns when all ranks have called it, rank 0 last. A peer that does not come within
-  /// `options.timeout`, or that is lost, is named on stderr, and nothing more is made of it.
+  /// The orderly end: returns when all ranks have called it, rank 0 last. A peer that is silent for `options.timeout`, that lives but
+  /// does not come within `options.progress_timeout`, or that is lost, is named on stderr, and nothing more is made of it.
   void close() noexcept;
 
  private:

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "lockstep/collectives/tcp.hpp"
@@ -53,6 +52,7 @@ LOCKSTEP_INLINE void Tcp::attach(int peer, std::unique_ptr<detail::HostPipe> pip
 LOCKSTEP_INLINE void Tcp::await(int peer, ExternalEvent& event) {
   detail::TcpState& s = *state_;
   const std::lock_guard lock(s.busy);
+  s.throw_if_failed();
   s.throw_if_unusable();
   s.await(peer, event);
 }
@@ -65,6 +65,7 @@ LOCKSTEP_INLINE void Tcp::fail(CollectiveFailure failure) {
 LOCKSTEP_INLINE void Tcp::check() {
   if (!state_->cause.is_set() && !state_->is_closed) return;
   const std::lock_guard lock(state_->busy);
+  state_->throw_if_failed();
   state_->throw_if_unusable();
 }
 
@@ -73,19 +74,13 @@ LOCKSTEP_INLINE void Tcp::abort(std::string_view reason, ExitCode code) noexcept
   try {
     CollectiveFailure failure = detail::TcpState::lost(s.rank, std::string(reason));
     failure.code = code;
-    failure = s.set_cause(std::move(failure));
-    s.wake.wake();  // another thread that is in an operation tells the others and leaves
-    for (int i = 0; i < 1000; ++i) {
-      if (s.busy.try_lock()) {
-        const std::lock_guard lock(s.busy, std::adopt_lock);
-        s.control.report(failure);
-        return;
-      }
-      std::this_thread::sleep_for(detail::TcpState::Milliseconds(1));
-    }
+    s.has_failed = true;
+    s.control.settle(std::move(failure));
   } catch (...) {  // out of memory: the others see the connection closed
   }
 }
+
+LOCKSTEP_INLINE ActivityBoard& Tcp::activity() noexcept { return state_->activity; }
 
 LOCKSTEP_INLINE void Tcp::close() noexcept {
   if (state_ == nullptr) return;
@@ -96,8 +91,9 @@ LOCKSTEP_INLINE void Tcp::close() noexcept {
   } catch (const std::exception& error) {
     log_line(concat({"warning: at the end of the work: ", error.what()}));
   }
-  const std::lock_guard lock(s.busy);  // abort() of another thread may be sending
+  const std::lock_guard lock(s.busy);
   s.is_closed = true;
+  s.control.close();
   s.close_sockets();
 }
 

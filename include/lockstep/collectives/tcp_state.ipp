@@ -11,6 +11,7 @@
 #include <asio/buffer.hpp>
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -21,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/control_channel.hpp"
 #include "lockstep/collectives/external_event.hpp"
 #include "lockstep/collectives/failure_cause.hpp"
 #include "lockstep/collectives/flow.hpp"
@@ -29,10 +29,12 @@
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/patience.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/collectives/tcp_control.ipp"
 #include "lockstep/collectives/tcp_links.ipp"
 #include "lockstep/collectives/tcp_message.ipp"
 #include "lockstep/collectives/tcp_startup.ipp"
 #include "lockstep/collectives/wake_pipe.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -70,19 +72,18 @@ struct TcpState {
     spins = rendezvous.has_cores_for_all();
   }
 
-  ~TcpState() { close_sockets(); }
+  ~TcpState() {
+    control.stop();
+    close_sockets();
+  }
 
   void start(const Rendezvous& rendezvous) {
     links = TcpStartup(io, rendezvous, options).run();
     if (!options.congestion_control.empty())
       for (TcpLinks& link : links)
         for (Socket& socket : link.data) set_congestion_control(socket);
-    watched.reserve(links.size() + 3 + 2 * options.data_connections());
-    for (int other = 0; other < size(); ++other) {
-      control.peer(other).inbox = std::move(links_to(other).inbox);
-      take(other, {});
-    }
-    if (control.reported()) set_cause(*control.reported());  // for the first operation
+    watched.reserve(2 + 2 * options.data_connections() + 1);
+    if (size() > 1) control.start(nullptr);
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
   }
 
@@ -118,74 +119,28 @@ struct TcpState {
     return failure;
   }
 
-  // Returns what all ranks shall name.
-  CollectiveFailure set_cause(CollectiveFailure failure) {
-    if (failure.failed_rank >= 0 && failure.failed_rank < size())
-      failure.address = addresses[static_cast<std::size_t>(failure.failed_rank)];
-    return cause.set(std::move(failure));
-  }
-
   // Tells everybody, once, and throws. To be called with `busy` held.
   [[noreturn, gnu::cold]] void fail(CollectiveFailure failure) {
-    failure = set_cause(std::move(failure));
-    control.report(failure);
+    has_failed = true;
+    failure = control.settle(std::move(failure));
     failure.operation = to_string(operation);
     failure.seconds = seconds();
     failure.bytes_done = operation_bytes;
     throw CollectiveError(std::move(failure));
   }
 
-  // Control frames are few and short, so that they fit into the kernel's buffer at once; when a peer has not read them for
-  // so long that they do not, it is lost anyway.
-  void send_control(int to, const Frame& frame, std::string_view text) {
-    if (control.peer(to).gone || !links_to(to).control.is_open()) return;
-    const FrameBytes bytes = frame.encode();
-    asio::error_code ignored;
-    const std::array parts{asio::const_buffer(bytes.data(), bytes.size()),
-                           asio::const_buffer(text.data(), text.size())};
-    links_to(to).control.write_some(parts, ignored);
-  }
-
-  // Reads what has come on the control connections. A report of a failure comes before the end of its sender's
-  // connection, so that all reports are read before anybody counts as lost.
-  void read_controls() {
-    int closed = -1;
-    for (int other = 0; other < size(); ++other)
-      if (other != rank && !control.peer(other).gone && !read_control(other) && !control.peer(other).goodbye &&
-          closed < 0)
-        closed = other;
-    if (control.reported()) fail(*control.reported());
-    if (closed >= 0) fail(lost(closed, ended_process));
-  }
-
-  // Returns false when the peer has closed it.
-  bool read_control(int other) {
-    std::array<char, 1024> chunk;
-    for (;;) {
-      asio::error_code error;
-      const std::size_t n = links_to(other).control.read_some(asio::buffer(chunk), error);
-      if (error == asio::error::would_block) return true;
-      control.peer(other).gone = static_cast<bool>(error);
-      if (error) return false;
-      take(other, {chunk.data(), n});
-    }
-  }
-
-  void take(int other, std::string_view bytes) {
-    if (!control.take(other, bytes)) fail(lost(other, "sent something that is no control frame"));
-  }
-
   // A data connection is closed or broken: perhaps because its peer gave up, in which case its report is on the way.
   [[noreturn, gnu::cold]] void lose_data(int other, const asio::error_code& error) {
     const auto end = Clock::now() + std::min(options.timeout, Milliseconds(1000));
-    while (Clock::now() < end && !control.peer(other).gone) {
+    const auto gone = [&] { return control.with([&](const ControlChannel& c) { return c.peer(other).gone; }); };
+    while (!cause.is_set() && !gone() && Clock::now() < end) {
       watched.clear();
-      watch(links_to(other).control, POLLIN);
-      ::poll(watched.data(), watched.size(), 10);
-      read_controls();
+      wait(Milliseconds(10), watch_news());
     }
-    if (control.peer(other).goodbye) fail(Patience::after_its_end(other, waiter()));
-    fail(lost(other, error == asio::error::eof ? ended_process : error.message()));
+    throw_if_failed();
+    if (control.with([&](const ControlChannel& c) { return c.peer(other).goodbye; }))
+      fail(Patience::after_its_end(other, waiter()));
+    fail(lost(other, error == asio::error::eof ? "closed the connection (its process ended)" : error.message()));
   }
 
   // --- waiting -----------------------------------------------------------------------------------------------------
@@ -194,27 +149,24 @@ struct TcpState {
     if (socket.is_open()) watched.push_back({socket.native_handle(), events, 0});
   }
 
-  void watch_controls() {
-    watched.push_back({wake.descriptor(), POLLIN, 0});
-    for (int other = 0; other < size(); ++other)
-      if (!control.peer(other).gone) watch(links_to(other).control, POLLIN);
+  // Returns its place in the list.
+  std::size_t watch_news() {
+    watched.push_back({news.descriptor(), POLLIN, 0});
+    return watched.size() - 1;
   }
 
-  // Waits until one of the sockets that are watched is ready; then reads the control connections, if some are.
-  void wait(Milliseconds time, std::size_t first_control) {
+  // Waits until one of the sockets that are watched is ready. Returns whether there is news.
+  bool wait(Milliseconds time, std::size_t place_of_news) {
     const int ready =
         ::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(time.count(), 0, 60'000)));
-    if (ready <= 0) return;
-    if (watched[first_control].revents != 0) {
-      wake.drain();
-      throw_if_failed();
-    }
-    for (std::size_t i = first_control + 1; i < watched.size(); ++i)
-      if (watched[i].revents != 0) return read_controls();
+    if (ready <= 0 || watched[place_of_news].revents == 0) return false;
+    news.drain();
+    return true;
   }
 
+  // What a peer has sent before it failed still arrives: for an operation that need not wait, its failure comes too late.
   void throw_if_unusable() {
-    throw_if_failed();
+    if (has_failed) throw_if_failed();
     if (is_closed) throw Error(concat({to_string(operation), ": the connections have been closed"}));
   }
 
@@ -240,24 +192,27 @@ struct TcpState {
   }
 
   void run(Transfer& transfer) {
-    Patience patience(control, waiter(), Clock::now());
+    const Waiting waiting(control);
+    Patience patience(waiter(), Clock::now());
     const Message& sending = transfer.sending;
     const Message& receiving = transfer.receiving;
-    bool moved = true;
+    bool moved = true, heard = false, has_news = false;
     for (;;) {
       for (bool sent = true, received = true; sent || received; moved = moved || sent || received) {
         sent = send_some(transfer);
         received = receive_some(transfer);
+        heard = heard || received;
       }
       if (transfer.is_complete()) return;
       if (std::exchange(moved, false)) {
-        patience.restart(Clock::now());
+        patience.moved(Clock::now(), std::exchange(heard, false));
         if (spins && spin(transfer)) {
-          moved = true;
+          moved = heard = true;
           continue;
         }
       }
-      const Milliseconds time = next(patience, receiving.awaited(), sending.awaited());
+      throw_if_failed();
+      const Milliseconds time = next(patience, receiving.awaited(), sending.awaited(), has_news);
       const bool is_ready = transfer.is_ready();
       if (is_ready && sending.wait_to_send()) continue;
       if (!receiving.is_complete() && receiving.wait_to_receive()) continue;
@@ -268,10 +223,9 @@ struct TcpState {
       watch_breaks(sending);
       const std::size_t breaks_of_receiving = watched.size();
       watch_breaks(receiving);
-      const std::size_t first_control = watched.size();
-      watch_controls();
-      wait(time, first_control);
-      for (std::size_t i = breaks_of_sending; i < first_control; ++i)
+      const std::size_t place_of_news = watch_news();
+      has_news = wait(time, place_of_news);
+      for (std::size_t i = breaks_of_sending; i < place_of_news; ++i)
         if (watched[i].revents != 0)
           lose_data((i < breaks_of_receiving ? sending : receiving).peer(), cause_of_break(watched[i].fd));
       hear_bell(sending);
@@ -316,63 +270,93 @@ struct TcpState {
   }
 
   void await(int other, ExternalEvent& event) {
-    Patience patience(control, waiter(), Clock::now());
+    const Waiting waiting(control);
+    Patience patience(waiter(), Clock::now());
     while (!event.has_come()) {
-      // In the meantime nothing but this thread looks at the connections.
-      event.sleep(std::min(next(patience, other, -1), Milliseconds(20)));
-      watched.clear();
-      watch_controls();
-      wait(Milliseconds(0), 0);
+      // A failure does not wake this thread.
+      event.sleep(std::min(next(patience, other, -1, false), Milliseconds(20)));
+      throw_if_failed();
     }
   }
 
-  [[nodiscard]] Patience::Waiter waiter() const noexcept { return {rank, operation, options.timeout}; }
+  [[nodiscard]] Patience::Waiter waiter() const {
+    return {rank, in_operation(operation), options.timeout, options.progress_limit(), addresses};
+  }
+
+  // Until its end, this rank says whom it waits for when it is asked.
+  struct Waiting {
+    explicit Waiting(TcpControl& thread) noexcept : control(thread) {}
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    ~Waiting() { control.set_awaited(-1); }
+
+    TcpControl& control;
+  };
 
   // How long to sleep.
-  Milliseconds next(Patience& patience, int receiving, int sending) {
-    Patience::Advice advice = patience.next(receiving, sending, Clock::now());
-    if (advice.stalled >= 0)
-      log_line(
-          concat({"rank ", rank, " in ", to_string(operation), " waits since ", advice.idle.count() / 1000, " s for ",
-                  peer_name(addresses, advice.stalled), ", which is busy or hangs; it counts as lost after ",
-                  options.timeout.count(), " ms (CommunicationOptions::timeout)"}));
+  Milliseconds next(Patience& patience, int receiving, int sending, bool has_news) {
+    control.set_awaited(receiving >= 0 ? receiving : sending);
+    const auto now = Clock::now();
+    if (has_news || patience.is_due(now)) look(patience, receiving, sending, now);
+    return patience.left(now);
+  }
+
+  [[gnu::cold]] void look(Patience& patience, int receiving, int sending, Clock::time_point now) {
+    Patience::Advice advice =
+        control.with([&](ControlChannel& channel) { return patience.look(channel, receiving, sending, now); });
+    if (!advice.report.empty()) log_line(advice.report);
     if (advice.failure) fail(std::move(*advice.failure));
-    return advice.sleep;
   }
 
   // --- the end -----------------------------------------------------------------------------------------------------
 
-  // Waits until condition(peer) holds for all peers that are still there; names those for which it does not.
+  // Waits until condition(peer) holds for all peers that are still there, as long as they live; names one for which it does not.
   template <class Condition>
   void wait_for_peers(int first, int last, Milliseconds limit, const char* what, Condition condition) {
-    const auto end = Clock::now() + limit;
+    const Waiting waiting(control);
+    Patience::Waiter waiter = this->waiter();
+    waiter.doing = "at its end";
+    waiter.timeout = std::min(waiter.timeout, limit);
+    waiter.progress_limit = limit;
+    waiter.at_end = true;
+    Patience patience(waiter, Clock::now());
+    bool has_news = false;
     for (;;) {
-      int missing = -1;
-      for (int other = first; other < last; ++other)
-        if (other != rank && !control.peer(other).gone && !condition(control.peer(other))) missing = other;
+      const int missing = control.with([&](const ControlChannel& channel) {
+        for (int other = first; other < last; ++other)
+          if (other != rank && !channel.peer(other).gone && !condition(channel.peer(other))) return other;
+        return -1;
+      });
       if (missing < 0) return;
-      const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
-      if (left.count() <= 0) {
-        log_line(concat({"warning: ", peer_name(addresses, missing), what, " within ", limit.count(), " ms"}));
-        return;
+      throw_if_failed();
+      control.set_awaited(missing);
+      const auto now = Clock::now();
+      if (has_news || patience.is_due(now)) {
+        const Patience::Advice advice =
+            control.with([&](ControlChannel& channel) { return patience.look(channel, missing, -1, now); });
+        if (!advice.report.empty()) log_line(advice.report);
+        if (advice.failure)
+          return log_line(concat(
+              {"warning: ", peer_name(addresses, advice.failure->failed_rank), " ", what,
+               advice.is_silence ? ": it " + advice.failure->reason : concat({" within ", limit.count(), " ms"})}));
       }
       watched.clear();
-      watch_controls();
-      wait(left, 0);
+      has_news = wait(patience.left(now), watch_news());
     }
   }
 
   void say_goodbye() {
-    using Peer = ControlChannel::Peer;
-    control.say_to_all(Frame::Type::goodbye);
-    if (rank != 0) {
-      wait_for_peers(0, 1, options.timeout, " did not end its work", [](const Peer& p) { return p.farewell; });
-      return;
-    }
-    wait_for_peers(1, size(), options.timeout, " did not end its work", [](const Peer& p) { return p.goodbye; });
-    control.say_to_all(Frame::Type::farewell);
-    wait_for_peers(1, size(), std::min(options.timeout, Milliseconds(5000)), " did not leave",
-                   [](const Peer&) { return false; });
+    const auto say = [&](Frame::Type type) {
+      control.with([&](ControlChannel& channel) { channel.say_to_all(type); });
+    };
+    constexpr const char* did_not_end = "did not end its work";
+    say(Frame::Type::goodbye);
+    if (rank != 0)
+      return wait_for_peers(0, 1, options.progress_limit(), did_not_end, [](const auto& p) { return p.farewell; });
+    wait_for_peers(1, size(), options.progress_limit(), did_not_end, [](const auto& p) { return p.goodbye; });
+    say(Frame::Type::farewell);
+    wait_for_peers(1, size(), std::min(options.timeout, Milliseconds(5000)), "did not leave",
+                   [](const auto&) { return false; });
   }
 
   void close_sockets() noexcept {
@@ -388,8 +372,6 @@ struct TcpState {
     }
   }
 
-  static constexpr const char* ended_process = "closed the connection (its process ended)";
-
   const std::vector<std::string> addresses;
   const int rank;
   const CommunicationOptions options;
@@ -397,18 +379,18 @@ struct TcpState {
   asio::io_context io{1};
   std::deque<TcpLinks> links;                        // by rank; there are none to this one
   std::vector<Counts> all_counts{addresses.size()};  // by rank
-  ControlChannel control{rank, size(),
-                         [this](int to, const Frame& frame, std::string_view text) { send_control(to, frame, text); }};
   std::vector<pollfd> watched;
-  WakePipe wake;  // abort() of another thread ends a wait
+  WakePipe news;  // from the control thread, and from abort() of another one
+  FailureCause cause;
+  ActivityBoard activity;
+  TcpControl control{addresses, rank, activity, links, cause, news};
 
   std::mutex busy;  // held while the connections are in use
   Operation operation = Operation::none;
   Clock::time_point operation_begin = Clock::now();
   std::uint64_t operation_bytes = 0;
   bool is_closed = false;
-
-  FailureCause cause;
+  std::atomic<bool> has_failed = false;  // an operation of this rank, or its program
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -14,6 +14,24 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// Told every five seconds how long a wait has lasted: a reference to something that can be called.
+class WaitListener {
+ public:
+  WaitListener() = default;
+  template <class F>
+  WaitListener(const F& f) noexcept  // NOLINT(google-explicit-constructor)
+      : context_(&f), call_([](const void* context, std::chrono::milliseconds waited) {
+          (*static_cast<const F*>(context))(waited);
+        }) {}
+  void operator()(std::chrono::milliseconds waited) const {
+    if (call_ != nullptr) call_(context_, waited);
+  }
+
+ private:
+  const void* context_ = nullptr;
+  void (*call_)(const void* context, std::chrono::milliseconds waited) = nullptr;
+};
+
 /// A barrier for a fixed number of threads. Unlike std::barrier its waits are bounded, and it can be broken.
 class ThreadBarrier {
  public:
@@ -29,7 +47,8 @@ class ThreadBarrier {
 
   /// Waits until every thread has come. All threads, or none, see `released`; `broken` and `timed_out` leave the barrier
   /// broken for all. While *patient is true, the time does not count.
-  Outcome arrive_and_wait(int rank, Duration timeout, const std::atomic<bool>* patient = nullptr);
+  Outcome arrive_and_wait(int rank, Duration timeout, const std::atomic<bool>* patient = nullptr,
+                          const WaitListener& listener = {});
 
   /// For a wait that nothing may cut short, because the others still use this thread's memory. All of them are known to be
   /// on their way.
@@ -51,7 +70,9 @@ class ThreadBarrier {
   }
 
   /// The lowest rank that has not come to the present wait, -1 when there is none.
-  [[nodiscard]] int first_missing() const noexcept;
+  [[nodiscard]] int first_missing() const noexcept { return first_that(false); }
+  /// The lowest rank that has.
+  [[nodiscard]] int first_arrived() const noexcept { return first_that(true); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -62,6 +83,10 @@ class ThreadBarrier {
   struct alignas(cache_line) Arrival {
     std::atomic<std::uint64_t> next_state{0};
   };
+
+  static constexpr Duration report_interval{5000};
+
+  [[nodiscard]] int first_that(bool has_arrived) const noexcept;
 
   // Returns whether this thread is the last to come.
   bool arrive(int rank) noexcept;

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <algorithm>
+
 #include "lockstep/collectives/relax.hpp"
 #include "lockstep/collectives/thread_barrier.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE ThreadBarrier::Outcome ThreadBarrier::arrive_and_wait(int rank, Duration timeout,
-                                                                      const std::atomic<bool>* patient) {
+                                                                      const std::atomic<bool>* patient,
+                                                                      const WaitListener& listener) {
   const std::uint64_t before = state_.load(std::memory_order_relaxed);
   if ((before & broken_bit) != 0) return Outcome::broken;
   if (arrive(rank)) {
@@ -19,11 +22,20 @@ LOCKSTEP_INLINE ThreadBarrier::Outcome ThreadBarrier::arrive_and_wait(int rank, 
 
   std::unique_lock lock(mutex_);
   ++sleepers_;
-  auto deadline = Clock::now() + timeout;
+  auto begin = Clock::now(), next_report = begin + report_interval;
   while (state_.load() == before) {
-    if (sleep_.wait_until(lock, deadline) != std::cv_status::timeout) continue;
+    if (sleep_.wait_until(lock, std::min(begin + timeout, next_report)) != std::cv_status::timeout) continue;
+    const auto now = Clock::now();
     if (patient != nullptr && patient->load()) {
-      deadline = Clock::now() + timeout;
+      begin = now;
+      next_report = begin + report_interval;
+      continue;
+    }
+    if (now < begin + timeout) {
+      next_report += report_interval;
+      lock.unlock();
+      listener(std::chrono::duration_cast<Duration>(now - begin));
+      lock.lock();
       continue;
     }
     std::uint64_t expected = before;
@@ -51,10 +63,10 @@ LOCKSTEP_INLINE void ThreadBarrier::arrive_and_wait_always(int rank) {
   --sleepers_;
 }
 
-LOCKSTEP_INLINE int ThreadBarrier::first_missing() const noexcept {
+LOCKSTEP_INLINE int ThreadBarrier::first_that(bool has_arrived) const noexcept {
   const std::uint64_t generation = state_.load() & ~broken_bit;
   for (int rank = 0; rank < size_; ++rank)
-    if (arrivals_[static_cast<std::size_t>(rank)].next_state.load() != generation + next) return rank;
+    if ((arrivals_[static_cast<std::size_t>(rank)].next_state.load() == generation + next) == has_arrived) return rank;
   return -1;
 }
 

@@ -1,0 +1,228 @@
+// The control connections of Tcp, and the thread that serves them.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/error.hpp>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/control_channel.hpp"
+#include "lockstep/collectives/control_resident.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/failure_cause.hpp"
+#include "lockstep/collectives/frame.hpp"
+#include "lockstep/collectives/signal_mask.hpp"
+#include "lockstep/collectives/tcp_links.ipp"
+#include "lockstep/collectives/wake_pipe.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Answers the other ranks, whatever the rank's own threads are doing, and notices when one is lost. It owns no sockets: those of
+/// `links` must stay until stop() has returned. All calls from any thread.
+class TcpControl {
+ public:
+  using Clock = ControlChannel::Clock;
+  using Milliseconds = std::chrono::milliseconds;
+  using Peer = ControlChannel::Peer;
+
+  /// `news` is woken when the cause is set, and when a peer has said that it comes to its end, or has gone.
+  TcpControl(const std::vector<std::string>& addresses, int rank, const ActivityBoard& board,
+             std::deque<TcpLinks>& links, FailureCause& cause, WakePipe& news)
+      : addresses_(addresses),
+        links_(links),
+        cause_(cause),
+        news_(news),
+        channel_(rank, static_cast<int>(addresses.size()), board,
+                 [this](int to, const ControlFrame& frame, std::string_view text) { send(to, frame, text); }) {}
+  ~TcpControl() { stop(); }
+  TcpControl(const TcpControl&) = delete;
+  TcpControl& operator=(const TcpControl&) = delete;
+
+  /// Begins with what has been read of the control connections already. Throws Error when the system has no thread left.
+  void start(std::unique_ptr<ControlResident> resident) {
+    resident_ = std::move(resident);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto now = Clock::now();
+      for (int other = 0; other < channel_.size(); ++other) {
+        if (other == channel_.rank()) continue;
+        channel_.peer(other).heard = now;
+        channel_.peer(other).inbox = std::move(link(other).inbox);
+        take(other, {}, now);
+      }
+      conclude();
+    }
+    const SignalMask mask;
+    try {
+      thread_ = std::thread([this] { serve(); });
+    } catch (const std::system_error& error) {
+      throw Error(concat({"cannot start the thread that answers the other ranks: ", error.what(),
+                          "; how many threads a user may have is limited (ulimit -u, or the container's pids limit)"}));
+    }
+  }
+
+  void stop() noexcept {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.wake();
+    thread_.join();
+  }
+
+  /// Stops, and sends nothing any more.
+  void close() noexcept {
+    stop();
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+
+  /// See ControlChannel.
+  void set_awaited(int rank) noexcept { channel_.set_awaited(rank); }
+
+  /// Looks at the conversation, or says something: f(channel).
+  template <class F>
+  auto with(F f) {
+    const std::lock_guard lock(mutex_);
+    return f(channel_);
+  }
+
+  /// Returns what all ranks shall name, and sees to it that they do.
+  CollectiveFailure settle(CollectiveFailure failure) {
+    const std::lock_guard lock(mutex_);
+    return settle_locked(std::move(failure));
+  }
+
+ private:
+  [[nodiscard]] TcpLinks& link(int rank) noexcept { return links_[static_cast<std::size_t>(rank)]; }
+
+  CollectiveFailure settle_locked(CollectiveFailure failure) {
+    if (failure.failed_rank >= 0 && failure.failed_rank < channel_.size())
+      failure.address = addresses_[static_cast<std::size_t>(failure.failed_rank)];
+    failure = cause_.set(std::move(failure));
+    channel_.report(failure);
+    news_.wake();
+    return failure;
+  }
+
+  // Control frames are few and short, so that they fit into the kernel's buffer at once; when a peer has not read them for
+  // so long that they do not, it is lost anyway.
+  void send(int to, const ControlFrame& frame, std::string_view text) {
+    if (closed_ || channel_.peer(to).gone || !link(to).control.is_open()) return;
+    const FrameBytes bytes = frame.encode();
+    asio::error_code ignored;
+    const std::array parts{asio::const_buffer(bytes.data(), bytes.size()),
+                           asio::const_buffer(text.data(), text.size())};
+    link(to).control.write_some(parts, ignored);
+  }
+
+  // --- the thread --------------------------------------------------------------------------------------------------
+
+  void serve() {
+    std::vector<pollfd> watched;
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      watched.assign(1, {wake_.descriptor(), POLLIN, 0});
+      for (int other = 0; other < channel_.size(); ++other)
+        if (other != channel_.rank() && !channel_.peer(other).gone)
+          watched.push_back({link(other).control.native_handle(), POLLIN, 0});
+      const std::size_t own = watched.size();
+      lock.unlock();
+      auto due = Clock::time_point::max();
+      if (resident_) due = resident_->watch(watched);
+      const int ready = ::poll(watched.data(), watched.size(), time_until(due));
+      if (resident_) resident_->serve(std::span(watched).subspan(own));
+      lock.lock();
+      wake_.drain();
+      if (ready > 0) read_all();
+    }
+  }
+
+  static int time_until(Clock::time_point due) {
+    if (due == Clock::time_point::max()) return -1;
+    const auto left = std::chrono::ceil<Milliseconds>(due - Clock::now());
+    return static_cast<int>(std::clamp<Milliseconds::rep>(left.count(), 0, 60'000));
+  }
+
+  // A report of a failure comes before the end of its sender's connection, so that all reports are read before anybody counts as lost.
+  void read_all() {
+    const auto now = Clock::now();
+    for (int other = 0; other < channel_.size(); ++other)
+      if (other != channel_.rank() && !channel_.peer(other).gone) read(other, now);
+    conclude();
+  }
+
+  void read(int other, Clock::time_point now) {
+    std::array<char, 1024> chunk;
+    for (;;) {
+      asio::error_code error;
+      const std::size_t n = link(other).control.read_some(asio::buffer(chunk), error);
+      if (error == asio::error::would_block) return;
+      if (error) {
+        channel_.peer(other).gone = true;
+        if (!channel_.peer(other).goodbye && lost_ < 0) lost_ = other;
+        return news_.wake();
+      }
+      take(other, {chunk.data(), n}, now);
+    }
+  }
+
+  void take(int other, std::string_view bytes, Clock::time_point now) {
+    const bool had_ended = channel_.peer(other).goodbye, all_had = channel_.peer(other).farewell;
+    if (!channel_.take(other, bytes, now)) {
+      CollectiveFailure failure;
+      failure.failed_rank = other;
+      failure.reason = "sent something that is no control frame";
+      settle_locked(std::move(failure));
+    }
+    if (channel_.peer(other).goodbye != had_ended || channel_.peer(other).farewell != all_had) news_.wake();
+  }
+
+  void conclude() {
+    if (cause_.is_set()) return;
+    if (channel_.reported()) {
+      settle_locked(*channel_.reported());
+    } else if (lost_ >= 0) {
+      CollectiveFailure failure;
+      failure.failed_rank = lost_;
+      failure.reason = "closed the connection (its process ended)";
+      settle_locked(std::move(failure));
+    }
+  }
+
+  const std::vector<std::string>& addresses_;
+  std::deque<TcpLinks>& links_;
+  FailureCause& cause_;
+  WakePipe& news_;
+  WakePipe wake_;
+  std::unique_ptr<ControlResident> resident_;
+
+  std::mutex mutex_;
+  ControlChannel channel_;
+  int lost_ = -1;  // the first one that has gone without a word
+  bool stopping_ = false;
+  bool closed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
