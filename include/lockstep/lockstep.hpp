@@ -1,6 +1,8 @@
 // All of lockstep.
 #pragma once
 
+#include "lockstep/core/config.hpp"  // first: see there
+
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/cluster/mpi_cluster.hpp"

@@ -43,6 +43,10 @@ foreach(file IN LISTS files)
   # What is special in a CMake list does not matter in an #include line.
   string(REGEX REPLACE "[][;\\]" " " text "${text}")
   string(REPLACE "\n" ";" text "${text}")
+  if(file MATCHES "\\.hpp$" AND NOT file STREQUAL "core/config.hpp" AND NOT text MATCHES
+                                                                      "#include \"lockstep/core/config.hpp\"")
+    offence("does not include lockstep/core/config.hpp, which refuses older languages than C++20 in words")
+  endif()
   foreach(line IN LISTS text)
     math(EXPR number "${number} + 1")
     if(NOT line MATCHES "^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)")

@@ -15,6 +15,17 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+namespace detail {
+
+/// D is a pipeline that lacks its .batch(n).
+template <class D>
+concept UnbatchedPipeline = !Dataset<D> && requires(const D& pipeline) {
+  pipeline.cardinality();
+  pipeline.batch(1);
+};
+
+}  // namespace detail
+
 /// Holds any Dataset, so that options can hold one and the training loop is compiled once for all of them. A few virtual
 /// calls a batch, none a sample. A default-constructed AnyDataset is empty and converts to false.
 class AnyDataset {
@@ -24,6 +35,14 @@ class AnyDataset {
   template <class D>
     requires(!std::same_as<std::remove_cvref_t<D>, AnyDataset> && Dataset<std::remove_cvref_t<D>>)
   AnyDataset(D&& dataset) : held_(std::make_unique<Holder<std::remove_cvref_t<D>>>(std::forward<D>(dataset))) {}
+
+  /// Refuses a pipeline without batches, in words.
+  template <class D>
+    requires(!std::same_as<D, AnyDataset> && detail::UnbatchedPipeline<D>)
+  AnyDataset(const D&) {
+    static_assert(Dataset<D>,
+                  "lockstep: a dataset of batches is needed here: put .batch(n) at the end of this pipeline");
+  }
 
   AnyDataset(const AnyDataset& other) : held_(other.held_ ? other.held_->clone() : nullptr) {}
   AnyDataset(AnyDataset&&) noexcept = default;

@@ -7,11 +7,18 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/data/any_dataset.hpp"
+#include "lockstep/data/tensor.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/model/fit_options.hpp"
 #include "lockstep/model/fit_plan.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a Tensor can be made of.
+template <class X>
+concept Array = requires(const X& x) { Tensor(x); };
+template <class... Xs>
+concept Arrays = (Array<Xs> && ...);
 
 /// The rows of x, and of y as their targets where it is given, in order. Throws ConfigurationError when the batch size is below 1, and
 /// DataError when the numbers of rows differ.

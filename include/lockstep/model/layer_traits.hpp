@@ -10,6 +10,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -63,6 +64,12 @@ consteval std::size_t layer_count_of() {
     return 1;
 }
 
+template <class L>
+inline constexpr bool is_activation_function = ActivationFunction<L>;
+/// A concept over the position too, for the sake of the compiler's message.
+template <std::size_t Position, class L>
+concept NoActivationFunction = !is_activation_function<L>;
+
 /// Layer number Position of a model, with the shape that it is given. The names of this template's arguments are what a
 /// user reads beside a compile-time error, so they are the layer's position, the layer, and its input shape.
 ///
@@ -72,6 +79,10 @@ template <std::size_t Position, class L, class In, class WorkType = L>
 struct LayerAt {
   static_assert(NamedLayer<L>,
                 "lockstep: this type is no layer: it has no static constexpr member 'name' (see layers/concepts.hpp)");
+  static_assert(
+      NoActivationFunction<Position, L>,
+      "lockstep: ReLU (or Tanh, Sigmoid, ...) is an activation, not a layer: write ls::Activation<ls::ReLU>, or "
+      "give it to the layer before, as in ls::Dense<10, ls::ReLU>");
 
   static_assert([] {
     if constexpr (requires { L::template check<Position, In>(); })

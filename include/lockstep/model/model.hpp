@@ -27,6 +27,7 @@
 #include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/model/agreement.hpp"
 #include "lockstep/model/array_data.hpp"
+#include "lockstep/model/call_sentences.hpp"
 #include "lockstep/model/compiled.hpp"
 #include "lockstep/model/fit_loop.hpp"
 #include "lockstep/model/fit_options.hpp"
@@ -105,22 +106,42 @@ class Model {
   template <class X, class Y, class... Callbacks>
     requires(!std::same_as<std::remove_cvref_t<Y>, FitOptions>)
   History fit(const X& x, const Y& y, FitOptions options = {}, Callbacks&&... callbacks) {
-    const AnyDataset dataset = detail::training_data(x, y, options);
-    return run_fit(dataset, options, callbacks...);
+    static_assert(
+        detail::Arrays<X, Y>,
+        "lockstep: fit(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor; callbacks come "
+        "behind the options, as in fit(dataset, {.epochs = 3}, callback)");
+    if constexpr (detail::Arrays<X, Y>) {
+      const AnyDataset dataset = detail::training_data(x, y, options);
+      return run_fit(dataset, options, callbacks...);
+    }
   }
+
+  /// Every other call, for its sentence.
+  History fit(detail::OtherCall<detail::FitSentence>, ...);
 
   /// Loss and metrics over a dataset, weighted by its samples; equal on every worker.
   template <class D, class... Callbacks>
-    requires Dataset<D>
   Logs evaluate(const D& dataset, EvaluateOptions options = {}, Callbacks&&... callbacks) {
-    detail::refuse_batch_size("evaluate", options.batch_size);
-    return run_evaluate(AnyDataset(dataset), options, callbacks...);
+    static_assert(Dataset<D>,
+                  "lockstep: evaluate(dataset) needs a dataset of batches: put .batch(n) at its end; plain arrays are "
+                  "given as evaluate(x, y)");
+    if constexpr (Dataset<D>) {
+      detail::refuse_batch_size("evaluate", options.batch_size);
+      return run_evaluate(AnyDataset(dataset), options, callbacks...);
+    }
   }
   template <class X, class Y, class... Callbacks>
     requires(!std::same_as<std::remove_cvref_t<Y>, EvaluateOptions>)
   Logs evaluate(const X& x, const Y& y, EvaluateOptions options = {}, Callbacks&&... callbacks) {
-    return run_evaluate(detail::array_data("evaluate", options.batch_size, x, y), options, callbacks...);
+    static_assert(
+        detail::Arrays<X, Y>,
+        "lockstep: evaluate(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor; callbacks "
+        "come behind the options, as in evaluate(dataset, {}, callback)");
+    if constexpr (detail::Arrays<X, Y>)
+      return run_evaluate(detail::array_data("evaluate", options.batch_size, x, y), options, callbacks...);
   }
+  /// Every other call, for its sentence.
+  Logs evaluate(detail::OtherCall<detail::EvaluateSentence>, ...);
 
   /// The outputs for all samples, one row each, in the order of the dataset, on every worker. Needs every worker to reach all
   /// of the data (AutoShardPolicy::data, whatever the dataset says).
@@ -133,8 +154,15 @@ class Model {
   template <class X, class... Callbacks>
     requires(!Dataset<X>)
   Predictions predict(const X& x, PredictOptions options = {}, Callbacks&&... callbacks) {
-    return run_predict(detail::array_data("predict", options.batch_size, x), options, callbacks...);
+    static_assert(!detail::UnbatchedPipeline<X>,
+                  "lockstep: predict(dataset) needs a dataset of batches: put .batch(n) at its end");
+    static_assert(detail::UnbatchedPipeline<X> || detail::Arrays<X>,
+                  "lockstep: predict(x) needs a dataset or an array: an Eigen matrix, a std::vector or a Tensor");
+    if constexpr (detail::Arrays<X>)
+      return run_predict(detail::array_data("predict", options.batch_size, x), options, callbacks...);
   }
+  /// Every other call, for its sentence.
+  Predictions predict(detail::OtherCall<detail::PredictSentence>, ...);
 
   /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others (moving statistics).
   [[nodiscard]] std::vector<Weight<T>> get_weights() const {

@@ -1,0 +1,52 @@
+// What the compiler says of a call of fit, evaluate or predict that matches none of their overloads.
+#pragma once
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class>
+inline constexpr bool no_call = false;
+
+// Each sentence lists the fields of its options in their order; a test compares the two.
+
+template <class Data>
+struct FitSentence {
+  static_assert(no_call<Data>,
+                "lockstep: no such call of fit: it is fit(dataset, {options}, callbacks...) or fit(x, y, {options}, "
+                "callbacks...), and an option is misspelt or of the wrong type. FitOptions has, in this order: "
+                "batch_size, epochs, verbose, validation_split, validation_data, shuffle, initial_epoch, "
+                "steps_per_epoch, validation_steps, validation_freq, stop_on_non_finite, profile");
+  static constexpr bool said = true;
+};
+
+template <class Data>
+struct EvaluateSentence {
+  static_assert(
+      no_call<Data>,
+      "lockstep: no such call of evaluate: it is evaluate(dataset, {options}, callbacks...) or evaluate(x, y, "
+      "{options}, callbacks...), and an option is misspelt or of the wrong type. EvaluateOptions has, in this "
+      "order: batch_size, verbose, steps");
+  static constexpr bool said = true;
+};
+
+template <class Data>
+struct PredictSentence {
+  static_assert(
+      no_call<Data>,
+      "lockstep: no such call of predict: it is predict(x, {options}, callbacks...), and an option is misspelt "
+      "or of the wrong type. PredictOptions has, in this order: batch_size, steps");
+  static constexpr bool said = true;
+};
+
+/// The first parameter of an overload that takes every call, `f(OtherCall<Sentence>, ...)`, and is taken only where no other
+/// one can be: its conversion, and an ellipsis, are the worst match. A compiler that has chosen it converts the first
+/// argument first, needs the default argument below for that, and so speaks the sentence before anything else. (Braces
+/// with an unknown designator match no parameter but an ellipsis.)
+template <template <class> class Sentence>
+struct OtherCall {
+  template <class Data>
+  OtherCall(const Data&, bool = Sentence<Data>::said);
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
