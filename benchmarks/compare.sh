@@ -97,8 +97,8 @@ build() { # FOLDER FLAGS TARGET...
   local folder=$1 flags=$2
   shift 2
   cmake -S . -B "$folder" -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER="${CXX:-g++}" -D CMAKE_CXX_FLAGS="$flags" \
-    -D CMAKE_CXX_FLAGS_RELEASE='-O2 -DNDEBUG' -D LOCKSTEP_BUILD_TESTS=OFF -D LOCKSTEP_BUILD_EXAMPLES=OFF \
-    -D LOCKSTEP_BUILD_COMPILED=OFF >/dev/null || fail "cannot configure $folder"
+    -D CMAKE_CXX_FLAGS_RELEASE='-O2 -DNDEBUG' -D LOCKSTEP_BUILD_BENCHMARKS=ON -D LOCKSTEP_BUILD_TESTS=OFF \
+    -D LOCKSTEP_BUILD_EXAMPLES=OFF -D LOCKSTEP_BUILD_COMPILED=OFF >/dev/null || fail "cannot configure $folder"
   offers "$folder" "$1" || fail "cannot build $1: Google Benchmark is not installed (Debian: libbenchmark-dev)"
   cmake --build "$folder" --target "$@" >&2 || fail "cannot build $*"
 }

@@ -1,10 +1,12 @@
-// Everything for a program that trains in one process, on one thread or on several: no sockets, no JSON, no archives.
+// Everything for a program that trains in one process, on one thread or on several: no network, no JSON, no archives.
 // Add lockstep/model/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
 #pragma once
 
+#include "lockstep/core/config.hpp"  // first: see there
+
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/concepts.hpp"
-#include "lockstep/core/config.hpp"
+#include "lockstep/cluster/run.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/files.hpp"

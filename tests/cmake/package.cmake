@@ -1,5 +1,5 @@
-# A project of its own can use lockstep in each of the ways that the README names: installed (headers only, and with the compiled
-# part), as a subdirectory, and through FetchContent.
+# Lockstep can be built and installed as it is, and a project of its own can use it in each of the ways that the README names:
+# installed (headers only, and with the compiled part), as a subdirectory, and through FetchContent.
 
 set(prefix "${CMAKE_CURRENT_BINARY_DIR}/package/prefix")
 get_property(fetched GLOBAL PROPERTY LOCKSTEP_FETCHED)
@@ -22,6 +22,21 @@ function(lockstep_add_package_test name)
       "${CMAKE_CURRENT_BINARY_DIR}/package/${name}" --build-generator "${CMAKE_GENERATOR}" --build-options ${options}
       --test-command program)
 endfunction()
+
+# Without a preset, as somebody who only wants to install it.
+if(fetched)
+  message(STATUS "lockstep: no test of a plain build, which must do without the network and so needs installed dependencies")
+else()
+  lockstep_add_source_test(
+    package.plain LABEL full
+    COMMAND "${CMAKE_COMMAND}" -D "SOURCE_DIR=${PROJECT_SOURCE_DIR}" -D "COMPILER=${CMAKE_CXX_COMPILER}" -D
+            "BUILD_DIR=${CMAKE_CURRENT_BINARY_DIR}/package/plain" -P "${CMAKE_CURRENT_SOURCE_DIR}/package/plain.cmake")
+endif()
+
+# The README names each option of the build.
+lockstep_add_source_test(
+  package.options COMMAND "${CMAKE_COMMAND}" -D "SOURCE_DIR=${PROJECT_SOURCE_DIR}" -P
+                          "${CMAKE_CURRENT_SOURCE_DIR}/package/options.cmake")
 
 lockstep_add_package_test(add_subdirectory "-DLOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
 lockstep_add_package_test(fetch_content "-DLOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")

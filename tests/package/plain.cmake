@@ -1,0 +1,40 @@
+# cmake -D SOURCE_DIR=<lockstep> -D BUILD_DIR=<folder> -D COMPILER=<compiler> -P plain.cmake
+#
+# `cmake -S . -B build`, `cmake --build build`, `cmake --install build`: without the network, without doctest, and nothing is built
+# but lockstep::compiled, optimised.
+
+cmake_minimum_required(VERSION 3.24)
+
+file(REMOVE_RECURSE "${BUILD_DIR}")
+set(prefix "${BUILD_DIR}/prefix")
+
+function(run)
+  execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}:\n${output}")
+  endif()
+endfunction()
+
+run("${CMAKE_COMMAND}" -S "${SOURCE_DIR}" -B "${BUILD_DIR}" "-DCMAKE_CXX_COMPILER=${COMPILER}"
+    -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DCMAKE_DISABLE_FIND_PACKAGE_doctest=ON)
+run("${CMAKE_COMMAND}" --build "${BUILD_DIR}")
+run("${CMAKE_COMMAND}" --install "${BUILD_DIR}" --prefix "${prefix}")
+
+file(GLOB_RECURSE objects RELATIVE "${BUILD_DIR}" "${BUILD_DIR}/*.cpp.o")
+if(NOT objects MATCHES "^cmake/compiled/[^;]*/lockstep\\.cpp\\.o$")
+  list(JOIN objects "\n  " objects)
+  message(FATAL_ERROR "a plain build compiles something else than cmake/compiled/lockstep.cpp:\n  ${objects}")
+endif()
+
+file(STRINGS "${BUILD_DIR}/CMakeCache.txt" build_type REGEX "^CMAKE_BUILD_TYPE:STRING=Release$")
+if(NOT build_type)
+  message(FATAL_ERROR "a plain build is not optimised")
+endif()
+
+foreach(name IN ITEMS lockstep.hpp liblockstep.a lockstepConfig.cmake)
+  file(GLOB_RECURSE found RELATIVE "${prefix}" "${prefix}/${name}")
+  if(NOT found)
+    message(FATAL_ERROR "not installed: ${name}")
+  endif()
+endforeach()
