@@ -159,7 +159,9 @@ TEST_SUITE("patience") {
       if (now >= 3s) wait.answer(3, now, -1, "evaluate");
     }
     CHECK(wait.asked == std::vector{1, 1, 2, 1, 3, 1, 3});
-    CHECK(wait.at(5s).report.find("waits since 5 s for rank 3 (d:4), which is alive: evaluate;") != std::string::npos);
+    const Patience::Advice advice = wait.at(5s);
+    CHECK(advice.report.find("waits since 5 s for rank 3 (d:4), which is alive: evaluate;") != std::string::npos);
+    CHECK(advice.reported == 3);
     for (Milliseconds now = 6s; now < 60s; now += 1s) {
       CHECK_FALSE(wait.at(now).failure);
       wait.answer(1, now, 2);

@@ -297,6 +297,23 @@ TEST_CASE("survival: a signal to the launcher wakes a worker that is stopped: al
   CHECK(std::filesystem::exists(folder.path("training_state")));
 }
 
+TEST_CASE("survival: a run with a worker that hangs and cannot be woken up is stopped within ten seconds") {
+  const TemporaryFolder folder;
+  const Words options{"step_ms=5", "steps=10000", "spin_at=5", "spin_on=1"};
+  Process launcher(command(folder.path("backup"), options, {"--workers", "2", "--restarts", "3"}));
+  REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
+  for (int i = 0; i < 3000 && !std::filesystem::exists(folder.path("spun")); ++i) std::this_thread::sleep_for(10ms);
+  const auto begin = std::chrono::steady_clock::now();
+  launcher.signal(SIGTERM);
+  const Finished finished = launcher.wait(60s);
+  const auto duration = std::chrono::steady_clock::now() - begin;
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 143);
+  CHECK(contains(finished.output, "worker 1 was told to stop and keeps the others waiting: it is killed"));
+  CHECK(duration > 5s);   // not before it was plain that it hangs
+  CHECK(duration < 20s);  // about eight, and this machine may be busy
+}
+
 TEST_CASE("survival: a second signal ends the process at once, and nothing is saved") {
   const TemporaryFolder folder;
   Process alone(command(folder.path(), {"step_ms=20000"}));
@@ -358,7 +375,7 @@ TEST_CASE("survival: with rejoin, whoever is not killed keeps its process, and t
 }
 
 TEST_CASE("survival: the launcher kills and replaces a worker that hangs, not the others: the same bits") {
-  const Words hurried{"timeout_ms=1000"};
+  const Words hurried{"timeout_ms=1000", "progress_ms=2000"};
   for (const std::string workers : {"2", "3"}) {
     for (const std::string rejoin : {"rejoin=0", "rejoin=1"}) {
       for (const bool spins : {false, true}) {  // else it is stopped

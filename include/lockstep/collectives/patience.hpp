@@ -42,6 +42,7 @@ class Patience {
 
   struct Advice {
     std::string report{};                        ///< to be said, unless empty
+    int reported = -1;                           ///< the rank that hangs or is busy, as the report says
     std::optional<CollectiveFailure> failure{};  ///< give up
     bool is_silence = false;                     ///< the reason for that
   };
@@ -100,6 +101,7 @@ class Patience {
     if (idle >= next_report_) {
       next_report_ = idle / report_interval * report_interval + report_interval;
       advice.report = report(control, named, idle, now);
+      advice.reported = culprit;
     }
     ask(control, receiving, now);
     ask(control, sending, now);

@@ -16,7 +16,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -33,6 +32,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/thread.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -72,12 +72,7 @@ class TcpControl {
       conclude();
     }
     const SignalMask mask;
-    try {
-      thread_ = std::thread([this] { serve(); });
-    } catch (const std::system_error& error) {
-      throw Error(concat({"cannot start the thread that answers the other ranks: ", error.what(),
-                          "; how many threads a user may have is limited (ulimit -u, or the container's pids limit)"}));
-    }
+    thread_ = start_thread("answers to the other ranks", [this] { serve(); });
   }
 
   void stop() noexcept {

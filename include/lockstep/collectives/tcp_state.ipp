@@ -26,6 +26,7 @@
 #include "lockstep/collectives/failure_cause.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/frame.hpp"
+#include "lockstep/collectives/launcher_notes.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/patience.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -305,6 +306,7 @@ struct TcpState {
     Patience::Advice advice =
         control.with([&](ControlChannel& channel) { return patience.look(channel, receiving, sending, now); });
     if (!advice.report.empty()) log_line(advice.report);
+    if (advice.reported >= 0) note_waiting(addresses[static_cast<std::size_t>(advice.reported)]);
     if (advice.failure) fail(std::move(*advice.failure));
   }
 

@@ -6,6 +6,7 @@
 //   preempt=1          save when told to stop                  rejoin=0  wait for lost workers
 //   spin_at=-1         update at which a worker loops without end, once (see BACKUP_DIR/../spun)
 //   spin_on=0          that worker
+//   progress_ms=600000 for a worker that lives and keeps others waiting
 //   timeout_ms=20000   of an operation between workers         shared=0  more units, and SGD in shared memory
 //                                                              (parameters change places) in place of Adam over TCP
 // The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
@@ -79,7 +80,8 @@ using Numbers = std::map<std::string, int, std::less<>>;
 template <class TestNet, class Policy, class Optimizer>
 void train(const std::string& backup_dir, Numbers numbers, const Optimizer& optimizer) {
   ls::MultiWorkerMirroredStrategy<Policy> strategy(
-      {.communication_options = {.timeout = std::chrono::milliseconds(numbers["timeout_ms"])}});
+      {.communication_options = {.timeout = std::chrono::milliseconds(numbers["timeout_ms"]),
+                                 .progress_timeout = std::chrono::milliseconds(numbers["progress_ms"])}});
   constexpr std::int64_t samples = 100;
   Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(samples, 16);
   std::vector<std::int32_t> y;
@@ -111,9 +113,13 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
 }
 
 int run(int argc, char** argv) {
-  Numbers numbers{{"epochs", 4},  {"steps", 6},    {"batch", 32},  {"freq", 0},   {"delete", 1},
-                  {"step_ms", 0}, {"warn", 0},     {"preempt", 1}, {"rejoin", 0}, {"timeout_ms", 20'000},
-                  {"shared", 0},  {"spin_at", -1}, {"spin_on", 0}};
+  Numbers numbers{{"epochs", 4},  {"steps", 6},
+                  {"batch", 32},  {"freq", 0},
+                  {"delete", 1},  {"step_ms", 0},
+                  {"warn", 0},    {"preempt", 1},
+                  {"rejoin", 0},  {"timeout_ms", 20'000},
+                  {"shared", 0},  {"spin_at", -1},
+                  {"spin_on", 0}, {"progress_ms", 600'000}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');
