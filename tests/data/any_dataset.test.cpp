@@ -131,3 +131,28 @@ TEST_CASE("AnyDataset: holds a pipeline") {
   CHECK(data.cardinality() == ls::infinite_cardinality);
   CHECK(data.sample_size() == 1);
 }
+
+TEST_CASE("AnyDataset: shape, description, fingerprint and names are passed on, and have defaults") {
+  const ls::AnyDataset plain(RowDataset(TinyData(5), 2));
+  ls::PipelineDescription description;
+  plain.describe(description);
+  CHECK(description.text.empty());
+  CHECK(plain.sample_shape() == std::vector<std::size_t>{4});
+  CHECK(plain.fingerprint().samples == ls::unknown_cardinality);
+  CHECK(plain.sample_name(3) == "sample 3");
+
+  const ls::AnyDataset images(
+      ls::from_tensor_slices(ls::Tensor<float>(std::vector<float>(30), {5, 2, 3})).shuffle(5).batch(2));
+  images.describe(description);
+  CHECK(description.text == "from_tensor_slices -> shuffle(5) -> batch(2)");
+  CHECK(description.batch_size == 2);
+  CHECK(images.sample_shape() == std::vector<std::size_t>{2, 3});
+  CHECK(images.fingerprint().samples == 5);
+  CHECK(images.fingerprint().checked == 5);
+
+  struct Wrong : RowDataset {
+    using RowDataset::RowDataset;
+    [[nodiscard]] std::vector<std::size_t> sample_shape() const { return {2, 3}; }
+  };
+  CHECK(ls::AnyDataset(Wrong(TinyData(5), 2)).sample_shape() == std::vector<std::size_t>{4});  // its sample_size counts
+}

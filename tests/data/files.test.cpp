@@ -95,6 +95,16 @@ TEST_SUITE("from_files") {
     CHECK(loads->count == std::map<std::string, int>{{"a2", 1}, {"c4", 1}});
   }
 
+  TEST_CASE("a sample is named by its file and its row there, and a list by its length") {
+    const auto loads = std::make_shared<Loads>();
+    const auto dataset = ls::from_files({"a2", "b3", "c4"}, reader(loads)).batch(2);
+    CHECK(dataset.sample_name((std::int64_t{2} << 40) + 3) == "sample 3 of c4");
+    ls::PipelineDescription description;
+    dataset.describe(description);
+    CHECK(description.text == "from_files(3) -> batch(2)");
+    CHECK(loads->count.empty());
+  }
+
   TEST_CASE("copies may be used in different threads") {
     const auto loads = std::make_shared<Loads>();
     const auto dataset = ls::from_files({"a20", "b20"}, reader(loads)).batch(40);
@@ -130,8 +140,15 @@ TEST_SUITE("from_files") {
       return ls::Tensor<float>(std::vector<float>(n), {1, n});
     });
     const std::string message = message_of<ls::DataError>([&] { (void)different.cardinality(); });
-    CHECK(contains(message, "2 has samples of 2 elements"));
-    CHECK(contains(message, "1 of 1"));
+    CHECK(message ==
+          "from_files: the files differ: 2 has samples of (2) without targets, 1 has samples of (1) without targets");
+    const auto turned = ls::from_files({"a", "b"}, [](const std::string& name) {
+      const bool first = name == "a";
+      return std::pair(ls::Tensor<float>(std::vector<float>(6), {1, first ? 2u : 3u, first ? 3u : 2u}),
+                       ls::Tensor<float>(std::vector<float>(1)));
+    });
+    CHECK(contains(message_of<ls::DataError>([&] { (void)turned.cardinality(); }),
+                   "b has samples of (3, 2) with targets of (1), a has samples of (2, 3) with targets of (1)"));
 
     const auto broken = ls::from_files(
         {"x"}, [](const std::string& name) -> ls::Tensor<float> { throw ls::DataError("cannot read " + name); });

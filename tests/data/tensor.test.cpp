@@ -101,6 +101,22 @@ TEST_SUITE("tensor") {
     CHECK_THROWS_AS((void)(t / 0), ls::DataError);
   }
 
+  TEST_CASE("channels last: (channels, height, width) becomes (height, width, channels)") {
+    const auto images = ls::Tensor<int>({0,   1,   2,   3,   4,   5,   10,  11,  12,  13,  14,  15,  //
+                                         100, 101, 102, 103, 104, 105, 110, 111, 112, 113, 114, 115},
+                                        {2, 2, 2, 3}) /
+                        255.0f;
+    const auto turned = images.channels_last();
+    CHECK(turned.shape() == std::vector<std::size_t>{2, 2, 3, 2});
+    const std::vector<int> expected{100, 110, 101, 111, 102, 112, 103, 113, 104, 114, 105, 115};
+    CHECK(std::equal(expected.begin(), expected.end(), turned.row(1).begin(), turned.row(1).end()));
+    CHECK(turned.divisor() == 255.0);
+    CHECK(contains(message_of<ls::DataError>([] {
+                     (void)ls::Tensor<int>({1, 2}, {1, 2}).channels_last();
+                   }),
+                   "channels_last() is for samples of (channels, height, width), these are (2)"));
+  }
+
   TEST_CASE("no rows") {
     const ls::Tensor<float> none;
     CHECK(none.rows() == 0);

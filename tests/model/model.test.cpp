@@ -160,7 +160,7 @@ TEST_CASE("fit: a second one goes on with weights, moments and updates of the fi
 TEST_CASE("fit: data of another size than the model's are refused") {
   TinyTrainer trainer;
   const ls::AnyDataset wide(ls::from_tensor_slices(std::vector<float>(10), std::vector<int>(10)).batch(5));
-  const std::string expected = "the model's Input is (4), that is 4 values per sample; the dataset has 1";
+  const std::string expected = "the model's Input is (4), the dataset's samples are (1): give samples of that shape";
   CHECK(contains(message_of<ls::DataError>([&] { trainer.fit(wide); }), expected));
   CHECK(contains(message_of<ls::DataError>([&] { trainer.evaluate(wide); }), expected));
   CHECK(contains(message_of<ls::DataError>([&] { trainer.predict(wide); }), expected));

@@ -4,12 +4,15 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/temporary_folder.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
+#include "lockstep/data/files.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
@@ -33,6 +36,7 @@ struct Worker {
   std::string backup_dir;
   std::int64_t save_freq = ls::SaveFrequency::epoch;
   std::vector<ls::Weight<float>> weights;  ///< set before fit
+  bool evaluates = true;                   ///< and predicts, after fit
 
   std::string failure;
   std::uint32_t crc = 0;
@@ -58,6 +62,7 @@ void train(std::vector<Worker>& workers) {
     worker.epochs = history.epoch;
     worker.crc = model.parameters_crc32c();
     worker.weights = model.get_weights();
+    if (!worker.evaluates) return;
     worker.val_loss = model.evaluate(worker.data, {.verbose = 0, .steps = 3}).at("loss");
     worker.rows_sum = static_cast<double>(model.predict(worker.data, {.steps = 3}).cwiseAbs().sum());
   });
@@ -149,6 +154,155 @@ TEST_CASE("workers: another program is refused on all of them, with the differen
   CHECK(contains(failures([](Worker& w) { w.options.epochs = 4; }),
                  "fit: the workers differ: rank 2 has 'epochs: 4', the chief has 'epochs: 3'"));
   CHECK(contains(failures([](Worker& w) { w.options.validation_data = w.data; }), "'validation: yes'"));
+}
+
+TEST_CASE("workers: other data are refused on all of them before any step, with the difference") {
+  const TemporaryFolder folder;
+  const auto failure = [&](auto change) {
+    std::vector<Worker> workers = equal_workers(3, folder);
+    for (Worker& worker : workers) worker.options.validation_data = batches(8, 4);
+    change(workers[1]);
+    train(workers);
+    for (const Worker& worker : workers) {
+      CHECK(worker.failure == workers[0].failure);
+      CHECK(worker.recorder.calls.empty());
+    }
+    return workers[0].failure;
+  };
+  CHECK(failure([](Worker& w) { w.data = batches(22, 10); }) ==
+        "fit: the workers differ: rank 1 has 'training data, global batch size: 10', the chief has 'training data, "
+        "global batch size: 5': start the same program with the same options and data on every worker");
+  CHECK(contains(failure([](Worker& w) { w.data = batches(21, 5); }),
+                 "rank 1 has 'training data, samples in the source: 21', the chief has 'training data, samples in the "
+                 "source: 22'"));
+  CHECK(contains(failure([](Worker& w) { w.data = batches(22, 5, {.auto_shard_policy = ls::AutoShardPolicy::off}); }),
+                 "rank 1 has 'training data, sharding: off', the chief has 'training data, sharding: data'"));
+  const TinyData data(22), others(22, 2);
+  CHECK(contains(failure([&](Worker& w) { w.data = ls::from_tensor_slices(data.x, data.y).shuffle(22, 9).batch(5); }),
+                 "rank 1 has 'training data, pipeline: from_tensor_slices -> shuffle(22, seed 9) -> batch(5)', the "
+                 "chief has 'training data, pipeline: from_tensor_slices -> shuffle(22) -> batch(5)'"));
+  CHECK(contains(failure([&](Worker& w) { w.data = ls::from_tensor_slices(others.x, others.y).shuffle(22).batch(5); }),
+                 "rank 1 has 'training data, checksum of 16 samples: "));
+  CHECK(contains(failure([](Worker& w) { w.options.validation_data = batches(9, 4); }),
+                 "'validation data, samples in the source: 9'"));
+}
+
+TEST_CASE("workers: a user's own dataset is compared by its length, at least") {
+  const TemporaryFolder folder;
+  std::vector<Worker> workers = equal_workers(2, folder);
+  workers[0].data = RowDataset(TinyData(20), 5);
+  workers[1].data = RowDataset(TinyData(15), 5);
+  train(workers);
+  for (const Worker& worker : workers)
+    CHECK(contains(worker.failure, "rank 1 has 'training data, batches in a pass: 3', the chief has"));
+}
+
+TEST_CASE("workers: evaluate and predict compare their data, too") {
+  for (const bool predicts : {false, true}) {
+    const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
+      auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                        ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
+      const ls::AnyDataset data = batches(strategy.is_chief() ? 20 : 24, 4);
+      if (predicts)
+        (void)model.predict(data);
+      else
+        (void)model.evaluate(data, {.verbose = 0});
+    });
+    for (const std::string& failure : failures)
+      CHECK(contains(failure, std::string(predicts ? "predict" : "evaluate") +
+                                  ": the workers differ: rank 1 has 'data, samples in the source: 24'"));
+  }
+}
+
+TEST_CASE("workers: with AutoShardPolicy::file each opens its own files alone, and an epoch is the longest part") {
+  struct Result {
+    std::vector<std::string> opened;
+    std::size_t steps = 0;
+    double last_loss = 0;
+  };
+  for (const std::optional<std::int64_t> steps_per_epoch :
+       {std::optional<std::int64_t>(), std::optional<std::int64_t>(8)}) {
+    std::vector<Result> results(2);
+    const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
+      Result& result = results[static_cast<std::size_t>(strategy.worker_index())];
+      const std::string mine = strategy.is_chief() ? "chief" : "other";
+      // The chief has 8 samples, the other 16: 4 and 8 batches of 2, a half of the global 4.
+      const auto files = ls::from_files({"chief-0", "other-0", "chief-1", "other-1"}, [&](const std::string& path) {
+        result.opened.push_back(path);
+        if (!path.starts_with(mine)) throw ls::DataError("this worker has no " + path);
+        const TinyData part(path.starts_with("chief") ? 4 : 8);
+        return std::pair(ls::Tensor<float>(part.x), ls::Tensor<int>(part.y));
+      });
+      auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                        ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
+      Recorder recorder;
+      const ls::AnyDataset dataset = files.shuffle(8).batch(4);
+      const ls::History history = model.fit(
+          dataset, {.epochs = 3, .verbose = 0, .validation_data = files.batch(4), .steps_per_epoch = steps_per_epoch},
+          recorder);
+      CHECK(history.epoch == std::vector<int>{0, 1, 2});
+      result.steps = recorder.batch_logs.size();
+      result.last_loss = model.evaluate(dataset, {.verbose = 0}).at("loss");
+    });
+    for (const std::string& failure : failures) CHECK(failure == "");
+    CHECK(results[0].opened == std::vector<std::string>{"chief-0", "chief-1"});
+    CHECK(results[1].opened == std::vector<std::string>{"other-0", "other-1"});
+    for (const Result& result : results) {
+      CHECK(result.steps == 3 * 8);
+      CHECK(result.last_loss == results[0].last_loss);
+    }
+  }
+}
+
+TEST_CASE("workers: files of no worker have samples") {
+  const auto failures = run_workers(2, [](WorkerStrategy& strategy) {
+    const auto files = ls::from_files({"a", "b"}, [](const std::string&) {
+      return std::pair(ls::Tensor<float>({}, {0, 4}), ls::Tensor<int>(std::vector<int>{}));
+    });
+    auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                      ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
+    model.fit(files.batch(4), {.verbose = 0});
+  });
+  for (const std::string& failure : failures) CHECK(contains(failure, "the training data is empty"));
+}
+
+TEST_CASE("workers: with AutoShardPolicy::off each may have data of its own, in batches of one size") {
+  const TemporaryFolder folder;
+  const ls::DatasetOptions off{.auto_shard_policy = ls::AutoShardPolicy::off};
+  std::vector<Worker> workers = equal_workers(2, folder);
+  workers[0].data = batches(20, 5, off);
+  workers[1].data = ls::AnyDataset(
+      ls::from_tensor_slices(TinyData(30, 2).x, TinyData(30, 2).y).with_options(off).shuffle(30, 4).batch(5));
+  workers[0].options.steps_per_epoch = workers[1].options.steps_per_epoch = 12;
+  for (Worker& worker : workers) worker.evaluates = false;
+  train(workers);
+  check_all_equal(workers);
+  CHECK(workers[0].losses.size() == 3 * 12);  // a whole pass of the longer one
+  workers[1].data = batches(20, 4, off);
+  train(workers);
+  CHECK(contains(workers[0].failure, "rank 1 has 'training data, global batch size: 4'"));
+}
+
+TEST_CASE("workers: a bad label is named by its sample's number in the data set") {
+  const TemporaryFolder folder;
+  TinyData data(22);
+  data.y[17] = 3;
+  const std::string expected =
+      "sparse_categorical_crossentropy: the label of sample 17 is 3; expected a whole number from 0 to 2";
+  for (const bool prefetches : {false, true}) {
+    std::vector<Worker> workers = equal_workers(2, folder);
+    const auto samples = ls::from_tensor_slices(data.x, data.y).shuffle(22).batch(5);
+    for (Worker& worker : workers)
+      worker.data = prefetches ? ls::AnyDataset(samples.prefetch()) : ls::AnyDataset(samples);
+    train(workers);
+    for (const Worker& worker : workers) CHECK(contains(worker.failure, expected));
+    for (Worker& worker : workers) {
+      worker.data = batches(22, 5);
+      worker.options.validation_data = ls::from_tensor_slices(data.x, data.y).batch(3);
+    }
+    train(workers);
+    for (const Worker& worker : workers) CHECK(contains(worker.failure, expected));
+  }
 }
 
 TEST_CASE("workers: any of them may ask to stop; all stop after the same step") {

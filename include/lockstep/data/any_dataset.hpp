@@ -6,11 +6,16 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/data/concepts.hpp"
+#include "lockstep/data/description.hpp"
 #include "lockstep/data/sharding.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -71,6 +76,12 @@ class AnyDataset {
 
   [[nodiscard]] AutoShardPolicy auto_shard_policy() const { return held_->auto_shard_policy(); }
   [[nodiscard]] std::size_t prefetch_size() const { return held_->prefetch_size(); }
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const {
+    return detail::shape_of_size(held_->sample_shape(), held_->sample_size());
+  }
+  void describe(PipelineDescription& description) const { held_->describe(description); }
+  [[nodiscard]] SourceFingerprint fingerprint() const { return held_->fingerprint(); }
+  [[nodiscard]] std::string sample_name(std::int64_t i) const { return held_->sample_name(i); }
   [[nodiscard]] std::int64_t num_files() const { return held_->num_files(); }
   void shard_files(int num_shards, int index) { held_->shard_files(num_shards, index); }
 
@@ -90,6 +101,10 @@ class AnyDataset {
     virtual void seek(std::int64_t position) = 0;
     [[nodiscard]] virtual AutoShardPolicy auto_shard_policy() const = 0;
     [[nodiscard]] virtual std::size_t prefetch_size() const = 0;
+    [[nodiscard]] virtual std::vector<std::size_t> sample_shape() const = 0;
+    virtual void describe(PipelineDescription& description) const = 0;
+    [[nodiscard]] virtual SourceFingerprint fingerprint() const = 0;
+    [[nodiscard]] virtual std::string sample_name(std::int64_t i) const = 0;
     [[nodiscard]] virtual std::int64_t num_files() const = 0;
     virtual void shard_files(int num_shards, int index) = 0;
   };
@@ -124,6 +139,27 @@ class AnyDataset {
         return dataset.prefetch_size();
       else
         return 0;
+    }
+    [[nodiscard]] std::vector<std::size_t> sample_shape() const override {
+      if constexpr (requires { dataset.sample_shape(); })
+        return dataset.sample_shape();
+      else
+        return {dataset.sample_size()};
+    }
+    void describe(PipelineDescription& description) const override {
+      if constexpr (requires { dataset.describe(description); }) dataset.describe(description);
+    }
+    [[nodiscard]] SourceFingerprint fingerprint() const override {
+      if constexpr (requires { dataset.fingerprint(); })
+        return dataset.fingerprint();
+      else
+        return {};
+    }
+    [[nodiscard]] std::string sample_name(std::int64_t i) const override {
+      if constexpr (requires { dataset.sample_name(i); })
+        return dataset.sample_name(i);
+      else
+        return concat({"sample ", i});
     }
     [[nodiscard]] std::int64_t num_files() const override {
       if constexpr (requires { dataset.num_files(); })

@@ -46,6 +46,12 @@ class Batch : public Transform<Upstream> {
     return samples < 0 ? samples : batches_of(samples);
   }
 
+  void describe(PipelineDescription& description) const {
+    upstream_.describe(description);
+    description.add({"batch(", size_, drop_remainder_ ? ", drop_remainder)" : ")"});
+    description.batch_size = size_;
+  }
+
   /// From here on this copy delivers a worker's part: batches of size / num_shards samples (the first size % num_shards
   /// workers have one more) from its own files. Throws ConfigurationError when a worker would get no samples.
   void shard_files(int num_shards, int index) {

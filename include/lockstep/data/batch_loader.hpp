@@ -97,6 +97,8 @@ class BatchLoader {
   [[nodiscard]] std::span<const std::int64_t> sample_indices() const noexcept {
     return prefetches() ? std::span<const std::int64_t>(current_->indices) : data_.sample_indices();
   }
+  /// The sample in a row of this rank's part, for messages.
+  [[nodiscard]] std::string sample_name(std::size_t row) const { return data_.sample_name(sample_indices()[row]); }
   /// Samples in the whole batch of which this is a part.
   [[nodiscard]] std::size_t batch_size() const noexcept {
     return prefetches() ? current_->batch_size : data_.batch_size();

@@ -62,7 +62,15 @@ concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> posi
 /// Optional:
 ///  9. `auto_shard_policy()`: an AutoShardPolicy; default automatic.
 /// 10. `prefetch_size()`: how many batches each rank may read ahead on a thread of its own; default 0.
-/// 11. `num_files()` and `shard_files(num_shards, index)`: for AutoShardPolicy::file.
+/// 11. `num_files()` and `shard_files(num_shards, index)`: for AutoShardPolicy::file. The other
+///     members are then asked of a copy that has only one worker's files, before training too.
+/// 12. `sample_shape()`: the extents of a sample, as a std::vector<std::size_t>; default flat,
+///     which fits every model of that size.
+/// 13. `describe(PipelineDescription&)` and `fingerprint()`, a SourceFingerprint: what the workers'
+///     data must have in common, compared before training and without reading on. Default: nothing
+///     but the cardinality.
+/// 14. `sample_name(i)`: the sample of that number, for messages, called at any time from any
+///     thread; default "sample 17".
 ///
 /// Rarely written by hand: a class with size(), sample_size(), target_size() and read() is a source, and
 /// `from_source(MySource{}).shuffle(1000).batch(64)` a Dataset.

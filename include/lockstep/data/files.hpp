@@ -16,6 +16,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/description.hpp"
 #include "lockstep/data/pipeline.hpp"
 #include "lockstep/data/scratch.hpp"
 #include "lockstep/data/sharding.hpp"
@@ -38,6 +39,16 @@ template <class X, class Y>
 TensorSlices<X, Y> file_contents(std::pair<Tensor<X>, Tensor<Y>> pair) {
   return TensorSlices<X, Y>(std::move(pair.first), std::move(pair.second));
 }
+
+/// What the files of one list must have in common.
+struct FileShapes {
+  std::string path;
+  std::vector<std::size_t> sample;
+  std::size_t targets;
+};
+
+/// Throws DataError when the second file's differ from the first's.
+void check_same_shapes(const FileShapes& first, const FileShapes& next);
 
 /// The parts of a list of files that were loaded so far; shared by the copies of a dataset.
 template <class Reader, class Contents>
@@ -67,12 +78,14 @@ class FileCache {
 /// The samples of all files, in the order of the list. With AutoShardPolicy::file, worker w reads the files i with
 /// i % num_workers == w and never opens the others.
 ///
-/// A file is loaded when it is needed first, and stays loaded. sample_size() needs one file, size() all of them. The
-/// global number of a sample is its row, with the number of the file above bit 40.
+/// A file is loaded when it is needed first, and stays loaded. The sizes and the shape of a sample
+/// need one file, size() all of them. The global number of a sample is its row, with the number of
+/// the file above bit 40.
 template <class Reader>
 class FileSource {
   using Contents = decltype(detail::file_contents(std::declval<Reader&>()(std::declval<const std::string&>())));
   static constexpr int row_bits = 40;
+  static constexpr std::int64_t row_mask = (std::int64_t{1} << row_bits) - 1;
 
  public:
   /// Throws ConfigurationError when there are no paths.
@@ -109,6 +122,15 @@ class FileSource {
     load(1);
     return files_.front().target_size();
   }
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const {
+    load(1);
+    return shape_of(files_.front());
+  }
+
+  void describe(PipelineDescription& description) const { description.add({"from_files(", mine_.size(), ")"}); }
+  [[nodiscard]] std::string sample_name(std::int64_t i) const {
+    return concat({"sample ", i & row_mask, " of ", cache_->path(static_cast<std::size_t>(i >> row_bits))});
+  }
 
   [[nodiscard]] std::int64_t index(std::int64_t i) const {
     load(mine_.size());
@@ -129,7 +151,7 @@ class FileSource {
       const std::int64_t file = indices[order_[begin]] >> row_bits;
       rows_.clear();
       for (; end < order_.size() && indices[order_[end]] >> row_bits == file; ++end)
-        rows_.push_back(indices[order_[end]] & ((std::int64_t{1} << row_bits) - 1));
+        rows_.push_back(indices[order_[end]] & row_mask);
       const std::size_t count = end - begin;
       const TensorView<T> from_x = samples_.template view<T>(count, x.features());
       const TensorView<T> from_y = targets_.template view<T>(count, y.features());
@@ -147,15 +169,20 @@ class FileSource {
     while (files_.size() < count) {
       const std::size_t number = mine_[files_.size()];
       Contents next = cache_->load(number);
-      if (!files_.empty() &&
-          (next.sample_size() != files_.front().sample_size() || next.target_size() != files_.front().target_size()))
-        throw DataError(concat({"from_files: ", cache_->path(number), " has samples of ", next.sample_size(),
-                                " elements and ", next.target_size(), " targets, but ", cache_->path(mine_.front()),
-                                " of ", files_.front().sample_size(), " and ", files_.front().target_size()}));
+      if (!files_.empty())
+        detail::check_same_shapes({cache_->path(mine_.front()), shape_of(files_.front()), files_.front().target_size()},
+                                  {cache_->path(number), shape_of(next), next.target_size()});
       const std::int64_t rows = static_cast<std::int64_t>(next.size());
       files_.push_back(std::move(next));
       ends_.push_back((ends_.empty() ? 0 : ends_.back()) + rows);
     }
+  }
+
+  static std::vector<std::size_t> shape_of(const Contents& contents) {
+    if constexpr (requires { contents.sample_shape(); })
+      return contents.sample_shape();
+    else
+      return {contents.sample_size()};
   }
 
   Contents& contents(std::size_t file) {
@@ -186,3 +213,7 @@ template <class Reader>
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/data/files.ipp"
+#endif

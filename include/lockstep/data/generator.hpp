@@ -8,6 +8,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/description.hpp"
 #include "lockstep/data/map.hpp"
 #include "lockstep/data/pipeline.hpp"
 #include "lockstep/data/source.hpp"
@@ -28,6 +29,8 @@ struct BlankSource {
   [[nodiscard]] std::int64_t size() const noexcept { return sizes.size; }
   [[nodiscard]] std::size_t sample_size() const noexcept { return sizes.sample_size; }
   [[nodiscard]] std::size_t target_size() const noexcept { return sizes.target_size; }
+  void describe(PipelineDescription& description) const { description.add({"from_generator"}); }
+  [[nodiscard]] SourceFingerprint fingerprint() const noexcept { return {.samples = sizes.size}; }
   template <class T>
   void read(std::span<const std::int64_t>, TensorView<T> x, TensorView<T> y) const {
     for (const TensorView<T>& view : {x, y})

@@ -9,6 +9,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
@@ -62,9 +63,10 @@ class Assignable {
 
 }  // namespace detail
 
-/// Calls `f(sample)` for every sample when it is read, after its conversion: f changes it in place. f takes `auto&`, or
-/// Sample<float>& or Sample<double>& where it is written for one of them. Copies of the pipeline hold copies of f and may
-/// run in different threads, so f must not change what they share.
+/// Calls `f(sample)` for every sample when it is read, after its conversion: f changes it in place.
+/// Its shape stays. f takes `auto&`, or Sample<float>& or Sample<double>& where it is written for
+/// one of them. Copies of the pipeline hold copies of f and may run in different threads, so f must
+/// not change what they share.
 template <class Upstream, class F>
 class Map : public Transform<Upstream> {
   using Transform<Upstream>::upstream_;
@@ -75,6 +77,11 @@ class Map : public Transform<Upstream> {
         takes<float> || takes<double>,
         "lockstep: the function of map(f) must be callable as f(lockstep::Sample<T>&), T being float or double; "
         "to change the sizes of samples use map(f, {.sample_size = ..., .target_size = ...})");
+  }
+
+  void describe(PipelineDescription& description) const {
+    upstream_.describe(description);
+    description.add({"map"});
   }
 
   template <class T>
@@ -115,8 +122,8 @@ class Map : public Transform<Upstream> {
   detail::Scratch targets_;
 };
 
-/// Calls `f(in, out)` for every sample when it is read: out has other sizes than in, and f writes all of it. f takes
-/// `const auto&, auto&`, or the samples of one scalar type.
+/// Calls `f(in, out)` for every sample when it is read: out has sizes of its own and is flat, and f
+/// writes all of it. f takes `const auto&, auto&`, or the samples of one scalar type.
 template <class Upstream, class F>
 class MapTo : public Transform<Upstream> {
   using Transform<Upstream>::upstream_;
@@ -131,6 +138,12 @@ class MapTo : public Transform<Upstream> {
 
   [[nodiscard]] std::size_t sample_size() const { return sizes_.sample_size; }
   [[nodiscard]] std::size_t target_size() const { return sizes_.target_size; }
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const { return {sizes_.sample_size}; }
+
+  void describe(PipelineDescription& description) const {
+    upstream_.describe(description);
+    description.add({"map(to (", sizes_.sample_size, "), targets (", sizes_.target_size, "))"});
+  }
 
   template <class T>
   void read(ElementSpan samples, TensorView<T> x, TensorView<T> y) {

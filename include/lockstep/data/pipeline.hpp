@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/data/concepts.hpp"
+#include "lockstep/data/description.hpp"
 #include "lockstep/data/map.hpp"
 #include "lockstep/data/repeat.hpp"
 #include "lockstep/data/shuffle.hpp"
@@ -106,6 +108,15 @@ class Pipeline {
 
   [[nodiscard]] std::size_t sample_size() const { return stage_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return stage_.target_size(); }
+  /// The extents of a sample, {28, 28}; of one extent for flat samples, and those that a map has
+  /// made.
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const {
+    return detail::shape_of_size(stage_.sample_shape(), stage_.sample_size());
+  }
+  /// See PipelineDescription, SourceFingerprint and Source.
+  void describe(PipelineDescription& description) const { stage_.describe(description); }
+  [[nodiscard]] SourceFingerprint fingerprint() const { return stage_.fingerprint(); }
+  [[nodiscard]] std::string sample_name(std::int64_t i) const { return stage_.sample_name(i); }
   /// Samples in one pass, or batches after batch; or infinite_cardinality, or unknown_cardinality.
   [[nodiscard]] std::int64_t cardinality() const { return stage_.cardinality(); }
 

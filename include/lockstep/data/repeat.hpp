@@ -71,6 +71,14 @@ class Repeat : public Transform<Upstream> {
     return length * count_;
   }
 
+  void describe(PipelineDescription& description) const {
+    upstream_.describe(description);
+    if (count_ < 0)
+      description.add({"repeat"});
+    else
+      description.add({"repeat(", count_, ")"});
+  }
+
  private:
   void start(std::int64_t repetition) {
     repetition_ = repetition;

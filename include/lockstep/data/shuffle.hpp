@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,12 @@ class Shuffle : public Transform<Upstream> {
     std::int64_t moved = 0;
     for (; moved < n && filled_ > 0; ++moved) refill(buffer_[pick()]);
     return moved;
+  }
+
+  void describe(PipelineDescription& description) const {
+    upstream_.describe(description);
+    const std::string seed = seed_ ? concat({", seed ", *seed_}) : std::string();
+    description.add({"shuffle(", capacity_, seed, reshuffle_ ? ")" : ", the same order each time)"});
   }
 
  private:

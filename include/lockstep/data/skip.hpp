@@ -40,6 +40,11 @@ class Skip : public Transform<Upstream> {
     return available < 0 ? available : std::max(available - count_, std::int64_t{0});
   }
 
+  void describe(PipelineDescription& description) const {
+    upstream_.describe(description);
+    description.add({"skip(", count_, ")"});
+  }
+
  private:
   std::int64_t count_;
 };

@@ -38,7 +38,15 @@ concept ReadableSource = requires(S& source, std::span<const std::int64_t> indic
 ///  5. `index(i)`: the global number of sample i in [0, size()), when it is another one than i. read() is then given
 ///     these numbers. Random augmentation and dropout are keyed by them.
 ///  6. `num_files()` and `shard_files(num_shards, index)`, together: the source has files, and keeps the files i with
-///     i % num_shards == index.
+///     i % num_shards == index. Neither needs a file to be there.
+///  7. `sample_shape()`: the extents of a sample, as a std::vector<std::size_t>; compared with the
+///     model's Input. Default: flat, which fits every Input of its size.
+///  8. `describe(description)`: adds the source to a PipelineDescription, which the workers
+///     compare. Default: "from_source".
+///  9. `fingerprint()`: a SourceFingerprint, which the workers compare. Default: size() and a
+///     checksum of up to 16 samples that a copy reads; give one of your own where that is slow.
+/// 10. `sample_name(i)`: the sample with this global number, for messages. Default: "sample 17".
+///     Called at any time, also while another thread reads.
 ///
 /// Minimal model:
 /// @code

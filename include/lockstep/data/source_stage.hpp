@@ -4,9 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/data/description.hpp"
+#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/source.hpp"
 #include "lockstep/data/stage.hpp"
 
@@ -57,6 +62,45 @@ class SourceStage {
 
   void shard_files([[maybe_unused]] int num_shards, [[maybe_unused]] int index) {
     if constexpr (has_files) source_.shard_files(num_shards, index);
+  }
+
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const {
+    if constexpr (requires { source_.sample_shape(); })
+      return source_.sample_shape();
+    else
+      return {sample_size()};
+  }
+
+  void describe(PipelineDescription& description) const {
+    if constexpr (requires { source_.describe(description); })
+      source_.describe(description);
+    else
+      description.add({"from_source"});
+  }
+
+  [[nodiscard]] SourceFingerprint fingerprint() const {
+    if constexpr (requires { source_.fingerprint(); }) {
+      return source_.fingerprint();
+    } else {
+      const std::int64_t samples = cardinality();
+      std::vector<std::int64_t> checked = detail::fingerprint_positions(samples, sample_size() + target_size());
+      const auto count = static_cast<std::int64_t>(checked.size());
+      if (count == 0) return {.samples = samples};
+      for (std::int64_t& i : checked) i = number(i);
+      detail::Scratch x_memory, y_memory;
+      const TensorView<float> x = x_memory.view<float>(checked.size(), sample_size());
+      const TensorView<float> y = y_memory.view<float>(checked.size(), target_size());
+      S reader = source_;
+      reader.read(std::span<const std::int64_t>(checked), x, y);
+      return {.samples = samples, .checked = count, .checksum = detail::fingerprint_checksum(x, y)};
+    }
+  }
+
+  [[nodiscard]] std::string sample_name(std::int64_t i) const {
+    if constexpr (requires { source_.sample_name(i); })
+      return source_.sample_name(i);
+    else
+      return concat({"sample ", i});
   }
 
   template <class T>

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/concepts.hpp"
+#include "lockstep/data/description.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -73,24 +75,32 @@ struct Pass {
 ///  7. `cardinality()`: items in one pass, or infinite_cardinality, or unknown_cardinality.
 ///  8. `sample_size()`, `target_size()`, `num_files()`, `shard_files(num_shards, index)`: as for a source.
 ///  9. `read(samples, x, y)` for T = float and double: as for a source.
+/// 10. `sample_shape()`, `describe(description)`, `fingerprint()`, `sample_name(i)`: as for a
+///     source. The fingerprint is the source's.
 ///
 /// A transform derives from Transform<Upstream>, which forwards all of these, and replaces some.
+/// One that changes what comes out should describe itself, so that workers whose options differ are
+/// found: upstream_.describe(description), and then description.add({"every(", n, ")"}).
 template <class S>
-concept Stage = std::copyable<S> &&
-                requires(S& stage, const S& same, Pass pass, typename S::item_type& item, std::int64_t n,
-                         ElementSpan samples, TensorView<float> floats, TensorView<double> doubles, int shards) {
-                  { S::depth } -> std::convertible_to<std::uint64_t>;
-                  stage.begin(pass);
-                  { stage.next(item) } -> std::same_as<bool>;
-                  { stage.advance(n) } -> std::same_as<std::int64_t>;
-                  { same.cardinality() } -> std::same_as<std::int64_t>;
-                  { same.sample_size() } -> std::same_as<std::size_t>;
-                  { same.target_size() } -> std::same_as<std::size_t>;
-                  { same.num_files() } -> std::same_as<std::int64_t>;
-                  stage.shard_files(shards, shards);
-                  stage.read(samples, floats, floats);
-                  stage.read(samples, doubles, doubles);
-                };
+concept Stage = std::copyable<S> && requires(S& stage, const S& same, Pass pass, typename S::item_type& item,
+                                             std::int64_t n, ElementSpan samples, TensorView<float> floats,
+                                             TensorView<double> doubles, int shards, PipelineDescription& description) {
+  { S::depth } -> std::convertible_to<std::uint64_t>;
+  stage.begin(pass);
+  { stage.next(item) } -> std::same_as<bool>;
+  { stage.advance(n) } -> std::same_as<std::int64_t>;
+  { same.cardinality() } -> std::same_as<std::int64_t>;
+  { same.sample_size() } -> std::same_as<std::size_t>;
+  { same.target_size() } -> std::same_as<std::size_t>;
+  { same.num_files() } -> std::same_as<std::int64_t>;
+  stage.shard_files(shards, shards);
+  { same.sample_shape() } -> std::convertible_to<std::vector<std::size_t>>;
+  same.describe(description);
+  { same.fingerprint() } -> std::same_as<SourceFingerprint>;
+  { same.sample_name(n) } -> std::convertible_to<std::string>;
+  stage.read(samples, floats, floats);
+  stage.read(samples, doubles, doubles);
+};
 
 /// Forwards everything upstream. The base of transforms.
 template <class Upstream>
@@ -109,6 +119,10 @@ class Transform {
   [[nodiscard]] std::size_t target_size() const { return upstream_.target_size(); }
   [[nodiscard]] std::int64_t num_files() const { return upstream_.num_files(); }
   void shard_files(int num_shards, int index) { upstream_.shard_files(num_shards, index); }
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const { return upstream_.sample_shape(); }
+  void describe(PipelineDescription& description) const { upstream_.describe(description); }
+  [[nodiscard]] SourceFingerprint fingerprint() const { return upstream_.fingerprint(); }
+  [[nodiscard]] std::string sample_name(std::int64_t i) const { return upstream_.sample_name(i); }
   template <class T>
   void read(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
     upstream_.read(samples, x, y);

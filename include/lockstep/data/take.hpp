@@ -50,6 +50,11 @@ class Take : public Transform<Upstream> {
     return std::min(available, count_);
   }
 
+  void describe(PipelineDescription& description) const {
+    upstream_.describe(description);
+    description.add({"take(", count_, ")"});
+  }
+
  private:
   std::int64_t count_;
   std::int64_t taken_ = 0;

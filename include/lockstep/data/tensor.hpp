@@ -114,6 +114,24 @@ class Tensor {
     return result;
   }
 
+  /// For samples of (channels, height, width): a copy with samples of (height, width, channels),
+  /// the order that layers expect. Throws DataError for samples that have not three extents.
+  [[nodiscard]] Tensor channels_last() const {
+    if (sample_shape_.size() != 3)
+      throw DataError(concat({"Tensor: channels_last() is for samples of (channels, height, width), these are ",
+                              shape_to_string(sample_shape_)}));
+    const std::size_t channels = sample_shape_[0];
+    const std::size_t pixels = sample_shape_[1] * sample_shape_[2];
+    std::vector<U> values;
+    values.reserve(rows_ * sample_size_);
+    for (std::size_t i = 0; i < rows_; ++i)
+      for (std::size_t pixel = 0; pixel < pixels; ++pixel)
+        for (std::size_t channel = 0; channel < channels; ++channel) values.push_back(row(i)[channel * pixels + pixel]);
+    Tensor result(std::move(values), {rows_, sample_shape_[1], sample_shape_[2], channels});
+    result.divisor_ = divisor_;
+    return result;
+  }
+
   /// The rows [begin, end), without copying. Throws DataError when they do not exist.
   [[nodiscard]] Tensor slice(std::size_t begin, std::size_t end) const {
     if (begin > end || end > rows_)

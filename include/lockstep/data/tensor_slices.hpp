@@ -6,10 +6,12 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/description.hpp"
 #include "lockstep/data/gather.hpp"
 #include "lockstep/data/pipeline.hpp"
 #include "lockstep/data/source.hpp"
@@ -35,6 +37,8 @@ class TensorSlices {
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(x_.rows()); }
   [[nodiscard]] std::size_t sample_size() const noexcept { return x_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const noexcept { return target_size_; }
+  [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept { return x_.sample_shape(); }
+  void describe(PipelineDescription& description) const { description.add({"from_tensor_slices"}); }
 
   template <class T>
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {

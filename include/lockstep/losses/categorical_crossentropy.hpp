@@ -29,6 +29,7 @@ struct CategoricalCrossentropy {
   double label_smoothing = 0;  ///< in [0, 1]
 
   static constexpr std::string_view name = "categorical_crossentropy";
+  static constexpr std::string_view target_advice = "class labels are for SparseCategoricalCrossentropy";
   template <class Out>
   static constexpr std::size_t target_size = Out::size * detail::one_label<Out>();
 

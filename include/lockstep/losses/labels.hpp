@@ -3,14 +3,13 @@
 
 #include <cmath>
 #include <cstddef>
-#include <string>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/describe.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/losses/bad_target.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -26,12 +25,12 @@ consteval std::size_t one_label() {
 }
 
 [[noreturn]] inline void throw_bad_label(std::string_view loss, std::size_t row, double label, std::size_t classes) {
-  throw DataError(std::string(loss) + ": the label of row " + std::to_string(row) + " of the batch is " +
-                  number_text(label) + "; expected a whole number from 0 to " + std::to_string(classes - 1) +
-                  " (the model has " + std::to_string(classes) + " outputs)");
+  throw BadTarget(concat({loss, ": the label of "}), row,
+                  concat({" is ", label, "; expected a whole number from 0 to ", classes - 1, " (the model has ",
+                          classes, " outputs)"}));
 }
 
-/// Throws DataError unless every label is one of 0, 1, ..., classes - 1.
+/// Throws BadTarget unless every label is one of 0, 1, ..., classes - 1.
 template <class T>
 void check_labels(std::string_view loss, TensorView<const T> labels, std::size_t classes) {
   for (std::size_t row = 0; row < labels.samples(); ++row) {

@@ -23,13 +23,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   from probabilities p:  log(sum_j c_j) - log c_label,            c = p clipped to [1e-7, 1 - 1e-7],
 ///                          gradient 1 / sum_j c_j - [i = label] / c_i where p_i was not clipped, 0 where it was
 ///
-/// These are Keras 2's formulas; it too divides the clipped probabilities by their sum. Prefer logits: they lose no
-/// digits. A NaN in a prediction makes the loss NaN. A label that is no class throws DataError before anything is
-/// written.
+/// These are Keras 2's formulas; it too divides the clipped probabilities by their sum. Prefer
+/// logits: they lose no digits. A NaN in a prediction makes the loss NaN. A label that is no class
+/// throws BadTarget before anything is written.
 struct SparseCategoricalCrossentropy {
   bool from_logits = false;  ///< true: the model ends without softmax
 
   static constexpr std::string_view name = "sparse_categorical_crossentropy";
+  static constexpr std::string_view target_advice = "one-hot targets are for CategoricalCrossentropy";
   template <class Out>
   static constexpr std::size_t target_size = detail::one_label<Out>();
 

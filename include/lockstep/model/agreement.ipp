@@ -29,7 +29,7 @@ LOCKSTEP_INLINE void compare_descriptions(std::string_view what, std::string_vie
     if (const auto lines = first_difference(padded.substr(rank * width, lengths[rank]), chiefs))
       throw ConfigurationError(
           concat({what, ": the workers differ: rank ", rank, " has '", lines->first, "', the chief has '",
-                  lines->second, "': start the same program with the same options on every worker"}));
+                  lines->second, "': start the same program with the same options and data on every worker"}));
   }
 }
 

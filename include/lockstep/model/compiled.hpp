@@ -36,7 +36,13 @@ struct Compiled {
   static constexpr std::size_t max_slots = 8;
   static constexpr std::size_t metric_state = (std::size_t{0} + ... + Metrics::state_size);
   using Status = StatusBlock<metric_state>;
-  static constexpr DataSizes data_sizes{.input = In::extents, .targets = target_size};
+  static constexpr DataSizes data_sizes{
+      .input = In::extents, .targets = target_size, .loss = LossType::name, .target_advice = [] {
+        if constexpr (requires { LossType::target_advice; })
+          return std::string_view(LossType::target_advice);
+        else
+          return std::string_view();
+      }()};
   using Replica = ReplicaState<Net, T, target_size>;
 
   LossType loss;

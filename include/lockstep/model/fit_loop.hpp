@@ -57,7 +57,7 @@ class FitLoop final : public ModelTraining<Model> {
         train_(train),
         options_(options),
         callbacks_(callbacks),
-        plan_(plan_fit(train, options, Compiled::data_sizes, model.strategy_.num_workers())),
+        plan_(plan_fit(train, options, Compiled::data_sizes, model.place())),
         progress_(model.strategy_.is_chief() ? options.verbose : 0, options.epochs) {
     at_.epoch = options.initial_epoch;
     if (!options.profile.empty()) profile_.emplace(model.layer_names(), model.strategy_.local_replicas());
@@ -81,7 +81,8 @@ class FitLoop final : public ModelTraining<Model> {
     std::optional<Loader> validation;
     if (options_.validation_data)
       validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
-    agree(replica.collective(), "fit", fit_signature(options_));
+    agree(replica.collective(), "fit", plan_.signature);
+    if (plan_.steps_may_differ) decide_plan(replica);
     own.overlap = overlap_choice<typename Compiled::Scalar>(replica.collective());
     if (own.overlap.is_measuring() && can_update_for_all(compiled_, replica)) own.overlap = {};  // which is better
     if (leader && !restored_) {
@@ -245,8 +246,16 @@ class FitLoop final : public ModelTraining<Model> {
     }
   }
 
-  /// The number of the first pass over the data. Where epochs are whole passes, those before initial_epoch count as made, also by a
-  /// model that has not made them.
+  /// The other replicas look at the decision after the barrier of resume.
+  template <Replica R>
+  void decide_plan(R& replica) {
+    FitPlan decided = plan_;
+    decided.decide(longest_pass(replica.collective(), plan_.steps), options_.steps_per_epoch);
+    if (replica.local_rank() == 0) plan_ = std::move(decided);
+  }
+
+  /// The number of the first pass over the data. Where epochs are whole passes, those before
+  /// initial_epoch count as made, also by a model that has not made them.
   [[nodiscard]] std::int64_t first_pass() const {
     return std::max(compiled_.state.next_pass, plan_.new_pass_each_epoch ? std::int64_t{options_.initial_epoch} : 0);
   }

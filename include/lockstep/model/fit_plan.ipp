@@ -1,8 +1,11 @@
 #pragma once
 
+#include <vector>
+
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/description.hpp"
 #include "lockstep/model/fit_plan.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -12,16 +15,40 @@ inline void require_at_least(std::string_view where, std::string_view option, st
     throw ConfigurationError(concat({where, ": ", option, " must be at least ", least, ", got ", value}));
 }
 
+/// What to do about samples of this shape.
+inline std::string shape_advice(std::span<const std::size_t> shape, std::span<const std::size_t> input,
+                                std::size_t size, std::size_t wanted) {
+  if (size != wanted) return "give samples of that shape, or another Input";
+  if (shape.size() == 3 && input.size() == 3 && shape[0] == input[2] && shape[1] == input[0] && shape[2] == input[1])
+    return "their channels come first; put them last, with images.channels_last() for a Tensor or "
+           "x.transpose(0, 2, 3, 1) in NumPy";
+  return "as many elements in another order; transpose the samples, or give them the Input's shape where their "
+         "elements "
+         "have its order";
+}
+
+/// "(28, 28)"; "(1)" for what has no extents.
+inline std::string sample_text(std::span<const std::size_t> shape) {
+  constexpr std::size_t one = 1;
+  return shape_text(shape.empty() ? std::span(&one, 1) : shape);
+}
+
 LOCKSTEP_INLINE void check_sizes(std::string_view where, const AnyDataset& dataset, const DataSizes& sizes) {
-  if (!dataset) throw ConfigurationError(concat({where, ": this AnyDataset holds no dataset"}));
-  std::size_t input = 1;
-  for (const std::size_t extent : sizes.input) input *= extent;
-  if (dataset.sample_size() != input)
-    throw DataError(concat({where, ": the model's Input is ", shape_text(sizes.input), ", that is ", input,
-                            " values per sample; the dataset has ", dataset.sample_size()}));
-  if (sizes.targets > 0 && dataset.target_size() != sizes.targets)
-    throw DataError(concat({where, ": the loss expects ", sizes.targets, " target values per sample, the dataset has ",
-                            dataset.target_size()}));
+  const std::vector<std::size_t> shape = dataset.sample_shape();
+  if (!is_same_shape(shape, sizes.input)) {
+    std::size_t wanted = 1;
+    for (const std::size_t extent : sizes.input) wanted *= extent;
+    throw DataError(
+        concat({where, ": the model's Input is ", shape_text(sizes.input), ", the dataset's samples are ",
+                sample_text(shape), ": ", shape_advice(shape, sizes.input, dataset.sample_size(), wanted)}));
+  }
+  const std::size_t targets = dataset.target_size();
+  if (sizes.targets == 0 || targets == sizes.targets) return;
+  throw DataError(
+      concat({where, ": the loss ", sizes.loss, " expects targets of ", shape_text(std::span(&sizes.targets, 1)), ", ",
+              targets == 0 ? "the dataset has no targets" : "the dataset's are of ",
+              targets == 0 ? "" : shape_text(std::span(&targets, 1)), sizes.target_advice.empty() ? "" : ": ",
+              sizes.target_advice}));
 }
 
 LOCKSTEP_INLINE void check_steps(std::string_view where, std::string_view option, const AnyDataset& dataset,
@@ -32,37 +59,56 @@ LOCKSTEP_INLINE void check_steps(std::string_view where, std::string_view option
     throw ConfigurationError(concat({where, ": the data repeat forever: give .", option}));
 }
 
+LOCKSTEP_INLINE void FitPlan::decide(std::int64_t longest, const std::optional<std::int64_t>& steps_per_epoch) {
+  if (longest == 0) throw DataError("fit: the training data is empty");
+  // As in Keras: an explicit number of steps goes on with the same iterator, unless it is one whole
+  // pass.
+  new_pass_each_epoch = !steps_per_epoch || *steps_per_epoch == longest;
+  target = steps_per_epoch;
+  if (!target && longest > 0) target = longest;
+}
+
 LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& options, const DataSizes& sizes,
-                                 int num_workers) {
+                                 const DistributionContext& place) {
   require_at_least("fit", "epochs", 1, options.epochs);
   require_at_least("fit", "initial_epoch", 0, options.initial_epoch);
-  check_sizes("fit", train, sizes);
-  check_steps("fit", "steps_per_epoch", train, options.steps_per_epoch);
-  std::int64_t batches = train.cardinality();
-  // Every worker then goes through all of a batch, a part of it in each step.
-  if (batches > 0 && train.auto_shard_policy() == AutoShardPolicy::off) batches *= num_workers;
-  if (batches == 0) throw DataError("fit: the training data is empty");
+  const WorkerData data("fit", train, place);
+  check_sizes("fit", data.part(), sizes);
+  check_steps("fit", "steps_per_epoch", data.part(), options.steps_per_epoch);
+  FitPlan plan{.steps = data.steps(), .steps_may_differ = data.may_differ()};
+  if (!plan.steps_may_differ) plan.decide(plan.steps, options.steps_per_epoch);
+  plan.signature = fit_signature(options) + data.signature("training data");
   if (options.validation_data) {
-    check_sizes("fit: validation_data", options.validation_data, sizes);
-    check_steps("fit: validation_data", "validation_steps", options.validation_data, options.validation_steps);
-    if (options.validation_data.cardinality() == 0) throw DataError("fit: validation_data is empty");
+    const WorkerData validation("fit: validation_data", options.validation_data, place);
+    check_sizes("fit: validation_data", validation.part(), sizes);
+    check_steps("fit: validation_data", "validation_steps", validation.part(), options.validation_steps);
+    if (!validation.may_differ() && validation.steps() == 0) throw DataError("fit: validation_data is empty");
+    plan.signature += validation.signature("validation data");
   }
-  // As in Keras: an explicit number of steps goes on with the same iterator, unless it is one whole pass.
-  FitPlan plan{.new_pass_each_epoch = !options.steps_per_epoch || *options.steps_per_epoch == batches,
-               .target = options.steps_per_epoch};
-  if (!plan.target && batches > 0) plan.target = batches;
   return plan;
 }
 
+LOCKSTEP_INLINE void check_pass(std::string_view where, const WorkerData& data, const DataSizes& sizes,
+                                const std::optional<std::int64_t>& steps) {
+  check_sizes(where, data.part(), sizes);
+  check_steps(where, "steps", data.part(), steps);
+}
+
+/// A number of steps, as text.
+inline std::string steps_text(const std::optional<std::int64_t>& steps) {
+  return steps ? concat({*steps}) : std::string("until the data ends");
+}
+
+LOCKSTEP_INLINE std::string pass_signature(const WorkerData& data, const std::optional<std::int64_t>& steps) {
+  return concat({"steps: ", steps_text(steps), "\n", data.signature("data")});
+}
+
 LOCKSTEP_INLINE std::string fit_signature(const FitOptions& options) {
-  const auto number = [](const std::optional<std::int64_t>& value) {
-    return value ? concat({*value}) : std::string("until the data ends");
-  };
   return concat({"epochs: ", options.epochs, "\ninitial_epoch: ", options.initial_epoch, "\nsteps_per_epoch: ",
-                 number(options.steps_per_epoch), "\nvalidation: ", options.validation_data ? "yes" : "no",
-                 "\nvalidation_steps: ", number(options.validation_steps),
+                 steps_text(options.steps_per_epoch), "\nvalidation: ", options.validation_data ? "yes" : "no",
+                 "\nvalidation_steps: ", steps_text(options.validation_steps),
                  "\nvalidation_freq: ", options.validation_freq.description(),
-                 "\nstop_on_non_finite: ", options.stop_on_non_finite ? "yes" : "no"});
+                 "\nstop_on_non_finite: ", options.stop_on_non_finite ? "yes" : "no", "\n"});
 }
 
 LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted) {

@@ -38,6 +38,7 @@
 #include "lockstep/model/saved_signature.hpp"
 #include "lockstep/model/test_pass.hpp"
 #include "lockstep/model/weights.hpp"
+#include "lockstep/model/worker_data.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -83,11 +84,12 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// Trains on a dataset of global batches. Returns one value for each figure and for each epoch that this call has ended: none of
-  /// those before a resumed run was interrupted, and no epoch at all when nothing was left to do. Passes over the data are
-  /// counted on from fit to fit, so that k fits of one epoch are one fit of k epochs, bit for bit; where steps_per_epoch is not
-  /// a whole pass, each fit begins a new one. Throws ConfigurationError for wrong options, before any work; DataError for
-  /// data that do not fit the model.
+  /// Trains on a dataset of global batches. Returns one value for each figure and for each epoch
+  /// that this call has ended: none of those before a resumed run was interrupted, and no epoch at
+  /// all when nothing was left to do. Passes over the data are counted on from fit to fit, so that
+  /// k fits of one epoch are one fit of k epochs, bit for bit; where steps_per_epoch is not a whole
+  /// pass, each fit begins a new one. Throws ConfigurationError for wrong options, before any work;
+  /// DataError for data that do not fit the model.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
     static_assert(
@@ -282,16 +284,18 @@ class Model {
     replica.team_barrier();
   }
 
+  [[nodiscard]] DistributionContext place(int local_replicas = 1, int local_replica = 0) const {
+    return {.num_workers = strategy_.num_workers(),
+            .worker = strategy_.worker_index(),
+            .local_replicas = local_replicas,
+            .local_replica = local_replica};
+  }
+
   /// A replica's part of a dataset.
   template <Replica R>
   [[nodiscard]] DistributedDataset<AnyDataset> distribute(const AnyDataset& dataset, const R& replica,
                                                           std::optional<AutoShardPolicy> policy = std::nullopt) const {
-    return {dataset,
-            {.num_workers = strategy_.num_workers(),
-             .worker = strategy_.worker_index(),
-             .local_replicas = replica.local_size(),
-             .local_replica = replica.local_rank()},
-            policy};
+    return {dataset, place(replica.local_size(), replica.local_rank()), policy};
   }
 
   template <class... Callbacks>
@@ -319,15 +323,17 @@ class Model {
 
   template <class... Callbacks>
   Logs run_evaluate(const AnyDataset& dataset, const EvaluateOptions& options, Callbacks&... callbacks) {
-    detail::check_sizes("evaluate", dataset, Compiled::data_sizes);
-    detail::check_steps("evaluate", "steps", dataset, options.steps);
+    const detail::WorkerData mine("evaluate", dataset, place());
+    detail::check_pass("evaluate", mine, Compiled::data_sizes, options.steps);
+    const std::string signature = detail::pass_signature(mine, options.steps);
     CallbackList<Callbacks...> list(callbacks...);
     detail::ModelTraining<Model> training(*this);
     ProgressBar progress(strategy_.is_chief() ? options.verbose : 0);
-    const std::int64_t batches = dataset.cardinality();
+    const std::int64_t batches = mine.steps();
     progress.begin_epoch(0, options.steps ? options.steps : batches >= 0 ? std::optional(batches) : std::nullopt);
     typename Compiled::Status result;
     strategy_.run([&](auto& replica) {
+      detail::agree(replica.collective(), "evaluate", signature);
       Own& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
       BatchLoader<T> data(distribute(dataset, replica), Compiled::has_targets);
       if (replica.local_rank() == 0)
@@ -345,13 +351,15 @@ class Model {
 
   template <class... Callbacks>
   Predictions run_predict(const AnyDataset& dataset, const PredictOptions& options, Callbacks&... callbacks) {
-    detail::check_sizes("predict", dataset, {.input = InputShape::extents});
-    detail::check_steps("predict", "steps", dataset, options.steps);
+    const detail::WorkerData mine("predict", dataset, place(), AutoShardPolicy::data);
+    detail::check_pass("predict", mine, {.input = InputShape::extents}, options.steps);
+    const std::string signature = detail::pass_signature(mine, options.steps);
     CallbackList<Callbacks...> list(callbacks...);
     detail::ModelTraining<Model> training(*this);
     std::vector<T> rows;
     list.on_predict_begin(training);
     strategy_.run([&](auto& replica) {
+      detail::agree(replica.collective(), "predict", signature);
       Own& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
       BatchLoader<T> data(distribute(dataset, replica, AutoShardPolicy::data), false);
       detail::predict_pass(compiled_, own, replica, data, options.steps, replica.local_rank() == 0 ? &rows : nullptr);

@@ -58,7 +58,8 @@ class ModelState {
   double learning_rate = 0;     ///< in force
   std::int64_t iterations = 0;  ///< updates made
   std::uint64_t seed = 0;
-  /// Number of the pass over the training data that the next fit begins with: passes are counted over all fits.
+  /// Number of the pass over the training data that the next fit begins with: passes are counted
+  /// over all fits.
   std::int64_t next_pass = 0;
 
   /// CRC-32C over all parameters in canonical order and layout: equal for equal bits, whatever the strategy.

@@ -13,6 +13,7 @@
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/data/batch_loader.hpp"
+#include "lockstep/losses/bad_target.hpp"
 #include "lockstep/model/early_update.hpp"
 #include "lockstep/model/gradient_reduction.hpp"
 #include "lockstep/model/status_block.hpp"
@@ -45,6 +46,17 @@ StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& 
                       .trace = trace};
   own.forward(context, compiled.state.parameters().slices());
   return context;
+}
+
+/// Calls f, which computes a loss over the current batch. Where that cannot use a target, the error
+/// names the sample.
+template <class T, class F>
+double naming_samples(const BatchLoader<T>& data, F&& f) {
+  try {
+    return f();
+  } catch (const BadTarget& bad) {
+    throw bad.of_sample(data.sample_name(bad.row()));
+  }
 }
 
 /// What a step reduces besides gradients, one after the other: the status block, the untrained state (moving statistics) weighted
@@ -182,8 +194,10 @@ typename Compiled::Status train_step(Compiled& compiled, typename Compiled::Repl
   {
     const TraceSpan span(trace, TracePart::loss);
     const auto targets = own.targets();
-    const double loss_sum = compiled.loss.value_and_gradient(
-        own.predictions(), TensorView<const typename Compiled::Scalar>(targets), own.prediction_gradient());
+    const double loss_sum = naming_samples(data, [&] {
+      return compiled.loss.value_and_gradient(own.predictions(), TensorView<const typename Compiled::Scalar>(targets),
+                                              own.prediction_gradient());
+    });
     compiled.record(own, loss_sum, status);
   }
   status[Status::has_next] = data.has_next() ? 1 : 0;  // (what it throws is thrown before a parameter changes)
@@ -213,8 +227,10 @@ void test_step(const Compiled& compiled, typename Compiled::Replica& own, R& rep
                BatchLoader<typename Compiled::Scalar>& data, typename Compiled::Status& status) {
   forward_batch(compiled, own, replica, data, true, false, 0);
   const auto targets = own.targets();
-  compiled.record(own, compiled.loss.value(own.predictions(), TensorView<const typename Compiled::Scalar>(targets)),
-                  status);
+  const double loss_sum = naming_samples(data, [&] {
+    return compiled.loss.value(own.predictions(), TensorView<const typename Compiled::Scalar>(targets));
+  });
+  compiled.record(own, loss_sum, status);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
