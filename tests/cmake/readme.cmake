@@ -69,3 +69,7 @@ while(rest MATCHES "(<!-- test: ([^\n]*) -->\n)?```(cpp|sh)\n([^`]*)```\n")
   math(EXPR begin "${begin} + ${length}")
   string(SUBSTRING "${rest}" ${begin} -1 rest)
 endwhile()
+
+# Each row of the table of promises names its test.
+lockstep_add_source_test(readme.promises COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" -P
+                                                 "${CMAKE_CURRENT_SOURCE_DIR}/readme/promises.cmake")

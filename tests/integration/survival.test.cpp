@@ -446,6 +446,17 @@ TEST_CASE("survival: workers are started again so often as they may be, and no m
   CHECK(contains(finished.output, "failed first: killed by signal 9"));
 }
 
+TEST_CASE("survival: at the end the backup is deleted, and a second run trains again") {
+  const TemporaryFolder folder;
+  const Finished first = run_process(command(folder.path(), {}, {"--workers", "2"}), {}, 30s);
+  CHECK(std::filesystem::is_empty(folder.path()));
+  const Finished again = run_process(command(folder.path(), {}, {"--workers", "2"}), {}, 30s);
+  CAPTURE(again.output);
+  CHECK(again.exit_code == 0);
+  CHECK(contains(again.output, "[worker 1] training from update 0"));
+  CHECK(finals(again.output) == finals(first.output));
+}
+
 TEST_CASE("survival: after a finished run there is nothing to do, which is said") {
   const TemporaryFolder folder;
   const Words options{"delete=0"};
