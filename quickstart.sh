@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The two commands of lockstep: see --help.
+# The first commands to give: see --help.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -7,10 +7,12 @@ usage() {
   cat <<'TEXT'
 usage: ./quickstart.sh [main] [options] [-- ARGUMENTS]
        ./quickstart.sh test [options] [-- ARGUMENTS]
+       ./quickstart.sh install [options]
 
 main (default)  Installs what is missing, builds the example, and trains the tutorial's CNN on the embedded digits with two
                 worker processes for 3 epochs of 70 steps. ARGUMENTS replace these of the example (see `-- --help`).
 test            Installs what is missing, builds the tests, and runs them. ARGUMENTS go to ctest.
+install         Installs what is missing for both, and no more.
 
   --preset NAME   a configuration of CMakePresets.json: release (default), debug, asan, tsan, release-clang, ...
   --label LABEL   test: only the tests with this ctest label: quick, full, source
@@ -29,7 +31,7 @@ fail() {
 command=main preset=release label='' jobs='' arguments=()
 while (($#)); do
   case $1 in
-    main | test) command=$1 ;;
+    main | test | install) command=$1 ;;
     --preset | --label | --jobs)
       (($# > 1)) || fail "$1 needs a value"
       declare "${1#--}=$2"
@@ -83,6 +85,7 @@ fi
 installed=$(cmake --version | sed -n 's/^cmake version //p')
 [[ $(printf '%s\n' 3.24 "$installed" | sort -V | head -n 1) == 3.24 ]] ||
   fail "needs CMake 3.24, found $installed (a newer one: pip install cmake, or https://apt.kitware.com)"
+[[ $command != install ]] || exit 0
 
 # --- build ---------------------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 include(FetchContent)
 
-# lockstep_dependency(<package> <target> [VERSION <minimum>] DEBIAN <package> URL <url> SHA256 <hash> INCLUDE <folder>
-#                     [DEFINE <definition>...])
+# lockstep_dependency(<package> <target> [VERSION <minimum>] DEBIAN <package> URL <url> SHA256 <hash>
+#                     INCLUDE <folder> [DEFINE <definition>...])
 #
 # All of these are headers, so a fetched one is an include folder and its own CMake project is not run. It becomes an imported
 # target with the name that its package uses: lockstep's export refers to either by that name.

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Sets up the libraries that lockstep is compared with, as far as this machine allows, and says what is missing.
+# Sets up the libraries that lockstep is compared with, as far as this machine allows, and says what
+# is missing. On a bare Debian or Ubuntu machine it installs the compiler and lockstep's own
+# dependencies, too.
 #
 #   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi]        all unless told otherwise
 #
-# onednn: Debian's libdnnl-dev (2.6 or another 2.x), beside libbenchmark-dev, which lockstep's own benchmarks need as well.
+# onednn: Debian's libdnnl-dev (2.6 or another 2.x), ocl-icd-opencl-dev, which its CMake files need, and
+# libbenchmark-dev, which lockstep's own benchmarks need as well.
 # torch: PyTorch for CPUs in a virtual environment, build/peers/torch. Set LOCKSTEP_TORCH_PYTHON to use a Python that has it already.
 # tensorflow: likewise, build/peers/tensorflow and LOCKSTEP_TENSORFLOW_PYTHON.
 # gloo: Debian's libgloo-dev (0.5). openmpi: Debian's libopenmpi-dev and openmpi-bin (4.1).
@@ -35,20 +38,23 @@ install_packages() {
 
 has_header() { [[ -e /usr/include/$1 || -e /usr/local/include/$1 || -e /usr/include/$(uname -m)-linux-gnu/$1 ]]; }
 
+is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
+
 # Debian's packages that are not installed yet; they come in the versions of its release.
 setup_packages() { # PACKAGE...
   local packages=()
   for package in "$@"; do
-    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || packages+=("$package")
+    is_installed "$package" || packages+=("$package")
   done
   ((${#packages[@]} == 0)) || install_packages "${packages[@]}" || lacks "${packages[@]}"
 }
 
 setup_onednn() {
-  local packages=()
-  has_header benchmark/benchmark.h || packages+=(libbenchmark-dev)
-  has_header oneapi/dnnl/dnnl.hpp || packages+=(libdnnl-dev)
-  ((${#packages[@]} == 0)) || install_packages "${packages[@]}" || lacks "${packages[@]}"
+  has_header benchmark/benchmark.h || setup_packages libbenchmark-dev
+  # A oneDNN of one's own, or Debian's, whose CMake files ask for OpenCL.
+  if is_installed libdnnl-dev || ! has_header oneapi/dnnl/dnnl.hpp; then
+    setup_packages libdnnl-dev ocl-icd-opencl-dev
+  fi
 }
 
 # A package for Python in a virtual environment of its own, build/peers/MODULE.
@@ -56,6 +62,7 @@ setup_python() { # NAME MODULE PYTHON INDEX PACKAGE...
   local name=$1 module=$2 python=$3 index=$4
   shift 4
   if [[ -z $python ]]; then
+    python3 -c 'import ensurepip, venv' 2>/dev/null || install_packages python3 python3-venv || true
     python=build/peers/$module/bin/python
     [[ -x $python ]] || python3 -m venv "build/peers/$module" ||
       { lacks "$name: python3 cannot make a virtual environment (Debian: python3-venv)"; return; }
@@ -77,6 +84,7 @@ setup_tensorflow() {
   setup_python TensorFlow tensorflow "${LOCKSTEP_TENSORFLOW_PYTHON:-}" '' tensorflow-cpu==2.18.0
 }
 
+./quickstart.sh install >&2 || lacks 'what ./quickstart.sh needs'
 (($#)) || set -- onednn torch tensorflow gloo openmpi
 for peer in "$@"; do
   case $peer in

@@ -1,4 +1,5 @@
-// Everything for a program that trains in one process, on one thread or on several: no network, no JSON, no archives.
+// Everything for a program that trains in one process, on one thread or on several, without network,
+// JSON and archives.
 // Add lockstep/model/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
 #pragma once
 

@@ -1,5 +1,6 @@
-# Lockstep can be built and installed as it is, and a project of its own can use it in each of the ways that the README names:
-# installed (headers only, and with the compiled part), as a subdirectory, and through FetchContent.
+# Lockstep can be built and installed as it is, and a project of its own can use it in each of the
+# ways that the README names: installed (headers only, and with the compiled part), as a
+# subdirectory, and through FetchContent.
 
 set(prefix "${CMAKE_CURRENT_BINARY_DIR}/package/prefix")
 get_property(fetched GLOBAL PROPERTY LOCKSTEP_FETCHED)
@@ -23,7 +24,7 @@ function(lockstep_add_package_test name)
       --test-command program)
 endfunction()
 
-# Without a preset, as somebody who only wants to install it.
+# Without a preset, and only to be installed.
 if(fetched)
   message(STATUS "lockstep: no test of a plain build, which must do without the network and so needs installed dependencies")
 else()

@@ -1,13 +1,16 @@
 # cmake -D COMPILER=<compiler> -D FLAGS=<response file> -D SOURCE=<file> -P check.cmake
 #
-# SOURCE has a mistake between `#ifdef LOCKSTEP_COMPILE_FAIL` and `#endif`, or several, between `#if LOCKSTEP_COMPILE_FAIL == 1`
-# and so on, and says in comments what the compiler must reply to each (to the first where no number is given):
+# SOURCE has a mistake between `#ifdef LOCKSTEP_COMPILE_FAIL` and `#endif`, or several, between
+# `#if LOCKSTEP_COMPILE_FAIL == 1` and so on. Comments say what the compiler must reply to each:
 #
-#   // expect-error: <regex>       the first of them matches the first `error:` line, which is also the first message of all;
-#   // expect-error 2: <regex>     each further one matches some `error:` line
-#   // expect-nearby: <regex>      matches that line, one of the two before it, or one of the notes right behind it (five lines)
-#   // expect-count: <number>      there are no more `error:` lines than that
-#   // flags: <flags>              the compiler gets these flags too; then they may be the mistake, without a macro
+#   // expect-error: <regex>     the first of them matches the compiler's first message, an `error:`
+#                                line; each further one matches some `error:` line
+#   // expect-nearby: <regex>    matches that first line, one of the two before it, or one of the
+#                                notes right behind it (five lines)
+#   // expect-count: <number>    there are no more `error:` lines than that
+#   // flags: <flags>            the compiler gets these too; they may be the mistake, without a macro
+#
+# Those of the second mistake are written `// expect-error 2: <regex>` and so on.
 #
 # The regular expressions are CMake's; in the messages that they see, ( ) stand for [ ], a comma for ; and / for \.
 # With the macro the file must not compile and every expectation must be met; without it the file must compile. The compiler
@@ -20,7 +23,8 @@ if(COMPILER MATCHES "clang")
 else()
   set(no_quotes -fno-diagnostics-show-caret)
 endif()
-set(compile "${CMAKE_COMMAND}" -E env LC_ALL=C "${COMPILER}" "@${FLAGS}" -fsyntax-only ${no_quotes} -fdiagnostics-color=never)
+set(compile "${CMAKE_COMMAND}" -E env LC_ALL=C "${COMPILER}" "@${FLAGS}" -DLOCKSTEP_COMPILED=1 -fsyntax-only
+            ${no_quotes} -fdiagnostics-color=never) # (what is compiled once need not be parsed here)
 
 # The values of the comments `// <kind>: <value>`, or `// <kind> <mistake>: <value>`.
 function(read_comments kind mistake out)

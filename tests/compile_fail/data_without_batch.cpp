@@ -3,7 +3,7 @@
 // expect-error 3: predict.dataset. needs a dataset of batches: put .batch.n. at its end
 // expect-error 4: a dataset of batches is needed here: put .batch.n. at the end of this pipeline
 // expect-count 4: 1
-// expect-error 5: fit.x, y. needs two arrays.*callbacks come behind the options, as in fit.dataset, {.epochs = 3}, callback
+// expect-error 5: fit.x, y. needs two arrays.*callbacks come behind the options, as in fit.dataset, {
 #include <lockstep/local.hpp>
 
 #include <vector>

@@ -1,6 +1,6 @@
 // expect-error: no such call of fit.*an option is misspelt.*FitOptions has.*epochs
 // expect-count: 2
-// expect-error 2: no such call of fit.*callbacks....*an option is misspelt.*FitOptions has.*validation_data
+// expect-error 2: no such call of fit.*callbacks.*an option is misspelt.*FitOptions has.*shuffle
 // expect-count 2: 3
 // expect-error 3: no such call of fit.*fit.x, y, {options}, callbacks.*FitOptions has
 // expect-error 4: no such call of evaluate.*EvaluateOptions has.*steps

@@ -1,6 +1,6 @@
 # cmake -D OPTIONS=<fit_options.hpp> -D SENTENCES=<call_sentences.hpp> -P option_sentences.cmake
 #
-# Fails unless the sentences about misspelt options list the fields that the options have, in their order.
+# Fails unless the sentences about misspelt options list the fields of the options, in their order.
 
 cmake_minimum_required(VERSION 3.24)
 

@@ -1,7 +1,7 @@
 # cmake -D SOURCE_DIR=<lockstep> -D BUILD_DIR=<folder> -D COMPILER=<compiler> -P plain.cmake
 #
-# `cmake -S . -B build`, `cmake --build build`, `cmake --install build`: without the network, without doctest, and nothing is built
-# but lockstep::compiled, optimised.
+# `cmake -S . -B build`, `cmake --build build`, `cmake --install build` work without the network and
+# without doctest, and build lockstep::compiled, optimised, and nothing else.
 
 cmake_minimum_required(VERSION 3.24)
 

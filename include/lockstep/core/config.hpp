@@ -1,10 +1,10 @@
 // Compile-time configuration: version, ABI namespace, header-only or compiled.
 #pragma once
 
-// Every header includes this one before its own declarations, so that an older language mode is the first thing that the
-// compiler speaks of. A header that does not exist is the second and the last: compilers go no further.
+// Every header includes this one before its own declarations, so that an older language is the first
+// error of the compiler. The second is a header that does not exist: compilers go no further then.
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) <= 201703L
-#error "lockstep needs C++20: compile with -std=c++20 (in CMake, link lockstep::lockstep: it sets this)"
+#error "lockstep needs C++20: compile with -std=c++20 (in CMake, linking lockstep::lockstep does)"
 #define LOCKSTEP_STOP "lockstep stops the compiler here, see the error above"
 #include LOCKSTEP_STOP
 #endif

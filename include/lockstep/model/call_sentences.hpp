@@ -1,4 +1,4 @@
-// What the compiler says of a call of fit, evaluate or predict that matches none of their overloads.
+// What the compiler says of a call of fit, evaluate or predict that matches no overload.
 #pragma once
 
 #include "lockstep/core/config.hpp"
@@ -39,10 +39,10 @@ struct PredictSentence {
   static constexpr bool said = true;
 };
 
-/// The first parameter of an overload that takes every call, `f(OtherCall<Sentence>, ...)`, and is taken only where no other
-/// one can be: its conversion, and an ellipsis, are the worst match. A compiler that has chosen it converts the first
-/// argument first, needs the default argument below for that, and so speaks the sentence before anything else. (Braces
-/// with an unknown designator match no parameter but an ellipsis.)
+/// The first parameter of `f(OtherCall<Sentence>, ...)`, an overload that takes every call, and is
+/// chosen where no other one fits: a conversion and an ellipsis are the worst match. The compiler then
+/// converts the first argument first, which needs the default argument below, so that the sentence
+/// is its first error. (Braces with an unknown designator match an ellipsis and nothing else.)
 template <template <class> class Sentence>
 struct OtherCall {
   template <class Data>
