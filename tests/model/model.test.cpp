@@ -166,6 +166,17 @@ TEST_CASE("fit: data of another size than the model's are refused") {
   CHECK(contains(message_of<ls::DataError>([&] { trainer.predict(wide); }), expected));
 }
 
+TEST_CASE("fit: one-hot targets with the sparse loss are refused by the name of the other one") {
+  TinyTrainer trainer;
+  const ls::Tensor<float> x(std::vector<float>(40), {10, 4}), one_hot(std::vector<float>(30), {10, 3});
+  const ls::AnyDataset data(ls::from_tensor_slices(x, one_hot).batch(5));
+  for (const std::string& message : {message_of<ls::DataError>([&] { trainer.fit(data); }),
+                                     message_of<ls::DataError>([&] { trainer.evaluate(data); })})
+    CHECK(contains(message,
+                   "the loss sparse_categorical_crossentropy expects targets of (1), the dataset's are of (3): one-hot "
+                   "targets are for CategoricalCrossentropy"));
+}
+
 TEST_CASE("fit: a loss that is not finite is reported as it is") {
   TinyTrainer trainer;
   TinyData bad(10);
