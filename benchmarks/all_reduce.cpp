@@ -2,7 +2,7 @@
 //
 //   benchmark_all_reduce --policy NAME --ranks N --bytes B... [--repetitions N]      prints lines "NAME/N B median min max", in us
 //
-// Policies: threads (of one process); tcp, shared_memory and auto, for which the program starts N copies of itself; mpi, where mpirun
+// Policies: threads (of one process); tcp, tcp_unchecked (messages without checksums), shared_memory and auto, for which the program starts N copies of itself; mpi, where mpirun
 // has started them.
 
 #include <cstdio>
@@ -21,6 +21,7 @@
 #include "lockstep/collectives/auto.hpp"
 #include "lockstep/collectives/in_process.hpp"
 #include "lockstep/collectives/mpi.hpp"
+#include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/ring.hpp"
 #include "lockstep/collectives/shared_memory.hpp"
@@ -60,11 +61,12 @@ void time_threads(const TimingOptions& options) {
 }
 
 template <ls::CollectivePolicy Policy>
-int time_worker(const TimingOptions& options, const ls::Cluster& cluster) {
+int time_worker(const TimingOptions& options, const ls::Cluster& cluster,
+                const ls::CommunicationOptions& communication = {}) {
   if (cluster.world_size() != options.ranks)
     throw ls::ConfigurationError(ls::concat({"--ranks is ", options.ranks, ", but there are ", cluster.world_size()}));
-  Policy collective =
-      Policy::connect({.rank = cluster.rank(), .addresses = cluster.addresses(), .ranks_on_host = options.ranks}, {});
+  Policy collective = Policy::connect(
+      {.rank = cluster.rank(), .addresses = cluster.addresses(), .ranks_on_host = options.ranks}, communication);
   time_collective(options, collective);
   collective.close();
   return 0;
@@ -72,9 +74,10 @@ int time_worker(const TimingOptions& options, const ls::Cluster& cluster) {
 
 /// The program is one of the workers, or starts them.
 template <ls::CollectivePolicy Policy>
-int time_workers(const TimingOptions& options, std::vector<std::string> arguments) {
+int time_workers(const TimingOptions& options, std::vector<std::string> arguments,
+                 const ls::CommunicationOptions& communication = {}) {
   const ls::Cluster cluster = ls::cluster_from_environment();
-  if (!cluster.is_alone()) return time_worker<Policy>(options, cluster);
+  if (!cluster.is_alone()) return time_worker<Policy>(options, cluster, communication);
   return ls::launch_workers({.workers = options.ranks, .arguments = std::move(arguments)});
 }
 
@@ -86,6 +89,8 @@ int main(int argc, char** argv) {
     const auto options = TimingOptions::parse(count, arguments);
     if (options.policy == "threads") return time_threads(options), 0;
     if (options.policy == "tcp") return time_workers<ls::Ring<ls::Tcp>>(options, own);
+    if (options.policy == "tcp_unchecked")
+      return time_workers<ls::Ring<ls::Tcp>>(options, own, {.checksum = false});
     if (options.policy == "shared_memory") return time_workers<ls::SharedMemory>(options, own);
     if (options.policy == "auto") return time_workers<ls::Auto>(options, own);
 #if defined(LOCKSTEP_HAS_MPI)

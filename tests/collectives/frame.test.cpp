@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace lockstep;
 using namespace lockstep::detail;
 
@@ -12,6 +14,16 @@ TEST_SUITE("frame") {
     CHECK(DataFrame::decode(frame.encode(), back));
     CHECK(back == frame);
     CHECK(frame.encode()[0] == std::byte{'L'});
+  }
+
+  TEST_CASE("a data frame with any bit changed is none") {
+    const DataFrame frame{Operation::all_reduce, 7, 4096};
+    for (std::size_t bit = 0; bit < 8 * DataFrame::size; ++bit) {
+      DataFrame::Bytes bytes = frame.encode();
+      bytes[bit / 8] ^= std::byte{1} << bit % 8;
+      DataFrame back;
+      CHECK_FALSE(DataFrame::decode(bytes, back));
+    }
   }
 
   TEST_CASE("control frames go and come back") {
@@ -26,8 +38,13 @@ TEST_SUITE("frame") {
     ControlFrame control;
     CHECK_FALSE(DataFrame::decode({}, data));
     CHECK_FALSE(ControlFrame::decode({}, control));
-    CHECK_FALSE(ControlFrame::decode(DataFrame{}.encode(), control));
-    CHECK_FALSE(DataFrame::decode(ControlFrame{}.encode(), data));
+    FrameBytes as_control;
+    std::copy_n(DataFrame{}.encode().begin(), frame_bytes, as_control.begin());
+    CHECK_FALSE(ControlFrame::decode(as_control, control));
+    DataFrame::Bytes as_data{};
+    std::copy_n(ControlFrame{}.encode().begin(), frame_bytes, as_data.begin());
+    put_number<4>(&as_data[frame_bytes], DataFrame::checksum(as_data));
+    CHECK_FALSE(DataFrame::decode(as_data, data));
     for (const int type : {0, 8, 255}) {
       ControlFrame frame;
       frame.type = static_cast<ControlFrame::Type>(type);

@@ -54,11 +54,21 @@ TEST_CASE("crc32c: every length, and any cut, equals the definition") {
   }
 }
 
-TEST_CASE("crc32c: the tables and the machine's instruction agree") {
-  std::vector<std::byte> bytes(1000);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 89 + 7);
-  for (std::size_t size = 0; size < bytes.size(); size += 13) {
-    const auto part = std::span<const std::byte>(bytes).first(size);
-    CHECK(ls::detail::crc_by_tables<ls::detail::castagnoli>(part, 5) == ls::crc32c(part, 5));
-  }
+TEST_CASE("crc32c: the tables and the machine's instruction agree, for every length, alignment and begin") {
+  // Long enough for each way in which the instruction is used: three long lanes twice, short ones, words, bytes.
+  std::vector<std::byte> bytes(2 * 3 * 8192 + 2 * 3 * 256 + 40);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 89 + (i >> 8) * 7 + 7);
+  const auto check = [&](std::size_t begin, std::size_t size, std::uint32_t previous) {
+    const auto part = std::span<const std::byte>(bytes).subspan(begin, size);
+    const bool same = ls::detail::crc_by_tables<ls::detail::castagnoli>(part, previous) == ls::crc32c(part, previous);
+    if (!same) FAIL_CHECK("begin ", begin, ", size ", size);
+  };
+  for (std::size_t size = 0; size < 2000; ++size)
+    check(size % 17, size, static_cast<std::uint32_t>(size * 2654435761U));
+  for (const std::size_t lanes : {1U, 2U})
+    for (std::size_t more = 0; more < 800; more += 3) {
+      check(0, lanes * 3 * 8192 - 9 + more, 5);
+      check(more % 8, lanes * 3 * 8192 + more, 0xFFFFFFFF);
+    }
+  for (std::size_t begin = 0; begin < 64; ++begin) check(begin, bytes.size() - begin, 0);
 }

@@ -19,6 +19,11 @@ class Flow {
   [[nodiscard]] virtual std::uint64_t bytes_to_send() const = 0;
   [[nodiscard]] virtual std::uint64_t bytes_to_receive() const = 0;
 
+  /// Bytes from the next one to the end of its **part** of the stream: no byte of a part depends on a later part that arrives. So a
+  /// transport may hold back what has come of a part until all of that is there. The peers know the same parts.
+  [[nodiscard]] virtual std::uint64_t rest_of_part_to_send() const = 0;
+  [[nodiscard]] virtual std::uint64_t rest_of_part_to_receive() const = 0;
+
   /// The next bytes of the stream, as far as they are known by now; empty when they depend on what is still to come.
   [[nodiscard]] virtual std::span<const std::byte> outgoing() = 0;
   /// So many of them have been sent.
@@ -40,6 +45,8 @@ class SpanFlow final : public Flow {
 
   [[nodiscard]] std::uint64_t bytes_to_send() const override { return out_.size(); }
   [[nodiscard]] std::uint64_t bytes_to_receive() const override { return in_.size(); }
+  [[nodiscard]] std::uint64_t rest_of_part_to_send() const override { return out_.size() - sent_; }
+  [[nodiscard]] std::uint64_t rest_of_part_to_receive() const override { return in_.size() - received_; }
   [[nodiscard]] std::span<const std::byte> outgoing() override { return out_.subspan(sent_); }
   void sent(std::size_t bytes) override { sent_ += bytes; }
   [[nodiscard]] std::span<std::byte> incoming() override { return in_.subspan(received_); }

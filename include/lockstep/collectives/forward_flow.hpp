@@ -43,6 +43,10 @@ class ForwardFlow final : public Flow {
 
   [[nodiscard]] std::uint64_t bytes_to_send() const override { return plan_.send; }
   [[nodiscard]] std::uint64_t bytes_to_receive() const override { return plan_.receive; }
+  [[nodiscard]] std::uint64_t rest_of_part_to_send() const override { return rest_of_slice(sent_, plan_.send); }
+  [[nodiscard]] std::uint64_t rest_of_part_to_receive() const override {
+    return rest_of_slice(received_, plan_.receive);
+  }
   [[nodiscard]] std::span<const std::byte> outgoing() override {
     return range(plan_.first_sent, sent_, std::min(plan_.send, plan_.ready + received_));
   }
@@ -54,6 +58,11 @@ class ForwardFlow final : public Flow {
 
  private:
   ForwardFlow(std::span<std::byte> bytes, const Plan& plan) noexcept : bytes_(bytes), plan_(plan) {}
+
+  [[nodiscard]] std::uint64_t rest_of_slice(std::uint64_t position, std::uint64_t end) const noexcept {
+    if (position >= end) return 0;
+    return std::min<std::uint64_t>(plan_.slice_bytes - position % plan_.slice_bytes, end - position);
+  }
 
   // The part of stream positions [position, end) that lies in one slice.
   [[nodiscard]] std::span<std::byte> range(int first, std::uint64_t position, std::uint64_t end) const noexcept {

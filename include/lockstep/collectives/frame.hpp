@@ -8,40 +8,48 @@
 
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/little_endian.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-inline constexpr std::size_t frame_bytes = 16;
+inline constexpr std::size_t frame_bytes = 16;  // of a control frame
 using FrameBytes = std::array<std::byte, frame_bytes>;
 
 /// Heads each stream of Transport::transfer. The receiver knows what must come next, so that a peer which is out of step
-/// is noticed before anything of it is summed.
+/// is noticed before anything of it is summed. A CRC-32C of the frame tells such a peer from bits that were changed on the way.
 struct DataFrame {
   static constexpr std::uint32_t magic = 0x44534C;  // "LSD"
+  static constexpr std::size_t size = 20;           ///< bytes on the wire
+  using Bytes = std::array<std::byte, size>;
 
   Operation operation = Operation::none;
   std::uint32_t sequence = 0;  ///< counts the messages from this sender to this receiver
-  std::uint64_t length = 0;    ///< bytes that follow
+  std::uint64_t length = 0;    ///< bytes that follow, without checksums
 
   friend constexpr bool operator==(const DataFrame&, const DataFrame&) = default;
 
-  [[nodiscard]] constexpr FrameBytes encode() const noexcept {
-    FrameBytes bytes{};
+  [[nodiscard]] constexpr Bytes encode() const noexcept {
+    Bytes bytes{};
     put_number<3>(bytes.data(), magic);
     put_number<1>(&bytes[3], static_cast<std::uint8_t>(operation));
     put_number<4>(&bytes[4], sequence);
     put_number<8>(&bytes[8], length);
+    put_number<4>(&bytes[16], checksum(bytes));
     return bytes;
   }
   /// Returns false when the bytes are no such frame.
-  [[nodiscard]] static constexpr bool decode(const FrameBytes& bytes, DataFrame& frame) noexcept {
-    if (get_number<3>(bytes.data()) != magic) return false;
+  [[nodiscard]] static constexpr bool decode(const Bytes& bytes, DataFrame& frame) noexcept {
+    if (get_number<3>(bytes.data()) != magic || get_number<4>(&bytes[16]) != checksum(bytes)) return false;
     frame.operation = static_cast<Operation>(get_number<1>(&bytes[3]));
     frame.sequence = static_cast<std::uint32_t>(get_number<4>(&bytes[4]));
     frame.length = get_number<8>(&bytes[8]);
     return true;
+  }
+  /// CRC-32C of what stands before it.
+  [[nodiscard]] static constexpr std::uint32_t checksum(const Bytes& bytes) noexcept {
+    return crc32c(std::span(bytes).first<16>());
   }
 };
 

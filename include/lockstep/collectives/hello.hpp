@@ -28,7 +28,7 @@ namespace detail {
 /// and value of each property. A bare hello has no texts and a world of 0: it tells nothing about the cluster.
 struct Hello {
   static constexpr std::string_view magic = "LOCKSTEP";
-  static constexpr std::uint32_t this_version = 2;
+  static constexpr std::uint32_t this_version = 3;
   static constexpr std::size_t prefix_bytes = 40;
   static constexpr std::size_t longest_payload = std::size_t{1} << 20;
 

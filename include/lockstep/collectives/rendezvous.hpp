@@ -46,6 +46,7 @@ inline void add_properties(Rendezvous& rendezvous, const CommunicationOptions& o
   rendezvous.properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
   rendezvous.properties.emplace_back("CommunicationOptions::overlap", to_string(options.overlap));
   rendezvous.properties.emplace_back("CommunicationOptions::connections", concat({options.data_connections()}));
+  rendezvous.properties.emplace_back("CommunicationOptions::checksum", options.checksum ? "on" : "off");
 }
 
 /// A collective between workers that a strategy can make: the template argument of MultiWorkerMirroredStrategy.

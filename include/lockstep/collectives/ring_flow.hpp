@@ -58,6 +58,17 @@ class RingFlow final : public Flow {
   [[nodiscard]] std::uint64_t bytes_to_send() const override { return bytes_to_send_; }
   [[nodiscard]] std::uint64_t bytes_to_receive() const override { return bytes_to_receive_; }
 
+  [[nodiscard]] std::uint64_t rest_of_part_to_send() const override {
+    if (sent_.segment == route_.segments()) return 0;
+    const int group = route_.sent_group(sent_.segment);
+    if (route_.is_status(group, sent_.piece)) return status_.size_bytes() - out_bytes_;
+    return (route_.elements(group, sent_.piece).count - sent_.done) * sizeof(Encoded) - out_bytes_;
+  }
+  [[nodiscard]] std::uint64_t rest_of_part_to_receive() const override {
+    if (received_.segment == route_.segments()) return 0;
+    return (elements() - received_.done) * element_bytes() - in_bytes_;
+  }
+
   [[nodiscard]] std::span<const std::byte> outgoing() override {
     if (sent_.segment == route_.segments()) return {};
     const int group = route_.sent_group(sent_.segment);

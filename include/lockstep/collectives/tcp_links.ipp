@@ -17,6 +17,7 @@
 
 #include "lockstep/collectives/control_inbox.hpp"
 #include "lockstep/collectives/host_pipe.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -36,15 +37,17 @@ struct TcpLinks {
   ControlInbox inbox;  ///< what has been read of control, and is for later
   /// If set, data goes through it, and a byte on the first connection for data wakes the peer: a **bell**.
   std::unique_ptr<HostPipe> pipe{};
+  bool checksum = true;  ///< what goes over the connections for data carries one; both sides agree on that
+  Buffer surplus{};      ///< see TcpReceiving
 };
 
 /// "rank 1 (127.0.0.1:2222)"
-LOCKSTEP_INLINE std::string peer_name(const std::vector<std::string>& addresses, int rank) {
+inline std::string peer_name(const std::vector<std::string>& addresses, int rank) {
   return concat({"rank ", rank, " (", addresses[static_cast<std::size_t>(rank)], ")"});
 }
 
 /// Calls do not block, short messages leave at once, and the end of the peer's machine shows within half a minute.
-LOCKSTEP_INLINE void configure(TcpSocket& socket) {
+inline void configure(TcpSocket& socket) {
   asio::error_code ignored;
   socket.non_blocking(true, ignored);
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);

@@ -99,6 +99,7 @@ class TcpStartup {
     std::deque<TcpLinks> result;
     for (Place& place : places_) {
       TcpLinks& links = result.emplace_back(io_);
+      links.checksum = options_.checksum;
       if (place.control() == nullptr) continue;
       links.control = std::move(place.control()->socket);
       links.inbox = std::move(agreement_.inbox(static_cast<int>(result.size()) - 1));

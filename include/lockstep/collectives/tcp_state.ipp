@@ -33,6 +33,8 @@
 #include "lockstep/collectives/tcp_control.ipp"
 #include "lockstep/collectives/tcp_links.ipp"
 #include "lockstep/collectives/tcp_message.ipp"
+#include "lockstep/collectives/tcp_receiving.ipp"
+#include "lockstep/collectives/tcp_sending.ipp"
 #include "lockstep/collectives/tcp_startup.ipp"
 #include "lockstep/collectives/wake_pipe.hpp"
 #include "lockstep/core/activity.hpp"
@@ -51,13 +53,10 @@ struct TcpState {
 
   struct Transfer {
     Flow& flow;
-    Message sending;
-    Message receiving;
+    TcpSending sending;
+    TcpReceiving receiving;
     [[nodiscard]] bool is_complete() const noexcept { return sending.is_complete() && receiving.is_complete(); }
-    // Whether something of the stream can be sent now.
-    [[nodiscard]] bool is_ready() const {
-      return !sending.is_complete() && (!sending.has_frame() || !flow.outgoing().empty());
-    }
+    [[nodiscard]] bool is_ready() const { return sending.is_ready(flow); }
   };
 
   struct Counts {  // of messages
@@ -195,8 +194,8 @@ struct TcpState {
   void run(Transfer& transfer) {
     const Waiting waiting(control);
     Patience patience(waiter(), Clock::now());
-    const Message& sending = transfer.sending;
-    const Message& receiving = transfer.receiving;
+    const TcpSending& sending = transfer.sending;
+    const TcpReceiving& receiving = transfer.receiving;
     bool moved = true, heard = false, has_news = false;
     for (;;) {
       for (bool sent = true, received = true; sent || received; moved = moved || sent || received) {
@@ -215,8 +214,8 @@ struct TcpState {
       throw_if_failed();
       const Milliseconds time = next(patience, receiving.awaited(), sending.awaited(), has_news);
       const bool is_ready = transfer.is_ready();
-      if (is_ready && sending.wait_to_send()) continue;
-      if (!receiving.is_complete() && receiving.wait_to_receive()) continue;
+      if (is_ready && sending.wait()) continue;
+      if (!receiving.is_complete() && receiving.wait()) continue;
       watched.clear();
       if (is_ready) watch(sending, POLLOUT);
       if (!receiving.is_complete()) watch(receiving, POLLIN);
@@ -228,7 +227,7 @@ struct TcpState {
       has_news = wait(time, place_of_news);
       for (std::size_t i = breaks_of_sending; i < place_of_news; ++i)
         if (watched[i].revents != 0)
-          lose_data((i < breaks_of_receiving ? sending : receiving).peer(), cause_of_break(watched[i].fd));
+          lose_data(i < breaks_of_receiving ? sending.peer() : receiving.peer(), cause_of_break(watched[i].fd));
       hear_bell(sending);
       hear_bell(receiving);
     }
