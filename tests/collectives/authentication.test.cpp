@@ -1,10 +1,14 @@
 #include "lockstep/collectives/authentication.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
+#include "data/temporary_folder.hpp"
 #include "lockstep/core/error.hpp"
 
 using namespace lockstep;
@@ -33,6 +37,60 @@ TEST_SUITE("authentication") {
     CHECK_FALSE(ClusterSecret::given_or_from_environment("from the program").accepts(proof, "role", "said"));
 #endif
     ::unsetenv("LOCKSTEP_CLUSTER_SECRET");
+  }
+
+  std::string refusal(const std::string& given = {}) {
+    try {
+      (void)ClusterSecret::given_or_from_environment(given);
+    } catch (const ConfigurationError& error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  TEST_CASE("a secret that can be guessed is refused, wherever it comes from") {
+    ::unsetenv("LOCKSTEP_CLUSTER_SECRET");
+    const std::string remedy =
+        " has 15 bytes, and fewer than 16 can be guessed; `openssl rand -hex 32` makes a good one";
+    CHECK(refusal("fifteen letters") == "the cluster secret of Rendezvous::secret" + remedy);
+    ::setenv("LOCKSTEP_CLUSTER_SECRET", "fifteen letters", 1);
+    CHECK(refusal() == "the cluster secret of LOCKSTEP_CLUSTER_SECRET" + remedy);
+    ::unsetenv("LOCKSTEP_CLUSTER_SECRET");
+  }
+
+  TEST_CASE("the secret may stand in a file") {
+    ::unsetenv("LOCKSTEP_CLUSTER_SECRET");
+    const lockstep_test::TemporaryFolder folder;
+    const std::string path = folder.path("secret");
+    const auto write = [&](std::string_view text) { std::ofstream(path, std::ios::binary) << text; };
+    ::setenv("LOCKSTEP_CLUSTER_SECRET_FILE", path.c_str(), 1);
+    CHECK(refusal().find("LOCKSTEP_CLUSTER_SECRET_FILE names '" + path + "', which cannot be opened: ") == 0);
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+    const std::string proof = ClusterSecret("sixteen letters.").prove("role", "said");
+    for (const char* end : {"", "\n", "\r\n"}) {
+      write(std::string("sixteen letters.") + end);
+      CHECK(ClusterSecret::given_or_from_environment("").accepts(proof, "role", "said"));
+    }
+    write("sixteen letters.\n\n");  // one line end is no part of it, another one is
+    CHECK_FALSE(ClusterSecret::given_or_from_environment("").accepts(proof, "role", "said"));
+#endif
+    write("short\n");
+    CHECK(refusal().find("the cluster secret of LOCKSTEP_CLUSTER_SECRET_FILE has 5 bytes") == 0);
+    write("\n");
+    CHECK(refusal().find("which is empty") != std::string::npos);
+    write(std::string(5000, 'x'));
+    CHECK(refusal().find("is longer than 4096 bytes") != std::string::npos);
+    std::filesystem::remove(path);
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK(refusal().find("which is no regular file") != std::string::npos);
+    ::setenv("LOCKSTEP_CLUSTER_SECRET_FILE", folder.path().c_str(), 1);
+    CHECK(refusal().find("which is no regular file") != std::string::npos);
+    ::setenv("LOCKSTEP_CLUSTER_SECRET", "from the environment", 1);
+    CHECK(refusal().find("LOCKSTEP_CLUSTER_SECRET and LOCKSTEP_CLUSTER_SECRET_FILE are both set") == 0);
+    ::unsetenv("LOCKSTEP_CLUSTER_SECRET");
+    ::setenv("LOCKSTEP_CLUSTER_SECRET_FILE", "", 1);
+    CHECK(refusal().find("LOCKSTEP_CLUSTER_SECRET_FILE is set, but empty") == 0);
+    ::unsetenv("LOCKSTEP_CLUSTER_SECRET_FILE");
   }
 
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL

@@ -97,6 +97,47 @@ TEST_SUITE("handshake") {
     CHECK(callee.theirs().lane == 2);
   }
 
+  TEST_CASE("a caller that does not know the cluster learns no more than in what it differs") {
+    Hello other = worker(1);
+    std::string kind;
+    SUBCASE("world size") {
+      other.addresses.pop_back();
+      kind = "world size";
+    }
+    SUBCASE("an address") {
+      other.addresses[2] = "d:4";
+      kind = "address of rank 2";
+    }
+    SUBCASE("version") { other.version = 9; }
+    Handshake caller = call(other, 0);
+    Handshake callee = Handshake::callee(worker(0), {});
+    pass(caller, callee);
+    CHECK(callee.outcome() == Outcome::refused);
+    Hello learnt;
+    REQUIRE(Hello::decode(callee.out(), learnt));
+    CHECK(learnt.is_bare());
+    CHECK(learnt.incarnation == 0);
+    for (const char* ours : {"a:1", "b:2", "c:3", "scalar", "float"})
+      CHECK(callee.out().find(ours) == std::string_view::npos);
+    pass(callee, caller);
+    CHECK(caller.outcome() == Outcome::refused);
+    if (!kind.empty()) CHECK(caller.problem().find("has another " + kind + " than this worker") == 0);
+  }
+
+  TEST_CASE("a worker at work answers probes, and sends everybody else away without a word about itself") {
+    Handshake probe = Handshake::caller(worker(1), {}, 0, Hello::Channel::probe);
+    Handshake asked = Handshake::callee_at_work(worker(0), {});
+    converse(probe, asked);
+    CHECK(probe.outcome() == Outcome::agreed);
+    CHECK(probe.theirs().incarnation == 100);
+    Handshake caller = call(worker(1), 0);
+    Handshake callee = Handshake::callee_at_work(worker(0), {});
+    converse(caller, callee);
+    CHECK(caller.outcome() == Outcome::at_work);
+    CHECK(callee.outcome() == Outcome::stranger);
+    CHECK(caller.theirs().addresses.empty());
+  }
+
   TEST_CASE("strangers get no answer, and who meets himself notices") {
     Handshake callee = Handshake::callee(worker(0), {});
     callee.take("GET / HTTP/1.1");

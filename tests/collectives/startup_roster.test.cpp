@@ -61,6 +61,33 @@ TEST_SUITE("start-up roster") {
     CHECK(roster.describe_missing(now).empty());
   }
 
+  TEST_CASE("that a rank cannot be reached is known on all ranks, and forgotten when it can") {
+    StartupRoster first = roster_of(0), second = roster_of(1), third = roster_of(2);
+    third.peer(1).problem = "its name does not resolve";
+    CHECK(third.complaints(0) == "1 2 its name does not resolve\n");
+    first.hear_complaints(2, third.complaints(0));
+    CHECK(first.describe_missing(now).starts_with(
+        "rank 1 (b:2): has not connected yet; rank 2 (c:3) cannot reach it: its name does not resolve"));
+    CHECK(first.complaints(2).empty());
+    second.hear_complaints(0, first.complaints(1));
+    CHECK(second.describe_missing(now).ends_with("; rank 2 (c:3) cannot reach this worker: its name does not resolve"));
+    CHECK(second.timed_out(now, 300ms).reason.find("cannot reach this worker") != std::string::npos);
+    connect(first, 1);
+    connect(first, 2);
+    first.peer(2).waits_for = 1;
+    CHECK(first.describe_missing(now).ends_with(
+        "rank 1 (b:2): rank 2 (c:3) waits for it, which it cannot reach: its name does not resolve"));
+    connect(third, 1);
+    first.hear_complaints(2, third.complaints(0));
+    CHECK(first.complaints(1).empty());
+    second.hear_complaints(0, first.complaints(1));
+    CHECK(second.describe_missing(now).find("resolve") == std::string::npos);
+    for (const char* nonsense : {"7 2 x\n", "-1 2 x\n", "1\n", "\n\n", "1 1 x\n", "99999999999 1 x", "1 2"})
+      second.hear_complaints(0, nonsense);
+    second.hear_complaints(0, "0 2 a\x1b[2Jb\n");
+    CHECK(second.describe_missing(now).find("cannot reach it: a?[2Jb") != std::string::npos);
+  }
+
   TEST_CASE("when the time is over, the first one is to blame, and all are named") {
     const CollectiveFailure failure = roster_of(1).timed_out(now, 300ms);
     CHECK(failure.failed_rank == 0);

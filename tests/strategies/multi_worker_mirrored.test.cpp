@@ -229,6 +229,16 @@ TEST_SUITE("multi_worker_mirrored") {
           for (;;) (void)sum(strategy);
         };
         CHECK_THROWS_AS(until_the_loss(), CollectiveError);
+        // No other program is given the port in the meantime.
+        sockaddr_in own{};
+        own.sin_family = AF_INET;
+        own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        own.sin_port = htons(parse_address(addresses[0]).port);
+        const int other = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const int on = 1;  // connections of the past do not count
+        ::setsockopt(other, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        CHECK(::bind(other, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0);
+        ::close(other);
         strategy.reconnect();
       }
       CHECK(sum(strategy) == std::vector<float>{4, 4});

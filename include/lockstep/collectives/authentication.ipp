@@ -1,10 +1,15 @@
 #pragma once
 
+#include <fcntl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,14 +37,59 @@ LOCKSTEP_INLINE std::string make_nonce() {
   return nonce;
 }
 
+/// Reads the secret in a file. `name` is that of the variable which names it.
+LOCKSTEP_INLINE std::string read_secret(const char* name, const char* path) {
+  const auto refuse = [&](std::string_view why) {
+    return ConfigurationError(concat({name, " names '", path, "', which ", why}));
+  };
+  constexpr std::size_t longest = 4096;
+  // Without waiting for a writer, if it is a pipe.
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) throw refuse(concat({"cannot be opened: ", std::strerror(errno)}));
+  const std::unique_ptr<const int, void (*)(const int*)> closing(&file, [](const int* f) { ::close(*f); });
+  struct stat about {};
+  if (::fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) throw refuse("is no regular file");
+  std::string secret(longest + 1, '\0');
+  std::size_t size = 0;
+  for (;;) {
+    const ssize_t n = ::read(file, secret.data() + size, secret.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw refuse(concat({"cannot be read: ", std::strerror(errno)}));
+    size += static_cast<std::size_t>(n);
+    if (size > longest) throw refuse(concat({"is longer than ", longest, " bytes"}));
+    if (n == 0) break;
+  }
+  secret.resize(size);
+  if (!secret.empty() && secret.back() == '\n') secret.pop_back();
+  if (!secret.empty() && secret.back() == '\r') secret.pop_back();
+  if (secret.empty()) throw refuse("is empty");
+  return secret;
+}
+
 LOCKSTEP_INLINE ClusterSecret ClusterSecret::given_or_from_environment(const std::string& given) {
-  if (!given.empty()) return ClusterSecret(given);
-  const char* text = std::getenv("LOCKSTEP_CLUSTER_SECRET");
-  if (text == nullptr) return {};
-  if (*text == '\0')
+  constexpr const char* variable = "LOCKSTEP_CLUSTER_SECRET";
+  constexpr const char* file_variable = "LOCKSTEP_CLUSTER_SECRET_FILE";
+  const char* const text = std::getenv(variable);
+  const char* const path = std::getenv(file_variable);
+  std::string secret = given;
+  const char* source = "Rendezvous::secret";
+  if (given.empty()) {
+    if (text == nullptr && path == nullptr) return {};
+    if (text != nullptr && path != nullptr)
+      throw ConfigurationError(concat({variable, " and ", file_variable,
+                                       " are both set; unset one of them, so that it is clear which "
+                                       "secret holds"}));
+    source = text != nullptr ? variable : file_variable;
+    if (*(text != nullptr ? text : path) == '\0')
+      throw ConfigurationError(
+          concat({source, " is set, but empty; give all workers the same secret, or unset it on all of them"}));
+    secret = text != nullptr ? text : read_secret(file_variable, path);
+  }
+  if (secret.size() < shortest)
     throw ConfigurationError(
-        "LOCKSTEP_CLUSTER_SECRET is set, but empty; give all workers the same secret, or unset it on all of them");
-  return ClusterSecret(text);
+        concat({"the cluster secret of ", source, " has ", secret.size(), " bytes, and fewer than ", shortest,
+                " can be guessed; `openssl rand -hex 32` makes a good one"}));
+  return ClusterSecret(std::move(secret));
 }
 
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL

@@ -31,7 +31,7 @@ class Auto {
  public:
   [[nodiscard]] static Auto connect(Rendezvous rendezvous, const CommunicationOptions& options) {
     options.validate();
-    add_properties(rendezvous, options);
+    add_properties(rendezvous, options, "Auto");
     Tcp tcp = Tcp::connect(rendezvous, options);
     SharedMemory::Homes homes = SharedMemory::share_homes(tcp, rendezvous);
     if (!homes.problem.empty()) {

@@ -17,7 +17,8 @@ namespace detail {
 /// One side of a handshake: bytes that came go into take(), bytes to be sent come out of out().
 ///
 /// Without a secret, the side that has connected (the **caller**) says hello, the other one (the **callee**) answers with its
-/// hello, and both look for a difference. With a secret, the callee tells nothing before the caller has proved that it
+/// hello, and both look for a difference. A caller that does not know the cluster's list of addresses gets a bare hello, which
+/// says no more than in what the two differ. With a secret, the callee tells nothing before the caller has proved that it
 /// knows the secret, and the caller believes nothing before the callee has:
 ///
 ///     caller                                        callee
@@ -36,6 +37,7 @@ class Handshake {
     refused,   ///< problem() says why; so will the peer, once it has what is in out()
     stranger,  ///< the peer is no worker of any cluster, or cannot prove that it is one of ours
     myself,    ///< this worker met itself
+    at_work,   ///< the caller: the other one is a worker whose start-up is over
   };
 
   [[nodiscard]] static Handshake caller(const Hello& mine, const ClusterSecret& secret, int peer,
@@ -47,6 +49,13 @@ class Handshake {
   }
   [[nodiscard]] static Handshake callee(const Hello& mine, const ClusterSecret& secret) {
     return {mine, secret, "callee", "caller"};
+  }
+
+  /// Of a worker whose start-up is over: it answers probes alone.
+  [[nodiscard]] static Handshake callee_at_work(const Hello& mine, const ClusterSecret& secret) {
+    Handshake result = callee(mine, secret);
+    result.at_work_ = true;
+    return result;
   }
 
   [[nodiscard]] Outcome outcome() const noexcept { return outcome_; }
@@ -119,10 +128,24 @@ class Handshake {
     } else {
       theirs_ = std::move(theirs);
       introduce(theirs_.from, theirs_.channel, theirs_.channel == Hello::Channel::control ? mine_.lane : theirs_.lane);
+      if (at_work_ && theirs_.channel != Hello::Channel::probe) return send_away();
       if (secret_.is_set()) return challenge(message);
-      out_ = mine_.encode();
       compare();
+      const bool knows_cluster = theirs_.version == mine_.version && other_cluster(mine_, theirs_).empty();
+      out_ = knows_cluster ? mine_.encode() : refusal();
     }
+  }
+
+  void send_away() {
+    out_ = bare(Hello::Authentication::at_work);
+    problem_ = "comes while the cluster is at work";
+    outcome_ = Outcome::stranger;
+  }
+
+  [[nodiscard]] std::string refusal() const {
+    Hello hello = bare_hello(Hello::Authentication::none);
+    if (theirs_.version == mine_.version) hello.properties.emplace_back(Hello::refusal, other_cluster(mine_, theirs_));
+    return hello.encode();
   }
 
   // The callee: tells no more than what the caller knows already.
@@ -134,6 +157,9 @@ class Handshake {
   }
 
   [[nodiscard]] std::string bare(Hello::Authentication authentication) const {
+    return bare_hello(authentication).encode();
+  }
+  [[nodiscard]] Hello bare_hello(Hello::Authentication authentication) const {
     Hello hello;
     hello.channel = mine_.channel;
     hello.lane = theirs_.lane;
@@ -141,12 +167,21 @@ class Handshake {
     hello.to = mine_.to;
     hello.authentication = authentication;
     hello.nonce = mine_.nonce;
-    return hello.encode();
+    return hello;
   }
 
   // The caller: the answer is the callee's hello, or a bare one that demands a proof or refuses the one that it got.
   void take_answer(const std::string& message, Hello theirs) {
     const bool demands = theirs.version == mine_.version && theirs.is_bare();
+    if (demands && theirs.authentication == Hello::Authentication::at_work) {
+      problem_ = "is at work with the others, and has not noticed yet that it lost the one that had this place";
+      outcome_ = Outcome::at_work;
+      return;
+    }
+    if (demands && theirs.authentication == Hello::Authentication::none) {
+      theirs_ = std::move(theirs);
+      return refuse(secret_.is_set() ? no_secret : named_refusal());
+    }
     if (demands && secret_.is_set() && theirs.authentication == mine_.authentication && !proved_) {
       proved_ = true;
       transcript_ += message;
@@ -176,6 +211,15 @@ class Handshake {
     compare();
   }
 
+  // What the callee has said of the difference.
+  [[nodiscard]] std::string named_refusal() const {
+    std::string what = "cluster";
+    for (const auto& [name, value] : theirs_.properties)
+      if (name == Hello::refusal && !value.empty()) what = printable(value, 100);
+    return concat({"has another ", what, " than this worker (which does not tell its own to strangers)"});
+  }
+
+  static constexpr const char* no_secret = "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one";
   static constexpr const char* other_secret = "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
   static constexpr const char* secret_missing = "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
 
@@ -189,6 +233,7 @@ class Handshake {
   std::string transcript_;
   std::string problem_;
   Outcome outcome_ = Outcome::open;
+  bool at_work_ = false;
   bool awaits_proof_ = false;
   bool proved_ = false;  // the caller: it has sent its proof
   bool authenticated_ = false;

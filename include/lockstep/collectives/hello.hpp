@@ -21,22 +21,27 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// Who speaks, to whom, and what both must have in common. On the wire: a prefix of fixed size whose first two fields stay
-/// where they are in all versions of the protocol,
+/// Who speaks, to whom, and what both must have in common. On the wire: a prefix of fixed size whose fields stay where they
+/// are in all versions of the protocol,
 ///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 2 | lane 2 | from 4 | to 4 | world 4 | incarnation 8
 /// and a payload: authentication 4 | nonce 32 | texts, each a length (4 bytes) and as many bytes: the addresses, then name
-/// and value of each property. A bare hello has no texts and a world of 0: it tells nothing about the cluster.
+/// and value of each property. A bare hello has no addresses and a world of 0: it tells nothing about the cluster.
 struct Hello {
   static constexpr std::string_view magic = "LOCKSTEP";
   static constexpr std::uint32_t this_version = 3;
   static constexpr std::size_t prefix_bytes = 40;
   static constexpr std::size_t longest_payload = std::size_t{1} << 20;
 
-  enum class Channel : std::uint16_t { data = 0, control = 1 };
+  enum class Channel : std::uint16_t {
+    data = 0,
+    control = 1,
+    probe = 2,  ///< to learn whether a rank's process lives: the connection ends with the handshake
+  };
   enum class Authentication : std::uint32_t {
     none = 0,
     hmac_sha256 = 1,  ///< I know the cluster's secret: prove that you do
     refused = 2,      ///< what you have sent is no proof
+    at_work = 3,      ///< bare: the start-up is over; come again when the cluster meets anew
   };
 
   std::uint32_t version = this_version;
@@ -50,6 +55,9 @@ struct Hello {
   std::string nonce = std::string(nonce_bytes, '\0');  ///< zeros without authentication
   std::vector<std::string> addresses;
   std::vector<std::pair<std::string, std::string>> properties;
+
+  /// The name of the property in which a bare answer says what keeps the caller out, as in "world size".
+  static constexpr std::string_view refusal = "another";
 
   [[nodiscard]] bool is_bare() const noexcept { return addresses.empty(); }
 
@@ -105,28 +113,29 @@ struct Hello {
     return bytes.size() < prefix_bytes ? prefix_bytes : prefix_bytes + payload_length(bytes);
   }
 
-  /// Reads a hello of wanted() bytes. Returns false when it is malformed. Of another version, only `version` is set.
+  /// Reads a hello of wanted() bytes. Returns false when it is malformed. Of another version, only what stands in the prefix is
+  /// set, with ranks that may be anything.
   [[nodiscard, gnu::cold]] static bool decode(std::string_view bytes, Hello& hello) {
     if (bytes.size() < prefix_bytes || !may_begin(bytes) || bytes.size() != wanted(bytes)) return false;
     const auto number = [&](std::size_t offset) {
       return static_cast<std::uint32_t>(get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + offset));
     };
     hello.version = number(8);
-    if (hello.version != this_version) return true;
     const std::uint32_t channel = number(16) & 0xFFFF, lane = number(16) >> 16, from = number(20), to = number(24),
                         world = number(28);
+    hello.incarnation = get_number<8>(reinterpret_cast<const std::byte*>(bytes.data()) + 32);
+    hello.from = static_cast<int>(from);
+    hello.to = static_cast<int>(to);
+    if (hello.version != this_version) return true;
     constexpr std::uint32_t most = std::numeric_limits<std::int32_t>::max();
     const std::uint32_t places = world == 0 ? most : std::min(world, most);
-    if (channel > 1 || from >= places || to >= places) return false;
+    if (channel > static_cast<std::uint32_t>(Channel::probe) || from >= places || to >= places) return false;
     constexpr std::size_t texts_begin = prefix_bytes + 4 + nonce_bytes;
     if (bytes.size() < texts_begin) return false;
     const std::uint32_t authentication = number(prefix_bytes);
-    if (authentication > static_cast<std::uint32_t>(Authentication::refused)) return false;
+    if (authentication > static_cast<std::uint32_t>(Authentication::at_work)) return false;
     hello.channel = static_cast<Channel>(channel);
     hello.lane = static_cast<std::uint16_t>(lane);
-    hello.from = static_cast<int>(from);
-    hello.to = static_cast<int>(to);
-    hello.incarnation = get_number<8>(reinterpret_cast<const std::byte*>(bytes.data()) + 32);
     hello.authentication = static_cast<Authentication>(authentication);
     hello.nonce = bytes.substr(prefix_bytes + 4, nonce_bytes);
 
@@ -151,6 +160,15 @@ struct Hello {
     return get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + 12);
   }
 };
+
+/// What keeps a caller with another cluster out, without a word about this one: "world size", or "address of rank 2". Empty when
+/// the caller has proved to know the cluster: it has the same list of addresses.
+[[nodiscard, gnu::cold]] inline std::string other_cluster(const Hello& mine, const Hello& theirs) {
+  if (theirs.addresses.size() != mine.addresses.size()) return "world size";
+  for (std::size_t i = 0; i < mine.addresses.size(); ++i)
+    if (theirs.addresses[i] != mine.addresses[i]) return concat({"address of rank ", i});
+  return {};
+}
 
 /// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this worker has 2". Empty when
 /// they fit. Of the peer's texts it has the begin.

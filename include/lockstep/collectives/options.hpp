@@ -79,6 +79,9 @@ struct CommunicationOptions {
   /// Whether messages over TCP carry a CRC-32C, so that bits which were changed on the way end the operation, with an error that
   /// names sender and receiver, before anything of them is summed or passed on. (TCP's own sum of 16 bits misses one change in 65,536.)
   bool checksum = true;
+  /// The IP address of this machine on which a worker listens over TCP, such as "10.0.0.1" or "fd00::1": not equal on all
+  /// workers. Empty: the loopback interface where the worker's own address is one of it, else all interfaces.
+  std::string bind_address{};
 
   static constexpr int most_connections = 16;
   /// `connections`, or what the library chooses.

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <concepts>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
@@ -21,10 +24,15 @@ struct Rendezvous {
   std::vector<std::string> addresses;  ///< "host:port" of every worker, by rank
   /// Further properties that all workers must share, as (name, value): a difference is refused by its name.
   std::vector<std::pair<std::string, std::string>> properties{};
-  int ranks_on_host = 0;   ///< threads of all workers on this machine (0: one for each address with this worker's host)
+  int ranks_on_host = 0;  ///< threads of all workers on this machine (0: one for each address with this worker's host)
+  /// This worker meets the others again: that its port is taken is no fault of the configuration, then.
+  bool was_connected = false;
   int listen_socket = -1;  ///< a socket that listens on this worker's port already, to be taken over; -1: none
-  /// What only workers of this cluster know: who cannot prove it is turned away. Empty: what the environment variable
-  /// LOCKSTEP_CLUSTER_SECRET says, and without that, no secret.
+  /// If set, the worker's listening socket is kept here when it is first opened, and used from then on, so that the port is its own
+  /// also between two connects.
+  std::shared_ptr<KeptPort> port{};
+  /// What only workers of this cluster know: who cannot prove it is turned away. At least 16 bytes. Empty: what the environment
+  /// variable LOCKSTEP_CLUSTER_SECRET says, or the file that LOCKSTEP_CLUSTER_SECRET_FILE names; without both, no secret.
   std::string secret{};
 
   /// Whether each rank on this machine has a core of its own. Spinning while one waits saves the wake-up, but steals the core of
@@ -40,8 +48,9 @@ struct Rendezvous {
   }
 };
 
-/// Adds the options that must be equal on all ranks to the properties.
-inline void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options) {
+/// Adds the name of the policy, and the options that must be equal on all ranks, to the properties.
+inline void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options, std::string_view collective) {
+  rendezvous.properties.emplace_back("collective", collective);
   rendezvous.properties.emplace_back("CommunicationOptions::implementation", to_string(options.implementation));
   rendezvous.properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
   rendezvous.properties.emplace_back("CommunicationOptions::overlap", to_string(options.overlap));

@@ -53,7 +53,7 @@ class Ring {
     requires requires { T(T::connect(rendezvous, options)); }
   {
     options.validate();
-    add_properties(rendezvous, options);
+    add_properties(rendezvous, options, "Ring");
     return Ring(T::connect(rendezvous, options), options);
   }
 

@@ -50,7 +50,7 @@ std::vector<T> gather(Tcp& tcp, const T& mine) {
 
 LOCKSTEP_INLINE SharedMemory SharedMemory::connect(Rendezvous rendezvous, const CommunicationOptions& options) {
   options.validate();
-  add_properties(rendezvous, options);
+  add_properties(rendezvous, options, "SharedMemory");
   Tcp tcp = Tcp::connect(rendezvous, options);
   Homes homes = share_homes(tcp, rendezvous);
   if (!homes.problem.empty()) {

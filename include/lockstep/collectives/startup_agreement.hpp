@@ -108,12 +108,13 @@ class StartupAgreement {
         go_ = true;
         return true;
       case ControlFrame::Type::probe:
-        send_(from, {.type = ControlFrame::Type::waiting, .value = roster_.first_missing(now)}, {});
+        answer(from, now);
         return true;
       case ControlFrame::Type::waiting:
         peer.answered = true;
         peer.heard = now;
         peer.waits_for = message.frame.value;
+        roster_.hear_complaints(from, message.text);
         return true;
       case ControlFrame::Type::abort:
         give_up(from, message);
@@ -123,6 +124,15 @@ class StartupAgreement {
         break;
     }
     return false;
+  }
+
+  void answer(int to, Clock::time_point now) {
+    const std::string text = roster_.complaints(to);
+    send_(to,
+          {.type = ControlFrame::Type::waiting,
+           .value = roster_.first_missing(now),
+           .length = static_cast<std::uint32_t>(text.size())},
+          text);
   }
 
   void give_up(int from, const ControlInbox::Message& message) {

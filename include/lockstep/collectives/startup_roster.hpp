@@ -1,9 +1,13 @@
 // Who is there and who is not, during start-up.
 #pragma once
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -28,6 +32,9 @@ class StartupRoster {
     bool answered = false;      ///< the last question that mattered
     Clock::time_point heard{};  ///< when it last answered
     int waits_for = -1;         ///< what it answered
+    std::string complaint{};    ///< why another rank cannot reach it
+    int complainant = -1;       ///< that rank
+    int told_by = -1;           ///< from which this one knows of it
   };
 
   /// Of one who is missing.
@@ -68,6 +75,7 @@ class StartupRoster {
         continue;
       }
       std::string why = !p.problem.empty() ? p.problem : other < rank_ ? "no answer so far" : "has not connected yet";
+      if (p.complainant >= 0) why += concat({"; ", name(p.complainant), " cannot reach it: ", p.complaint});
       if (!p.turned_away.empty() && p.turned_away != p.problem) why += concat({"; before that it ", p.turned_away});
       result.push_back({other, std::move(why)});
     }
@@ -76,7 +84,7 @@ class StartupRoster {
       const Peer& p = peer(other);
       if (p.ready) continue;
       if (p.waits_for >= 0 && p.waits_for < world() && p.waits_for != rank_ && p.waits_for != other)
-        result.push_back({p.waits_for, concat({name(other), " waits for it"})});
+        result.push_back({p.waits_for, concat({name(other), " waits for it", complaint_of(other, p.waits_for)})});
       else
         result.push_back({other, "is here, but not yet connected to all others"});
     }
@@ -93,7 +101,36 @@ class StartupRoster {
   [[nodiscard]] std::string describe_missing(Clock::time_point now) const {
     std::string text;
     for (const auto& [other, why] : missing(now)) text += concat({text.empty() ? "" : "; ", name(other), ": ", why});
+    return text + complaint_of_this();
+  }
+
+  /// What this rank knows of ranks that cannot be reached, for the others: a line "rank complainant reason" for each. Rank 0,
+  /// which is connected to all others sooner or later, passes on what it has heard.
+  [[nodiscard]] std::string complaints(int to) const {
+    std::string text;
+    for (int other = 0; other < world() && text.size() < most_of_complaints; ++other) {
+      const Peer& p = peer(other);
+      if (other < rank_ && !p.connected && !p.problem.empty())
+        text += concat({other, " ", rank_, " ", p.problem.substr(0, longest_complaint), "\n"});
+      else if (rank_ == 0 && other != rank_ && p.complainant >= 0 && p.told_by != to)
+        text += concat({other, " ", p.complainant, " ", p.complaint, "\n"});
+    }
     return text;
+  }
+
+  /// Takes what complaints() of rank `from` says; what it has said before is forgotten.
+  void hear_complaints(int from, std::string_view text) {
+    for (Peer& p : peers_)
+      if (p.told_by == from) p.told_by = p.complainant = -1;
+    while (!text.empty()) {
+      std::string_view line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+      const int rank = take_rank(line), complainant = take_rank(line);
+      if (rank < 0 || complainant < 0 || complainant == rank_ || peer(rank).complainant >= 0) continue;
+      peer(rank).complaint = printable(line, longest_complaint);
+      peer(rank).complainant = complainant;
+      peer(rank).told_by = from;
+    }
   }
 
   [[nodiscard]] CollectiveFailure timed_out(Clock::time_point now, std::chrono::milliseconds timeout) const {
@@ -108,12 +145,37 @@ class StartupRoster {
         others += concat({"; ", name(other), ": ", why});
       }
     }
-    failure.reason += concat({others, "; the workers must all be there within ", timeout.count(),
+    failure.reason += concat({others, complaint_of_this(), "; the workers must all be there within ", timeout.count(),
                               " ms (CommunicationOptions::startup_timeout)"});
     return failure;
   }
 
  private:
+  static constexpr std::size_t longest_complaint = 200;
+  static constexpr std::size_t most_of_complaints = 1500;
+
+  // Takes a rank from the front of a line; -1 when there is none.
+  [[nodiscard]] int take_rank(std::string_view& line) const noexcept {
+    int rank = -1;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), rank);
+    if (error != std::errc() || rank < 0 || rank >= world()) return -1;
+    line.remove_prefix(std::min(line.size(), static_cast<std::size_t>(end - line.data()) + 1));
+    return rank;
+  }
+
+  [[nodiscard]] std::string complaint_of(int complainant, int rank) const {
+    const Peer& p = peer(rank);
+    return p.complainant == complainant ? concat({", which it cannot reach: ", p.complaint}) : std::string();
+  }
+
+  [[nodiscard]] std::string complaint_of_this() const {
+    const Peer& own = peer(rank_);
+    if (own.complainant == rank_)
+      return concat({"; of this worker's own address, ", address(rank_), ": ", own.complaint});
+    if (own.complainant < 0) return {};
+    return concat({"; ", name(own.complainant), " cannot reach this worker: ", own.complaint});
+  }
+
   template <class Condition>
   [[nodiscard]] bool all_others(Condition condition) const noexcept {
     for (int other = 0; other < world(); ++other)

@@ -22,6 +22,8 @@
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/control_inbox.hpp"
+#include "lockstep/collectives/frame.hpp"
 #include "lockstep/collectives/handshake.hpp"
 #include "lockstep/collectives/tcp_links.ipp"
 #include "lockstep/core/config.hpp"
@@ -95,11 +97,13 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   TcpSocket socket;
   Timer timer;
   bool incoming = false;
-  bool over = false;  // failed, replaced, or not wanted any more
+  bool unresolved = false;  // its name has no address
+  bool over = false;        // failed, replaced, or not wanted any more
   int peer = -1;
   std::size_t link = 0;
   std::optional<Handshake> handshake;
   std::uint64_t incarnation = 0;
+  bool verdict = false;   // made by this worker: the other one has refused it, and says that it ends for that reason
   bool contends = false;  // for a place that another process has
   bool prevails = false;  // has contended, and that other one is gone
   Clock::time_point contends_since;
@@ -108,6 +112,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   using Resolver = asio::ip::basic_resolver<asio::ip::tcp, TcpExecutor>;
 
   static constexpr auto handshake_timeout = std::chrono::seconds(10);
+  static constexpr auto verdict_timeout = std::chrono::seconds(1);
 
   void fail(const std::string& problem) { owner_.failed(shared_from_this(), problem); }
 
@@ -126,6 +131,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
           if (self->over) return;
           for (const auto& entry : found) self->endpoints_.push_back(entry.endpoint());
           std::reverse(self->endpoints_.begin(), self->endpoints_.end());
+          self->unresolved = self->endpoints_.empty();
           self->problem_ = concat({"its name does not resolve: ", failed ? failed.message() : "no address"});
           self->connect_next();
         });
@@ -169,7 +175,9 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
 
   void out_of_time(ErrorCode error) {
     if (error) return;  // the timer was set anew, or is not needed any more
-    if (incoming)
+    if (is_refused())
+      owner_.concluded(shared_from_this());
+    else if (incoming)
       fail("connected, but did not complete the handshake");
     else if (!endpoints_.empty())
       socket.close(error);  // its handler goes on with the next endpoint
@@ -186,6 +194,11 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
         if (error == asio::error::would_block) return pump_later(TcpSocket::wait_write);
         if (error) return fail("closes the connection at once");
       }
+      if (is_refused()) {
+        timer.expires_after(verdict_timeout);
+        timer.async_wait(then(&TcpConnection::out_of_time));
+        return hear_verdict({});
+      }
       if (handshake->outcome() != Handshake::Outcome::open) return owner_.concluded(shared_from_this());
       const std::size_t n =
           socket.read_some(asio::buffer(chunk.data(), std::min(chunk.size(), handshake->wanted())), error);
@@ -195,9 +208,29 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     }
   }
 
+  [[nodiscard]] bool is_refused() const {
+    return !incoming && handshake && handshake->outcome() == Handshake::Outcome::refused;
+  }
+
+  // A callee that ends because of this caller says so before it closes the connection.
+  void hear_verdict(ErrorCode error) {
+    std::array<char, 1024> chunk;
+    while (!error && !verdict && !after_refusal_.is_broken()) {
+      const std::size_t n = socket.read_some(asio::buffer(chunk), error);
+      if (error == asio::error::would_block)
+        return socket.async_wait(TcpSocket::wait_read, then(&TcpConnection::hear_verdict));
+      after_refusal_.append({chunk.data(), n});
+      const auto message = after_refusal_.front();
+      verdict = message && message->frame.type == ControlFrame::Type::abort;
+      if (message && !verdict) break;
+    }
+    owner_.concluded(shared_from_this());
+  }
+
   void pump_later(TcpSocket::wait_type what) { socket.async_wait(what, then(&TcpConnection::pump)); }
 
   Resolver resolver_;
+  ControlInbox after_refusal_;
   const Owner& owner_;
   Address address_;
   std::function<Handshake()> greet_;

@@ -83,6 +83,7 @@ class TcpControl {
     }
     wake_.wake();
     thread_.join();
+    resident_.reset();
   }
 
   /// Stops, and sends nothing any more.

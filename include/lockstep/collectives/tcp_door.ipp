@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "lockstep/collectives/handshake.hpp"
+#include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/tcp_connection.ipp"
 #include "lockstep/collectives/tcp_links.ipp"
 #include "lockstep/collectives/tcp_listener.ipp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -30,17 +32,47 @@ class TcpDoor {
 
   /// `greet` makes the handshake with a guest.
   TcpDoor(asio::io_context& io, std::size_t most_guests, const TcpConnection::Owner& owner,
-          std::function<Handshake()> greet)
-      : io_(io), most_guests_(most_guests), owner_(owner), greet_(std::move(greet)), acceptor_(io) {}
+          std::function<Handshake()> greet, std::shared_ptr<KeptPort> kept)
+      : io_(io),
+        most_guests_(most_guests),
+        owner_(owner),
+        greet_(std::move(greet)),
+        kept_(std::move(kept)),
+        acceptor_(io),
+        open_timer_(io) {}
 
-  /// See listen_on_own_port().
-  void open(const std::string& address, int descriptor, int backlog) {
-    listen_on_own_port(acceptor_, address, descriptor, backlog);
-    accept();
+  /// See listen_on_own_port(). While another socket has the port, tries again and again: even an outgoing connection of another
+  /// program may have been given it, for a moment.
+  void open(const std::string& address, int descriptor, const std::string& bind_address, int backlog) {
+    if (descriptor < 0 && kept_) descriptor = kept_->copy();
+    const std::string before =
+        std::exchange(cannot_listen_, listen_on_own_port(acceptor_, address, descriptor, bind_address, backlog));
+    if (cannot_listen_.empty()) {
+      if (kept_ && !kept_->is_set()) kept_->keep(acceptor_.native_handle());
+      if (!before.empty()) log_line(concat({"this worker listens on its port now: ", address}));
+      return accept();
+    }
+    if (before.empty()) log_line(concat({cannot_listen_, "; this worker tries again until the start-up times out"}));
+    open_timer_.expires_after(std::chrono::milliseconds(100));
+    open_timer_.async_wait([=, this](asio::error_code) {
+      if (!closed_) open(address, -1, bind_address, backlog);
+    });
+  }
+
+  /// Why this worker does not listen yet; empty when it does.
+  [[nodiscard]] const std::string& cannot_listen() const noexcept { return cannot_listen_; }
+
+  /// The listening socket, which is the caller's from now on and does not block; -1 when there is none.
+  [[nodiscard]] int release() {
+    closed_ = true;
+    asio::error_code error;
+    const int listener = acceptor_.is_open() ? acceptor_.release(error) : -1;
+    return error ? -1 : listener;
   }
 
   void close() {
     closed_ = true;
+    open_timer_.cancel();
     asio::error_code ignored;
     acceptor_.close(ignored);
     for (const Guest& guest : guests_) guest->discard();
@@ -68,6 +100,7 @@ class TcpDoor {
   }
   /// For a report: "; this worker cannot accept connections: ...", or nothing.
   [[nodiscard]] std::string problem() const {
+    if (!cannot_listen_.empty()) return concat({"; this worker ", cannot_listen_});
     if (!problem_) return {};
     return concat({"; this worker cannot accept connections: ", problem_.message()});
   }
@@ -103,7 +136,10 @@ class TcpDoor {
   const std::size_t most_guests_;
   const TcpConnection::Owner& owner_;
   const std::function<Handshake()> greet_;
+  const std::shared_ptr<KeptPort> kept_;
   TcpAcceptor acceptor_;
+  TcpConnection::Timer open_timer_;
+  std::string cannot_listen_;
   std::vector<Guest> guests_;
   std::size_t strangers_ = 0;
   std::string last_stranger_;

@@ -52,6 +52,7 @@ LOCKSTEP_INLINE asio::error_code open_listener(TcpAcceptor& acceptor, const asio
   if (error) return error;
   ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
   acceptor.set_option(asio::socket_base::reuse_address(true), ignored);
+  acceptor.non_blocking(true, ignored);
   if (endpoint.protocol() == asio::ip::tcp::v6() && endpoint.address().is_unspecified())
     acceptor.set_option(asio::ip::v6_only(false), ignored);
   acceptor.bind(endpoint, error);
@@ -59,39 +60,56 @@ LOCKSTEP_INLINE asio::error_code open_listener(TcpAcceptor& acceptor, const asio
   return error;
 }
 
+/// Where a worker with this address listens; `bind_address` is CommunicationOptions::bind_address.
+LOCKSTEP_INLINE asio::ip::tcp::endpoint listening_endpoint(const Address& own, const std::string& bind_address) {
+  asio::error_code error;
+  if (!bind_address.empty()) {
+    const auto chosen = asio::ip::make_address(bind_address, error);
+    if (!error) return {chosen, own.port};
+    throw ConfigurationError(concat(
+        {"CommunicationOptions::bind_address must be an IP address of this machine, such as 10.0.0.1 or fd00::1, got '",
+         bind_address, "'"}));
+  }
+  if (own.host == "localhost") return {asio::ip::address_v4::loopback(), own.port};
+  const auto numeric = asio::ip::make_address(own.host, error);
+  if (!error && numeric.is_loopback()) return {numeric, own.port};
+  return {asio::ip::tcp::v6(), own.port};  // IPv4 too
+}
+
 /// Listens on the port of `address`: with `descriptor` or the one that LOCKSTEP_LISTEN_FD names if it is fit for that, else
-/// on the loopback interface when the address is one of it, else on all interfaces. Throws ConfigurationError.
-LOCKSTEP_INLINE void listen_on_own_port(TcpAcceptor& acceptor, const std::string& address, int descriptor,
-                                        int backlog) {
+/// on `bind_address`, or without one on the loopback interface when the address is one of it, else on all interfaces. Returns
+/// what is wrong when another socket has the port, which it may give up; throws ConfigurationError when it is anything else.
+[[nodiscard]] LOCKSTEP_INLINE std::string listen_on_own_port(TcpAcceptor& acceptor, const std::string& address,
+                                                             int descriptor, const std::string& bind_address,
+                                                             int backlog) {
   const Address own = parse_address(address);
-  if (adopt_listener(acceptor, descriptor, own.port)) return;
+  const auto endpoint = listening_endpoint(own, bind_address);
+  if (adopt_listener(acceptor, descriptor, own.port)) return {};
   if (const char* text = std::getenv("LOCKSTEP_LISTEN_FD")) {
     // A copy, so that the port can be listened on again after the loss of a worker.
     const int original = std::atoi(text);
     const int copy = ::fcntl(original, F_DUPFD_CLOEXEC, 0);
     if (adopt_listener(acceptor, copy, own.port)) {
       ::fcntl(original, F_SETFD, FD_CLOEXEC);
-      return;
+      return {};
     }
     if (copy >= 0) ::close(copy);
   }
 
-  asio::error_code error;
-  const auto numeric = asio::ip::make_address(own.host, error);
-  if (own.host == "localhost") {
-    error = open_listener(acceptor, {asio::ip::address_v4::loopback(), own.port}, backlog);
-  } else if (!error && numeric.is_loopback()) {
-    error = open_listener(acceptor, {numeric, own.port}, backlog);
-  } else {
-    error = open_listener(acceptor, {asio::ip::tcp::v6(), own.port}, backlog);  // IPv4 too
-    if (error && error != asio::error::address_in_use)
-      error = open_listener(acceptor, {asio::ip::tcp::v4(), own.port}, backlog);
-  }
-  if (error)
-    throw ConfigurationError(concat(
-        {"cannot listen on port ", own.port, ", which this worker's address ", address, " names: ", error.message(),
-         error == asio::error::address_in_use ? "; another program, or another worker with the same task, has it"
-                                              : ""}));
+  asio::error_code error = open_listener(acceptor, endpoint, backlog);
+  if (error && error != asio::error::address_in_use && bind_address.empty() && endpoint.address().is_unspecified())
+    error = open_listener(acceptor, {asio::ip::tcp::v4(), own.port}, backlog);
+  if (!error) return {};
+  asio::error_code ignored;
+  acceptor.close(ignored);
+  std::string problem = concat(
+      {"cannot listen on port ", own.port, ", which this worker's address ", address, " names: ", error.message()});
+  if (error == asio::error::address_in_use)
+    return problem + "; another program, or another worker with the same task, has it";
+  if (!bind_address.empty())
+    problem += concat({"; CommunicationOptions::bind_address is ", bind_address,
+                       ", which must be an address of one of this machine's interfaces"});
+  throw ConfigurationError(problem);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "lockstep/collectives/authentication.hpp"
+#include "lockstep/collectives/control_resident.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/frame.hpp"
 #include "lockstep/collectives/handshake.hpp"
@@ -33,6 +34,7 @@
 #include "lockstep/collectives/tcp_descriptors.ipp"
 #include "lockstep/collectives/tcp_door.ipp"
 #include "lockstep/collectives/tcp_links.ipp"
+#include "lockstep/collectives/tcp_port.ipp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -49,12 +51,15 @@ class TcpStartup {
       : io_(io),
         options_(options),
         listen_socket_(rendezvous.listen_socket),
+        was_connected_(rendezvous.was_connected),
         secret_(ClusterSecret::given_or_from_environment(rendezvous.secret)),
         begin_(Clock::now()),
         roster_(rendezvous.addresses, rendezvous.rank),
         places_(rendezvous.addresses.size(), Place(1 + options.data_connections())),
-        door_(io, std::max<std::size_t>(256, most_calls()), owner_,
-              [this] { return Handshake::callee(mine_, secret_); }),
+        claims_(rendezvous.addresses.size()),
+        door_(
+            io, std::max<std::size_t>(256, most_calls()), owner_, [this] { return Handshake::callee(mine_, secret_); },
+            rendezvous.port),
         calls_(io, rendezvous.addresses, owner_, [this](int to, std::size_t link) { return greet(to, link); }),
         report_timer_(io),
         ask_timer_(io) {
@@ -67,6 +72,9 @@ class TcpStartup {
                             .fold_in(reinterpret_cast<std::uintptr_t>(this))
                             .value();
   }
+  ~TcpStartup() {
+    if (listener_ >= 0) ::close(listener_);
+  }
   TcpStartup(const TcpStartup&) = delete;
   TcpStartup& operator=(const TcpStartup&) = delete;
 
@@ -74,7 +82,7 @@ class TcpStartup {
   std::deque<TcpLinks> run() {
     try {
       provide_descriptors(places_.size() - 1, options_.data_connections());
-      door_.open(roster_.address(rank()), listen_socket_, 2 * static_cast<int>(most_calls()));
+      door_.open(roster_.address(rank()), listen_socket_, options_.bind_address, 2 * static_cast<int>(most_calls()));
       for (int peer = 0; peer < rank(); ++peer) calls_.start(peer, control_link);
       if (rank() == 0 && world() > 1)  // see meet_myself
         calls_.start(0, control_link, ask_interval);
@@ -86,6 +94,7 @@ class TcpStartup {
         io_.run_one_until(deadline);
       if (refusal_) throw ConfigurationError(*refusal_);
       if (agreement_.aborted()) throw failed(*agreement_.aborted());
+      if (!agreement_.is_reached() && !door_.cannot_listen().empty()) fail_to_listen();
       if (!agreement_.is_reached()) throw out_of_time();
     } catch (const Error& error) {
       tell_others(error);
@@ -95,6 +104,7 @@ class TcpStartup {
       tear_down();
       throw;
     }
+    listener_ = door_.release();
     tear_down();
     std::deque<TcpLinks> result;
     for (Place& place : places_) {
@@ -109,6 +119,12 @@ class TcpStartup {
     return result;
   }
 
+  /// After run(): what serves the own port from now on; null when this worker, which nobody had to call, could not listen.
+  [[nodiscard]] std::unique_ptr<ControlResident> release_port() {
+    if (listener_ < 0) return nullptr;
+    return std::make_unique<TcpPort>(std::exchange(listener_, -1), mine_, secret_);
+  }
+
  private:
   using Clock = TcpConnection::Clock;
   using Pointer = TcpConnection::Pointer;
@@ -118,6 +134,8 @@ class TcpStartup {
   static constexpr auto ask_interval = std::chrono::seconds(1);
   static constexpr auto contest_interval = std::chrono::milliseconds(200);
   static constexpr auto contest_timeout = std::chrono::seconds(2);
+  static constexpr auto contested_interval = std::chrono::milliseconds(200);
+  static constexpr Clock::duration longest_grace = std::chrono::seconds(2);
 
   // The connections to a peer have numbers: the one for control, and those for data.
   static constexpr std::size_t control_link = 0;
@@ -132,6 +150,13 @@ class TcpStartup {
     }
 
     std::vector<Pointer> links;  // null while it does not stand
+  };
+
+  // Of a process on a place for which it does not fit.
+  struct Claim {
+    std::uint64_t incarnation;
+    Clock::time_point since;
+    Clock::time_point last;
   };
 
   [[nodiscard]] int rank() const noexcept { return roster_.rank(); }
@@ -166,7 +191,11 @@ class TcpStartup {
                                            : "is another program, which does not speak this protocol");
       case Handshake::Outcome::refused:
         if (c.incoming) return refuse_guest(connection);
-        return unproved ? doubt(connection, handshake.problem()) : refuse_peer(c.peer, handshake.problem());
+        if (unproved) return doubt_proof(connection, handshake.problem());
+        if (handshake.is_authenticated()) return refuse_peer(c.peer, handshake.problem());
+        return doubt_fit(connection, handshake.problem());
+      case Handshake::Outcome::at_work:
+        return fail(connection, handshake.problem());
       case Handshake::Outcome::agreed:
         if (unproved) return fail(connection, "has not proved that it knows the cluster secret");
         break;
@@ -174,12 +203,15 @@ class TcpStartup {
     if (c.incoming) {
       c.peer = theirs.from;
       c.link = theirs.channel == Hello::Channel::control ? control_link : first_data_link + theirs.lane;
-      if (c.peer < rank()) return refuse_peer(c.peer, "connects to a higher rank, which it must not");
+      if (theirs.channel == Hello::Channel::probe) return door_.drop(connection);  // it has its answer
+      if (c.peer < rank())
+        return fail(connection, concat({"claims to be rank ", c.peer, ", which this worker calls itself"}));
       if (c.link >= place(c.peer).links.size())
-        return refuse_peer(c.peer, concat({"makes more connections for data than this worker, which has ",
-                                           options_.data_connections(), " (CommunicationOptions::connections)"}));
+        return fail(connection, concat({"claims to be rank ", c.peer,
+                                        ", with more connections for data than this worker, which has ",
+                                        options_.data_connections()}));
     } else if (theirs.from != c.peer) {
-      return refuse_peer(c.peer, concat({"answers as rank ", theirs.from}));
+      return doubt_fit(connection, concat({"answers as rank ", theirs.from}));
     }
     adopt(connection);
   }
@@ -189,6 +221,13 @@ class TcpStartup {
     connection->discard();
     calls_.forget(connection);
     if (connection->peer == rank()) {
+      StartupRoster::Peer& own = roster_.peer(rank());
+      if (connection->unresolved) {
+        own.complaint = problem;
+        own.complainant = rank();
+      } else if (own.complainant == rank()) {
+        own.complainant = -1;
+      }
       if (!met_myself_) calls_.start(rank(), connection->link, ask_interval);
       return;
     }
@@ -204,23 +243,26 @@ class TcpStartup {
     door_.drop(connection);
   }
 
-  // The guest has our answer, and so can say why. Whoever claims the place that this worker waits for is meant to be here, and
-  // ends the start-up; anybody else lost his way. Where there is a secret, the claim alone ends nothing.
+  // The guest has our answer, and so can say why. One that proves that it is of this cluster, and does not fit, ends the start-up at
+  // once. Without a proof, anybody may claim the place that this worker waits for: that one is turned away and named, and ends the
+  // start-up only when it keeps coming back (where there is a secret, not even then).
   void refuse_guest(const Pointer& guest) {
     const Handshake& handshake = *guest->handshake;
     const Hello& theirs = handshake.theirs();
-    const auto from = static_cast<std::size_t>(theirs.from);
-    const bool has_place = theirs.version == mine_.version && theirs.from > rank() && theirs.from < world() &&
-                           from < theirs.addresses.size() && theirs.addresses[from] == mine_.addresses[from] &&
-                           theirs.to == rank();
-    if (has_place && secret_.is_set() && !handshake.is_authenticated()) {
+    const bool claims_place = theirs.from > rank() && theirs.from < world() && theirs.to == rank() &&
+                              (theirs.version != mine_.version || has_its_address(theirs));
+    const bool is_free = claims_place && place(theirs.from).control() == nullptr;
+    if (claims_place && (handshake.is_authenticated() ||
+                         (is_free && !secret_.is_set() && contested_for(theirs.from, theirs.incarnation) >= grace()))) {
+      refused_guest_ = guest;
+      return refuse_peer(theirs.from, handshake.problem());
+    }
+    if (is_free) {
       StartupRoster::Peer& claimed = roster_.peer(theirs.from);
       const std::string problem =
           concat({"was turned away: ", guest->host(), ", which claims to be it, ", handshake.problem()});
       if (claimed.turned_away.empty()) log_line(concat({roster_.name(theirs.from), " ", problem}));
       claimed.problem = claimed.turned_away = problem;
-    } else if (has_place) {
-      return refuse_peer(theirs.from, handshake.problem());
     } else if (theirs.from == rank() && theirs.addresses == mine_.addresses && !twin_named_) {
       twin_named_ = true;
       log_line(concat({guest->host(), " ", handshake.problem()}));
@@ -228,14 +270,48 @@ class TcpStartup {
     door_.turn_away(guest, handshake.problem());
   }
 
+  [[nodiscard]] bool has_its_address(const Hello& theirs) const {
+    const auto from = static_cast<std::size_t>(theirs.from);
+    return from < theirs.addresses.size() && theirs.addresses[from] == mine_.addresses[from];
+  }
+
+  // For how long one and the same process has claimed a place without fitting, and no other has come that does.
+  Clock::duration contested_for(int rank, std::uint64_t incarnation) {
+    std::optional<Claim>& claim = claims_[static_cast<std::size_t>(rank)];
+    const auto now = Clock::now();
+    if (!claim || claim->incarnation != incarnation || now - claim->last > longest_grace)
+      claim = Claim{incarnation, now, now};
+    claim->last = now;
+    return now - claim->since;
+  }
+
+  [[nodiscard]] Clock::duration grace() const {
+    return std::min<Clock::duration>(longest_grace, options_.startup_timeout / 4);
+  }
+
+  // The process at a peer's address does not fit. It may be another program that has the address for a while; so this worker asks
+  // again, until both have seen for long enough that nobody else comes.
+  void doubt_fit(const Pointer& connection, const std::string& problem) {
+    const TcpConnection& c = *connection;
+    const auto contested = contested_for(c.peer, c.incarnation);
+    if (contested >= 2 * grace() || (c.verdict && contested >= grace() / 2)) return refuse_peer(c.peer, problem);
+    name_doubt(c.peer, problem, "; this worker asks again, whether another one has the place");
+    if (c.peer != rank()) roster_.peer(c.peer).problem = problem;
+    connection->discard();
+    calls_.forget(connection);
+    calls_.start(c.peer, c.link, contested_interval);
+  }
+
   // Whoever has a lower rank's port and proves nothing may be somebody else: the true one may still come.
-  void doubt(const Pointer& connection, const std::string& problem) {
-    StartupRoster::Peer& claimed = roster_.peer(connection->peer);
-    if (claimed.turned_away.empty())
-      log_line(concat(
-          {roster_.name(connection->peer), " ", problem, "; this worker tries again until the start-up times out"}));
-    claimed.turned_away = problem;
+  void doubt_proof(const Pointer& connection, const std::string& problem) {
+    name_doubt(connection->peer, problem, "; this worker tries again until the start-up times out");
     fail(connection, problem);
+  }
+
+  void name_doubt(int peer, const std::string& problem, std::string_view consequence) {
+    StartupRoster::Peer& claimed = roster_.peer(peer);
+    if (claimed.turned_away.empty()) log_line(concat({roster_.name(peer), " ", problem, consequence}));
+    claimed.turned_away = problem;
   }
 
   void refuse_peer(int peer, std::string_view problem) {
@@ -270,6 +346,7 @@ class TcpStartup {
       if (!c.incoming) calls_.start(c.peer, link);
     }
     calls_.succeed(c.peer);
+    claims_[static_cast<std::size_t>(c.peer)].reset();
     StartupRoster::Peer& peer = roster_.peer(c.peer);
     peer.connected = p.is_complete();
     peer.problem.clear();
@@ -390,6 +467,7 @@ class TcpStartup {
     for (int other = 0; other < world(); ++other) send(other, frame, text);
     for (const Pointer& guest : door_.guests())
       if (guest->contends && guest->link == control_link) send(*guest, frame, text);
+    if (refused_guest_) send(*refused_guest_, frame, text);
   }
 
   // --- questions and reports ---------------------------------------------------------------------------------------
@@ -416,8 +494,21 @@ class TcpStartup {
 
   [[nodiscard]] CollectiveError out_of_time() const {
     CollectiveFailure failure = roster_.timed_out(Clock::now(), options_.startup_timeout);
-    failure.reason += door_.problem();
+    failure.reason += door_.problem() + door_.strangers();
     return failed(std::move(failure));
+  }
+
+  // Another socket has had the own port all the time.
+  [[noreturn]] void fail_to_listen() const {
+    const std::string reason =
+        concat({door_.cannot_listen(), ", and has had it for all of the ", options_.startup_timeout.count(),
+                " ms of CommunicationOptions::startup_timeout"});
+    if (!was_connected_) throw ConfigurationError(reason);
+    CollectiveFailure failure;
+    failure.failed_rank = rank();
+    failure.address = roster_.address(rank());
+    failure.reason = reason;
+    throw failed(std::move(failure));
   }
 
   [[nodiscard]] CollectiveError failed(CollectiveFailure failure) const {
@@ -447,6 +538,8 @@ class TcpStartup {
   asio::io_context& io_;
   const CommunicationOptions options_;
   const int listen_socket_;
+  const bool was_connected_;
+  int listener_ = -1;
   const ClusterSecret secret_;
   const Clock::time_point begin_;
   const TcpConnection::Owner owner_{
@@ -454,7 +547,9 @@ class TcpStartup {
       [this](const Pointer& connection, const std::string& problem) { fail(connection, problem); }};
   Hello mine_;
   StartupRoster roster_;
-  std::vector<Place> places_;  // by rank
+  std::vector<Place> places_;                 // by rank
+  std::vector<std::optional<Claim>> claims_;  // by rank
+  Pointer refused_guest_;                     // which is told that the start-up ends because of it
   StartupAgreement agreement_{
       roster_, [this](int to, const ControlFrame& frame, std::string_view text) { send(to, frame, text); }};
   TcpDoor door_;

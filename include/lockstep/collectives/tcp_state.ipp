@@ -78,12 +78,13 @@ struct TcpState {
   }
 
   void start(const Rendezvous& rendezvous) {
-    links = TcpStartup(io, rendezvous, options).run();
+    TcpStartup startup(io, rendezvous, options);
+    links = startup.run();
     if (!options.congestion_control.empty())
       for (TcpLinks& link : links)
         for (Socket& socket : link.data) set_congestion_control(socket);
     watched.reserve(2 + 2 * options.data_connections() + 1);
-    if (size() > 1) control.start(nullptr);
+    if (size() > 1) control.start(startup.release_port());
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
   }
 

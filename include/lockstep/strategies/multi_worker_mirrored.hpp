@@ -11,6 +11,7 @@
 #include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/auto.hpp"
 #include "lockstep/collectives/hierarchical.hpp"
+#include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/launcher_notes.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -116,7 +117,10 @@ class MultiWorkerMirroredStrategy {
           {"instruction set of the build", instruction_set_of_build()},
           {"replicas per worker", std::to_string(replicas)}};
       rendezvous.ranks_on_host = workers_on_host() * replicas;
+      rendezvous.port = port_;
+      rendezvous.was_connected = was_connected_;
       policy_.reset(new Policy(Policy::connect(rendezvous, options_)));
+      was_connected_ = true;
     }
     group_ =
         std::make_unique<HierarchicalGroup<Policy>>(replicas, policy_.get(), options_, workers_on_host() * replicas);
@@ -147,6 +151,8 @@ class MultiWorkerMirroredStrategy {
   const Cluster cluster_;
   const CommunicationOptions options_;
   ReplicaThreads threads_;
+  std::shared_ptr<KeptPort> port_ = std::make_shared<KeptPort>();
+  bool was_connected_ = false;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<HierarchicalGroup<Policy>> group_;
   std::vector<Replica> replicas_;
