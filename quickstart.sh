@@ -67,19 +67,36 @@ need_file 'include/zlib.h' zlib1g-dev
 need_file 'include/openssl/hmac.h' libssl-dev
 [[ $command == main ]] || need_file 'include/doctest/doctest.h' doctest-dev
 
+can_install() { command -v apt-get >/dev/null && { ((EUID == 0)) || command -v sudo >/dev/null; }; }
+install_packages() {
+  local as_root=()
+  ((EUID == 0)) || as_root=(sudo)
+  echo "quickstart.sh: installing $*"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" >/dev/null
+}
 if ((${#missing[@]})); then
-  if command -v apt-get >/dev/null && { ((EUID == 0)) || command -v sudo >/dev/null; }; then
-    as_root=()
-    ((EUID == 0)) || as_root=(sudo)
-    echo "quickstart.sh: installing ${missing[*]}"
-    "${as_root[@]}" apt-get update -qq
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-      apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}" >/dev/null
+  if can_install; then
+    install_packages "${missing[@]}"
   else
     echo "quickstart.sh: not installed here, and cannot be by this user (Debian's names): ${missing[*]}" >&2
     ((missing_tools == 0)) || fail 'please install the compiler and the build tools first'
     echo 'quickstart.sh: CMake fetches the sources of the libraries that lockstep needs, and does without the others' >&2
   fi
+fi
+
+# Some releases of Debian have clang's run-time library in a package of its own.
+links_sanitizers() {
+  local program result=0
+  program=$(mktemp)
+  clang++ -fsanitize=address -x c++ - -o "$program" <<<'int main() {}' 2>/dev/null || result=1
+  rm -f "$program"
+  return "$result"
+}
+if [[ $preset == [at]san-clang ]] && ! links_sanitizers; then
+  if can_install; then install_packages libclang-rt-dev; fi
+  links_sanitizers || fail 'clang++ cannot link the address sanitizer (Debian: libclang-rt-dev)'
 fi
 
 installed=$(cmake --version | sed -n 's/^cmake version //p')
