@@ -30,6 +30,6 @@ TEST_CASE("start_thread: without a thread, the error says what for, and names th
   } catch (const lockstep::Error& error) {
     text = error.what();
   }
-  CHECK(text.starts_with("cannot start the thread of replica 1 of 2: Resource temporarily unavailable"));
+  CHECK(text.starts_with("cannot start the thread for replica 1 of 2: Resource temporarily unavailable"));
   CHECK(text.ends_with(lockstep::limits_text(lockstep::Resource::threads)));
 }

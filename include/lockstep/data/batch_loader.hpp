@@ -39,7 +39,7 @@ class BatchLoader {
       : data_(std::move(data)), with_targets_(with_targets) {
     if (data_.prefetch_size() == 0) return;
     slots_.resize(data_.prefetch_size() + 1);  // and the one in use
-    thread_ = start_thread("prefetch(): reading batches ahead", [this] { work(); });
+    thread_ = start_thread("reading batches ahead (prefetch)", [this] { work(); });
   }
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
