@@ -1,5 +1,5 @@
-// Everything for a program that trains in one process, on one thread or on several, without network,
-// JSON and archives.
+// Everything for a program that trains in one process, on one thread or on several, without the
+// network, JSON and archives.
 // Add lockstep/model/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
 #pragma once
 

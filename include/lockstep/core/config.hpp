@@ -1,8 +1,8 @@
 // Compile-time configuration: version, ABI namespace, header-only or compiled.
 #pragma once
 
-// Every header includes this one before its own declarations, so that an older language is the first
-// error of the compiler. The second is a header that does not exist: compilers go no further then.
+// Every header includes this one before its own declarations, so that an older language is the
+// compiler's first error. The second is a header that does not exist: compilers stop there.
 #if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) <= 201703L
 #error "lockstep needs C++20: compile with -std=c++20 (in CMake, linking lockstep::lockstep does)"
 #define LOCKSTEP_STOP "lockstep stops the compiler here, see the error above"
