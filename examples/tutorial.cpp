@@ -14,6 +14,6 @@ int main(int argc, char** argv) {
         ls::from_tensor_slices(images / 255.0f, labels).shuffle(60'000).repeat().batch(64 * strategy.num_workers());
     auto model = ls::compile<Cnn>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true},
                                   ls::SGD{.learning_rate = 0.001}, ls::Accuracy{});
-    model.fit(train, {.epochs = 3, .steps_per_epoch = 70}, ls::BackupAndRestore{"/tmp/lockstep_backup"});
+    model.fit(train, {.epochs = 3, .steps_per_epoch = 70}, ls::BackupAndRestore{"tutorial_backup"});
   });
 }

@@ -2,6 +2,7 @@
 #include "lockstep/callbacks/backup_and_restore.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstddef>
@@ -148,6 +149,135 @@ TEST_CASE("BackupAndRestore: a damaged file is an error that names it and the re
 
   ls::write_file_atomically(backup.path(), {});
   CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "no lockstep checkpoint"));
+}
+
+TEST_CASE("BackupAndRestore: where the newest backup is damaged, the one before it serves, and stays until a new one") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
+  const std::string previous = ls::previous_generation(backup.path());
+  FakeTraining training, resumed;
+  for (int epoch = 1; epoch <= 3; ++epoch) {
+    training.snapshot = state_of_epoch(epoch);
+    backup.on_epoch_complete(training, epoch - 1);
+  }
+  CHECK(saved_in(backup).epoch == 3);
+  CHECK(ls::decode_checkpoint(*ls::read_file(previous)).epoch == 2);
+
+  std::ofstream(backup.path(), std::ios::binary) << "damaged";
+  backup.on_train_begin(resumed);
+  CHECK(resumed.decode(resumed.restored).epoch == 2);
+  resumed.snapshot = state_of_epoch(3);
+  backup.on_epoch_complete(resumed, 2);
+  CHECK(saved_in(backup).epoch == 3);
+  CHECK(ls::decode_checkpoint(*ls::read_file(previous)).epoch == 2);  // what was damaged is not kept
+  resumed.snapshot = state_of_epoch(4);
+  backup.on_epoch_complete(resumed, 3);
+  CHECK(ls::decode_checkpoint(*ls::read_file(previous)).epoch == 3);
+
+  ls::remove_file(backup.path());
+  FakeTraining again;
+  backup.on_train_begin(again);
+  CHECK(again.decode(again.restored).epoch == 3);
+  std::ofstream(previous, std::ios::binary) << "damaged";
+  std::ofstream(backup.path(), std::ios::binary) << "damaged as well";
+  const std::string message = message_of<ls::DataError>([&] { backup.on_train_begin(again); });
+  CHECK(contains(message, "'" + backup.path() + "': checkpoint: these 15 bytes"));
+  CHECK(contains(message, "'" + previous + "': checkpoint: these 7 bytes"));
+
+  ls::Logs logs;
+  backup.on_train_end(again, logs);
+  CHECK(std::filesystem::is_empty(folder.path()));  // both are deleted, and the lock
+}
+
+TEST_CASE(
+    "BackupAndRestore: what makes no sense in a file with right checksums is refused, and the one before serves") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
+  FakeTraining training;
+  for (const std::int64_t epoch : {2, -5}) {
+    training.snapshot = state_of_epoch(epoch);
+    backup.on_epoch_complete(training, 0);
+  }
+  backup.on_train_begin(training);
+  CHECK(training.decode(training.restored).epoch == 2);
+  ls::remove_file(ls::previous_generation(backup.path()));
+  CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "epoch is -5, expected 0 to"));
+}
+
+TEST_CASE("BackupAndRestore: a FIFO in the file's place is not waited for") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore backup{folder.path()};
+  REQUIRE(::mkfifo(backup.path().c_str(), 0600) == 0);
+  FakeTraining training;
+  CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "a FIFO"));
+}
+
+TEST_CASE("BackupAndRestore: a folder belongs to one job at a time, and is free when fit is left") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore first{folder.path()}, second{folder.path()};
+  FakeTraining training, other;
+  other.chief = false;
+  ls::Logs logs;
+  first.on_train_begin(training);
+  const std::string message = message_of<ls::ConfigurationError>([&] { second.on_train_begin(training); });
+  CHECK(contains(message, "BackupAndRestore: backup_dir '" + folder.path() + "' is in use by another job (process "));
+  second.on_train_begin(other);  // the chief alone has the folder
+  first.on_train_begin(training);
+  first.on_train_end(training, logs);
+  second.on_train_begin(training);
+  second.on_train_abort(training);
+  first.on_train_begin(training);
+}
+
+TEST_CASE("BackupAndRestore: a folder that cannot be locked is an error, or a warning where a failed save is one") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("file")) << "no folder";
+  FakeTraining training;
+  ls::BackupAndRestore backup{.backup_dir = folder.path("file")};
+  CHECK(contains(message_of<ls::Error>([&] { backup.on_train_begin(training); }), "cannot make the folder"));
+  backup.on_save_failure = ls::OnSaveFailure::warn;
+  backup.on_train_begin(training);
+}
+
+TEST_CASE("BackupAndRestore: however fit is left, the save that was due is made") {
+  const TemporaryFolder folder;
+  FakeTraining training;
+  const auto two_epochs = [&](const ls::BackupAndRestore& backup) {
+    for (int epoch = 1; epoch <= 2; ++epoch) {
+      training.snapshot = large_state_of_epoch(epoch);
+      backup.on_epoch_complete(training, epoch - 1);
+    }
+    training.snapshot = state_of_epoch(99);  // a step that is half made
+  };
+  const ls::BackupAndRestore left{folder.path("left")};
+  two_epochs(left);
+  left.on_train_abort(training);
+  CHECK(saved_in(left).epoch == 2);
+  two_epochs(ls::BackupAndRestore{folder.path("destroyed")});
+  CHECK(saved_in(ls::BackupAndRestore{folder.path("destroyed")}).epoch == 2);
+}
+
+TEST_CASE("BackupAndRestore: what was not compared on all replicas waits, and comparisons are asked for in time") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 3, .asynchronous = false};
+  FakeTraining training;
+  training.updates = 1;
+  backup.on_train_batch_begin(training, 1);
+  CHECK_FALSE(training.verify_asked);
+  training.updates = 2;
+  backup.on_train_batch_begin(training, 2);  // the third update is about to be made
+  CHECK(training.verify_asked);
+  training.updates = 3;
+  training.verified = false;
+  backup.on_train_batch_complete(training, 2);
+  CHECK_FALSE(exists(backup));
+  training.verify_asked = false;
+  backup.on_train_batch_begin(training, 3);
+  CHECK(training.verify_asked);
+  training.verified = true;
+  training.updates = 4;
+  backup.on_train_batch_complete(training, 3);
+  CHECK(exists(backup));
 }
 
 TEST_CASE("BackupAndRestore: saving on a thread gives the same file, complete when training ends") {

@@ -24,6 +24,8 @@ struct FakeTraining : lockstep::Training {
   lockstep::EncodeState encode = nullptr;
   lockstep::DecodeState decode = nullptr;
   std::vector<std::byte> weights;
+  bool verify_asked = false;
+  bool verified = true;
 
   void stop_training() override { stopped = true; }
   void preempt_on_signals() override { on_signals = true; }
@@ -35,6 +37,9 @@ struct FakeTraining : lockstep::Training {
   [[nodiscard]] int worker_index() const override { return chief ? 0 : 1; }
   [[nodiscard]] int num_workers() const override { return 2; }
   [[nodiscard]] lockstep::TrainingState state(lockstep::TrainingState = {}) const override { return snapshot; }
+  [[nodiscard]] std::uint64_t state_bytes() const override { return 0; }
+  void verify_after_step() override { verify_asked = true; }
+  [[nodiscard]] bool is_verified() const override { return verified; }
   void restore(std::vector<std::byte> saved, lockstep::DecodeState decode_state) override {
     ++restore_calls;
     restored = std::move(saved);

@@ -193,3 +193,25 @@ TEST_CASE("ModelCheckpoint: what makes no sense is an error that says why") {
   every.on_epoch_end(training, 0, logs);
   CHECK(contains(message_of<ls::Error>([&] { every.on_epoch_complete(training, 0); }), "/dev/null"));
 }
+
+TEST_CASE("ModelCheckpoint: what was not compared on all replicas is not written") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("model");
+  ls::ModelCheckpoint callback({.filepath = path, .save_freq = 2});
+  FakeTraining training;
+  ls::Logs logs;
+  const auto step = [&](bool verified) {
+    training.verify_asked = false;
+    callback.on_train_batch_begin(training, 0);
+    ++training.updates;
+    training.verified = verified;
+    callback.on_train_batch_end(training, 0, logs);
+    callback.on_train_batch_complete(training, 0);
+    return training.verify_asked;
+  };
+  CHECK_FALSE(step(true));
+  CHECK(step(false));
+  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK(step(true));
+  CHECK(std::filesystem::exists(path));
+}

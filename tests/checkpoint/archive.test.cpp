@@ -323,3 +323,36 @@ TEST_CASE("archive: an entry of an unknown type is refused") {
   seal(bytes);
   CHECK(contains(message_of_decode(bytes), "entry 'entry' has the unknown type 9"));
 }
+
+TEST_CASE("archive: a file is refused by its header and its size, before it is read") {
+  const auto refusal = [](Bytes bytes, std::uint64_t size, std::optional<std::uint64_t> expected = {}) {
+    bytes.resize(std::min(bytes.size(), ls::checked_head));
+    return message_of<ls::DataError>([&] { ls::checkpoint_check(expected)(bytes, size); });
+  };
+  const Bytes bytes = ls::encode_checkpoint(full_state()), first = sample("version_1.ckpt");
+  CHECK(refusal(bytes, bytes.size(), 88) == "NO EXCEPTION");
+  CHECK(refusal(first, first.size(), 88) == "NO EXCEPTION");
+  constexpr std::uint64_t large = std::uint64_t{8} << 30;
+  CHECK(contains(refusal(Bytes(64), large), "these 8589934592 bytes are no lockstep checkpoint"));
+  CHECK(contains(refusal(bytes, large), "the file is cut off or has grown"));
+  CHECK(contains(refusal(first, large), "the file is cut off or has grown"));
+  CHECK(contains(refusal(bytes, bytes.size() - 1), "the file is cut off or has grown"));
+  CHECK(contains(refusal(Bytes(bytes.begin(), bytes.begin() + 20), 20), "expected 36 bytes of header, got 20"));
+  Bytes newer = bytes;
+  put(newer, 8, ls::checkpoint_format_version + 1, 4);
+  CHECK(contains(refusal(newer, newer.size()), "use a newer lockstep"));
+
+  // A header that says what the size is, of far more than this model's state.
+  Bytes huge = bytes;
+  put(huge, 20, large - header - manifest_size(huge), 8);
+  put(huge, 32, ls::crc32c(std::span(huge).first(32)), 4);
+  CHECK(refusal(huge, large) == "NO EXCEPTION");
+  CHECK(contains(refusal(huge, large, 88), "bytes of data, and for this model at most 268436864 are read"));
+  put(huge, 12, large - header, 8);
+  put(huge, 20, 0, 8);
+  put(huge, 32, ls::crc32c(std::span(huge).first(32)), 4);
+  CHECK(contains(refusal(huge, large, 88), "bytes of manifest, and for this model at most"));
+  Bytes huge_first = first;
+  put(huge_first, 12, large - header_1, 8);
+  CHECK(contains(refusal(huge_first, large, 88), "bytes of state, and for this model at most"));
+}

@@ -4,13 +4,16 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -173,4 +176,96 @@ TEST_CASE(
   ls::remove_stale_temporaries(path);
   CHECK_FALSE(std::filesystem::exists(folder.path("f.tmp.7")));
   ls::remove_stale_temporaries(folder.path("no/such/f"));
+}
+
+TEST_CASE("file: a symbolic link that waits under a name that could be guessed leads nowhere") {
+  const TemporaryFolder folder;
+  ls::write_file_atomically(folder.path("victim"), some_bytes(7));
+  const std::string guessed = folder.path("f") + ".tmp." + std::to_string(::getpid());
+  std::filesystem::create_symlink(folder.path("victim"), guessed);
+  ls::write_file_atomically(folder.path("f"), some_bytes(20, 5));
+  CHECK(ls::read_file(folder.path("victim")) == some_bytes(7));
+  CHECK(ls::read_file(folder.path("f")) == some_bytes(20, 5));
+  ls::remove_stale_temporaries(folder.path("f"));  // it is no regular file: not ours
+  CHECK(std::filesystem::is_symlink(guessed));
+}
+
+TEST_CASE("file: only what a write can have left is removed") {
+  const TemporaryFolder folder;
+  for (const char* name : {"f.tmp.0123456789abcdef", "f.tmp.note", "f.tmp.", "f.tmp.1.bak"})
+    std::ofstream(folder.path(name)) << "half";
+  REQUIRE(::mkfifo(folder.path("f.tmp.12").c_str(), 0600) == 0);
+  ls::remove_stale_temporaries(folder.path("f"));  // and no writer of the FIFO is waited for
+  CHECK_FALSE(std::filesystem::exists(folder.path("f.tmp.0123456789abcdef")));
+  for (const char* name : {"f.tmp.note", "f.tmp.", "f.tmp.1.bak", "f.tmp.12"})
+    CHECK(std::filesystem::exists(folder.path(name)));
+}
+
+TEST_CASE("file: through symbolic links, the file that they lead to is replaced") {
+  const TemporaryFolder folder;
+  ls::write_file_atomically(folder.path("deep/file"), some_bytes(5));
+  std::filesystem::create_symlink("deep/file", folder.path("link"));
+  std::filesystem::create_symlink(folder.path("link"), folder.path("link to link"));
+  ls::write_file_keeping_previous(folder.path("link to link"), some_bytes(9, 3));
+  CHECK(std::filesystem::is_symlink(folder.path("link")));
+  CHECK(std::filesystem::is_symlink(folder.path("link to link")));
+  CHECK(ls::read_file(folder.path("deep/file")) == some_bytes(9, 3));
+  CHECK(ls::previous_generation(folder.path("link")) == folder.path("deep/file.previous"));
+  CHECK(ls::read_file(folder.path("deep/file.previous")) == some_bytes(5));
+  std::filesystem::create_symlink("nothing yet", folder.path("dangling"));
+  ls::write_file_atomically(folder.path("dangling"), some_bytes(3));
+  CHECK(ls::read_file(folder.path("nothing yet")) == some_bytes(3));
+  std::filesystem::create_symlink("circle", folder.path("circle"));
+  CHECK(contains(message_of_write(folder.path("circle")), "more than 40 symbolic links"));
+}
+
+TEST_CASE("file: a device is written to, and stays a device") {
+  const TemporaryFolder folder;
+  std::string full = folder.path("full");
+  const bool made = ::mknod(full.c_str(), S_IFCHR | 0666, makedev(1, 7)) == 0;
+  const int probe = made ? ::open(full.c_str(), O_WRONLY | O_CLOEXEC) : -1;  // not every mount allows devices
+  if (probe >= 0) ::close(probe);
+  if (probe < 0 && ::geteuid() == 0) return;  // root could replace the real one
+  if (probe < 0) full = "/dev/full";
+  CHECK(contains(message_of_write(full), "cannot write '" + full + "': No space left on device"));
+  struct stat status {};
+  REQUIRE(::lstat(full.c_str(), &status) == 0);
+  CHECK(S_ISCHR(status.st_mode));
+  ls::write_file_atomically("/dev/null", some_bytes(10));
+  REQUIRE(::lstat("/dev/null", &status) == 0);
+  CHECK(S_ISCHR(status.st_mode));
+}
+
+TEST_CASE("file: a FIFO is neither waited for nor replaced") {
+  const TemporaryFolder folder;
+  const std::string fifo = folder.path("fifo");
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK(contains(message_of<ls::Error>([&] { (void)ls::read_file(fifo); }),
+                 "cannot read '" + fifo + "': it is no regular file but a FIFO"));
+  CHECK(contains(message_of_write(fifo), "cannot write '" + fifo + "': it is no regular file but a FIFO"));
+  CHECK(std::filesystem::is_fifo(fifo));
+  CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("file: a check sees the beginning and the size before memory is taken for the rest") {
+  const TemporaryFolder folder;
+  const std::string sparse = folder.path("sparse");
+  std::ofstream(sparse) << "begin";
+  constexpr std::uint64_t size = std::uint64_t{1} << 44;  // more than any machine has
+  if (::truncate(sparse.c_str(), static_cast<off_t>(size)) != 0) return;
+  std::uint64_t seen = 0;
+  std::string head;
+  const auto check = [&](std::span<const std::byte> bytes, std::uint64_t of) {
+    head.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    seen = of;
+    throw ls::DataError("no");
+  };
+  CHECK_THROWS_AS((void)ls::read_file(sparse, check), ls::DataError);
+  CHECK(seen == size);
+  CHECK(head.starts_with("begin"));
+  CHECK(head.size() == ls::checked_head);
+  CHECK(contains(message_of<ls::DataError>([&] { (void)ls::read_file(sparse, ls::at_most(100, "a list")); }),
+                 "bytes, and at most 100 are expected of a list"));
+  ls::write_file_atomically(folder.path("f"), some_bytes(100));
+  CHECK(ls::read_file(folder.path("f"), ls::at_most(100, "a list")) == some_bytes(100));
 }

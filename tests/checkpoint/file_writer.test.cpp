@@ -64,6 +64,7 @@ struct FaultyCalls {
     return failed ? -1 : result;
   }
   int rename(const char* from, const char* to) { return fails() ? -1 : calls().rename(from, to); }
+  int link(const char* from, const char* to) { return fails() ? -1 : calls().link(from, to); }
   int unlink(const char* path) { return fails() ? -1 : calls().unlink(path); }
 
  private:
@@ -163,4 +164,56 @@ TEST_CASE("write_file_through: whichever system call of a write fails, the old f
       CHECK(ls::read_file(path) == new_bytes);
     }
   }
+}
+
+TEST_CASE("write_file_through: with the former file kept, whichever call fails, one of the two is there, whole") {
+  const auto oldest = some_bytes(500, 1), old_bytes = some_bytes(700, 2), new_bytes = some_bytes(900, 3);
+  const auto write = [](FaultyCalls::Plan& plan, const std::string& path, const ls::ByteParts& bytes) {
+    ls::detail::write_file_through(FaultyCalls{&plan}, path, bytes, ls::detail::KeepPrevious::yes);
+  };
+  FaultyCalls::Plan whole;
+  {
+    const TemporaryFolder folder;
+    write(whole, folder.path("f"), old_bytes);
+  }
+  CHECK(whole.made == 9);    // open, write, fsync, close, link (of nothing), rename; open, fsync, close of the folder
+  constexpr int calls = 11;  // with link, unlink and link of what is there
+  for (int at = 0; at < calls; ++at) {
+    CAPTURE(at);
+    const TemporaryFolder folder;
+    const std::string path = folder.path("f");
+    ls::write_file_keeping_previous(path, oldest);
+    ls::write_file_keeping_previous(path, old_bytes);
+    FaultyCalls::Plan plan{.at = at, .fault = Fault::stop};
+    const pid_t child = ::fork();
+    if (child == 0) {
+      write(plan, path, new_bytes);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    REQUIRE(WEXITSTATUS(status) == 9);
+    CHECK(ls::read_file(path) == (at > 7 ? new_bytes : old_bytes));
+    const auto previous = ls::read_file(ls::previous_generation(path));
+    if (at <= 5) CHECK(previous == oldest);
+    if (at == 6) CHECK_FALSE(previous.has_value());
+    if (at >= 7) CHECK(previous == old_bytes);
+
+    // Where there are no hard links, the name goes from one to the other.
+    FaultyCalls::Plan no_links{.at = 4, .fault = Fault::io_error};
+    write(no_links, path, new_bytes);
+    CHECK(ls::read_file(path) == new_bytes);
+    CHECK(ls::read_file(ls::previous_generation(path)) == (at > 7 ? new_bytes : old_bytes));
+  }
+}
+
+TEST_CASE("temporary files: each has a name of its own, which is known again") {
+  const TemporaryFolder folder;
+  ls::detail::TemporaryFile<ls::detail::FileCalls> a(folder.path("f"), {}), b(folder.path("f"), {});
+  CHECK(a.path() != b.path());
+  for (const auto* file : {&a, &b})
+    CHECK(ls::detail::is_temporary_of("f", std::filesystem::path(file->path()).filename().string()));
+  for (const char* other : {"f", "f.tmp.", "f.tmp.x", "f.tmp.1.1", "g.tmp.1", "f.tmp.01234567012345670", "ff.tmp.1"})
+    CHECK_FALSE(ls::detail::is_temporary_of("f", other));
+  CHECK(ls::detail::is_temporary_of("f", "f.tmp.4711"));
 }

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -12,6 +15,7 @@
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/core/error.hpp"
+#include "model/model_testing.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
@@ -50,4 +54,43 @@ TEST_CASE("weights file: float32 and float64 are converted into each other") {
   const ls::SavedArray wide = ls::convert_array(narrow, "float64");
   CHECK(std::memcmp(wide.bytes.data(), values, 16) == 0);
   CHECK_THROWS_AS((void)ls::convert_array(array, "int8"), ls::DataError);
+}
+
+TEST_CASE("weights file: two arrays of one name, or a name that is no UTF-8, are not written: nobody could load them") {
+  for (const char* path : {"a.safetensors", "a.npz", "a"}) {
+    CAPTURE(path);
+    auto twice = some_arrays();
+    twice[2].name = twice[0].name;
+    CHECK(contains(message_of<ls::DataError>([&] { (void)ls::encode_weights(path, twice); }),
+                   "two arrays are named 'dense/kernel'"));
+    auto wrong = some_arrays();
+    wrong[1].name = "latin \xE9";
+    CHECK(contains(message_of<ls::DataError>([&] { (void)ls::encode_weights(path, wrong); }), "is no UTF-8"));
+  }
+}
+
+TEST_CASE("weights file: a file is refused by its beginning and its size, before it is read") {
+  const auto refusal = [](const char* path, std::vector<std::byte> bytes, std::uint64_t size) {
+    bytes.resize(std::min(bytes.size(), ls::checked_head));
+    return message_of<ls::DataError>([&] { ls::weights_check(path, 100)(bytes, size); });
+  };
+  constexpr std::uint64_t large = std::uint64_t{8} << 30;
+  for (const char* path : {"a.safetensors", "a.npz", "a"}) {
+    CAPTURE(path);
+    const auto bytes = ls::encode_weights(path, some_arrays());
+    CHECK(refusal(path, bytes, bytes.size()) == "NO EXCEPTION");
+    CHECK(refusal(path, bytes, large) != "NO EXCEPTION");
+    CHECK(refusal(path, std::vector<std::byte>(64), large) != "NO EXCEPTION");
+    CHECK(refusal(path, {}, 0) != "NO EXCEPTION");
+  }
+  CHECK(contains(refusal("a.npz", ls::encode_weights("a.npz", some_arrays()), large), "of weights for this model"));
+  CHECK(contains(refusal("a.npz", std::vector<std::byte>(64), large), "no zip file"));
+  CHECK(contains(refusal("a.safetensors", std::vector<std::byte>(64), large), "does not begin with '{'"));
+}
+
+TEST_CASE("weights file: what a compressed file becomes has a limit as well") {
+  const auto npz = ls::encode_weights("a.npz", some_arrays());
+  CHECK(contains(message_of<ls::DataError>([&] { (void)ls::decode_npz_at_most(300, npz); }),
+                 "and of all arrays at most 300 are read"));
+  CHECK(ls::decode_npz_at_most(4 * (128 + 24), npz) == some_arrays());
 }

@@ -568,3 +568,69 @@ TEST_SUITE("survival [full]") {
     }
   }
 }
+
+TEST_CASE("survival: a bit that changes on one worker ends all with 138 before a save, and the next run is sound") {
+  const std::string expected = undisturbed({"epochs=3", "steps=6"});
+  const TemporaryFolder folder;
+  Pair pair(folder.path(), {"epochs=3", "steps=6", "corrupt=9"});
+  for (const auto& worker : pair.workers) {
+    const Finished finished = worker->wait(30s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 138);
+    CHECK(contains(finished.output, "after 12 updates the replicas have become different: ranks 0 and 1 differ"));
+  }
+  CHECK(std::filesystem::exists(folder.path("training_state")));
+  CHECK_FALSE(std::filesystem::exists(folder.path("training_state.lock")));
+  const Finished resumed = run_process(command(folder.path(), {"epochs=3", "steps=6"}, {"--workers", "2"}), {}, 60s);
+  CAPTURE(resumed.output);
+  CHECK(resumed.exit_code == 0);
+  CHECK(contains(resumed.output, "training from update 6\n"));
+  CHECK(finals(resumed.output) == Words{expected});
+}
+
+TEST_CASE("survival: an exception leaves no save behind that was due") {
+  const std::string expected = undisturbed({});
+  for (const char* freq : {"freq=1", "freq=6"}) {
+    CAPTURE(freq);
+    const TemporaryFolder folder;
+    Pair pair(folder.path(), {freq, "fail=13"});
+    for (const auto& worker : pair.workers) {
+      const Finished finished = worker->wait(30s);
+      CAPTURE(finished.output);
+      CHECK(finished.exit_code == 1);
+    }
+    const Finished resumed = run_process(command(folder.path(), {freq}, {"--workers", "2"}), {}, 60s);
+    CAPTURE(resumed.output);
+    CHECK(contains(resumed.output, "training from update 12\n"));  // the last that was complete, and due
+    CHECK(finals(resumed.output) == Words{expected});
+  }
+}
+
+TEST_CASE("survival: a second job in the folder of a running one is refused, and the first goes on") {
+  const TemporaryFolder folder;
+  Process first(command(folder.path(), {"step_ms=20", "steps=100"}, {"--workers", "2"}));
+  REQUIRE(first.wait_for("[worker 0] training from update", 30s));
+  const Finished second = run_process(command(folder.path(), {}), {}, 30s);
+  CAPTURE(second.output);
+  CHECK(second.exit_code == 2);
+  CHECK(contains(second.output, "is in use by another job (process "));
+  first.signal(SIGTERM);
+  const Finished finished = first.wait(30s);
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 143);
+  CHECK(contains(finished.output, "before leaving"));
+}
+
+TEST_CASE("survival: a run goes on from the backup before the last one when that is damaged") {
+  const TemporaryFolder folder;
+  Process stopped(command(folder.path(), {"freq=2", "fail=13"}));
+  CHECK(stopped.wait(30s).exit_code == 1);
+  std::ofstream(folder.path("training_state"), std::ios::binary) << "damaged";
+  const Finished resumed = run_process(command(folder.path(), {"freq=2"}, {"--workers", "2"}), {}, 60s);
+  CAPTURE(resumed.output);
+  CHECK(contains(resumed.output, "going on from the backup before it"));
+  CHECK(contains(resumed.output, "training from update 10\n"));
+  CHECK(resumed.exit_code == 0);
+  CHECK(std::filesystem::is_empty(folder.path()));
+  CHECK(finals(resumed.output).size() == 1);
+}

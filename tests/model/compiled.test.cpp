@@ -153,3 +153,19 @@ TEST_CASE("Compiled: the signature has a line for each thing that ranks must hav
         "metric: samples\n"
         "metric: first_output");
 }
+
+namespace {
+
+struct SecondUserDense : UserDense<4> {
+  static constexpr std::string_view name = "user_dense_1";
+};
+
+}  // namespace
+
+TEST_CASE("compile: two layers of one name are refused, because nobody could load a file of their weights") {
+  using Ambiguous = ls::Sequential<ls::Input<4>, UserDense<4>, UserDense<4>, SecondUserDense>;
+  using Refused = ls::detail::Compiled<Ambiguous, float, ls::MeanSquaredError, Descent>;
+  const std::string message =
+      message_of<ls::ConfigurationError>([] { Refused(ls::MeanSquaredError{}, Descent{}, std::tuple<>{}); });
+  CHECK(contains(message, "layer 2 (UserDense) and layer 3 (UserDense1) are both named 'user_dense_1'"));
+}

@@ -6,13 +6,14 @@ using Status = lockstep::detail::StatusBlock<2>;
 
 TEST_CASE("StatusBlock: starts with zeros, and its fields and metrics are what is reduced") {
   Status status;
-  CHECK(status.values().size() == Status::field_count + 2);
+  CHECK(status.values().size() == Status::field_count + 2 + 1);
+  CHECK(status.saved().size() == Status::field_count + 2);  // files have that many
   for (const double value : status.values()) CHECK(value == 0);
   status[Status::samples] = 3;
   status[Status::stop] = 1;
   status.metrics()[1] = 7;
   CHECK(status.values()[Status::samples] == 3);
-  CHECK(status.values().back() == 7);
+  CHECK(status.saved().back() == 7);
   CHECK(lockstep::detail::StatusBlock<0>().metrics().empty());
 }
 
@@ -48,4 +49,6 @@ TEST_CASE("StatusBlock: what any rank asks is what all are asked, and SIGTERM go
   CHECK(asked_by({{.preemption = ExitCode::interrupted}, {}, {.preemption = ExitCode::terminated}}).preemption ==
         ExitCode::terminated);
   CHECK_FALSE(asked_by({{.preemption = ExitCode::terminated}}).stop);
+  CHECK_FALSE(asked_by({{.stop = true}}).verify);
+  CHECK(asked_by({{}, {.verify = true}}).verify);
 }

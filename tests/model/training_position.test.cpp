@@ -2,9 +2,17 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "lockstep/core/error.hpp"
 #include "lockstep/model/status_block.hpp"
+#include "model/model_testing.hpp"
 
 namespace ls = lockstep;
+using lockstep_test::contains;
+using lockstep_test::message_of;
 using Status = ls::detail::StatusBlock<2>;
 using Position = ls::detail::TrainingPosition<Status>;
 
@@ -52,4 +60,22 @@ TEST_CASE("training position: the end, and sums of other metrics") {
   saved.running.resize(Status{}.values().size() + 1);
   CHECK_THROWS_WITH_AS((void)Position::take(saved), "fit: the saved state has other metrics than this program",
                        ls::ConfigurationError);
+}
+
+TEST_CASE("training position: numbers that no training has are refused") {
+  const auto refusal = [](std::int64_t batch, std::int64_t position, double samples) {
+    Position wrong{.data_position = position, .batch = batch};
+    Status sums;
+    sums[Status::samples] = samples;
+    sums[Status::loss_sum] = NAN;  // of a training that goes wrong
+    wrong.keep(sums);
+    ls::TrainingState saved;
+    wrong.save(saved);
+    return message_of<ls::DataError>([&] { (void)Position::take(saved); });
+  };
+  CHECK(refusal(64, 10, 640) == "NO EXCEPTION");
+  CHECK(contains(refusal(-1, 10, 640), "the number of samples in a global batch is -1, expected 0"));
+  CHECK(contains(refusal(std::int64_t{1} << 40, 10'000, 640), "data_position is 10000, expected 0 to 8192"));
+  CHECK(contains(refusal(64, 10, -1), "the running sum 0 is -1, expected a count"));
+  CHECK(contains(refusal(64, 10, NAN), "the running sum 0 is nan"));
 }

@@ -12,6 +12,8 @@
 
 #include "data/temporary_folder.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/file.hpp"
 #include "lockstep/data/files.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
@@ -405,4 +407,78 @@ TEST_CASE("workers: with AutoShardPolicy::off every worker sees all, and a whole
     CHECK(workers[0].losses.size() == 3 * 8);
     CHECK(workers[0].epochs == std::vector<int>{0, 1, 2});
   }
+}
+
+namespace {
+
+/// What cosmic rays do, on one worker, after its seventh update (in epoch 2 of 5 steps each).
+void flip_a_bit(Worker& worker) {
+  worker.recorder.at_batch_end = [](ls::Training& training, std::int64_t, ls::Logs&) {
+    if (training.iterations() != 7) return;
+    auto parameters = training.parameters();
+    parameters[5] ^= std::byte{1};
+    training.set_parameters(parameters);
+  };
+}
+
+ls::TrainingState saved_state(const TemporaryFolder& folder) {
+  return ls::decode_checkpoint(*ls::read_file(folder.path("0/training_state")));
+}
+
+}  // namespace
+
+TEST_CASE("workers: a bit that changes on one of them is found by all at the end of the epoch, and is not saved") {
+  for (const int count : {2, 3}) {
+    CAPTURE(count);
+    const TemporaryFolder folder;
+    std::vector<Worker> workers = equal_workers(count, folder);
+    flip_a_bit(workers.back());
+    train(workers);
+    for (const Worker& worker : workers) {
+      CHECK(contains(worker.failure, "fit: after 10 updates the replicas have become different: "));
+      CHECK(contains(worker.failure, count == 2 ? "ranks 0 and 1 differ, and there is no majority, in: parameters"
+                                                : "rank 2 differs from the 2 others, which are equal, in: parameters"));
+      CHECK(contains(worker.failure, "start all workers again"));
+    }
+    CHECK(saved_state(folder).iterations == 5);  // the end of the first epoch
+  }
+}
+
+TEST_CASE("workers: replicas are compared before each save between epochs, too") {
+  for (const std::int64_t save_freq : {1, 3}) {
+    CAPTURE(save_freq);
+    const TemporaryFolder folder;
+    std::vector<Worker> workers = equal_workers(3, folder);
+    for (Worker& worker : workers) worker.save_freq = save_freq;
+    flip_a_bit(workers[1]);
+    train(workers);
+    for (const Worker& worker : workers)
+      CHECK(contains(worker.failure, save_freq == 1 ? "after 7 updates the replicas" : "after 9 updates the replicas"));
+    CHECK(saved_state(folder).iterations == 6);
+  }
+}
+
+TEST_CASE("workers: a callback that changes the learning rate of one of them is found before the save") {
+  const TemporaryFolder folder;
+  std::vector<Worker> workers = equal_workers(2, folder);
+  workers[0].recorder.at_epoch_end = [](ls::Training& training, int, ls::Logs&) { training.set_learning_rate(0.1); };
+  train(workers);
+  for (const Worker& worker : workers)
+    CHECK(contains(worker.failure, "in: the learning rate or the number of updates"));
+  CHECK_FALSE(std::filesystem::exists(folder.path("0/training_state")));
+}
+
+TEST_CASE("workers: without the comparison what differs goes on, and all must want it or none") {
+  const TemporaryFolder folder;
+  std::vector<Worker> workers = equal_workers(2, folder);
+  for (Worker& worker : workers) worker.options.verify_replicas = false;
+  flip_a_bit(workers[1]);
+  train(workers);
+  for (const Worker& worker : workers) CHECK(worker.failure.empty());
+  CHECK(workers[0].crc != workers[1].crc);
+
+  std::vector<Worker> different = equal_workers(2, folder);
+  different[1].options.verify_replicas = false;
+  train(different);
+  CHECK(contains(different[0].failure, "rank 1 has 'verify_replicas: no', the chief has 'verify_replicas: yes'"));
 }

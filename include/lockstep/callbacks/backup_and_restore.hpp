@@ -1,9 +1,11 @@
 // BackupAndRestore: a run that is interrupted goes on where it was.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/save_frequency.hpp"
@@ -26,7 +28,7 @@ enum class OnPeerLoss {
 };
 
 namespace detail {
-struct BackupWriter;
+class BackupWriter;
 [[nodiscard]] std::shared_ptr<BackupWriter> make_backup_writer();
 }  // namespace detail
 
@@ -34,6 +36,10 @@ struct BackupWriter;
 /// `backup_dir`/training_state, and continues from it, to the same bits, when fit starts and finds one; that overrides
 /// initial_epoch. The chief alone reads and writes, and sends the state to the others, so the folder need not be shared. The
 /// backup is deleted at a normal end and kept when fit ends by an exception or the process is killed.
+///
+/// The backup before the last one is kept as training_state.previous: where the last one is damaged, training goes on from that,
+/// and says so. While fit runs, a file training_state.lock keeps other jobs from the folder. What is saved has been compared on all
+/// replicas (see FitOptions::verify_replicas).
 ///
 /// Where Keras starts the data at its beginning when it resumes, this continues at the exact sample. The History that a resumed fit
 /// returns has, as in Keras, its own epochs only: none when the saved run had come to its end, which is said in the log.
@@ -45,8 +51,8 @@ struct BackupAndRestore {
   /// code 130 or 143. (Keras's default is false: there the work since the last save is lost. It costs nothing here.)
   bool save_before_preemption = true;
   /// A copy of the state is taken, into memory that is kept from save to save, and a thread writes it while training goes on. A save
-  /// that is due while the one before is still being written is put off until that is done, so that a slow disk never holds up the
-  /// steps. on_train_end and the destructor wait for the thread.
+  /// that is due while the one before is still being written is copied as well, and written when that is done (the newest, where several
+  /// were due), so that a slow disk never holds up the steps. However fit is left, what was due is written first.
   bool asynchronous = true;
   /// A failure of the thread shows at the next step.
   OnSaveFailure on_save_failure = OnSaveFailure::fail;
@@ -56,19 +62,26 @@ struct BackupAndRestore {
 
   [[nodiscard]] std::string path() const { return backup_dir + "/training_state"; }
 
-  /// Throws DataError naming the file when it is damaged, ConfigurationError when no folder is named.
+  /// Throws DataError naming the files when all that there are are damaged, ConfigurationError when no folder is named or another job
+  /// uses it.
   void on_train_begin(Training& training) const;
   void on_epoch_complete(Training& training, int) const { save_when(training, save_freq.at_epoch()); }
+  void on_train_batch_begin(Training& training, std::int64_t) const;
   void on_train_batch_complete(Training& training, std::int64_t) const {
     save_when(training, save_freq.at_step(training.iterations()));
   }
   void on_preemption(Training& training) const;
   void on_train_end(Training& training, Logs& logs) const;
+  void on_train_abort(Training& training) const;
 
  private:
+  void lock_folder() const;
+  [[nodiscard]] std::vector<std::byte> read(std::uint64_t expected) const;
   void save_when(const Training& training, bool due) const;
-  void start_save(const Training& training) const;
+  void take_snapshot(const Training& training) const;
+  void start_save(OnSaveFailure on_failure) const;
   void finish_save(OnSaveFailure on_failure) const;
+  void finish_all(OnSaveFailure on_failure) const;
 };
 
 static_assert(Callback<BackupAndRestore>);

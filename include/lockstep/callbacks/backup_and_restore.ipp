@@ -1,23 +1,88 @@
 #pragma once
 
-#include <cstddef>
 #include <exception>
+#include <mutex>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/background_task.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/file_lock.hpp"
 #include "lockstep/core/log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-struct BackupWriter {
-  TrainingState snapshot;  // what the task writes; its memory serves from save to save
-  BackgroundTask task;
-  bool put_off = false;  // a save was due while the task ran
+/// Writes snapshots to a file, on a thread, one after the other. But for that thread, used by one.
+class BackupWriter {
+ public:
+  std::optional<FileLock> lock;  ///< on the folder
+  bool is_waiting = false;       ///< a save is due, which had to wait for a comparison of the replicas
+
+  /// Takes `get_state(reused)` to be written next, in place of what was to be.
+  template <class GetState>
+  void put(const GetState& get_state) {
+    const std::lock_guard guard(mutex_);
+    if (!is_writing_) std::swap(current_, next_);  // then one of the two is enough
+    next_ = get_state(std::move(next_));
+    has_next_ = true;
+  }
+  void forget_next() {
+    const std::lock_guard guard(mutex_);
+    has_next_ = false;
+  }
+  /// Whether there is something to be written that no thread will come to.
+  [[nodiscard]] bool needs_start() {
+    const std::lock_guard guard(mutex_);
+    return has_next_ && !is_writing_;
+  }
+  /// Writes it. To be called when needs_start() and after finish().
+  void start(const std::string& path) {
+    {
+      const std::lock_guard guard(mutex_);
+      take_next();
+    }
+    task_.start([this, path] { write_all(path); });
+  }
+  [[nodiscard]] bool is_running() const { return task_.is_running(); }
+  /// Waits until all is written, and throws why it could not be.
+  void finish() { task_.finish(); }
+
+  /// The file that is there is damaged, and not worth keeping beside the next one.
+  void do_not_keep() { keep_ = false; }
+  void free_memory() { current_ = next_ = {}; }
+
+ private:
+  bool take_next() {
+    is_writing_ = std::exchange(has_next_, false);
+    if (is_writing_) std::swap(current_, next_);
+    return is_writing_;
+  }
+
+  void write_all(const std::string& path) {
+    try {
+      for (bool more = true; more;) {
+        const EncodedCheckpoint encoded(current_);
+        keep_ ? write_file_keeping_previous(path, encoded.parts()) : write_file_atomically(path, encoded.parts());
+        keep_ = true;
+        const std::lock_guard guard(mutex_);
+        more = take_next();
+      }
+    } catch (...) {
+      const std::lock_guard guard(mutex_);
+      is_writing_ = false;
+      throw;
+    }
+  }
+
+  std::mutex mutex_;
+  TrainingState current_, next_;  // what is being written, and what comes after it
+  bool is_writing_ = false;
+  bool has_next_ = false;
+  bool keep_ = true;
+  BackgroundTask task_;  // ends before the others go
 };
 
 LOCKSTEP_INLINE std::shared_ptr<BackupWriter> make_backup_writer() { return std::make_shared<BackupWriter>(); }
@@ -28,70 +93,123 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   if (backup_dir.empty()) throw ConfigurationError("BackupAndRestore: backup_dir is empty: name a folder");
   std::vector<std::byte> saved;
   if (training.is_chief()) {
-    finish_save(OnSaveFailure::warn);  // of a fit that has ended by an exception
-    writer->put_off = false;
+    finish_all(OnSaveFailure::warn);  // of a use of the hooks without fit, which on_train_abort has not ended
+    writer->is_waiting = false;
+    lock_folder();
     remove_stale_temporaries(path());
-    if (auto bytes = read_file(path())) {
-      try {
-        const TrainingState state = decode_checkpoint(*bytes);
-        log_line(concat({"resuming from '", path(), "' at epoch ", state.epoch + 1, ", step ", state.step}));
-      } catch (const Error& error) {
-        throw DataError("BackupAndRestore: '" + path() + "': " + error.what() +
-                        "; remove the file to start from the beginning");
-      }
-      saved = std::move(*bytes);
-    }
+    saved = read(training.state_bytes());
   }
   training.restore(std::move(saved), &decode_checkpoint);
   if (save_before_preemption) training.preempt_on_signals();
   if (on_peer_loss == OnPeerLoss::rejoin) training.rejoin_on_peer_loss(&encode_checkpoint, &decode_checkpoint);
 }
 
+LOCKSTEP_INLINE void BackupAndRestore::lock_folder() const {
+  const std::string lock = path() + ".lock";
+  if (writer->lock && writer->lock->path() == lock) return;
+  try {
+    writer->lock.emplace(lock, concat({"BackupAndRestore: backup_dir '", backup_dir, "'"}));
+  } catch (const ConfigurationError&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string message = concat({"BackupAndRestore: backup_dir '", backup_dir, "': ", error.what()});
+    if (on_save_failure == OnSaveFailure::fail) throw Error(message);
+    log_line("warning: " + message);
+  }
+}
+
+/// The bytes of the newest backup that can be read.
+LOCKSTEP_INLINE std::vector<std::byte> BackupAndRestore::read(std::uint64_t expected) const {
+  std::string failures;
+  for (const std::string& file : {path(), previous_generation(path())}) {
+    try {
+      auto bytes = read_file(file, checkpoint_check(expected));
+      if (!bytes) continue;
+      const TrainingState state = decode_checkpoint(*bytes);
+      if (!failures.empty()) {
+        log_line(concat({"warning: BackupAndRestore: ", failures, "; going on from the backup before it"}));
+        writer->do_not_keep();
+      }
+      log_line(concat({"resuming from '", file, "' at epoch ", state.epoch + 1, ", step ", state.step}));
+      return std::move(*bytes);
+    } catch (const Error& error) {
+      failures += concat({failures.empty() ? "'" : "; '", file, "': ", error.what()});
+    }
+  }
+  if (failures.empty()) return {};
+  throw DataError(concat({"BackupAndRestore: ", failures, "; remove the file to start from the beginning"}));
+}
+
+LOCKSTEP_INLINE void BackupAndRestore::on_train_batch_begin(Training& training, std::int64_t) const {
+  if (writer->is_waiting || save_freq.at_step(training.iterations() + 1)) training.verify_after_step();
+}
+
 LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {
   if (!training.is_chief() || !save_before_preemption) return;
   finish_save(on_save_failure);
-  start_save(training);
-  finish_save(on_save_failure);
+  take_snapshot(training);
+  finish_all(on_save_failure);
   log_line(concat({"saved '", path(), "' before leaving: start the program again to go on"}));
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_end(Training& training, Logs&) const {
   if (!training.is_chief()) return;
-  finish_save(delete_checkpoint ? OnSaveFailure::warn : on_save_failure);  // nobody misses what is deleted
   if (delete_checkpoint) {
+    writer->forget_next();
+    finish_save(OnSaveFailure::warn);          // nobody misses what is deleted
+    remove_file(previous_generation(path()));  // first: alone it would be taken for the newest
     remove_file(path());
-  } else if (std::exchange(writer->put_off, false)) {
-    start_save(training);
-    finish_save(on_save_failure);
+  } else {
+    finish_all(on_save_failure);
   }
-  writer->snapshot = {};
+  writer->free_memory();
+  writer->lock.reset();
+}
+
+LOCKSTEP_INLINE void BackupAndRestore::on_train_abort(Training& training) const {
+  if (!training.is_chief()) return;
+  finish_all(OnSaveFailure::warn);
+  writer->free_memory();
+  writer->lock.reset();
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::save_when(const Training& training, bool due) const {
   if (!training.is_chief()) return;
-  writer->put_off = writer->put_off || due;
-  if (writer->task.is_running()) return;
-  finish_save(on_save_failure);
-  if (!std::exchange(writer->put_off, false)) return;
-  start_save(training);
+  if (!writer->is_running()) finish_save(on_save_failure);  // a failure shows at the next step
+  if (due || writer->is_waiting) {
+    writer->is_waiting = !training.is_verified();
+    if (!writer->is_waiting) take_snapshot(training);
+  }
+  start_save(on_save_failure);
   if (!asynchronous) finish_save(on_save_failure);
 }
 
-LOCKSTEP_INLINE void BackupAndRestore::start_save(const Training& training) const {
-  TrainingState& snapshot = writer->snapshot;
-  snapshot = training.state(std::move(snapshot));
-  writer->task.start([path = path(), &snapshot] { write_file_atomically(path, EncodedCheckpoint(snapshot).parts()); });
+LOCKSTEP_INLINE void BackupAndRestore::take_snapshot(const Training& training) const {
+  writer->put([&](TrainingState reused) { return training.state(std::move(reused)); });
+}
+
+LOCKSTEP_INLINE void BackupAndRestore::start_save(OnSaveFailure on_failure) const {
+  if (!writer->needs_start()) return;
+  finish_save(on_failure);
+  writer->start(path());
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::finish_save(OnSaveFailure on_failure) const {
   try {
-    writer->task.finish();
+    writer->finish();
   } catch (const std::exception& error) {
     const std::string message =
         concat({"BackupAndRestore: saving to '", path(), "' failed: ", error.what(), "; an older backup is unharmed"});
     if (on_failure == OnSaveFailure::fail) throw Error(message);
     log_line("warning: " + message);
   }
+}
+
+/// And writes what was due when a save has failed.
+LOCKSTEP_INLINE void BackupAndRestore::finish_all(OnSaveFailure on_failure) const {
+  finish_save(on_failure);
+  start_save(on_failure);
+  finish_save(on_failure);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

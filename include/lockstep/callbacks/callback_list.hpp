@@ -54,8 +54,8 @@ template <class... Callbacks>
 class CallbackList {
   static_assert((!detail::has_near_miss<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
-                "on_{train,epoch,train_batch,test,test_batch,predict}_{begin,end}, on_{epoch,train_batch}_complete and "
-                "on_preemption");
+                "on_{train,epoch,train_batch,test,test_batch,predict}_{begin,end}, on_{epoch,train_batch}_complete, "
+                "on_preemption and on_train_abort");
   static_assert((detail::hooks_are_callable<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has a hook with the wrong arguments: write on_epoch_begin(Training&, int), "
                 "on_epoch_end(Training&, int, Logs&), ... as the table in callbacks/concepts.hpp lists them");
@@ -85,6 +85,10 @@ class CallbackList {
        (detail::callable_on_train_batch_begin<detail::held_callback<Callbacks>, std::int64_t> ||
         detail::callable_on_train_batch_end<detail::held_callback<Callbacks>, std::int64_t, Logs&> ||
         detail::callable_on_train_batch_complete<detail::held_callback<Callbacks>, std::int64_t>));
+
+  /// True when a callback has something to do before the state of an epoch's end is complete.
+  static constexpr bool has_epoch_end_hooks =
+      (false || ... || detail::callable_on_epoch_end<detail::held_callback<Callbacks>, int, Logs&>);
 
   /// The state of every callback, in order; empty for those that save none.
   [[nodiscard]] std::vector<State> save() const {

@@ -43,6 +43,7 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 /// | `on_epoch_complete(Training&, epoch)` | after every callback's on_epoch_end: the state to save is complete |
 /// | `on_preemption(Training&)` | the process is to stop: the state to save is complete; fit then throws Preempted |
 /// | `on_train_end(Training&, Logs&)` | once, at a normal end (early stop included) |
+/// | `on_train_abort(Training&)` | fit ends by an exception (Preempted included): what is begun can be finished, by each worker for itself |
 /// | `on_predict_begin(Training&)`, `on_predict_end(Training&)` | around predict |
 ///
 ///  1. At least one hook exists.

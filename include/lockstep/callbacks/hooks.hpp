@@ -24,6 +24,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   X(on_train_batch_end, std::int64_t, Logs&) \
   X(on_train_batch_complete, std::int64_t)   \
   X(on_preemption)                           \
+  X(on_train_abort)                          \
   X(on_test_begin)                           \
   X(on_test_end, Logs&)                      \
   X(on_test_batch_begin, std::int64_t)       \

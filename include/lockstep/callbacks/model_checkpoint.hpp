@@ -34,7 +34,7 @@ struct ModelCheckpointOptions {
 };
 
 /// Saves at the end of an epoch (after validation) or every so many steps, for Model::load or Model::load_weights. Only the
-/// chief writes; parent folders are made. The best value so far is part of what BackupAndRestore saves: put this before it in the
+/// chief writes, and only what was compared on all replicas (see FitOptions::verify_replicas); parent folders are made. The best value so far is part of what BackupAndRestore saves: put this before it in the
 /// list of callbacks, so that a backup never knows of a best model that is not on the disk yet. Where the whole state is saved and the
 /// folder has no {epoch} or the like in its name, a file in it says at the end of fit that training has ended (see
 /// mark_training_ended), so that a SidecarEvaluator ends as well.
@@ -49,6 +49,7 @@ class ModelCheckpoint {
   /// These throw ConfigurationError, naming what there is, when a figure is missing; Error naming the path when it cannot be written.
   void on_epoch_end(Training& training, int epoch, Logs& logs);
   void on_epoch_complete(Training& training, int epoch);
+  void on_train_batch_begin(Training& training, std::int64_t batch);
   void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs);
   void on_train_batch_complete(Training& training, std::int64_t batch);
   void on_epoch_begin(Training&, int epoch) { epoch_ = epoch; }

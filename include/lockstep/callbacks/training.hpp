@@ -54,6 +54,16 @@ class Training {
   /// The arrays are put into the memory of `reused`, a snapshot that is no longer needed, where they fit.
   [[nodiscard]] virtual TrainingState state(TrainingState reused = {}) const = 0;
 
+  /// Bytes of all arrays of state().
+  [[nodiscard]] virtual std::uint64_t state_bytes() const = 0;
+
+  /// In on_train_batch_begin, on any worker, by a callback that will save: after the coming step all ranks compare the checksums of their
+  /// replicas (see FitOptions::verify_replicas), so that what differs is not saved.
+  virtual void verify_after_step() = 0;
+  /// Whether the ranks have compared their replicas since the last step, or need not: that they have is so in the hooks on_epoch_end,
+  /// on_epoch_complete, on_preemption and on_train_end, and after verify_after_step in on_train_batch_complete.
+  [[nodiscard]] virtual bool is_verified() const = 0;
+
   /// In on_train_begin, on every worker: training goes on from the chief's `saved` bytes, which are sent to all and turned into a
   /// state by `decode`; what other workers pass is ignored, and empty bytes restore nothing. fit throws
   /// ConfigurationError when the state belongs to another model, naming the difference; of the optimizer's options the learning rate may

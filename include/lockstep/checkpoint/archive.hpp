@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "lockstep/checkpoint/byte_parts.hpp"
+#include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 
@@ -49,8 +51,16 @@ class EncodedCheckpoint {
 };
 
 /// Reads every format version up to this one. Throws DataError when the bytes are no checkpoint, of a newer version, cut off, or
-/// damaged in any bit. Sizes are checked against what is there before memory is taken for them.
+/// damaged in any bit, or when a number is out of its range (see check_ranges). Sizes are checked against what is there before memory
+/// is taken for them.
 [[nodiscard]] TrainingState decode_checkpoint(std::span<const std::byte> bytes);
+
+/// For read_file: refuses what does not begin as a checkpoint does, is of a newer version, or has not the size that its header says.
+/// `expected`: the bytes of all arrays of the model that is to have it; a file that has far more is refused as well.
+/// @code
+/// const auto bytes = read_file(path, checkpoint_check());
+/// @endcode
+[[nodiscard]] HeadCheck checkpoint_check(std::optional<std::uint64_t> expected = {});
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

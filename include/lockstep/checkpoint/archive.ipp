@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cereal/archives/portable_binary.hpp>
 #include <cstdint>
@@ -14,6 +15,8 @@
 #include <variant>
 
 #include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/size_limit.hpp"
+#include "lockstep/checkpoint/state_ranges.hpp"
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
@@ -227,7 +230,7 @@ inline constexpr std::size_t checkpoint_header = 8 + 4 + 8 + 8 + 4 + 4;  // see 
 inline constexpr std::size_t checkpoint_header_1 = 8 + 4 + 8 + 4;        // magic, version, payload size, its CRC-32C
 
 [[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_size(std::string_view what, std::uint64_t expected,
-                                                         std::size_t got) {
+                                                         std::uint64_t got) {
   throw DataError(concat(
       {"checkpoint: expected ", expected, " bytes of ", what, ", got ", got, ": the file is cut off or has grown"}));
 }
@@ -240,12 +243,44 @@ LOCKSTEP_INLINE void check_array_size(std::string_view name, std::string_view sc
         {"checkpoint: array '", name, "' ", shape_text(extents), " of ", scalar, " cannot have ", size, " bytes"}));
 }
 
+/// The format version of a file that begins with `head` and has `size` bytes. Throws DataError unless this library can read it.
+LOCKSTEP_INLINE std::uint64_t checkpoint_version(std::span<const std::byte> head, std::uint64_t size) {
+  if (head.size() < 12 || std::memcmp(head.data(), checkpoint_magic.data(), checkpoint_magic.size()) != 0)
+    throw DataError(concat({"checkpoint: these ", size, " bytes are no lockstep checkpoint"}));
+  const std::uint64_t version = get_number(head.data() + 8, 4);
+  if (version < 1 || version > checkpoint_format_version)
+    throw DataError(concat({"checkpoint: format version ", version, ", this library reads 1 to ",
+                            checkpoint_format_version, ": use a newer lockstep"}));
+  return version;
+}
+
+/// Throws DataError unless a part of the file has the size that the header says, and that a model's state may have.
+LOCKSTEP_INLINE void check_part(std::string_view what, std::uint64_t announced, std::uint64_t there,
+                                std::uint64_t limit) {
+  if (announced != there) refuse_size(what, announced, there);
+  if (announced > limit)
+    throw DataError(concat({"checkpoint: it has ", announced, " bytes of ", what, ", and for this model at most ",
+                            limit, " are read: it belongs to another model"}));
+}
+
+/// Throws DataError unless a file of `size` bytes has the sizes that its header, in `head`, says.
+LOCKSTEP_INLINE void check_checkpoint_size(std::span<const std::byte> head, std::uint64_t size, std::uint64_t limit) {
+  const bool is_first = checkpoint_version(head, size) == 1;
+  const std::size_t header = is_first ? checkpoint_header_1 : checkpoint_header;
+  if (head.size() < header) refuse_size("header", header, head.size());
+  const std::uint64_t rest = size - header;
+  if (is_first) return check_part("state", get_number(head.data() + 12, 8), rest, limit);
+  if (crc32c(head.first(header - 4)) != get_number(head.data() + header - 4, 4))
+    throw DataError("checkpoint: damaged: the checksum of the header does not match");
+  const std::uint64_t manifest = get_number(head.data() + 12, 8), data = get_number(head.data() + 20, 8);
+  if (manifest > rest) refuse_size("manifest", manifest, rest);
+  check_part("manifest", manifest, manifest, limit);
+  check_part("data", data, rest - manifest, limit);
+}
+
 /// Format 1: one payload with one checksum, in which the elements of each array follow its extents.
 LOCKSTEP_INLINE TrainingState decode_version_1(std::span<const std::byte> bytes) {
-  if (bytes.size() < checkpoint_header_1) refuse_size("header", checkpoint_header_1, bytes.size());
   const std::span<const std::byte> payload = bytes.subspan(checkpoint_header_1);
-  const std::uint64_t size = get_number(bytes.data() + 12, 8);
-  if (payload.size() != size) refuse_size("state", size, payload.size());
   if (crc32c(payload) != get_number(bytes.data() + 20, 4))
     throw DataError("checkpoint: damaged: the checksum does not match");
   TrainingState state;
@@ -282,16 +317,9 @@ LOCKSTEP_INLINE SavedArray take_array(ArrayRecord record, std::span<const std::b
 }
 
 LOCKSTEP_INLINE TrainingState decode_version_2(std::span<const std::byte> bytes) {
-  if (bytes.size() < checkpoint_header) refuse_size("header", checkpoint_header, bytes.size());
-  if (crc32c(bytes.first(checkpoint_header - 4)) != get_number(bytes.data() + checkpoint_header - 4, 4))
-    throw DataError("checkpoint: damaged: the checksum of the header does not match");
   const std::span<const std::byte> rest = bytes.subspan(checkpoint_header);
-  const std::uint64_t manifest_size = get_number(bytes.data() + 12, 8);
-  const std::uint64_t data_size = get_number(bytes.data() + 20, 8);
-  if (manifest_size > rest.size()) refuse_size("manifest", manifest_size, rest.size());
-  const std::span<const std::byte> manifest = rest.first(static_cast<std::size_t>(manifest_size));
+  const std::span<const std::byte> manifest = rest.first(static_cast<std::size_t>(get_number(bytes.data() + 12, 8)));
   std::span<const std::byte> data = rest.subspan(manifest.size());
-  if (data.size() != data_size) refuse_size("data", data_size, data.size());
   if (crc32c(manifest) != get_number(bytes.data() + 28, 4))
     throw DataError("checkpoint: damaged: the checksum of the manifest does not match");
   TrainingState state;
@@ -353,17 +381,22 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_checkpoint(const TrainingState& st
 
 LOCKSTEP_INLINE TrainingState decode_checkpoint(std::span<const std::byte> bytes) {
   using namespace detail;
-  if (bytes.size() < 12 || std::memcmp(bytes.data(), checkpoint_magic.data(), checkpoint_magic.size()) != 0)
-    throw DataError(concat({"checkpoint: these ", bytes.size(), " bytes are no lockstep checkpoint"}));
-  const std::uint64_t version = get_number(bytes.data() + 8, 4);
+  const std::span<const std::byte> head = bytes.first(std::min(bytes.size(), checked_head));
+  check_checkpoint_size(head, bytes.size(), size_limit({}));
   try {
-    if (version == 1) return decode_version_1(bytes);
-    if (version == 2) return decode_version_2(bytes);
+    TrainingState state =
+        checkpoint_version(head, bytes.size()) == 1 ? decode_version_1(bytes) : decode_version_2(bytes);
+    check_ranges(state);
+    return state;
   } catch (const cereal::Exception& error) {
     throw DataError(std::string("checkpoint: damaged: ") + error.what());
   }
-  throw DataError(concat({"checkpoint: format version ", version, ", this library reads 1 to ",
-                          checkpoint_format_version, ": use a newer lockstep"}));
+}
+
+LOCKSTEP_INLINE HeadCheck checkpoint_check(std::optional<std::uint64_t> expected) {
+  return [limit = detail::size_limit(expected)](std::span<const std::byte> head, std::uint64_t size) {
+    detail::check_checkpoint_size(head, size, limit);
+  };
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -22,6 +22,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
 inline constexpr const char* checkpoint_index_name = "checkpoint";
+inline constexpr std::uint64_t largest_index = std::uint64_t{1} << 28;
 
 /// The number behind the last dash of "ckpt-12"; nothing where there is none, and for the largest, after which no other can come.
 LOCKSTEP_INLINE std::optional<std::int64_t> checkpoint_number(std::string_view name) {
@@ -86,7 +87,7 @@ LOCKSTEP_INLINE CheckpointIndex list_folder(const std::string& directory, double
 LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double now,
                                            std::string_view checkpoint_name = {}) {
   const std::string path = directory + "/" + checkpoint_index_name;
-  const auto bytes = read_file(path);
+  const auto bytes = read_file(path, at_most(largest_index, "a list of checkpoints"));
   if (!bytes) return {.kept = {}, .last_preserved_timestamp = now};
   auto index = parse_index({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   if (!index) {
@@ -98,10 +99,11 @@ LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double 
 }
 
 /// The bytes of a checkpoint. Nothing, after a warning, when they are missing or damaged.
-LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_checkpoint_or_warn(const std::string& path) {
+LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
+    const std::string& path, std::optional<std::uint64_t> expected = {}) {
   std::string failure = "it is missing";
   try {
-    if (auto bytes = read_file(path)) {
+    if (auto bytes = read_file(path, checkpoint_check(expected))) {
       (void)decode_checkpoint(*bytes);
       return bytes;
     }
@@ -113,10 +115,11 @@ LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_checkpoint_or_warn(co
 }
 
 LOCKSTEP_INLINE std::optional<FoundCheckpoint> newest_checkpoint(const std::string& directory,
-                                                                 const std::vector<KeptCheckpoint>& kept) {
+                                                                 const std::vector<KeptCheckpoint>& kept,
+                                                                 std::optional<std::uint64_t> expected = {}) {
   for (auto checkpoint = kept.rbegin(); checkpoint != kept.rend(); ++checkpoint) {
     const std::string path = directory + "/" + checkpoint->name;
-    if (auto bytes = read_checkpoint_or_warn(path)) return FoundCheckpoint{path, std::move(*bytes)};
+    if (auto bytes = read_checkpoint_or_warn(path, expected)) return FoundCheckpoint{path, std::move(*bytes)};
   }
   return std::nullopt;
 }
@@ -164,8 +167,8 @@ LOCKSTEP_INLINE std::string CheckpointFolder::save(const ByteParts& bytes, std::
   return path(name);
 }
 
-LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointFolder::newest() const {
-  return newest_checkpoint(options_.directory, index_.kept);
+LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointFolder::newest(std::optional<std::uint64_t> expected) const {
+  return newest_checkpoint(options_.directory, index_.kept, expected);
 }
 
 LOCKSTEP_INLINE void CheckpointFolder::begin() const { mark_training_begun(options_.directory); }

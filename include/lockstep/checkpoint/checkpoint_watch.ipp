@@ -18,7 +18,7 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE bool begins_as_checkpoint(const std::string& path) {
-  const File<> file(path, O_RDONLY);
+  const File<> file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   std::array<char, checkpoint_magic.size()> begin{};
   return file.is_open() && ::read(file.get(), begin.data(), begin.size()) == static_cast<ssize_t>(begin.size()) &&
          begin == checkpoint_magic;
@@ -35,7 +35,8 @@ LOCKSTEP_INLINE CheckpointWatch::Version CheckpointWatch::version_of(const std::
 /// Oldest first.
 LOCKSTEP_INLINE std::vector<std::string> CheckpointWatch::paths() const {
   std::vector<std::string> paths;
-  if (const auto bytes = read_file(directory_ + "/" + checkpoint_index_name)) {
+  if (const auto bytes =
+          read_file(directory_ + "/" + checkpoint_index_name, at_most(largest_index, "a list of checkpoints"))) {
     if (const auto index = parse_index({reinterpret_cast<const char*>(bytes->data()), bytes->size()})) {
       for (const KeptCheckpoint& checkpoint : index->kept) paths.push_back(directory_ + "/" + checkpoint.name);
       return paths;
@@ -47,7 +48,9 @@ LOCKSTEP_INLINE std::vector<std::string> CheckpointWatch::paths() const {
        entry.increment(error)) {
     std::error_code vanished;
     const std::string name = entry->path().filename().string();
-    if (!entry->is_regular_file(vanished) || name.find(temporary_suffix) != std::string::npos) continue;
+    if (!entry->is_regular_file(vanished) || name.find(temporary_suffix) != std::string::npos ||
+        name.ends_with(previous_suffix))
+      continue;
     const std::string path = directory_ + "/" + name;
     if (begins_as_checkpoint(path)) files.emplace_back(version_of(path).nanoseconds, path);
   }
@@ -56,13 +59,13 @@ LOCKSTEP_INLINE std::vector<std::string> CheckpointWatch::paths() const {
   return paths;
 }
 
-LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointWatch::next() {
+LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointWatch::next(std::optional<std::uint64_t> expected) {
   for (const std::string& path : paths()) {
     const Version version = version_of(path);
     const auto [known, is_new] = found_.try_emplace(path, version);
     if (!is_new && known->second == version) continue;
     known->second = version;
-    if (auto bytes = read_checkpoint_or_warn(path)) return FoundCheckpoint{path, std::move(*bytes)};
+    if (auto bytes = read_checkpoint_or_warn(path, expected)) return FoundCheckpoint{path, std::move(*bytes)};
   }
   return std::nullopt;
 }

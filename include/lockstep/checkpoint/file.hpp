@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/checkpoint/byte_parts.hpp"
@@ -12,15 +16,33 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Writes to a temporary file beside `path`, syncs it to the disk, renames it, and syncs the folder: a reader sees the old file or
-/// the new one, also after a crash. Makes missing parent folders. Throws Error naming the path; the old file then stays.
+/// the new one, also after a crash. Makes missing parent folders. Where the path is a symbolic link, the file that it leads to is
+/// replaced. Throws Error naming the path; the old file then stays. What is no regular file is never replaced: a character device
+/// (/dev/null) is written to, and a folder, FIFO or socket refused.
 void write_file_atomically(const std::string& path, const ByteParts& bytes);
+
+/// The same, and what stood there before is kept as previous_generation(path). At any moment, also after a crash, one of the two is
+/// there, whole.
+void write_file_keeping_previous(const std::string& path, const ByteParts& bytes);
+
+/// Where write_file_keeping_previous keeps the former file.
+[[nodiscard]] std::string previous_generation(const std::string& path);
 
 /// Removes what killed processes have left of unfinished writes to `path`: the temporary files beside it that no live process
 /// holds. Ignores what cannot be removed.
 void remove_stale_temporaries(const std::string& path);
 
-/// The bytes of a file, or nothing when there is none. Throws Error naming the path when it cannot be read.
-[[nodiscard]] std::optional<std::vector<std::byte>> read_file(const std::string& path);
+/// Looks at the beginning of a file (checked_head bytes, or all where there are fewer) and at its size, before memory is taken for the
+/// rest. Throws DataError, which says why the file is not read.
+using HeadCheck = std::function<void(std::span<const std::byte> head, std::uint64_t size)>;
+inline constexpr std::size_t checked_head = 64;
+
+/// Refuses files of more than `most` bytes; `what` is what they are expected to be.
+[[nodiscard]] HeadCheck at_most(std::uint64_t most, std::string_view what);
+
+/// The bytes of a file, or nothing when there is none. Throws Error naming the path when it cannot be read, or is no regular file (a
+/// FIFO is not waited for); and what `check` throws.
+[[nodiscard]] std::optional<std::vector<std::byte>> read_file(const std::string& path, const HeadCheck& check = {});
 
 /// Removes a file, if there is one. Throws Error naming the path.
 void remove_file(const std::string& path);

@@ -5,49 +5,83 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/file_kind.hpp"
 #include "lockstep/checkpoint/file_writer.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// Reads until `bytes` is full. Throws Error naming the path.
+LOCKSTEP_INLINE void read_all(const File<>& file, const std::string& path, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_file_error("cannot read", path);
+    if (got == 0) throw Error("cannot read '" + path + "': it became shorter while it was read");
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace detail
+
 LOCKSTEP_INLINE void write_file_atomically(const std::string& path, const ByteParts& bytes) {
   detail::write_file_through(detail::FileCalls{}, path, bytes);
 }
 
-// Not by the process id in the name: another container or machine may have that process.
+LOCKSTEP_INLINE void write_file_keeping_previous(const std::string& path, const ByteParts& bytes) {
+  detail::write_file_through(detail::FileCalls{}, path, bytes, detail::KeepPrevious::yes);
+}
+
+LOCKSTEP_INLINE std::string previous_generation(const std::string& path) {
+  return detail::end_of_links(path).string() + detail::previous_suffix;
+}
+
 LOCKSTEP_INLINE void remove_stale_temporaries(const std::string& path) {
-  const std::string prefix = std::filesystem::path(path).filename().string() + detail::temporary_suffix;
+  const std::filesystem::path target = detail::end_of_links(path);
+  const std::string base = target.filename().string();
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(detail::folder_of(path), error), end; !error && entry != end;
+  for (std::filesystem::directory_iterator entry(detail::folder_of(target), error), end; !error && entry != end;
        entry.increment(error)) {
-    if (!entry->path().filename().string().starts_with(prefix)) continue;
-    const detail::File<> file(entry->path().string(), O_RDWR | O_NOFOLLOW);
-    if (file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+    if (!detail::is_temporary_of(base, entry->path().filename().string())) continue;
+    const detail::File<> file(entry->path().string(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    struct stat status {};
+    if (!file.is_open() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
   }
 }
 
-LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::string& path) {
-  const detail::File<> file(path, O_RDONLY);
+LOCKSTEP_INLINE HeadCheck at_most(std::uint64_t most, std::string_view what) {
+  return [most, what = std::string(what)](std::span<const std::byte>, std::uint64_t size) {
+    if (size > most)
+      throw DataError(concat({"the file has ", size, " bytes, and at most ", most, " are expected of ", what}));
+  };
+}
+
+LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::string& path, const HeadCheck& check) {
+  const detail::File<> file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file.is_open()) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
     detail::throw_file_error("cannot open", path);
   }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) detail::throw_file_error("cannot stat", path);
-  if (!S_ISREG(status.st_mode)) throw Error("cannot read '" + path + "': it is no regular file");
-  std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got = ::read(file.get(), bytes.data() + done, bytes.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) detail::throw_file_error("cannot read", path);
-    if (got == 0) throw Error("cannot read '" + path + "': it became shorter while it was read");
-    done += static_cast<std::size_t>(got);
-  }
+  if (!S_ISREG(status.st_mode))
+    throw Error("cannot read '" + path + "': it is no regular file but " + detail::file_kind(status.st_mode));
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min<std::uint64_t>(size, checked_head)));
+  detail::read_all(file, path, bytes);
+  if (check) check(bytes, size);
+  const std::size_t done = bytes.size();
+  bytes.resize(static_cast<std::size_t>(size));
+  detail::read_all(file, path, std::span(bytes).subspan(done));
   return bytes;
 }
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,12 +11,16 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "lockstep/checkpoint/byte_parts.hpp"
+#include "lockstep/checkpoint/file_kind.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"
@@ -35,6 +40,7 @@ struct FileCalls {
   int fsync(int descriptor) { return ::fsync(descriptor); }
   int close(int descriptor) { return ::close(descriptor); }
   int rename(const char* from, const char* to) { return ::rename(from, to); }
+  int link(const char* from, const char* to) { return ::link(from, to); }
   int unlink(const char* path) { return ::unlink(path); }
 };
 
@@ -74,30 +80,108 @@ inline std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-inline constexpr const char* temporary_suffix = ".tmp.";  // and the writer's process id
+inline constexpr const char* temporary_suffix = ".tmp.";  // and random digits
+inline constexpr const char* previous_suffix = ".previous";
+
+/// Whether a file of this name is one of those that are made beside a file named `base` while it is written. (An earlier version of the
+/// library put its process id where the random digits are.)
+[[nodiscard]] inline bool is_temporary_of(std::string_view base, std::string_view name) noexcept {
+  const std::string_view suffix = temporary_suffix;
+  if (!name.starts_with(base) || !name.substr(base.size()).starts_with(suffix)) return false;
+  const std::string_view digits = name.substr(base.size() + suffix.size());
+  return !digits.empty() && digits.size() <= 16 &&
+         digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+inline std::string random_digits() {
+  std::random_device random;
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%08x%08x", random(), random());
+  return digits;
+}
+
+/// Keeps remove_stale_temporaries away from a new file for as long as it is open. False when that was faster. (Where a file system
+/// has no locks, nothing is kept away.)
+inline bool hold_temporary(int descriptor) {
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+  struct stat status {};
+  return ::fstat(descriptor, &status) != 0 || status.st_nlink > 0;
+}
+
+/// A new file beside `target`, which nobody else has: neither another process (nor a container with the same process ids), nor a
+/// symbolic link that was put there.
+template <class Calls>
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::filesystem::path& target, Calls calls) {
+    constexpr int most_attempts = 100;
+    for (int attempt = 1;; ++attempt) {
+      path_ = target.string() + temporary_suffix + random_digits();
+      file_.emplace(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, calls);
+      if (!file_->is_open() && (errno != EEXIST || attempt == most_attempts)) throw_file_error("cannot create", path_);
+      if (file_->is_open() && hold_temporary(file_->get())) return;
+    }
+  }
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] File<Calls>& file() noexcept { return *file_; }
+
+ private:
+  std::string path_;
+  std::optional<File<Calls>> file_;
+};
+
+/// Writes to what stands at the path, as the shell's > does.
+template <class Calls>
+void write_to_device(Calls calls, const std::string& path, const ByteParts& bytes) {
+  File<Calls> file(path, O_WRONLY | O_NOCTTY, calls);
+  if (!file.is_open()) throw_file_error("cannot open", path);
+  for (const std::span<const std::byte> part : bytes)
+    if (!write_all(calls, file.get(), part)) throw_file_error("cannot write", path);
+  if (!file.close()) throw_file_error("cannot close", path);
+}
+
+/// The file `target`, if there is one, gets the name `previous` too; where there are no hard links, in place of its own: at any moment one
+/// of the two is there. False, with errno, when that fails.
+template <class Calls>
+bool keep_previous(Calls& calls, const std::string& target, const std::string& previous) {
+  if (calls.link(target.c_str(), previous.c_str()) == 0 || errno == ENOENT) return true;
+  if (errno == EEXIST && calls.unlink(previous.c_str()) == 0 && calls.link(target.c_str(), previous.c_str()) == 0)
+    return true;
+  return calls.rename(target.c_str(), previous.c_str()) == 0;
+}
+
+enum class KeepPrevious { no, yes };
 
 template <class Calls>
-void write_file_through(Calls calls, const std::string& path, const ByteParts& bytes) {
-  const std::filesystem::path folder = folder_of(path);
+void write_file_through(Calls calls, const std::string& path, const ByteParts& bytes,
+                        KeepPrevious keep = KeepPrevious::no) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    if (S_ISCHR(status.st_mode)) return write_to_device(calls, path, bytes);
+    throw Error("cannot write '" + path + "': it is no regular file but " + file_kind(status.st_mode) +
+                ": name another path");
+  }
+  const std::filesystem::path target = end_of_links(path);
+  const std::filesystem::path folder = folder_of(target);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error("cannot make the folder '" + folder.string() + "': " + error.message());
 
-  const std::string temporary = path + temporary_suffix + std::to_string(::getpid());
+  TemporaryFile<Calls> temporary(target, calls);
   const auto fail = [&](const char* what) {
     const int code = errno;
-    calls.unlink(temporary.c_str());
+    calls.unlink(temporary.path().c_str());
     errno = code;
-    throw_file_error(what, temporary);
+    throw_file_error(what, temporary.path());
   };
-  File<Calls> file(temporary, O_WRONLY | O_CREAT | O_TRUNC, calls);
-  if (!file.is_open()) throw_file_error("cannot create", temporary);
-  ::flock(file.get(), LOCK_EX | LOCK_NB);  // while it lives, remove_stale_temporaries leaves the file alone
+  File<Calls>& file = temporary.file();
   for (const std::span<const std::byte> part : bytes)
     if (!write_all(calls, file.get(), part)) fail("cannot write");
   if (calls.fsync(file.get()) != 0) fail("cannot sync");
   if (!file.close()) fail("cannot close");
-  if (calls.rename(temporary.c_str(), path.c_str()) != 0) fail("cannot rename");
+  if (keep == KeepPrevious::yes && !keep_previous(calls, target.string(), target.string() + previous_suffix))
+    fail("cannot keep the file that stood there before");
+  if (calls.rename(temporary.path().c_str(), target.c_str()) != 0) fail("cannot rename");
   const File<Calls> directory(folder.string(), O_RDONLY | O_DIRECTORY, calls);
   if (!directory.is_open() || calls.fsync(directory.get()) != 0)
     throw_file_error("cannot sync the folder", folder.string());

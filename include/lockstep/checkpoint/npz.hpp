@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,16 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// float32; arrays in Fortran's order are brought to row-major. Throws DataError, naming the array, for other types and for whatever
 /// is not a whole and consistent file; zip's checksums are checked, and sizes before memory is taken.
 [[nodiscard]] std::vector<SavedArray> decode_npz(std::span<const std::byte> bytes);
+
+/// The same; all arrays together may have `most` bytes, however small they were compressed.
+[[nodiscard]] std::vector<SavedArray> decode_npz_at_most(std::uint64_t most, std::span<const std::byte> bytes);
+
+namespace detail {
+
+/// Throws DataError unless a file that begins with `head` and has `size` bytes can be a zip file.
+void check_npz_head(std::span<const std::byte> head, std::uint64_t size);
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -190,6 +191,12 @@ LOCKSTEP_INLINE std::vector<std::byte> inflate_entry(const ZipEntry& entry) {
 #endif
 }
 
+LOCKSTEP_INLINE void check_npz_head(std::span<const std::byte> head, std::uint64_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  if (!text.starts_with("PK\x03\x04") && !text.starts_with("PK\x05\x06"))
+    throw DataError(concat({"npz: these ", size, " bytes are no zip file"}));
+}
+
 }  // namespace detail
 
 LOCKSTEP_INLINE std::vector<std::byte> encode_npz(std::span<const SavedArray> arrays) {
@@ -211,11 +218,16 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_npz(std::span<const SavedArray> ar
   return std::move(writer).finish();
 }
 
-LOCKSTEP_INLINE std::vector<SavedArray> decode_npz(std::span<const std::byte> bytes) {
+LOCKSTEP_INLINE std::vector<SavedArray> decode_npz_at_most(std::uint64_t most, std::span<const std::byte> bytes) {
   constexpr std::string_view extension = ".npy";
   std::vector<SavedArray> arrays;
   std::set<std::string> names;
+  std::uint64_t left = most;
   for (const detail::ZipEntry& entry : detail::read_zip_directory(bytes)) {
+    if (entry.size > left)
+      detail::refuse_npz(entry.name,
+                         concat({"it has ", entry.size, " bytes, and of all arrays at most ", most, " are read"}));
+    left -= entry.size;
     if (!entry.name.ends_with(extension)) detail::refuse_npz(entry.name, "the entry is no .npy file");
     const std::string name = entry.name.substr(0, entry.name.size() - extension.size());
     if (!names.insert(name).second) detail::refuse_npz(name, "it is there twice");
@@ -225,6 +237,10 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_npz(std::span<const std::byte> by
     arrays.push_back(detail::decode_npy(name, contents));
   }
   return arrays;
+}
+
+LOCKSTEP_INLINE std::vector<SavedArray> decode_npz(std::span<const std::byte> bytes) {
+  return decode_npz_at_most(std::numeric_limits<std::uint64_t>::max(), bytes);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,13 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// the array, for other dtypes and for whatever is not a whole and consistent file; sizes are checked before memory is taken. The
 /// format has no checksum: a changed element is not noticed.
 [[nodiscard]] std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes);
+
+namespace detail {
+
+/// Throws DataError unless a file that begins with `head` and has `size` bytes can be a safetensors file.
+void check_safetensors_head(std::span<const std::byte> head, std::uint64_t size);
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

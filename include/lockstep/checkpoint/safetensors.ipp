@@ -150,6 +150,15 @@ LOCKSTEP_INLINE std::string json_text(std::string_view text) {
   return json + "\"";
 }
 
+LOCKSTEP_INLINE void check_safetensors_head(std::span<const std::byte> head, std::uint64_t size) {
+  if (head.size() < 8) refuse_safetensors(concat({"these ", size, " bytes are no safetensors file"}));
+  const std::uint64_t header_size = get_number(head.data(), 8);
+  if (header_size > safetensors_header_limit || header_size > size - 8)
+    refuse_safetensors(concat({"the header is said to have ", header_size, " bytes; the file has ", size,
+                               ", and at most ", safetensors_header_limit, " are read"}));
+  if (header_size == 0 || head[8] != std::byte{'{'}) refuse_safetensors("the header does not begin with '{'");
+}
+
 }  // namespace detail
 
 LOCKSTEP_INLINE std::vector<std::byte> encode_safetensors(std::span<const SavedArray> arrays) {
@@ -178,14 +187,10 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_safetensors(std::span<const SavedA
 
 LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes) {
   using namespace detail;
-  if (bytes.size() < 8) refuse_safetensors(concat({"these ", bytes.size(), " bytes are no safetensors file"}));
+  check_safetensors_head(bytes, bytes.size());
   const std::uint64_t header_size = get_number(bytes.data(), 8);
-  if (header_size > safetensors_header_limit || header_size > bytes.size() - 8)
-    refuse_safetensors(concat({"the header is said to have ", header_size, " bytes; the file has ", bytes.size(),
-                               ", and at most ", safetensors_header_limit, " are read"}));
   const std::span<const std::byte> data = bytes.subspan(8 + static_cast<std::size_t>(header_size));
   const auto* const text = reinterpret_cast<const char*>(bytes.data() + 8);
-  if (header_size == 0 || *text != '{') refuse_safetensors("the header does not begin with '{'");
   SafetensorsHeader header;
   (void)nlohmann::json::sax_parse(text, text + header_size, &header);
 

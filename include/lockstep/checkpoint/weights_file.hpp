@@ -2,21 +2,30 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The bytes of a file of weights: by the extension of `path` .safetensors, .npz, or else lockstep's own format.
+/// The bytes of a file of weights: by the extension of `path` .safetensors, .npz, or else lockstep's own format. Throws DataError when
+/// two arrays have one name, or a name is no UTF-8: nobody could load such a file.
 [[nodiscard]] std::vector<std::byte> encode_weights(std::string_view path, std::vector<SavedArray> arrays);
 
 /// The arrays of such a file; of a whole training state in lockstep's own format, its parameters and untrained state. Throws DataError
-/// when it is damaged.
-[[nodiscard]] std::vector<SavedArray> decode_weights(std::string_view path, std::span<const std::byte> bytes);
+/// when it is damaged, or, compressed, has far more than the `expected` bytes of the model that is to have it.
+[[nodiscard]] std::vector<SavedArray> decode_weights(std::string_view path, std::span<const std::byte> bytes,
+                                                     std::optional<std::uint64_t> expected = {});
+
+/// For read_file: refuses what does not begin as a file of the path's format does, and a file that has far more than the `expected`
+/// bytes of the model that is to have it.
+[[nodiscard]] HeadCheck weights_check(std::string_view path, std::optional<std::uint64_t> expected = {});
 
 /// Throws ConfigurationError when `path` names a format that has room for weights alone.
 void refuse_weights_format(std::string_view who, std::string_view path);

@@ -2,14 +2,18 @@
 
 #include <cstring>
 #include <iterator>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/checkpoint/size_limit.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/utf8.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -26,9 +30,19 @@ std::vector<std::byte> convert_elements(std::span<const std::byte> bytes) {
   return converted;
 }
 
+LOCKSTEP_INLINE void check_names(std::span<const SavedArray> arrays) {
+  std::set<std::string_view> names;
+  for (const SavedArray& array : arrays) {
+    if (!is_utf8(array.name)) throw DataError(concat({"weights: the name of array ", names.size(), " is no UTF-8"}));
+    if (!names.insert(array.name).second)
+      throw DataError(concat({"weights: two arrays are named '", array.name, "': no program could load them"}));
+  }
+}
+
 }  // namespace detail
 
 LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path, std::vector<SavedArray> arrays) {
+  detail::check_names(arrays);
   if (path.ends_with(".safetensors")) return encode_safetensors(arrays);
   if (path.ends_with(".npz")) return encode_npz(arrays);
   TrainingState weights;
@@ -37,9 +51,19 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path, std
   return encode_checkpoint(weights);
 }
 
-LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path, std::span<const std::byte> bytes) {
+LOCKSTEP_INLINE HeadCheck weights_check(std::string_view path, std::optional<std::uint64_t> expected) {
+  const bool is_safetensors = path.ends_with(".safetensors");
+  if (!is_safetensors && !path.ends_with(".npz")) return checkpoint_check(expected);
+  return [is_safetensors, expected](std::span<const std::byte> head, std::uint64_t size) {
+    is_safetensors ? detail::check_safetensors_head(head, size) : detail::check_npz_head(head, size);
+    at_most(detail::size_limit(expected), "weights for this model")(head, size);
+  };
+}
+
+LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path, std::span<const std::byte> bytes,
+                                                       std::optional<std::uint64_t> expected) {
   if (path.ends_with(".safetensors")) return decode_safetensors(bytes);
-  if (path.ends_with(".npz")) return decode_npz(bytes);
+  if (path.ends_with(".npz")) return decode_npz_at_most(detail::size_limit(expected), bytes);
   TrainingState saved = decode_checkpoint(bytes);
   std::move(saved.state.begin(), saved.state.end(), std::back_inserter(saved.parameters));
   return std::move(saved.parameters);

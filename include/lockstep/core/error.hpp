@@ -46,6 +46,13 @@ class Preempted : public Error {
   using Error::Error;
 };
 
+/// The replicas of a model have become different, which they never may: bits were flipped in memory or on the way, or a callback has changed
+/// one worker alone. Exit code 138: start all workers again; the last backup was compared before it was saved.
+class ReplicasDiffer : public Error {
+ public:
+  explicit ReplicasDiffer(const std::string& message) : Error(message, ExitCode::lost_peer) {}
+};
+
 /// Data that cannot be used: malformed files, labels out of range, shapes that differ. Exit code 1.
 class DataError : public Error {
  public:

@@ -51,7 +51,7 @@ class CheckpointManager {
     if (folder_) {
       try {
         folder_->begin();
-        if (auto found = folder_->newest()) {
+        if (auto found = folder_->newest(CheckpointType::Files::state_bytes(checkpoint_.model_))) {
           const auto text = std::as_bytes(std::span(found->path));
           path.bytes.assign(text.begin(), text.end());
           state.bytes = std::move(found->bytes);

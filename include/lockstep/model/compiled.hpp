@@ -18,6 +18,7 @@
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/model/fit_plan.hpp"
 #include "lockstep/model/model_state.hpp"
+#include "lockstep/model/name_checks.hpp"
 #include "lockstep/model/replica_state.hpp"
 #include "lockstep/model/status_block.hpp"
 #include "lockstep/optimizers/concepts.hpp"
@@ -55,6 +56,8 @@ struct Compiled {
         optimizer(std::move(optimizer_settings)),
         metrics(std::move(metric_list)),
         state(optimizer.slots()) {
+    if constexpr (requires { Net::template check_names<In>(); }) Net::template check_names<In>();
+    check_variable_names(Net::template variable_names<In>(), Net::template state_variable_names<In>());
     if constexpr (requires { loss.validate(); }) loss.validate();
     if constexpr (requires { optimizer.validate(); }) optimizer.validate();
     if (optimizer.slots() > max_slots)

@@ -29,7 +29,7 @@ LOCKSTEP_INLINE std::string evaluation_key(std::string_view checkpoint, std::int
 LOCKSTEP_INLINE EvaluationResults::EvaluationResults(std::string path) : path_(std::move(path)) {
   if (path_.empty()) return;
   remove_stale_temporaries(path_);
-  const auto bytes = read_file(path_);
+  const auto bytes = read_file(path_, at_most(std::uint64_t{1} << 30, "a table of evaluations"));
   if (!bytes || bytes->empty()) return;
   text_.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   if (!text_.starts_with("checkpoint,iterations,") || !text_.ends_with('\n'))

@@ -29,6 +29,7 @@
 #include "lockstep/model/preemption_signals.hpp"
 #include "lockstep/model/profile.hpp"
 #include "lockstep/model/rank_times.hpp"
+#include "lockstep/model/replica_checksums.hpp"
 #include "lockstep/model/status_block.hpp"
 #include "lockstep/model/steps.hpp"
 #include "lockstep/model/survivor.hpp"
@@ -97,8 +98,8 @@ class FitLoop final : public ModelTraining<Model> {
     bool begun = false;
     bool finished = at.has_ended();
     if (at.is_epoch_open) {  // a peer was lost while this epoch was completed
-      const Requests asked = complete_epoch(replica, static_cast<int>(at.epoch) - 1, finished);
-      if (asked.preemption != ExitCode::success) return preempt(replica, asked.preemption);
+      const Requests asked = complete_epoch(replica, own, static_cast<int>(at.epoch) - 1, finished);
+      if (asked.preemption != ExitCode::success) return preempt(replica, own, asked.preemption);
       finished = asked.stop || finished;
       at.is_epoch_open = false;
     }
@@ -119,7 +120,7 @@ class FitLoop final : public ModelTraining<Model> {
       const std::int64_t first_step = at.step;
       const auto begin = Trace::Clock::now();
       const EpochEnd end = train_epoch(replica, own, data, epoch, at, running);
-      if (end.preemption != ExitCode::success) return preempt(replica, end.preemption);
+      if (end.preemption != ExitCode::success) return preempt(replica, own, end.preemption);
       finished = end.finished;
       const auto duration = Trace::Clock::now() - begin;
       if (leader && !plan_.target) plan_.target = at.step;  // the progress bar learns it in the first epoch
@@ -136,6 +137,7 @@ class FitLoop final : public ModelTraining<Model> {
         at.data_position = 0;
       }
       report_rank_times(replica, own, epoch, steps, duration);
+      verify(replica, own);
       if (leader) end_epoch(epoch, running, validation_due ? &validated : nullptr);
       if (leader) {
         at_ = at;
@@ -146,8 +148,8 @@ class FitLoop final : public ModelTraining<Model> {
         if (leader && this->is_chief()) log_line(profile_table(*profile_, epoch, steps, duration));
         trace.clear_totals();
       }
-      const Requests asked = complete_epoch(replica, epoch, finished);
-      if (asked.preemption != ExitCode::success) return preempt(replica, asked.preemption);
+      const Requests asked = complete_epoch(replica, own, epoch, finished);
+      if (asked.preemption != ExitCode::success) return preempt(replica, own, asked.preemption);
       finished = asked.stop || finished;
     }
     if (leader) callbacks_.on_train_end(*this, logs_);
@@ -171,6 +173,8 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
   void stop_training() override { stop_ = true; }
+  void verify_after_step() override { verify_ = options_.verify_replicas; }
+  [[nodiscard]] bool is_verified() const override { return is_verified_ || !options_.verify_replicas; }
   void preempt_on_signals() override {
     if (!signals_) signals_.emplace();
   }
@@ -296,6 +300,7 @@ class FitLoop final : public ModelTraining<Model> {
         const TraceSpan span(trace, TracePart::callbacks);
         callbacks_.on_train_batch_begin(*this, at.step);
       }
+      if (leader) is_verified_ = false;
       if (wait_for_callbacks) replica.team_barrier();
       const Status status =
           train_step(compiled_, own, replica, data, iteration, requests(leader), options_.stop_on_non_finite, trace);
@@ -318,10 +323,14 @@ class FitLoop final : public ModelTraining<Model> {
       const TraceSpan span(trace, TracePart::callbacks);
       if (wait_for_callbacks) wait_for_state(replica);
       if (leader) {
+        verify_ = false;  // it was asked in this step
         compiled_.state.iterations = iteration;
         compiled_.report(running, logs_);
         callbacks_.on_train_batch_end(*this, batch, logs_);
         progress_.update(at.step, logs_);
+      }
+      if (asked.verify) verify(replica, own);
+      if (leader) {
         if (Callbacks::has_train_batch_hooks || preempted || survivor_.is_enabled()) {
           at_ = at;
           at_.keep(running);
@@ -354,11 +363,31 @@ class FitLoop final : public ModelTraining<Model> {
                 " replicas; the parameters are those before it: use a lower learning rate, or look at the data"}));
   }
 
+  /// All ranks throw when one has other parameters than the others, and none before every other knows.
+  template <Replica R>
+  void verify(R& replica, const Own& own) {
+    replica.team_barrier();  // a callback may have changed the model
+    auto& collective = replica.collective();
+    const bool leader = replica.local_rank() == 0;
+    if (options_.verify_replicas && collective.size() > 1) {
+      const auto difference = compare_replicas(collective, checksums_of(compiled_, own, leader), replica.local_size());
+      if (difference) {
+        collective.barrier();
+        throw ReplicasDiffer(concat(
+            {"fit: after ", compiled_.state.iterations, " updates the replicas have become different: ", *difference,
+             ". Bits were flipped in memory or on the way, or a callback has changed one worker alone. Nothing "
+             "of this is saved: start all workers again, and training goes on from the last backup"}));
+      }
+    }
+    if (leader) is_verified_ = true;
+  }
+
   /// The callbacks have had their on_epoch_end: all agree on what was asked, and the state is complete.
   template <Replica R>
-  Requests complete_epoch(R& replica, int epoch, bool finished) {
+  Requests complete_epoch(R& replica, const Own& own, int epoch, bool finished) {
     const bool leader = replica.local_rank() == 0;
     const Requests asked = ask_all(replica, leader);
+    if (Callbacks::has_epoch_end_hooks) verify(replica, own);  // they may have changed the model
     if (leader) {
       at_.is_epoch_open = false;
       if (asked.stop || finished) at_.set_ended();
@@ -370,7 +399,8 @@ class FitLoop final : public ModelTraining<Model> {
 
   /// All ranks have agreed to leave.
   template <Replica R>
-  void preempt(R& replica, ExitCode code) {
+  void preempt(R& replica, const Own& own, ExitCode code) {
+    verify(replica, own);
     if (replica.local_rank() == 0) {
       note_stopping();
       if (signals_) signals_->answered();
@@ -439,7 +469,7 @@ class FitLoop final : public ModelTraining<Model> {
   [[nodiscard]] Requests requests(bool leader) const {
     if (!leader) return {};
     const bool by_signal = signals_ && requested_ == ExitCode::success;
-    return {.stop = stop_, .preemption = by_signal ? signals_->received() : requested_};
+    return {.stop = stop_, .preemption = by_signal ? signals_->received() : requested_, .verify = verify_};
   }
 
   /// Agrees on the requests between two epochs.
@@ -469,6 +499,8 @@ class FitLoop final : public ModelTraining<Model> {
   std::optional<Profile> profile_;
   Position at_;
   bool stop_ = false;
+  bool verify_ = false;       // asked for the next step
+  bool is_verified_ = false;  // since the last step
   std::optional<PreemptionSignals> signals_;
   ExitCode requested_ = ExitCode::success;  // by request_preemption
   ExitCode preempted_ = ExitCode::success;

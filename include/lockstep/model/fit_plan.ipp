@@ -108,7 +108,8 @@ LOCKSTEP_INLINE std::string fit_signature(const FitOptions& options) {
                  steps_text(options.steps_per_epoch), "\nvalidation: ", options.validation_data ? "yes" : "no",
                  "\nvalidation_steps: ", steps_text(options.validation_steps),
                  "\nvalidation_freq: ", options.validation_freq.description(),
-                 "\nstop_on_non_finite: ", options.stop_on_non_finite ? "yes" : "no", "\n"});
+                 "\nstop_on_non_finite: ", options.stop_on_non_finite ? "yes" : "no",
+                 "\nverify_replicas: ", options.verify_replicas ? "yes" : "no", "\n"});
 }
 
 LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted) {

@@ -11,14 +11,13 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/model/layer_traits.hpp"
+#include "lockstep/model/name_checks.hpp"
 #include "lockstep/model/summary.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The names of the layers, made unique as Keras does: dense, dense_1, dense_2.
-template <class... At>
-std::vector<std::string> unique_layer_names(LayerList<At...>) {
-  const std::vector<std::string_view> names{At::Layer::name...};
+/// Numbers what comes again: a, b, a_1, a_2. (They are unique unless one of them was a_1 already, which check_layer_names refuses.)
+inline std::vector<std::string> unique_names(const std::vector<std::string_view>& names) {
   std::vector<std::string> unique;
   for (std::size_t i = 0; i < names.size(); ++i) {
     std::size_t earlier = 0;
@@ -26,6 +25,22 @@ std::vector<std::string> unique_layer_names(LayerList<At...>) {
     unique.push_back(earlier ? concat({names[i], "_", earlier}) : std::string(names[i]));
   }
   return unique;
+}
+
+/// The names of the layers, numbered as Keras does: dense, dense_1, dense_2.
+template <class... At>
+std::vector<std::string> unique_layer_names(LayerList<At...>) {
+  return unique_names({At::Layer::name...});
+}
+
+/// The names of the variables of A, the trained ones before the others. A layer that hands on the variables of layers inside it has names
+/// repeatedly: kernel, bias, kernel_1, bias_1.
+template <class A>
+std::vector<std::string> unique_variable_names() {
+  std::vector<std::string_view> names;
+  for (const Variable& variable : A::variables) names.push_back(variable.name);
+  for (const Variable& variable : A::state_variables) names.push_back(variable.name);
+  return unique_names(names);
 }
 
 /// The names of the layers of the flattened model; those of a container's layers begin with its own name and a slash.
@@ -59,13 +74,11 @@ std::vector<std::string> variable_names(LayerList<At...> list) {
                                               : A::Layer::template state_variable_names<typename A::Input>())
         names.push_back(prefix + inner);
     } else {
-      for (const Variable& variable : [] {
-             if constexpr (Trained)
-               return A::variables;
-             else
-               return A::state_variables;
-           }())
-        names.push_back(prefix + std::string(variable.name));
+      const std::vector<std::string> own = unique_variable_names<A>();
+      const auto trained_end = own.begin() + static_cast<std::ptrdiff_t>(A::variables.size());
+      for (auto variable = Trained ? own.begin() : trained_end; variable != (Trained ? trained_end : own.end());
+           ++variable)
+        names.push_back(prefix + *variable);
     }
   };
   (append.template operator()<At>(), ...);
@@ -102,6 +115,29 @@ std::string class_name() {
     }
     return camel;
   }
+}
+
+/// Throws ConfigurationError, naming the layers, unless files can have the names of the layers in a list and of their variables. `inside` is
+/// the container that they are in.
+template <class... At>
+void check_names(LayerList<At...> list, const std::string& inside = {}) {
+  const std::vector<std::string> own = unique_layer_names(list);
+  std::vector<LayerNames> layers;
+  const auto append = [&]<class A>() {
+    LayerNames& names = layers.emplace_back(
+        LayerNames{.name = own[layers.size()], .class_name = class_name<typename A::Layer>(), .variables = {}});
+    if constexpr (!requires { A::Layer::template variable_names<typename A::Input>(); })
+      names.variables = unique_variable_names<A>();
+  };
+  (append.template operator()<At>(), ...);
+  check_layer_names(inside, layers);
+  std::size_t layer = 0;
+  const auto look_inside = [&]<class A>() {
+    const std::string& name = own[layer++];
+    if constexpr (requires { A::Layer::template check_names<typename A::Input>(name); })
+      A::Layer::template check_names<typename A::Input>(inside.empty() ? name : inside + "/" + name);
+  };
+  (look_inside.template operator()<At>(), ...);
 }
 
 /// The table of a list of layers, with a row for each but Input, as Keras's Sequential.summary() has it.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <random>
@@ -305,6 +306,17 @@ class Model {
     if (options.verbose == 2 && strategy_.is_chief())
       log_line(concat({"seed: ", seed(), "; replicas: ", strategy_.num_replicas_in_sync(), " (",
                        strategy_.local_replicas(), " in each of ", strategy_.num_workers(), " workers)"}));
+    try {
+      return run_until_together(loop);
+    } catch (...) {
+      abort_callbacks(list, loop);
+      throw;
+    }
+  }
+
+  /// Again and again, where the loop survives the loss of a worker.
+  template <class Loop>
+  History run_until_together(Loop& loop) {
     for (bool together = true;;) {
       try {
         if constexpr (requires { strategy_.reconnect(); })
@@ -318,6 +330,18 @@ class Model {
         loop.survive(error);
         together = false;
       }
+    }
+  }
+
+  /// Fit ends by an exception, which no other shall replace.
+  template <class List, class Loop>
+  static void abort_callbacks(List& list, Loop& loop) noexcept {
+    try {
+      list.on_train_abort(loop);
+    } catch (const std::exception& error) {
+      log_line(std::string("warning: fit: on_train_abort: ") + error.what());
+    } catch (...) {
+      log_line("warning: fit: on_train_abort: an exception that is no std::exception");
     }
   }
 
@@ -381,6 +405,12 @@ class Model {
     compiled_.state.save(saved);
     detail::save_arrays(saved.state, 0, untrained_arrays(*replicas_[0]));
     return saved;
+  }
+
+  /// Bytes of all arrays of save_state().
+  [[nodiscard]] std::uint64_t state_bytes() const {
+    const std::size_t trained = compiled_.state.parameters().values().size() * (1 + compiled_.state.slots().size());
+    return (trained + replicas_[0]->state().values().size()) * sizeof(T);
   }
 
   void restore_state(const TrainingState& saved) {

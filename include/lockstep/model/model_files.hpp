@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,7 +39,7 @@ struct FileContents {
   bool readable = true;
   std::vector<std::byte> bytes;  ///< or the message
 };
-[[nodiscard]] FileContents read_contents(const std::string& path);
+[[nodiscard]] FileContents read_contents(const std::string& path, const HeadCheck& check);
 
 /// Why an error keeps the chief from reading.
 [[nodiscard]] FileContents unreadable(const Error& error);
@@ -57,10 +58,10 @@ std::vector<std::byte> contents_from_chief(S& strategy, FileContents file) {
   return std::move(file.bytes);
 }
 
-/// The chief's file, on every worker.
+/// The chief's file, on every worker; `check` is that of read_file.
 template <Strategy S>
-std::vector<std::byte> file_from_chief(S& strategy, const std::string& path) {
-  return contents_from_chief(strategy, strategy.is_chief() ? read_contents(path) : FileContents{});
+std::vector<std::byte> file_from_chief(S& strategy, const std::string& path, const HeadCheck& check) {
+  return contents_from_chief(strategy, strategy.is_chief() ? read_contents(path, check) : FileContents{});
 }
 
 /// Calls f. An error's message gets `what` and the path in front, and keeps its type.
@@ -80,6 +81,8 @@ template <class Model>
 struct ModelFiles {
   static auto& strategy(Model& model) { return model.strategy_; }
   static TrainingState state(const Model& model) { return model.save_state(); }
+  /// Bytes of all arrays of the model's training state.
+  static std::uint64_t state_bytes(const Model& model) { return model.state_bytes(); }
   static void restore(Model& model, const TrainingState& saved) {
     if (saved.signature.empty())
       throw ConfigurationError("the file has weights alone, and no state of an optimizer: use load_weights");
@@ -94,7 +97,7 @@ struct ModelFiles {
   }
 
   static void load(Model& model, const std::string& path) {
-    const std::vector<std::byte> bytes = file_from_chief(model.strategy_, path);
+    const std::vector<std::byte> bytes = file_from_chief(model.strategy_, path, checkpoint_check(state_bytes(model)));
     naming_file("load", path, [&] { restore(model, decode_checkpoint(bytes)); });
   }
 
@@ -113,13 +116,14 @@ struct ModelFiles {
   }
 
   static void load_weights(Model& model, const std::string& path) {
-    const std::vector<std::byte> bytes = file_from_chief(model.strategy_, path);
+    const std::uint64_t expected = state_bytes(model);
+    const std::vector<std::byte> bytes = file_from_chief(model.strategy_, path, weights_check(path, expected));
     naming_file("load_weights", path, [&] {
       std::vector<WantedArray> wanted;
       for (const auto& array : model.all_variables(*model.replicas_[0]))
         wanted.push_back({array.name, array.variable->shape()});
       const auto arrays =
-          match_arrays(decode_weights(path, bytes), wanted, scalar_name<typename Model::Compiled::Scalar>());
+          match_arrays(decode_weights(path, bytes, expected), wanted, scalar_name<typename Model::Compiled::Scalar>());
       for (const auto& own : model.replicas_) {
         const auto variables = model.all_variables(*own);
         for (std::size_t i = 0; i < arrays.size(); ++i)

@@ -39,9 +39,12 @@ LOCKSTEP_INLINE FileContents unreadable(const Error& error) {
   return {.readable = false, .bytes = {text.begin(), text.end()}};
 }
 
-LOCKSTEP_INLINE FileContents read_contents(const std::string& path) {
+LOCKSTEP_INLINE FileContents read_contents(const std::string& path, const HeadCheck& check) {
+  const HeadCheck naming = [&](std::span<const std::byte> head, std::uint64_t size) {
+    naming_file("cannot read", path, [&] { check(head, size); });
+  };
   try {
-    auto bytes = read_file(path);
+    auto bytes = read_file(path, naming);
     if (!bytes) throw DataError(concat({"cannot read '", path, "': the chief has no such file"}));
     return {.readable = true, .bytes = std::move(*bytes)};
   } catch (const Error& error) {

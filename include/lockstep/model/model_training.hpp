@@ -33,6 +33,9 @@ class ModelTraining : public Training {
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
     return model_.save_state(std::move(reused));
   }
+  [[nodiscard]] std::uint64_t state_bytes() const override { return model_.state_bytes(); }
+  void verify_after_step() override {}
+  [[nodiscard]] bool is_verified() const override { return true; }
   void restore(std::vector<std::byte>, DecodeState) override {}
   void rejoin_on_peer_loss(EncodeState, DecodeState) override {}
 

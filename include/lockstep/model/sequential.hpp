@@ -210,6 +210,13 @@ struct Sequential {
     return detail::variable_order(typename Chain<In>::List{});
   }
 
+  /// Throws ConfigurationError, naming the layers, unless files of weights can have their names: each layer has one of its own,
+  /// and so has each of its variables. `inside`: the name that this container has in its model.
+  template <class In>
+  static void check_names(const std::string& inside = {}) {
+    detail::check_names(typename Chain<In>::List{}, inside);
+  }
+
   /// Keras's table of layers, output shapes and parameter counts.
   static std::string summary()
     requires(!std::is_void_v<InputShape>)

@@ -101,7 +101,7 @@ class SidecarEvaluator {
     while (!options_.max_evaluations || results_.size() < *options_.max_evaluations) {
       const bool ended =
           training_has_ended(options_.checkpoint_dir);  // asked first: the end is said after the last save
-      if (const auto found = watch_.next()) {
+      if (const auto found = watch_.next(Files::state_bytes(model_))) {
         if (auto evaluation = evaluate(*found, callbacks...)) evaluated.push_back(std::move(*evaluation));
         poll.renew();
       } else if (ended) {

@@ -13,7 +13,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// What a rank asks of all ranks: to end training after this step,
 struct Requests {
   bool stop = false;                        ///< as done, or
-  ExitCode preemption = ExitCode::success;  ///< to be continued: interrupted or terminated
+  ExitCode preemption = ExitCode::success;  ///< to be continued: interrupted or terminated;
+  bool verify = false;                      ///< or to compare the replicas after it
 };
 
 /// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are exact up to 2^53.
@@ -30,13 +31,15 @@ class StatusBlock {
     values_[stop] = requests.stop ? 1 : 0;
     values_[interrupted] = requests.preemption == ExitCode::interrupted ? 1 : 0;
     values_[terminated] = requests.preemption == ExitCode::terminated ? 1 : 0;
+    values_.back() = requests.verify ? 1 : 0;
   }
   /// What any rank has asked. SIGTERM goes before SIGINT, so that all ranks end with the same code.
   [[nodiscard]] Requests asked() const noexcept {
     return {.stop = values_[stop] > 0,
             .preemption = values_[terminated] > 0    ? ExitCode::terminated
                           : values_[interrupted] > 0 ? ExitCode::interrupted
-                                                     : ExitCode::success};
+                                                     : ExitCode::success,
+            .verify = values_.back() > 0};
   }
 
   /// Whether a step with these sums (a status block, or its values) changes parameters.
@@ -53,6 +56,11 @@ class StatusBlock {
     return std::span<const double, MetricState>(values_.data() + field_count, MetricState);
   }
 
+  /// What a file keeps of an epoch's sums: all but what is asked for a single step.
+  [[nodiscard]] std::span<const double> saved() const noexcept {
+    return std::span<const double>(values_).first(field_count + MetricState);
+  }
+
   /// All of it, for the collective.
   [[nodiscard]] std::span<double> values() noexcept { return values_; }
   [[nodiscard]] std::span<const double> values() const noexcept { return values_; }
@@ -63,7 +71,7 @@ class StatusBlock {
   }
 
  private:
-  std::array<double, field_count + MetricState> values_{};
+  std::array<double, field_count + MetricState + 1> values_{};  // the fields, the metrics, and Requests::verify
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,15 +1,18 @@
 // Where training goes on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "lockstep/checkpoint/state_ranges.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/state.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -21,7 +24,7 @@ struct TrainingPosition {
   std::int64_t data_iteration = 0;  ///< number of the pass over the data
   std::int64_t data_position = 0;   ///< global batches of it that are used
   std::int64_t batch = 0;           ///< samples in the global batches that data_position counts; 0: not known
-  std::vector<double> running{};    ///< the sums, as Status::values(); empty for none
+  std::vector<double> running{};    ///< the sums, as Status::saved(); empty for none
   bool is_epoch_open = false;       ///< the epoch before this one is not completed
 
   /// Training has come to its end. (Sums before the first step of an epoch are those of no step, in which all have agreed to stop.)
@@ -31,7 +34,7 @@ struct TrainingPosition {
     status[Status::stop] = 1;
     keep(status);
   }
-  void keep(const Status& sums) { running.assign(sums.values().begin(), sums.values().end()); }
+  void keep(const Status& sums) { running.assign(sums.saved().begin(), sums.saved().end()); }
 
   /// Puts the place into a state whose callbacks' states are there already; one of its own follows them.
   void save(TrainingState& saved) const {
@@ -46,9 +49,9 @@ struct TrainingPosition {
   }
 
   /// Takes the place out of a state, whose callbacks then holds those of the callbacks alone. Throws ConfigurationError when the sums are
-  /// those of other metrics.
+  /// those of other metrics, and DataError when they or the place cannot be those of a training.
   [[nodiscard]] static TrainingPosition take(TrainingState& saved) {
-    if (!saved.running.empty() && saved.running.size() != Status{}.values().size())
+    if (!saved.running.empty() && saved.running.size() != Status{}.saved().size())
       throw ConfigurationError("fit: the saved state has other metrics than this program");
     TrainingPosition position{.epoch = saved.epoch,
                               .step = saved.step,
@@ -60,10 +63,21 @@ struct TrainingPosition {
       position.is_epoch_open = saved.callbacks.back().contains(open_entry);
       saved.callbacks.pop_back();
     }
+    position.check();
     return position;
   }
 
  private:
+  void check() const {
+    check_range("the number of samples in a global batch", batch, 0, largest_count);
+    if (batch > 0) check_range("data_position", data_position, 0, largest_count / batch);
+    if (running.empty()) return;
+    for (const auto count : {Status::samples, Status::has_next, Status::non_finite, Status::stop})
+      if (!(running[count] >= 0 && running[count] <= static_cast<double>(largest_count)))
+        throw DataError(concat({"checkpoint: the running sum ", static_cast<std::size_t>(count), " is ", running[count],
+                                ", expected a count of 0 to ", largest_count}));
+  }
+
   static constexpr std::string_view batch_entry = "fit/global_batch";
   static constexpr std::string_view open_entry = "fit/epoch_is_open";
 };

@@ -9,6 +9,7 @@
 //   progress_ms=600000 for a worker that lives and keeps others waiting
 //   timeout_ms=20000   of an operation between workers         shared=0  more units, and SGD in shared memory
 //                                                              (parameters change places) in place of Adam over TCP
+//   corrupt=0          after so many updates, worker 1 has a bit that the others have not      fail=0  update with an exception
 // The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -75,6 +77,19 @@ struct SlowSteps {
   }
 };
 
+/// What goes wrong on one worker.
+struct Accident {
+  int corrupt = 0;
+  int fail = 0;
+  void on_train_batch_end(ls::Training& training, std::int64_t, ls::Logs&) const {
+    if (fail > 0 && training.iterations() == fail) throw std::runtime_error("an accident");
+    if (corrupt == 0 || training.worker_index() != 1 || training.iterations() != corrupt) return;
+    auto parameters = training.parameters();
+    parameters[0] ^= std::byte{1};
+    training.set_parameters(parameters);
+  }
+};
+
 using Numbers = std::map<std::string, int, std::less<>>;
 
 template <class TestNet, class Policy, class Optimizer>
@@ -93,6 +108,7 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
   auto model = ls::compile<TestNet>(strategy, {.seed = 3}, ls::SparseCategoricalCrossentropy{.from_logits = true},
                                     optimizer, ls::Accuracy{});
   HalveOnPlateau plateau;
+  const Accident accident{.corrupt = numbers["corrupt"], .fail = numbers["fail"]};
   SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"]),
                  .spin_at = strategy.worker_index() == numbers["spin_on"] ? numbers["spin_at"] : -1,
                  .spun = backup_dir + "/../spun"};
@@ -103,9 +119,10 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
       .save_before_preemption = numbers["preempt"] != 0,
       .on_save_failure = numbers["warn"] != 0 ? ls::OnSaveFailure::warn : ls::OnSaveFailure::fail,
       .on_peer_loss = numbers["rejoin"] != 0 ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail};
-  const ls::History history = model.fit(
-      ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]),
-      {.epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]}, plateau, slow, backup);
+  const ls::History history =
+      model.fit(ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]),
+                {.epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]}, plateau, slow,
+                accident, backup);
   if (strategy.is_chief())
     std::printf("final: loss=%.9g learning_rate=%g seen=%d parameters_crc32c=%08x\n",
                 history.epoch.empty() ? 0.0 : history["loss"].back(), model.learning_rate(),
@@ -119,7 +136,8 @@ int run(int argc, char** argv) {
                   {"warn", 0},    {"preempt", 1},
                   {"rejoin", 0},  {"timeout_ms", 20'000},
                   {"shared", 0},  {"spin_at", -1},
-                  {"spin_on", 0}, {"progress_ms", 600'000}};
+                  {"spin_on", 0}, {"progress_ms", 600'000},
+                  {"corrupt", 0}, {"fail", 0}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');

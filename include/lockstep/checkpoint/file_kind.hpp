@@ -1,0 +1,37 @@
+// What a path leads to, before something is read or written there.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// "a folder", say, for what is no regular file.
+[[nodiscard]] inline const char* file_kind(mode_t mode) noexcept {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "something else";
+}
+
+/// Where the symbolic links end that begin at `path`: the path itself where it is none. What stands there need not exist. Throws Error
+/// when there are more than 40 of them.
+[[nodiscard]] inline std::filesystem::path end_of_links(const std::filesystem::path& path) {
+  std::filesystem::path target = path;
+  for (int links = 0; links <= 40; ++links) {
+    std::error_code none;
+    const std::filesystem::path next = std::filesystem::read_symlink(target, none);
+    if (none) return target;
+    target = next.is_absolute() ? next : target.parent_path() / next;
+  }
+  throw Error("cannot follow '" + path.string() + "': there are more than 40 symbolic links");
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "lockstep/checkpoint/state_ranges.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+LOCKSTEP_INLINE void check_range(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least || value > most)
+    throw DataError(concat({"checkpoint: ", field, " is ", value, ", expected ", least, " to ", most,
+                            ": whatever wrote this file, no training had that state"}));
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE void check_ranges(const TrainingState& state) {
+  using detail::check_range, detail::largest_count;
+  constexpr std::int64_t largest_int = std::numeric_limits<int>::max();
+  check_range("iterations", state.iterations, 0, largest_count);
+  check_range("epoch", state.epoch, 0, largest_int - 1);
+  check_range("step", state.step, 0, largest_count);
+  check_range("data_iteration", state.data_iteration, 0, largest_count);
+  check_range("data_position", state.data_position, 0, largest_count);
+  check_range("world_size", state.world_size, 1, largest_int);
+  if (!std::isfinite(state.learning_rate))
+    throw DataError(concat({"checkpoint: learning_rate is ", state.learning_rate,
+                            ", expected a finite number: a training cannot go on with it"}));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
