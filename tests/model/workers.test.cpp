@@ -28,6 +28,15 @@ using namespace lockstep_test;
 
 namespace {
 
+/// Counts how often fit ended by an exception. What it throws itself is a warning.
+struct Aborts {
+  int count = 0;
+  void on_train_abort(ls::Training&) {
+    ++count;
+    throw std::runtime_error("not to replace the first");
+  }
+};
+
 /// What one worker's program does, and what came of it.
 struct Worker {
   std::uint64_t seed = 1;
@@ -35,6 +44,7 @@ struct Worker {
   ls::FitOptions options{.epochs = 3, .verbose = 0};
   ls::AnyDataset data;
   Recorder recorder;
+  Aborts aborts;
   std::string backup_dir;
   std::int64_t save_freq = ls::SaveFrequency::epoch;
   std::vector<ls::Weight<float>> weights;  ///< set before fit
@@ -59,7 +69,7 @@ void train(std::vector<Worker>& workers) {
     worker.seed_in_force = model.seed();
     if (!worker.weights.empty()) model.set_weights(worker.weights);
     ls::BackupAndRestore backup{.backup_dir = worker.backup_dir, .save_freq = worker.save_freq, .asynchronous = false};
-    const ls::History history = model.fit(worker.data, worker.options, worker.recorder, backup);
+    const ls::History history = model.fit(worker.data, worker.options, worker.recorder, worker.aborts, backup);
     for (const ls::Logs& logs : worker.recorder.batch_logs) worker.losses.push_back(logs.at("loss"));
     worker.epochs = history.epoch;
     worker.crc = model.parameters_crc32c();
@@ -439,6 +449,7 @@ TEST_CASE("workers: a bit that changes on one of them is found by all at the end
       CHECK(contains(worker.failure, count == 2 ? "ranks 0 and 1 differ, and there is no majority, in: parameters"
                                                 : "rank 2 differs from the 2 others, which are equal, in: parameters"));
       CHECK(contains(worker.failure, "start all workers again"));
+      CHECK(worker.aborts.count == 1);
     }
     CHECK(saved_state(folder).iterations == 5);  // the end of the first epoch
   }
@@ -474,7 +485,10 @@ TEST_CASE("workers: without the comparison what differs goes on, and all must wa
   for (Worker& worker : workers) worker.options.verify_replicas = false;
   flip_a_bit(workers[1]);
   train(workers);
-  for (const Worker& worker : workers) CHECK(worker.failure.empty());
+  for (const Worker& worker : workers) {
+    CHECK(worker.failure.empty());
+    CHECK(worker.aborts.count == 0);
+  }
   CHECK(workers[0].crc != workers[1].crc);
 
   std::vector<Worker> different = equal_workers(2, folder);
