@@ -40,6 +40,9 @@ struct PerhapsBackup {
   void on_epoch_complete(ls::Training& training, int epoch) const {
     if (backup != nullptr) backup->on_epoch_complete(training, epoch);
   }
+  void on_train_batch_begin(ls::Training& training, std::int64_t batch) const {
+    if (backup != nullptr) backup->on_train_batch_begin(training, batch);
+  }
   void on_train_batch_complete(ls::Training& training, std::int64_t batch) const {
     if (backup != nullptr) backup->on_train_batch_complete(training, batch);
   }
@@ -48,6 +51,9 @@ struct PerhapsBackup {
   }
   void on_train_end(ls::Training& training, ls::Logs& logs) const {
     if (backup != nullptr) backup->on_train_end(training, logs);
+  }
+  void on_train_abort(ls::Training& training) const {
+    if (backup != nullptr) backup->on_train_abort(training);
   }
 };
 

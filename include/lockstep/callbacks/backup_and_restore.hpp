@@ -77,7 +77,7 @@ struct BackupAndRestore {
  private:
   void lock_folder() const;
   [[nodiscard]] std::vector<std::byte> read(std::uint64_t expected) const;
-  void save_when(const Training& training, bool due) const;
+  void save_when(Training& training, bool due) const;
   void take_snapshot(const Training& training) const;
   void start_save(OnSaveFailure on_failure) const;
   void finish_save(OnSaveFailure on_failure) const;

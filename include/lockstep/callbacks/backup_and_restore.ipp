@@ -141,7 +141,7 @@ LOCKSTEP_INLINE std::vector<std::byte> BackupAndRestore::read(std::uint64_t expe
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_batch_begin(Training& training, std::int64_t) const {
-  if (writer->is_waiting || save_freq.at_step(training.iterations() + 1)) training.verify_after_step();
+  if (save_freq.at_step(training.iterations() + 1)) training.verify_after_step();
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {
@@ -173,12 +173,12 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_abort(Training& training) const 
   writer->lock.reset();
 }
 
-LOCKSTEP_INLINE void BackupAndRestore::save_when(const Training& training, bool due) const {
+LOCKSTEP_INLINE void BackupAndRestore::save_when(Training& training, bool due) const {
   if (!training.is_chief()) return;
   if (!writer->is_running()) finish_save(on_save_failure);  // a failure shows at the next step
   if (due || writer->is_waiting) {
     writer->is_waiting = !training.is_verified();
-    if (!writer->is_waiting) take_snapshot(training);
+    writer->is_waiting ? training.verify_after_step() : take_snapshot(training);
   }
   start_save(on_save_failure);
   if (!asynchronous) finish_save(on_save_failure);

@@ -62,7 +62,7 @@ class ModelCheckpoint {
 
  private:
   void decide(const Training& training, std::optional<std::int64_t> batch, const Logs& logs);
-  void write(const Training& training);
+  void write(Training& training);
   [[nodiscard]] std::optional<std::string> marked_folder(const Training& training) const;
 
   ModelCheckpointOptions options_;

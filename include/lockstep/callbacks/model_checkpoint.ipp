@@ -43,7 +43,7 @@ LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_end(Training& training, int, Logs
 LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_complete(Training& training, int) { write(training); }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_begin(Training& training, std::int64_t) {
-  if (due_ || options_.save_freq.at_step(training.iterations() + 1)) training.verify_after_step();
+  if (options_.save_freq.at_step(training.iterations() + 1)) training.verify_after_step();
 }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) {
@@ -90,8 +90,9 @@ LOCKSTEP_INLINE std::optional<std::string> ModelCheckpoint::marked_folder(const 
   return folder;
 }
 
-LOCKSTEP_INLINE void ModelCheckpoint::write(const Training& training) {
-  if (!due_ || !training.is_verified()) return;
+LOCKSTEP_INLINE void ModelCheckpoint::write(Training& training) {
+  if (!due_) return;
+  if (!training.is_verified()) return training.verify_after_step();
   const std::string path = *std::exchange(due_, std::nullopt);
   if (!training.is_chief()) return;
   TrainingState state = training.state();

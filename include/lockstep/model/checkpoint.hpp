@@ -48,7 +48,8 @@ class Checkpoint {
 
   /// Restores all from a file that save or CheckpointManager wrote, as Model::load does.
   void restore(const std::string& path) {
-    decode(path, detail::file_from_chief(Files::strategy(model_), path, checkpoint_check(Files::state_bytes(model_))));
+    decode(path, detail::file_from_chief(Files::strategy(model_), "restore", path,
+                                         checkpoint_check(Files::state_bytes(model_))));
   }
 
  private:

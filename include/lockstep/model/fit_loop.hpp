@@ -174,7 +174,9 @@ class FitLoop final : public ModelTraining<Model> {
 
   void stop_training() override { stop_ = true; }
   void verify_after_step() override { verify_ = options_.verify_replicas; }
-  [[nodiscard]] bool is_verified() const override { return is_verified_ || !options_.verify_replicas; }
+  [[nodiscard]] bool is_verified() const override {
+    return is_verified_ || !options_.verify_replicas || model_.strategy_.num_replicas_in_sync() == 1;
+  }
   void preempt_on_signals() override {
     if (!signals_) signals_.emplace();
   }

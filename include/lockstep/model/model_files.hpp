@@ -39,7 +39,7 @@ struct FileContents {
   bool readable = true;
   std::vector<std::byte> bytes;  ///< or the message
 };
-[[nodiscard]] FileContents read_contents(const std::string& path, const HeadCheck& check);
+[[nodiscard]] FileContents read_contents(std::string_view what, const std::string& path, const HeadCheck& check);
 
 /// Why an error keeps the chief from reading.
 [[nodiscard]] FileContents unreadable(const Error& error);
@@ -58,10 +58,11 @@ std::vector<std::byte> contents_from_chief(S& strategy, FileContents file) {
   return std::move(file.bytes);
 }
 
-/// The chief's file, on every worker; `check` is that of read_file.
+/// The chief's file, on every worker; `check` is that of read_file, and `what` is being done, for messages.
 template <Strategy S>
-std::vector<std::byte> file_from_chief(S& strategy, const std::string& path, const HeadCheck& check) {
-  return contents_from_chief(strategy, strategy.is_chief() ? read_contents(path, check) : FileContents{});
+std::vector<std::byte> file_from_chief(S& strategy, std::string_view what, const std::string& path,
+                                       const HeadCheck& check) {
+  return contents_from_chief(strategy, strategy.is_chief() ? read_contents(what, path, check) : FileContents{});
 }
 
 /// Calls f. An error's message gets `what` and the path in front, and keeps its type.
@@ -97,7 +98,8 @@ struct ModelFiles {
   }
 
   static void load(Model& model, const std::string& path) {
-    const std::vector<std::byte> bytes = file_from_chief(model.strategy_, path, checkpoint_check(state_bytes(model)));
+    const std::vector<std::byte> bytes =
+        file_from_chief(model.strategy_, "load", path, checkpoint_check(state_bytes(model)));
     naming_file("load", path, [&] { restore(model, decode_checkpoint(bytes)); });
   }
 
@@ -117,7 +119,8 @@ struct ModelFiles {
 
   static void load_weights(Model& model, const std::string& path) {
     const std::uint64_t expected = state_bytes(model);
-    const std::vector<std::byte> bytes = file_from_chief(model.strategy_, path, weights_check(path, expected));
+    const std::vector<std::byte> bytes =
+        file_from_chief(model.strategy_, "load_weights", path, weights_check(path, expected));
     naming_file("load_weights", path, [&] {
       std::vector<WantedArray> wanted;
       for (const auto& array : model.all_variables(*model.replicas_[0]))

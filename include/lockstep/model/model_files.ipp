@@ -39,9 +39,9 @@ LOCKSTEP_INLINE FileContents unreadable(const Error& error) {
   return {.readable = false, .bytes = {text.begin(), text.end()}};
 }
 
-LOCKSTEP_INLINE FileContents read_contents(const std::string& path, const HeadCheck& check) {
+LOCKSTEP_INLINE FileContents read_contents(std::string_view what, const std::string& path, const HeadCheck& check) {
   const HeadCheck naming = [&](std::span<const std::byte> head, std::uint64_t size) {
-    naming_file("cannot read", path, [&] { check(head, size); });
+    naming_file(what, path, [&] { check(head, size); });
   };
   try {
     auto bytes = read_file(path, naming);

@@ -85,7 +85,7 @@ struct Accident {
     if (fail > 0 && training.iterations() == fail) throw std::runtime_error("an accident");
     if (corrupt == 0 || training.worker_index() != 1 || training.iterations() != corrupt) return;
     auto parameters = training.parameters();
-    parameters[0] ^= std::byte{1};
+    parameters[2] ^= std::byte{64};
     training.set_parameters(parameters);
   }
 };
