@@ -228,13 +228,14 @@ TEST_CASE("resume: early stop is a normal end, which deletes the backup; an exce
   CHECK(std::filesystem::exists(backup.path()));
 }
 
-TEST_CASE("resume: a damaged backup is an error that names the file, and trains nothing") {
+TEST_CASE("resume: a damaged backup without one before it is an error that names the file, and trains nothing") {
   const TemporaryFolder folder;
   const Run run = new_passes(0);
   CHECK_THROWS_AS((void)train(run, folder.path(), 11, 12), Interrupted);
   auto bytes = *ls::read_file(folder.path("training_state"));
   bytes[bytes.size() / 2] ^= std::byte{4};
   ls::write_file_atomically(folder.path("training_state"), bytes);
+  ls::remove_file(folder.path("training_state.previous"));
   const std::string message = message_of<ls::DataError>([&] { (void)train(run, folder.path(), 11); });
   CHECK(contains(message, folder.path("training_state")));
   CHECK(contains(message, "checksum"));
