@@ -2,8 +2,9 @@
 //
 //   benchmark_all_reduce --policy NAME --ranks N --bytes B... [--repetitions N]      prints lines "NAME/N B median min max", in us
 //
-// Policies: threads (of one process); tcp, tcp_unchecked (messages without checksums), shared_memory and auto, for which the program starts N copies of itself; mpi, where mpirun
-// has started them.
+// Policies: threads (of one process); tcp, tcp_checked (messages with checksums),
+// shared_memory and auto, for which the program starts N copies of itself; mpi, where mpirun has
+// started them.
 
 #include <cstdio>
 #include <exception>
@@ -89,8 +90,7 @@ int main(int argc, char** argv) {
     const auto options = TimingOptions::parse(count, arguments);
     if (options.policy == "threads") return time_threads(options), 0;
     if (options.policy == "tcp") return time_workers<ls::Ring<ls::Tcp>>(options, own);
-    if (options.policy == "tcp_unchecked")
-      return time_workers<ls::Ring<ls::Tcp>>(options, own, {.checksum = false});
+    if (options.policy == "tcp_checked") return time_workers<ls::Ring<ls::Tcp>>(options, own, {.checksum = true});
     if (options.policy == "shared_memory") return time_workers<ls::SharedMemory>(options, own);
     if (options.policy == "auto") return time_workers<ls::Auto>(options, own);
 #if defined(LOCKSTEP_HAS_MPI)

@@ -4,7 +4,7 @@
 //   benchmark_worker_steps --policy NAME --ranks N [--repetitions N]      prints lines "NAME/N 64 median min max", in us
 //
 // With one rank the process is alone and communicates with nobody. Times are real time. Policies: tcp,
-// tcp_bfloat16 (half the bytes on the wire), tcp_unchecked (messages without checksums), auto.
+// tcp_bfloat16 (half the bytes on the wire), tcp_checked (messages with checksums), auto.
 
 #include "all_reduce_timing.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
@@ -32,8 +32,8 @@ int main(int argc, char** argv) {
       benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster, {});
     else if (options.policy == "tcp_bfloat16")
       benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster, {.wire = ls::Wire::bfloat16});
-    else if (options.policy == "tcp_unchecked")
-      benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster, {.checksum = false});
+    else if (options.policy == "tcp_checked")
+      benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster, {.checksum = true});
     else if (options.policy == "auto")
       benchmarks::time_steps<benchmarks::Cnn, ls::Auto>(options, cluster, {});
     else

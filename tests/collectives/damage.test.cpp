@@ -34,7 +34,8 @@ sockaddr_in loopback(int host, std::uint16_t port) {
   return address;
 }
 
-/// Listens where rank 0's address says, and passes on what comes to the same port of 127.0.0.2, where rank 0 listens.
+/// Listens where rank 0's address says, and passes on what comes to the same port of 127.0.0.2,
+/// where rank 0 listens.
 class Relay {
  public:
   Relay(Listener listener, const Damage& damage)

@@ -142,7 +142,7 @@ struct LocalCluster {
 };
 
 inline CommunicationOptions patient_options() {  // a sanitizer on a busy machine is slow
-  return {.timeout = std::chrono::seconds(60), .startup_timeout = std::chrono::seconds(60)};
+  return {.timeout = std::chrono::seconds(60), .startup_timeout = std::chrono::seconds(60), .checksum = true};
 }
 
 // Families: run(size, f) calls f(collective) on each rank.

@@ -1,4 +1,5 @@
-// Messages between a sender and a receiver, with a wire between them that the test holds in its hands.
+// Messages between a sender and a receiver, with a wire between them that the test holds in its
+// hands.
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -27,7 +28,8 @@ std::vector<std::byte> random_bytes(std::size_t count) {
   return bytes;
 }
 
-/// A flow whose places end after `most` bytes each, and whose parts after `part`, whatever blocks there are.
+/// A flow whose places end after `most` bytes each, and whose parts after `part`, whatever blocks
+/// there are.
 class PieceFlow final : public Flow {
  public:
   PieceFlow(std::span<const std::byte> out, std::span<std::byte> in, std::size_t most, std::size_t part)

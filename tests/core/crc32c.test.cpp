@@ -55,7 +55,8 @@ TEST_CASE("crc32c: every length, and any cut, equals the definition") {
 }
 
 TEST_CASE("crc32c: the tables and the machine's instruction agree, for every length, alignment and begin") {
-  // Long enough for each way in which the instruction is used: three long lanes twice, short ones, words, bytes.
+  // Long enough for each way in which the instruction is used: three long lanes twice, short ones,
+  // words, bytes.
   std::vector<std::byte> bytes(2 * 3 * 8192 + 2 * 3 * 256 + 40);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 89 + (i >> 8) * 7 + 7);
   const auto check = [&](std::size_t begin, std::size_t size, std::uint32_t previous) {

@@ -17,8 +17,9 @@ namespace detail {
 inline constexpr std::size_t frame_bytes = 16;  // of a control frame
 using FrameBytes = std::array<std::byte, frame_bytes>;
 
-/// Heads each stream of Transport::transfer. The receiver knows what must come next, so that a peer which is out of step
-/// is noticed before anything of it is summed. A CRC-32C of the frame tells such a peer from bits that were changed on the way.
+/// Heads each stream of Transport::transfer. The receiver knows what must come next, so that a peer
+/// which is out of step is noticed before anything of it is summed. A CRC-32C of the frame tells
+/// such a peer from bits that were changed on the way.
 struct DataFrame {
   static constexpr std::uint32_t magic = 0x44534C;  // "LSD"
   static constexpr std::size_t size = 20;           ///< bytes on the wire

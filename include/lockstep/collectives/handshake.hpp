@@ -16,10 +16,11 @@ namespace detail {
 
 /// One side of a handshake: bytes that came go into take(), bytes to be sent come out of out().
 ///
-/// Without a secret, the side that has connected (the **caller**) says hello, the other one (the **callee**) answers with its
-/// hello, and both look for a difference. A caller that does not know the cluster's list of addresses gets a bare hello, which
-/// says no more than in what the two differ. With a secret, the callee tells nothing before the caller has proved that it
-/// knows the secret, and the caller believes nothing before the callee has:
+/// Without a secret, the side that has connected (the **caller**) says hello, the other one (the
+/// **callee**) answers with its hello, and both look for a difference. A caller that does not know
+/// the cluster's list of addresses gets a bare hello, which says no more than in what the two
+/// differ. With a secret, the callee tells nothing before the caller has proved that it knows the
+/// secret, and the caller believes nothing before the callee has:
 ///
 ///     caller                                        callee
 ///     hello, with a nonce               ->

@@ -76,11 +76,14 @@ struct CommunicationOptions {
   /// TCP connections for data between two ranks, at most 16. A long message is spread over them, so that on a link of much bandwidth
   /// and delay not one connection's window is the limit, nor one flow's share of bundled links. 0: chosen by the library, which is 1.
   int connections = 0;
-  /// Whether messages over TCP carry a CRC-32C, so that bits which were changed on the way end the operation, with an error that
-  /// names sender and receiver, before anything of them is summed or passed on. (TCP's own sum of 16 bits misses one change in 65,536.)
-  bool checksum = true;
-  /// The IP address of this machine on which a worker listens over TCP, such as "10.0.0.1" or "fd00::1": not equal on all
-  /// workers. Empty: the loopback interface where the worker's own address is one of it, else all interfaces.
+  /// Whether messages over TCP carry a CRC-32C, so that bits which were changed on the way end the
+  /// operation, with an error that names sender and receiver, before anything of them is summed or
+  /// passed on. (TCP's own sum of 16 bits misses one change in 65,536.) Off, because on the loopback
+  /// interface it takes more than 3 % of the tutorial's step: see benchmarks/worker_steps.cpp.
+  bool checksum = false;
+  /// The IP address of this machine on which a worker listens over TCP, such as "10.0.0.1" or
+  /// "fd00::1": not equal on all workers. Empty: the loopback interface where the worker's own
+  /// address is one of it, else all interfaces.
   std::string bind_address{};
 
   static constexpr int most_connections = 16;

@@ -104,8 +104,9 @@ class StartupRoster {
     return text + complaint_of_this();
   }
 
-  /// What this rank knows of ranks that cannot be reached, for the others: a line "rank complainant reason" for each. Rank 0,
-  /// which is connected to all others sooner or later, passes on what it has heard.
+  /// What this rank knows of ranks that cannot be reached, for the others: a line "rank complainant
+  /// reason" for each. Rank 0, which is connected to all others sooner or later, passes on what it
+  /// has heard.
   [[nodiscard]] std::string complaints(int to) const {
     std::string text;
     for (int other = 0; other < world() && text.size() < most_of_complaints; ++other) {

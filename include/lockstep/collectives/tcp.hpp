@@ -34,20 +34,24 @@ struct TcpState;
 /// wait, and what that one is doing. (See detail::Patience.) The rank that notices a failure tells all others before it throws: all
 /// ranks name the same rank and reason.
 ///
-/// Start-up: each worker listens on its port (on the loopback interface when its address says so, else on all interfaces:
-/// inside a container its address may be one that only the outside knows) and connects to the lower ranks, again and again
-/// until `options.startup_timeout`, in whatever order the workers start; so long it also tries to get its port, if another socket
-/// has it. Both sides compare what they must have in common. A stranger is turned away and named, and learns nothing about the
-/// cluster unless it knows the list of addresses. A process that claims a place in this cluster, with another idea of it, ends
-/// both with a ConfigurationError when it still does so after 2 s and no other one has come that fits; so do two processes with
-/// one place. With a secret (Rendezvous::secret), each side proves that it knows it, and whoever cannot is turned away; what
-/// follows is neither encrypted nor authenticated.
+/// Start-up: each worker listens on its port (on the loopback interface when its address says so,
+/// else on all interfaces: inside a container its address may be one that only the outside knows)
+/// and connects to the lower ranks, again and again until `options.startup_timeout`, in whatever
+/// order the workers start; so long it also tries to get its port, if another socket has it. Both
+/// sides compare what they must have in common. A stranger is turned away and named, and learns
+/// nothing about the cluster unless it knows the list of addresses. A process that claims a place
+/// in this cluster, with another idea of it, ends both with a ConfigurationError when it still does
+/// so after 2 s and no other one has come that fits; so do two processes with one place. With a
+/// secret (Rendezvous::secret), each side proves that it knows it, and whoever cannot is turned
+/// away; what follows is neither encrypted nor authenticated.
 ///
-/// The worker listens on its port until close() or the end of the object (see detail::TcpPort); Rendezvous::port keeps it for
-/// longer. Where the environment variable LOCKSTEP_LISTEN_FD names a listening socket for the own port, that is used.
+/// The worker listens on its port until close() or the end of the object (see detail::TcpPort);
+/// Rendezvous::port keeps it for longer. Where the environment variable LOCKSTEP_LISTEN_FD names a
+/// listening socket for the own port, that is used.
 ///
-/// Messages carry a CRC-32C (`options.checksum`): bits that were changed on the way end the operation on all ranks, with an error
-/// that names sender and receiver, before anything of them is summed.
+/// With `options.checksum`, messages carry a CRC-32C: bits that were changed on the way end the
+/// operation on all ranks, with an error that names sender and receiver, before anything of them is
+/// summed.
 ///
 /// All calls come from one thread at a time, though not always the same (see Overlap); abort() from any.
 class Tcp {

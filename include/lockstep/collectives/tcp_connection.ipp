@@ -103,7 +103,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   std::size_t link = 0;
   std::optional<Handshake> handshake;
   std::uint64_t incarnation = 0;
-  bool verdict = false;   // made by this worker: the other one has refused it, and says that it ends for that reason
+  bool verdict = false;   // the callee has refused this worker, and says that it ends for that reason
   bool contends = false;  // for a place that another process has
   bool prevails = false;  // has contended, and that other one is gone
   Clock::time_point contends_since;

@@ -37,7 +37,7 @@ struct TcpLinks {
   ControlInbox inbox;  ///< what has been read of control, and is for later
   /// If set, data goes through it, and a byte on the first connection for data wakes the peer: a **bell**.
   std::unique_ptr<HostPipe> pipe{};
-  bool checksum = true;  ///< what goes over the connections for data carries one; both sides agree on that
+  bool checksum = true;  ///< of what goes over the connections for data
   Buffer surplus{};      ///< see TcpReceiving
 };
 

@@ -16,17 +16,18 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What one transfer sends to (TcpSending), or receives from (TcpReceiving), one peer: a frame and a stream. When the stream is empty,
-/// there is no message.
+/// What one transfer sends to (TcpSending), or receives from (TcpReceiving), one peer: a frame and
+/// a stream. When the stream is empty, there is no message.
 ///
-/// On a connection with checksums the stream travels in **blocks** of up to 64 KiB, which end where a part of the stream does (see Flow)
-/// or a stripe. After each comes its **seal**, the CRC-32C of the frame and of the stream up to here, so that no block can be lost, come
-/// twice, or pass for another. A block is summed and passed on when its seal has been verified: what was changed on the way stays where
-/// it has arrived. In memory that two processes share, there are no seals.
+/// On a connection with checksums the stream travels in **blocks** of up to 64 KiB, which end where
+/// a part of the stream does (see Flow) or a stripe. After each comes its **seal**, the CRC-32C of
+/// the frame and of the stream up to here, so that no block can be lost, come twice, or pass for
+/// another. A block is summed and passed on when its seal has been verified: what was changed on
+/// the way stays where it has arrived. In memory that two processes share, there are no seals.
 class TcpMessage {
  public:
-  static constexpr std::size_t block_bytes = std::size_t{64}
-                                             << 10;  // so that the cache still has it for the other pass
+  /// The cache still has it for the second pass.
+  static constexpr std::size_t block_bytes = std::size_t{64} << 10;
 
   [[nodiscard]] int peer() const noexcept { return peer_; }
   /// The peer while something must move, else -1.
@@ -81,7 +82,8 @@ class TcpMessage {
   [[nodiscard]] bool block_is_complete() const noexcept {
     return done_ == block_end_ && (!is_sealed_ || seal_done_ == seal_bytes);
   }
-  /// To be called before anything moves. The next block begins when the last one is complete; `part` is the rest of its part.
+  /// To be called before anything moves. The next block begins when the last one is complete;
+  /// `part` is the rest of its part.
   void begin_block(std::uint64_t part) noexcept {
     if (std::exchange(in_block_, true)) return;
     block_end_ = done_ + std::min({frame_.length - done_, is_sealed_ ? part : frame_.length, most_in_block()});
@@ -98,8 +100,8 @@ class TcpMessage {
     return false;
   }
 
-  /// Moves parts one after the other, by move(part). The turn of one comes when that before it is complete, and not when there is
-  /// room again in the meantime.
+  /// Moves parts one after the other, by move(part). The turn of one comes when that before it is
+  /// complete, and not when there is room again in the meantime.
   template <class Parts, class Move>
   static std::size_t in_turn(const Parts& parts, Move move) {
     std::size_t all = 0;

@@ -23,10 +23,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Listens on, so that no other program is given the port, for which this worker and those that are started again would wait in vain.
-/// A **guest** that asks whether this rank's process lives (Hello::Channel::probe) gets its answer, where there is a secret after a
-/// proof; a worker that wants to join hears that the cluster is at work; everybody else is sent away without a word, one that has closed
-/// its own direction at once. Guests are few, have little time, and only so many come in at a time.
+/// Listens on, so that no other program is given the port, for which this worker and those that are
+/// started again would wait in vain. A **guest** that asks whether this rank's process lives
+/// (Hello::Channel::probe) gets its answer, where there is a secret after a proof; a worker that
+/// wants to join hears that the cluster is at work; everybody else is sent away without a word, one
+/// that has closed its own direction at once. Guests are few, have little time, and only so many
+/// come in at a time.
 class TcpPort final : public ControlResident {
  public:
   /// Takes over a listening socket, which does not block.

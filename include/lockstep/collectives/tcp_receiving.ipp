@@ -26,8 +26,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// A block goes right to where the flow wants it. What does not fit there (the flow's places end where its own packs do, not the
-/// blocks) is the **surplus**, which waits in a memory of its own until the block's seal has been verified.
+/// A block goes right to where the flow wants it. What does not fit there (the flow's places end
+/// where its own packs do, not the blocks) is the **surplus**, which waits in a memory of its own
+/// until the block's seal has been verified.
 class TcpReceiving : public TcpMessage {
  public:
   TcpReceiving(int peer, const DataFrame& frame, TcpLinks& links) : TcpMessage(peer, frame, links) {}
@@ -35,9 +36,9 @@ class TcpReceiving : public TcpMessage {
   /// Before it is waited for that something can be received. Returns whether it can after all.
   [[nodiscard]] bool wait() const { return links_.pipe && links_.pipe->reader.wait(); }
 
-  /// Receives as much as goes at once, in one call of the system, and returns whether anything moved. `got` counts the bytes. An error
-  /// that is more than "not now" is in `error`. When the frame or the seal that comes is wrong, nothing of its block goes into the
-  /// flow.
+  /// Receives as much as goes at once, in one call of the system, and returns whether anything
+  /// moved. `got` counts the bytes. An error that is more than "not now" is in `error`. When the
+  /// frame or the seal that comes is wrong, nothing of its block goes into the flow.
   bool receive_some(Flow& flow, std::uint64_t& got, asio::error_code& error) {
     if (is_complete()) return false;
     begin_block(flow.rest_of_part_to_receive());
@@ -126,7 +127,7 @@ class TcpReceiving : public TcpMessage {
   }
 
   bool fits_ = true;
-  std::size_t held_ = 0;     // bytes of the block in the flow's place, which the flow does not know of yet
+  std::size_t held_ = 0;     // bytes of the block where the flow wants them, which it has not heard of
   std::size_t surplus_ = 0;  // bytes of the block beyond that
 };
 

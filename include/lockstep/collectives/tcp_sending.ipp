@@ -30,8 +30,8 @@ class TcpSending : public TcpMessage {
   /// Before it is waited for that something can be sent. Returns whether it can after all.
   [[nodiscard]] bool wait() const { return links_.pipe && links_.pipe->writer.wait(); }
 
-  /// Sends as much as goes at once, in one call of the system, and returns whether anything moved. An error that is more than
-  /// "not now" is in `error`.
+  /// Sends as much as goes at once, in one call of the system, and returns whether anything moved.
+  /// An error that is more than "not now" is in `error`.
   bool send_some(Flow& flow, asio::error_code& error) {
     if (!is_ready(flow)) return false;
     begin_block(flow.rest_of_part_to_send());

@@ -28,6 +28,7 @@
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/startup_agreement.hpp"
+#include "lockstep/collectives/startup_claims.hpp"
 #include "lockstep/collectives/startup_roster.hpp"
 #include "lockstep/collectives/tcp_calls.ipp"
 #include "lockstep/collectives/tcp_connection.ipp"
@@ -56,7 +57,7 @@ class TcpStartup {
         begin_(Clock::now()),
         roster_(rendezvous.addresses, rendezvous.rank),
         places_(rendezvous.addresses.size(), Place(1 + options.data_connections())),
-        claims_(rendezvous.addresses.size()),
+        claims_(rendezvous.addresses.size(), options.startup_timeout),
         door_(
             io, std::max<std::size_t>(256, most_calls()), owner_, [this] { return Handshake::callee(mine_, secret_); },
             rendezvous.port),
@@ -119,7 +120,8 @@ class TcpStartup {
     return result;
   }
 
-  /// After run(): what serves the own port from now on; null when this worker, which nobody had to call, could not listen.
+  /// After run(): what serves the own port from now on; null when this worker, which nobody had to
+  /// call, could not listen.
   [[nodiscard]] std::unique_ptr<ControlResident> release_port() {
     if (listener_ < 0) return nullptr;
     return std::make_unique<TcpPort>(std::exchange(listener_, -1), mine_, secret_);
@@ -134,8 +136,6 @@ class TcpStartup {
   static constexpr auto ask_interval = std::chrono::seconds(1);
   static constexpr auto contest_interval = std::chrono::milliseconds(200);
   static constexpr auto contest_timeout = std::chrono::seconds(2);
-  static constexpr auto contested_interval = std::chrono::milliseconds(200);
-  static constexpr Clock::duration longest_grace = std::chrono::seconds(2);
 
   // The connections to a peer have numbers: the one for control, and those for data.
   static constexpr std::size_t control_link = 0;
@@ -150,13 +150,6 @@ class TcpStartup {
     }
 
     std::vector<Pointer> links;  // null while it does not stand
-  };
-
-  // Of a process on a place for which it does not fit.
-  struct Claim {
-    std::uint64_t incarnation;
-    Clock::time_point since;
-    Clock::time_point last;
   };
 
   [[nodiscard]] int rank() const noexcept { return roster_.rank(); }
@@ -243,17 +236,19 @@ class TcpStartup {
     door_.drop(connection);
   }
 
-  // The guest has our answer, and so can say why. One that proves that it is of this cluster, and does not fit, ends the start-up at
-  // once. Without a proof, anybody may claim the place that this worker waits for: that one is turned away and named, and ends the
-  // start-up only when it keeps coming back (where there is a secret, not even then).
+  // The guest has our answer, and so can say why. One that proves that it is of this cluster, and
+  // does not fit, ends the start-up at once. Without a proof, anybody may claim the place that this
+  // worker waits for: that one is turned away and named, and ends the start-up only when it keeps
+  // coming back (where there is a secret, not even then).
   void refuse_guest(const Pointer& guest) {
     const Handshake& handshake = *guest->handshake;
     const Hello& theirs = handshake.theirs();
     const bool claims_place = theirs.from > rank() && theirs.from < world() && theirs.to == rank() &&
                               (theirs.version != mine_.version || has_its_address(theirs));
     const bool is_free = claims_place && place(theirs.from).control() == nullptr;
-    if (claims_place && (handshake.is_authenticated() ||
-                         (is_free && !secret_.is_set() && contested_for(theirs.from, theirs.incarnation) >= grace()))) {
+    if (claims_place &&
+        (handshake.is_authenticated() ||
+         (is_free && !secret_.is_set() && claims_.ends_for_callee(theirs.from, theirs.incarnation, Clock::now())))) {
       refused_guest_ = guest;
       return refuse_peer(theirs.from, handshake.problem());
     }
@@ -275,31 +270,17 @@ class TcpStartup {
     return from < theirs.addresses.size() && theirs.addresses[from] == mine_.addresses[from];
   }
 
-  // For how long one and the same process has claimed a place without fitting, and no other has come that does.
-  Clock::duration contested_for(int rank, std::uint64_t incarnation) {
-    std::optional<Claim>& claim = claims_[static_cast<std::size_t>(rank)];
-    const auto now = Clock::now();
-    if (!claim || claim->incarnation != incarnation || now - claim->last > longest_grace)
-      claim = Claim{incarnation, now, now};
-    claim->last = now;
-    return now - claim->since;
-  }
-
-  [[nodiscard]] Clock::duration grace() const {
-    return std::min<Clock::duration>(longest_grace, options_.startup_timeout / 4);
-  }
-
-  // The process at a peer's address does not fit. It may be another program that has the address for a while; so this worker asks
-  // again, until both have seen for long enough that nobody else comes.
+  // The process at a peer's address does not fit. It may be another program that has the address
+  // for a while; so this worker asks again, until both have seen for long enough that nobody else
+  // comes.
   void doubt_fit(const Pointer& connection, const std::string& problem) {
     const TcpConnection& c = *connection;
-    const auto contested = contested_for(c.peer, c.incarnation);
-    if (contested >= 2 * grace() || (c.verdict && contested >= grace() / 2)) return refuse_peer(c.peer, problem);
+    if (claims_.ends_for_caller(c.peer, c.incarnation, c.verdict, Clock::now())) return refuse_peer(c.peer, problem);
     name_doubt(c.peer, problem, "; this worker asks again, whether another one has the place");
     if (c.peer != rank()) roster_.peer(c.peer).problem = problem;
     connection->discard();
     calls_.forget(connection);
-    calls_.start(c.peer, c.link, contested_interval);
+    calls_.start(c.peer, c.link, StartupClaims::interval);
   }
 
   // Whoever has a lower rank's port and proves nothing may be somebody else: the true one may still come.
@@ -346,7 +327,7 @@ class TcpStartup {
       if (!c.incoming) calls_.start(c.peer, link);
     }
     calls_.succeed(c.peer);
-    claims_[static_cast<std::size_t>(c.peer)].reset();
+    claims_.settle(c.peer);
     StartupRoster::Peer& peer = roster_.peer(c.peer);
     peer.connected = p.is_complete();
     peer.problem.clear();
@@ -547,9 +528,9 @@ class TcpStartup {
       [this](const Pointer& connection, const std::string& problem) { fail(connection, problem); }};
   Hello mine_;
   StartupRoster roster_;
-  std::vector<Place> places_;                 // by rank
-  std::vector<std::optional<Claim>> claims_;  // by rank
-  Pointer refused_guest_;                     // which is told that the start-up ends because of it
+  std::vector<Place> places_;  // by rank
+  StartupClaims claims_;
+  Pointer refused_guest_;  // which is told that the start-up ends because of it
   StartupAgreement agreement_{
       roster_, [this](int to, const ControlFrame& frame, std::string_view text) { send(to, frame, text); }};
   TcpDoor door_;
