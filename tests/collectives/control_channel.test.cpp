@@ -40,12 +40,12 @@ ControlChannel::Clock::time_point at(std::chrono::milliseconds time) { return Co
 TEST_SUITE("control channel") {
   TEST_CASE("a question is answered at once, with the rank that is awaited") {
     Conversation rank_1(1, 3);
-    CHECK(rank_1.channel.take(0, bytes_of({.type = Type::probe}), at(0s)));
+    CHECK(rank_1.channel.take(0, bytes_of({.type = Type::probe, .extra = 7}), at(0s)));
     rank_1.channel.set_awaited(2);
-    CHECK(rank_1.channel.take(0, bytes_of({.type = Type::probe}), at(0s)));
+    CHECK(rank_1.channel.take(0, bytes_of({.type = Type::probe, .extra = 8}), at(0s)));
     REQUIRE(rank_1.sent.size() == 2);
-    CHECK(rank_1.sent[0] == std::pair(0, ControlFrame{.type = Type::waiting, .value = -1}));
-    CHECK(rank_1.sent[1] == std::pair(0, ControlFrame{.type = Type::waiting, .value = 2}));
+    CHECK(rank_1.sent[0] == std::pair(0, ControlFrame{.type = Type::waiting, .value = -1, .extra = 7}));
+    CHECK(rank_1.sent[1] == std::pair(0, ControlFrame{.type = Type::waiting, .value = 2, .extra = 8}));
   }
 
   TEST_CASE("whoever is asked has not answered until he does") {
@@ -54,12 +54,15 @@ TEST_SUITE("control channel") {
     CHECK(rank_0.channel.peer(2).answered);
     CHECK(rank_0.channel.peer(2).waits_for == 1);
     rank_0.channel.ask(2, at(1s));
-    CHECK(rank_0.sent.back() == std::pair(2, ControlFrame{.type = Type::probe}));
+    CHECK(rank_0.sent.back() == std::pair(2, ControlFrame{.type = Type::probe, .extra = 1}));
     CHECK_FALSE(rank_0.channel.peer(2).answered);
     rank_0.channel.ask(2, at(2s));
     CHECK(rank_0.channel.peer(2).asked == at(1s));  // which it has not answered either
     CHECK(rank_0.channel.peer(2).heard == at(0s));
-    CHECK(rank_0.channel.take(2, bytes_of({.type = Type::waiting}), at(3s)));
+    CHECK(rank_0.channel.take(2, bytes_of({.type = Type::waiting, .extra = 1}), at(2s)));
+    CHECK_FALSE(rank_0.channel.peer(2).answered);  // not the second one
+    CHECK(rank_0.channel.take(2, bytes_of({.type = Type::waiting, .extra = 2}), at(3s)));
+    CHECK(rank_0.channel.peer(2).answered);
     CHECK(rank_0.channel.peer(2).heard == at(3s));
     rank_0.channel.ask(2, at(4s));
     CHECK(rank_0.channel.peer(2).asked == at(4s));

@@ -107,6 +107,7 @@ void check_failure(int signal, int victim, Work work, const CommunicationOptions
       CHECK(error.exit_code() == ExitCode::lost_peer);
       if (reason.empty()) reason = error.failure().reason;
       CHECK(error.failure().reason == reason);  // the cause is the same everywhere
+      if (signal == SIGSTOP) CHECK(reason.find("its process has ended") == std::string::npos);
     }
   }
 }

@@ -17,15 +17,18 @@ using Milliseconds = std::chrono::milliseconds;
 struct Wait {
   explicit Wait(Milliseconds timeout, Milliseconds progress_limit = 600s, bool at_end = false)
       : channel(0, 4, board, [this](int to, const ControlFrame&, std::string_view) { asked.push_back(to); }),
-        patience({0, "in all_reduce", timeout, progress_limit, addresses, at_end}, time(0s)) {}
+        patience({0, "in all_reduce", timeout, progress_limit, addresses, &board, at_end}, time(0s)) {}
 
   static Patience::Clock::time_point time(Milliseconds now) { return Patience::Clock::time_point(1h + now); }
   Patience::Advice at(Milliseconds now, int receiving = 1, int sending = -1) {
     return patience.look(channel, receiving, sending, time(now));
   }
   void hear(int from, Milliseconds now, ControlFrame::Type type, int value = -1, const std::string& text = {}) {
-    const FrameBytes bytes =
-        ControlFrame{.type = type, .value = value, .length = static_cast<std::uint32_t>(text.size())}.encode();
+    const FrameBytes bytes = ControlFrame{.type = type,
+                                          .value = value,
+                                          .extra = channel.peer(from).questions,
+                                          .length = static_cast<std::uint32_t>(text.size())}
+                                 .encode();
     const std::string all = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + text;
     REQUIRE(channel.take(from, all, time(now)));
   }
@@ -183,13 +186,16 @@ TEST_SUITE("patience") {
 
   TEST_CASE("for one that has come to its end, a little while longer, for what is on its way") {
     Wait wait(30s);
+    wait.board.set({.call = "load"});
     (void)wait.at(3s);
     wait.hear(1, 3s, ControlFrame::Type::goodbye);
     CHECK_FALSE(wait.at(3s).failure);
     CHECK_FALSE(wait.at(7999ms).failure);
     const auto advice = wait.at(8s);
     REQUIRE(advice.failure);
-    CHECK(advice.failure->reason.find("came to its end while rank 0 in all_reduce still waits for it") == 0);
+    CHECK(advice.failure->reason ==
+          "came to its end while rank 0 in all_reduce still waits for it; all ranks must run the same number of steps; "
+          "rank 0 is in load");
     CHECK(advice.failure->code == ExitCode::failure);
   }
 

@@ -364,6 +364,29 @@ TEST_SUITE("tcp, transfer") {
     }
   }
 
+  TEST_CASE_TEMPLATE("ranks that are in different calls of the program say in which, and the same on all", Policy,
+                     TcpRing, SharedMemory) {
+    LocalCluster cluster(2);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    const auto thrown = run_threads(2, [&](int rank) {
+      auto collective = Policy::connect(places[static_cast<std::size_t>(rank)], patient_options());
+      ActivityBoard* const board = activity_board(collective);
+      std::vector<std::byte> bytes(1), all(2);
+      if (rank == 0) {
+        const ActivityScope scope(board, {.call = "fit", .epoch = 0, .step = 2});
+        collective.all_gather(std::span<const std::byte>(bytes), std::span(all));
+      } else {
+        const ActivityScope scope(board, {.call = "load"});
+        collective.barrier();
+      }
+    });
+    for (const auto& exception : thrown) {
+      CHECK(contains(message_of(exception), "; rank 0 is in fit, epoch 1, step 3; rank 1 is in load"));
+      CHECK(failure_of(exception).reason == failure_of(thrown[0]).reason);
+      CHECK(failure_of(exception).failed_rank == failure_of(thrown[0]).failed_rank);
+    }
+  }
+
   TEST_CASE("ranks with different lengths notice") {
     const auto thrown = run_ring(3, patient_options(), [](TcpRing& ring) {
       std::vector<float> values(ring.rank() == 1 ? 11 : 10);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "lockstep/collectives/control_channel.hpp"
+#include "lockstep/collectives/inquiry.hpp"
 #include "lockstep/collectives/startup_agreement.hpp"
 
 using namespace lockstep;
@@ -40,12 +41,23 @@ std::string after_startup(std::string_view bytes, std::size_t piece) {
   const ActivityBoard board;
   ControlChannel channel(0, 3, board,
                          [&](int to, const ControlFrame& f, std::string_view text) { add(result, to, f, text); });
+  Inquiry inquiry(channel, {"a", "b", "c"});
+  channel.set_inquiry([&](int from, const ControlInbox::Message& message, Inquiry::Clock::time_point now) {
+    inquiry.take(from, message, now);
+  });
   bool good = true;
   for_pieces(bytes, piece, [&](std::string_view part) { return good = channel.take(1, part, {}); });
   const ControlChannel::Peer& peer = channel.peer(1);
   for (const bool flag : {good, peer.goodbye, peer.farewell, peer.answered, channel.reported().has_value()})
     result += flag ? '1' : '0';
   result += std::to_string(peer.waits_for) + peer.activity;
+  channel.peer(2).gone = true;
+  inquiry.lose(2, 0, {});
+  for (const auto& now : {Inquiry::Clock::time_point{}, Inquiry::Clock::time_point(2 * Inquiry::time_to_answer)})
+    if (const auto verdict = inquiry.advance(now)) {
+      demand(verdict->failed_rank >= -1 && verdict->failed_rank < 3 && !verdict->reason.empty());
+      result += verdict->reason;
+    }
   if (const auto& reported = channel.reported()) {
     demand(reported->failed_rank >= -1 && reported->failed_rank < 3 &&
            reported->reason.size() <= ControlFrame::longest);

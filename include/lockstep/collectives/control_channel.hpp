@@ -27,18 +27,21 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class ControlChannel {
  public:
   using Clock = std::chrono::steady_clock;
+  using Inquire = std::function<void(int from, const ControlInbox::Message& message, Clock::time_point now)>;
   using Send = std::function<void(int to, const ControlFrame& frame, std::string_view text)>;
 
   struct Peer {
     ControlInbox inbox{};
-    bool gone = false;          ///< its connection is closed
-    bool goodbye = false;       ///< it has come to its end
-    bool farewell = false;      ///< it says that everybody has
-    bool answered = true;       ///< all questions
-    Clock::time_point asked{};  ///< when the first one was asked that it has not answered
-    int waits_for = -1;         ///< what it answered: a rank, or -1
-    std::string activity{};     ///< what it is doing, by its last answer; printable
-    Clock::time_point heard{};  ///< when the last message of it came
+    bool gone = false;           ///< its connection is closed
+    bool goodbye = false;        ///< it has come to its end
+    bool farewell = false;       ///< it says that everybody has
+    std::int32_t questions = 0;  ///< the number of the last one
+    std::int32_t answers = 0;    ///< the number of the last one that it has answered
+    bool answered = true;        ///< all questions
+    Clock::time_point asked{};   ///< when the first one was asked that it has not answered
+    int waits_for = -1;          ///< what it answered: a rank, or -1
+    std::string activity{};      ///< what it is doing, by its last answer; printable
+    Clock::time_point heard{};   ///< when the last message of it came
   };
 
   ControlChannel(int rank, int size, const ActivityBoard& board, Send send)
@@ -48,6 +51,9 @@ class ControlChannel {
   [[nodiscard]] const Peer& peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
+
+  /// Where what a peer says of an Inquiry goes; without it, nowhere.
+  void set_inquiry(Inquire inquire) { inquire_ = std::move(inquire); }
 
   /// The first failure that a peer has reported. Its failed_rank is -1 when nobody can be blamed.
   [[nodiscard]] const std::optional<CollectiveFailure>& reported() const noexcept { return reported_; }
@@ -70,13 +76,12 @@ class ControlChannel {
   /// Asks a peer whether it is there; until it answers, it has not `answered`.
   void ask(int other, Clock::time_point now) {
     if (std::exchange(peer(other).answered, false)) peer(other).asked = now;
-    send_(other, {.type = ControlFrame::Type::probe}, {});
+    send_(other, {.type = ControlFrame::Type::probe, .extra = ++peer(other).questions}, {});
   }
 
-  void say(int to, ControlFrame::Type type) const { send_(to, {.type = type}, {}); }
-  void say_to_all(ControlFrame::Type type) const {
+  void say_to_all(ControlFrame::Type type, std::string_view text = {}) const {
     for (int other = 0; other < size(); ++other)
-      if (other != rank_) say(other, type);
+      if (other != rank_) send_text(other, {.type = type}, text);
   }
 
   /// Tells all others of a failure; of the first one only.
@@ -110,10 +115,11 @@ class ControlChannel {
         reported_->code = failure_code(frame.extra);
         break;
       case ControlFrame::Type::probe:
-        answer(from);
+        answer(from, frame.extra);
         break;
       case ControlFrame::Type::waiting:
-        p.answered = true;
+        p.answers = frame.extra;
+        p.answered = p.answers == p.questions;
         p.waits_for = frame.value >= 0 && frame.value < size() ? frame.value : -1;
         p.activity = printable(message.text, ControlFrame::longest);
         break;
@@ -123,22 +129,28 @@ class ControlChannel {
       case ControlFrame::Type::farewell:
         p.farewell = true;
         break;
+      case ControlFrame::Type::doubt:
+      case ControlFrame::Type::ballot:
+        if (inquire_) inquire_(from, message, p.heard);
+        break;
       case ControlFrame::Type::ready:
       case ControlFrame::Type::go:
         break;
     }
   }
 
-  void answer(int to) const {
+  void answer(int to, std::int32_t question) const {
     const Activity activity = board_.get();
-    send_text(to, {.type = ControlFrame::Type::waiting, .value = awaited_.load(std::memory_order_relaxed)},
-              activity == Activity{} ? std::string() : to_string(activity));
+    send_text(
+        to, {.type = ControlFrame::Type::waiting, .value = awaited_.load(std::memory_order_relaxed), .extra = question},
+        activity == Activity{} ? std::string() : to_string(activity));
   }
 
   int rank_;
   const ActivityBoard& board_;
   std::vector<Peer> peers_;
   Send send_;
+  Inquire inquire_;
   std::atomic<int> awaited_ = -1;
   std::optional<CollectiveFailure> reported_;
   bool others_know_ = false;

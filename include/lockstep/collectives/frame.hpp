@@ -63,10 +63,12 @@ struct ControlFrame {
     ready = 1,  ///< to rank 0: all my connections stand
     go,         ///< from rank 0: so do everybody's
     abort,      ///< value: the rank that failed first (or -1), extra: exit code, text: the reason
-    probe,      ///< are you there?
-    waiting,    ///< yes; value: the rank that I am waiting for
+    probe,      ///< are you there? extra: the question's number
+    waiting,    ///< yes; value: the rank that I am waiting for, extra: the question's number, text: what I am doing
     goodbye,    ///< I have come to my end
     farewell,   ///< from rank 0: everybody has
+    doubt,      ///< a rank may be lost: find out whom you hear
+    ballot,     ///< text: whom I hear (see encode_ballot)
   };
 
   Type type = Type::abort;
@@ -89,7 +91,7 @@ struct ControlFrame {
   [[nodiscard]] static constexpr bool decode(const FrameBytes& bytes, ControlFrame& frame) noexcept {
     if (get_number<3>(bytes.data()) != magic) return false;
     const auto type = get_number<1>(&bytes[3]);
-    if (type < static_cast<std::uint8_t>(Type::ready) || type > static_cast<std::uint8_t>(Type::farewell)) return false;
+    if (type < static_cast<std::uint8_t>(Type::ready) || type > static_cast<std::uint8_t>(Type::ballot)) return false;
     frame.type = static_cast<Type>(type);
     frame.value = static_cast<std::int32_t>(get_number<4>(&bytes[4]));
     frame.extra = static_cast<std::int32_t>(get_number<4>(&bytes[8]));

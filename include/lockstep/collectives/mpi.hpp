@@ -121,9 +121,9 @@ struct MpiPlace {
 /// Sums are formed in the MPI library's order, which is not Partition's: the promise of equal bits between this collective and the
 /// others does not hold. All ranks hold the same bits if the library gives them the same, as MPI's standard recommends.
 ///
-/// A failure ends the job: MPI has no other way. abort(), and an operation that makes no progress for `options.timeout`, end all
-/// processes by MPI_Abort, after a line on stderr that says which rank did it and why. An error that MPI reports is thrown as a
-/// CollectiveError.
+/// A failure ends the job: MPI has no other way. abort(), and an operation that makes no progress for `options.progress_timeout`
+/// (nobody can be asked whether a rank lives), end all processes by MPI_Abort, after a line on stderr that says which rank did it
+/// and why. An error that MPI reports is thrown as a CollectiveError.
 class Mpi {
  public:
   /// Overlap::automatic is off here: an MPI library's order of summation may depend on where the gradients are cut.
@@ -187,7 +187,7 @@ class Mpi {
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
   }
 
-  /// The orderly end: returns when all ranks have called it, or after `options.timeout` with a line on stderr.
+  /// The orderly end: returns when all ranks have called it, or after `options.progress_timeout` with a line on stderr.
   void close() {
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(state_->group, &request) != MPI_SUCCESS) return;
@@ -210,7 +210,8 @@ class Mpi {
 
   struct State {
     State(const Rendezvous& rendezvous, const CommunicationOptions& options)
-        : timeout(options.timeout), watchdog(options.timeout, [this](const char* what) { end_job(what, timeout); }) {
+        : timeout(options.progress_limit()),
+          watchdog(options.progress_limit(), [this](const char* what) { end_job(what, timeout); }) {
       MPI_Comm_rank(MPI_COMM_WORLD, &rank);
       MPI_Comm_size(MPI_COMM_WORLD, &size);
       Watchdog start_up(options.startup_timeout, [&](const char* what) { end_job(what, options.startup_timeout); });
@@ -284,7 +285,7 @@ class Mpi {
 
     int rank = 0;
     int size = 1;
-    std::chrono::milliseconds timeout;
+    const std::chrono::milliseconds timeout;  // for progress
     MPI_Comm group = MPI_COMM_NULL;
     MPI_Op float_maximum = MPI_OP_NULL;
     MPI_Op double_maximum = MPI_OP_NULL;

@@ -11,6 +11,7 @@
 #include "lockstep/collectives/control_channel.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -37,7 +38,8 @@ class Patience {
     Milliseconds timeout;
     Milliseconds progress_limit;
     const std::vector<std::string>& addresses;
-    bool at_end = false;  ///< whether it has come to its end itself, so that others may have, too
+    const ActivityBoard* board = nullptr;  ///< what it does itself
+    bool at_end = false;                   ///< whether it has come to its end itself, so that others may have, too
   };
 
   struct Advice {
@@ -116,10 +118,13 @@ class Patience {
 
   /// A rank that still needs one that has come to its end.
   [[nodiscard, gnu::cold]] static CollectiveFailure after_its_end(int other, const Waiter& waiter) {
+    const Activity activity = waiter.board != nullptr ? waiter.board->get() : Activity{};
+    const std::string call = activity == Activity{} ? std::string() : to_string(activity);
     CollectiveFailure failure;
     failure.failed_rank = other;
     failure.reason = concat({"came to its end while rank ", waiter.rank, " ", waiter.doing,
-                             " still waits for it; all ranks must run the same number of steps"});
+                             " still waits for it; all ranks must run the same number of steps",
+                             call.empty() ? std::string() : concat({"; rank ", waiter.rank, " is in ", call})});
     failure.code = ExitCode::failure;  // it would happen again
     return failure;
   }

@@ -151,7 +151,8 @@ LOCKSTEP_INLINE void SharedMemory::enter() {
   for (int r = 1; r < size_; ++r)
     if (!slot(r).agrees(slot(0)))
       tcp_.fail({.reason = concat({"ranks are out of step: rank 0 is in ", slot(0).text(), ", rank ", r, " in ",
-                                   slot(r).text(), "; all ranks must call the same operations with equal lengths"}),
+                                   slot(r).text(), "; all ranks must call the same operations with equal lengths",
+                                   tcp_.calls()}),
                  .code = ExitCode::failure});
   find_arrays();
 }

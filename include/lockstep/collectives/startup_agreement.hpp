@@ -121,6 +121,8 @@ class StartupAgreement {
         return false;
       case ControlFrame::Type::goodbye:
       case ControlFrame::Type::farewell:
+      case ControlFrame::Type::doubt:
+      case ControlFrame::Type::ballot:
         break;
     }
     return false;

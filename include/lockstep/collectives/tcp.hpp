@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "lockstep/collectives/concepts.hpp"
@@ -81,6 +82,9 @@ class Tcp {
   [[nodiscard]] ActivityBoard& activity() noexcept;
   /// Tells all others of a failure that has just been noticed, and throws it (or an earlier one).
   [[noreturn]] void fail(CollectiveFailure failure);
+  /// In which call of the program each rank is, as the end of a sentence about ranks that are out of step; empty when none has said it on
+  /// its ActivityBoard. Waits a second at most.
+  [[nodiscard]] std::string calls();
   /// Throws when abort() was called or a failure is known.
   void check();
 

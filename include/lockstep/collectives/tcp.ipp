@@ -62,6 +62,11 @@ LOCKSTEP_INLINE void Tcp::fail(CollectiveFailure failure) {
   state_->fail(std::move(failure));
 }
 
+LOCKSTEP_INLINE std::string Tcp::calls() {
+  const std::lock_guard lock(state_->busy);
+  return state_->calls({});
+}
+
 LOCKSTEP_INLINE void Tcp::check() {
   if (!state_->cause.is_set() && !state_->is_closed) return;
   const std::lock_guard lock(state_->busy);

@@ -8,11 +8,14 @@
 #include <array>
 #include <asio/buffer.hpp>
 #include <asio/error.hpp>
+#include <asio/ip/address.hpp>
+#include <asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstddef>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,11 +23,15 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/control_channel.hpp"
+#include "lockstep/collectives/control_inbox.hpp"
 #include "lockstep/collectives/control_resident.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/failure_cause.hpp"
 #include "lockstep/collectives/frame.hpp"
+#include "lockstep/collectives/inquiry.hpp"
+#include "lockstep/collectives/port_probe.hpp"
 #include "lockstep/collectives/signal_mask.hpp"
 #include "lockstep/collectives/tcp_links.ipp"
 #include "lockstep/collectives/wake_pipe.hpp"
@@ -52,7 +59,12 @@ class TcpControl {
         cause_(cause),
         news_(news),
         channel_(rank, static_cast<int>(addresses.size()), board,
-                 [this](int to, const ControlFrame& frame, std::string_view text) { send(to, frame, text); }) {}
+                 [this](int to, const ControlFrame& frame, std::string_view text) { send(to, frame, text); }),
+        inquiry_(channel_, names(addresses)) {
+    channel_.set_inquiry([this](int from, const ControlInbox::Message& message, Clock::time_point now) {
+      if (!cause_.is_set()) inquiry_.take(from, message, now);
+    });
+  }
   ~TcpControl() { stop(); }
   TcpControl(const TcpControl&) = delete;
   TcpControl& operator=(const TcpControl&) = delete;
@@ -67,9 +79,10 @@ class TcpControl {
         if (other == channel_.rank()) continue;
         channel_.peer(other).heard = now;
         channel_.peer(other).inbox = std::move(link(other).inbox);
+        remember_port(other);
         take(other, {}, now);
       }
-      conclude();
+      conclude(now);
     }
     const SignalMask mask;
     thread_ = start_thread("answers to the other ranks", [this] { serve(); });
@@ -103,6 +116,15 @@ class TcpControl {
     return f(channel_);
   }
 
+  /// This rank's thread that waits has no word from a peer since so long, or has lost a connection for data (`error`: errno, 0 when it
+  /// is closed). Sooner or later there is a cause, unless all turn out to be well.
+  void miss(int other, Milliseconds silence) {
+    doubt([&](Clock::time_point now) { inquiry_.miss(other, silence, now); });
+  }
+  void lose_data(int other, int error) {
+    doubt([&](Clock::time_point now) { inquiry_.lose_data(other, error, now); });
+  }
+
   /// Returns what all ranks shall name, and sees to it that they do.
   CollectiveFailure settle(CollectiveFailure failure) {
     const std::lock_guard lock(mutex_);
@@ -111,6 +133,20 @@ class TcpControl {
 
  private:
   [[nodiscard]] TcpLinks& link(int rank) noexcept { return links_[static_cast<std::size_t>(rank)]; }
+
+  static std::vector<std::string> names(const std::vector<std::string>& addresses) {
+    std::vector<std::string> result;
+    for (int rank = 0; rank < static_cast<int>(addresses.size()); ++rank) result.push_back(peer_name(addresses, rank));
+    return result;
+  }
+
+  template <class F>
+  void doubt(F f) {
+    const std::lock_guard lock(mutex_);
+    if (cause_.is_set()) return;
+    f(Clock::now());
+    wake_.wake();
+  }
 
   CollectiveFailure settle_locked(CollectiveFailure failure) {
     if (failure.failed_rank >= 0 && failure.failed_rank < channel_.size())
@@ -126,10 +162,12 @@ class TcpControl {
   void send(int to, const ControlFrame& frame, std::string_view text) {
     if (closed_ || channel_.peer(to).gone || !link(to).control.is_open()) return;
     const FrameBytes bytes = frame.encode();
-    asio::error_code ignored;
+    asio::error_code error;
     const std::array parts{asio::const_buffer(bytes.data(), bytes.size()),
                            asio::const_buffer(text.data(), text.size())};
-    link(to).control.write_some(parts, ignored);
+    link(to).control.write_some(parts, error);
+    // The system tells a reset once, to whom it may concern first; who reads then finds the end.
+    if (error == asio::error::connection_reset) resets_[static_cast<std::size_t>(to)] = error.value();
   }
 
   // --- the thread --------------------------------------------------------------------------------------------------
@@ -142,15 +180,19 @@ class TcpControl {
       for (int other = 0; other < channel_.size(); ++other)
         if (other != channel_.rank() && !channel_.peer(other).gone)
           watched.push_back({link(other).control.native_handle(), POLLIN, 0});
+      auto due = cause_.is_set() ? Clock::time_point::max() : inquiry_.due();
+      for (const auto& [other, probe] : probes_) {
+        watched.push_back(probe.watch());
+        due = std::min(due, probe.due());
+      }
       const std::size_t own = watched.size();
       lock.unlock();
-      auto due = Clock::time_point::max();
-      if (resident_) due = resident_->watch(watched);
-      const int ready = ::poll(watched.data(), watched.size(), time_until(due));
+      if (resident_) due = std::min(due, resident_->watch(watched));
+      ::poll(watched.data(), watched.size(), time_until(due));
       if (resident_) resident_->serve(std::span(watched).subspan(own));
       lock.lock();
       wake_.drain();
-      if (ready > 0) read_all();
+      read_all();
     }
   }
 
@@ -165,7 +207,7 @@ class TcpControl {
     const auto now = Clock::now();
     for (int other = 0; other < channel_.size(); ++other)
       if (other != channel_.rank() && !channel_.peer(other).gone) read(other, now);
-    conclude();
+    conclude(now);
   }
 
   void read(int other, Clock::time_point now) {
@@ -176,7 +218,8 @@ class TcpControl {
       if (error == asio::error::would_block) return;
       if (error) {
         channel_.peer(other).gone = true;
-        if (!channel_.peer(other).goodbye && lost_ < 0) lost_ = other;
+        if (!channel_.peer(other).goodbye)
+          lose(other, error == asio::error::eof ? resets_[static_cast<std::size_t>(other)] : error.value(), now);
         return news_.wake();
       }
       take(other, {chunk.data(), n}, now);
@@ -194,16 +237,43 @@ class TcpControl {
     if (channel_.peer(other).goodbye != had_ended || channel_.peer(other).farewell != all_had) news_.wake();
   }
 
-  void conclude() {
-    if (cause_.is_set()) return;
+  // Nobody is blamed before all reports are read, so that it does not count when there is one.
+  void lose(int other, int error, Clock::time_point now) {
+    if (cause_.is_set() || channel_.reported()) return;
+    inquiry_.lose(other, error, now);
+    const auto& port = ports_[static_cast<std::size_t>(other)];
+    if (!port) return;
+    probes_.emplace_back(other, PortProbe(port->data(), static_cast<socklen_t>(port->size()), now));
+    // A connection that the other side has closed is its doing; one that is reset may be the network's.
+    inquiry_.look_for(other, error != 0);
+  }
+
+  void advance_probes(Clock::time_point now) {
+    std::erase_if(probes_, [&](auto& entry) {
+      auto& [other, probe] = entry;
+      probe.advance(now);
+      if (probe.is_over()) inquiry_.found(other, probe.outcome());
+      return probe.is_over();
+    });
+  }
+
+  // Where a peer listens: at the address that it has in the list if that is a number, else at the one that it has here.
+  void remember_port(int other) {
+    const Address listed = parse_address(addresses_[static_cast<std::size_t>(other)]);
+    asio::error_code error;
+    asio::ip::address host = asio::ip::make_address(listed.host, error);
+    if (error) host = link(other).control.remote_endpoint(error).address();
+    if (!error) ports_[static_cast<std::size_t>(other)].emplace(host, listed.port);
+  }
+
+  void conclude(Clock::time_point now) {
+    if (cause_.is_set()) return probes_.clear();
     if (channel_.reported()) {
       settle_locked(*channel_.reported());
-    } else if (lost_ >= 0) {
-      CollectiveFailure failure;
-      failure.failed_rank = lost_;
-      failure.reason = "closed the connection (its process ended)";
-      settle_locked(std::move(failure));
+      return;
     }
+    advance_probes(now);
+    if (auto verdict = inquiry_.advance(now)) settle_locked(std::move(*verdict));
   }
 
   const std::vector<std::string>& addresses_;
@@ -215,7 +285,10 @@ class TcpControl {
 
   std::mutex mutex_;
   ControlChannel channel_;
-  int lost_ = -1;  // the first one that has gone without a word
+  Inquiry inquiry_;
+  std::vector<int> resets_ = std::vector<int>(addresses_.size());  // by rank: errno of a message that could not be sent
+  std::vector<std::optional<asio::ip::tcp::endpoint>> ports_{addresses_.size()};  // by rank
+  std::vector<std::pair<int, PortProbe>> probes_;                                 // of ranks that are lost
   bool stopping_ = false;
   bool closed_ = false;
   std::thread thread_;

@@ -26,6 +26,7 @@
 #include "lockstep/collectives/failure_cause.hpp"
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/frame.hpp"
+#include "lockstep/collectives/inquiry.hpp"
 #include "lockstep/collectives/launcher_notes.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/patience.hpp"
@@ -80,12 +81,24 @@ struct TcpState {
   void start(const Rendezvous& rendezvous) {
     TcpStartup startup(io, rendezvous, options);
     links = startup.run();
-    if (!options.congestion_control.empty())
-      for (TcpLinks& link : links)
-        for (Socket& socket : link.data) set_congestion_control(socket);
+    for (TcpLinks& link : links) {
+      if (link.control.is_open()) set_keep_alive(link.control);
+      for (Socket& socket : link.data) {
+        set_keep_alive(socket);
+        if (!options.congestion_control.empty()) set_congestion_control(socket);
+      }
+    }
     watched.reserve(2 + 2 * options.data_connections() + 1);
     if (size() > 1) control.start(startup.release_port());
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
+  }
+
+  // While nothing is on its way, the end of the peer's machine shows when its silence would.
+  void set_keep_alive(Socket& socket) const {
+    const int seconds = static_cast<int>(std::clamp<Milliseconds::rep>(options.timeout.count() / 1000, 6, 7200));
+    for (const auto& [option, value] :
+         {std::pair(TCP_KEEPIDLE, seconds / 3), std::pair(TCP_KEEPINTVL, seconds / 6), std::pair(TCP_KEEPCNT, 4)})
+      ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
   }
 
   void set_congestion_control(Socket& socket) const {
@@ -130,18 +143,55 @@ struct TcpState {
     throw CollectiveError(std::move(failure));
   }
 
+  // Of two that notice it at once, the lower one speaks, so that all name the same.
+  [[noreturn, gnu::cold]] void out_of_step(const TcpReceiving& message) {
+    CollectiveFailure failure = message.mismatch(rank);
+    if (failure.code == ExitCode::failure) failure.reason += calls(Milliseconds(100) * std::min(rank, 9));
+    fail(std::move(failure));
+  }
+
+  // In which call of the program each rank is, as the end of a sentence; empty when none has said it. Waits for the answers, a second at
+  // most, and in any case for `least`.
+  [[nodiscard, gnu::cold]] std::string calls(Milliseconds least) {
+    const auto begin = Clock::now();
+    control.with([&](ControlChannel& channel) {
+      for (int other = 0; other < size(); ++other)
+        if (other != rank) channel.ask(other, begin);
+    });
+    const auto have_all_answered = [&](const ControlChannel& channel) {
+      for (int other = 0; other < size(); ++other)
+        if (other != rank && !channel.peer(other).answered && !channel.peer(other).gone) return false;
+      return true;
+    };
+    for (auto now = begin; now < begin + Milliseconds(1000); now = Clock::now()) {
+      throw_if_failed();
+      if (now >= begin + least && control.with(have_all_answered)) break;
+      watched.clear();
+      wait(Milliseconds(5), watch_news());
+    }
+    return control.with([&](const ControlChannel& channel) {
+      std::string text;
+      for (int other = 0; other < size(); ++other) {
+        const std::string call = other != rank                  ? channel.peer(other).activity
+                                 : activity.get() == Activity{} ? std::string()
+                                                                : to_string(activity.get());
+        if (!call.empty()) text += concat({"; rank ", other, " is in ", call});
+      }
+      return text;
+    });
+  }
+
   // A data connection is closed or broken: perhaps because its peer gave up, in which case its report is on the way.
   [[noreturn, gnu::cold]] void lose_data(int other, const asio::error_code& error) {
-    const auto end = Clock::now() + std::min(options.timeout, Milliseconds(1000));
-    const auto gone = [&] { return control.with([&](const ControlChannel& c) { return c.peer(other).gone; }); };
-    while (!cause.is_set() && !gone() && Clock::now() < end) {
+    control.lose_data(other, error == asio::error::eof ? 0 : error.value());
+    for (const auto end = Clock::now() + 3 * Inquiry::time_to_answer; Clock::now() < end;) {
+      if (control.with([&](const ControlChannel& c) { return c.peer(other).goodbye; }))
+        fail(Patience::after_its_end(other, waiter()));
       watched.clear();
-      wait(Milliseconds(10), watch_news());
+      wait(Milliseconds(20), watch_news());
+      throw_if_failed();
     }
-    throw_if_failed();
-    if (control.with([&](const ControlChannel& c) { return c.peer(other).goodbye; }))
-      fail(Patience::after_its_end(other, waiter()));
-    fail(lost(other, error == asio::error::eof ? "closed the connection (its process ended)" : error.message()));
+    fail(lost(other, concat({"lost a connection: ", error.message()})));
   }
 
   // --- waiting -----------------------------------------------------------------------------------------------------
@@ -187,7 +237,7 @@ struct TcpState {
   bool receive_some(Transfer& transfer) {
     asio::error_code error;
     const bool moved = transfer.receiving.receive_some(transfer.flow, operation_bytes, error);
-    if (!transfer.receiving.fits()) fail(transfer.receiving.mismatch(rank));
+    if (!transfer.receiving.fits()) out_of_step(transfer.receiving);
     if (error) lose_data(transfer.receiving.peer(), error);
     return moved;
   }
@@ -281,7 +331,7 @@ struct TcpState {
   }
 
   [[nodiscard]] Patience::Waiter waiter() const {
-    return {rank, in_operation(operation), options.timeout, options.progress_limit(), addresses};
+    return {rank, in_operation(operation), options.timeout, options.progress_limit(), addresses, &activity};
   }
 
   // Until its end, this rank says whom it waits for when it is asked.
@@ -307,7 +357,9 @@ struct TcpState {
         control.with([&](ControlChannel& channel) { return patience.look(channel, receiving, sending, now); });
     if (!advice.report.empty()) log_line(advice.report);
     if (advice.reported >= 0) note_waiting(addresses[static_cast<std::size_t>(advice.reported)]);
-    if (advice.failure) fail(std::move(*advice.failure));
+    if (!advice.failure) return;
+    if (!advice.is_silence) fail(std::move(*advice.failure));
+    control.miss(advice.failure->failed_rank, options.timeout);  // and there is news, or it turns out to be well
   }
 
   // --- the end -----------------------------------------------------------------------------------------------------

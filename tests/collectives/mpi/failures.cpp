@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     const Cluster cluster = mpi_cluster();
     Rendezvous rendezvous{.rank = cluster.rank(), .addresses = cluster.addresses()};
     CommunicationOptions options{.timeout = std::chrono::seconds(30), .startup_timeout = std::chrono::seconds(30)};
-    if (what == "hang") options.timeout = std::chrono::seconds(1);
+    if (what == "hang") options.timeout = options.progress_timeout = std::chrono::seconds(1);
 
     if (what == "another_place" && cluster.rank() == 1) rendezvous.rank = 0;
     rendezvous.properties = {{"version", "1"},
