@@ -322,23 +322,22 @@ class FitLoop final : public ModelTraining<Model> {
       const Requests asked = status.asked();
       stop = asked.stop;
       const bool preempted = asked.preemption != ExitCode::success;
+      const bool has_place = Callbacks::has_train_batch_hooks || preempted || survivor_.is_enabled();
       const TraceSpan span(trace, TracePart::callbacks);
       if (wait_for_callbacks) wait_for_state(replica);
       if (leader) {
         verify_ = false;  // it was asked in this step
         compiled_.state.iterations = iteration;
+        if (has_place) {  // the step is made, also when a peer is lost in what follows
+          at_ = at;
+          at_.keep(running);
+        }
         compiled_.report(running, logs_);
         callbacks_.on_train_batch_end(*this, batch, logs_);
         progress_.update(at.step, logs_);
       }
       if (asked.verify) verify(replica, own);
-      if (leader) {
-        if (Callbacks::has_train_batch_hooks || preempted || survivor_.is_enabled()) {
-          at_ = at;
-          at_.keep(running);
-          callbacks_.on_train_batch_complete(*this, batch);
-        }
-      }
+      if (leader && has_place) callbacks_.on_train_batch_complete(*this, batch);
       if (wait_for_callbacks) replica.team_barrier();
       if (preempted) return {.preemption = asked.preemption};
     }
