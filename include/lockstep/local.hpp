@@ -7,6 +7,7 @@
 
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/any_dataset.hpp"

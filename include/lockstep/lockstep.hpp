@@ -5,6 +5,7 @@
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
+#include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/auto.hpp"

@@ -37,6 +37,15 @@ struct SeesLoss {
 static_assert(!ls::CallbackList<>::has_train_batch_hooks &&
               !ls::CallbackList<RaiseLoss, SeesLoss>::has_train_batch_hooks);
 static_assert(ls::CallbackList<RaiseLoss, Recorder>::has_train_batch_hooks);
+static_assert(ls::CallbackList<Recorder>::has_train_batch_begin && ls::CallbackList<Recorder>::has_train_batch_end &&
+              ls::CallbackList<Recorder>::has_train_batch_complete && ls::CallbackList<Recorder>::may_stop_in_batch);
+
+struct NeverStops {
+  static constexpr bool stops_training = false;
+  void on_train_batch_end(ls::Training&, std::int64_t, ls::Logs&) {}
+};
+static_assert(ls::CallbackList<NeverStops>::has_train_batch_end && !ls::CallbackList<NeverStops>::may_stop_in_batch);
+static_assert(ls::CallbackList<NeverStops, Recorder>::may_stop_in_batch);
 
 }  // namespace
 

@@ -3,8 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/last_words.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/process.hpp"
 
 using namespace lockstep::testing;
@@ -40,6 +44,28 @@ TEST_SUITE("run") {
     CHECK(lockstep::run(2, argv, constant) == 3);
     char* nothing[] = {nullptr};
     CHECK(lockstep::run(0, nothing, constant) == 3);
+  }
+
+  TEST_CASE("what an exception destroys can tell its peers the message and the exit code") {
+    static std::string told;
+    struct Peer {
+      ~Peer() {
+        (void)lockstep::detail::LastWords::leave([](std::string_view reason, lockstep::ExitCode code) {
+          told += std::string(reason) + " " + std::to_string(static_cast<int>(code)) + ";";
+        });
+      }
+    };
+    char* nothing[] = {nullptr};
+    const lockstep_test::CapturedStderr output;
+    CHECK(lockstep::run(0, nothing, [] {
+            const Peer peer;
+            throw lockstep::ConfigurationError("wrong configuration");
+          }) == 2);
+    CHECK(lockstep::run(0, nothing, [] {
+            const Peer peer;
+            throw lockstep::Preempted("stopped", lockstep::ExitCode::terminated);
+          }) == 143);
+    CHECK(told == "wrong configuration 2;stopped 143;");
   }
 
   TEST_CASE("exceptions become messages and exit codes") {

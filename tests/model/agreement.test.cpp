@@ -82,6 +82,29 @@ TEST_CASE("agree: descriptions of different lengths") {
     CHECK(contains(message, "rank 1 has ''"));
 }
 
+TEST_CASE("agree: ranks in different calls hear which call each is in") {
+  const char* const calls[] = {"fit", "load", "fit"};
+  const auto heard = on_ranks(3, [&](ls::InProcess& member) {
+    const char* const call = calls[member.rank()];
+    return message_of<ls::ConfigurationError>([&] {
+      ls::detail::agree(member, call, member.rank() == 2 ? "epochs: 3" : "", member.rank() == 1 ? "'a\nb'" : "");
+    });
+  });
+  CHECK(heard[0] ==
+        "fit: the workers are not in the same call: rank 0 is in fit, rank 1 in load('a?b'), rank 2 in fit: every "
+        "worker must make the same calls in the same order");
+  CHECK(heard[1] == heard[0]);
+  CHECK(heard[2] == heard[0]);
+}
+
+TEST_CASE("agree: the arguments of the call may differ") {
+  const auto heard = on_ranks(2, [&](ls::InProcess& member) {
+    return message_of<ls::ConfigurationError>(
+        [&] { ls::detail::agree(member, "load", "", member.rank() == 0 ? "'a'" : "'elsewhere/a'"); });
+  });
+  CHECK(heard == std::vector<std::string>(2, "NO EXCEPTION"));
+}
+
 TEST_CASE("from_chief: everybody gets the chief's value") {
   const auto values =
       on_ranks(3, [](ls::InProcess& member) { return ls::detail::from_chief(member, 10.5 + member.rank()); });

@@ -4,12 +4,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "lockstep/data/tensor_slices.hpp"
 #include "model/model_testing.hpp"
 #include "model/tiny_trainer.hpp"
+#include "support/captured_stderr.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
@@ -111,15 +113,15 @@ TEST_CASE("fit: what a callback did to the batch logs is not in the epoch's") {
   CHECK(history["loss"][0] == doctest::Approx(loss_of(trainer, 0, 22)).epsilon(1e-6));
 }
 
-TEST_CASE("fit: stop_training at the end of a batch takes effect after the next step") {
+TEST_CASE("fit: stop_training at the end of a batch ends the epoch after that very batch") {
   TinyTrainer trainer;
   Recorder recorder;
   recorder.at_batch_end = [](ls::Training& training, std::int64_t batch, ls::Logs&) {
     if (batch == 1) training.stop_training();
   };
   const ls::History history = trainer.fit(rows(), {.epochs = 3, .validation_data = rows()}, &recorder);
-  CHECK(recorder.count("batch_end") == 3);
-  CHECK(trainer.iterations() == 3);
+  CHECK(recorder.count("batch_end") == 2);
+  CHECK(trainer.iterations() == 2);
   CHECK(recorder.count("test_end") == 1);  // validation, epoch_end and train_end still run
   CHECK(recorder.count("epoch_end") == 1);
   CHECK(recorder.calls.back() == "train_end");
@@ -381,6 +383,36 @@ TEST_CASE("fit: callbacks see and change the learning rate, and hear of updates"
   CHECK(rates == std::vector<double>{0.5, 0.25, 0.125, 0.0625, 0.03125});
   CHECK(updates == std::vector<std::int64_t>{1, 2, 3, 4, 5});
   CHECK(trainer.learning_rate() == 0.015625);
+}
+
+TEST_CASE("fit: a learning rate that is set between two fits is that of the second, and the updates still count") {
+  TinyTrainer trainer({.learning_rate = 0.5}), constant({.learning_rate = 0.5}), low({.learning_rate = 0.125});
+  for (TinyTrainer* each : {&trainer, &constant}) each->fit(rows());
+  CHECK(trainer.parameters_crc32c() == constant.parameters_crc32c());
+  trainer.set_learning_rate(0.125);
+  CHECK(trainer.learning_rate() == 0.125);
+  low.set_weights(trainer.get_weights());
+  std::vector<double> rates;
+  Recorder recorder;
+  recorder.at_batch_end = [&](ls::Training& training, std::int64_t, ls::Logs&) {
+    rates.push_back(training.learning_rate());
+  };
+  trainer.fit(rows(), {}, &recorder);
+  low.fit(rows());
+  CHECK(rates == std::vector<double>(5, 0.125));
+  CHECK(trainer.parameters_crc32c() == low.parameters_crc32c());
+  CHECK(trainer.iterations() == 10);
+  for (const double wrong : {-0.1, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    CHECK_THROWS_AS(trainer.set_learning_rate(wrong), ls::ConfigurationError);
+  CHECK(trainer.learning_rate() == 0.125);
+}
+
+TEST_CASE("fit: validation_steps beyond the data is said, once") {
+  TinyTrainer trainer({.replicas = 2});
+  const CapturedStderr output;
+  trainer.fit(rows(), {.epochs = 3, .validation_data = rows(), .validation_steps = 9});
+  CHECK(contains(output.text(), "warning: fit: validation_data: the data ran out after 5 of 9 batches"));
+  CHECK(output.text().find("warning") == output.text().rfind("warning"));
 }
 
 TEST_CASE("fit: an exception in any hook ends it on the caller, and the model can be trained again") {

@@ -218,6 +218,7 @@ struct Recorder {
   std::function<void(Training&, int, Logs&)> at_epoch_end;
   std::function<void(Training&, int)> at_epoch_complete;
   std::function<void(Training&)> at_test_begin;
+  std::function<void(Training&, std::int64_t)> at_test_batch_end;
   std::function<void(lockstep::State&)> at_save;
   std::function<void(const lockstep::State&)> at_restore;
 
@@ -244,7 +245,9 @@ struct Recorder {
   void on_test_begin(Training& training) { record("test_begin", at_test_begin, training); }
   void on_test_end(Training&, Logs&) { note("test_end"); }
   void on_test_batch_begin(Training&, std::int64_t batch) { note("test_batch_begin " + std::to_string(batch)); }
-  void on_test_batch_end(Training&, std::int64_t batch, Logs&) { note("test_batch_end " + std::to_string(batch)); }
+  void on_test_batch_end(Training& training, std::int64_t batch, Logs&) {
+    record("test_batch_end", at_test_batch_end, training, batch);
+  }
   void on_predict_begin(Training&) { note("predict_begin"); }
   void on_predict_end(Training&) { note("predict_end"); }
 

@@ -9,6 +9,7 @@
 #include "lockstep/data/tensor_slices.hpp"
 #include "model/model_testing.hpp"
 #include "model/tiny_trainer.hpp"
+#include "support/captured_stderr.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
@@ -71,5 +72,20 @@ TEST_CASE("evaluate: wrong options and empty data are errors") {
     CHECK_THROWS_AS((void)trainer.evaluate(data), ls::ConfigurationError);
     CHECK(contains(message_of<ls::DataError>([&] { trainer.evaluate(RowDataset(TinyData(0), 5)); }),
                    "the data is empty"));
+  }
+}
+
+TEST_CASE("evaluate, predict: steps beyond the data are said") {
+  for (const int replicas : {1, 2}) {
+    TinyTrainer trainer({.replicas = replicas});
+    const CapturedStderr output;
+    trainer.evaluate(batches(20, 5), {.steps = 4});
+    trainer.predict(batches(20, 5), {.steps = 4});
+    CHECK(output.text().empty());
+    trainer.evaluate(batches(20, 5), {.steps = 5});
+    CHECK(contains(output.text(),
+                   "warning: evaluate: the data ran out after 4 of 5 batches; use repeat() for more data"));
+    trainer.predict(batches(20, 5), {.steps = 7});
+    CHECK(contains(output.text(), "warning: predict: the data ran out after 4 of 7 batches"));
   }
 }

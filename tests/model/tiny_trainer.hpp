@@ -54,6 +54,7 @@ class TinyTrainer {
   [[nodiscard]] std::uint32_t parameters_crc32c() const;
   [[nodiscard]] std::uint64_t seed() const;
   [[nodiscard]] double learning_rate() const;
+  void set_learning_rate(double learning_rate);
   [[nodiscard]] std::int64_t iterations() const;
 
  private:

@@ -101,6 +101,7 @@ void TinyTrainer::set_weights(const std::vector<ls::Weight<float>>& weights) { h
 std::uint32_t TinyTrainer::parameters_crc32c() const { return held_->model.parameters_crc32c(); }
 std::uint64_t TinyTrainer::seed() const { return held_->model.seed(); }
 double TinyTrainer::learning_rate() const { return held_->model.learning_rate(); }
+void TinyTrainer::set_learning_rate(double learning_rate) { held_->model.set_learning_rate(learning_rate); }
 std::int64_t TinyTrainer::iterations() const { return held_->model.iterations(); }
 
 }  // namespace lockstep_test

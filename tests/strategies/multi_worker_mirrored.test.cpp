@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/harness.hpp"
+#include "lockstep/core/last_words.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 
 using namespace lockstep;
@@ -153,6 +154,26 @@ TEST_SUITE("multi_worker_mirrored") {
     CHECK(message_of(thrown[0]).find("ended because of an exception") != std::string::npos);
     CHECK(message_of(thrown[1]) == "elsewhere");
     CHECK(ThreadPolicy::closed == 0);
+  }
+
+  TEST_CASE("an exception outside of run, within lockstep::run: the others hear its message and exit code") {
+    const auto addresses = free_addresses(2);
+    const auto thrown = run_threads(2, [&](int worker) {
+      detail::LastWords words;  // as lockstep::run has
+      try {
+        TcpStrategy strategy(workers(2, worker, addresses), {.communication_options = patient_options()});
+        if (worker == 0) throw ConfigurationError("cannot open 'images'");
+        strategy.run([](auto& replica) { replica.collective().barrier(); });
+      } catch (const Error& error) {
+        words.say(error.what(), error.exit_code());
+        throw;
+      }
+    });
+    const CollectiveFailure failure = failure_of(thrown[1]);
+    CHECK(failure.failed_rank == 0);
+    CHECK(failure.reason == "cannot open 'images'");
+    CHECK(failure.code == ExitCode::usage);
+    CHECK(message_of(thrown[0]) == "cannot open 'images'");
   }
 
   TEST_CASE("clusters and options that make no sense") {

@@ -3,8 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <functional>
 #include <set>
 #include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <vector>
 
 using namespace lockstep;
 
@@ -61,5 +65,112 @@ TEST_SUITE("replica_threads") {
     CHECK_NOTHROW(threads.run(nothing, ignore_abort));
     const auto throw_number = [](int) { throw 3; };
     CHECK_THROWS_AS(threads.run(throw_number, ignore_abort), int);
+  }
+
+  TEST_CASE("lead: the first thread works, the others wait, and take part in what it runs, to any depth") {
+    for (const int size : {1, 2, 4}) {
+      ReplicaThreads threads(size);
+      std::vector<int> calls(static_cast<std::size_t>(size));
+      const std::function<void(int, int)> go = [&](int i, int depth) {
+        ++calls[static_cast<std::size_t>(i)];
+        if (depth == 3) return;
+        for (int time = 0; time < 2; ++time)
+          threads.lead(i, [&] {
+            CHECK(i == 0);
+            const auto inner = [&](int k) { go(k, depth + 1); };
+            threads.run(inner, ignore_abort);
+          });
+      };
+      const auto outer = [&](int i) { go(i, 0); };
+      for (int round = 0; round < 3; ++round) threads.run(outer, ignore_abort);
+      CHECK(calls == std::vector<int>(static_cast<std::size_t>(size), 3 * (1 + 2 + 4 + 8)));
+      CHECK_FALSE(threads.is_running());
+    }
+  }
+
+  TEST_CASE("lead: what the first thread has written is seen by the others, many times") {
+    ReplicaThreads threads(3);
+    int shared = 0;
+    std::atomic<int> wrong = 0;
+    const auto count = [&](int i) {
+      for (int time = 1; time <= 2000; ++time) {
+        threads.lead(i, [&] { ++shared; });
+        wrong += shared != time;
+      }
+    };
+    threads.run(count, ignore_abort);
+    CHECK(wrong == 0);
+  }
+
+  TEST_CASE("lead: an exception of any thread, before, in or after it, ends all of them") {
+    ReplicaThreads threads(3);
+    for (int thrower = 0; thrower < 3; ++thrower)
+      for (const char* when : {"before", "in", "after"}) {
+        CAPTURE(thrower);
+        CAPTURE(when);
+        std::atomic<int> aborts = 0;
+        const auto fail_when = [&](int i, std::string_view now) {
+          if (i == thrower && now == when) throw ConfigurationError("cause");
+        };
+        const auto f = [&](int i) {
+          fail_when(i, "before");
+          threads.lead(i, [&] { fail_when(thrower, "in"); });  // (that is the first thread's)
+          fail_when(i, "after");
+          threads.lead(i, [] {});
+        };
+        const auto abort = [&](int, std::string_view what, ExitCode code) {
+          ++aborts;
+          CHECK(what == "cause");
+          CHECK(code == ExitCode::usage);
+        };
+        CHECK_THROWS_WITH_AS(threads.run(f, abort), "cause", ConfigurationError);
+        CHECK(aborts == 1);
+        CHECK_FALSE(threads.is_running());
+      }
+  }
+
+  TEST_CASE("lead: a failure of an inner run comes out there, and the outer one goes on when it is caught") {
+    ReplicaThreads threads(3);
+    int resets = 0;
+    const auto reset = [&] { ++resets; };
+    for (const bool caught : {true, false}) {
+      resets = 0;
+      const auto fail = [](int i) {
+        if (i == 2) throw std::runtime_error("inner");
+      };
+      const auto outer = [&](int i) {
+        threads.lead(i, [&] {
+          if (caught)
+            CHECK_THROWS_WITH_AS(threads.run(fail, ignore_abort, reset), "inner", std::runtime_error);
+          else
+            threads.run(fail, ignore_abort, reset);
+        });
+        threads.lead(i, [] {});
+      };
+      if (caught)
+        threads.run(outer, ignore_abort, reset);
+      else
+        CHECK_THROWS_WITH_AS(threads.run(outer, ignore_abort, reset), "inner", std::runtime_error);
+      CHECK(resets == (caught ? 2 : 3));  // before the outer run, and after each failure
+    }
+  }
+
+  TEST_CASE("run: where the threads are not free it throws at once") {
+    ReplicaThreads threads(2);
+    const auto nothing = [](int) {};
+    const auto refused = [&] { CHECK_THROWS_AS(threads.run(nothing, ignore_abort), Error); };
+    const auto f = [&](int i) {
+      refused();  // in no lead()
+      threads.lead(i, [&] {
+        std::thread(refused).join();  // another thread
+        const auto inner = [&](int) { refused(); };
+        threads.run(inner, ignore_abort);
+      });
+    };
+    threads.run(f, ignore_abort);
+    CHECK_THROWS_AS(threads.lead(0, [] {}), Error);
+    ReplicaThreads one(1);
+    const auto alone = [&](int) { CHECK_NOTHROW(one.run(nothing, ignore_abort)); };
+    CHECK_NOTHROW(one.run(alone, ignore_abort));
   }
 }

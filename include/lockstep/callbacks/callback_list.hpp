@@ -3,16 +3,19 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/hook_site.hpp"
 #include "lockstep/callbacks/hooks.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/type_name.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -46,12 +49,21 @@ struct HeldCallback<const std::optional<C>> {
 template <class C>
 using held_callback = typename HeldCallback<C>::type;
 
+/// False for a callback that says that it never asks to stop.
+template <class C>
+consteval bool stops_training() {
+  if constexpr (requires { C::stops_training; })
+    return C::stops_training;
+  else
+    return true;
+}
+
 }  // namespace detail
 
 /// References to the callbacks of one fit. Each hook `h(training, ...)` calls `h` of every callback that has it. A callback may
 /// stand in a std::optional, and is left out while that is empty.
 template <class... Callbacks>
-class CallbackList {
+class CallbackList : public detail::HookSite {
   static_assert((!detail::has_near_miss<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
                 "on_{train,epoch,train_batch,test,test_batch,predict}_{begin,end}, on_{epoch,train_batch}_complete, "
@@ -69,22 +81,34 @@ class CallbackList {
  public:
   explicit CallbackList(Callbacks&... callbacks) : callbacks_(callbacks...) {}
 
-#define LOCKSTEP_DETAIL_CALL(hook, ...)                                                                           \
-  template <class... Arguments>                                                                                   \
-  void hook(Training& training, Arguments&&... arguments) {                                                       \
-    each([&]<class C>(C& callback) {                                                                              \
-      if constexpr (detail::callable_##hook<C __VA_OPT__(, ) __VA_ARGS__>) callback.hook(training, arguments...); \
-    });                                                                                                           \
+#define LOCKSTEP_DETAIL_CALL(hook, ...)                                                                            \
+  template <class... Arguments>                                                                                    \
+  void hook(Training& training, Arguments&&... arguments) {                                                        \
+    each([&]<class C>(C& callback) {                                                                               \
+      if constexpr (detail::callable_##hook<C __VA_OPT__(, ) __VA_ARGS__>) {                                       \
+        static const std::string part = concat({#hook, " of ", detail::type_name<C>()});                           \
+        this->template call<std::remove_const_t<C>>(part.c_str(), [&] { callback.hook(training, arguments...); }); \
+      }                                                                                                            \
+    });                                                                                                            \
   }
   LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_CALL)
 #undef LOCKSTEP_DETAIL_CALL
 
+  /// True when a callback has the hook.
+  static constexpr bool has_train_batch_begin =
+      (false || ... || detail::callable_on_train_batch_begin<detail::held_callback<Callbacks>, std::int64_t>);
+  static constexpr bool has_train_batch_end =
+      (false || ... || detail::callable_on_train_batch_end<detail::held_callback<Callbacks>, std::int64_t, Logs&>);
+  static constexpr bool has_train_batch_complete =
+      (false || ... || detail::callable_on_train_batch_complete<detail::held_callback<Callbacks>, std::int64_t>);
   /// True when a callback wants to hear of every batch.
   static constexpr bool has_train_batch_hooks =
+      has_train_batch_begin || has_train_batch_end || has_train_batch_complete;
+  /// True when a callback may ask to stop at the end of a batch.
+  static constexpr bool may_stop_in_batch =
       (false || ... ||
-       (detail::callable_on_train_batch_begin<detail::held_callback<Callbacks>, std::int64_t> ||
-        detail::callable_on_train_batch_end<detail::held_callback<Callbacks>, std::int64_t, Logs&> ||
-        detail::callable_on_train_batch_complete<detail::held_callback<Callbacks>, std::int64_t>));
+       (detail::callable_on_train_batch_end<detail::held_callback<Callbacks>, std::int64_t, Logs&> &&
+        detail::stops_training<detail::held_callback<Callbacks>>()));
 
   /// True when a callback has something to do before the state of an epoch's end is complete.
   static constexpr bool has_epoch_end_hooks =

@@ -29,7 +29,8 @@ struct ModelCheckpointOptions {
   bool save_weights_only =
       false;  ///< by the extension .safetensors, .npz, or lockstep's own; else the whole training state
   MonitorMode mode = MonitorMode::automatic;
-  SaveFrequency save_freq = SaveFrequency::epoch;                ///< or a number of steps, counted across epochs
+  /// Or a number of batches: when so many have been seen since the last save, counted across epochs and fits, as in Keras.
+  SaveFrequency save_freq = SaveFrequency::epoch;
   std::optional<double> initial_value_threshold = std::nullopt;  ///< what the first value must better
 };
 
@@ -40,13 +41,16 @@ struct ModelCheckpointOptions {
 /// mark_training_ended), so that a SidecarEvaluator ends as well.
 class ModelCheckpoint {
  public:
+  static constexpr bool stops_training = false;
+
   /// Throws ConfigurationError when the filepath is empty or no template, or names a format that has room for weights alone where a whole
   /// training state is to be saved.
   explicit ModelCheckpoint(ModelCheckpointOptions options);
 
   void on_train_begin(Training& training);
   void on_train_end(Training& training, Logs& logs);
-  /// These throw ConfigurationError, naming what there is, when a figure is missing; Error naming the path when it cannot be written.
+  /// These throw ConfigurationError, naming what there is, when a figure of the filepath is missing; Error naming the path when it cannot
+  /// be written. Where the logs have no `monitor`, nothing is saved, and a warning names what there is, once.
   void on_epoch_end(Training& training, int epoch, Logs& logs);
   void on_epoch_complete(Training& training, int epoch);
   void on_train_batch_begin(Training& training, std::int64_t batch);
@@ -70,6 +74,8 @@ class ModelCheckpoint {
   bool greater_is_better_;
   double best_;
   int epoch_ = 0;
+  std::int64_t batches_ = 0;  ///< since the last save
+  bool has_warned_ = false;
   std::optional<std::string> due_;  ///< where to save when the state is complete
 };
 

@@ -47,16 +47,22 @@ LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_begin(Training& training, s
 }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) {
-  if (options_.save_freq.at_step(training.iterations())) decide(training, batch, logs);
+  if (options_.save_freq.at_epoch() || !options_.save_freq.at_step(++batches_)) return;
+  batches_ = 0;
+  decide(training, batch, logs);
 }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_complete(Training& training, std::int64_t) { write(training); }
 
 LOCKSTEP_INLINE void ModelCheckpoint::save(State& state) const {
   if (options_.save_best_only) state.put("best", best_);
+  if (!options_.save_freq.at_epoch()) state.put("batches_since_save", batches_);
 }
 
-LOCKSTEP_INLINE void ModelCheckpoint::restore(const State& state) { best_ = state.get<double>("best"); }
+LOCKSTEP_INLINE void ModelCheckpoint::restore(const State& state) {
+  if (state.contains("best")) best_ = state.get<double>("best");
+  if (state.contains("batches_since_save")) batches_ = state.get<std::int64_t>("batches_since_save");
+}
 
 /// All workers decide alike: they see the same logs.
 LOCKSTEP_INLINE void ModelCheckpoint::decide(const Training& training, std::optional<std::int64_t> batch,
@@ -70,10 +76,11 @@ LOCKSTEP_INLINE void ModelCheckpoint::decide(const Training& training, std::opti
   } else {
     const double* const value = logs.find(options_.monitor);
     if (value == nullptr) {
+      if (std::exchange(has_warned_, true) || !training.is_chief()) return;
       std::string available;
       for (const auto& [name, ignored] : logs) available += (available.empty() ? "" : ", ") + name;
-      throw ConfigurationError(concat({"ModelCheckpoint: monitor: the logs have no '", options_.monitor,
-                                       "'; available: ", available.empty() ? "nothing" : available}));
+      return log_line(concat({"warning: ModelCheckpoint: nothing is saved: monitor: the logs have no '",
+                              options_.monitor, "'; available: ", available.empty() ? "nothing" : available}));
     }
     if (!(greater_is_better_ ? *value > best_ : *value < best_))
       return say(concat({options_.monitor, " did not improve from ", best_}));

@@ -24,8 +24,8 @@ class Training {
  public:
   virtual ~Training() = default;
 
-  /// Asks all workers to end training. Takes effect after the next step (which carries the request to the others), or at the end of
-  /// the epoch; validation and on_epoch_end still run.
+  /// Asks all workers to end training: after this very batch when a hook of a batch asks, else at the end of the epoch, or before it
+  /// after the next step. Validation and on_epoch_end still run.
   virtual void stop_training() = 0;
 
   /// In on_train_begin: until fit ends, SIGINT and SIGTERM do not end the process but request preemption, with exit code 130

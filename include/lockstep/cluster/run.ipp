@@ -23,6 +23,7 @@
 #include "lockstep/collectives/launcher_notes.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/last_words.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
@@ -111,6 +112,11 @@ LOCKSTEP_INLINE int check_output(int code) {
 }
 
 LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*, int, char**), void* context) {
+  LastWords last_words;
+  const auto fail = [&](const char* what, ExitCode code) {
+    last_words.say(what, code);
+    return report_error(what, code);
+  };
   try {
     std::vector<char*> arguments(argv, argv + argc);
     if (const auto workers = take_option(workers_option, arguments)) return launch_with(*workers, arguments);
@@ -119,21 +125,21 @@ LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*
     arguments.push_back(nullptr);
     return check_output(function(context, count, arguments.data()));
   } catch (const Preempted& preempted) {
+    last_words.say(preempted.what(), preempted.exit_code());
     log_line(preempted.what());
     return static_cast<int>(preempted.exit_code());
   } catch (const CollectiveError& error) {
-    const int code = report_error(error.what(), error.exit_code());
+    const int code = fail(error.what(), error.exit_code());
     note_failure(error.failure());
     return code;
   } catch (const Error& error) {
-    return report_error(error.what(), error.exit_code());
+    return fail(error.what(), error.exit_code());
   } catch (const std::bad_alloc& error) {
-    return report_error(concat({"out of memory: ", error.what(), limits_text(Resource::memory)}).c_str(),
-                        ExitCode::failure);
+    return fail(concat({"out of memory: ", error.what(), limits_text(Resource::memory)}).c_str(), ExitCode::failure);
   } catch (const std::exception& error) {
-    return report_error(error.what(), ExitCode::failure);
+    return fail(error.what(), ExitCode::failure);
   } catch (...) {
-    return report_error("an exception that is no std::exception", ExitCode::failure);
+    return fail("an exception that is no std::exception", ExitCode::failure);
   }
 }
 

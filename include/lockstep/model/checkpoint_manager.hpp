@@ -60,10 +60,11 @@ class CheckpointManager {
         path = detail::unreadable(error);
       }
     }
-    const std::vector<std::byte> name = detail::contents_from_chief(strategy(), std::move(path));
+    const detail::FileCall call{.name = "restore_or_initialize", .arguments = {}};
+    const std::vector<std::byte> name = detail::contents_from_chief(strategy(), call, std::move(path));
     if (name.empty()) return std::nullopt;
     std::string restored(reinterpret_cast<const char*>(name.data()), name.size());
-    checkpoint_.decode(restored, detail::contents_from_chief(strategy(), std::move(state)));
+    checkpoint_.decode(restored, detail::contents_from_chief(strategy(), call, std::move(state)));
     if (folder_) folder_->restored(checkpoint_.model_.iterations());
     return restored;
   }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "lockstep/callbacks/progress_bar.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/launcher_notes.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -25,7 +27,9 @@
 #include "lockstep/model/fit_plan.hpp"
 #include "lockstep/model/gradient_reduction.hpp"
 #include "lockstep/model/history.hpp"
+#include "lockstep/model/hook_errors.hpp"
 #include "lockstep/model/model_training.hpp"
+#include "lockstep/model/non_finite.hpp"
 #include "lockstep/model/preemption_signals.hpp"
 #include "lockstep/model/profile.hpp"
 #include "lockstep/model/rank_times.hpp"
@@ -35,12 +39,13 @@
 #include "lockstep/model/survivor.hpp"
 #include "lockstep/model/test_pass.hpp"
 #include "lockstep/model/training_position.hpp"
+#include "lockstep/strategies/team_lead.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// One call of fit. The object is shared by the replicas of a process; `run` is what each of them does. Only the first
-/// replica of a process (the leader) calls callbacks and touches what is shared, while the others wait at a barrier or in a
-/// reduction that needs the leader.
+/// replica of a process (the leader) calls callbacks and touches what is shared, while the others wait, and take part in what
+/// a callback does with a model, or are in a reduction that needs the leader.
 template <class Model, class Callbacks>
 class FitLoop final : public ModelTraining<Model> {
   using Base = ModelTraining<Model>;
@@ -82,15 +87,26 @@ class FitLoop final : public ModelTraining<Model> {
     std::optional<Loader> validation;
     if (options_.validation_data)
       validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
+    ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
+    const ActivityScope activity(board, {.call = "fit"});
+    struct Reporting {  // the board may go before the callbacks do
+      Callbacks* callbacks;
+      ~Reporting() {
+        if (callbacks != nullptr) callbacks->report_to(nullptr);
+      }
+    } const reporting{leader ? &callbacks_ : nullptr};
+    if (leader) callbacks_.report_to(board);
+    own.non_finite = {};
     agree(replica.collective(), "fit", plan_.signature);
     if (plan_.steps_may_differ) decide_plan(replica);
     own.overlap = overlap_choice<typename Compiled::Scalar>(replica.collective());
     if (own.overlap.is_measuring() && can_update_for_all(compiled_, replica)) own.overlap = {};  // which is better
-    if (leader && !restored_) {
+    call_back(replica, {.call = "fit"}, [&] {
+      if (restored_) return;
       if (model_.strategy_.is_chief() && options_.verbose == 2) log_line("data sharding: " + data.policy_text());
       if (profile_) write_profile(*profile_, options_.profile, this->worker_index());  // a bad path ends it here
       callbacks_.on_train_begin(*this);
-    }
+    });
     resume(replica, own);
 
     Position at = at_;
@@ -104,11 +120,10 @@ class FitLoop final : public ModelTraining<Model> {
       at.is_epoch_open = false;
     }
     for (int epoch = static_cast<int>(at.epoch); epoch < options_.epochs && !finished; ++epoch) {
-      if (leader) {
+      call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
         callbacks_.on_epoch_begin(*this, epoch);
         progress_.begin_epoch(epoch, plan_.target);
-      }
-      replica.team_barrier();
+      });
       if (!begun || plan_.new_pass_each_epoch) data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
       if (leader) compiled_.state.next_pass = at.data_iteration + 1;
       if (!begun && at.data_position > 0) data.seek(at.data_position);
@@ -127,7 +142,7 @@ class FitLoop final : public ModelTraining<Model> {
 
       Status validated;
       const bool validation_due = validation && options_.validation_freq.due(epoch);
-      if (validation_due) validated = this->validate(replica, own, *validation, leader);
+      if (validation_due) validated = this->validate(replica, own, *validation, epoch);
       if (validation_due && validated[Status::samples] == 0) throw DataError("fit: validation_data is empty");
       const std::int64_t steps = at.step - first_step;
       at.epoch = epoch + 1;
@@ -138,11 +153,11 @@ class FitLoop final : public ModelTraining<Model> {
       }
       report_rank_times(replica, own, epoch, steps, duration);
       verify(replica, own);
-      if (leader) end_epoch(epoch, running, validation_due ? &validated : nullptr);
-      if (leader) {
+      call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
+        end_epoch(epoch, running, validation_due ? &validated : nullptr);
         at_ = at;
         at_.is_epoch_open = true;
-      }
+      });
       if (profile_) {
         Trace& trace = profile_->trace(replica.local_rank());
         if (leader && this->is_chief()) log_line(profile_table(*profile_, epoch, steps, duration));
@@ -152,8 +167,10 @@ class FitLoop final : public ModelTraining<Model> {
       if (asked.preemption != ExitCode::success) return preempt(replica, own, asked.preemption);
       finished = asked.stop || finished;
     }
-    if (leader) callbacks_.on_train_end(*this, logs_);
-    if (leader && profile_) finish_profile();
+    call_back(replica, {.call = "fit"}, [&] {
+      callbacks_.on_train_end(*this, logs_);
+      if (profile_) finish_profile();
+    });
   }
 
   /// After a failure of `run`: returns when it makes sense to connect anew and to run again; else throws the failure, with the step.
@@ -223,7 +240,8 @@ class FitLoop final : public ModelTraining<Model> {
       saved = bytes_from_chief(replica.collective(), leader ? std::move(pending_) : std::vector<std::byte>{});
     else if (leader)
       pending_ = {};
-    if (!saved.empty() && leader) {
+    call_back(replica, {.call = "fit"}, [&] {
+      if (saved.empty()) return;
       if (decode_ == nullptr)
         throw ConfigurationError(
             "fit: the chief restores a saved state, this worker has no callback that can: start "
@@ -234,8 +252,7 @@ class FitLoop final : public ModelTraining<Model> {
       callbacks_.restore(state.callbacks);
       if (this->is_chief() && (at_.has_ended() || at_.epoch >= options_.epochs))
         log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
-    }
-    replica.team_barrier();
+    });
     if (saved.empty()) {
       model_.broadcast_from_chief(replica, own);
       if (leader) at_.data_iteration = first_pass();
@@ -292,22 +309,22 @@ class FitLoop final : public ModelTraining<Model> {
   template <Replica R>
   EpochEnd train_epoch(R& replica, Own& own, Loader& data, int epoch, Position& at, Status& running) {
     const bool leader = replica.local_rank() == 0;
-    const bool wait_for_callbacks = Callbacks::has_train_batch_hooks && replica.local_size() > 1;
     std::int64_t iteration = compiled_.state.iterations;
     bool more = at.step == 0 || any_rank(replica, data.has_next());  // resumed after the last step of an epoch: none
     bool stop = running[Status::stop] > 0;                           // resumed after the step in which all agreed
     Trace* const trace = profile_ ? &profile_->trace(replica.local_rank()) : nullptr;
+    ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
     while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
-      if (leader) {
-        const TraceSpan span(trace, TracePart::callbacks);
-        callbacks_.on_train_batch_begin(*this, at.step);
-      }
+      const Activity place{.call = "fit", .epoch = epoch, .step = at.step};
+      if (board != nullptr) board->set(place);
+      if constexpr (Callbacks::has_train_batch_begin)
+        call_back(
+            replica, place, [&] { callbacks_.on_train_batch_begin(*this, at.step); }, trace);
       if (leader) is_verified_ = false;
-      if (wait_for_callbacks) replica.team_barrier();
-      const Status status =
-          train_step(compiled_, own, replica, data, iteration, requests(leader), options_.stop_on_non_finite, trace);
-      if (options_.stop_on_non_finite && status[Status::non_finite] > 0)
-        refuse_step(replica, epoch, at.step, status[Status::non_finite]);
+      const Status status = train_step(compiled_, own, replica, data, iteration, requests(leader),
+                                       options_.stop_on_non_finite, trace, board);
+      if (status[Status::non_finite] > 0 && !own.non_finite.is_reported)
+        report_non_finite(replica, own, epoch, at.step, status[Status::non_finite]);
       if (status[Status::samples] == 0) {
         if (at.step == 0 && at.data_position == 0) throw DataError("fit: the training data is empty");
         more = false;
@@ -319,26 +336,32 @@ class FitLoop final : public ModelTraining<Model> {
       at.batch = std::max(at.batch, static_cast<std::int64_t>(data.batch_size()));
       ++at.data_position;  // not data.position(): a rank whose data have ended stays behind
       more = status[Status::has_next] > 0;
-      const Requests asked = status.asked();
-      stop = asked.stop;
-      const bool preempted = asked.preemption != ExitCode::success;
-      const bool has_place = Callbacks::has_train_batch_hooks || preempted || survivor_.is_enabled();
-      const TraceSpan span(trace, TracePart::callbacks);
-      if (wait_for_callbacks) wait_for_state(replica);
+      Requests asked = status.asked();
       if (leader) {
         verify_ = false;  // it was asked in this step
         compiled_.state.iterations = iteration;
-        if (has_place) {  // the step is made, also when a peer is lost in what follows
-          at_ = at;
-          at_.keep(running);
-        }
         compiled_.report(running, logs_);
-        callbacks_.on_train_batch_end(*this, batch, logs_);
-        progress_.update(at.step, logs_);
+        keep_place(at, running, asked);  // the step is made, also when a peer is lost in what follows
+      }
+      if constexpr (Callbacks::has_train_batch_end)
+        call_back(
+            replica, place, [&] { callbacks_.on_train_batch_end(*this, batch, logs_); }, trace);
+      if constexpr (Callbacks::may_stop_in_batch) {
+        const Requests since = ask_all(replica, leader);
+        if (since.stop) running[Status::stop] += 1;
+        asked.add(since);
       }
       if (asked.verify) verify(replica, own);
-      if (leader && has_place) callbacks_.on_train_batch_complete(*this, batch);
-      if (wait_for_callbacks) replica.team_barrier();
+      stop = asked.stop;
+      const bool preempted = asked.preemption != ExitCode::success;
+      if (leader) {
+        const TraceSpan span(trace, TracePart::callbacks);
+        progress_.update(at.step, logs_);
+        if (Callbacks::may_stop_in_batch) keep_place(at, running, asked);
+      }
+      if constexpr (Callbacks::has_train_batch_complete)
+        call_back(
+            replica, place, [&] { callbacks_.on_train_batch_complete(*this, batch); }, trace);
       if (preempted) return {.preemption = asked.preemption};
     }
     if (stop && leader) stop_ = true;  // the request of any worker is now everyone's
@@ -354,14 +377,30 @@ class FitLoop final : public ModelTraining<Model> {
     return {.finished = true};
   }
 
-  /// All ranks throw, and none before every other has come out of the reduction.
+  /// What a state that is saved from now on has as its place, where it may be asked for.
+  void keep_place(const Position& at, const Status& running, const Requests& asked) {
+    if (!Callbacks::has_train_batch_hooks && asked.preemption == ExitCode::success && !survivor_.is_enabled()) return;
+    at_ = at;
+    at_.keep(running);
+  }
+
+  /// The first step whose loss is not finite on some rank: all ranks tell each other where, and the chief says so; with
+  /// stop_on_non_finite all throw, and none before every other has come out of the exchange.
   template <Replica R>
-  [[noreturn]] void refuse_step(R& replica, int epoch, std::int64_t step, double replicas) const {
-    replica.collective().barrier();
-    throw Error(
+  [[gnu::cold]] void report_non_finite(R& replica, Own& own, int epoch, std::int64_t step, double replicas) const {
+    own.non_finite.is_reported = true;
+    const std::string where = share_non_finite(replica.collective(), own.non_finite.source);
+    const std::string what =
         concat({"fit: the loss is not finite in step ", step + 1, " of epoch ", epoch + 1, ", on ",
-                static_cast<std::int64_t>(replicas), " of ", replica.collective().size(),
-                " replicas; the parameters are those before it: use a lower learning rate, or look at the data"}));
+                static_cast<std::int64_t>(replicas), " of ", replica.collective().size(), " replicas: ", where, "; "});
+    if (options_.stop_on_non_finite) {
+      replica.collective().barrier();
+      throw Error(what + "the parameters are those before it: use a lower learning rate, or look at the data");
+    }
+    if (replica.collective().rank() == 0)
+      log_line("warning: " + what +
+               "training goes on: use a lower learning rate, or look at the data; give fit a TerminateOnNaN, or "
+               ".stop_on_non_finite, to end it there");
   }
 
   /// All ranks throw when one has other parameters than the others, and none before every other knows.
@@ -389,12 +428,11 @@ class FitLoop final : public ModelTraining<Model> {
     const bool leader = replica.local_rank() == 0;
     const Requests asked = ask_all(replica, leader);
     if (Callbacks::has_epoch_end_hooks) verify(replica, own);  // they may have changed the model
-    if (leader) {
+    call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
       at_.is_epoch_open = false;
       if (asked.stop || finished) at_.set_ended();
       callbacks_.on_epoch_complete(*this, epoch);
-    }
-    replica.team_barrier();
+    });
     return asked;
   }
 
@@ -402,13 +440,13 @@ class FitLoop final : public ModelTraining<Model> {
   template <Replica R>
   void preempt(R& replica, const Own& own, ExitCode code) {
     verify(replica, own);
-    if (replica.local_rank() == 0) {
+    call_back(replica, {.call = "fit"}, [&] {
       note_stopping();
       if (signals_) signals_->answered();
       callbacks_.on_preemption(*this);
       if (profile_) finish_profile();
       preempted_ = code;
-    }
+    });
     try {
       // Leaving cuts connections: not before every rank has come out of the reduction that carried the request, and the chief has saved.
       replica.collective().barrier();
@@ -416,18 +454,24 @@ class FitLoop final : public ModelTraining<Model> {
     }
   }
 
-  /// The replicas take the reduced untrained state each for itself: before a callback may set it, all must have done so.
-  template <Replica R>
-  static void wait_for_state(R& replica) {
-    if constexpr (Own::state_size > 0) replica.team_barrier();
+  /// Calls hooks on the first replica when all of the process have come, while the others may take part in what a callback does with
+  /// a model. What a callback changes is seen by all.
+  template <Replica R, class F>
+  void call_back(R& replica, const Activity& place, F f, Trace* trace = nullptr) {
+    team_lead(replica, [&] {
+      const TraceSpan span(trace, TracePart::callbacks);
+      call_hooks(callbacks_, place, f);
+    });
   }
 
   template <Replica R>
-  Status validate(R& replica, Own& own, Loader& data, bool leader) {
-    wait_for_state(replica);
-    if (!leader) return test_pass(compiled_, own, replica, data, options_.validation_steps, NoTestHooks{});
+  Status validate(R& replica, Own& own, Loader& data, int epoch) {
+    if (replica.local_rank() != 0)
+      return test_pass(compiled_, own, replica, data, options_.validation_steps, NoTestHooks{});
+    const std::string_view where = std::exchange(has_validated_, true) ? "" : "fit: validation_data";
+    const Activity place{.call = "fit, validation", .epoch = epoch};
     return test_pass(compiled_, own, replica, data, options_.validation_steps,
-                     TestHooks<Compiled, Callbacks>(*this, compiled_, callbacks_));
+                     TestHooks<Compiled, Callbacks>(*this, compiled_, callbacks_, place), where);
   }
 
   void end_epoch(int epoch, const Status& running, const Status* validated) {
@@ -510,6 +554,7 @@ class FitLoop final : public ModelTraining<Model> {
   bool restored_ = false;  // the state is that of this training
   Survivor survivor_;
   bool waits_without_signals_ = false;
+  bool has_validated_ = false;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

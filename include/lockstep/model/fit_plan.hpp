@@ -74,6 +74,9 @@ template <Collective C>
   return length == without_end ? infinite_cardinality : length == without_end - 1 ? unknown_cardinality : length;
 }
 
+/// Throws ConfigurationError unless it is finite and at least 0.
+void check_learning_rate(double learning_rate);
+
 /// The batch size of plain arrays. Throws ConfigurationError when it is below 1.
 [[nodiscard]] std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted);
 

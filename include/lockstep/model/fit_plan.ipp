@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
@@ -110,6 +111,12 @@ LOCKSTEP_INLINE std::string fit_signature(const FitOptions& options) {
                  "\nvalidation_freq: ", options.validation_freq.description(),
                  "\nstop_on_non_finite: ", options.stop_on_non_finite ? "yes" : "no",
                  "\nverify_replicas: ", options.verify_replicas ? "yes" : "no", "\n"});
+}
+
+LOCKSTEP_INLINE void check_learning_rate(double learning_rate) {
+  if (!std::isfinite(learning_rate) || learning_rate < 0)
+    throw ConfigurationError(
+        concat({"set_learning_rate: the learning rate must be finite and at least 0, got ", learning_rate}));
 }
 
 LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted) {

@@ -18,6 +18,7 @@
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/progress_bar.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -34,6 +35,7 @@
 #include "lockstep/model/fit_options.hpp"
 #include "lockstep/model/fit_plan.hpp"
 #include "lockstep/model/history.hpp"
+#include "lockstep/model/hook_errors.hpp"
 #include "lockstep/model/model_training.hpp"
 #include "lockstep/model/predict_pass.hpp"
 #include "lockstep/model/saved_signature.hpp"
@@ -211,6 +213,12 @@ class Model {
   /// The seed in force: the chief's.
   [[nodiscard]] std::uint64_t seed() const noexcept { return compiled_.state.seed; }
   [[nodiscard]] double learning_rate() const noexcept { return compiled_.state.learning_rate; }
+  /// For the fits that follow; the updates made so far still count. The chief's goes to all workers when the next fit begins; in a callback
+  /// it is to be called alike on all. Throws ConfigurationError unless it is finite and at least 0.
+  void set_learning_rate(double learning_rate) {
+    detail::check_learning_rate(learning_rate);
+    compiled_.state.learning_rate = learning_rate;
+  }
   /// Optimizer updates made so far.
   [[nodiscard]] std::int64_t iterations() const noexcept { return compiled_.state.iterations; }
 
@@ -230,10 +238,17 @@ class Model {
     return detail::ModelFiles<Model>{};
   }
 
+  /// Shows the other workers what this one is in, until the scope's end.
+  template <Replica R>
+  [[nodiscard]] static ActivityScope show_call(R& replica, const char* call) {
+    return ActivityScope(replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr, {.call = call});
+  }
+
   /// Compares the workers' programs, then starts from the chief's seed and variables.
   template <Replica R>
   void start(R& replica) {
     auto& collective = replica.collective();
+    const auto activity = show_call(replica, "compile");
     detail::agree(collective, "compile", compiled_.signature());
     auto& own = replicas_[static_cast<std::size_t>(replica.local_rank())];
     const auto allocate = [&](std::size_t bytes) {
@@ -301,13 +316,23 @@ class Model {
 
   template <class... Callbacks>
   History run_fit(const AnyDataset& dataset, const FitOptions& options, Callbacks&... callbacks) {
+    if (is_in_fit_)
+      throw Error(
+          "fit: this model is in fit already: a callback may use it for evaluate, predict, save, load_weights and "
+          "set_weights, and fit another model");
+    is_in_fit_ = true;
+    struct Leave {
+      bool& flag;
+      ~Leave() { flag = false; }
+    } const leave{is_in_fit_};
+    const bool is_nested = is_running();
     CallbackList<Callbacks...> list(callbacks...);
     detail::FitLoop<Model, CallbackList<Callbacks...>> loop(*this, dataset, options, list);
     if (options.verbose == 2 && strategy_.is_chief())
       log_line(concat({"seed: ", seed(), "; replicas: ", strategy_.num_replicas_in_sync(), " (",
                        strategy_.local_replicas(), " in each of ", strategy_.num_workers(), " workers)"}));
     try {
-      return run_until_together(loop);
+      return run_until_together(loop, is_nested);
     } catch (...) {
       abort_callbacks(list, loop);
       throw;
@@ -316,7 +341,7 @@ class Model {
 
   /// Again and again, where the loop survives the loss of a worker.
   template <class Loop>
-  History run_until_together(Loop& loop) {
+  History run_until_together(Loop& loop, bool is_nested) {
     for (bool together = true;;) {
       try {
         if constexpr (requires { strategy_.reconnect(); })
@@ -327,6 +352,7 @@ class Model {
         });
         return loop.take_history();
       } catch (const CollectiveError& error) {
+        if (is_nested) throw;  // it is for the outer fit to survive that
         loop.survive(error);
         together = false;
       }
@@ -345,6 +371,16 @@ class Model {
     }
   }
 
+  /// Whether this is called in a callback of another call.
+  [[nodiscard]] bool is_running() const {
+    if constexpr (requires {
+                    { strategy_.is_running() } -> std::same_as<bool>;
+                  })
+      return strategy_.is_running();
+    else
+      return false;
+  }
+
   template <class... Callbacks>
   Logs run_evaluate(const AnyDataset& dataset, const EvaluateOptions& options, Callbacks&... callbacks) {
     const detail::WorkerData mine("evaluate", dataset, place());
@@ -357,13 +393,16 @@ class Model {
     progress.begin_epoch(0, options.steps ? options.steps : batches >= 0 ? std::optional(batches) : std::nullopt);
     typename Compiled::Status result;
     strategy_.run([&](auto& replica) {
+      const auto activity = show_call(replica, "evaluate");
       detail::agree(replica.collective(), "evaluate", signature);
       Own& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
       BatchLoader<T> data(distribute(dataset, replica), Compiled::has_targets);
+      if (replica.local_rank() == 0) list.report_to(activity_board(replica.collective()));
       if (replica.local_rank() == 0)
-        result = detail::test_pass(
-            compiled_, own, replica, data, options.steps,
-            detail::TestHooks<Compiled, CallbackList<Callbacks...>>(training, compiled_, list, &progress));
+        result = detail::test_pass(compiled_, own, replica, data, options.steps,
+                                   detail::TestHooks<Compiled, CallbackList<Callbacks...>>(
+                                       training, compiled_, list, {.call = "evaluate"}, &progress),
+                                   "evaluate");
       else
         detail::test_pass(compiled_, own, replica, data, options.steps, detail::NoTestHooks{});
     });
@@ -381,14 +420,18 @@ class Model {
     CallbackList<Callbacks...> list(callbacks...);
     detail::ModelTraining<Model> training(*this);
     std::vector<T> rows;
-    list.on_predict_begin(training);
+    const Activity where{.call = "predict"};
+    detail::call_hooks(list, where, [&] { list.on_predict_begin(training); });
     strategy_.run([&](auto& replica) {
+      const auto activity = show_call(replica, "predict");
       detail::agree(replica.collective(), "predict", signature);
       Own& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
       BatchLoader<T> data(distribute(dataset, replica, AutoShardPolicy::data), false);
-      detail::predict_pass(compiled_, own, replica, data, options.steps, replica.local_rank() == 0 ? &rows : nullptr);
+      const std::int64_t made = detail::predict_pass(compiled_, own, replica, data, options.steps,
+                                                     replica.local_rank() == 0 ? &rows : nullptr);
+      if (replica.collective().rank() == 0) detail::warn_of_missing_steps("predict", made, options.steps);
     });
-    list.on_predict_end(training);
+    detail::call_hooks(list, where, [&] { list.on_predict_end(training); });
     constexpr auto columns = static_cast<Eigen::Index>(OutputShape::size);
     return Eigen::Map<const Predictions>(rows.data(), static_cast<Eigen::Index>(rows.size()) / columns, columns);
   }
@@ -435,6 +478,7 @@ class Model {
   }
 
   S& strategy_;
+  bool is_in_fit_ = false;
   Compiled compiled_;
   std::vector<std::unique_ptr<Own>> replicas_;  // made by each replica's own thread
 };

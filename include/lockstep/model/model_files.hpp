@@ -13,6 +13,7 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -44,12 +45,21 @@ struct FileContents {
 /// Why an error keeps the chief from reading.
 [[nodiscard]] FileContents unreadable(const Error& error);
 
-/// The chief's contents, on every worker. Throws DataError on every worker when the chief could not read them.
+/// The call in which the workers exchange a file: "load", "'model.lockstep'".
+struct FileCall {
+  const char* name;  ///< must live as long as the program
+  std::string arguments;
+};
+
+/// The chief's contents, on every worker. Throws DataError on every worker when the chief could not read them, and ConfigurationError
+/// when they are not all in this call.
 template <Strategy S>
-std::vector<std::byte> contents_from_chief(S& strategy, FileContents file) {
+std::vector<std::byte> contents_from_chief(S& strategy, const FileCall& call, FileContents file) {
   strategy.run([&](auto& replica) {
     const bool leader = replica.local_rank() == 0;
     auto& collective = replica.collective();
+    const ActivityScope activity(leader ? activity_board(collective) : nullptr, {.call = call.name});
+    agree(collective, call.name, {}, call.arguments);
     const bool readable = from_chief(collective, leader && file.readable);
     auto bytes = bytes_from_chief(collective, leader ? std::move(file.bytes) : std::vector<std::byte>{});
     if (leader) file = {readable, std::move(bytes)};
@@ -58,11 +68,11 @@ std::vector<std::byte> contents_from_chief(S& strategy, FileContents file) {
   return std::move(file.bytes);
 }
 
-/// The chief's file, on every worker; `check` is that of read_file, and `what` is being done, for messages.
+/// The chief's file, on every worker; `check` is that of read_file. `call` names the call, and lives as long as the program.
 template <Strategy S>
-std::vector<std::byte> file_from_chief(S& strategy, std::string_view what, const std::string& path,
-                                       const HeadCheck& check) {
-  return contents_from_chief(strategy, strategy.is_chief() ? read_contents(what, path, check) : FileContents{});
+std::vector<std::byte> file_from_chief(S& strategy, const char* call, const std::string& path, const HeadCheck& check) {
+  return contents_from_chief(strategy, {call, "'" + path + "'"},
+                             strategy.is_chief() ? read_contents(call, path, check) : FileContents{});
 }
 
 /// Calls f. An error's message gets `what` and the path in front, and keeps its type.
@@ -85,6 +95,10 @@ struct ModelFiles {
   /// Bytes of all arrays of the model's training state.
   static std::uint64_t state_bytes(const Model& model) { return model.state_bytes(); }
   static void restore(Model& model, const TrainingState& saved) {
+    if (model.is_in_fit_)
+      throw ConfigurationError(
+          "the model is in fit, whose state cannot be replaced: in a callback, use load_weights, which takes the "
+          "variables alone");
     if (saved.signature.empty())
       throw ConfigurationError("the file has weights alone, and no state of an optimizer: use load_weights");
     model.restore_state(saved);

@@ -13,17 +13,18 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Predicts `data` (sharded by AutoShardPolicy::data) from its beginning, for at most `steps` batches, and appends the rows
-/// of all ranks to `rows`, in the order of the dataset. Ranks that pass a null pointer only take part.
+/// of all ranks to `rows`, in the order of the dataset. Ranks that pass a null pointer only take part. Returns the number of batches.
 template <class Compiled, Replica R>
-void predict_pass(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                  BatchLoader<typename Compiled::Scalar>& data, std::optional<std::int64_t> steps,
-                  std::vector<typename Compiled::Scalar>* rows) {
+std::int64_t predict_pass(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
+                          BatchLoader<typename Compiled::Scalar>& data, std::optional<std::int64_t> steps,
+                          std::vector<typename Compiled::Scalar>* rows) {
   using T = typename Compiled::Scalar;
   constexpr std::size_t columns = Compiled::Out::size;
   const auto ranks = static_cast<std::size_t>(replica.collective().size());
   std::vector<T> mine, all;
   data.begin({.seed = compiled.state.seed, .number = 0});
-  for (std::int64_t step = 0; (!steps || step < *steps) && data.next(); ++step) {
+  std::int64_t step = 0;
+  for (; (!steps || step < *steps) && data.next(); ++step) {
     forward_batch(compiled, own, replica, data, true, false, 0);
     // The largest part has rank 0; the gathered parts are padded to it.
     const std::size_t batch = data.batch_size();
@@ -40,6 +41,7 @@ void predict_pass(const Compiled& compiled, typename Compiled::Replica& own, R& 
       rows->insert(rows->end(), row, row + columns);
     }
   }
+  return step;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -16,6 +16,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/model/non_finite.hpp"
 #include "lockstep/model/overlap_choice.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -61,6 +62,9 @@ class ReplicaState {
   /// Whether reductions overlap with backward, in this fit.
   OverlapChoice overlap;
 
+  /// The first loss that was not finite, in this fit.
+  NonFiniteLoss non_finite;
+
   /// Time in the reductions of steps, to be set back by who reads it.
   Trace::Clock::duration in_collective{};
 
@@ -99,6 +103,14 @@ class ReplicaState {
   void forward(const StepContext& context, Slices<T> weights) {
     Net::template forward<In, T>(
         {.context = context, .weights = weights, .state = state_.slices(), .x = x_, .y = y_, .scratch = scratch_});
+  }
+
+  /// Calls f(position, y) for the outputs of the layers as forward has left them; `position` is that in the flattened model.
+  template <class F>
+  void each_output(F f) const {
+    const StepContext context;
+    const ForwardPass<T> pass{.context = context, .weights = {}, .state = {}, .x = x_, .y = y_, .scratch = scratch_};
+    Net::template each_output<In, T>(0, pass, f);
   }
 
   /// Leaves the sum over the samples in gradients().

@@ -253,6 +253,37 @@ struct Sequential {
     }
   }
 
+  /// Calls f(position, y) for the output of each layer that computes one, as forward has left them. `first` is the position of this
+  /// model in the flattened one.
+  template <class In, class T, class F>
+  static void each_output(std::size_t first, const ForwardPass<T>& pass, F& f) {
+    using P = Plan<In>;
+    if constexpr (P::last != P::size) {
+      TensorView<const T> x = pass.x;
+      std::size_t own = (P::activations + 2 * P::gradient) * x.stride();
+      each<In>([&]<std::size_t I>() {
+        using At = typename P::template Layer<I>;
+        if constexpr (!At::aliases) {
+          const TensorView<T> y = output<P, I>(pass.y, pass.scratch, x);
+          const std::size_t scratch_size = At::scratch(x.stride());
+          const std::size_t position = first + P::before(P::layer_count, I);
+          const ForwardPass<T> inner{.context = pass.context,
+                                     .weights = {},
+                                     .state = {},
+                                     .x = x,
+                                     .y = y,
+                                     .scratch = pass.scratch.subspan(own, scratch_size)};
+          if constexpr (requires { At::Work::template each_output<typename At::Input, T>(position, inner, f); })
+            At::Work::template each_output<typename At::Input, T>(position, inner, f);
+          else
+            f(position, TensorView<const T>(y));
+          own += scratch_size;
+          x = y;
+        }
+      });
+    }
+  }
+
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     run_backward<In, T, true>(pass);

@@ -15,6 +15,13 @@ struct Requests {
   bool stop = false;                        ///< as done, or
   ExitCode preemption = ExitCode::success;  ///< to be continued: interrupted or terminated;
   bool verify = false;                      ///< or to compare the replicas after it
+
+  /// What was asked later. The first preemption counts.
+  void add(const Requests& later) noexcept {
+    stop |= later.stop;
+    verify |= later.verify;
+    if (preemption == ExitCode::success) preemption = later.preemption;
+  }
 };
 
 /// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are exact up to 2^53.

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/step_context.hpp"
@@ -16,6 +17,7 @@
 #include "lockstep/losses/bad_target.hpp"
 #include "lockstep/model/early_update.hpp"
 #include "lockstep/model/gradient_reduction.hpp"
+#include "lockstep/model/non_finite.hpp"
 #include "lockstep/model/status_block.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
@@ -29,15 +31,25 @@ CrossReplicaSum cross_replica_sum(R& replica) {
           }};
 }
 
+/// What the board shows, and that data are being read.
+[[nodiscard]] inline Activity reading_data(ActivityBoard* board) {
+  Activity activity;
+  if (board != nullptr) activity = board->get();
+  activity.part = "reading data";
+  return activity;
+}
+
 /// Reads this rank's part of the current batch (nothing when `has_batch` is false) and runs the model forward.
 template <class Compiled, Replica R>
 StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
                           BatchLoader<typename Compiled::Scalar>& data, bool has_batch, bool training,
-                          std::int64_t step, Trace* trace = nullptr) {
-  std::optional<TraceSpan> reading(std::in_place, trace, TracePart::input);
+                          std::int64_t step, Trace* trace = nullptr, ActivityBoard* board = nullptr) {
   own.resize(has_batch ? data.samples() : 0);
-  if (has_batch) own.use(data.load({own.x(), own.targets()}));
-  reading.reset();
+  if (has_batch) {
+    const TraceSpan span(trace, TracePart::input);
+    const ActivityScope activity(board, reading_data(board));
+    own.use(data.load({own.x(), own.targets()}));
+  }
   StepContext context{.training = training,
                       .step = step,
                       .seed = compiled.state.seed,
@@ -175,21 +187,22 @@ void reduce_and_update(Compiled& compiled, typename Compiled::Replica& own, R& r
 /// One training step: this rank's part of the next global batch forward and backward, one reduction of status block and
 /// gradients, this replica's share of the update. `iteration` is the number of updates made before. Returns the reduced
 /// status block, equal on all ranks; nothing is changed when it counts no samples, nor, with stop_on_non_finite, when a loss is
-/// not finite. Every rank must call it, also one
-/// that has no data left. The time is recorded where there is a trace.
+/// not finite. Every rank must call it, also one that has no data left. The time is recorded where there is a trace, and a board
+/// shows when data are being read.
 template <class Compiled, Replica R>
 typename Compiled::Status train_step(Compiled& compiled, typename Compiled::Replica& own, R& replica,
                                      BatchLoader<typename Compiled::Scalar>& data, std::int64_t iteration,
-                                     const Requests& requests, bool stop_on_non_finite = false,
-                                     Trace* trace = nullptr) {
+                                     const Requests& requests, bool stop_on_non_finite = false, Trace* trace = nullptr,
+                                     ActivityBoard* board = nullptr) {
   using Status = typename Compiled::Status;
   const bool has_batch = [&] {
     const TraceSpan span(trace, TracePart::input);
+    const ActivityScope activity(board, reading_data(board));
     return data.next();
   }();
   own.begin_step();
   if (own.overlap.is_measuring()) own.overlap.begin_step();
-  StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration, trace);
+  StepContext context = forward_batch(compiled, own, replica, data, has_batch, true, iteration, trace, board);
   Status status;
   {
     const TraceSpan span(trace, TracePart::loss);
@@ -199,6 +212,8 @@ typename Compiled::Status train_step(Compiled& compiled, typename Compiled::Repl
                                               own.prediction_gradient());
     });
     compiled.record(own, loss_sum, status);
+    if (status[Status::non_finite] > 0 && own.non_finite.source.empty())
+      own.non_finite.source = find_non_finite(compiled, own, context);
   }
   status[Status::has_next] = data.has_next() ? 1 : 0;  // (what it throws is thrown before a parameter changes)
   status.ask(requests);

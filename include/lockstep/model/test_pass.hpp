@@ -3,14 +3,28 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "lockstep/callbacks/progress_bar.hpp"
 #include "lockstep/callbacks/training.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/logs.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/model/hook_errors.hpp"
 #include "lockstep/model/steps.hpp"
+#include "lockstep/strategies/team_lead.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The chief's warning when there were fewer batches than were asked for.
+[[gnu::cold]] inline void warn_of_missing_steps(std::string_view where, std::int64_t made,
+                                                const std::optional<std::int64_t>& wanted) {
+  if (wanted && made < *wanted)
+    log_line(concat({"warning: ", where, ": the data ran out after ", made, " of ", *wanted,
+                     " batches; use repeat() for more data"}));
+}
 
 /// For replicas that call no callbacks.
 struct NoTestHooks {
@@ -24,19 +38,29 @@ struct NoTestHooks {
 template <class Compiled, class Callbacks>
 class TestHooks {
  public:
-  TestHooks(Training& training, const Compiled& compiled, Callbacks& callbacks, ProgressBar* progress = nullptr)
-      : training_(training), compiled_(compiled), callbacks_(callbacks), progress_(progress) {}
+  /// `place`: of the pass.
+  TestHooks(Training& training, const Compiled& compiled, Callbacks& callbacks, const Activity& place,
+            ProgressBar* progress = nullptr)
+      : training_(training), compiled_(compiled), callbacks_(callbacks), place_(place), progress_(progress) {}
 
-  void begin() { callbacks_.on_test_begin(training_); }
-  void batch_begin(std::int64_t batch) { callbacks_.on_test_batch_begin(training_, batch); }
+  void begin() {
+    call_hooks(callbacks_, place_, [&] { callbacks_.on_test_begin(training_); });
+  }
+  void batch_begin(std::int64_t batch) {
+    Activity place = place_;
+    place.step = batch;
+    call_hooks(callbacks_, place, [&] { callbacks_.on_test_batch_begin(training_, batch); });
+  }
   void batch_end(std::int64_t batch, const typename Compiled::Status& status) {
+    Activity place = place_;
+    place.step = batch;
     compiled_.report(status, logs_);
-    callbacks_.on_test_batch_end(training_, batch, logs_);
+    call_hooks(callbacks_, place, [&] { callbacks_.on_test_batch_end(training_, batch, logs_); });
     if (progress_ != nullptr) progress_->update(batch + 1, logs_);
   }
   void end(const typename Compiled::Status& status) {
     compiled_.report(status, logs_);
-    callbacks_.on_test_end(training_, logs_);
+    call_hooks(callbacks_, place_, [&] { callbacks_.on_test_end(training_, logs_); });
     if (progress_ != nullptr) progress_->end_epoch(logs_);
   }
 
@@ -44,27 +68,30 @@ class TestHooks {
   Training& training_;
   const Compiled& compiled_;
   Callbacks& callbacks_;
+  Activity place_;
   ProgressBar* progress_;
   Logs logs_;
 };
 
 /// Evaluates `data` from its beginning, for at most `steps` batches. The ranks need not have equally many batches: they meet
-/// once, at the end. Returns the sums over all ranks.
+/// once, at the end. The first replica of a process has the hooks. `where` names the pass for the chief's warning when the data end
+/// before; empty: no warning. Returns the sums over all ranks.
 template <class Compiled, Replica R, class Hooks>
 typename Compiled::Status test_pass(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
                                     BatchLoader<typename Compiled::Scalar>& data, std::optional<std::int64_t> steps,
-                                    Hooks hooks) {
+                                    Hooks hooks, std::string_view where = {}) {
   typename Compiled::Status status;
-  hooks.begin();
-  replica.team_barrier();  // a callback may have changed the parameters
+  team_lead(replica, [&] { hooks.begin(); });
   data.begin({.seed = compiled.state.seed, .number = 0});
-  for (std::int64_t step = 0; (!steps || step < *steps) && data.next(); ++step) {
+  std::int64_t step = 0;
+  for (; (!steps || step < *steps) && data.next(); ++step) {
     hooks.batch_begin(step);
     test_step(compiled, own, replica, data, status);
     hooks.batch_end(step, status);
   }
+  if (replica.collective().rank() == 0 && !where.empty()) warn_of_missing_steps(where, step, steps);
   replica.collective().all_reduce(status.values(), ReduceOp::sum);
-  hooks.end(status);
+  team_lead(replica, [&] { hooks.end(status); });
   return status;
 }
 

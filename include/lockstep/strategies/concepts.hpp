@@ -14,6 +14,10 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///  1. `collective()`: a Collective over all ranks.
 ///  2. `local_rank()` in [0, local_size()): this replica among those of its process.
 ///  3. `team_barrier()`: returns when every replica of this process has called it; throws when one has failed.
+/// Optional:
+///  4. `team_lead(f)`: called by every replica of the process; when all have come, the first one calls `f()`, and the others return when
+///     it has. Until then they take part in what f passes to the strategy's run(). Without it, a callback cannot use a model
+///     where a process has several replicas.
 template <class R>
 concept Replica = requires(R& replica, const R& same) {
   requires Collective<std::remove_cvref_t<decltype(replica.collective())>>;
@@ -39,10 +43,11 @@ struct AnyReplicaFunction {
 ///     `.batch(64 * strategy.num_replicas_in_sync())`.
 ///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own thread (the first on the
 ///     caller's), and returns when all have returned. When one throws, the others are aborted and the first exception is
-///     thrown.
+///     thrown. With a Replica's team_lead, it may be called again by what that runs; elsewhere in f it throws an Error.
 /// Optional:
 ///  5. `reconnect()`: after a CollectiveError, makes new connections to all workers; what then follows are the calls of a process that
 ///     has just been started. With it, training can survive the loss of a worker (see OnPeerLoss).
+///  6. `is_running()`: whether run is under way, so that a fit in a callback leaves it to the outer one to survive that.
 template <class S>
 concept Strategy = requires(S& strategy, const S& same) {
   requires Replica<typename S::Replica>;

@@ -29,7 +29,7 @@ class MirroredStrategy {
   explicit MirroredStrategy(const MirroredOptions& options = {})
       : group_(ReplicaThreads::count(options.replicas), options.communication_options), threads_(group_.size()) {
     replicas_.reserve(static_cast<std::size_t>(group_.size()));
-    for (int i = 0; i < group_.size(); ++i) replicas_.emplace_back(group_.member(i), i, group_.size());
+    for (int i = 0; i < group_.size(); ++i) replicas_.emplace_back(group_.member(i), i, group_.size(), &threads_);
   }
 
   [[nodiscard]] int num_workers() const noexcept { return 1; }
@@ -40,10 +40,9 @@ class MirroredStrategy {
 
   template <class F>
   void run(F&& f) {
-    group_.reset();
     const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
     const auto abort = [&](int i, std::string_view what, ExitCode code) { group_.member(i).abort(what, code); };
-    threads_.run(call, abort);
+    threads_.run(call, abort, [&] { group_.reset(); });
   }
 
  private:

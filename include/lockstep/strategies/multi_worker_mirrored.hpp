@@ -10,6 +10,7 @@
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/auto.hpp"
+#include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/hierarchical.hpp"
 #include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/launcher_notes.hpp"
@@ -17,6 +18,7 @@
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/last_words.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
@@ -32,7 +34,8 @@ struct MultiWorkerMirroredOptions {
 /// SharedMemory, or a user's own. A process that is alone opens no connection.
 ///
 /// The destructor waits until all workers have come to their end, the chief last, so that whoever watches the chief sees
-/// the job done; when it runs because of an exception, the other workers are told to stop, and nobody waits.
+/// the job done; when it runs because of an exception, the other workers are told to stop (within lockstep::run, with the
+/// exception's message and exit code), and nobody waits.
 template <CollectivePolicy Policy = Auto>
 class MultiWorkerMirroredStrategy {
  public:
@@ -47,7 +50,8 @@ class MultiWorkerMirroredStrategy {
   explicit MultiWorkerMirroredStrategy(const Cluster& cluster, const MultiWorkerMirroredOptions& options = {})
       : cluster_(checked(cluster)),
         options_(options.communication_options),
-        threads_(ReplicaThreads::count(options.replicas, workers_on_host())) {
+        threads_(ReplicaThreads::count(options.replicas, workers_on_host()),
+                 ReplicaThreads::count(options.replicas, workers_on_host()) * workers_on_host()) {
     options_.validate();
     connect();
   }
@@ -57,7 +61,7 @@ class MultiWorkerMirroredStrategy {
   ~MultiWorkerMirroredStrategy() {
     if (policy_ == nullptr) return;
     if (std::uncaught_exceptions() > exceptions_) {
-      policy_->abort("ended because of an exception");
+      tell_failure();
     } else if constexpr (requires { policy_->close(); }) {
       try {
         policy_->close();
@@ -69,11 +73,16 @@ class MultiWorkerMirroredStrategy {
   /// After a CollectiveError: drops what is left of the connections and meets the workers of the cluster once more, among them those
   /// that were started anew, as the constructor does; throws what that throws.
   void reconnect() {
+    if (threads_.is_running())
+      throw Error("MultiWorkerMirroredStrategy: reconnect() was called while the replicas are at work");
     replicas_.clear();
     group_.reset();
     policy_.reset();
     connect();
   }
+
+  /// Whether run() is under way.
+  [[nodiscard]] bool is_running() const { return threads_.is_running(); }
 
   [[nodiscard]] int num_workers() const noexcept { return cluster_.world_size(); }
   [[nodiscard]] int worker_index() const noexcept { return cluster_.rank(); }
@@ -85,17 +94,27 @@ class MultiWorkerMirroredStrategy {
   void run(F&& f) {
     if (group_ == nullptr)
       throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
-    group_->reset();
-    struct Drain {  // an exception may have left a reduction behind that uses memory of f
-      HierarchicalGroup<Policy>& group;
-      ~Drain() { group.drain(); }
-    } const drain{*group_};
     const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
     const auto abort = [&](int i, std::string_view what, ExitCode code) { group_->member(i).abort(what, code); };
-    threads_.run(call, abort);
+    threads_.run(call, abort, [&] {
+      group_->drain();  // an exception may have left a reduction behind that uses memory of f
+      group_->reset();
+    });
   }
 
  private:
+  // Where it can, with the exception's message, which lockstep::run will know.
+  void tell_failure() noexcept {
+    const std::shared_ptr<Policy> policy(std::move(policy_));
+    try {
+      if (detail::LastWords::leave(
+              [policy](std::string_view reason, ExitCode code) { detail::abort(*policy, reason, code); }))
+        return;
+    } catch (...) {  // out of memory: without the message
+    }
+    policy->abort("ended because of an exception");
+  }
+
   static const Cluster& checked(const Cluster& cluster) {
     cluster.validate();
     if (cluster.is_evaluator())
@@ -125,7 +144,7 @@ class MultiWorkerMirroredStrategy {
     group_ =
         std::make_unique<HierarchicalGroup<Policy>>(replicas, policy_.get(), options_, workers_on_host() * replicas);
     replicas_.reserve(static_cast<std::size_t>(replicas));
-    for (int i = 0; i < replicas; ++i) replicas_.emplace_back(group_->member(i), i, replicas);
+    for (int i = 0; i < replicas; ++i) replicas_.emplace_back(group_->member(i), i, replicas, &threads_);
     detail::note_met();
   }
 

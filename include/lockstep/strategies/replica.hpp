@@ -6,6 +6,7 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/strategies/concepts.hpp"
+#include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -14,8 +15,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <Collective C>
 class CollectiveReplica {
  public:
-  CollectiveReplica(C collective, int local_rank, int local_size)
-      : collective_(std::move(collective)), local_rank_(local_rank), local_size_(local_size) {}
+  /// `threads`: those that the process's replicas run on, where there are several.
+  CollectiveReplica(C collective, int local_rank, int local_size, ReplicaThreads* threads = nullptr)
+      : collective_(std::move(collective)), local_rank_(local_rank), local_size_(local_size), threads_(threads) {}
 
   [[nodiscard]] C& collective() noexcept { return collective_; }
   [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
@@ -28,10 +30,20 @@ class CollectiveReplica {
       collective_.barrier();
   }
 
+  /// See Replica.
+  template <class F>
+  void team_lead(F&& f) {
+    if (threads_ != nullptr)
+      threads_->lead(local_rank_, f);
+    else if (local_rank_ == 0)
+      f();
+  }
+
  private:
   C collective_;
   int local_rank_;
   int local_size_;
+  ReplicaThreads* threads_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

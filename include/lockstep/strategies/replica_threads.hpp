@@ -2,7 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <exception>
 #include <mutex>
 #include <string_view>
@@ -10,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/relax.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -18,6 +22,10 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A fixed number of threads, made once; the first is the caller's own.
+///
+/// `run` gives all of them a function. In it they may all call `lead`: the first thread runs a function of its own there
+/// while the others wait, and in that function `run` may be called again: the waiting threads take part. So one model can
+/// be used while another one, or the same, is being trained.
 class ReplicaThreads {
  public:
   /// `requested` replicas, where 0 stands for this worker's share of the cores: cores / workers on this machine, at least 1. Throws
@@ -29,8 +37,12 @@ class ReplicaThreads {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers_on_host);
   }
 
-  /// Throws Error when the system has no thread left.
-  explicit ReplicaThreads(int size) : size_(size) {
+  /// `threads_on_host`: how many threads compete for this machine's cores (0: these). Throws Error when the
+  /// system has no thread left.
+  explicit ReplicaThreads(int size, int threads_on_host = 0)
+      : size_(size),
+        spins_(static_cast<unsigned>(std::max(size, threads_on_host)) <= std::thread::hardware_concurrency()),
+        runs_seen_(static_cast<std::size_t>(size)) {
     threads_.reserve(static_cast<std::size_t>(size - 1));
     try {
       for (int i = 1; i < size; ++i)
@@ -46,65 +58,226 @@ class ReplicaThreads {
 
   [[nodiscard]] int size() const noexcept { return size_; }
 
+  /// Whether a run is under way.
+  [[nodiscard]] bool is_running() const {
+    const std::lock_guard lock(mutex_);
+    return run_ != nullptr;
+  }
+
+  /// For the argument `reset` of run: there is nothing to do.
+  struct NothingToReset {
+    void operator()() const noexcept {}
+  };
+
   /// Calls f(i) for each i in [0, size), f(0) on the calling thread, and returns when all have returned. The first
   /// exception that one of them throws is passed to abort(i, what, exit code), on the thread that threw it, and is thrown
-  /// again at the end. It must not be called by f.
-  template <class F, class Abort>
-  void run(F& f, Abort& abort) {
-    failure_ = nullptr;
+  /// again at the end. reset() is called before a run that is in no other one, and after one that has failed, when no
+  /// thread runs an f: for what failures leave behind.
+  ///
+  /// While a run is under way, it may be called by the first thread alone, in a function that lead() runs. Throws Error at
+  /// once where that is not so.
+  template <class F, class Abort, class Reset = NothingToReset>
+  void run(F& f, Abort& abort, Reset reset = {}) {
     struct Context {
       ReplicaThreads& threads;
+      Run& run;
       F& f;
       Abort& abort;
-    } context{*this, f, abort};
-    const auto job = [](void* opaque, int i) {
+    };
+    Run mine;
+    Context context{*this, mine, f, abort};
+    mine.context = &context;
+    mine.working = size_ - 1;
+    mine.job = [](void* opaque, int i) {
       Context& c = *static_cast<Context*>(opaque);
       try {
         c.f(i);
+      } catch (const Abandoned&) {  // a consequence of what another thread has thrown
       } catch (const Error& error) {
-        c.threads.failed(c.abort, i, error.what(), error.exit_code());
+        c.threads.failed(c.run, c.abort, i, error.what(), error.exit_code());
       } catch (const std::exception& error) {
-        c.threads.failed(c.abort, i, error.what(), ExitCode::failure);
+        c.threads.failed(c.run, c.abort, i, error.what(), ExitCode::failure);
       } catch (...) {
-        c.threads.failed(c.abort, i, "an exception that is no std::exception", ExitCode::failure);
+        c.threads.failed(c.run, c.abort, i, "an exception that is no std::exception", ExitCode::failure);
       }
     };
-    {
-      const std::lock_guard lock(mutex_);
-      job_ = job;
-      context_ = &context;
-      working_ = size_ - 1;
-      ++generation_;
-    }
-    begin_.notify_all();
-    job(&context, 0);
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return working_ == 0; });
-    if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+    enter(mine);
+    if (mine.outer == nullptr) reset();
+    begin();
+    mine.job(&context, 0);
+    end(mine);
+    if (mine.failure == nullptr) return leave(mine);
+    reset();
+    leave(mine);
+    std::rethrow_exception(mine.failure);
+  }
+
+  /// Called by all threads in one run, each with its number: when all have come, the first one calls f(), while the others wait and do what
+  /// f passes to run(); they return when f has. An exception of f leaves all of them. When a thread fails before it has come, f is not
+  /// called. (No deadline: a thread that is awaited is in work that has one.)
+  template <class F>
+  void lead(int i, F&& f) {
+    if (size_ == 1) return f();
+    if (i != 0) return follow(i);
+    Run& run = begin_lead();
+    struct Lead {
+      ReplicaThreads& threads;
+      Run& run;
+      bool is_broken = true;
+      ~Lead() { threads.end_lead(run, is_broken); }
+    } lead{*this, run};
+    f();
+    lead.is_broken = false;
   }
 
  private:
-  template <class Abort>
-  void failed(Abort& abort, int i, std::string_view what, ExitCode code) {
+  // One call of run(), on the first thread's stack.
+  struct Run {
+    void (*job)(void*, int) = nullptr;
+    void* context = nullptr;
+    Run* outer = nullptr;  // in whose lead() it was called
+    int working = 0;       // threads that have not returned, but the first
+    int waiting = 0;       // those of them that wait in lead()
+    unsigned leads = 0;    // that have ended
+    bool is_leading = false;
+    bool is_broken = false;  // a thread has failed
+    std::exception_ptr failure;
+  };
+
+  // What a thread leaves a run by when another one has failed.
+  struct Abandoned {};
+
+  void enter(Run& run) {
+    const std::lock_guard lock(mutex_);
+    const std::thread::id caller = std::this_thread::get_id();
+    if (run_ != nullptr && (caller != first_thread_ || (size_ > 1 && !run_->is_leading)))
+      throw Error(
+          "the replicas of this strategy are at work and cannot take part in another call now: a model cannot be used "
+          "in on_test_batch_begin, on_test_batch_end or a function of the dataset, nor by another thread meanwhile; "
+          "use "
+          "it in on_test_end, on_epoch_end or another hook");
+    run.outer = run_;
+    run_ = &run;
+    first_thread_ = caller;
+  }
+
+  void begin() {
     {
       const std::lock_guard lock(mutex_);
-      if (failure_ != nullptr) return;  // this one is a consequence
-      failure_ = std::current_exception();
+      ++runs_;
+      changes_.fetch_add(1, std::memory_order_release);
+    }
+    others_.notify_all();
+  }
+
+  void end(const Run& run) {
+    std::unique_lock lock(mutex_);
+    first_.wait(lock, [&] { return run.working == 0; });
+  }
+
+  void leave(const Run& run) {
+    const std::lock_guard lock(mutex_);
+    run_ = run.outer;
+  }
+
+  Run& begin_lead() {
+    std::unique_lock lock(mutex_);
+    Run& run = innermost();
+    await(lock, first_, [&] { return run.waiting == size_ - 1 || run.is_broken; });
+    if (run.is_broken) throw Abandoned{};
+    run.is_leading = true;
+    return run;
+  }
+
+  void end_lead(Run& run, bool is_broken) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      run.is_leading = false;
+      run.is_broken |= is_broken;
+      run.waiting = 0;
+      ++run.leads;
+      changes_.fetch_add(1, std::memory_order_release);
+    }
+    others_.notify_all();
+  }
+
+  void follow(int i) {
+    std::unique_lock lock(mutex_);
+    Run& run = innermost();
+    const unsigned leads = run.leads;
+    if (++run.waiting == size_ - 1) {
+      changes_.fetch_add(1, std::memory_order_release);
+      first_.notify_one();
+    }
+    for (;;) {
+      await(lock, others_, [&] { return is_new(i) || run.leads != leads || run.is_broken; });
+      if (is_new(i)) {
+        take_part(i, lock);
+        continue;
+      }
+      if (run.is_broken) throw Abandoned{};
+      return;
+    }
+  }
+
+  // The run that a thread is in when it does not wait. Under the lock.
+  [[nodiscard]] Run& innermost() const {
+    if (run_ == nullptr) throw Error("ReplicaThreads: lead() is for the function that run() calls");
+    return *run_;
+  }
+
+  // Whether there is a run that thread i has not been in. Under the lock.
+  [[nodiscard]] bool is_new(int i) const noexcept { return runs_seen_[static_cast<std::size_t>(i)] != runs_; }
+
+  void take_part(int i, std::unique_lock<std::mutex>& lock) {
+    runs_seen_[static_cast<std::size_t>(i)] = runs_;
+    Run& run = *run_;
+    lock.unlock();
+    run.job(run.context, i);
+    lock.lock();
+    if (--run.working == 0) first_.notify_one();
+  }
+
+  template <class Abort>
+  void failed(Run& run, Abort& abort, int i, std::string_view what, ExitCode code) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (run.failure != nullptr) return;  // this one is a consequence
+      run.failure = std::current_exception();
     }
     abort(i, what, code);
+    {
+      const std::lock_guard lock(mutex_);
+      run.is_broken = true;
+      changes_.fetch_add(1, std::memory_order_release);
+    }
+    first_.notify_one();
+    others_.notify_all();
+  }
+
+  // Waits under the lock, the first 50 us without sleeping where there are cores for it: waking up takes a tenth of that.
+  template <class Predicate>
+  void await(std::unique_lock<std::mutex>& lock, std::condition_variable& sleep, Predicate has_come) {
+    using Clock = std::chrono::steady_clock;
+    if (spins_ && !has_come()) {
+      const auto end = Clock::now() + std::chrono::microseconds(50);
+      bool in_time = true;
+      while (in_time && !has_come()) {
+        const unsigned before = changes_.load(std::memory_order_acquire);
+        lock.unlock();
+        while (changes_.load(std::memory_order_acquire) == before && (in_time = Clock::now() < end)) detail::relax();
+        lock.lock();
+      }
+    }
+    sleep.wait(lock, has_come);
   }
 
   void work(int i) {
-    unsigned seen = 0;
+    std::unique_lock lock(mutex_);
     for (;;) {
-      std::unique_lock lock(mutex_);
-      begin_.wait(lock, [&] { return generation_ != seen || stopping_; });
+      others_.wait(lock, [&] { return is_new(i) || stopping_; });
       if (stopping_) return;
-      seen = generation_;
-      lock.unlock();
-      job_(context_, i);
-      lock.lock();
-      if (--working_ == 0) done_.notify_one();
+      take_part(i, lock);
     }
   }
 
@@ -113,20 +286,20 @@ class ReplicaThreads {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
-    begin_.notify_all();
+    others_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
 
   const int size_;
-  std::mutex mutex_;
-  std::condition_variable begin_;
-  std::condition_variable done_;
-  unsigned generation_ = 0;
+  const bool spins_;
+  mutable std::mutex mutex_;
+  std::condition_variable first_, others_;  // where the first thread sleeps, and where the others do
+  std::atomic<unsigned> changes_{0};        // of what a thread waits for in lead()
+  unsigned runs_ = 0;                       // that have begun
+  std::vector<unsigned> runs_seen_;         // by each thread
+  Run* run_ = nullptr;                      // the innermost
+  std::thread::id first_thread_;
   bool stopping_ = false;
-  int working_ = 0;
-  void (*job_)(void*, int) = nullptr;
-  void* context_ = nullptr;
-  std::exception_ptr failure_;
   std::vector<std::thread> threads_;
 };
 

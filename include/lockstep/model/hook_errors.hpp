@@ -1,0 +1,48 @@
+// Exceptions of a program's own callbacks, with the place where they were thrown.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Throws the exception that is being handled again, with the place of the hook in front of its message and itself nested. An Error
+/// keeps its exit code, a ConfigurationError or DataError its type. A lost peer, a preemption, and what has no message stay as they are.
+[[noreturn, gnu::cold]] inline void rethrow_from(const Activity& hook) {
+  const auto message = [&](const std::exception& error) { return concat({to_string(hook), ": ", error.what()}); };
+  try {
+    throw;
+  } catch (const CollectiveError&) {
+    throw;
+  } catch (const Preempted&) {
+    throw;
+  } catch (const ConfigurationError& error) {
+    std::throw_with_nested(ConfigurationError(message(error)));
+  } catch (const DataError& error) {
+    std::throw_with_nested(DataError(message(error)));
+  } catch (const Error& error) {
+    std::throw_with_nested(Error(message(error), error.exit_code()));
+  } catch (const std::exception& error) {
+    std::throw_with_nested(Error(message(error)));
+  }
+}
+
+/// Calls f, which calls hooks of `callbacks` at `place`.
+template <class Callbacks, class F>
+void call_hooks(Callbacks& callbacks, const Activity& place, F&& f) {
+  callbacks.enter(place);
+  try {
+    f();
+  } catch (...) {
+    if (callbacks.failed_hook()) rethrow_from(*callbacks.failed_hook());
+    throw;
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

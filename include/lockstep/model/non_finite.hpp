@@ -1,0 +1,75 @@
+// A loss that is infinite or NaN: where it comes from.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/step_context.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a replica knows of the first loss of a fit that is not finite.
+struct NonFiniteLoss {
+  std::string source;        ///< of its own; empty when its losses are finite
+  bool is_reported = false;  ///< the ranks have told each other
+};
+
+/// The first row with a value that is not finite.
+template <class T>
+[[nodiscard, gnu::cold]] std::optional<std::size_t> non_finite_row(const TensorView<T>& view) {
+  for (std::size_t row = 0; row < view.samples(); ++row)
+    for (std::size_t f = 0; f < view.features(); ++f)
+      if (!std::isfinite(static_cast<double>(view(row, f)))) return row;
+  return std::nullopt;
+}
+
+/// After a forward pass whose loss is not finite, before anything is changed: where the first value that is not finite stands.
+template <class Compiled>
+[[nodiscard, gnu::cold]] std::string find_non_finite(const Compiled& compiled,
+                                                     const typename Compiled::Replica& replica,
+                                                     const StepContext& context) {
+  using T = typename Compiled::Scalar;
+  const auto sample = [&](std::size_t row) { return concat({"sample ", context.sample_indices[row], " of the data"}); };
+  const auto parameters = compiled.state.parameters().slices();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (!std::all_of(parameters[i].begin(), parameters[i].end(), [](T value) { return std::isfinite(value); }))
+      return concat({"the parameter ", compiled.state.names()[i]});
+  if (const auto row = non_finite_row(replica.x())) return concat({"the input, ", sample(*row)});
+  std::optional<std::size_t> layer;
+  replica.each_output([&](std::size_t position, const TensorView<const T>& y) {
+    if (!layer && non_finite_row(y)) layer = position;
+  });
+  if (layer) return concat({"the output of ", Compiled::Net::template layer_names<typename Compiled::In>()[*layer]});
+  if (const auto row = non_finite_row(replica.targets())) return concat({"the targets, ", sample(*row)});
+  return "the loss itself";
+}
+
+/// All ranks tell each other what they have found: "rank 1 (first in the output of dense_1), rank 3 (...)".
+template <Collective C>
+[[nodiscard, gnu::cold]] std::string share_non_finite(C& collective, const std::string& source) {
+  using Text = std::array<char, 120>;
+  Text mine{};
+  std::copy_n(source.begin(), std::min(source.size(), mine.size() - 1), mine.begin());
+  std::vector<Text> all(static_cast<std::size_t>(collective.size()));
+  collective.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  std::string text;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank][0] == 0) continue;
+    all[rank].back() = 0;
+    text += concat({text.empty() ? "" : ", ", "rank ", rank, " (first in ", all[rank].data(), ")"});
+  }
+  return text;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

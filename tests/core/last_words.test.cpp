@@ -1,0 +1,61 @@
+#include "lockstep/core/last_words.hpp"
+
+#include <doctest/doctest.h>
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+using lockstep::ExitCode;
+using lockstep::detail::LastWords;
+
+namespace {
+
+/// What it has told its peers.
+std::vector<std::string> told;
+
+/// Something that owes its peers a reason when an exception destroys it.
+struct Peer {
+  bool is_left = false;
+  ~Peer() {
+    is_left = LastWords::leave([](std::string_view reason, ExitCode code) {
+      told.push_back(std::string(reason) + " " + std::to_string(static_cast<int>(code)));
+    });
+    if (!is_left) told.emplace_back("nobody to leave it to");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("LastWords: what an exception has destroyed hears of its message, once") {
+  told.clear();
+  {
+    LastWords words;
+    try {
+      const Peer first, second;
+      throw std::runtime_error("disk full");
+    } catch (const std::runtime_error& error) {
+      CHECK(told.empty());
+      words.say(error.what(), ExitCode::usage);
+    }
+    words.say("again", ExitCode::failure);
+  }
+  CHECK(told == std::vector<std::string>(2, "disk full 2"));
+}
+
+TEST_CASE(
+    "LastWords: the innermost of the thread, at the latest at its end; without one there is none to leave it to") {
+  told.clear();
+  LastWords outer;
+  {
+    LastWords inner;
+    const Peer peer;
+  }
+  CHECK(told == std::vector<std::string>{"ended because of an exception 1"});
+  std::thread([] { const Peer peer; }).join();
+  CHECK(told.back() == "nobody to leave it to");
+  { const Peer peer; }
+  outer.say("end", ExitCode::terminated);
+  CHECK(told.back() == "end 143");
+}
