@@ -179,7 +179,8 @@ TEST_CASE("replicas: an exception in a callback ends fit with it, and the strate
       recorder.at_batch_end = [](ls::Training&, std::int64_t batch, ls::Logs&) {
         if (batch == 2) throw std::runtime_error("mine");
       };
-      CHECK(message_of<std::runtime_error>([&] { trainer.fit(batches(50, 8), {.epochs = 2}, &recorder); }) == "mine");
+      CHECK(message_of<ls::Error>([&] { trainer.fit(batches(50, 8), {.epochs = 2}, &recorder); }) ==
+            "fit, epoch 1, step 3, on_train_batch_end of Recorder: mine");
       CHECK(recorder.count("train_end") == 0);
     }
     CHECK(trainer.fit(batches(50, 8), {.epochs = 2})["loss"].size() == 2);
