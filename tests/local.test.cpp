@@ -1,4 +1,4 @@
-// What lockstep/local.hpp, the one header here, must be enough for.
+// What a program can do with lockstep/local.hpp as its only header.
 #include <doctest/doctest.h>
 #include <lockstep/local.hpp>
 

@@ -51,7 +51,7 @@ setup_packages() { # PACKAGE...
 
 setup_onednn() {
   has_header benchmark/benchmark.h || setup_packages libbenchmark-dev
-  # A oneDNN of one's own, or Debian's, whose CMake files ask for OpenCL.
+  # A oneDNN that the user has built, or Debian's, whose CMake files ask for OpenCL.
   if is_installed libdnnl-dev || ! has_header oneapi/dnnl/dnnl.hpp; then
     setup_packages libdnnl-dev ocl-icd-opencl-dev
   fi

@@ -1,6 +1,6 @@
 # cmake -D ROOT=<repository> -P temporary_names.cmake
 #
-# Fails, naming the file, where an example or the README has a text that begins with "/tmp/.
+# Fails, naming the file, if an example or the README has a string that begins with "/tmp/.
 
 cmake_minimum_required(VERSION 3.24)
 

@@ -169,7 +169,7 @@ TEST_CASE("BackupAndRestore: where the newest backup is damaged, the one before 
   resumed.snapshot = state_of_epoch(3);
   backup.on_epoch_complete(resumed, 2);
   CHECK(saved_in(backup).epoch == 3);
-  CHECK(ls::decode_checkpoint(*ls::read_file(previous)).epoch == 2);  // what was damaged is not kept
+  CHECK(ls::decode_checkpoint(*ls::read_file(previous)).epoch == 2);  // the damaged one is not kept
   resumed.snapshot = state_of_epoch(4);
   backup.on_epoch_complete(resumed, 3);
   CHECK(ls::decode_checkpoint(*ls::read_file(previous)).epoch == 3);

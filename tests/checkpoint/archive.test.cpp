@@ -342,7 +342,7 @@ TEST_CASE("archive: a file is refused by its header and its size, before it is r
   put(newer, 8, ls::checkpoint_format_version + 1, 4);
   CHECK(contains(refusal(newer, newer.size()), "use a newer lockstep"));
 
-  // A header that says what the size is, of far more than this model's state.
+  // A header that tells the true size, which is far more than this model's state.
   Bytes huge = bytes;
   put(huge, 20, large - header - manifest_size(huge), 8);
   put(huge, 32, ls::crc32c(std::span(huge).first(32)), 4);

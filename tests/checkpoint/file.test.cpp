@@ -186,7 +186,7 @@ TEST_CASE("file: a symbolic link that waits under a name that could be guessed l
   ls::write_file_atomically(folder.path("f"), some_bytes(20, 5));
   CHECK(ls::read_file(folder.path("victim")) == some_bytes(7));
   CHECK(ls::read_file(folder.path("f")) == some_bytes(20, 5));
-  ls::remove_stale_temporaries(folder.path("f"));  // it is no regular file: not ours
+  ls::remove_stale_temporaries(folder.path("f"));  // not a regular file, so not a temporary
   CHECK(std::filesystem::is_symlink(guessed));
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("file: only what a write can have left is removed") {
   for (const char* name : {"f.tmp.0123456789abcdef", "f.tmp.note", "f.tmp.", "f.tmp.1.bak"})
     std::ofstream(folder.path(name)) << "half";
   REQUIRE(::mkfifo(folder.path("f.tmp.12").c_str(), 0600) == 0);
-  ls::remove_stale_temporaries(folder.path("f"));  // and no writer of the FIFO is waited for
+  ls::remove_stale_temporaries(folder.path("f"));  // does not wait for a writer of the FIFO
   CHECK_FALSE(std::filesystem::exists(folder.path("f.tmp.0123456789abcdef")));
   for (const char* name : {"f.tmp.note", "f.tmp.", "f.tmp.1.bak", "f.tmp.12"})
     CHECK(std::filesystem::exists(folder.path(name)));
@@ -223,7 +223,7 @@ TEST_CASE("file: a device is written to, and stays a device") {
   const TemporaryFolder folder;
   std::string full = folder.path("full");
   const bool made = ::mknod(full.c_str(), S_IFCHR | 0666, makedev(1, 7)) == 0;
-  const int probe = made ? ::open(full.c_str(), O_WRONLY | O_CLOEXEC) : -1;  // not every mount allows devices
+  const int probe = made ? ::open(full.c_str(), O_WRONLY | O_CLOEXEC) : -1;  // some mounts allow none
   if (probe >= 0) ::close(probe);
   if (probe < 0 && ::geteuid() == 0) return;  // root could replace the real one
   if (probe < 0) full = "/dev/full";

@@ -176,8 +176,8 @@ TEST_CASE("write_file_through: with the former file kept, whichever call fails, 
     const TemporaryFolder folder;
     write(whole, folder.path("f"), old_bytes);
   }
-  CHECK(whole.made == 9);    // open, write, fsync, close, link (of nothing), rename; open, fsync, close of the folder
-  constexpr int calls = 11;  // with link, unlink and link of what is there
+  CHECK(whole.made == 9);    // open, write, fsync, close, link, rename; the folder: open, fsync, close
+  constexpr int calls = 11;  // with link, unlink and link of the existing file
   for (int at = 0; at < calls; ++at) {
     CAPTURE(at);
     const TemporaryFolder folder;
@@ -199,7 +199,7 @@ TEST_CASE("write_file_through: with the former file kept, whichever call fails, 
     if (at == 6) CHECK_FALSE(previous.has_value());
     if (at >= 7) CHECK(previous == old_bytes);
 
-    // Where there are no hard links, the name goes from one to the other.
+    // Without hard links, the name moves from one to the other.
     FaultyCalls::Plan no_links{.at = 4, .fault = Fault::io_error};
     write(no_links, path, new_bytes);
     CHECK(ls::read_file(path) == new_bytes);

@@ -20,7 +20,7 @@ using lockstep_test::message_of;
 
 namespace {
 
-/// What is said of a file whose checksums are right and whose state was changed.
+/// The error for a file with a changed state and correct checksums.
 std::string refusal(const std::function<void(ls::TrainingState&)>& change) {
   ls::TrainingState state = full_state();
   change(state);

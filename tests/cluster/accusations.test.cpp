@@ -19,7 +19,7 @@ Accusations cluster_of(int workers) {
   return accusations;
 }
 
-/// The hung worker that all have named in time; -1 when there is none.
+/// The hung worker that all others have named in time; -1 if there is none.
 int named(Accusations& accusations, Clock::time_point now) {
   const auto hung = accusations.verdict(now + Accusations::time_to_settle);
   return hung ? hung->worker : -1;
@@ -81,7 +81,7 @@ TEST_SUITE("accusations") {
     accusations.lost(0, 3, "", start + 19s);
     CHECK(named(accusations, start + 19s) == 3);
     accusations.lost(0, 3, "", start + 29s);
-    accusations.lost(0, 4, "", start + 29s);  // the first word counts
+    accusations.lost(0, 4, "", start + 29s);  // the first accusation counts
     CHECK(named(accusations, start + 29s) == 3);
   }
 

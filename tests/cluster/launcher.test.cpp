@@ -39,7 +39,7 @@ std::string last_line(std::string text) {
   return end == std::string::npos ? text : text.substr(end + 1);
 }
 
-/// Workers that run a script of the shell in which $index is a worker's place, $address1 the
+/// Workers that run a shell script in which $index is a worker's place, $address1 the
 /// address of worker 1, and `note lost ...` a note to the launcher.
 lockstep::LaunchOptions scripted(const std::string& script) {
   lockstep::LaunchOptions options;

@@ -22,7 +22,7 @@ Finished work(const std::vector<std::string>& arguments, const Environment& envi
   return run_process(command, environment, 60s);
 }
 
-/// Runs a script of the shell whose $0 is the program.
+/// Runs a shell script whose $0 is the program.
 Finished in_shell(const std::string& script) { return run_process({"/bin/sh", "-c", script, PROGRAM_WORKER}, {}, 60s); }
 
 }  // namespace
@@ -97,7 +97,7 @@ TEST_SUITE("run") {
         const Finished finished = tell(redirection, options);
         CAPTURE(finished.output);
         CHECK(finished.exit_code == 1);
-        // (What the program has flushed itself has failed long before.)
+        // (Output that the program flushes itself fails much earlier.)
         CHECK(finished.output.find(text + (options.empty() ? "" : std::string(": ") + why)) != std::string::npos);
         CHECK(finished.output.find("told all") != std::string::npos);
       }
@@ -114,7 +114,7 @@ TEST_SUITE("run") {
     CHECK(tell(" > /dev/null", "").exit_code == 0);
     CHECK(tell(" 2>&-", "").exit_code == 0);
     CHECK(work({"throw", "data"}).exit_code == 1);
-    CHECK(in_shell("exec \"$0\" throw lost > /dev/full").exit_code == 138);  // the first failure counts
+    CHECK(in_shell("exec \"$0\" throw lost > /dev/full").exit_code == 138);  // the first one counts
   }
 
   TEST_CASE("a file that is opened where a standard stream was closed does not get what is printed") {

@@ -19,7 +19,7 @@ foreach(source IN LISTS mistakes)
   endforeach()
 endforeach()
 
-# The sentence about a misspelt option names those that there are.
+# The sentence about a misspelt option names the existing options.
 lockstep_add_source_test(
   compile_fail.option_sentences
   COMMAND "${CMAKE_COMMAND}" -D "OPTIONS=${PROJECT_SOURCE_DIR}/include/lockstep/model/fit_options.hpp" -D

@@ -24,7 +24,7 @@ function(lockstep_add_package_test name)
       --test-command program)
 endfunction()
 
-# Without a preset, and only to be installed.
+# Without a preset, for installation only.
 if(fetched)
   message(STATUS "lockstep: no test of a plain build, which must do without the network and so needs installed dependencies")
 else()

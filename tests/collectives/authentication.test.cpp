@@ -71,7 +71,7 @@ TEST_SUITE("authentication") {
       write(std::string("sixteen letters.") + end);
       CHECK(ClusterSecret::given_or_from_environment("").accepts(proof, "role", "said"));
     }
-    write("sixteen letters.\n\n");  // one line end is no part of it, another one is
+    write("sixteen letters.\n\n");  // the last line end does not belong to it, the one before does
     CHECK_FALSE(ClusterSecret::given_or_from_environment("").accepts(proof, "role", "said"));
 #endif
     write("short\n");

@@ -22,7 +22,7 @@ std::vector<std::string> names(int size) {
   return result;
 }
 
-/// What each rank that has `ballots` (an empty one: it has none) makes of them.
+/// Checks what each rank concludes from `ballots` (an empty one is missing).
 std::vector<std::optional<CollectiveFailure>> verdicts(const std::vector<Ballot>& ballots) {
   std::vector<std::optional<CollectiveFailure>> result;
   for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
@@ -116,7 +116,7 @@ TEST_SUITE("ballot") {
   TEST_CASE("a rank that hears none of many others any more is alone") {
     check_all({{}, {silent, heard, unanswered}, {}}, 1,
               "hears none of the other ranks any more: its network is cut, or all of them hang");
-    check_all({{}, {closed, heard, closed}, {}}, 0, "closed the connection");  // but those have ended
+    check_all({{}, {closed, heard, closed}, {}}, 0, "closed the connection");  // but those ended
   }
 
   TEST_CASE("who has come to its end has not failed, and is not waited for") {

@@ -57,7 +57,7 @@ TEST_SUITE("control channel") {
     CHECK(rank_0.sent.back() == std::pair(2, ControlFrame{.type = Type::probe, .extra = 1}));
     CHECK_FALSE(rank_0.channel.peer(2).answered);
     rank_0.channel.ask(2, at(2s));
-    CHECK(rank_0.channel.peer(2).asked == at(1s));  // which it has not answered either
+    CHECK(rank_0.channel.peer(2).asked == at(1s));  // also unanswered
     CHECK(rank_0.channel.peer(2).heard == at(0s));
     CHECK(rank_0.channel.take(2, bytes_of({.type = Type::waiting, .extra = 1}), at(2s)));
     CHECK_FALSE(rank_0.channel.peer(2).answered);  // not the second one

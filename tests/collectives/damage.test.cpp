@@ -1,4 +1,4 @@
-// Bits that are changed between two ranks, although TCP's own checksum is right: a relay does it.
+// Bits that a relay changes between two ranks, so that TCP's own checksum is right.
 #include <doctest/doctest.h>
 #include <poll.h>
 
@@ -34,8 +34,8 @@ sockaddr_in loopback(int host, std::uint16_t port) {
   return address;
 }
 
-/// Listens where rank 0's address says, and passes on what comes to the same port of 127.0.0.2,
-/// where rank 0 listens.
+/// Listens at rank 0's address, and passes everything on to the same port of 127.0.0.2, where
+/// rank 0 listens.
 class Relay {
  public:
   Relay(Listener listener, const Damage& damage)
@@ -53,7 +53,7 @@ class Relay {
   struct Side {
     int socket;
     std::size_t other;     // index in sides_
-    int to;                // the rank to which what comes from here goes
+    int to;                // the rank that gets the bytes from here
     std::string begin{};   // until the handshake of this side is over
     bool is_data = false;  // set by the caller's hello
     std::uint16_t lane = 0;
@@ -106,7 +106,7 @@ class Relay {
     while (head < n &&
            (side.begin.size() < detail::Hello::prefix_bytes || side.begin.size() < detail::Hello::wanted(side.begin)))
       side.begin += bytes[head++];
-    if (side.to == 0 && side.begin.size() >= detail::Hello::prefix_bytes) {  // the caller says what it is
+    if (side.to == 0 && side.begin.size() >= detail::Hello::prefix_bytes) {  // sent by the caller
       Side& other = sides_[side.other];
       side.is_data = other.is_data = side.begin[16] == 0;
       side.lane = other.lane = static_cast<std::uint16_t>(side.begin[18]);

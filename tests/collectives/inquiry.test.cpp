@@ -30,9 +30,9 @@ class Cluster {
   [[nodiscard]] const std::optional<CollectiveFailure>& verdict(int rank) { return at(rank).verdict; }
   [[nodiscard]] Inquiry::Clock::time_point now() const { return Inquiry::Clock::time_point(1h + time_); }
 
-  /// What it sends gets lost, and it does nothing.
+  /// The rank does nothing, and its messages get lost.
   void stop(int rank) { at(rank).stopped = true; }
-  /// Nothing goes this way any more.
+  /// No more messages pass in this direction.
   void cut(int from, int to) { cuts_.emplace_back(from, to); }
   /// The connection is reset, on both sides.
   void reset(int a, int b) {
@@ -40,7 +40,7 @@ class Cluster {
     cut(b, a);
     for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)}) lose(one, other, ECONNRESET);
   }
-  /// Its process is killed: all others see the end of their connections.
+  /// A rank's process is killed: all others see the end of their connections.
   void kill(int rank) {
     stop(rank);
     for (int other = 0; other < size(); ++other)
@@ -51,7 +51,7 @@ class Cluster {
     inquiry(by).lose(of, error, now());
   }
 
-  /// Until nobody has anything to say.
+  /// Runs until no rank has anything more to say.
   void talk() {
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
@@ -76,7 +76,7 @@ class Cluster {
     talk();
   }
 
-  /// All that are not stopped say the same.
+  /// All ranks that are not stopped say the same.
   void check_verdict(int failed, const std::string& reason) {
     for (auto& rank : ranks_) {
       if (rank->stopped) continue;

@@ -24,6 +24,6 @@ TEST_CASE("a kept port gives copies of the first descriptor, and closes its own 
     CHECK(::read(ends[0], &byte, 1) == 1);
   }
   char byte = 0;
-  CHECK(::read(ends[0], &byte, 1) == 0);  // nobody can write any more
+  CHECK(::read(ends[0], &byte, 1) == 0);  // no writer is left
   ::close(ends[0]);
 }

@@ -13,8 +13,8 @@ namespace ls = lockstep;
 
 namespace {
 
-/// What f writes, in a process whose launcher has given it this descriptor in place of a pipe's, if
-/// it is one.
+/// The notes that f writes in a child process; with `in_place`, its launcher has given it that
+/// descriptor in place of a pipe's.
 template <class F>
 std::string notes_of(F f, int in_place = -1) {
   int ends[2];

@@ -22,7 +22,7 @@ Process outcome(std::uint16_t port, std::chrono::milliseconds least_time = 0ms) 
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(port);
   const auto begin = PortProbe::Clock::now();
-  std::vector<PortProbe> probes;  // which moves them
+  std::vector<PortProbe> probes;  // does not copy them
   for (int i = 0; i < 3; ++i)
     probes.emplace_back(reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(sizeof address), begin);
   PortProbe& probe = probes.front();
@@ -51,11 +51,11 @@ TEST_SUITE("port probe") {
       for (int i = 0; i < 3; ++i) {
         const int connection = ::accept(listener.descriptor(), nullptr, nullptr);
         char byte = 0;
-        CHECK(::recv(connection, &byte, 1, 0) == 0);  // so that who waits for a greeting need not wait
+        CHECK(::recv(connection, &byte, 1, 0) == 0);  // a peer that expects a greeting need not wait
         ::close(connection);
       }
     });
-    // (On a machine that is so busy that nobody answers in time, nothing is known.)
+    // (On a machine too busy for an answer in time, the outcome is unknown.)
     const Process result = outcome(listener.port());
     CHECK((result == Process::lives || result == Process::unknown));
     process.join();

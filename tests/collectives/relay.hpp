@@ -24,8 +24,9 @@
 
 namespace lockstep::testing {
 
-/// Stands before a rank's port: its address is what the cluster's list says, and what comes is passed on to the rank itself, which
-/// has the same port on another address of the loopback interface. The first bytes of a connection say whose it is.
+/// Stands before a rank's port: it listens at the rank's address in the cluster's list, and passes
+/// everything on to the rank itself, which has the same port on another address of the loopback
+/// interface. The first bytes of a connection say which rank has opened it.
 class Relay {
  public:
   enum class Way { to_port, from_port };
@@ -50,7 +51,8 @@ class Relay {
   /// The socket that the rank behind it listens on.
   [[nodiscard]] int release() { return std::exchange(inside_, -1); }
 
-  /// From now on, nothing passes between this rank and the one with the port, in this direction, and nobody is told.
+  /// From now on, nothing passes between this rank and the one with the port in this direction, and
+  /// neither of them is told.
   void cut(int from, Way way) {
     const std::lock_guard lock(mutex_);
     cuts_.push_back({from, way});
@@ -70,14 +72,14 @@ class Relay {
   }
 
  private:
-  // The begin of a hello: see Hello.
+  // The beginning of a hello: see Hello.
   static constexpr std::size_t prefix_bytes = 40, channel_offset = 16, from_offset = 20;
 
   struct Line {
     int caller, called;
     int from = -1;
     bool is_control = true;
-    std::string greeting{};  // until it is known whose it is
+    std::string greeting{};  // until its rank is known
     bool caller_open = true, called_open = true;
   };
   struct Cut {

@@ -505,7 +505,7 @@ TEST_SUITE("tcp, ranks that are slow") {
         throw;
       }
     });
-    for (const auto& exception : thrown) {  // the one that was busy, too, when it comes back
+    for (const auto& exception : thrown) {  // also the busy one, when it comes back
       const CollectiveFailure failure = failure_of(exception);
       CHECK(failure.failed_rank == 1);
       CHECK(failure.reason ==

@@ -1,5 +1,4 @@
-// Messages between a sender and a receiver, with a wire between them that the test holds in its
-// hands.
+// Messages between a sender and a receiver, over a wire that the test controls.
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -744,7 +744,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
       const std::unique_ptr<std::atomic<bool>, void (*)(std::atomic<bool>*)> in_any_case(
           &over, [](std::atomic<bool>* flag) { *flag = true; });
       if (i == 1) std::this_thread::sleep_for(700ms);
-      if (i == 2) std::this_thread::sleep_for(4s);  // so that the start-up goes on for longer than a stranger is borne
+      if (i == 2) std::this_thread::sleep_for(4s);  // so that the start-up outlasts a stranger
       join(places[static_cast<std::size_t>(i)]);
     }));
   }
@@ -759,7 +759,7 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     SUBCASE("another version") { answer.version = 9; }
     LocalCluster cluster(2);
     const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    // That it ends because of this worker it may say as well.
+    // It may also say that it ends because of this worker.
     const detail::FrameBytes abort = detail::ControlFrame{.type = detail::ControlFrame::Type::abort}.encode();
     const std::string bytes = answer.encode() + std::string(reinterpret_cast<const char*>(abort.data()), abort.size());
     rethrow_first(run_threads(2, [&](int rank) {
@@ -808,7 +808,7 @@ TEST_SUITE("tcp start-up, names") {
     const std::string nowhere = std::string(70, 'x') + ":" + std::to_string(cluster.listeners[1].port());
     for (Rendezvous& place : places) place.addresses[1] = nowhere;
     const auto thrown = run_threads(4, [&](int rank) {
-      // Rank 1 itself meets rank 0 alone; the higher ranks look for it.
+      // Rank 1 connects only to rank 0; the higher ranks look for rank 1.
       join(places[static_cast<std::size_t>(rank)], {.startup_timeout = 4s});
     });
     for (const auto& exception : thrown) {

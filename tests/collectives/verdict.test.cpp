@@ -1,4 +1,4 @@
-// Networks that break between ranks that live: all that can still hear each other name the same.
+// The network breaks between living ranks: all that still hear each other name the same cause.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ std::string name(const RelayedCluster& cluster, int rank) {
   return concat({"rank ", rank, " (", cluster.addresses[static_cast<std::size_t>(rank)], ")"});
 }
 
-/// The ranks work until they fail; in the midst of it something happens to the network.
+/// The ranks work until they fail; meanwhile something happens to the network.
 std::vector<CollectiveFailure> failures(RelayedCluster& cluster, const CommunicationOptions& options,
                                         const std::function<void()>& happens) {
   const int size = static_cast<int>(cluster.addresses.size());

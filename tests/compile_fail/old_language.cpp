@@ -1,4 +1,4 @@
-// An older language than C++20 is said at once, and nothing else is, whichever header comes first.
+// A language older than C++20 is the only error, whichever header comes first.
 // expect-error: lockstep needs C..20: compile with -std=c..20
 // expect-count: 2
 // flags: -std=gnu++17

@@ -12,10 +12,10 @@ using lockstep::detail::LastWords;
 
 namespace {
 
-/// What it has told its peers.
+/// The report that the peers got.
 std::vector<std::string> told;
 
-/// Something that owes its peers a reason when an exception destroys it.
+/// An object that owes its peers a reason when an exception destroys it.
 struct Peer {
   bool is_left = false;
   ~Peer() {

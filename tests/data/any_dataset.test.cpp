@@ -154,5 +154,5 @@ TEST_CASE("AnyDataset: shape, description, fingerprint and names are passed on, 
     using RowDataset::RowDataset;
     [[nodiscard]] std::vector<std::size_t> sample_shape() const { return {2, 3}; }
   };
-  CHECK(ls::AnyDataset(Wrong(TinyData(5), 2)).sample_shape() == std::vector<std::size_t>{4});  // its sample_size counts
+  CHECK(ls::AnyDataset(Wrong(TinyData(5), 2)).sample_shape() == std::vector<std::size_t>{4});  // sample_size counts
 }

@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::span rest(data, size); rest.size() >= DataFrame::size; rest = rest.subspan(DataFrame::size)) {
     DataFrame frame;
     auto bytes = first_frame<DataFrame::Bytes>(rest);
-    put_number<4>(&bytes[16], DataFrame::checksum(bytes));  // which no fuzzer finds
+    put_number<4>(&bytes[16], DataFrame::checksum(bytes));  // a fuzzer does not find it
     if (!DataFrame::decode(bytes, frame)) continue;
     demand(frame.encode() == bytes);
     demand(!std::string_view(lockstep::to_string(frame.operation)).empty());

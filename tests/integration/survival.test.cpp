@@ -310,7 +310,7 @@ TEST_CASE("survival: a run with a worker that hangs and cannot be woken up is st
   CAPTURE(finished.output);
   CHECK(finished.exit_code == 143);
   CHECK(contains(finished.output, "worker 1 was told to stop and keeps the others waiting: it is killed"));
-  CHECK(duration > 5s);   // not before it was plain that it hangs
+  CHECK(duration > 5s);   // not before the hang is certain
   CHECK(duration < 20s);  // about eight, and this machine may be busy
 }
 
@@ -601,7 +601,7 @@ TEST_CASE("survival: an exception leaves no save behind that was due") {
     }
     const Finished resumed = run_process(command(folder.path(), {freq}, {"--workers", "2"}), {}, 60s);
     CAPTURE(resumed.output);
-    CHECK(contains(resumed.output, "training from update 12\n"));  // the last that was complete, and due
+    CHECK(contains(resumed.output, "training from update 12\n"));  // the last complete save
     CHECK(finals(resumed.output) == Words{expected});
   }
 }
@@ -629,7 +629,7 @@ TEST_CASE("survival: a run goes on from the backup before the last one when that
   const Finished resumed = run_process(command(folder.path(), {"freq=2"}, {"--workers", "2"}), {}, 60s);
   CAPTURE(resumed.output);
   CHECK(contains(resumed.output, "going on from the backup before it"));
-  CHECK(contains(resumed.output, "training_state.previous' at epoch "));  // of which update, the disk decides
+  CHECK(contains(resumed.output, "training_state.previous' at epoch "));  // the disk decides which
   CHECK(resumed.exit_code == 0);
   CHECK(std::filesystem::is_empty(folder.path()));
   CHECK(finals(resumed.output).size() == 1);

@@ -29,7 +29,7 @@ using Net = ls::Sequential<ls::Input<4>, ls::Dense<8, ls::ReLU>, ls::Dropout<0.3
 const ls::SparseCategoricalCrossentropy loss{.from_logits = true};
 const ls::SGD sgd{.learning_rate = 0.1, .momentum = 0.9};
 
-/// 22 samples in batches of 5, which write their numbers down when they are read.
+/// 22 samples in batches of 5, which record their numbers when they are read.
 ls::AnyDataset batches(Indices* read = nullptr, bool repeated = false) {
   const TinyData data(22);
   const auto samples = ls::from_tensor_slices(data.x, data.y)
@@ -40,7 +40,7 @@ ls::AnyDataset batches(Indices* read = nullptr, bool repeated = false) {
   return repeated ? ls::AnyDataset(samples.repeat().batch(5)) : ls::AnyDataset(samples.batch(5));
 }
 
-/// The parameters after fits of so many epochs each.
+/// The parameters after fits with these numbers of epochs.
 template <class S>
 std::uint32_t trained(S& strategy, const std::vector<int>& fits) {
   auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, sgd);
@@ -87,7 +87,7 @@ TEST_CASE("fit: every fit begins the next pass; evaluate and predict take no par
   model.evaluate(batches(), {.verbose = 0});
   (void)model.predict(batches());
   CHECK(fit(batches(&read), {}) == pass(2));
-  // A pass of which only a part was used is not taken up: as in Keras, a fit makes a new iterator.
+  // A pass that was only partly used does not go on: as in Keras, each fit makes a new iterator.
   CHECK(fit(batches(&read, true), {.steps_per_epoch = 2}) == slice(pass(3, true), 0, 10));
   CHECK(fit(batches(&read, true), {.steps_per_epoch = 2}) == slice(pass(4, true), 0, 10));
   CHECK(fit(batches(&read), {.epochs = 3, .initial_epoch = 3}).empty());  // nothing to do: no pass

@@ -84,7 +84,7 @@ struct Program {
     return trained(seed, [](auto&, std::string_view) {});
   }
 
-  /// The same with the model in use in every hook; once also with another model, which does the same.
+  /// The same with the model in use in every hook, and once more with another model.
   std::uint32_t in_use(const std::string& folder) const {
     const TinyData rows(7);
     const std::string weights = folder + "/weights", whole = folder + "/model";

@@ -31,7 +31,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-/// What fit says, which goes on.
+/// What fit prints; it goes on afterwards.
 std::string said(TinyTrainer& trainer, const TinyData& data, int epochs = 1) {
   const CapturedStderr output;
   trainer.fit(data, {.batch_size = 4, .epochs = epochs, .shuffle = false});

@@ -91,8 +91,7 @@ TEST_CASE("PreemptionSignals: a second signal ends the process at once, when it 
 }
 
 TEST_CASE("PreemptionSignals: signals within a second are one") {
-  // (In a child, where a busy machine that takes a second between two of them shows as its exit
-  // code.)
+  // (In a child: if a busy machine takes a second between two signals, its exit code shows it.)
   CHECK(end_of_child([] {
           PreemptionSignals signals;
           ::raise(SIGINT);

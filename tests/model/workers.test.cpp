@@ -28,7 +28,7 @@ using namespace lockstep_test;
 
 namespace {
 
-/// Counts how often fit ended by an exception. What it throws itself is a warning.
+/// Counts how often an exception ended fit. What it throws itself becomes a warning.
 struct Aborts {
   int count = 0;
   void on_train_abort(ls::Training&) {

@@ -1,6 +1,6 @@
 # cmake -D SOURCE_DIR=<lockstep> -P options.cmake
 #
-# Fails when README.md does not name an option of the build.
+# Fails if an option of the build is missing from README.md.
 
 cmake_minimum_required(VERSION 3.24)
 

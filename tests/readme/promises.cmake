@@ -1,7 +1,7 @@
 # cmake -D ROOT=<repository> -P promises.cmake
 #
-# Each row of the README's table in "When something dies" ends with <!-- held by FILE: TEXT -->: there must be that file, and a test
-# case in it whose name has that text.
+# Each row of the README's table in "When something dies" ends with <!-- held by FILE: TEXT -->:
+# that file must exist and have a test case whose name contains that text.
 
 cmake_minimum_required(VERSION 3.24)
 

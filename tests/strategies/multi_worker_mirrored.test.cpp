@@ -250,7 +250,7 @@ TEST_SUITE("multi_worker_mirrored") {
           for (;;) (void)sum(strategy);
         };
         CHECK_THROWS_AS(until_the_loss(), CollectiveError);
-        // No other program is given the port in the meantime.
+        // No other program gets the port in the meantime.
         sockaddr_in own{};
         own.sin_family = AF_INET;
         own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -1,4 +1,4 @@
-// What a part of a test writes to standard error.
+// Captures what a part of a test writes to standard error.
 #pragma once
 
 #include <unistd.h>
@@ -28,7 +28,7 @@ class CapturedStderr {
     std::fclose(file_);
   }
 
-  /// What has been written until now.
+  /// What has been written so far.
   [[nodiscard]] std::string text() const {
     std::fflush(stderr);
     std::string all;

@@ -37,9 +37,10 @@ class BackupWriter;
 /// initial_epoch. The chief alone reads and writes, and sends the state to the others, so the folder need not be shared. The
 /// backup is deleted at a normal end and kept when fit ends by an exception or the process is killed.
 ///
-/// The backup before the last one is kept as training_state.previous: where the last one is damaged, training goes on from that,
-/// and says so. While fit runs, a file training_state.lock keeps other jobs from the folder. What is saved has been compared on all
-/// replicas (see FitOptions::verify_replicas).
+/// The backup before the last one is kept as training_state.previous: where the last one is
+/// damaged, training goes on from that, and says so. While fit runs, the file training_state.lock
+/// keeps other jobs out of the folder. The replicas are compared before each save (see
+/// FitOptions::verify_replicas).
 ///
 /// Where Keras starts the data at its beginning when it resumes, this continues at the exact sample. The History that a resumed fit
 /// returns has, as in Keras, its own epochs only: none when the saved run had come to its end, which is said in the log.
@@ -50,9 +51,10 @@ struct BackupAndRestore {
   /// SIGINT or SIGTERM on one worker: all save after the same step, and fit throws Preempted, which lockstep::run turns into exit
   /// code 130 or 143. (Keras's default is false: there the work since the last save is lost. It costs nothing here.)
   bool save_before_preemption = true;
-  /// A copy of the state is taken, into memory that is kept from save to save, and a thread writes it while training goes on. A save
-  /// that is due while the one before is still being written is copied as well, and written when that is done (the newest, where several
-  /// were due), so that a slow disk never holds up the steps. However fit is left, what was due is written first.
+  /// A copy of the state is taken, into memory that is kept from save to save, and a thread writes
+  /// it while training goes on. A save that is due while the one before is still being written is
+  /// copied too, and written next (only the newest, if several were due), so that a slow disk never
+  /// holds up the steps. However fit ends, a save that was due is written first.
   bool asynchronous = true;
   /// A failure of the thread shows at the next step.
   OnSaveFailure on_save_failure = OnSaveFailure::fail;
@@ -62,8 +64,8 @@ struct BackupAndRestore {
 
   [[nodiscard]] std::string path() const { return backup_dir + "/training_state"; }
 
-  /// Throws DataError naming the files when all that there are are damaged, ConfigurationError when no folder is named or another job
-  /// uses it.
+  /// Throws DataError naming the files when every backup is damaged, and ConfigurationError when no
+  /// folder is named or another job uses it.
   void on_train_begin(Training& training) const;
   void on_epoch_complete(Training& training, int) const { save_when(training, save_freq.at_epoch()); }
   void on_train_batch_begin(Training& training, std::int64_t) const;

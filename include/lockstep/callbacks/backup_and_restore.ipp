@@ -15,13 +15,14 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// Writes snapshots to a file, on a thread, one after the other. But for that thread, used by one.
+/// Writes snapshots to a file, one after the other, on a thread of its own. Only one thread may
+/// call the members.
 class BackupWriter {
  public:
   std::optional<FileLock> lock;  ///< on the folder
-  bool is_waiting = false;       ///< a save is due, which had to wait for a comparison of the replicas
+  bool is_waiting = false;       ///< a save is due and waits for the replicas to be compared
 
-  /// Takes `get_state(reused)` to be written next, in place of what was to be.
+  /// Takes `get_state(reused)` to be written next, in place of an earlier state that still waits.
   template <class GetState>
   void put(const GetState& get_state) {
     const std::lock_guard guard(mutex_);
@@ -33,12 +34,12 @@ class BackupWriter {
     const std::lock_guard guard(mutex_);
     has_next_ = false;
   }
-  /// Whether there is something to be written that no thread will come to.
+  /// Whether a state waits that no thread is going to write.
   [[nodiscard]] bool needs_start() {
     const std::lock_guard guard(mutex_);
     return has_next_ && !is_writing_;
   }
-  /// Writes it. To be called when needs_start() and after finish().
+  /// Writes it. Call this when needs_start() and after finish().
   void start(const std::string& path) {
     {
       const std::lock_guard guard(mutex_);
@@ -47,10 +48,10 @@ class BackupWriter {
     task_.start([this, path] { write_all(path); });
   }
   [[nodiscard]] bool is_running() const { return task_.is_running(); }
-  /// Waits until all is written, and throws why it could not be.
+  /// Waits until everything is written. Throws the error of a write that failed.
   void finish() { task_.finish(); }
 
-  /// The file that is there is damaged, and not worth keeping beside the next one.
+  /// The existing file is damaged, and not worth keeping beside the next one.
   void do_not_keep() { keep_ = false; }
   void free_memory() { current_ = next_ = {}; }
 
@@ -93,7 +94,7 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   if (backup_dir.empty()) throw ConfigurationError("BackupAndRestore: backup_dir is empty: name a folder");
   std::vector<std::byte> saved;
   if (training.is_chief()) {
-    finish_all(OnSaveFailure::warn);  // of a use of the hooks without fit, which on_train_abort has not ended
+    finish_all(OnSaveFailure::warn);  // without fit there is no on_train_abort
     writer->is_waiting = false;
     lock_folder();
     remove_stale_temporaries(path());
@@ -156,7 +157,7 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_end(Training& training, Logs&) c
   if (!training.is_chief()) return;
   if (delete_checkpoint) {
     writer->forget_next();
-    finish_save(OnSaveFailure::warn);          // nobody misses what is deleted
+    finish_save(OnSaveFailure::warn);          // no warning: the files are deleted anyway
     remove_file(previous_generation(path()));  // first: alone it would be taken for the newest
     remove_file(path());
   } else {
@@ -205,7 +206,7 @@ LOCKSTEP_INLINE void BackupAndRestore::finish_save(OnSaveFailure on_failure) con
   }
 }
 
-/// And writes what was due when a save has failed.
+/// Also writes what was due when a save has failed.
 LOCKSTEP_INLINE void BackupAndRestore::finish_all(OnSaveFailure on_failure) const {
   finish_save(on_failure);
   start_save(on_failure);

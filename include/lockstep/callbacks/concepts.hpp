@@ -43,7 +43,7 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 /// | `on_epoch_complete(Training&, epoch)` | after every callback's on_epoch_end: the state to save is complete |
 /// | `on_preemption(Training&)` | the process is to stop: the state to save is complete; fit then throws Preempted |
 /// | `on_train_end(Training&, Logs&)` | once, at a normal end (early stop included) |
-/// | `on_train_abort(Training&)` | fit ends by an exception (Preempted included): what is begun can be finished, by each worker for itself |
+/// | `on_train_abort(Training&)` | an exception ends fit (or Preempted); on each worker by itself |
 /// | `on_predict_begin(Training&)`, `on_predict_end(Training&)` | around predict |
 ///
 ///  1. At least one hook exists.
@@ -51,16 +51,18 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 ///     a callback never silently does nothing.
 ///  3. Optional, together: `save(State&) const` and `restore(const State&)`; restore is called before the first epoch of
 ///     a resumed run. Other members must not have these names.
-///  4. Optional: `static constexpr bool stops_training = false;` says that on_train_batch_end never asks to stop, which spares the
-///     workers an exchange after each step.
+///  4. Optional: `static constexpr bool stops_training = false;` says that on_train_batch_end never
+///     asks to stop, which spares the workers an exchange after each step.
 ///
-/// A hook may use models of the same strategy, also the one in training: predict, evaluate, save, load_weights, get_weights and
-/// set_weights; another model may be compiled and fitted too. All workers must do so alike, and training goes on to the same bits unless
-/// the hook changes something. The on_test_batch_... hooks, which workers need not call equally often, may not where a process has
-/// several replicas.
+/// A hook may use models of the same strategy, also the one in training: predict, evaluate, save,
+/// load_weights, get_weights and set_weights; another model may be compiled and fitted too. All
+/// workers must make the same calls, and training goes on to the same bits unless the hook changes
+/// something. In a process with several replicas the on_test_batch_... hooks may not use models,
+/// because workers need not call them equally often.
 ///
-/// An exception of a hook ends fit on all workers. Its message gets the place in front ("fit, epoch 3, on_epoch_end of
-/// SaveImages: disk full"); one that is no lockstep::Error becomes one, with the former nested in it.
+/// An exception of a hook ends fit on all workers. Its message gets the place in front ("fit, epoch
+/// 3, on_epoch_end of SaveImages: disk full"); one that is no lockstep::Error becomes one, with the
+/// former nested in it.
 ///
 /// Minimal model:
 /// @code

@@ -9,14 +9,15 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What a CallbackList knows of the call that it serves: for the board that other ranks see, and for the message of an exception.
+/// What a CallbackList knows of the call that it serves: shown on the board for other ranks, and in
+/// the message of an exception.
 class HookSite {
  public:
   /// `board`: null for none.
   void report_to(ActivityBoard* board) noexcept { board_ = board; }
   /// The hooks that follow are called here.
   void enter(const Activity& place) noexcept { place_ = place; }
-  /// The hook of a callback of the program's own that has thrown last.
+  /// The last hook of the program's own callbacks that threw.
   [[nodiscard]] const std::optional<Activity>& failed_hook() const noexcept { return failed_; }
 
  protected:

@@ -29,16 +29,19 @@ struct ModelCheckpointOptions {
   bool save_weights_only =
       false;  ///< by the extension .safetensors, .npz, or lockstep's own; else the whole training state
   MonitorMode mode = MonitorMode::automatic;
-  /// Or a number of batches: when so many have been seen since the last save, counted across epochs and fits, as in Keras.
+  /// Or a number of batches: a save is due after that many since the last one, counted across
+  /// epochs and fits, as in Keras.
   SaveFrequency save_freq = SaveFrequency::epoch;
   std::optional<double> initial_value_threshold = std::nullopt;  ///< what the first value must better
 };
 
-/// Saves at the end of an epoch (after validation) or every so many steps, for Model::load or Model::load_weights. Only the
-/// chief writes, and only what was compared on all replicas (see FitOptions::verify_replicas); parent folders are made. The best value so far is part of what BackupAndRestore saves: put this before it in the
-/// list of callbacks, so that a backup never knows of a best model that is not on the disk yet. Where the whole state is saved and the
-/// folder has no {epoch} or the like in its name, a file in it says at the end of fit that training has ended (see
-/// mark_training_ended), so that a SidecarEvaluator ends as well.
+/// Saves at the end of an epoch (after validation) or every so many steps, for Model::load or
+/// Model::load_weights. Only the chief writes, after the replicas have been compared (see
+/// FitOptions::verify_replicas); parent folders are made. The best value so far is part of what
+/// BackupAndRestore saves: put this before it in the list of callbacks, so that a backup never
+/// knows of a best model that is not on the disk yet. Where the whole state is saved and the folder
+/// has no {epoch} or the like in its name, a file in it says at the end of fit that training has
+/// ended (see mark_training_ended), so that a SidecarEvaluator ends as well.
 class ModelCheckpoint {
  public:
   static constexpr bool stops_training = false;
@@ -49,8 +52,9 @@ class ModelCheckpoint {
 
   void on_train_begin(Training& training);
   void on_train_end(Training& training, Logs& logs);
-  /// These throw ConfigurationError, naming what there is, when a figure of the filepath is missing; Error naming the path when it cannot
-  /// be written. Where the logs have no `monitor`, nothing is saved, and a warning names what there is, once.
+  /// These throw ConfigurationError, naming the figures there are, when the logs lack a figure of
+  /// the filepath, and Error naming the path when it cannot be written. If the logs have no
+  /// `monitor`, nothing is saved, and a single warning names the figures there are.
   void on_epoch_end(Training& training, int epoch, Logs& logs);
   void on_epoch_complete(Training& training, int epoch);
   void on_train_batch_begin(Training& training, std::int64_t batch);

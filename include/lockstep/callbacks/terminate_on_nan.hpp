@@ -14,10 +14,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Ends training on all workers after the batch whose loss is NaN or infinite. Its update has been made: to keep the parameters as they
-/// were before it, give fit stop_on_non_finite.
+/// Ends training on all workers after the batch whose loss is NaN or infinite. The update of that
+/// batch has been made; to keep the parameters from before it, give fit stop_on_non_finite.
 struct TerminateOnNaN {
-  bool raise_error = false;  ///< fit throws an Error, instead of returning after the epoch's last hooks
+  bool raise_error = false;  ///< fit throws an Error instead of returning after the epoch's hooks
 
   void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) const {
     const double* const loss = logs.find("loss");

@@ -24,8 +24,9 @@ class Training {
  public:
   virtual ~Training() = default;
 
-  /// Asks all workers to end training: after this very batch when a hook of a batch asks, else at the end of the epoch, or before it
-  /// after the next step. Validation and on_epoch_end still run.
+  /// Asks all workers to end training: after the current batch when a hook of a batch asks;
+  /// otherwise at the end of the epoch or, before it, after the next step. Validation and
+  /// on_epoch_end still run.
   virtual void stop_training() = 0;
 
   /// In on_train_begin: until fit ends, SIGINT and SIGTERM do not end the process but request preemption, with exit code 130
@@ -57,11 +58,13 @@ class Training {
   /// Bytes of all arrays of state().
   [[nodiscard]] virtual std::uint64_t state_bytes() const = 0;
 
-  /// In on_train_batch_begin, on any worker, by a callback that will save: after the coming step all ranks compare the checksums of their
-  /// replicas (see FitOptions::verify_replicas), so that what differs is not saved.
+  /// For a callback that is about to save: called in on_train_batch_begin, on any worker, it makes
+  /// all ranks compare the checksums of their replicas after the coming step (see
+  /// FitOptions::verify_replicas), so that no differing state is saved.
   virtual void verify_after_step() = 0;
-  /// Whether the ranks have compared their replicas since the last step, or need not: that they have is so in the hooks on_epoch_end,
-  /// on_epoch_complete, on_preemption and on_train_end, and after verify_after_step in on_train_batch_complete.
+  /// Whether the ranks have compared their replicas since the last step, or need not. They have in
+  /// the hooks on_epoch_end, on_epoch_complete, on_preemption and on_train_end, and in
+  /// on_train_batch_complete after verify_after_step.
   [[nodiscard]] virtual bool is_verified() const = 0;
 
   /// In on_train_begin, on every worker: training goes on from the chief's `saved` bytes, which are sent to all and turned into a

@@ -50,13 +50,14 @@ class EncodedCheckpoint {
   const TrainingState& state_;
 };
 
-/// Reads every format version up to this one. Throws DataError when the bytes are no checkpoint, of a newer version, cut off, or
-/// damaged in any bit, or when a number is out of its range (see check_ranges). Sizes are checked against what is there before memory
-/// is taken for them.
+/// Reads every format version up to this one. Throws DataError when the bytes are no checkpoint, of
+/// a newer version, cut off, or damaged in any bit, or when a number is out of its range (see
+/// check_ranges). Sizes are checked against the file before memory is allocated for them.
 [[nodiscard]] TrainingState decode_checkpoint(std::span<const std::byte> bytes);
 
-/// For read_file: refuses what does not begin as a checkpoint does, is of a newer version, or has not the size that its header says.
-/// `expected`: the bytes of all arrays of the model that is to have it; a file that has far more is refused as well.
+/// For read_file: refuses a file that does not begin like a checkpoint, has a newer version, or
+/// differs in size from its header. `expected`: the bytes of all arrays of the model that will take
+/// the state; a file with far more is refused too.
 /// @code
 /// const auto bytes = read_file(path, checkpoint_check());
 /// @endcode

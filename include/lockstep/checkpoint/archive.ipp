@@ -243,7 +243,8 @@ LOCKSTEP_INLINE void check_array_size(std::string_view name, std::string_view sc
         {"checkpoint: array '", name, "' ", shape_text(extents), " of ", scalar, " cannot have ", size, " bytes"}));
 }
 
-/// The format version of a file that begins with `head` and has `size` bytes. Throws DataError unless this library can read it.
+/// The format version of a file of `size` bytes that begins with `head`. Throws DataError unless
+/// this library can read it.
 LOCKSTEP_INLINE std::uint64_t checkpoint_version(std::span<const std::byte> head, std::uint64_t size) {
   if (head.size() < 12 || std::memcmp(head.data(), checkpoint_magic.data(), checkpoint_magic.size()) != 0)
     throw DataError(concat({"checkpoint: these ", size, " bytes are no lockstep checkpoint"}));
@@ -254,7 +255,8 @@ LOCKSTEP_INLINE std::uint64_t checkpoint_version(std::span<const std::byte> head
   return version;
 }
 
-/// Throws DataError unless a part of the file has the size that the header says, and that a model's state may have.
+/// Throws DataError unless a part of the file has the size that the header says, and one that a
+/// model's state may have.
 LOCKSTEP_INLINE void check_part(std::string_view what, std::uint64_t announced, std::uint64_t there,
                                 std::uint64_t limit) {
   if (announced != there) refuse_size(what, announced, there);

@@ -68,7 +68,8 @@ class CheckpointFolder {
   /// stays. Throws ConfigurationError for a number below 0 or without a successor.
   std::string save(const ByteParts& bytes, std::int64_t step, std::optional<std::int64_t> number = {});
 
-  /// The newest that can be read, by a model whose arrays have `expected` bytes; warns of those that cannot.
+  /// The newest checkpoint that a model with arrays of `expected` bytes can read; warns of those
+  /// that cannot be read.
   [[nodiscard]] std::optional<FoundCheckpoint> newest(std::optional<std::uint64_t> expected = {}) const;
 
   /// Training begins or goes on, has ended: see training_end.hpp. They throw Error naming the path.

@@ -19,9 +19,10 @@ class CheckpointWatch {
  public:
   explicit CheckpointWatch(std::string directory) : directory_(std::move(directory)) {}
 
-  /// The oldest that was not found before; nothing when there is none, or no such folder yet. Passes over those that are damaged, or
-  /// deleted meanwhile, or too large for a model whose arrays have `expected` bytes, with a warning. Throws Error naming the path when the
-  /// index cannot be read.
+  /// The oldest that was not found before; nothing when there is none, or no such folder yet.
+  /// Passes over those that are damaged, or deleted meanwhile, or too large for a model whose
+  /// arrays have `expected` bytes, with a warning. Throws Error naming the path when the index
+  /// cannot be read.
   [[nodiscard]] std::optional<FoundCheckpoint> next(std::optional<std::uint64_t> expected = {});
 
  private:

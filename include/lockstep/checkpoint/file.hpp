@@ -15,14 +15,15 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Writes to a temporary file beside `path`, syncs it to the disk, renames it, and syncs the folder: a reader sees the old file or
-/// the new one, also after a crash. Makes missing parent folders. Where the path is a symbolic link, the file that it leads to is
-/// replaced. Throws Error naming the path; the old file then stays. What is no regular file is never replaced: a character device
-/// (/dev/null) is written to, and a folder, FIFO or socket refused.
+/// Writes to a temporary file beside `path`, syncs it to the disk, renames it, and syncs the
+/// folder: a reader sees the old file or the new one, also after a crash. Makes missing parent
+/// folders. If the path is a symbolic link, the file that it leads to is replaced. Only a regular
+/// file is ever replaced: a character device (/dev/null) is written to, and a folder, FIFO or
+/// socket is refused. Throws Error naming the path; the old file then stays.
 void write_file_atomically(const std::string& path, const ByteParts& bytes);
 
-/// The same, and what stood there before is kept as previous_generation(path). At any moment, also after a crash, one of the two is
-/// there, whole.
+/// The same, but the former file is kept as previous_generation(path). At any moment, even after a
+/// crash, at least one of the two exists and is complete.
 void write_file_keeping_previous(const std::string& path, const ByteParts& bytes);
 
 /// Where write_file_keeping_previous keeps the former file.
@@ -32,16 +33,16 @@ void write_file_keeping_previous(const std::string& path, const ByteParts& bytes
 /// holds. Ignores what cannot be removed.
 void remove_stale_temporaries(const std::string& path);
 
-/// Looks at the beginning of a file (checked_head bytes, or all where there are fewer) and at its size, before memory is taken for the
-/// rest. Throws DataError, which says why the file is not read.
+/// Looks at the size of a file and at its first checked_head bytes (all of them, if it has fewer)
+/// before memory is allocated for the rest. Throws DataError, which says why the file is not read.
 using HeadCheck = std::function<void(std::span<const std::byte> head, std::uint64_t size)>;
 inline constexpr std::size_t checked_head = 64;
 
 /// Refuses files of more than `most` bytes; `what` is what they are expected to be.
 [[nodiscard]] HeadCheck at_most(std::uint64_t most, std::string_view what);
 
-/// The bytes of a file, or nothing when there is none. Throws Error naming the path when it cannot be read, or is no regular file (a
-/// FIFO is not waited for); and what `check` throws.
+/// The bytes of a file, or nothing when there is none. Throws Error naming the path when it cannot
+/// be read, or is no regular file (it does not wait for a FIFO), and whatever `check` throws.
 [[nodiscard]] std::optional<std::vector<std::byte>> read_file(const std::string& path, const HeadCheck& check = {});
 
 /// Removes a file, if there is one. Throws Error naming the path.

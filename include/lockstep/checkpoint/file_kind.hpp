@@ -12,7 +12,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// "a folder", say, for what is no regular file.
+/// What a path that is no regular file is: "a folder", for example.
 [[nodiscard]] inline const char* file_kind(mode_t mode) noexcept {
   if (S_ISDIR(mode)) return "a folder";
   if (S_ISFIFO(mode)) return "a FIFO";
@@ -21,8 +21,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   return "something else";
 }
 
-/// Where the symbolic links end that begin at `path`: the path itself where it is none. What stands there need not exist. Throws Error
-/// when there are more than 40 of them.
+/// The path at which the symbolic links that begin at `path` end: `path` itself if it is no link.
+/// The result need not exist. Throws Error when there are more than 40 links.
 [[nodiscard]] inline std::filesystem::path end_of_links(const std::filesystem::path& path) {
   std::filesystem::path target = path;
   for (int links = 0; links <= 40; ++links) {

@@ -1,4 +1,4 @@
-// FileLock: what only one job at a time may use.
+// FileLock: keeps a folder or a file for one job at a time.
 #pragma once
 
 #include <chrono>
@@ -9,14 +9,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// A lock file, which names its owner, held for the life of this object. The system gives it back when the process ends, however that
-/// happens: what a killed process has left of it is no obstacle. (By flock, which NFS passes on to its server; there, a machine that
-/// is gone keeps its locks until the server notices.)
+/// A lock file, which names its owner, held for the life of this object. The system releases it
+/// when the process ends, however that happens: the file that a killed process leaves behind is no
+/// obstacle. (It uses flock, which NFS passes on to its server; there, a machine that is gone keeps
+/// its locks until the server notices.)
 class FileLock {
  public:
-  /// Takes the lock; makes missing folders. Waits for at most `patience` while another one holds it, because that may be about to end;
-  /// then throws ConfigurationError with `what`, the owner and a remedy. Throws Error naming the path when the file cannot be made.
-  /// Where a file system has no locks, nothing is locked, which is a warning.
+  /// Takes the lock; makes missing folders. Waits for at most `patience` while another process
+  /// holds it, because that process may be about to end; then throws ConfigurationError with
+  /// `what`, the owner and a remedy. Throws Error naming the path when the file cannot be made. On
+  /// a file system without locks nothing is locked, and a warning says so.
   FileLock(std::string path, std::string_view what,
            std::chrono::milliseconds patience = std::chrono::milliseconds(1000));
   FileLock(const FileLock&) = delete;

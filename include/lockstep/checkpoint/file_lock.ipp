@@ -45,7 +45,8 @@ LOCKSTEP_INLINE FileLock::~FileLock() {
   ::close(descriptor_);
 }
 
-/// Whether this object has the lock now. An owner that ends removes the file: a lock on that is worth nothing.
+/// Whether this object has the lock now. An owner that ends removes the file, and a lock on a
+/// removed file is worth nothing.
 LOCKSTEP_INLINE bool FileLock::try_lock() {
   const int descriptor = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
   if (descriptor < 0) throw_file_error("cannot open the lock", path_);
@@ -83,7 +84,7 @@ LOCKSTEP_INLINE void FileLock::write_owner() const {
   std::array<char, 64> since{};
   std::strftime(since.data(), since.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
   const std::string text = concat({"process ", ::getpid(), " on ", host.data(), " since ", since.data(), "\n"});
-  // Whether it can be written or not: the lock is held.
+  // The lock is held even if the owner's name cannot be written.
   if (::ftruncate(descriptor_, 0) == 0) (void)!::pwrite(descriptor_, text.data(), text.size(), 0);
 }
 

@@ -83,8 +83,9 @@ inline std::filesystem::path folder_of(const std::filesystem::path& path) {
 inline constexpr const char* temporary_suffix = ".tmp.";  // and random digits
 inline constexpr const char* previous_suffix = ".previous";
 
-/// Whether a file of this name is one of those that are made beside a file named `base` while it is written. (An earlier version of the
-/// library put its process id where the random digits are.)
+/// Whether a file of this name is a temporary one that is made beside a file named `base` while
+/// that is written. (An earlier version of the library put its process id where the random digits
+/// are.)
 [[nodiscard]] inline bool is_temporary_of(std::string_view base, std::string_view name) noexcept {
   const std::string_view suffix = temporary_suffix;
   if (!name.starts_with(base) || !name.substr(base.size()).starts_with(suffix)) return false;
@@ -100,16 +101,16 @@ inline std::string random_digits() {
   return digits;
 }
 
-/// Keeps remove_stale_temporaries away from a new file for as long as it is open. False when that was faster. (Where a file system
-/// has no locks, nothing is kept away.)
+/// Keeps remove_stale_temporaries away from a new file for as long as it is open. False when that
+/// function was faster. (A file system without locks keeps nothing away.)
 inline bool hold_temporary(int descriptor) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
   struct stat status {};
   return ::fstat(descriptor, &status) != 0 || status.st_nlink > 0;
 }
 
-/// A new file beside `target`, which nobody else has: neither another process (nor a container with the same process ids), nor a
-/// symbolic link that was put there.
+/// A new file beside `target`, which no other process has (not even one with the same process id in
+/// another container), and which is no symbolic link that was put there.
 template <class Calls>
 class TemporaryFile {
  public:
@@ -130,7 +131,7 @@ class TemporaryFile {
   std::optional<File<Calls>> file_;
 };
 
-/// Writes to what stands at the path, as the shell's > does.
+/// Writes to whatever is at the path, as the shell's > does.
 template <class Calls>
 void write_to_device(Calls calls, const std::string& path, const ByteParts& bytes) {
   File<Calls> file(path, O_WRONLY | O_NOCTTY, calls);
@@ -140,8 +141,8 @@ void write_to_device(Calls calls, const std::string& path, const ByteParts& byte
   if (!file.close()) throw_file_error("cannot close", path);
 }
 
-/// The file `target`, if there is one, gets the name `previous` too; where there are no hard links, in place of its own: at any moment one
-/// of the two is there. False, with errno, when that fails.
+/// Gives the file `target`, if it exists, the name `previous` as well; without hard links, in place
+/// of its own. At any moment one of the two exists. False, with errno, when that fails.
 template <class Calls>
 bool keep_previous(Calls& calls, const std::string& target, const std::string& previous) {
   if (calls.link(target.c_str(), previous.c_str()) == 0 || errno == ENOENT) return true;

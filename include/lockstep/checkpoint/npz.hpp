@@ -20,7 +20,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// is not a whole and consistent file; zip's checksums are checked, and sizes before memory is taken.
 [[nodiscard]] std::vector<SavedArray> decode_npz(std::span<const std::byte> bytes);
 
-/// The same; all arrays together may have `most` bytes, however small they were compressed.
+/// The same; all arrays together may have `most` bytes, however well they are compressed.
 [[nodiscard]] std::vector<SavedArray> decode_npz_at_most(std::uint64_t most, std::span<const std::byte> bytes);
 
 namespace detail {

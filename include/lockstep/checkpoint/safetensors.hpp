@@ -21,7 +21,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 
-/// Throws DataError unless a file that begins with `head` and has `size` bytes can be a safetensors file.
+/// Throws DataError unless a file that begins with `head` and has `size` bytes can be a safetensors
+/// file.
 void check_safetensors_head(std::span<const std::byte> head, std::uint64_t size);
 
 }  // namespace detail

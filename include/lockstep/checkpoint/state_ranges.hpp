@@ -9,9 +9,11 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A checksum says that a file is as it was written, and not that what was written makes sense. Throws DataError naming the field, its
-/// value and the range: counters are whole numbers up to 2^53, the epoch fits into an int, the learning rate is finite, and a state was
-/// saved by at least one rank. (The sums of a running epoch may be infinite or NaN: so is the loss of a training that goes wrong.)
+/// A checksum shows that a file is as it was written, not that its contents make sense. Throws
+/// DataError naming the field, its value and the range: counters are whole numbers up to 2^53, the
+/// epoch fits into an int, the learning rate is finite, and a state was saved by at least one rank.
+/// (The sums of a running epoch may be infinite or NaN: so is the loss of a training that goes
+/// wrong.)
 void check_ranges(const TrainingState& state);
 
 namespace detail {
@@ -19,7 +21,7 @@ namespace detail {
 /// The same for a counter that is kept elsewhere. Throws DataError unless least <= value <= most.
 void check_range(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most);
 
-/// Up to here doubles, in which counters are summed over ranks, are exact.
+/// Counters are summed over ranks as doubles, which are exact up to here.
 inline constexpr std::int64_t largest_count = std::int64_t{1} << 53;
 
 }  // namespace detail

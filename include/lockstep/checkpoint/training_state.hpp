@@ -25,7 +25,7 @@ struct TrainingState {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;           ///< where to go on: this epoch,
   std::int64_t step = 0;            ///< after this many of its steps
-  std::int64_t data_iteration = 0;  ///< number of the pass over the data; between two fits, of the next one
+  std::int64_t data_iteration = 0;  ///< number of the current pass over the data, or the next
   std::int64_t data_position = 0;   ///< global batches of that pass already used
   std::int64_t world_size = 1;      ///< ranks of the run that saved it
   std::vector<double> running;      ///< the epoch's sums so far (status block)

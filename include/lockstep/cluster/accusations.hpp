@@ -1,4 +1,4 @@
-// Which worker hangs, by what the others say.
+// Which worker hangs, according to the others.
 #pragma once
 
 #include <algorithm>
@@ -17,18 +17,17 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 struct HungWorker {
   int worker = -1;
   int lost_to = -1;   ///< one of those that have lost it
-  std::string why{};  ///< in the words of that one
+  std::string why{};  ///< in that worker's words
 };
 
-/// Collects what the workers of a launcher say about each other. A worker that ends by itself is no
-/// case for this: what was said about it is dropped. Times are those of the launcher and its
-/// workers, which share a clock.
+/// Collects what the workers of a launcher say about each other. Accusations of a worker that ends
+/// by itself are dropped. Times are those of the launcher and its workers, which share a clock.
 class Accusations {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// So long after the first accusation the others have had their say, and a process that was about
-  /// to end has ended.
+  /// This long after the first accusation, the other workers have reported, and a process that was
+  /// about to end has ended.
   static constexpr std::chrono::milliseconds time_to_settle{1000};
 
   explicit Accusations(std::size_t workers) : places_(workers) {}
@@ -46,23 +45,24 @@ class Accusations {
     at(worker).lives = false;
     drop_those_against(worker);
   }
-  /// All workers were connected at that time, as the worker says.
+  /// The worker says that all workers were connected at that time.
   void met(int worker, Clock::time_point time) {
     at(worker).met = time;
     at(worker).accuses.reset();
   }
-  /// `by` has lost a worker that it was connected with. Its successor, who was not, is not meant.
+  /// `by` has lost a worker that it was connected with. This does not accuse that worker's
+  /// successor, which was not connected yet.
   void lost(int by, int worker, std::string why, Clock::time_point now) {
     if (at(worker).began && *at(worker).began <= at(by).met) accuse(by, worker, std::move(why), now);
   }
-  /// `by` has waited in vain for a worker in a start-up. That may be slow to start: it is accused
-  /// when a successor of `by` misses it once more.
+  /// `by` has waited in vain for a worker in a start-up. That worker may just be slow: it is
+  /// accused when a successor of `by` misses it again.
   void missed(int by, int worker, std::string why, Clock::time_point now) {
     if (at(by).is_successor && at(worker).began && *at(worker).began < *at(by).began)
       accuse(by, worker, std::move(why), now);
   }
 
-  /// When verdict() is to be asked.
+  /// When to ask for the verdict().
   [[nodiscard]] std::optional<Clock::time_point> due() const {
     std::optional<Clock::time_point> first;
     for (const Place& place : places_)
@@ -71,8 +71,8 @@ class Accusations {
     return first;
   }
 
-  /// The worker that most have lost; of several, the one that the lowest has. One that has lost
-  /// another one itself does not hang. Drops all accusations.
+  /// The worker that most others have lost; in a tie, the one that the lowest rank has lost. A
+  /// worker that has itself lost another one does not hang. Drops all accusations.
   [[nodiscard]] std::optional<HungWorker> verdict(Clock::time_point now) {
     if (const auto time = due(); !time || now < *time) return std::nullopt;
     std::optional<HungWorker> hung;
@@ -101,7 +101,7 @@ class Accusations {
     bool lives = false;
     bool is_successor = false;
     std::optional<Clock::time_point> began{};
-    Clock::time_point met = Clock::time_point::max();  // not known: any process may be meant
+    Clock::time_point met = Clock::time_point::max();  // unknown: may mean any process
     std::optional<Accusation> accuses{};
   };
 

@@ -1,4 +1,4 @@
-// Signals whose default would end the process where a system call can report the same as an error.
+// Signals that end the process by default, although a system call can report the same as an error.
 #pragma once
 
 #include <signal.h>
@@ -10,9 +10,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// From its construction on, until restore(), writing to a reader that has gone (SIGPIPE) or beyond
-/// the limit of a file's size (SIGXFSZ) is an error of that write, and training is not lost with
-/// it. What the program itself does about them stays.
+/// From construction until restore(), a write to a reader that has gone (SIGPIPE) or beyond the
+/// limit of a file's size (SIGXFSZ) fails, instead of ending the process and its training. Handlers
+/// that the program has set stay.
 class IgnoredSignals {
  public:
   IgnoredSignals() noexcept {

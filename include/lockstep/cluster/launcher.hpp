@@ -20,7 +20,7 @@ struct LaunchOptions {
   std::chrono::milliseconds failure_grace = std::chrono::seconds(10);
   /// How long a worker that was told to stop may take (to save its state, say), before it is killed.
   std::chrono::milliseconds stop_grace = std::chrono::seconds(30);
-  /// The same for a worker that keeps others waiting, and has not agreed with them to stop.
+  /// The same for a worker that keeps others waiting and has not agreed with them to stop.
   std::chrono::milliseconds hung_grace = std::chrono::seconds(8);
 };
 
@@ -28,30 +28,32 @@ struct LaunchOptions {
 /// for all of them.
 ///
 /// Each worker runs in a process group of its own and is killed when this process dies. It inherits
-/// its listening socket (LOCKSTEP_LISTEN_FD), so that nobody can take its port meanwhile. Its
-/// standard input is empty; each line of its output appears as "[worker 0] line". SIGINT and
+/// its listening socket (LOCKSTEP_LISTEN_FD), so that no other program can take its port meanwhile.
+/// Its standard input is empty; each line of its output appears as "[worker 0] line". SIGINT and
 /// SIGTERM are passed on to each worker, once, and SIGHUP as SIGTERM; a worker that is stopped
-/// (SIGSTOP) is woken up for it. Another signal a second later, or after that, kills the workers.
-/// When a worker fails, the others have failure_grace to fail too; a worker that ends with 0 is no
-/// failure.
+/// (SIGSTOP) is woken up for it. A further signal, a second later or more, kills the workers. When
+/// a worker fails, the others have failure_grace to fail too; a worker that ends with 0 has not
+/// failed.
 ///
 /// A worker that is started again finds the others, or their successors, on the same ports. Workers
-/// that had already ended with 0 come back for it (also when the chief is not done three seconds
-/// later), unless the chief (worker 0) is among them: then the job is done, and workers that were
-/// started again have failure_grace to end as well. Nobody is started again after a signal, or when
-/// a worker has failed for good.
+/// that had already ended with 0 are started again for it (also when the chief is not done three
+/// seconds later), unless the chief (worker 0) is among them: then the job is done, and workers
+/// that were started again have failure_grace to end as well. No worker is started again after a
+/// signal, or when a worker has failed for good.
 ///
-/// A worker that hangs (stopped, deadlocked, cut off) does not end, but the others lose it, and say
-/// so to the launcher (LOCKSTEP_NOTE_FD). A second later that one is killed, and counts as ended
-/// with exit code 138. Where several were lost, it is the one that most have lost; where as many
-/// have lost another one, the one that the lowest rank has.
+/// A worker that hangs (stopped, deadlocked, cut off) does not end, but the others lose it and tell
+/// the launcher (LOCKSTEP_NOTE_FD). A second later the launcher kills it, and it counts as ended
+/// with exit code 138. If several workers were lost, the launcher kills the one that most others
+/// have lost; in a tie, the one that the lowest rank has lost.
 ///
 /// Returns 0 when all workers did, otherwise the exit code of the worker that failed first, which
-/// is also said on stderr, as the last line; for a worker that was killed by signal S this is 128 +
-/// S. A worker that failed because it lost another one counts only when no other has failed. After
-/// SIGINT the result is 130, after SIGTERM and SIGHUP 143, unless all workers ended with 0. Where
-/// lines could not be written to stdout, the result is 1 in place of 0. Throws ConfigurationError
-/// when workers < 1 or restarts < 0, and Error when a process cannot be started.
+/// the last line on stderr names too; for a worker that was killed by signal S it is 128 + S. A
+/// worker that failed because it lost another one counts only when no other has failed. After
+/// SIGINT the result is 130, after SIGTERM and SIGHUP 143, unless all workers ended with 0. If
+/// lines could not be written to stdout, the result is 1 in place of 0.
+///
+/// Throws ConfigurationError when workers < 1 or restarts < 0, and Error when a process cannot be
+/// started.
 [[nodiscard]] int launch_workers(const LaunchOptions& options);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -86,10 +86,10 @@ class Launcher {
     int restarts_left;
     ProcessEnd end{};
     int order = 0;                                    // the first one that ended is 1
-    bool by_peer = false;                             // its failure is another worker's
+    bool by_peer = false;                             // it failed because another worker did
     bool by_launcher = false;                         // it had been told to stop
     std::optional<HungWorker> hung{};                 // it was killed for that
-    std::optional<Clock::time_point> lost_another{};  // and is not connected since then
+    std::optional<Clock::time_point> lost_another{};  // and has not connected since then
     bool keeps_others_waiting = false;                // since they were told to stop
     bool has_agreed_to_stop = false;
     std::optional<Clock::time_point>
@@ -97,7 +97,7 @@ class Launcher {
     bool came_back = false;  // for that reason
     bool was_started_again = false;
 
-    /// Ends what belongs to a process, and starts its successor.
+    /// Cleans up after a process, and starts its successor.
     void start_again(const WorkerProgram& program) {
       end = {};
       order = 0;
@@ -138,7 +138,7 @@ class Launcher {
       if (watched[i + 1].revents != 0) streams[i]->pump();
   }
 
-  // --- what workers say ----------------------------------------------------------------------------
+  // --- what workers say --------------------------------------------------------------------------
 
   [[nodiscard]] Worker* worker_at(std::string_view address) {
     for (Worker& worker : workers_)
@@ -177,7 +177,7 @@ class Launcher {
     }
   }
 
-  // A worker that all others are done with, or wait for in vain.
+  // Kills a worker that all others have lost, or wait for in vain.
   void kill_hung(Worker& worker, HungWorker hung) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
     const bool again = stage_ == Stage::running && worker.restarts_left > 0 && !job_is_done();
@@ -188,7 +188,7 @@ class Launcher {
     worker.process.signal(SIGKILL);
   }
 
-  // --- the end of processes ------------------------------------------------------------------------
+  // --- the end of processes ----------------------------------------------------------------------
 
   void reap() {
     for (Worker& worker : workers_) {
@@ -215,7 +215,7 @@ class Launcher {
     } else if (worker.end.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
       restart(worker);
     } else if (worker.came_back) {
-      worker.end.code = 0;  // it had ended well, and came back in vain
+      worker.end.code = 0;  // it had ended well, and was started again in vain
     } else {
       enter(Stage::failing, options_.failure_grace);
     }
@@ -251,7 +251,7 @@ class Launcher {
     worker.start_again(program_);
   }
 
-  // --- deadlines -----------------------------------------------------------------------------------
+  // --- deadlines ---------------------------------------------------------------------------------
 
   // What is done about the workers that live, when the deadline has come.
   enum class Stage { running, failing, stopping, killed };
@@ -295,8 +295,8 @@ class Launcher {
     }
   }
 
-  // In a run that fails: since when all that live have lost another worker, and wait for a
-  // successor that does not come.
+  // In a run that fails: the time since which every living worker has lost another one and waits
+  // for a successor that does not come.
   [[nodiscard]] std::optional<Clock::time_point> all_wait_in_vain_since() const {
     if (stage_ != Stage::failing) return std::nullopt;
     auto since = stage_began_;
@@ -323,7 +323,7 @@ class Launcher {
     }
   }
 
-  // --- signals -------------------------------------------------------------------------------------
+  // --- signals -----------------------------------------------------------------------------------
 
   void pass_on(int signal) {
     const auto now = Clock::now();
@@ -356,7 +356,7 @@ class Launcher {
     for (Worker& worker : workers_) worker.process.end();
   }
 
-  // --- the result ----------------------------------------------------------------------------------
+  // --- the result --------------------------------------------------------------------------------
 
   int result() {
     // The cause is the first worker that failed by itself; if there is none, the first that failed at all.
@@ -377,7 +377,7 @@ class Launcher {
     return first->end.code;
   }
 
-  // What was lost on its way to stdout may be what the run was made for.
+  // Output that was lost may be the very purpose of the run.
   int check_output(int code) {
     for (const Worker& worker : workers_)
       if (const int error = worker.process.output_failure(); code == 0 && error != 0) {

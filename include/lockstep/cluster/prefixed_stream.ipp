@@ -23,7 +23,7 @@ class PrefixedStream {
       : source_(std::move(source)), target_(target), prefix_(std::move(prefix)) {}
 
   [[nodiscard]] const Descriptor& source() const noexcept { return source_; }
-  /// Why lines were lost on their way (errno), 0 when none was.
+  /// Why lines were lost (errno); 0 if none was.
   [[nodiscard]] int failure() const noexcept { return failure_; }
 
   /// Passes on the lines that are complete; at the end of the stream, also the rest. Reads a bounded number of bytes, as a worker may
@@ -82,7 +82,7 @@ class PrefixedStream {
         pollfd full{target_, POLLOUT, 0};
         ::poll(&full, 1, 1000);
       } else if (errno != EINTR) {
-        failure_ = errno;  // its reader has gone, say
+        failure_ = errno;  // its reader has gone, for example
         break;
       }
     }

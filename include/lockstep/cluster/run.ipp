@@ -93,14 +93,14 @@ LOCKSTEP_INLINE int report_error(const char* what, ExitCode code) {
   return static_cast<int>(code);
 }
 
-// A file or a connection that is opened where stdin, stdout or stderr is closed would get what is
-// printed.
+// While stdin, stdout or stderr is closed, the next file or connection that is opened would take
+// its descriptor, and so get the output.
 LOCKSTEP_INLINE void occupy_standard_descriptors() noexcept {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor)
-    if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);  // writing to it fails
+    if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);  // writes fail
 }
 
-// What was lost on its way to stdout may be what the program was run for.
+// Output that was lost may be the very purpose of the program.
 LOCKSTEP_INLINE int check_output(int code) {
   errno = 0;
   const bool complete = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
@@ -120,7 +120,7 @@ LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*
   try {
     std::vector<char*> arguments(argv, argv + argc);
     if (const auto workers = take_option(workers_option, arguments)) return launch_with(*workers, arguments);
-    const IgnoredSignals ignored;  // to the end of the process, which writes once more then
+    const IgnoredSignals ignored;  // until the end of the process, which writes once more
     const int count = static_cast<int>(arguments.size());
     arguments.push_back(nullptr);
     return check_output(function(context, count, arguments.data()));

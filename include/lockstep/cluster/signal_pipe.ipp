@@ -51,8 +51,8 @@ class SignalPipe {
     action.sa_flags = SA_RESTART;
     for (std::size_t i = 0; i < count; ++i) {
       ::sigaction(signals[i], nullptr, &old_[i]);
-      // A program that was started in the background by a shell goes on ignoring Ctrl-C, one under
-      // nohup SIGHUP.
+      // A program that a shell has started in the background goes on ignoring Ctrl-C, and a program
+      // under nohup SIGHUP.
       if (signals[i] == SIGCHLD || old_[i].sa_handler != SIG_IGN) ::sigaction(signals[i], &action, nullptr);
     }
   }

@@ -1,4 +1,4 @@
-// A worker of the local launcher: its port, its process, and what comes from it.
+// A worker of the local launcher: its port, its process and its output.
 #pragma once
 
 #include <arpa/inet.h>
@@ -33,14 +33,14 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX has the program declare it
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX demands it
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 inline constexpr const char* own_program = "/proc/self/exe";
 
-/// What to run in place of `program`: for own_program its path, by which ps and top name the
-/// process, as long as the same file is there.
+/// What to run in place of `program`: for own_program the path of this program, by which ps and top
+/// name the process, as long as that path still holds the same file.
 LOCKSTEP_INLINE std::string program_to_run(const std::string& program) {
   char path[4096];
   const ssize_t size = program == own_program ? ::readlink(own_program, path, sizeof path - 1) : -1;
@@ -73,7 +73,7 @@ struct ProcessEnd {
   }
 };
 
-/// A worker's place in the cluster, and the processes that fill it one after the other.
+/// A worker's place in the cluster, and the processes that take it one after the other.
 class WorkerProcess {
  public:
   /// Listens on a free port of the loopback interface. A successor finds that port, and the peers
@@ -93,12 +93,12 @@ class WorkerProcess {
 
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] bool lives() const noexcept { return lives_; }
-  /// What it prints.
+  /// Its output.
   [[nodiscard]] std::array<PrefixedStream, 2>& output() noexcept { return output_; }
-  /// Where its notes come from (see collectives/launcher_notes.hpp); -1 when no more can.
+  /// The descriptor of its notes (see collectives/launcher_notes.hpp); -1 when no more can come.
   [[nodiscard]] int note_descriptor() const noexcept { return notes_.get(); }
 
-  /// Why some of what it has printed was lost (errno), 0 when all was shown.
+  /// Why some of its output was lost (errno); 0 if none was.
   [[nodiscard]] int output_failure() const noexcept {
     return output_failure_ != 0 ? output_failure_ : output_[0].failure();
   }
@@ -126,7 +126,7 @@ class WorkerProcess {
     const auto envp = pointers(environment);
     const pid_t parent = ::getpid();
 
-    // A signal that reaches the child before exec is the child's, and must not come out of this
+    // A signal that reaches the child before exec is meant for the child, and must not show in this
     // process's pipe.
     const BlockedSignals blocked;
     const pid_t process = ::fork();
@@ -176,7 +176,7 @@ class WorkerProcess {
     if (std::exchange(lives_, false)) ::waitpid(process_, nullptr, 0);
   }
 
-  /// The next note that has come, whole.
+  /// The next complete note.
   [[nodiscard]] std::optional<std::string> take_note() {
     char chunk[4096];
     while (notes_.is_open()) {
@@ -192,11 +192,12 @@ class WorkerProcess {
     return note;
   }
 
-  /// Shows what the process has printed. (Its own child may hold its output open: not longer than
-  /// this.)
+  /// Shows the rest of the output. (A child of the process may hold it open, so this reads a
+  /// limited amount.)
   void finish_output() {
     for (PrefixedStream& stream : output_) {
-      for (int i = 0; i < 64 && stream.source().is_open() && stream.pump(); ++i) {  // what a pipe holds
+      // As much as a pipe holds.
+      for (int i = 0; i < 64 && stream.source().is_open() && stream.pump(); ++i) {
       }
       if (stream.source().is_open()) stream.finish();
     }

@@ -23,12 +23,11 @@ class ClusterSecret {
   ClusterSecret() = default;
   /// An empty text is none. Throws ConfigurationError when this program was built without OpenSSL.
   explicit ClusterSecret(std::string secret);
-  /// `given`, or else what the environment variable LOCKSTEP_CLUSTER_SECRET says, or else what
-  /// stands in the regular file that LOCKSTEP_CLUSTER_SECRET_FILE names, without the end of its
-  /// last line. Throws ConfigurationError as above; when a variable is set to nothing, or the file
-  /// cannot be read: a secret that got lost on its way must not open the cluster to everybody; when
-  /// both variables are set; and when the secret is shorter than `shortest`, so that it can be
-  /// guessed.
+  /// `given`, or else the environment variable LOCKSTEP_CLUSTER_SECRET, or else the contents of the
+  /// regular file that LOCKSTEP_CLUSTER_SECRET_FILE names, without the end of the last line. Throws
+  /// ConfigurationError as above; when a variable is empty or the file cannot be read, because a
+  /// missing secret must not open the cluster; when both variables are set; and when the secret is
+  /// shorter than `shortest`, and so can be guessed.
   [[nodiscard]] static ClusterSecret given_or_from_environment(const std::string& given);
 
   static constexpr std::size_t shortest = 16;  ///< bytes

@@ -1,4 +1,4 @@
-// Whom a rank hears, and what several ranks make of it.
+// Which ranks a rank hears, and what several ranks conclude from it.
 #pragma once
 
 #include <algorithm>
@@ -22,17 +22,17 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 struct Hearing {
   enum class Kind : char {
     heard = 'h',        ///< it has answered
-    left = 'l',         ///< it has come to its end, in order
-    data_broken = 'd',  ///< it answers, but a connection for data is closed (detail 0) or broken (detail: errno)
+    left = 'l',         ///< it has ended, in order
+    data_broken = 'd',  ///< it answers; a data connection is closed (detail 0) or broken (errno)
     closed = 'c',       ///< its connection is closed
     broken = 'b',       ///< its connection is broken; detail: errno
     silent = 's',       ///< it has not answered for detail ms
-    unanswered = 'u',   ///< nor has it now, but it was not asked before
+    unanswered = 'u',   ///< it has not answered yet, but was asked only now
   };
   enum class Process : char {
     unknown = '?',
-    lives = '+',  ///< somebody answers at its port
-    ended = '-',  ///< nobody has its port
+    lives = '+',  ///< a process answers at its port
+    ended = '-',  ///< no process has its port
   };
 
   Kind kind = Kind::unanswered;
@@ -46,7 +46,7 @@ struct Hearing {
   [[nodiscard]] bool is_quiet() const noexcept { return kind == Kind::silent || kind == Kind::unanswered; }
 };
 
-/// What a rank knows of all, by rank; of itself: heard.
+/// What a rank knows of all ranks, by rank; of itself: heard.
 using Ballot = std::vector<Hearing>;
 
 /// "hhb-104s30000": for each rank the kind, then what is known of its process, then the detail.
@@ -82,9 +82,9 @@ using Ballot = std::vector<Hearing>;
 /// The ballots that a rank has, and the verdict that follows from them. Two ranks with the same
 /// ballots come to the same verdict.
 ///
-/// A rank that most of the others do not hear has failed. Where there is none such, two ranks have
-/// lost each other, though others hear both: then the connection between them is at fault, and
-/// nobody is blamed.
+/// A rank that most of the others do not hear has failed. If there is no such rank, two ranks have
+/// lost each other although others hear both: the connection between them is at fault, and neither
+/// rank is blamed.
 class Ballots {
  public:
   Ballots(int rank, std::vector<std::string> names) : rank_(rank), names_(std::move(names)), ballots_(names_.size()) {}
@@ -95,15 +95,15 @@ class Ballots {
   void add(int from, Ballot ballot) { ballots_[index(from)] = std::move(ballot); }
   [[nodiscard]] bool has(int from) const { return ballots_[index(from)].has_value(); }
 
-  /// Whether there are the ballots of all ranks that this one hears, itself or through others.
+  /// Whether the ballots of all ranks that this one hears, itself or through others, have come.
   [[nodiscard]] bool are_complete() const {
     for (const int other : reached())
       if (!has(other)) return false;
     return true;
   }
 
-  /// Who pronounces the verdict, when they are complete: the lowest rank that hears all who are
-  /// reached, so that all hear it.
+  /// The rank that pronounces the verdict when the ballots are complete: the lowest one that hears
+  /// all reachable ranks, so that all of them hear it.
   [[nodiscard]] int judge() const {
     const std::vector<int> all = reached();
     for (const int candidate : all) {
@@ -114,7 +114,7 @@ class Ballots {
     return all.front();
   }
 
-  /// Nothing when all are well.
+  /// Empty when all ranks are well.
   [[nodiscard]] std::optional<CollectiveFailure> verdict() const {
     if (hears_nobody())
       return failed(rank_, "hears none of the other ranks any more: its network is cut, or all of them hang");
@@ -158,7 +158,7 @@ class Ballots {
     return result;
   }
 
-  // How many do not hear a rank, of how many that have voted.
+  // How many ranks do not hear a rank, and how many have voted on it.
   [[nodiscard]] std::pair<int, int> count(int x) const {
     int against = 0, voters = 0;
     for (int by = 0; by < size(); ++by) {
@@ -169,7 +169,7 @@ class Ballots {
     return {against, voters};
   }
 
-  // Where many others were, and nobody closed anything.
+  // Whether this rank hears none of at least two others, though none closed its connection.
   [[nodiscard]] bool hears_nobody() const {
     if (size() < 3 || !has(rank_)) return false;
     for (int other = 0; other < size(); ++other)
@@ -177,7 +177,8 @@ class Ballots {
     return true;
   }
 
-  // The most telling that anybody knows: the end of the process, else a connection's, else silence.
+  // The most telling fact that any ballot has: the end of the process, else of a connection, else
+  // silence.
   [[nodiscard]] Hearing evidence_against(int x) const {
     const auto weight = [](const Hearing& h) {
       const int of_kind = h.kind == Hearing::Kind::closed   ? 3

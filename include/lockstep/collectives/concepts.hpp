@@ -68,8 +68,9 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 ///     all ranks what f makes of the sums. It calls f(status sums, offset, values sums, results) for pieces of a share (of all
 ///     values where these are few), and f writes as many results. f must make the same of a piece on any rank. When f throws, so
 ///     does this, and the other ranks wait until abort tells them.
-/// 12. `activity()`: an ActivityBoard (core/activity.hpp) on which this rank says what it is doing, for the messages of the
-///     others. All replicas of a process have one board. A Transport may have it too.
+/// 12. `activity()`: an ActivityBoard (core/activity.hpp) on which this rank says what it is doing,
+///     for the messages of the others. All replicas of a process have one board. A Transport may
+///     have it too.
 template <class C>
 concept Collective = requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
                               std::span<std::int64_t> integers, std::span<std::byte> bytes,

@@ -21,9 +21,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The conversation of one rank with all others, from the end of the start-up on: bytes that have come go into take(), and frames
-/// are sent by the function that it was given. Questions are answered at once, with what is on the rank's ActivityBoard; the rest
-/// can be looked up.
+/// The conversation of one rank with all others, from the end of the start-up on: bytes that have
+/// come go into take(), and frames are sent by the function that it was given. Questions are
+/// answered at once, with what the rank's ActivityBoard shows; the rest can be looked up.
 class ControlChannel {
  public:
   using Clock = std::chrono::steady_clock;
@@ -33,12 +33,12 @@ class ControlChannel {
   struct Peer {
     ControlInbox inbox{};
     bool gone = false;           ///< its connection is closed
-    bool goodbye = false;        ///< it has come to its end
-    bool farewell = false;       ///< it says that everybody has
+    bool goodbye = false;        ///< it has ended
+    bool farewell = false;       ///< it says that all ranks have
     std::int32_t questions = 0;  ///< the number of the last one
-    std::int32_t answers = 0;    ///< the number of the last one that it has answered
+    std::int32_t answers = 0;    ///< the number of the last one that it answered
     bool answered = true;        ///< all questions
-    Clock::time_point asked{};   ///< when the first one was asked that it has not answered
+    Clock::time_point asked{};   ///< when the first unanswered question was asked
     int waits_for = -1;          ///< what it answered: a rank, or -1
     std::string activity{};      ///< what it is doing, by its last answer; printable
     Clock::time_point heard{};   ///< when the last message of it came
@@ -52,7 +52,7 @@ class ControlChannel {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
 
-  /// Where what a peer says of an Inquiry goes; without it, nowhere.
+  /// Takes what a peer says of an Inquiry; without it, that is dropped.
   void set_inquiry(Inquire inquire) { inquire_ = std::move(inquire); }
 
   /// The first failure that a peer has reported. Its failed_rank is -1 when nobody can be blamed.
@@ -70,7 +70,8 @@ class ControlChannel {
     return !inbox.is_broken();
   }
 
-  /// What this rank answers when it is asked for whom it waits; -1: for nobody. Any thread may call it.
+  /// The answer to the question which rank this one waits for; -1: for none. Any thread may call
+  /// it.
   void set_awaited(int rank) noexcept { awaited_.store(rank, std::memory_order_relaxed); }
 
   /// Asks a peer whether it is there; until it answers, it has not `answered`.

@@ -11,20 +11,23 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Descriptors that somebody must look at while training goes on, such as the port that a worker listens on. All calls come from
-/// the control thread; none may block or throw, and none is long: until it returns, the other ranks get no answer.
+/// Descriptors that must be watched while training goes on, such as that of the port on which a
+/// worker listens. All calls come from the control thread; none may block, throw or take long,
+/// because the other ranks get no answer until it returns.
 ///
-/// Of the port: a rank that has lost its connections to this one calls it, and closes its own direction at once. The process
-/// lives if such a connection is closed without delay (a port that is held open for a process that has died accepts, but
-/// closes nothing).
+/// A rank that has lost its connections to this one calls its port, and closes its own direction at
+/// once. If the connection is then closed without delay, this process lives. (A port that is held
+/// open for a dead process accepts connections, but closes none.)
 class ControlResident {
  public:
   using Clock = std::chrono::steady_clock;
 
   virtual ~ControlResident() = default;
-  /// Adds what it wants to be watched, and returns when serve() is to be called in any case (Clock::time_point::max(): never).
+  /// Adds the descriptors to watch, and returns the time at which to call serve() in any case
+  /// (Clock::time_point::max(): never).
   virtual Clock::time_point watch(std::vector<pollfd>& watched) = 0;
-  /// Looks at what it has added, after each wait: the same, in the same order, with what has happened to it.
+  /// Called after each wait with the descriptors that it has added, in the same order, with their
+  /// events.
   virtual void serve(std::span<const pollfd> watched) = 0;
 };
 

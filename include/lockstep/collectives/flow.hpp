@@ -19,9 +19,9 @@ class Flow {
   [[nodiscard]] virtual std::uint64_t bytes_to_send() const = 0;
   [[nodiscard]] virtual std::uint64_t bytes_to_receive() const = 0;
 
-  /// Bytes from the next one to the end of its **part** of the stream: no byte of a part depends on
-  /// a later part that arrives. So a transport may hold back what has come of a part until all of
-  /// that is there. The peers know the same parts.
+  /// Bytes from the next one to the end of its **part** of the stream. No byte of a part depends on
+  /// a later part that arrives, so a transport may hold a part back until all of it is there. Both
+  /// peers divide the stream into the same parts.
   [[nodiscard]] virtual std::uint64_t rest_of_part_to_send() const = 0;
   [[nodiscard]] virtual std::uint64_t rest_of_part_to_receive() const = 0;
 

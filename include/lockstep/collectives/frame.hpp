@@ -17,9 +17,9 @@ namespace detail {
 inline constexpr std::size_t frame_bytes = 16;  // of a control frame
 using FrameBytes = std::array<std::byte, frame_bytes>;
 
-/// Heads each stream of Transport::transfer. The receiver knows what must come next, so that a peer
-/// which is out of step is noticed before anything of it is summed. A CRC-32C of the frame tells
-/// such a peer from bits that were changed on the way.
+/// Heads each stream of Transport::transfer. The receiver knows what must come next, so it notices
+/// a peer that is out of step before it sums any of its data. A CRC-32C of the frame tells such a
+/// peer from bits that changed on the way.
 struct DataFrame {
   static constexpr std::uint32_t magic = 0x44534C;  // "LSD"
   static constexpr std::size_t size = 20;           ///< bytes on the wire
@@ -48,7 +48,7 @@ struct DataFrame {
     frame.length = get_number<8>(&bytes[8]);
     return true;
   }
-  /// CRC-32C of what stands before it.
+  /// CRC-32C of the bytes before it.
   [[nodiscard]] static constexpr std::uint32_t checksum(const Bytes& bytes) noexcept {
     return crc32c(std::span(bytes).first<16>());
   }
@@ -64,11 +64,11 @@ struct ControlFrame {
     go,         ///< from rank 0: so do everybody's
     abort,      ///< value: the rank that failed first (or -1), extra: exit code, text: the reason
     probe,      ///< are you there? extra: the question's number
-    waiting,    ///< yes; value: the rank that I am waiting for, extra: the question's number, text: what I am doing
+    waiting,    ///< yes; value: the rank I wait for, extra: the question's number, text: my work
     goodbye,    ///< I have come to my end
     farewell,   ///< from rank 0: everybody has
-    doubt,      ///< a rank may be lost: find out whom you hear
-    ballot,     ///< text: whom I hear (see encode_ballot)
+    doubt,      ///< a rank may be lost: find out which ranks you hear
+    ballot,     ///< text: the ranks that I hear (see encode_ballot)
   };
 
   Type type = Type::abort;

@@ -18,9 +18,9 @@ namespace detail {
 ///
 /// Without a secret, the side that has connected (the **caller**) says hello, the other one (the
 /// **callee**) answers with its hello, and both look for a difference. A caller that does not know
-/// the cluster's list of addresses gets a bare hello, which says no more than in what the two
-/// differ. With a secret, the callee tells nothing before the caller has proved that it knows the
-/// secret, and the caller believes nothing before the callee has:
+/// the cluster's list of addresses gets a bare hello, which only says in what the two differ. With
+/// a secret, the callee tells nothing until the caller has proved that it knows the secret, and the
+/// caller believes nothing until the callee has:
 ///
 ///     caller                                        callee
 ///     hello, with a nonce               ->
@@ -38,7 +38,7 @@ class Handshake {
     refused,   ///< problem() says why; so will the peer, once it has what is in out()
     stranger,  ///< the peer is no worker of any cluster, or cannot prove that it is one of ours
     myself,    ///< this worker met itself
-    at_work,   ///< the caller: the other one is a worker whose start-up is over
+    at_work,   ///< the caller: the callee is a worker whose start-up is over
   };
 
   [[nodiscard]] static Handshake caller(const Hello& mine, const ClusterSecret& secret, int peer,
@@ -52,7 +52,7 @@ class Handshake {
     return {mine, secret, "callee", "caller"};
   }
 
-  /// Of a worker whose start-up is over: it answers probes alone.
+  /// For a worker whose start-up is over: it answers only probes.
   [[nodiscard]] static Handshake callee_at_work(const Hello& mine, const ClusterSecret& secret) {
     Handshake result = callee(mine, secret);
     result.at_work_ = true;

@@ -21,8 +21,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// Who speaks, to whom, and what both must have in common. On the wire: a prefix of fixed size
-/// whose fields stay where they are in all versions of the protocol,
+/// The speaker, the rank that it speaks to, and what both must have in common. On the wire: a
+/// prefix of fixed size, whose fields keep their places in all versions of the protocol,
 ///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 2 | lane 2 | from 4 | to 4 | world 4 | incarnation 8
 /// and a payload: authentication 4 | nonce 32 | texts, each a length (4 bytes) and as many bytes:
 /// the addresses, then name and value of each property. A bare hello has no addresses and a world
@@ -115,8 +115,8 @@ struct Hello {
     return bytes.size() < prefix_bytes ? prefix_bytes : prefix_bytes + payload_length(bytes);
   }
 
-  /// Reads a hello of wanted() bytes. Returns false when it is malformed. Of another version, only
-  /// what stands in the prefix is set, with ranks that may be anything.
+  /// Reads a hello of wanted() bytes. Returns false when it is malformed. From a hello of another
+  /// version only the prefix is read, and its ranks may be any numbers.
   [[nodiscard, gnu::cold]] static bool decode(std::string_view bytes, Hello& hello) {
     if (bytes.size() < prefix_bytes || !may_begin(bytes) || bytes.size() != wanted(bytes)) return false;
     const auto number = [&](std::size_t offset) {
@@ -163,9 +163,9 @@ struct Hello {
   }
 };
 
-/// What keeps a caller with another cluster out, without a word about this one: "world size", or
-/// "address of rank 2". Empty when the caller has proved to know the cluster: it has the same list
-/// of addresses.
+/// What keeps out a caller of another cluster, without saying anything about this one: "world
+/// size", or "address of rank 2". Empty when the caller has shown that it knows the cluster: it has
+/// the same list of addresses.
 [[nodiscard, gnu::cold]] inline std::string other_cluster(const Hello& mine, const Hello& theirs) {
   if (theirs.addresses.size() != mine.addresses.size()) return "world size";
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)

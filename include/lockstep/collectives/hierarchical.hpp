@@ -92,7 +92,7 @@ class Hierarchical {
   /// The threads of this process alone.
   [[nodiscard]] InProcess& team() noexcept { return inner_; }
 
-  /// See Collective: that of the outer collective, if it has one, is that of the threads too.
+  /// See Collective. The threads share the board of the outer collective, if it has one.
   [[nodiscard]] ActivityBoard& activity() noexcept { return inner_.activity(); }
 
   /// What the first thread gets is the outer collective's, where it has such memory.

@@ -38,8 +38,8 @@ class InProcess;
 /// buffers are; between the two, each thread works on a slice of its own, reading it from all buffers and writing the
 /// result into all of them: nothing is copied, and no two threads touch the same element.
 ///
-/// A thread lives as long as its process does, so that a wait for one has one limit alone: `progress_timeout`. Every 5 s the group
-/// says for whom it waits.
+/// A thread lives as long as its process, so a wait for one has a single limit: `progress_timeout`.
+/// Every 5 s the group says which thread it waits for.
 ///
 /// Threads that come with different operations, types or lengths all get a CollectiveError, and nothing is touched.
 ///
@@ -55,7 +55,7 @@ class InProcessGroup {
   /// The collective of one thread. It refers to the group.
   [[nodiscard]] InProcess member(int rank) noexcept;
 
-  /// What the members show of a wait is on this board from now on, which must outlive the group.
+  /// From now on the members show on this board what they wait for. It must outlive the group.
   void share_board(ActivityBoard& board) noexcept { board_ = &board; }
 
   /// Makes every member's pending and later operations fail. The first failure counts. Any thread may call it.
@@ -118,7 +118,7 @@ class InProcessGroup {
 
   void leave(int rank) { barrier_.arrive_and_wait_always(rank); }
 
-  // Says for whom this thread waits, unless another one says it.
+  // Says which thread this one waits for, unless another thread says it.
   void report(int rank, Operation operation, std::chrono::milliseconds waited) const;
 
   [[noreturn, gnu::cold]] void fail(Operation operation, std::chrono::steady_clock::time_point begin);

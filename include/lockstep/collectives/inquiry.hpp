@@ -23,12 +23,12 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// One rank's part in it. A rank that has lost another one, or has not heard from it for too long,
-/// **doubts**: it tells all others, and each rank asks all others whether they are there. Who is
-/// there answers at once, so that a moment later each rank casts its ballot: whom it hears. The
-/// judge (see Ballots) tells all the verdict; or all are well, and the work goes on.
+/// **doubts**: it tells all others, and each rank asks all others whether they are there. A living
+/// rank answers at once, so a moment later each rank casts its ballot: the ranks that it hears. The
+/// judge (see Ballots) sends the verdict to all; or all ranks are well, and the work goes on.
 ///
-/// When all who live have answered, that takes as long as two messages. For one that is silent,
-/// `time_to_answer`.
+/// When every other rank answers or is known to be gone, this takes as long as two messages; a
+/// silent rank makes it take `time_to_answer`.
 class Inquiry {
  public:
   using Clock = ControlChannel::Clock;
@@ -36,38 +36,38 @@ class Inquiry {
 
   static constexpr Milliseconds time_to_answer{1500};
 
-  /// `names`: of the ranks, for the verdict.
+  /// `names`: the ranks' names, for the verdict.
   Inquiry(ControlChannel& channel, std::vector<std::string> names)
       : channel_(channel), known_(names.size()), ballots_(channel.rank(), std::move(names)) {}
 
-  /// The connection to a rank is closed (error 0) or broken. Its process may be looked for
+  /// The connection to a rank is closed (error 0) or broken. A probe may look for its process
   /// meanwhile.
   void lose(int other, int error, Clock::time_point now) {
     known(other).kind = error == 0 ? Hearing::Kind::closed : Hearing::Kind::broken;
     known(other).detail = error;
     begin(now);
   }
-  /// So is one for data, though perhaps not that for control.
+  /// The same for a connection for data, while that for control may still work.
   void lose_data(int other, int error, Clock::time_point now) {
     if (known(other).is_well() || known(other).is_quiet()) known(other) = {Hearing::Kind::data_broken, error};
     begin(now);
   }
-  /// It has not answered for so long.
+  /// A rank has not answered for this long.
   void miss(int other, Milliseconds silence, Clock::time_point now) {
     if (!known(other).is_well() && !known(other).is_quiet()) return;
     known(other) = {Hearing::Kind::silent, static_cast<std::int32_t>(silence.count())};
     begin(now);
   }
 
-  /// Whether the process of a rank whose connection is lost is being looked for: its ballot waits
-  /// for the outcome.
+  /// Sets whether a probe looks for the process of a rank whose connection is lost: while it does,
+  /// this rank's ballot waits.
   void look_for(int other, bool is_looked_for) { looked_for_[index(other)] = is_looked_for; }
   void found(int other, Hearing::Process process) {
     look_for(other, false);
     known(other).process = process;
   }
 
-  /// What a peer has said of this.
+  /// Takes what a peer says of this inquiry.
   void take(int from, const ControlInbox::Message& message, Clock::time_point now) {
     if (message.frame.type == ControlFrame::Type::doubt) begin(now);
     if (!is_open()) return;
@@ -83,7 +83,7 @@ class Inquiry {
     return *begin_ + (cast_ ? 2 : 1) * time_to_answer;
   }
 
-  /// To be called when something has changed, or is due. Returns the verdict, when this rank is to
+  /// Call this when something has changed or is due. Returns the verdict if this rank is the one to
   /// pronounce it.
   [[nodiscard]] std::optional<CollectiveFailure> advance(Clock::time_point now) {
     if (!is_open()) return std::nullopt;
@@ -123,8 +123,8 @@ class Inquiry {
       if (hearing.is_quiet()) hearing = {};
   }
 
-  // It has answered the question, or taken part unasked: the way to it may be cut, and the way back
-  // not.
+  // It has answered the question, or taken part unasked: only the way to it may be cut, and not the
+  // way back.
   [[nodiscard]] bool has_heard(int other) const {
     const ControlChannel::Peer& p = std::as_const(channel_).peer(other);
     return !p.gone && (p.answers >= first_questions_[index(other)] || has_spoken_[index(other)]);

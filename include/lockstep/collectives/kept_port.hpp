@@ -1,4 +1,4 @@
-// The socket on which a worker listens, between two meetings of the cluster.
+// The socket on which a worker listens, kept between two meetings of the cluster.
 #pragma once
 
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Keeps a listening socket for a worker that may lose its peers and meet them again: the port
-/// stays its own in between, whatever other programs ask for. Not thread-safe.
+/// Keeps a listening socket for a worker that may lose its peers and meet them again: no other
+/// program can get the port in between. Not thread-safe.
 class KeptPort {
  public:
   KeptPort() = default;
@@ -19,8 +19,8 @@ class KeptPort {
 
   [[nodiscard]] bool is_set() const noexcept { return descriptor_ >= 0; }
 
-  /// Keeps a copy of a listening socket, in place of an earlier one. Nothing is kept when this
-  /// process may open no more files.
+  /// Keeps a copy of a listening socket, in place of an earlier one. Keeps nothing if this process
+  /// may open no more files.
   void keep(int listening) noexcept {
     release();
     descriptor_ = duplicate(listening);

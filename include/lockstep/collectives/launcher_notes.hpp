@@ -1,4 +1,4 @@
-// What a worker tells the local launcher that has started it.
+// What a worker tells the local launcher that started it.
 #pragma once
 
 #include <string_view>
@@ -21,7 +21,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 // functions may be called from any thread and do not throw.
 
 void note_met() noexcept;
-/// lost, missed or follows, as the failure says.
+/// Writes lost, missed or follows, according to the failure.
 void note_failure(const CollectiveFailure& failure) noexcept;
 void note_waiting(std::string_view address) noexcept;
 void note_stopping() noexcept;

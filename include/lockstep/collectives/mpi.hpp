@@ -121,9 +121,10 @@ struct MpiPlace {
 /// Sums are formed in the MPI library's order, which is not Partition's: the promise of equal bits between this collective and the
 /// others does not hold. All ranks hold the same bits if the library gives them the same, as MPI's standard recommends.
 ///
-/// A failure ends the job: MPI has no other way. abort(), and an operation that makes no progress for `options.progress_timeout`
-/// (nobody can be asked whether a rank lives), end all processes by MPI_Abort, after a line on stderr that says which rank did it
-/// and why. An error that MPI reports is thrown as a CollectiveError.
+/// A failure ends the job: MPI has no other way. abort(), and an operation that makes no progress
+/// for `options.progress_timeout` (MPI cannot ask whether a rank lives), end all processes by
+/// MPI_Abort, after a line on stderr that says which rank did it and why. An error that MPI reports
+/// is thrown as a CollectiveError.
 class Mpi {
  public:
   /// Overlap::automatic is off here: an MPI library's order of summation may depend on where the gradients are cut.
@@ -187,7 +188,8 @@ class Mpi {
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
   }
 
-  /// The orderly end: returns when all ranks have called it, or after `options.progress_timeout` with a line on stderr.
+  /// The orderly end: returns when all ranks have called it, or after `options.progress_timeout`
+  /// with a line on stderr.
   void close() {
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(state_->group, &request) != MPI_SUCCESS) return;

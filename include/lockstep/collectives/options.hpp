@@ -56,12 +56,13 @@ enum class Overlap : std::uint8_t {
 
 struct CommunicationOptions {
   CommunicationImplementation implementation = CommunicationImplementation::automatic;
-  /// How long a rank that an operation waits for may be silent before it counts as lost: its process is stopped, or the network is
-  /// cut. A rank that is busy is not silent, since a thread that does nothing else answers for it. (Mpi and the threads of a
-  /// process cannot be silent.)
+  /// How long a rank that an operation waits for may be silent before it counts as lost: its
+  /// process is stopped, or the network is cut. A busy rank is not silent: a thread of its own
+  /// answers for it. (Mpi and the threads of a process cannot be silent.)
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
-  /// How long an operation waits, without a single byte of progress, for a rank that lives: in a slow callback, or in a deadlock. Every
-  /// 5 s the ranks that wait say for whom, and what that one is doing. See progress_limit().
+  /// How long an operation waits, without a single byte of progress, for a rank that lives: in a
+  /// slow callback, or in a deadlock. Every 5 s the ranks that wait say which rank they wait for,
+  /// and what it is doing. See progress_limit().
   std::chrono::milliseconds progress_timeout = std::chrono::minutes(10);
   /// How long the workers may take to find each other.
   std::chrono::milliseconds startup_timeout = std::chrono::minutes(5);
@@ -76,14 +77,14 @@ struct CommunicationOptions {
   /// TCP connections for data between two ranks, at most 16. A long message is spread over them, so that on a link of much bandwidth
   /// and delay not one connection's window is the limit, nor one flow's share of bundled links. 0: chosen by the library, which is 1.
   int connections = 0;
-  /// Whether messages over TCP carry a CRC-32C, so that bits which were changed on the way end the
-  /// operation, with an error that names sender and receiver, before anything of them is summed or
-  /// passed on. (TCP's own sum of 16 bits misses one change in 65,536.) Off, because on the loopback
-  /// interface it takes more than 3 % of the tutorial's step: see benchmarks/worker_steps.cpp.
+  /// Whether messages over TCP carry a CRC-32C, so that bits that change on the way end the
+  /// operation, with an error that names sender and receiver, before they are summed or passed on.
+  /// (TCP's own sum of 16 bits misses one change in 65,536.) Off, because on the loopback interface
+  /// it takes more than 3 % of the tutorial's step: see benchmarks/worker_steps.cpp.
   bool checksum = false;
   /// The IP address of this machine on which a worker listens over TCP, such as "10.0.0.1" or
-  /// "fd00::1": not equal on all workers. Empty: the loopback interface where the worker's own
-  /// address is one of it, else all interfaces.
+  /// "fd00::1"; the workers need not have the same. Empty: the loopback interface where the
+  /// worker's own address belongs to it, else all interfaces.
   std::string bind_address{};
 
   static constexpr int most_connections = 16;
@@ -92,7 +93,7 @@ struct CommunicationOptions {
     return connections > 0 ? static_cast<std::size_t>(connections) : 1;
   }
 
-  /// What counts: a rank that answers is given no less time than one that does not.
+  /// The limit that applies: a rank that answers has at least as much time as one that does not.
   [[nodiscard]] std::chrono::milliseconds progress_limit() const noexcept {
     return std::max(timeout, progress_timeout);
   }

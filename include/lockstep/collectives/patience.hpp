@@ -17,13 +17,15 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// One wait for other ranks: whom to ask whether he lives, what to say meanwhile, and when to give up. There are two limits:
-/// - `timeout` is for **silence**: a rank that is asked again and again and does not answer, because its process is stopped or the
-///   network is cut.
-/// - `progress_limit` is for a rank that answers, and yet keeps this one waiting: it is busy, or it hangs in the user's program. Who
-///   answers that it waits itself for somebody else gets a little longer, so that the rank that is named is the one that hangs.
-/// Every five seconds there is something to say: who keeps this rank waiting, and what that one is doing. When that one waits itself,
-/// the rank at the end of the chain is asked, and named.
+/// One wait for other ranks: which rank to ask whether it lives, what to say meanwhile, and when to
+/// give up. There are two limits:
+/// - `timeout` is for **silence**: a rank that is asked again and again and does not answer,
+///   because its process is stopped or the network is cut.
+/// - `progress_limit` is for a rank that answers and yet keeps this one waiting: it is busy, or it
+///   hangs in the user's program. A rank that answers that it waits for another one itself gets a
+///   little longer, so that the error names the rank that hangs.
+/// Every five seconds a report says which rank keeps this one waiting, and what it is doing. If
+/// that rank waits itself, the report names the rank at the end of the chain.
 class Patience {
  public:
   using Clock = ControlChannel::Clock;
@@ -31,7 +33,7 @@ class Patience {
 
   static constexpr Milliseconds report_interval{5000};
 
-  /// Who waits, where.
+  /// The rank that waits, and in which operation.
   struct Waiter {
     int rank;
     const char* doing;  ///< "in all_reduce"
@@ -39,12 +41,12 @@ class Patience {
     Milliseconds progress_limit;
     const std::vector<std::string>& addresses;
     const ActivityBoard* board = nullptr;  ///< what it does itself
-    bool at_end = false;                   ///< whether it has come to its end itself, so that others may have, too
+    bool at_end = false;                   ///< it has ended itself, so others may have, too
   };
 
   struct Advice {
     std::string report{};                        ///< to be said, unless empty
-    int reported = -1;                           ///< the rank that hangs or is busy, as the report says
+    int reported = -1;                           ///< the rank that hangs or is busy, in the report
     std::optional<CollectiveFailure> failure{};  ///< give up
     bool is_silence = false;                     ///< the reason for that
   };
@@ -57,7 +59,8 @@ class Patience {
         last_move_(now),
         next_look_(now + interval_) {}
 
-  /// Something has moved; `received`: from the rank that this one receives from. (What is sent may be in the kernel's hands alone.)
+  /// Something has moved; `received`: from the rank that this one receives from. (What was sent may
+  /// have reached no more than the kernel.)
   void moved(Clock::time_point now, bool received) noexcept {
     last_move_ = now;
     next_report_ = report_interval;
@@ -71,7 +74,8 @@ class Patience {
     return std::max(Milliseconds(1), std::chrono::ceil<Milliseconds>(next_look_ - now));
   }
 
-  /// `receiving` and `sending` are the ranks from and to which something must move, or -1, not both.
+  /// `receiving` and `sending` are the ranks from and to which something must move, or -1, not
+  /// both.
   [[nodiscard, gnu::cold]] Advice look(ControlChannel& control, int receiving, int sending, Clock::time_point now) {
     Advice advice;
     next_look_ = now + interval_;
@@ -116,7 +120,7 @@ class Patience {
     return advice;
   }
 
-  /// A rank that still needs one that has come to its end.
+  /// A rank that has ended although this one still needs it.
   [[nodiscard, gnu::cold]] static CollectiveFailure after_its_end(int other, const Waiter& waiter) {
     const Activity activity = waiter.board != nullptr ? waiter.board->get() : Activity{};
     const std::string call = activity == Activity{} ? std::string() : to_string(activity);
@@ -132,7 +136,7 @@ class Patience {
  private:
   using Peer = ControlChannel::Peer;
 
-  // Often enough that a wait of `timeout` has some questions in it, and so seldom that they cost nothing.
+  // Often enough for several questions within `timeout`, and seldom enough to cost nothing.
   static Milliseconds look_interval(Milliseconds timeout) noexcept {
     return std::clamp(timeout / 4, Milliseconds(1), Milliseconds(1000));
   }
@@ -148,7 +152,7 @@ class Patience {
   [[nodiscard]] Clock::time_point last_heard(const ControlChannel& control, int other) const {
     return std::max(control.peer(other).heard, other == receiving_ ? received_ : begin_);
   }
-  // Of a rank that was not asked for a long time, nothing is known.
+  // Nothing is known about a rank that was not asked for a long time.
   [[nodiscard]] Clock::time_point silent_since(const ControlChannel& control, int other) const {
     return std::max(last_heard(control, other), control.peer(other).asked - interval_);
   }
@@ -168,8 +172,9 @@ class Patience {
       control.ask(other, now);
   }
 
-  // Who keeps all others waiting: of the awaited ranks one that does not answer, else one that does not wait itself, else the one
-  // at the end of the chain that begins with an awaited rank; -1: they wait for each other, or for this rank.
+  // The rank that keeps all others waiting: an awaited rank that does not answer, else one that
+  // does not wait itself, else the one at the end of the chain that begins with an awaited rank;
+  // -1: they wait for each other, or for this rank.
   [[nodiscard]] int find_culprit(const ControlChannel& control, int receiving, int sending,
                                  Clock::time_point now) const {
     for (const int other : {receiving, sending})
@@ -192,7 +197,7 @@ class Patience {
     return failure;
   }
 
-  // (Without a word of this rank: two that notice it at once say the same.)
+  // (This rank is not mentioned, so that two ranks that notice it at once say the same.)
   [[nodiscard]] CollectiveFailure was_silent(int other) const {
     return lost(other,
                 concat({"was silent for more than ", waiter_.timeout.count(), " ms (CommunicationOptions::timeout)"}));

@@ -1,4 +1,4 @@
-// Whether the process of a worker whose connections are lost still has its port.
+// Finds out whether the process of a worker whose connections are lost still has its port.
 #pragma once
 
 #include <netinet/in.h>
@@ -17,9 +17,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Calls a port, and closes its own direction at once. A process that lives closes the other one
-/// (see ControlResident); one that has ended has its port no more. A port that is held open for it,
-/// by a launcher for example, tells nothing. Never blocks.
+/// Calls a port, and closes its own direction at once. A living process closes the other one (see
+/// ControlResident); a process that has ended no longer has its port. A port that is held open for
+/// it, by a launcher for example, tells nothing. Never blocks.
 class PortProbe {
  public:
   using Clock = std::chrono::steady_clock;
@@ -49,7 +49,7 @@ class PortProbe {
   [[nodiscard]] bool is_over() const noexcept { return is_over_; }
   [[nodiscard]] Hearing::Process outcome() const noexcept { return outcome_; }
 
-  /// Goes as far as it can.
+  /// Goes as far as it can without blocking.
   void advance(Clock::time_point now) {
     if (is_over_) return;
     pollfd watched = watch();

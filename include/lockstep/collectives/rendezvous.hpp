@@ -24,17 +24,16 @@ struct Rendezvous {
   std::vector<std::string> addresses;  ///< "host:port" of every worker, by rank
   /// Further properties that all workers must share, as (name, value): a difference is refused by its name.
   std::vector<std::pair<std::string, std::string>> properties{};
-  int ranks_on_host = 0;  ///< threads of all workers on this machine (0: one for each address with this worker's host)
-  /// This worker meets the others again: that its port is taken is no fault of the configuration,
-  /// then.
+  int ranks_on_host = 0;  ///< all workers' threads on this machine (0: one per address)
+  /// This worker meets the others again, so a port that is taken is no fault of the configuration.
   bool was_connected = false;
   int listen_socket = -1;  ///< a socket that listens on this worker's port already, to be taken over; -1: none
   /// If set, the worker's listening socket is kept here when it is first opened, and used from then
-  /// on, so that the port is its own also between two connects.
+  /// on, so that the worker also keeps its port between two connects.
   std::shared_ptr<KeptPort> port{};
-  /// What only workers of this cluster know: who cannot prove it is turned away. At least 16 bytes.
-  /// Empty: what the environment variable LOCKSTEP_CLUSTER_SECRET says, or the file that
-  /// LOCKSTEP_CLUSTER_SECRET_FILE names; without both, no secret.
+  /// What only workers of this cluster know: a process that cannot prove it is turned away. At
+  /// least 16 bytes. Empty: what the environment variable LOCKSTEP_CLUSTER_SECRET says, or the file
+  /// that LOCKSTEP_CLUSTER_SECRET_FILE names; without both, no secret.
   std::string secret{};
 
   /// Whether each rank on this machine has a core of its own. Spinning while one waits saves the wake-up, but steals the core of

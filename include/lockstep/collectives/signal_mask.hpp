@@ -8,8 +8,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// While one lives, threads that this thread starts get no signals but those of their own faults, so that SIGINT, SIGTERM and
-/// the like interrupt the program's threads alone. This thread gets what has come in the meantime at the end.
+/// While one of these lives, threads that this thread starts get no signals but those of their own
+/// faults, so that SIGINT, SIGTERM and the like interrupt only the program's threads. Signals for
+/// this thread that come in the meantime are delivered at the end.
 class SignalMask {
  public:
   SignalMask() noexcept {

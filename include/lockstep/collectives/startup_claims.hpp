@@ -1,4 +1,4 @@
-// Processes that claim a place in the cluster and do not fit it, apart from any socket.
+// Processes that claim a place in the cluster and do not fit it; knows nothing of sockets.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Anybody may say once that it is rank r of this cluster, with another idea of the cluster. A place is **contested** while one
-/// and the same process keeps saying so, and no other one comes that fits. Only that ends a start-up: with workers that are
-/// configured differently it lasts, and a stranger goes away, or is put right by the true worker.
+/// Any process may say once that it is rank r of this cluster, with a different configuration of
+/// it. A place is **contested** while the same process keeps saying so and none comes that fits.
+/// Only a lasting contest ends a start-up: workers that are configured differently keep claiming,
+/// while a stranger goes away, or the true worker comes.
 class StartupClaims {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,13 +27,15 @@ class StartupClaims {
   StartupClaims(std::size_t ranks, std::chrono::milliseconds startup_timeout)
       : grace_(std::min<Clock::duration>(longest_grace, startup_timeout / 4)), claims_(ranks) {}
 
-  /// A caller claims the place of `rank`. Returns whether the place has been contested for long enough to end the start-up.
+  /// A caller claims the place of `rank`. Returns whether the place has been contested for long
+  /// enough to end the start-up.
   [[nodiscard]] bool ends_for_callee(int rank, std::uint64_t incarnation, Clock::time_point now) {
     return contested(rank, incarnation, now) >= grace_;
   }
 
-  /// The process at the address of `rank` has refused this worker; with `verdict` it says that it ends for that reason, which
-  /// counts if it has been there for a while. Returns whether that ends the start-up.
+  /// The process at the address of `rank` has refused this worker; with `verdict` it says that it
+  /// ends for that reason, which counts only if that process has been there for a while. Returns
+  /// whether that ends the start-up.
   [[nodiscard]] bool ends_for_caller(int rank, std::uint64_t incarnation, bool verdict, Clock::time_point now) {
     const auto time = contested(rank, incarnation, now);
     return time >= 2 * grace_ || (verdict && time >= grace_ / 2);

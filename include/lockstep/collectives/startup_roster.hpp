@@ -34,7 +34,7 @@ class StartupRoster {
     int waits_for = -1;         ///< what it answered
     std::string complaint{};    ///< why another rank cannot reach it
     int complainant = -1;       ///< that rank
-    int told_by = -1;           ///< from which this one knows of it
+    int told_by = -1;           ///< from which this rank knows of it
   };
 
   /// Of one who is missing.
@@ -119,7 +119,7 @@ class StartupRoster {
     return text;
   }
 
-  /// Takes what complaints() of rank `from` says; what it has said before is forgotten.
+  /// Takes the complaints() of rank `from`, in place of its earlier ones.
   void hear_complaints(int from, std::string_view text) {
     for (Peer& p : peers_)
       if (p.told_by == from) p.told_by = p.complainant = -1;

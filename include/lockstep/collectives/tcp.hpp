@@ -28,31 +28,32 @@ struct TcpState;
 /// the end of a process shows on a connection at once, so that every rank learns of it from the kernel and not from a chain of
 /// others. Control has a connection of its own, so that a report never waits behind data which nobody reads.
 ///
-/// Failure: each wait ends when a peer is lost, or when a rank reports a failure. A thread of its own, which does nothing else,
-/// answers the others' questions whether this rank lives, for whom it waits, and what it is doing (see ActivityBoard). A rank that
-/// does not answer for `options.timeout` is lost: its process is stopped, or the network is cut. A rank that answers may keep the
-/// others waiting until `options.progress_timeout`, in a slow callback for instance; every 5 s they say on stderr for whom they
-/// wait, and what that one is doing. (See detail::Patience.) The rank that notices a failure tells all others before it throws: all
-/// ranks name the same rank and reason.
+/// Failure: each wait ends when a peer is lost, or when a rank reports a failure. A thread of its
+/// own, which does nothing else, answers the others' questions: whether this rank lives, which rank
+/// it waits for, and what it is doing (see ActivityBoard). A rank that does not answer for
+/// `options.timeout` is lost: its process is stopped, or the network is cut. A rank that answers
+/// may keep the others waiting until `options.progress_timeout`, in a slow callback for instance;
+/// every 5 s they say on stderr which rank they wait for, and what it is doing. (See
+/// detail::Patience.) The rank that notices a failure tells all others before it throws: all ranks
+/// name the same rank and reason.
 ///
 /// Start-up: each worker listens on its port (on the loopback interface when its address says so,
 /// else on all interfaces: inside a container its address may be one that only the outside knows)
-/// and connects to the lower ranks, again and again until `options.startup_timeout`, in whatever
-/// order the workers start; so long it also tries to get its port, if another socket has it. Both
-/// sides compare what they must have in common. A stranger is turned away and named, and learns
-/// nothing about the cluster unless it knows the list of addresses. A process that claims a place
-/// in this cluster, with another idea of it, ends both with a ConfigurationError when it still does
-/// so after 2 s and no other one has come that fits; so do two processes with one place. With a
-/// secret (Rendezvous::secret), each side proves that it knows it, and whoever cannot is turned
-/// away; what follows is neither encrypted nor authenticated.
+/// and connects to the lower ranks, in whatever order the workers start, retrying until
+/// `options.startup_timeout`. For as long, it also retries to get its port if another socket has
+/// it. Both sides compare what they must have in common. A stranger is turned away and named, and
+/// learns nothing about the cluster unless it knows the list of addresses. A process that claims a
+/// place in this cluster with a different configuration ends both sides with a ConfigurationError
+/// if it still does so after 2 s and no process has come that fits; so do two processes with the
+/// same place. With a secret (Rendezvous::secret), each side proves that it knows it, and a process
+/// that cannot is turned away; what follows is neither encrypted nor authenticated.
 ///
 /// The worker listens on its port until close() or the end of the object (see detail::TcpPort);
-/// Rendezvous::port keeps it for longer. Where the environment variable LOCKSTEP_LISTEN_FD names a
-/// listening socket for the own port, that is used.
+/// Rendezvous::port keeps it for longer. If the environment variable LOCKSTEP_LISTEN_FD names a
+/// listening socket for the worker's port, that is used.
 ///
-/// With `options.checksum`, messages carry a CRC-32C: bits that were changed on the way end the
-/// operation on all ranks, with an error that names sender and receiver, before anything of them is
-/// summed.
+/// With `options.checksum`, messages carry a CRC-32C: bits that change on the way end the operation
+/// on all ranks, with an error that names sender and receiver, before they are summed.
 ///
 /// All calls come from one thread at a time, though not always the same (see Overlap); abort() from any.
 class Tcp {
@@ -82,14 +83,15 @@ class Tcp {
   [[nodiscard]] ActivityBoard& activity() noexcept;
   /// Tells all others of a failure that has just been noticed, and throws it (or an earlier one).
   [[noreturn]] void fail(CollectiveFailure failure);
-  /// In which call of the program each rank is, as the end of a sentence about ranks that are out of step; empty when none has said it on
-  /// its ActivityBoard. Waits a second at most.
+  /// The call of the program that each rank is in, as the end of a sentence about ranks that are
+  /// out of step; empty if no ActivityBoard shows one. Waits at most a second.
   [[nodiscard]] std::string calls();
   /// Throws when abort() was called or a failure is known.
   void check();
 
-  /// The orderly end: returns when all ranks have called it, rank 0 last. A peer that is silent for `options.timeout`, that lives but
-  /// does not come within `options.progress_timeout`, or that is lost, is named on stderr, and nothing more is made of it.
+  /// The orderly end: returns when all ranks have called it, rank 0 last. A peer that is lost,
+  /// silent for `options.timeout`, or alive but not there within `options.progress_timeout` is only
+  /// named on stderr.
   void close() noexcept;
 
  private:

@@ -98,12 +98,12 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   Timer timer;
   bool incoming = false;
   bool unresolved = false;  // its name has no address
-  bool over = false;        // failed, replaced, or not wanted any more
+  bool over = false;        // failed, replaced, or no longer wanted
   int peer = -1;
   std::size_t link = 0;
   std::optional<Handshake> handshake;
   std::uint64_t incarnation = 0;
-  bool verdict = false;   // the callee has refused this worker, and says that it ends for that reason
+  bool verdict = false;   // the callee has refused this worker, and ends for that reason
   bool contends = false;  // for a place that another process has
   bool prevails = false;  // has contended, and that other one is gone
   Clock::time_point contends_since;

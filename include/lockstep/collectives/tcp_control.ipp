@@ -43,15 +43,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Answers the other ranks, whatever the rank's own threads are doing, and notices when one is lost. It owns no sockets: those of
-/// `links` must stay until stop() has returned. All calls from any thread.
+/// Answers the other ranks, whatever the rank's own threads are doing, and notices a lost one. It
+/// owns no sockets: those of `links` must stay until stop() has returned. All calls from any
+/// thread.
 class TcpControl {
  public:
   using Clock = ControlChannel::Clock;
   using Milliseconds = std::chrono::milliseconds;
   using Peer = ControlChannel::Peer;
 
-  /// `news` is woken when the cause is set, and when a peer has said that it comes to its end, or has gone.
+  /// `news` is woken when the cause is set, and when a peer says that it ends, or has gone.
   TcpControl(const std::vector<std::string>& addresses, int rank, const ActivityBoard& board,
              std::deque<TcpLinks>& links, FailureCause& cause, WakePipe& news)
       : addresses_(addresses),
@@ -69,7 +70,8 @@ class TcpControl {
   TcpControl(const TcpControl&) = delete;
   TcpControl& operator=(const TcpControl&) = delete;
 
-  /// Begins with what has been read of the control connections already. Throws Error when the system has no thread left.
+  /// Begins with what was already read from the control connections. Throws Error when the system
+  /// has no thread left.
   void start(std::unique_ptr<ControlResident> resident) {
     resident_ = std::move(resident);
     {
@@ -99,7 +101,7 @@ class TcpControl {
     resident_.reset();
   }
 
-  /// Stops, and sends nothing any more.
+  /// Stops, and sends nothing more.
   void close() noexcept {
     stop();
     const std::lock_guard lock(mutex_);
@@ -109,15 +111,16 @@ class TcpControl {
   /// See ControlChannel.
   void set_awaited(int rank) noexcept { channel_.set_awaited(rank); }
 
-  /// Looks at the conversation, or says something: f(channel).
+  /// Calls f(channel), which looks at the conversation or says something.
   template <class F>
   auto with(F f) {
     const std::lock_guard lock(mutex_);
     return f(channel_);
   }
 
-  /// This rank's thread that waits has no word from a peer since so long, or has lost a connection for data (`error`: errno, 0 when it
-  /// is closed). Sooner or later there is a cause, unless all turn out to be well.
+  /// The waiting thread of this rank has heard nothing from a peer for this long, or has lost a
+  /// connection for data (`error`: errno, 0 if it is closed). Sooner or later a cause is set,
+  /// unless all ranks turn out to be well.
   void miss(int other, Milliseconds silence) {
     doubt([&](Clock::time_point now) { inquiry_.miss(other, silence, now); });
   }
@@ -125,7 +128,7 @@ class TcpControl {
     doubt([&](Clock::time_point now) { inquiry_.lose_data(other, error, now); });
   }
 
-  /// Returns what all ranks shall name, and sees to it that they do.
+  /// Returns the cause that all ranks will name, and tells it to them.
   CollectiveFailure settle(CollectiveFailure failure) {
     const std::lock_guard lock(mutex_);
     return settle_locked(std::move(failure));
@@ -157,8 +160,8 @@ class TcpControl {
     return failure;
   }
 
-  // Control frames are few and short, so that they fit into the kernel's buffer at once; when a peer has not read them for
-  // so long that they do not, it is lost anyway.
+  // Control frames are few and short, so they fit into the kernel's buffer at once. A peer that
+  // leaves them unread until they no longer fit is lost anyway.
   void send(int to, const ControlFrame& frame, std::string_view text) {
     if (closed_ || channel_.peer(to).gone || !link(to).control.is_open()) return;
     const FrameBytes bytes = frame.encode();
@@ -166,11 +169,11 @@ class TcpControl {
     const std::array parts{asio::const_buffer(bytes.data(), bytes.size()),
                            asio::const_buffer(text.data(), text.size())};
     link(to).control.write_some(parts, error);
-    // The system tells a reset once, to whom it may concern first; who reads then finds the end.
+    // The system reports a reset only once, here to the sender; the next read just finds the end.
     if (error == asio::error::connection_reset) resets_[static_cast<std::size_t>(to)] = error.value();
   }
 
-  // --- the thread --------------------------------------------------------------------------------------------------
+  // --- the thread --------------------------------------------------------------------------------
 
   void serve() {
     std::vector<pollfd> watched;
@@ -202,7 +205,8 @@ class TcpControl {
     return static_cast<int>(std::clamp<Milliseconds::rep>(left.count(), 0, 60'000));
   }
 
-  // A report of a failure comes before the end of its sender's connection, so that all reports are read before anybody counts as lost.
+  // A report of a failure comes before the end of its sender's connection, so all reports are read
+  // before any rank counts as lost.
   void read_all() {
     const auto now = Clock::now();
     for (int other = 0; other < channel_.size(); ++other)
@@ -237,14 +241,14 @@ class TcpControl {
     if (channel_.peer(other).goodbye != had_ended || channel_.peer(other).farewell != all_had) news_.wake();
   }
 
-  // Nobody is blamed before all reports are read, so that it does not count when there is one.
+  // A loss counts only while no report has come; all reports are read first.
   void lose(int other, int error, Clock::time_point now) {
     if (cause_.is_set() || channel_.reported()) return;
     inquiry_.lose(other, error, now);
     const auto& port = ports_[static_cast<std::size_t>(other)];
     if (!port) return;
     probes_.emplace_back(other, PortProbe(port->data(), static_cast<socklen_t>(port->size()), now));
-    // A connection that the other side has closed is its doing; one that is reset may be the network's.
+    // A connection that is closed was closed by the peer; a reset may come from the network.
     inquiry_.look_for(other, error != 0);
   }
 
@@ -257,7 +261,8 @@ class TcpControl {
     });
   }
 
-  // Where a peer listens: at the address that it has in the list if that is a number, else at the one that it has here.
+  // Where a peer listens: at its address in the list if that is a number, else at the address of
+  // its connection.
   void remember_port(int other) {
     const Address listed = parse_address(addresses_[static_cast<std::size_t>(other)]);
     asio::error_code error;
@@ -286,9 +291,10 @@ class TcpControl {
   std::mutex mutex_;
   ControlChannel channel_;
   Inquiry inquiry_;
-  std::vector<int> resets_ = std::vector<int>(addresses_.size());  // by rank: errno of a message that could not be sent
+  // By rank: errno of a message that could not be sent.
+  std::vector<int> resets_ = std::vector<int>(addresses_.size());
   std::vector<std::optional<asio::ip::tcp::endpoint>> ports_{addresses_.size()};  // by rank
-  std::vector<std::pair<int, PortProbe>> probes_;                                 // of ranks that are lost
+  std::vector<std::pair<int, PortProbe>> probes_;                                 // of lost ranks
   bool stopping_ = false;
   bool closed_ = false;
   std::thread thread_;

@@ -41,8 +41,8 @@ class TcpDoor {
         acceptor_(io),
         open_timer_(io) {}
 
-  /// See listen_on_own_port(). While another socket has the port, tries again and again: even an
-  /// outgoing connection of another program may have been given it, for a moment.
+  /// See listen_on_own_port(). While another socket has the port, this tries again and again: even
+  /// an outgoing connection of another program may have it for a moment.
   void open(const std::string& address, int descriptor, const std::string& bind_address, int backlog) {
     if (descriptor < 0 && kept_) descriptor = kept_->copy();
     const std::string before =
@@ -62,8 +62,7 @@ class TcpDoor {
   /// Why this worker does not listen yet; empty when it does.
   [[nodiscard]] const std::string& cannot_listen() const noexcept { return cannot_listen_; }
 
-  /// The listening socket, which is the caller's from now on and does not block; -1 when there is
-  /// none.
+  /// The listening socket, non-blocking and owned by the caller from now on; -1 if there is none.
   [[nodiscard]] int release() {
     closed_ = true;
     asio::error_code error;

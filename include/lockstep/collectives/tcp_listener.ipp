@@ -76,10 +76,10 @@ LOCKSTEP_INLINE asio::ip::tcp::endpoint listening_endpoint(const Address& own, c
   return {asio::ip::tcp::v6(), own.port};  // IPv4 too
 }
 
-/// Listens on the port of `address`: with `descriptor` or the one that LOCKSTEP_LISTEN_FD names if
-/// it is fit for that, else on `bind_address`, or without one on the loopback interface when the
-/// address is one of it, else on all interfaces. Returns what is wrong when another socket has the
-/// port, which it may give up; throws ConfigurationError when it is anything else.
+/// Listens on the port of `address`: with `descriptor` or the one that LOCKSTEP_LISTEN_FD names, if
+/// it fits; else on `bind_address`; without one, on the loopback interface if the address belongs
+/// to it, else on all interfaces. Returns what is wrong when another socket has the port, and may
+/// give it up. Throws ConfigurationError when anything else is wrong.
 [[nodiscard]] LOCKSTEP_INLINE std::string listen_on_own_port(TcpAcceptor& acceptor, const std::string& address,
                                                              int descriptor, const std::string& bind_address,
                                                              int backlog) {

@@ -16,14 +16,14 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What one transfer sends to (TcpSending), or receives from (TcpReceiving), one peer: a frame and
-/// a stream. When the stream is empty, there is no message.
+/// What one transfer sends to one peer (TcpSending) or receives from it (TcpReceiving): a frame and
+/// a stream. If the stream is empty, there is no message.
 ///
 /// On a connection with checksums the stream travels in **blocks** of up to 64 KiB, which end where
-/// a part of the stream does (see Flow) or a stripe. After each comes its **seal**, the CRC-32C of
-/// the frame and of the stream up to here, so that no block can be lost, come twice, or pass for
-/// another. A block is summed and passed on when its seal has been verified: what was changed on
-/// the way stays where it has arrived. In memory that two processes share, there are no seals.
+/// a part of the stream does (see Flow) or a stripe. After each block comes its **seal**, the
+/// CRC-32C of the frame and of the stream up to there, so that no block can be lost, come twice, or
+/// pass for another. A block is summed and passed on only after its seal has been verified: bits
+/// that changed on the way go no further. Memory that two processes share needs no seals.
 class TcpMessage {
  public:
   /// The cache still has it for the second pass.
@@ -68,7 +68,7 @@ class TcpMessage {
   /// Bytes of the block's part of the stream that have not moved.
   [[nodiscard]] std::size_t rest_of_block() const noexcept { return static_cast<std::size_t>(block_end_ - done_); }
 
-  /// Of `n` bytes, the first may belong to the frame, and the last to the seal.
+  /// Counts `n` moved bytes, of which the first may belong to the frame and the last to the seal.
   Moved pass(std::size_t n) noexcept {
     const std::size_t head = std::min(n, DataFrame::size - frame_done_);
     frame_done_ += head;
@@ -82,8 +82,8 @@ class TcpMessage {
   [[nodiscard]] bool block_is_complete() const noexcept {
     return done_ == block_end_ && (!is_sealed_ || seal_done_ == seal_bytes);
   }
-  /// To be called before anything moves. The next block begins when the last one is complete;
-  /// `part` is the rest of its part.
+  /// Call this before anything moves. The next block begins when the last one is complete; `part`
+  /// is the number of bytes left in its part.
   void begin_block(std::uint64_t part) noexcept {
     if (std::exchange(in_block_, true)) return;
     block_end_ = done_ + std::min({frame_.length - done_, is_sealed_ ? part : frame_.length, most_in_block()});
@@ -100,8 +100,8 @@ class TcpMessage {
     return false;
   }
 
-  /// Moves parts one after the other, by move(part). The turn of one comes when that before it is
-  /// complete, and not when there is room again in the meantime.
+  /// Moves parts one after the other, by move(part). Each begins only when the one before it is
+  /// complete, even if there is room in the meantime.
   template <class Parts, class Move>
   static std::size_t in_turn(const Parts& parts, Move move) {
     std::size_t all = 0;
@@ -136,7 +136,7 @@ class TcpMessage {
   std::size_t seal_done_ = 0;
 
  private:
-  // From a pipe, the peer can read while more is written.
+  // The peer can read from a pipe while more is written.
   [[nodiscard]] std::uint64_t most_in_block() const noexcept {
     if (links_.pipe) return Stripes::stripe_bytes;
     const std::uint64_t stripe = stripes_.at(done_).bytes;

@@ -23,12 +23,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Listens on, so that no other program is given the port, for which this worker and those that are
-/// started again would wait in vain. A **guest** that asks whether this rank's process lives
-/// (Hello::Channel::probe) gets its answer, where there is a secret after a proof; a worker that
-/// wants to join hears that the cluster is at work; everybody else is sent away without a word, one
-/// that has closed its own direction at once. Guests are few, have little time, and only so many
-/// come in at a time.
+/// Goes on listening, so that no other program gets the port, for which this worker and restarted
+/// ones would then wait in vain. A **guest** that asks whether this rank's process lives
+/// (Hello::Channel::probe) gets its answer, after a proof if there is a secret; a worker that wants
+/// to join hears that the cluster is at work; any other guest is turned away without a word, and at
+/// once if it has closed its own direction. The number of guests, their time and their rate are
+/// limited.
 class TcpPort final : public ControlResident {
  public:
   /// Takes over a listening socket, which does not block.
@@ -85,7 +85,7 @@ class TcpPort final : public ControlResident {
     for (int i = 0; i < most_at_once; ++i) {
       const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (socket < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-      if (socket < 0) break;  // perhaps there are no descriptors
+      if (socket < 0) break;  // perhaps no descriptor is left
       try {
         if (guests_.size() == most_guests) {
           ::close(guests_.front().socket);
@@ -99,7 +99,7 @@ class TcpPort final : public ControlResident {
     closed_until_ = now + pause;
   }
 
-  // Returns false when it is over.
+  // Returns false when the guest's time is over.
   bool talk(Guest& guest) const noexcept {
     try {
       Handshake& handshake = guest.handshake;

@@ -26,19 +26,20 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// A block goes right to where the flow wants it. What does not fit there (the flow's places end
-/// where its own packs do, not the blocks) is the **surplus**, which waits in a memory of its own
-/// until the block's seal has been verified.
+/// A block goes straight to where the flow wants it. Bytes that do not fit there (the flow's places
+/// end where its packs do, not where the blocks do) are the **surplus**, which waits in a buffer of
+/// its own until the block's seal has been verified.
 class TcpReceiving : public TcpMessage {
  public:
   TcpReceiving(int peer, const DataFrame& frame, TcpLinks& links) : TcpMessage(peer, frame, links) {}
 
-  /// Before it is waited for that something can be received. Returns whether it can after all.
+  /// Call this before waiting for something to receive. Returns true if something has come after
+  /// all.
   [[nodiscard]] bool wait() const { return links_.pipe && links_.pipe->reader.wait(); }
 
-  /// Receives as much as goes at once, in one call of the system, and returns whether anything
-  /// moved. `got` counts the bytes. An error that is more than "not now" is in `error`. When the
-  /// frame or the seal that comes is wrong, nothing of its block goes into the flow.
+  /// Receives as much as possible in one system call, and returns whether anything moved. `got`
+  /// counts the bytes. `error` gets any error but "not now". If the frame or the seal is wrong,
+  /// nothing of its block goes into the flow.
   bool receive_some(Flow& flow, std::uint64_t& got, asio::error_code& error) {
     if (is_complete()) return false;
     begin_block(flow.rest_of_part_to_receive());
@@ -60,9 +61,9 @@ class TcpReceiving : public TcpMessage {
     return fits_ && has_moved(error, read);
   }
 
-  /// Whether what has come is what was expected, and as it was sent.
+  /// Whether the expected message has come, with the bits that were sent.
   [[nodiscard]] bool fits() const noexcept { return fits_; }
-  /// What is wrong with what does not fit.
+  /// The error for a message that is not the expected one.
   [[nodiscard, gnu::cold]] CollectiveFailure mismatch(int own_rank) const {
     CollectiveFailure failure;
     failure.failed_rank = peer_;
@@ -100,7 +101,7 @@ class TcpReceiving : public TcpMessage {
     crc_ = crc32c(surplus, crc_);
   }
 
-  // To be called when nothing speaks against what has come of the block.
+  // Call this when nothing is wrong with the bytes of the block so far.
   void pass_on(Flow& flow) {
     if (is_sealed_ && get_number<seal_bytes>(seal_.data()) != crc_) {
       fits_ = false;
@@ -127,7 +128,7 @@ class TcpReceiving : public TcpMessage {
   }
 
   bool fits_ = true;
-  std::size_t held_ = 0;     // bytes of the block where the flow wants them, which it has not heard of
+  std::size_t held_ = 0;     // bytes of the block in the flow, not reported to it yet
   std::size_t surplus_ = 0;  // bytes of the block beyond that
 };
 

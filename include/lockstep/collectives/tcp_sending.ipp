@@ -27,17 +27,17 @@ class TcpSending : public TcpMessage {
     return !is_complete() && (!has_frame() || has_only_seal() || !flow.outgoing().empty());
   }
 
-  /// Before it is waited for that something can be sent. Returns whether it can after all.
+  /// Call this before waiting until something can be sent. Returns true if it can be after all.
   [[nodiscard]] bool wait() const { return links_.pipe && links_.pipe->writer.wait(); }
 
-  /// Sends as much as goes at once, in one call of the system, and returns whether anything moved.
-  /// An error that is more than "not now" is in `error`.
+  /// Sends as much as possible in one system call, and returns whether anything moved. `error` gets
+  /// any error but "not now".
   bool send_some(Flow& flow, asio::error_code& error) {
     if (!is_ready(flow)) return false;
     begin_block(flow.rest_of_part_to_send());
     std::span<const std::byte> ready = flow.outgoing();
     ready = ready.first(std::min(ready.size(), rest_of_block()));
-    // What completes the block goes with its seal, so that a short message is one packet.
+    // The last bytes of a block go with its seal, so that a short message is one packet.
     if (is_sealed_ && !has_seal_ && ready.size() == rest_of_block()) seal(ready);
     const std::size_t seal_left = has_seal_ && ready.size() == rest_of_block() ? seal_bytes - seal_done_ : 0;
     const std::array parts{asio::const_buffer(bytes_.data() + frame_done_, DataFrame::size - frame_done_),
@@ -72,7 +72,7 @@ class TcpSending : public TcpMessage {
     return n;
   }
 
-  bool has_seal_ = false;  // the rest of the block is known, and crc_ has it
+  bool has_seal_ = false;  // the rest of the block is known and part of crc_
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -120,8 +120,8 @@ class TcpStartup {
     return result;
   }
 
-  /// After run(): what serves the own port from now on; null when this worker, which nobody had to
-  /// call, could not listen.
+  /// After run(): serves the worker's port from now on; null if this worker could not listen, and
+  /// no other rank had to call it.
   [[nodiscard]] std::unique_ptr<ControlResident> release_port() {
     if (listener_ < 0) return nullptr;
     return std::make_unique<TcpPort>(std::exchange(listener_, -1), mine_, secret_);
@@ -196,7 +196,7 @@ class TcpStartup {
     if (c.incoming) {
       c.peer = theirs.from;
       c.link = theirs.channel == Hello::Channel::control ? control_link : first_data_link + theirs.lane;
-      if (theirs.channel == Hello::Channel::probe) return door_.drop(connection);  // it has its answer
+      if (theirs.channel == Hello::Channel::probe) return door_.drop(connection);  // it is answered
       if (c.peer < rank())
         return fail(connection, concat({"claims to be rank ", c.peer, ", which this worker calls itself"}));
       if (c.link >= place(c.peer).links.size())
@@ -236,10 +236,10 @@ class TcpStartup {
     door_.drop(connection);
   }
 
-  // The guest has our answer, and so can say why. One that proves that it is of this cluster, and
-  // does not fit, ends the start-up at once. Without a proof, anybody may claim the place that this
-  // worker waits for: that one is turned away and named, and ends the start-up only when it keeps
-  // coming back (where there is a secret, not even then).
+  // The guest has our answer, and so can say why. A guest that proves that it belongs to this
+  // cluster and does not fit ends the start-up at once. Without a proof, any process may claim the
+  // place that this worker waits for: it is turned away and named, and ends the start-up only if it
+  // keeps coming back (with a secret, not even then).
   void refuse_guest(const Pointer& guest) {
     const Handshake& handshake = *guest->handshake;
     const Hello& theirs = handshake.theirs();
@@ -271,8 +271,8 @@ class TcpStartup {
   }
 
   // The process at a peer's address does not fit. It may be another program that has the address
-  // for a while; so this worker asks again, until both have seen for long enough that nobody else
-  // comes.
+  // for a while; so this worker asks again, until both have waited long enough for another process
+  // to come.
   void doubt_fit(const Pointer& connection, const std::string& problem) {
     const TcpConnection& c = *connection;
     if (claims_.ends_for_caller(c.peer, c.incarnation, c.verdict, Clock::now())) return refuse_peer(c.peer, problem);
@@ -479,7 +479,7 @@ class TcpStartup {
     return failed(std::move(failure));
   }
 
-  // Another socket has had the own port all the time.
+  // Another socket has had this worker's port all the time.
   [[noreturn]] void fail_to_listen() const {
     const std::string reason =
         concat({door_.cannot_listen(), ", and has had it for all of the ", options_.startup_timeout.count(),

@@ -93,7 +93,7 @@ struct TcpState {
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
   }
 
-  // While nothing is on its way, the end of the peer's machine shows when its silence would.
+  // Even while nothing is in flight, the end of a peer's machine shows within the timeout.
   void set_keep_alive(Socket& socket) const {
     const int seconds = static_cast<int>(std::clamp<Milliseconds::rep>(options.timeout.count() / 1000, 6, 7200));
     for (const auto& [option, value] :
@@ -150,8 +150,8 @@ struct TcpState {
     fail(std::move(failure));
   }
 
-  // In which call of the program each rank is, as the end of a sentence; empty when none has said it. Waits for the answers, a second at
-  // most, and in any case for `least`.
+  // The call of the program that each rank is in, as the end of a sentence; empty if no rank has
+  // said it. Waits for the answers, at most a second and at least `least`.
   [[nodiscard, gnu::cold]] std::string calls(Milliseconds least) {
     const auto begin = Clock::now();
     control.with([&](ControlChannel& channel) {
@@ -206,7 +206,7 @@ struct TcpState {
     return watched.size() - 1;
   }
 
-  // Waits until one of the sockets that are watched is ready. Returns whether there is news.
+  // Waits until a watched socket is ready. Returns whether there is news.
   bool wait(Milliseconds time, std::size_t place_of_news) {
     const int ready =
         ::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(time.count(), 0, 60'000)));
@@ -215,7 +215,8 @@ struct TcpState {
     return true;
   }
 
-  // What a peer has sent before it failed still arrives: for an operation that need not wait, its failure comes too late.
+  // What a peer has sent before it failed still arrives: for an operation that need not wait, its
+  // failure comes too late.
   void throw_if_unusable() {
     if (has_failed) throw_if_failed();
     if (is_closed) throw Error(concat({to_string(operation), ": the connections have been closed"}));
@@ -334,7 +335,7 @@ struct TcpState {
     return {rank, in_operation(operation), options.timeout, options.progress_limit(), addresses, &activity};
   }
 
-  // Until its end, this rank says whom it waits for when it is asked.
+  // Until its end, this rank says which rank it waits for when asked.
   struct Waiting {
     explicit Waiting(TcpControl& thread) noexcept : control(thread) {}
     Waiting(const Waiting&) = delete;
@@ -359,12 +360,13 @@ struct TcpState {
     if (advice.reported >= 0) note_waiting(addresses[static_cast<std::size_t>(advice.reported)]);
     if (!advice.failure) return;
     if (!advice.is_silence) fail(std::move(*advice.failure));
-    control.miss(advice.failure->failed_rank, options.timeout);  // and there is news, or it turns out to be well
+    control.miss(advice.failure->failed_rank, options.timeout);  // brings news, or it is well
   }
 
   // --- the end -----------------------------------------------------------------------------------------------------
 
-  // Waits until condition(peer) holds for all peers that are still there, as long as they live; names one for which it does not.
+  // Waits until condition(peer) holds for all peers that are still there, as long as they live;
+  // names a peer for which it does not.
   template <class Condition>
   void wait_for_peers(int first, int last, Milliseconds limit, const char* what, Condition condition) {
     const Waiting waiting(control);

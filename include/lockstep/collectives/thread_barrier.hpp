@@ -14,7 +14,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Told every five seconds how long a wait has lasted: a reference to something that can be called.
+/// A reference to a callable, which is told every five seconds how long a wait has lasted.
 class WaitListener {
  public:
   WaitListener() = default;

@@ -12,15 +12,16 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A place in a program. The texts must live as long as the program (string literals, for example).
 struct Activity {
-  const char* call = nullptr;  ///< the call of the user's that all ranks are in: "fit", "evaluate", "load"
-  const char* part = nullptr;  ///< of that call: "on_epoch_end of SaveImages", "reading data"; null: nothing special
+  const char* call = nullptr;  ///< the user's call that all ranks are in: "fit", "evaluate", "load"
+  const char* part = nullptr;  ///< of that: "on_epoch_end of SaveImages", "reading data"; or null
   std::int64_t epoch = -1;     ///< from 0; -1: none
   std::int64_t step = -1;      ///< of the epoch, from 0; -1: none
 
   friend bool operator==(const Activity&, const Activity&) = default;
 };
 
-/// "fit, epoch 3, step 17, on_train_batch_end of SaveImages"; epochs and steps count from 1 there. "no call" for none.
+/// "fit, epoch 3, step 17, on_train_batch_end of SaveImages"; epochs and steps count from 1 there.
+/// "no call" for none.
 [[nodiscard]] inline std::string to_string(const Activity& activity) {
   std::string text = activity.call != nullptr ? activity.call : "no call";
   if (activity.epoch >= 0) text += concat({", epoch ", activity.epoch + 1});
@@ -29,7 +30,7 @@ struct Activity {
   return text;
 }
 
-/// Where one thread writes what it does, and others read it. All calls from any thread.
+/// Where one thread writes what it does, and others read it. Any thread may call any member.
 class ActivityBoard {
  public:
   void set(const Activity& activity) {
@@ -46,7 +47,7 @@ class ActivityBoard {
   Activity activity_;
 };
 
-/// Sets an activity, and the former one again at its end. Without a board it does nothing.
+/// Sets an activity, and restores the former one at its end. Without a board it does nothing.
 class ActivityScope {
  public:
   ActivityScope(ActivityBoard* board, const Activity& activity) : board_(board) {

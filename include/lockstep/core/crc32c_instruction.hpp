@@ -1,4 +1,4 @@
-// CRC-32C by the instruction that a processor may have for it.
+// CRC-32C with the processor's own instruction, where there is one.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ inline constexpr std::uint32_t castagnoli = 0x82F63B78;  // bits reversed
 #endif
 }
 
-/// What `bytes` zero bytes after it make of the register: the operator is linear, so that the parts
-/// of each of the four bytes of the register add up. `bytes` is a power of two.
+/// What `bytes` further zero bytes make of the register. The operator is linear, so the results for
+/// the four bytes of the register add up. `bytes` is a power of two.
 template <std::size_t bytes>
 inline constexpr auto crc32c_zeros = [] {
   std::array<std::uint32_t, 32> step{};  // by bit of the register; of one zero bit
@@ -82,8 +82,8 @@ LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_byte(std::uint64_t crc, 
 }
 
 /// Takes all whole triples of lanes from the front of `bytes`. The instruction takes three cycles,
-/// and one may begin in each: so three stretches are in progress at once (Gopal and others, "Fast
-/// CRC computation for iSCSI polynomial using CRC32 instruction", 2011).
+/// and one can start in each cycle, so three stretches are in progress at once (Gopal and others,
+/// "Fast CRC computation for iSCSI polynomial using CRC32 instruction", 2011).
 template <std::size_t lane>
 LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_lanes(std::uint64_t crc,
                                                               std::span<const std::byte>& bytes) noexcept {
@@ -107,8 +107,7 @@ LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_lanes(std::uint64_t crc,
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
 }
 
-/// x to the power n, modulo the polynomial, as a factor of a product without carries whose bits are
-/// reversed.
+/// x to the power n modulo the polynomial, as a factor of a carry-less product with reversed bits.
 constexpr long long crc32c_power(int n) noexcept {
   std::uint32_t power = 0x80000000;
   for (int i = 0; i < n; ++i) power = power >> 1 ^ (power & 1 ? castagnoli : 0);
@@ -123,7 +122,7 @@ using Crc32cVector [[gnu::vector_size(64)]] = long long;
   return value;
 }
 
-/// What each 16 bytes are when four vectors more have come.
+/// The remainder of each 16 bytes after four more vectors.
 [[gnu::target("sse4.2,avx512f,vpclmulqdq")]] inline Crc32cVector crc32c_fold(Crc32cVector value) noexcept {
   constexpr int bits = 4 * 512;
   constexpr long long low = crc32c_power(bits + 32), high = crc32c_power(bits - 32);
@@ -135,9 +134,9 @@ using Crc32cVector [[gnu::vector_size(64)]] = long long;
 #endif
 }
 
-/// Takes all whole 256 bytes from the front of `bytes`, of which there are at least two. The
-/// remainder of what is in the vectors goes along by multiplication (Gopal and others, "Fast CRC
-/// computation for generic polynomials using PCLMULQDQ instruction", 2009).
+/// Takes all whole blocks of 256 bytes, at least two, from the front of `bytes`. Multiplication
+/// carries the remainder of the vectors along (Gopal and others, "Fast CRC computation for generic
+/// polynomials using PCLMULQDQ instruction", 2009).
 [[gnu::target("sse4.2,avx512f,vpclmulqdq")]] inline std::uint64_t crc32c_by_multiplication(
     std::uint64_t crc, std::span<const std::byte>& bytes) noexcept {
   constexpr std::size_t step = 4 * sizeof(Crc32cVector);
@@ -160,7 +159,7 @@ using Crc32cVector [[gnu::vector_size(64)]] = long long;
 
 #endif
 
-/// To be called where has_crc32c_instruction().
+/// Call this only if has_crc32c_instruction().
 LOCKSTEP_CRC32C_INSTRUCTION inline std::uint32_t crc32c_by_instruction(std::span<const std::byte> bytes,
                                                                        std::uint32_t previous) noexcept {
   std::uint64_t crc = static_cast<std::uint32_t>(~previous);

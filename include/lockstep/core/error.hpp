@@ -46,8 +46,9 @@ class Preempted : public Error {
   using Error::Error;
 };
 
-/// The replicas of a model have become different, which they never may: bits were flipped in memory or on the way, or a callback has changed
-/// one worker alone. Exit code 138: start all workers again; the last backup was compared before it was saved.
+/// The replicas of a model differ, which must never happen: bits have flipped in memory or on the
+/// way, or a callback has changed one worker alone. Exit code 138: start all workers again; the
+/// last backup was compared before it was saved.
 class ReplicasDiffer : public Error {
  public:
   explicit ReplicasDiffer(const std::string& message) : Error(message, ExitCode::lost_peer) {}

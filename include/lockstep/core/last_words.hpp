@@ -1,4 +1,4 @@
-// What is told to others when an exception ends the program.
+// What a process tells its peers when an exception ends it.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// A destructor that runs because of an exception cannot ask for its message. Where one of these lives further up on the same thread's
-/// stack, it may leave what it has to tell its peers to that one, whose owner catches the exception and knows.
+/// A destructor that runs because of an exception cannot learn its message. If one of these objects
+/// lives further up on the same thread's stack, the destructor can leave the report to its peers to
+/// that object, whose owner catches the exception and so knows the message.
 class LastWords {
  public:
   /// Tells why this process ends. It is called once, and must not throw.
@@ -26,7 +27,7 @@ class LastWords {
     innermost() = outer_;
   }
 
-  /// False when there is nobody to leave it to.
+  /// False if no such object exists.
   [[nodiscard]] static bool leave(Tell tell) {
     if (innermost() == nullptr) return false;
     innermost()->left_.push_back(std::move(tell));

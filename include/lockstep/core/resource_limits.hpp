@@ -1,4 +1,4 @@
-// The limits of the system, for the messages of those who have reached one.
+// The limits of the system, for messages about a limit that was reached.
 #pragma once
 
 #include <sys/resource.h>

@@ -41,7 +41,7 @@ class AnyDataset {
     requires(!std::same_as<std::remove_cvref_t<D>, AnyDataset> && Dataset<std::remove_cvref_t<D>>)
   AnyDataset(D&& dataset) : held_(std::make_unique<Holder<std::remove_cvref_t<D>>>(std::forward<D>(dataset))) {}
 
-  /// Refuses a pipeline without batches, in words.
+  /// Refuses a pipeline without batches, with a sentence.
   template <class D>
     requires(!std::same_as<D, AnyDataset> && detail::UnbatchedPipeline<D>)
   AnyDataset(const D&) {

@@ -12,7 +12,7 @@ enum class AutoShardPolicy {
   automatic,  ///< file where there are at least as many files as workers, else data
   data,       ///< every rank runs the whole pipeline and takes its part of each global batch
   file,       ///< every worker reads files of its own and opens no others
-  off,        ///< every worker sees every sample of its dataset, which may be data of its own: they are not compared
+  off,        ///< every worker sees every sample of its own dataset; data are not compared
 };
 
 [[nodiscard]] constexpr std::string_view to_string(AutoShardPolicy policy) noexcept {

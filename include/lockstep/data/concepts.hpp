@@ -63,7 +63,7 @@ concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> posi
 ///  9. `auto_shard_policy()`: an AutoShardPolicy; default automatic.
 /// 10. `prefetch_size()`: how many batches each rank may read ahead on a thread of its own; default 0.
 /// 11. `num_files()` and `shard_files(num_shards, index)`: for AutoShardPolicy::file. The other
-///     members are then asked of a copy that has only one worker's files, before training too.
+///     members are then called on a copy that has only one worker's files, before training too.
 /// 12. `sample_shape()`: the extents of a sample, as a std::vector<std::size_t>; default flat,
 ///     which fits every model of that size.
 /// 13. `describe(PipelineDescription&)` and `fingerprint()`, a SourceFingerprint: what the workers'

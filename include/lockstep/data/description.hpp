@@ -43,11 +43,11 @@ namespace detail {
 /// Over all values of both, without the padding.
 [[nodiscard]] std::uint32_t fingerprint_checksum(TensorView<const float> x, TensorView<const float> y);
 
-/// Whether elements in the one shape are in their places in the other: the extents are equal, but
-/// for those of 1, or one of the two is flat and of equal size.
+/// Whether elements have the same places in both shapes: the extents are equal, apart from those of
+/// 1, or one shape is flat and of equal size.
 [[nodiscard]] bool is_same_shape(std::span<const std::size_t> a, std::span<const std::size_t> b);
 
-/// `extents`, or one of `size` where they are those of another number of elements: flat.
+/// `extents` if they hold `size` elements, else the flat shape of `size`.
 [[nodiscard]] std::vector<std::size_t> shape_of_size(std::vector<std::size_t> extents, std::size_t size);
 
 }  // namespace detail

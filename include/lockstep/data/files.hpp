@@ -78,7 +78,7 @@ class FileCache {
 /// The samples of all files, in the order of the list. With AutoShardPolicy::file, worker w reads the files i with
 /// i % num_workers == w and never opens the others.
 ///
-/// A file is loaded when it is needed first, and stays loaded. The sizes and the shape of a sample
+/// A file is loaded when it is first needed, and stays loaded. The sizes and the shape of a sample
 /// need one file, size() all of them. The global number of a sample is its row, with the number of
 /// the file above bit 40.
 template <class Reader>

@@ -108,8 +108,8 @@ class Pipeline {
 
   [[nodiscard]] std::size_t sample_size() const { return stage_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return stage_.target_size(); }
-  /// The extents of a sample, {28, 28}; of one extent for flat samples, and those that a map has
-  /// made.
+  /// The extents of a sample, such as {28, 28}; a single one for flat samples and for those that a
+  /// map has made.
   [[nodiscard]] std::vector<std::size_t> sample_shape() const {
     return detail::shape_of_size(stage_.sample_shape(), stage_.sample_size());
   }

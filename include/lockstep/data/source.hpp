@@ -44,7 +44,7 @@ concept ReadableSource = requires(S& source, std::span<const std::int64_t> indic
 ///  8. `describe(description)`: adds the source to a PipelineDescription, which the workers
 ///     compare. Default: "from_source".
 ///  9. `fingerprint()`: a SourceFingerprint, which the workers compare. Default: size() and a
-///     checksum of up to 16 samples that a copy reads; give one of your own where that is slow.
+///     checksum of up to 16 samples that a copy reads; define one if that is slow.
 /// 10. `sample_name(i)`: the sample with this global number, for messages. Default: "sample 17".
 ///     Called at any time, also while another thread reads.
 ///

@@ -78,9 +78,9 @@ struct Pass {
 /// 10. `sample_shape()`, `describe(description)`, `fingerprint()`, `sample_name(i)`: as for a
 ///     source. The fingerprint is the source's.
 ///
-/// A transform derives from Transform<Upstream>, which forwards all of these, and replaces some.
-/// One that changes what comes out should describe itself, so that workers whose options differ are
-/// found: upstream_.describe(description), and then description.add({"every(", n, ")"}).
+/// A transform derives from Transform<Upstream>, which forwards all of these, and replaces some. A
+/// stage that changes the samples should describe itself, so that a difference between the workers'
+/// options is found: upstream_.describe(description), and then description.add({"every(", n, ")"}).
 template <class S>
 concept Stage = std::copyable<S> && requires(S& stage, const S& same, Pass pass, typename S::item_type& item,
                                              std::int64_t n, ElementSpan samples, TensorView<float> floats,

@@ -115,7 +115,7 @@ class Tensor {
   }
 
   /// For samples of (channels, height, width): a copy with samples of (height, width, channels),
-  /// the order that layers expect. Throws DataError for samples that have not three extents.
+  /// the order that layers expect. Throws DataError unless samples have three extents.
   [[nodiscard]] Tensor channels_last() const {
     if (sample_shape_.size() != 3)
       throw DataError(concat({"Tensor: channels_last() is for samples of (channels, height, width), these are ",

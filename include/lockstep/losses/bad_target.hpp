@@ -20,7 +20,7 @@ class BadTarget : public DataError {
       : DataError(concat({before, "row ", row, " of the batch", after})), before_(before), after_(after), row_(row) {}
 
   [[nodiscard]] std::size_t row() const noexcept { return row_; }
-  /// The same with the sample in place of the row.
+  /// The same, with the sample in place of the row.
   [[nodiscard]] DataError of_sample(std::string_view sample) const {
     return DataError(concat({before_, sample, after_}));
   }

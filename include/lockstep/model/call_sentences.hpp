@@ -42,7 +42,8 @@ struct PredictSentence {
 /// The first parameter of `f(OtherCall<Sentence>, ...)`, an overload that takes every call, and is
 /// chosen where no other one fits: a conversion and an ellipsis are the worst match. The compiler
 /// then converts the first argument first, which needs the default argument below, so that the
-/// sentence is its first error. (Braces with an unknown designator match an ellipsis, nothing else.)
+/// sentence is its first error. (Braces with an unknown designator match an ellipsis, nothing
+/// else.)
 template <template <class> class Sentence>
 struct OtherCall {
   template <class Data>

@@ -43,9 +43,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// One call of fit. The object is shared by the replicas of a process; `run` is what each of them does. Only the first
-/// replica of a process (the leader) calls callbacks and touches what is shared, while the others wait, and take part in what
-/// a callback does with a model, or are in a reduction that needs the leader.
+/// One call of fit. The object is shared by the replicas of a process; `run` is what each of them
+/// does. Only the first replica of a process (the leader) calls callbacks and touches what is
+/// shared. Meanwhile the others wait, take part in what a callback does with a model, or are in a
+/// reduction that needs the leader.
 template <class Model, class Callbacks>
 class FitLoop final : public ModelTraining<Model> {
   using Base = ModelTraining<Model>;
@@ -89,7 +90,7 @@ class FitLoop final : public ModelTraining<Model> {
       validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
     ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
     const ActivityScope activity(board, {.call = "fit"});
-    struct Reporting {  // the board may go before the callbacks do
+    struct Reporting {  // the board may be destroyed before the callbacks
       Callbacks* callbacks;
       ~Reporting() {
         if (callbacks != nullptr) callbacks->report_to(nullptr);
@@ -277,8 +278,8 @@ class FitLoop final : public ModelTraining<Model> {
     if (replica.local_rank() == 0) plan_ = std::move(decided);
   }
 
-  /// The number of the first pass over the data. Where epochs are whole passes, those before
-  /// initial_epoch count as made, also by a model that has not made them.
+  /// The number of the first pass over the data. If epochs are whole passes, those before
+  /// initial_epoch count as made, even for a model that has not made them.
   [[nodiscard]] std::int64_t first_pass() const {
     return std::max(compiled_.state.next_pass, plan_.new_pass_each_epoch ? std::int64_t{options_.initial_epoch} : 0);
   }
@@ -341,7 +342,7 @@ class FitLoop final : public ModelTraining<Model> {
         verify_ = false;  // it was asked in this step
         compiled_.state.iterations = iteration;
         compiled_.report(running, logs_);
-        keep_place(at, running, asked);  // the step is made, also when a peer is lost in what follows
+        keep_place(at, running, asked);  // the step counts even if a peer is lost in what follows
       }
       if constexpr (Callbacks::has_train_batch_end)
         call_back(
@@ -377,15 +378,16 @@ class FitLoop final : public ModelTraining<Model> {
     return {.finished = true};
   }
 
-  /// What a state that is saved from now on has as its place, where it may be asked for.
+  /// Sets the place that a state saved from now on has, where a save may be asked for.
   void keep_place(const Position& at, const Status& running, const Requests& asked) {
     if (!Callbacks::has_train_batch_hooks && asked.preemption == ExitCode::success && !survivor_.is_enabled()) return;
     at_ = at;
     at_.keep(running);
   }
 
-  /// The first step whose loss is not finite on some rank: all ranks tell each other where, and the chief says so; with
-  /// stop_on_non_finite all throw, and none before every other has come out of the exchange.
+  /// At the first step whose loss is not finite on some rank, all ranks tell each other where, and
+  /// the chief reports it. With stop_on_non_finite all of them throw, but none before every other
+  /// rank has left the exchange.
   template <Replica R>
   [[gnu::cold]] void report_non_finite(R& replica, Own& own, int epoch, std::int64_t step, double replicas) const {
     own.non_finite.is_reported = true;
@@ -403,7 +405,8 @@ class FitLoop final : public ModelTraining<Model> {
                ".stop_on_non_finite, to end it there");
   }
 
-  /// All ranks throw when one has other parameters than the others, and none before every other knows.
+  /// All ranks throw when one has other parameters than the rest, but none before every other rank
+  /// knows.
   template <Replica R>
   void verify(R& replica, const Own& own) {
     replica.team_barrier();  // a callback may have changed the model
@@ -454,8 +457,8 @@ class FitLoop final : public ModelTraining<Model> {
     }
   }
 
-  /// Calls hooks on the first replica when all of the process have come, while the others may take part in what a callback does with
-  /// a model. What a callback changes is seen by all.
+  /// Calls hooks on the first replica when all replicas of the process have come, while the others
+  /// may take part in what a callback does with a model. All of them see what a callback changes.
   template <Replica R, class F>
   void call_back(R& replica, const Activity& place, F f, Trace* trace = nullptr) {
     team_lead(replica, [&] {

@@ -57,9 +57,11 @@ struct FitOptions {
   ValidationFrequency validation_freq = 1;
   /// A step whose loss is infinite or NaN on any replica is not made: fit throws on every worker, and the parameters are those before it.
   bool stop_on_non_finite = false;
-  /// At the end of each epoch, and before each save of BackupAndRestore and ModelCheckpoint, all ranks compare the checksums of their
-  /// parameters, optimizer slots, untrained state, learning rate and number of updates. Where they differ, fit throws ReplicasDiffer
-  /// (exit code 138) on every worker, naming the ranks, and nothing of it is saved. Each time it costs a pass over these numbers.
+  /// At the end of each epoch, and before each save of BackupAndRestore and ModelCheckpoint, all
+  /// ranks compare the checksums of their parameters, optimizer slots, untrained state, learning
+  /// rate and number of updates. Where they differ, fit throws ReplicasDiffer (exit code 138) on
+  /// every worker, naming the ranks, and nothing is saved. Each comparison costs a pass over these
+  /// numbers.
   bool verify_replicas = true;
   /// Where to write what the time was spent on, as a Chrome trace ("trace.json"; other workers than the chief's write
   /// "trace.worker1.json" and so on); after each epoch the chief prints it as a table. Default: not measured. A path that

@@ -23,11 +23,11 @@ struct DataSizes {
   std::span<const std::size_t> input;
   std::size_t targets = 0;
   std::string_view loss = {};           ///< its name
-  std::string_view target_advice = {};  ///< what to do where the data have other targets; may be empty
+  std::string_view target_advice = {};  ///< what to do if the targets do not fit; may be empty
 };
 
 struct FitPlan {
-  std::int64_t steps = unknown_cardinality;           ///< of a pass over this worker's data, as its cardinality
+  std::int64_t steps = unknown_cardinality;           ///< of a pass over this worker's data
   bool steps_may_differ = false;                      ///< on another worker
   std::string signature = {};                         ///< what the workers must have in common
   bool new_pass_each_epoch = true;                    ///< else the epochs go on with the same pass over the data
@@ -47,12 +47,12 @@ void check_sizes(std::string_view where, const AnyDataset& dataset, const DataSi
 void check_steps(std::string_view where, std::string_view option, const AnyDataset& dataset,
                  const std::optional<std::int64_t>& steps);
 
-/// The plan of the worker at `place`; it is to be decided where the steps may differ. Throws
+/// The plan of the worker at `place`; if the steps may differ, it must still be decided. Throws
 /// ConfigurationError or DataError before any work.
 [[nodiscard]] FitPlan plan_fit(const AnyDataset& train, const FitOptions& options, const DataSizes& sizes,
                                const DistributionContext& place);
 
-/// Checks what evaluate or predict is given.
+/// Checks the arguments of evaluate or predict.
 void check_pass(std::string_view where, const WorkerData& data, const DataSizes& sizes,
                 const std::optional<std::int64_t>& steps);
 

@@ -12,8 +12,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Throws the exception that is being handled again, with the place of the hook in front of its message and itself nested. An Error
-/// keeps its exit code, a ConfigurationError or DataError its type. A lost peer, a preemption, and what has no message stay as they are.
+/// Rethrows the exception that is being handled, with the place of the hook in front of its message
+/// and the original nested. An Error keeps its exit code, a ConfigurationError or DataError its
+/// type. A lost peer, a preemption and an exception without a message stay as they are.
 [[noreturn, gnu::cold]] inline void rethrow_from(const Activity& hook) {
   const auto message = [&](const std::exception& error) { return concat({to_string(hook), ": ", error.what()}); };
   try {

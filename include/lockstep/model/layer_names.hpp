@@ -16,7 +16,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Numbers what comes again: a, b, a_1, a_2. (They are unique unless one of them was a_1 already, which check_layer_names refuses.)
+/// Numbers repeated names: a, b, a_1, a_2. (They are unique unless one was already named a_1, which
+/// check_layer_names refuses.)
 inline std::vector<std::string> unique_names(const std::vector<std::string_view>& names) {
   std::vector<std::string> unique;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -33,8 +34,8 @@ std::vector<std::string> unique_layer_names(LayerList<At...>) {
   return unique_names({At::Layer::name...});
 }
 
-/// The names of the variables of A, the trained ones before the others. A layer that hands on the variables of layers inside it has names
-/// repeatedly: kernel, bias, kernel_1, bias_1.
+/// The names of the variables of A, the trained ones before the others. A layer that hands on the
+/// variables of its inner layers repeats names: kernel, bias, kernel_1, bias_1.
 template <class A>
 std::vector<std::string> unique_variable_names() {
   std::vector<std::string_view> names;
@@ -117,8 +118,8 @@ std::string class_name() {
   }
 }
 
-/// Throws ConfigurationError, naming the layers, unless files can have the names of the layers in a list and of their variables. `inside` is
-/// the container that they are in.
+/// Throws ConfigurationError, naming the layers, unless files can hold the names of the layers in a
+/// list and of their variables. `inside` is the container of the layers.
 template <class... At>
 void check_names(LayerList<At...> list, const std::string& inside = {}) {
   const std::vector<std::string> own = unique_layer_names(list);

@@ -66,7 +66,7 @@ consteval std::size_t layer_count_of() {
 
 template <class L>
 inline constexpr bool is_activation_function = ActivationFunction<L>;
-/// A concept over the position too, for the sake of the compiler's message.
+/// The position is a parameter so that the compiler's message shows it.
 template <std::size_t Position, class L>
 concept NoActivationFunction = !is_activation_function<L>;
 

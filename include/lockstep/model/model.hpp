@@ -87,12 +87,12 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// Trains on a dataset of global batches. Returns one value for each figure and for each epoch
-  /// that this call has ended: none of those before a resumed run was interrupted, and no epoch at
-  /// all when nothing was left to do. Passes over the data are counted on from fit to fit, so that
-  /// k fits of one epoch are one fit of k epochs, bit for bit; where steps_per_epoch is not a whole
-  /// pass, each fit begins a new one. Throws ConfigurationError for wrong options, before any work;
-  /// DataError for data that do not fit the model.
+  /// Trains on a dataset of global batches. Returns one value for each figure and each epoch that
+  /// this call has ended: not those from before an interruption, and no epoch at all if nothing was
+  /// left to do. Passes over the data are counted on from fit to fit, so that k fits of one epoch
+  /// are one fit of k epochs, bit for bit; where steps_per_epoch is not a whole pass, each fit
+  /// begins a new one. Throws ConfigurationError for wrong options, before any work; DataError for
+  /// data that do not fit the model.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
     static_assert(
@@ -213,8 +213,9 @@ class Model {
   /// The seed in force: the chief's.
   [[nodiscard]] std::uint64_t seed() const noexcept { return compiled_.state.seed; }
   [[nodiscard]] double learning_rate() const noexcept { return compiled_.state.learning_rate; }
-  /// For the fits that follow; the updates made so far still count. The chief's goes to all workers when the next fit begins; in a callback
-  /// it is to be called alike on all. Throws ConfigurationError unless it is finite and at least 0.
+  /// Sets it for the fits that follow; the updates made so far still count. The chief's value goes
+  /// to all workers when the next fit begins; in a callback, all workers must make the same call.
+  /// Throws ConfigurationError unless it is finite and at least 0.
   void set_learning_rate(double learning_rate) {
     detail::check_learning_rate(learning_rate);
     compiled_.state.learning_rate = learning_rate;
@@ -238,7 +239,7 @@ class Model {
     return detail::ModelFiles<Model>{};
   }
 
-  /// Shows the other workers what this one is in, until the scope's end.
+  /// Shows the other workers which call this one is in, until the end of the scope.
   template <Replica R>
   [[nodiscard]] static ActivityScope show_call(R& replica, const char* call) {
     return ActivityScope(replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr, {.call = call});
@@ -339,7 +340,7 @@ class Model {
     }
   }
 
-  /// Again and again, where the loop survives the loss of a worker.
+  /// Repeats the loop for as long as it survives the loss of a worker.
   template <class Loop>
   History run_until_together(Loop& loop, bool is_nested) {
     for (bool together = true;;) {
@@ -359,7 +360,7 @@ class Model {
     }
   }
 
-  /// Fit ends by an exception, which no other shall replace.
+  /// An exception ends fit, and no other one may replace it.
   template <class List, class Loop>
   static void abort_callbacks(List& list, Loop& loop) noexcept {
     try {
@@ -371,7 +372,7 @@ class Model {
     }
   }
 
-  /// Whether this is called in a callback of another call.
+  /// Whether this call is made in a callback of another call.
   [[nodiscard]] bool is_running() const {
     if constexpr (requires {
                     { strategy_.is_running() } -> std::same_as<bool>;

@@ -51,8 +51,8 @@ struct FileCall {
   std::string arguments;
 };
 
-/// The chief's contents, on every worker. Throws DataError on every worker when the chief could not read them, and ConfigurationError
-/// when they are not all in this call.
+/// The chief's contents, on every worker. Throws DataError on every worker when the chief could not
+/// read them, and ConfigurationError when the workers are not all in this call.
 template <Strategy S>
 std::vector<std::byte> contents_from_chief(S& strategy, const FileCall& call, FileContents file) {
   strategy.run([&](auto& replica) {
@@ -68,7 +68,8 @@ std::vector<std::byte> contents_from_chief(S& strategy, const FileCall& call, Fi
   return std::move(file.bytes);
 }
 
-/// The chief's file, on every worker; `check` is that of read_file. `call` names the call, and lives as long as the program.
+/// The chief's file, on every worker; `check` is that of read_file. `call` names the call, and
+/// lives as long as the program.
 template <Strategy S>
 std::vector<std::byte> file_from_chief(S& strategy, const char* call, const std::string& path, const HeadCheck& check) {
   return contents_from_chief(strategy, {call, "'" + path + "'"},

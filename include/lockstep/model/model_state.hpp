@@ -99,7 +99,7 @@ class ModelState {
     iterations = saved.iterations;
     learning_rate = saved.learning_rate;
     seed = saved.seed;
-    next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // one that was begun is not begun again
+    next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // a new one
   }
 
  private:

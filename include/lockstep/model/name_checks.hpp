@@ -12,14 +12,16 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 struct LayerNames {
   std::string name;                    ///< among the layers beside it
   std::string class_name;              ///< for messages
-  std::vector<std::string> variables;  ///< its own; of a container none, whose layers are checked by themselves
+  std::vector<std::string> variables;  ///< its own; none for a container, checked by layer
 };
 
-/// Throws ConfigurationError, naming the layers, when two of them have one name, or a name is empty, no UTF-8, or has a slash or NUL in it;
-/// the same for the variables of a layer. `inside` is the container that the layers are in; empty for the model itself.
+/// Throws ConfigurationError, naming the layers, when two of them have the same name, or a name is
+/// empty, not UTF-8, or contains a slash or NUL; the same for the variables of a layer. `inside` is
+/// the container that the layers are in; empty for the model itself.
 void check_layer_names(const std::string& inside, const std::vector<LayerNames>& layers);
 
-/// Throws ConfigurationError when two variables of a model have one name (which a container gives that makes names itself).
+/// Throws ConfigurationError when two variables of a model have the same name (a container that
+/// makes its own names may do that).
 void check_variable_names(std::vector<std::string> trained, std::vector<std::string> untrained);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -19,13 +19,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What a replica knows of the first loss of a fit that is not finite.
+/// What a replica knows of the first loss in a fit that is not finite.
 struct NonFiniteLoss {
   std::string source;        ///< of its own; empty when its losses are finite
   bool is_reported = false;  ///< the ranks have told each other
 };
 
-/// The first row with a value that is not finite.
+/// The first row with a non-finite value.
 template <class T>
 [[nodiscard, gnu::cold]] std::optional<std::size_t> non_finite_row(const TensorView<T>& view) {
   for (std::size_t row = 0; row < view.samples(); ++row)
@@ -34,7 +34,8 @@ template <class T>
   return std::nullopt;
 }
 
-/// After a forward pass whose loss is not finite, before anything is changed: where the first value that is not finite stands.
+/// Where the first non-finite value is. Call this after a forward pass whose loss is not finite,
+/// before anything changes.
 template <class Compiled>
 [[nodiscard, gnu::cold]] std::string find_non_finite(const Compiled& compiled,
                                                      const typename Compiled::Replica& replica,
@@ -55,7 +56,8 @@ template <class Compiled>
   return "the loss itself";
 }
 
-/// All ranks tell each other what they have found: "rank 1 (first in the output of dense_1), rank 3 (...)".
+/// All ranks tell each other what they have found: "rank 1 (first in the output of dense_1), rank 3
+/// (...)".
 template <Collective C>
 [[nodiscard, gnu::cold]] std::string share_non_finite(C& collective, const std::string& source) {
   using Text = std::array<char, 120>;

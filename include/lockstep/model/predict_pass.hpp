@@ -12,8 +12,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Predicts `data` (sharded by AutoShardPolicy::data) from its beginning, for at most `steps` batches, and appends the rows
-/// of all ranks to `rows`, in the order of the dataset. Ranks that pass a null pointer only take part. Returns the number of batches.
+/// Predicts `data` (sharded by AutoShardPolicy::data) from its beginning, for at most `steps`
+/// batches, and appends the rows of all ranks to `rows`, in the order of the dataset. Ranks that
+/// pass a null pointer only take part. Returns the number of batches.
 template <class Compiled, Replica R>
 std::int64_t predict_pass(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
                           BatchLoader<typename Compiled::Scalar>& data, std::optional<std::int64_t> steps,

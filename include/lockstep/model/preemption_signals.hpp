@@ -6,13 +6,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// While one of these lives, the first SIGINT, SIGTERM or SIGHUP is only noted, and one that comes
-/// a second later, or after that, ends the process at once, with exit code 130 (SIGINT) or 143.
-/// Those that come within the second are the first one once more: a Ctrl-C under `timeout`, for
-/// example, comes twice. Signals that the program ignores stay ignored: SIGINT in a background job
-/// of a shell, SIGHUP under nohup.
+/// While one of these lives, the first SIGINT, SIGTERM or SIGHUP is only noted; a further one, a
+/// second later or more, ends the process at once, with exit code 130 (SIGINT) or 143. Within that
+/// second, further signals count as the first one: a Ctrl-C under `timeout`, for example, comes
+/// twice. Signals that the program ignores stay ignored: SIGINT in a background job of a shell,
+/// SIGHUP under nohup.
 ///
-/// The last one to go restores the former handlers; a signal that nobody has answered is then
+/// The last one to go restores the former handlers, and a signal that was not answered is then
 /// delivered to them.
 class PreemptionSignals {
  public:

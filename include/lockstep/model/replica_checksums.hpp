@@ -15,7 +15,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// CRC-32C of what is equal on all ranks between two steps. What the replicas of a process share is computed by the first of them alone.
+/// CRC-32C of what is equal on all ranks between two steps. The first replica of a process alone
+/// computes those of what its replicas share.
 struct ReplicaChecksums {
   std::uint32_t parameters = 0;
   std::uint32_t slots = 0;      ///< the optimizer's
@@ -37,7 +38,8 @@ template <class Compiled>
   return sums;
 }
 
-/// Which ranks differ from the majority, and in what; nothing when none does. `local_size`: replicas of each worker.
+/// Which ranks differ from the majority, and in what; empty if none does. `local_size`: replicas of
+/// each worker.
 [[nodiscard]] std::optional<std::string> replica_difference(std::span<const ReplicaChecksums> ranks,
                                                             std::size_t local_size);
 

@@ -105,7 +105,8 @@ class ReplicaState {
         {.context = context, .weights = weights, .state = state_.slices(), .x = x_, .y = y_, .scratch = scratch_});
   }
 
-  /// Calls f(position, y) for the outputs of the layers as forward has left them; `position` is that in the flattened model.
+  /// Calls f(position, y) for the outputs of the layers as forward has left them; `position` counts
+  /// layers in the flattened model.
   template <class F>
   void each_output(F f) const {
     const StepContext context;

@@ -210,8 +210,9 @@ struct Sequential {
     return detail::variable_order(typename Chain<In>::List{});
   }
 
-  /// Throws ConfigurationError, naming the layers, unless files of weights can have their names: each layer has one of its own,
-  /// and so has each of its variables. `inside`: the name that this container has in its model.
+  /// Throws ConfigurationError, naming the layers, unless files of weights can hold their names:
+  /// each layer needs a name of its own, and so does each of its variables. `inside`: the name that
+  /// this container has in its model.
   template <class In>
   static void check_names(const std::string& inside = {}) {
     detail::check_names(typename Chain<In>::List{}, inside);
@@ -253,8 +254,8 @@ struct Sequential {
     }
   }
 
-  /// Calls f(position, y) for the output of each layer that computes one, as forward has left them. `first` is the position of this
-  /// model in the flattened one.
+  /// Calls f(position, y) for the output of each layer that computes one, as forward has left them.
+  /// `first` is the position of this model in the flattened one.
   template <class In, class T, class F>
   static void each_output(std::size_t first, const ForwardPass<T>& pass, F& f) {
     using P = Plan<In>;

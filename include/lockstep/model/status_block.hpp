@@ -16,7 +16,7 @@ struct Requests {
   ExitCode preemption = ExitCode::success;  ///< to be continued: interrupted or terminated;
   bool verify = false;                      ///< or to compare the replicas after it
 
-  /// What was asked later. The first preemption counts.
+  /// Adds later requests. The first preemption counts.
   void add(const Requests& later) noexcept {
     stop |= later.stop;
     verify |= later.verify;
@@ -63,7 +63,7 @@ class StatusBlock {
     return std::span<const double, MetricState>(values_.data() + field_count, MetricState);
   }
 
-  /// What a file keeps of an epoch's sums: all but what is asked for a single step.
+  /// What a file keeps of an epoch's sums: all but the requests for a single step.
   [[nodiscard]] std::span<const double> saved() const noexcept {
     return std::span<const double>(values_).first(field_count + MetricState);
   }
@@ -78,7 +78,7 @@ class StatusBlock {
   }
 
  private:
-  std::array<double, field_count + MetricState + 1> values_{};  // the fields, the metrics, and Requests::verify
+  std::array<double, field_count + MetricState + 1> values_{};  // fields, metrics, Requests::verify
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

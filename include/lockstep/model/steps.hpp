@@ -31,7 +31,7 @@ CrossReplicaSum cross_replica_sum(R& replica) {
           }};
 }
 
-/// What the board shows, and that data are being read.
+/// What the board shows, with "reading data" as the part.
 [[nodiscard]] inline Activity reading_data(ActivityBoard* board) {
   Activity activity;
   if (board != nullptr) activity = board->get();
@@ -60,7 +60,7 @@ StepContext forward_batch(const Compiled& compiled, typename Compiled::Replica& 
   return context;
 }
 
-/// Calls f, which computes a loss over the current batch. Where that cannot use a target, the error
+/// Calls f, which computes a loss over the current batch. If that cannot use a target, the error
 /// names the sample.
 template <class T, class F>
 double naming_samples(const BatchLoader<T>& data, F&& f) {
@@ -184,11 +184,12 @@ void reduce_and_update(Compiled& compiled, typename Compiled::Replica& own, R& r
   }
 }
 
-/// One training step: this rank's part of the next global batch forward and backward, one reduction of status block and
-/// gradients, this replica's share of the update. `iteration` is the number of updates made before. Returns the reduced
-/// status block, equal on all ranks; nothing is changed when it counts no samples, nor, with stop_on_non_finite, when a loss is
-/// not finite. Every rank must call it, also one that has no data left. The time is recorded where there is a trace, and a board
-/// shows when data are being read.
+/// One training step: this rank's part of the next global batch forward and backward, one reduction
+/// of status block and gradients, this replica's share of the update. `iteration` is the number of
+/// updates made before. Returns the reduced status block, equal on all ranks; nothing is changed
+/// when it counts no samples, nor, with stop_on_non_finite, when a loss is not finite. Every rank
+/// must call it, even one that has no data left. The time is recorded if there is a trace, and the
+/// board, if any, shows that data are being read.
 template <class Compiled, Replica R>
 typename Compiled::Status train_step(Compiled& compiled, typename Compiled::Replica& own, R& replica,
                                      BatchLoader<typename Compiled::Scalar>& data, std::int64_t iteration,

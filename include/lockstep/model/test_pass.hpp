@@ -18,7 +18,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The chief's warning when there were fewer batches than were asked for.
+/// The chief's warning that there were fewer batches than requested.
 [[gnu::cold]] inline void warn_of_missing_steps(std::string_view where, std::int64_t made,
                                                 const std::optional<std::int64_t>& wanted) {
   if (wanted && made < *wanted)
@@ -38,7 +38,7 @@ struct NoTestHooks {
 template <class Compiled, class Callbacks>
 class TestHooks {
  public:
-  /// `place`: of the pass.
+  /// `place`: that of the pass.
   TestHooks(Training& training, const Compiled& compiled, Callbacks& callbacks, const Activity& place,
             ProgressBar* progress = nullptr)
       : training_(training), compiled_(compiled), callbacks_(callbacks), place_(place), progress_(progress) {}
@@ -73,9 +73,10 @@ class TestHooks {
   Logs logs_;
 };
 
-/// Evaluates `data` from its beginning, for at most `steps` batches. The ranks need not have equally many batches: they meet
-/// once, at the end. The first replica of a process has the hooks. `where` names the pass for the chief's warning when the data end
-/// before; empty: no warning. Returns the sums over all ranks.
+/// Evaluates `data` from its beginning, for at most `steps` batches. The ranks need not have
+/// equally many batches: they meet once, at the end. The first replica of a process has the hooks.
+/// `where` names the pass for the chief's warning when the data end before; empty: no warning.
+/// Returns the sums over all ranks.
 template <class Compiled, Replica R, class Hooks>
 typename Compiled::Status test_pass(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
                                     BatchLoader<typename Compiled::Scalar>& data, std::optional<std::int64_t> steps,

@@ -48,8 +48,9 @@ struct TrainingPosition {
     if (is_epoch_open) own.put(open_entry, true);
   }
 
-  /// Takes the place out of a state, whose callbacks then holds those of the callbacks alone. Throws ConfigurationError when the sums are
-  /// those of other metrics, and DataError when they or the place cannot be those of a training.
+  /// Takes the place out of a state, whose callbacks then holds those of the callbacks alone.
+  /// Throws ConfigurationError when the sums are those of other metrics, and DataError when they or
+  /// the place cannot come from a training.
   [[nodiscard]] static TrainingPosition take(TrainingState& saved) {
     if (!saved.running.empty() && saved.running.size() != Status{}.saved().size())
       throw ConfigurationError("fit: the saved state has other metrics than this program");

@@ -24,9 +24,9 @@ class WorkerData {
 
   /// The worker's files, or all data.
   [[nodiscard]] const AnyDataset& part() const noexcept { return part_; }
-  /// In a pass over the part; or infinite_cardinality, or unknown_cardinality.
+  /// The number of steps in a pass over the part; or infinite_cardinality, or unknown_cardinality.
   [[nodiscard]] std::int64_t steps() const;
-  /// Whether another worker may have other data, and so other steps in a pass.
+  /// Whether another worker may have other data, and so another number of steps in a pass.
   [[nodiscard]] bool may_differ() const noexcept { return place_.num_workers > 1 && policy_ != AutoShardPolicy::data; }
 
   /// What must be equal on all workers, a line for each thing, beginning with `what`; nothing with

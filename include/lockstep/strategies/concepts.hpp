@@ -15,9 +15,10 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///  2. `local_rank()` in [0, local_size()): this replica among those of its process.
 ///  3. `team_barrier()`: returns when every replica of this process has called it; throws when one has failed.
 /// Optional:
-///  4. `team_lead(f)`: called by every replica of the process; when all have come, the first one calls `f()`, and the others return when
-///     it has. Until then they take part in what f passes to the strategy's run(). Without it, a callback cannot use a model
-///     where a process has several replicas.
+///  4. `team_lead(f)`: called by every replica of the process. When all have come, the first one
+///     calls `f()`, and the others return when f has. Until then they take part in what f passes to
+///     the strategy's run(). Without it, a callback cannot use a model where a process has several
+///     replicas.
 template <class R>
 concept Replica = requires(R& replica, const R& same) {
   requires Collective<std::remove_cvref_t<decltype(replica.collective())>>;
@@ -41,13 +42,15 @@ struct AnyReplicaFunction {
 ///  3. `local_replicas()`: replicas in this process; `num_replicas_in_sync()`: in all processes. Ranks count worker by
 ///     worker. The batch of a dataset is global: a program that wants 64 samples for each replica says
 ///     `.batch(64 * strategy.num_replicas_in_sync())`.
-///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own thread (the first on the
-///     caller's), and returns when all have returned. When one throws, the others are aborted and the first exception is
-///     thrown. With a Replica's team_lead, it may be called again by what that runs; elsewhere in f it throws an Error.
+///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own
+///     thread (the first on the caller's), and returns when all have returned. When one throws, the
+///     others are aborted and the first exception is thrown. With a Replica's team_lead, it may be
+///     called again by what that runs; elsewhere in f it throws an Error.
 /// Optional:
 ///  5. `reconnect()`: after a CollectiveError, makes new connections to all workers; what then follows are the calls of a process that
 ///     has just been started. With it, training can survive the loss of a worker (see OnPeerLoss).
-///  6. `is_running()`: whether run is under way, so that a fit in a callback leaves it to the outer one to survive that.
+///  6. `is_running()`: whether run is under way, so that a fit in a callback leaves the loss of a
+///     worker to the outer fit.
 template <class S>
 concept Strategy = requires(S& strategy, const S& same) {
   requires Replica<typename S::Replica>;

@@ -33,9 +33,10 @@ struct MultiWorkerMirroredOptions {
 /// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the collective between workers: Auto, Ring<Tcp>,
 /// SharedMemory, or a user's own. A process that is alone opens no connection.
 ///
-/// The destructor waits until all workers have come to their end, the chief last, so that whoever watches the chief sees
-/// the job done; when it runs because of an exception, the other workers are told to stop (within lockstep::run, with the
-/// exception's message and exit code), and nobody waits.
+/// The destructor waits until all workers have come to their end, the chief last, so that an
+/// observer of the chief sees the job done; when it runs because of an exception, the other workers
+/// are told to stop (within lockstep::run, with the exception's message and exit code), and it does
+/// not wait for them.
 template <CollectivePolicy Policy = Auto>
 class MultiWorkerMirroredStrategy {
  public:
@@ -97,13 +98,13 @@ class MultiWorkerMirroredStrategy {
     const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
     const auto abort = [&](int i, std::string_view what, ExitCode code) { group_->member(i).abort(what, code); };
     threads_.run(call, abort, [&] {
-      group_->drain();  // an exception may have left a reduction behind that uses memory of f
+      group_->drain();  // an exception may leave a reduction behind that uses f's memory
       group_->reset();
     });
   }
 
  private:
-  // Where it can, with the exception's message, which lockstep::run will know.
+  // With the exception's message if possible, which lockstep::run will know.
   void tell_failure() noexcept {
     const std::shared_ptr<Policy> policy(std::move(policy_));
     try {

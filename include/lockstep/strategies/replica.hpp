@@ -15,7 +15,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <Collective C>
 class CollectiveReplica {
  public:
-  /// `threads`: those that the process's replicas run on, where there are several.
+  /// `threads`: those of the process's replicas, if there are several.
   CollectiveReplica(C collective, int local_rank, int local_size, ReplicaThreads* threads = nullptr)
       : collective_(std::move(collective)), local_rank_(local_rank), local_size_(local_size), threads_(threads) {}
 

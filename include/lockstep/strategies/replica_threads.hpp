@@ -23,9 +23,10 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A fixed number of threads, made once; the first is the caller's own.
 ///
-/// `run` gives all of them a function. In it they may all call `lead`: the first thread runs a function of its own there
-/// while the others wait, and in that function `run` may be called again: the waiting threads take part. So one model can
-/// be used while another one, or the same, is being trained.
+/// `run` gives all of them a function. In it they may all call `lead`, in which the first thread
+/// runs a function of its own while the others wait. That function may call `run` again, in which
+/// the waiting threads take part. So a model can be used while the same or another one is being
+/// trained.
 class ReplicaThreads {
  public:
   /// `requested` replicas, where 0 stands for this worker's share of the cores: cores / workers on this machine, at least 1. Throws
@@ -37,8 +38,8 @@ class ReplicaThreads {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers_on_host);
   }
 
-  /// `threads_on_host`: how many threads compete for this machine's cores (0: these). Throws Error when the
-  /// system has no thread left.
+  /// `threads_on_host`: how many threads compete for this machine's cores (0: these). Throws Error
+  /// when the system has no thread left.
   explicit ReplicaThreads(int size, int threads_on_host = 0)
       : size_(size),
         spins_(static_cast<unsigned>(std::max(size, threads_on_host)) <= std::thread::hardware_concurrency()),
@@ -64,18 +65,19 @@ class ReplicaThreads {
     return run_ != nullptr;
   }
 
-  /// For the argument `reset` of run: there is nothing to do.
+  /// For the argument `reset` of run: does nothing.
   struct NothingToReset {
     void operator()() const noexcept {}
   };
 
-  /// Calls f(i) for each i in [0, size), f(0) on the calling thread, and returns when all have returned. The first
-  /// exception that one of them throws is passed to abort(i, what, exit code), on the thread that threw it, and is thrown
-  /// again at the end. reset() is called before a run that is in no other one, and after one that has failed, when no
-  /// thread runs an f: for what failures leave behind.
+  /// Calls f(i) for each i in [0, size), f(0) on the calling thread, and returns when all have
+  /// returned. The first exception that one of them throws is passed to abort(i, what, exit code),
+  /// on the thread that threw it, and is thrown again at the end. reset() is called before a run
+  /// that is in no other one, and after one that has failed, when no thread runs an f: for what
+  /// failures leave behind.
   ///
-  /// While a run is under way, it may be called by the first thread alone, in a function that lead() runs. Throws Error at
-  /// once where that is not so.
+  /// While a run is under way, only the first thread may call this, in a function that lead() runs.
+  /// Throws Error at once otherwise.
   template <class F, class Abort, class Reset = NothingToReset>
   void run(F& f, Abort& abort, Reset reset = {}) {
     struct Context {
@@ -112,9 +114,10 @@ class ReplicaThreads {
     std::rethrow_exception(mine.failure);
   }
 
-  /// Called by all threads in one run, each with its number: when all have come, the first one calls f(), while the others wait and do what
-  /// f passes to run(); they return when f has. An exception of f leaves all of them. When a thread fails before it has come, f is not
-  /// called. (No deadline: a thread that is awaited is in work that has one.)
+  /// Called by all threads in one run, each with its number. When all have come, the first one
+  /// calls f(), while the others wait and take part in what f passes to run(); they return when f
+  /// has. An exception of f is thrown in all of them. If a thread fails before it has come, f is
+  /// not called. (There is no deadline: the awaited thread is in work that has one.)
   template <class F>
   void lead(int i, F&& f) {
     if (size_ == 1) return f();
@@ -135,8 +138,8 @@ class ReplicaThreads {
   struct Run {
     void (*job)(void*, int) = nullptr;
     void* context = nullptr;
-    Run* outer = nullptr;  // in whose lead() it was called
-    int working = 0;       // threads that have not returned, but the first
+    Run* outer = nullptr;  // the run in whose lead() this one was called
+    int working = 0;       // threads other than the first that have not returned
     int waiting = 0;       // those of them that wait in lead()
     unsigned leads = 0;    // that have ended
     bool is_leading = false;
@@ -144,7 +147,7 @@ class ReplicaThreads {
     std::exception_ptr failure;
   };
 
-  // What a thread leaves a run by when another one has failed.
+  // Thrown to leave a run when another thread has failed.
   struct Abandoned {};
 
   void enter(Run& run) {
@@ -220,13 +223,13 @@ class ReplicaThreads {
     }
   }
 
-  // The run that a thread is in when it does not wait. Under the lock.
+  // The run that a thread is in while it does not wait. Call under the lock.
   [[nodiscard]] Run& innermost() const {
     if (run_ == nullptr) throw Error("ReplicaThreads: lead() is for the function that run() calls");
     return *run_;
   }
 
-  // Whether there is a run that thread i has not been in. Under the lock.
+  // Whether there is a run that thread i has not taken part in. Call under the lock.
   [[nodiscard]] bool is_new(int i) const noexcept { return runs_seen_[static_cast<std::size_t>(i)] != runs_; }
 
   void take_part(int i, std::unique_lock<std::mutex>& lock) {
@@ -242,7 +245,7 @@ class ReplicaThreads {
   void failed(Run& run, Abort& abort, int i, std::string_view what, ExitCode code) {
     {
       const std::lock_guard lock(mutex_);
-      if (run.failure != nullptr) return;  // this one is a consequence
+      if (run.failure != nullptr) return;  // this failure is a consequence
       run.failure = std::current_exception();
     }
     abort(i, what, code);
@@ -255,7 +258,8 @@ class ReplicaThreads {
     others_.notify_all();
   }
 
-  // Waits under the lock, the first 50 us without sleeping where there are cores for it: waking up takes a tenth of that.
+  // Waits under the lock, the first 50 us without sleeping where there are cores for it: waking up
+  // takes a tenth of that.
   template <class Predicate>
   void await(std::unique_lock<std::mutex>& lock, std::condition_variable& sleep, Predicate has_come) {
     using Clock = std::chrono::steady_clock;
@@ -293,8 +297,8 @@ class ReplicaThreads {
   const int size_;
   const bool spins_;
   mutable std::mutex mutex_;
-  std::condition_variable first_, others_;  // where the first thread sleeps, and where the others do
-  std::atomic<unsigned> changes_{0};        // of what a thread waits for in lead()
+  std::condition_variable first_, others_;  // where the first thread and the others sleep
+  std::atomic<unsigned> changes_{0};        // that a thread in lead() may wait for
   unsigned runs_ = 0;                       // that have begun
   std::vector<unsigned> runs_seen_;         // by each thread
   Run* run_ = nullptr;                      // the innermost

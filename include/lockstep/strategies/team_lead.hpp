@@ -6,8 +6,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Called by every replica of the process: when all have come, the first one calls f(), and the others return when it has. With
-/// Replica's optional team_lead, f may use models of the same strategy.
+/// Called by every replica of the process. When all have come, the first one calls f(), and the
+/// others return when f has. With Replica's optional team_lead, f may use models of the same
+/// strategy.
 template <Replica R, class F>
 void team_lead(R& replica, F f) {
   if constexpr (requires { replica.team_lead(f); }) {

@@ -63,7 +63,7 @@ struct HalveOnPlateau {
 struct SlowSteps {
   std::chrono::milliseconds least{0};
   int spin_at = -1;
-  std::string spun{};  // a file that is there when it is done
+  std::string spun{};  // a file that exists once it is done
   bool told = false;
   void on_train_batch_begin(ls::Training& training, std::int64_t) {
     if (!std::exchange(told, true)) std::printf("training from update %d\n", static_cast<int>(training.iterations()));
