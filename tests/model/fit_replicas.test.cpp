@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -228,4 +229,22 @@ TEST_CASE("replicas: stop_on_non_finite ends fit before the step, on whatever re
       CHECK(trainer.parameters_crc32c() == expected.parameters_crc32c());  // after two steps
       CHECK(trainer.iterations() == 2);
     }
+}
+
+TEST_CASE("replicas: where memory ends, the message says what was being done") {
+  const TinyData data(20);
+  const auto train = ls::from_tensor_slices(data.x, data.y)
+                         .map([](auto& sample) {
+                           if (sample.index == 9) throw std::bad_alloc();
+                         })
+                         .batch(4);
+  for (int replicas = 1; replicas <= 3; ++replicas) {
+    CAPTURE(replicas);
+    TinyTrainer trainer({.replicas = replicas});
+    const std::string message = message_of<ls::Error>([&] { trainer.fit(ls::AnyDataset(train), {}); });
+    CHECK(contains(message, ": out of memory"));
+    CHECK(message.starts_with("fit"));
+    if (replicas == 1) CHECK(contains(message, "fit, epoch 1, step 3, reading data: out of memory"));
+    CHECK(trainer.iterations() == 2);
+  }
 }

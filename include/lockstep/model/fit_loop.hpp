@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/model/agreement.hpp"
@@ -82,14 +84,82 @@ class FitLoop final : public ModelTraining<Model> {
   /// What each replica runs; ranks stay in step because every decision is taken from reduced figures.
   template <Replica R>
   void run(R& replica) {
+    ActivityBoard* const board = replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr;
+    const ActivityScope activity(board, {.call = "fit"});
+    try {
+      train(replica, board);
+    } catch (const std::bad_alloc&) {
+      throw Error(concat({to_string(board != nullptr ? board->get() : Activity{.call = "fit"}), ": out of memory",
+                          limits_text(Resource::memory)}));
+    }
+  }
+
+  /// After a failure of `run`: returns when it makes sense to connect anew and to run again; else throws the failure, with the step.
+  void survive(const CollectiveError& error) {
+    note_failure(error.failure());
+    const bool has_waited = error.failure().operation == "start-up";  // in vain
+    if (!survivor_.survives(error) || !restored_ || has_waited) {
+      CollectiveFailure failure = error.failure();
+      failure.step = compiled_.state.iterations;
+      throw CollectiveError(std::move(failure));
+    }
+    for (const auto& own : model_.replicas_) own->undo_step();
+    survivor_.keep([this] { return state(); });
+    waits_without_signals_ = signals_.has_value();
+    signals_.reset();  // while it waits, a signal ends the process
+    log_line(concat({error.what(), "; this worker keeps its state and waits until all are together again"}));
+  }
+
+  void stop_training() override { stop_ = true; }
+  void verify_after_step() override { verify_ = options_.verify_replicas; }
+  [[nodiscard]] bool is_verified() const override {
+    return is_verified_ || !options_.verify_replicas || model_.strategy_.num_replicas_in_sync() == 1;
+  }
+  void preempt_on_signals() override {
+    if (!signals_) signals_.emplace();
+  }
+  void request_preemption(ExitCode code) override {
+    if (code != ExitCode::interrupted && code != ExitCode::terminated)
+      throw ConfigurationError(
+          concat({"request_preemption: the exit code must be ExitCode::interrupted (130) or "
+                  "ExitCode::terminated (143), got ",
+                  static_cast<int>(code)}));
+    requested_ = code;
+  }
+
+  [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
+    TrainingState saved = model_.save_state(std::move(reused));
+    saved.callbacks = callbacks_.save();
+    at_.save(saved);
+    return saved;
+  }
+
+  void restore(std::vector<std::byte> saved, DecodeState decode) override {
+    pending_ = std::move(saved);
+    decode_ = decode;
+  }
+  void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
+    if constexpr (requires { model_.strategy_.reconnect(); }) {
+      survivor_.enable(encode);
+      decode_ = decode;
+    }
+  }
+
+ private:
+  /// How an epoch's steps have ended.
+  struct EpochEnd {
+    bool finished = false;  ///< and training with them
+    ExitCode preemption = ExitCode::success;
+  };
+
+  template <Replica R>
+  void train(R& replica, ActivityBoard* board) {
     const bool leader = replica.local_rank() == 0;
     Own& own = *model_.replicas_[static_cast<std::size_t>(replica.local_rank())];
     Loader data(model_.distribute(train_, replica), Compiled::has_targets);
     std::optional<Loader> validation;
     if (options_.validation_data)
       validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
-    ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
-    const ActivityScope activity(board, {.call = "fit"});
     struct Reporting {  // the board may be destroyed before the callbacks
       Callbacks* callbacks;
       ~Reporting() {
@@ -173,64 +243,6 @@ class FitLoop final : public ModelTraining<Model> {
       if (profile_) finish_profile();
     });
   }
-
-  /// After a failure of `run`: returns when it makes sense to connect anew and to run again; else throws the failure, with the step.
-  void survive(const CollectiveError& error) {
-    note_failure(error.failure());
-    const bool has_waited = error.failure().operation == "start-up";  // in vain
-    if (!survivor_.survives(error) || !restored_ || has_waited) {
-      CollectiveFailure failure = error.failure();
-      failure.step = compiled_.state.iterations;
-      throw CollectiveError(std::move(failure));
-    }
-    for (const auto& own : model_.replicas_) own->undo_step();
-    survivor_.keep([this] { return state(); });
-    waits_without_signals_ = signals_.has_value();
-    signals_.reset();  // while it waits, a signal ends the process
-    log_line(concat({error.what(), "; this worker keeps its state and waits until all are together again"}));
-  }
-
-  void stop_training() override { stop_ = true; }
-  void verify_after_step() override { verify_ = options_.verify_replicas; }
-  [[nodiscard]] bool is_verified() const override {
-    return is_verified_ || !options_.verify_replicas || model_.strategy_.num_replicas_in_sync() == 1;
-  }
-  void preempt_on_signals() override {
-    if (!signals_) signals_.emplace();
-  }
-  void request_preemption(ExitCode code) override {
-    if (code != ExitCode::interrupted && code != ExitCode::terminated)
-      throw ConfigurationError(
-          concat({"request_preemption: the exit code must be ExitCode::interrupted (130) or "
-                  "ExitCode::terminated (143), got ",
-                  static_cast<int>(code)}));
-    requested_ = code;
-  }
-
-  [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
-    TrainingState saved = model_.save_state(std::move(reused));
-    saved.callbacks = callbacks_.save();
-    at_.save(saved);
-    return saved;
-  }
-
-  void restore(std::vector<std::byte> saved, DecodeState decode) override {
-    pending_ = std::move(saved);
-    decode_ = decode;
-  }
-  void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
-    if constexpr (requires { model_.strategy_.reconnect(); }) {
-      survivor_.enable(encode);
-      decode_ = decode;
-    }
-  }
-
- private:
-  /// How an epoch's steps have ended.
-  struct EpochEnd {
-    bool finished = false;  ///< and training with them
-    ExitCode preemption = ExitCode::success;
-  };
 
   /// Takes over the state of a survivor, or the chief's saved state where a callback has found one, or the chief's variables.
   template <Replica R>
