@@ -94,7 +94,8 @@ class FitLoop final : public ModelTraining<Model> {
     }
   }
 
-  /// After a failure of `run`: returns when it makes sense to connect anew and to run again; else throws the failure, with the step.
+  /// After a failure of `run`: returns when it makes sense to connect anew and to run again; else
+  /// throws the failure, with the step.
   void survive(const CollectiveError& error) {
     note_failure(error.failure());
     const bool has_waited = error.failure().operation == "start-up";  // in vain
