@@ -157,6 +157,9 @@ TEST_CASE("ModelCheckpoint: steps are counted since the last save, whatever upda
   ls::Logs logs;
   std::vector<int> saves;
   const auto step = [&](ls::ModelCheckpoint& callback, int number) {
+    training.verify_asked = false;
+    callback.on_train_batch_begin(training, number);
+    CHECK(training.verify_asked == (number % 3 == 0));  // the replicas are compared in the step of the save
     ++training.updates;
     callback.on_train_batch_end(training, number, logs);
     callback.on_train_batch_complete(training, number);

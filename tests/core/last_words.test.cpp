@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -58,4 +60,22 @@ TEST_CASE(
   { const Peer peer; }
   outer.say("end", ExitCode::terminated);
   CHECK(told.back() == "end 143");
+}
+
+TEST_CASE("LastWords: if the program handles the exception, the peers hear of it soon, or at the next strategy") {
+  std::atomic<int> heard = 0;
+  LastWords words;
+  const auto leave = [&] {
+    return LastWords::leave([&](std::string_view reason, ExitCode) { heard += reason.starts_with("ended") ? 1 : 100; });
+  };
+  REQUIRE(leave());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (heard == 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(heard == 1);
+  REQUIRE(leave());
+  LastWords::say_now();
+  CHECK(heard == 2);
+  words.say("too late", ExitCode::failure);
+  CHECK(heard == 2);
 }

@@ -523,3 +523,30 @@ TEST_CASE("workers: without the comparison what differs goes on, and all must wa
   train(different);
   CHECK(contains(different[0].failure, "rank 1 has 'verify_replicas: no', the chief has 'verify_replicas: yes'"));
 }
+
+namespace {
+
+struct StopAfterThird {
+  void on_train_batch_end(ls::Training& training, std::int64_t, ls::Logs&) {
+    if (training.iterations() == 3) training.stop_training();
+  }
+  void on_epoch_end(ls::Training&, int, ls::Logs&) {}
+};
+
+}  // namespace
+
+TEST_CASE("workers: what the callbacks of one need, the others take part in without such callbacks") {
+  for (const int with_callback : {0, 1}) {
+    CAPTURE(with_callback);
+    const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
+      auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                        ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
+      if (strategy.worker_index() == with_callback)
+        model.fit(batches(22, 5), {.epochs = 2, .verbose = 0}, StopAfterThird{});
+      else
+        model.fit(batches(22, 5), {.epochs = 2, .verbose = 0});
+      CHECK(model.iterations() == 3);
+    });
+    for (const std::string& failure : failures) CHECK(failure == "");
+  }
+}

@@ -27,6 +27,7 @@ class BackupWriter {
   void put(const GetState& get_state) {
     const std::lock_guard guard(mutex_);
     if (!is_writing_) std::swap(current_, next_);  // then one of the two is enough
+    has_next_ = false;                             // get_state may throw, and has taken next_ then
     next_ = get_state(std::move(next_));
     has_next_ = true;
   }
@@ -39,13 +40,18 @@ class BackupWriter {
     const std::lock_guard guard(mutex_);
     return has_next_ && !is_writing_;
   }
-  /// Writes it. Call this when needs_start() and after finish().
+  /// Writes it, on the calling thread if the system has no other left. Call this when needs_start() and
+  /// after finish(). Throws the error of a write on the calling thread.
   void start(const std::string& path) {
     {
       const std::lock_guard guard(mutex_);
       take_next();
     }
-    task_.start([this, path] { write_all(path); });
+    try {
+      task_.start([this, path] { write_all(path); });
+    } catch (const Error&) {
+      write_all(path);
+    }
   }
   [[nodiscard]] bool is_running() const { return task_.is_running(); }
   /// Waits until everything is written. Throws the error of a write that failed.
@@ -85,6 +91,18 @@ class BackupWriter {
   bool keep_ = true;
   BackgroundTask task_;  // ends before the others go
 };
+
+template <class F>
+void try_to_save(const std::string& path, OnSaveFailure on_failure, F save) {
+  try {
+    save();
+  } catch (const std::exception& error) {
+    const std::string message =
+        concat({"BackupAndRestore: saving to '", path, "' failed: ", error.what(), "; an older backup is unharmed"});
+    if (on_failure == OnSaveFailure::fail) throw Error(message);
+    log_line("warning: " + message);
+  }
+}
 
 LOCKSTEP_INLINE std::shared_ptr<BackupWriter> make_backup_writer() { return std::make_shared<BackupWriter>(); }
 
@@ -192,18 +210,11 @@ LOCKSTEP_INLINE void BackupAndRestore::take_snapshot(const Training& training) c
 LOCKSTEP_INLINE void BackupAndRestore::start_save(OnSaveFailure on_failure) const {
   if (!writer->needs_start()) return;
   finish_save(on_failure);
-  writer->start(path());
+  detail::try_to_save(path(), on_failure, [this] { writer->start(path()); });
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::finish_save(OnSaveFailure on_failure) const {
-  try {
-    writer->finish();
-  } catch (const std::exception& error) {
-    const std::string message =
-        concat({"BackupAndRestore: saving to '", path(), "' failed: ", error.what(), "; an older backup is unharmed"});
-    if (on_failure == OnSaveFailure::fail) throw Error(message);
-    log_line("warning: " + message);
-  }
+  detail::try_to_save(path(), on_failure, [this] { writer->finish(); });
 }
 
 /// Also writes what was due when a save has failed.

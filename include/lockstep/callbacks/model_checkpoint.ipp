@@ -43,7 +43,7 @@ LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_end(Training& training, int, Logs
 LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_complete(Training& training, int) { write(training); }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_begin(Training& training, std::int64_t) {
-  if (options_.save_freq.at_step(training.iterations() + 1)) training.verify_after_step();
+  if (!options_.save_freq.at_epoch() && options_.save_freq.at_step(batches_ + 1)) training.verify_after_step();
 }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) {

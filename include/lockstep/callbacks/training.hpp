@@ -75,7 +75,8 @@ class Training {
 
   /// In on_train_begin, on every worker: when another worker is lost, fit does not throw but waits until it has been started again, and
   /// goes on with all workers from the state of the survivor that has come furthest, which is sent by `encode` and `decode`. Workers
-  /// that are started again must come to this fit without other calls that all workers make together, but for compile.
+  /// that are started again must come to this fit without other calls that all workers make together,
+  /// but for compile, and no callback may use a model in its on_train_begin.
   /// What a callback had changed in a step or a validation that was cut off stays (a learning rate, say), and its hook is called again.
   /// A loss before training has begun is not survived. While a worker waits, at most startup_timeout, SIGINT and SIGTERM end it.
   /// Needs a strategy that can reconnect.

@@ -52,6 +52,7 @@ LOCKSTEP_INLINE void Tcp::attach(int peer, std::unique_ptr<detail::HostPipe> pip
 LOCKSTEP_INLINE void Tcp::await(int peer, ExternalEvent& event) {
   detail::TcpState& s = *state_;
   const std::lock_guard lock(s.busy);
+  if (event.has_come()) return;
   s.throw_if_failed();
   s.throw_if_unusable();
   s.await(peer, event);

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -176,6 +177,25 @@ class TcpControl {
   // --- the thread --------------------------------------------------------------------------------
 
   void serve() {
+    try {
+      serve_until_stopped();
+    } catch (const std::exception& error) {  // out of memory, for example
+      give_up(error.what());
+    }
+  }
+
+  void give_up(std::string_view reason) noexcept {
+    try {
+      CollectiveFailure failure;
+      failure.failed_rank = channel_.rank();
+      failure.reason = concat({"the thread that answers the other ranks failed: ", reason});
+      failure.code = ExitCode::failure;
+      settle(std::move(failure));
+    } catch (...) {  // the others find that this rank is silent
+    }
+  }
+
+  void serve_until_stopped() {
     std::vector<pollfd> watched;
     std::unique_lock lock(mutex_);
     while (!stopping_) {

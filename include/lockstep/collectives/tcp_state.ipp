@@ -327,6 +327,7 @@ struct TcpState {
     while (!event.has_come()) {
       // A failure does not wake this thread.
       event.sleep(std::min(next(patience, other, -1, false), Milliseconds(20)));
+      if (event.has_come()) return;  // a failure after it belongs to the next operation
       throw_if_failed();
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -171,6 +172,7 @@ class FitLoop final : public ModelTraining<Model> {
     own.non_finite = {};
     agree(replica.collective(), "fit", plan_.signature);
     if (plan_.steps_may_differ) decide_plan(replica);
+    decide_exchanges(replica);
     own.overlap = overlap_choice<typename Compiled::Scalar>(replica.collective());
     if (own.overlap.is_measuring() && can_update_for_all(compiled_, replica)) own.overlap = {};  // which is better
     call_back(replica, {.call = "fit"}, [&] {
@@ -291,6 +293,17 @@ class FitLoop final : public ModelTraining<Model> {
     if (replica.local_rank() == 0) plan_ = std::move(decided);
   }
 
+  /// Ranks may have other callbacks than each other: what those of one need, all take part in. (The
+  /// other replicas look at it after the next barrier.)
+  template <Replica R>
+  void decide_exchanges(R& replica) {
+    std::array<std::int64_t, 2> any{Callbacks::may_stop_in_batch, Callbacks::has_epoch_end_hooks};
+    replica.collective().all_reduce(std::span<std::int64_t>(any), ReduceOp::max);
+    if (replica.local_rank() != 0) return;
+    may_stop_in_batch_ = any[0] > 0;
+    has_epoch_end_hooks_ = any[1] > 0;
+  }
+
   /// The number of the first pass over the data. If epochs are whole passes, those before
   /// initial_epoch count as made, even for a model that has not made them.
   [[nodiscard]] std::int64_t first_pass() const {
@@ -360,7 +373,7 @@ class FitLoop final : public ModelTraining<Model> {
       if constexpr (Callbacks::has_train_batch_end)
         call_back(
             replica, place, [&] { callbacks_.on_train_batch_end(*this, batch, logs_); }, trace);
-      if constexpr (Callbacks::may_stop_in_batch) {
+      if (may_stop_in_batch_) {
         const Requests since = ask_all(replica, leader);
         if (since.stop) running[Status::stop] += 1;
         asked.add(since);
@@ -371,7 +384,7 @@ class FitLoop final : public ModelTraining<Model> {
       if (leader) {
         const TraceSpan span(trace, TracePart::callbacks);
         progress_.update(at.step, logs_);
-        if (Callbacks::may_stop_in_batch) keep_place(at, running, asked);
+        if (may_stop_in_batch_) keep_place(at, running, asked);
       }
       if constexpr (Callbacks::has_train_batch_complete)
         call_back(
@@ -428,7 +441,10 @@ class FitLoop final : public ModelTraining<Model> {
     if (options_.verify_replicas && collective.size() > 1) {
       const auto difference = compare_replicas(collective, checksums_of(compiled_, own, leader), replica.local_size());
       if (difference) {
-        collective.barrier();
+        try {
+          collective.barrier();
+        } catch (const CollectiveError&) {  // a rank has thrown already
+        }
         throw ReplicasDiffer(concat(
             {"fit: after ", compiled_.state.iterations, " updates the replicas have become different: ", *difference,
              ". Bits were flipped in memory or on the way, or a callback has changed one worker alone. Nothing "
@@ -443,7 +459,7 @@ class FitLoop final : public ModelTraining<Model> {
   Requests complete_epoch(R& replica, const Own& own, int epoch, bool finished) {
     const bool leader = replica.local_rank() == 0;
     const Requests asked = ask_all(replica, leader);
-    if (Callbacks::has_epoch_end_hooks) verify(replica, own);  // they may have changed the model
+    if (has_epoch_end_hooks_) verify(replica, own);  // they may have changed the model
     call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
       at_.is_epoch_open = false;
       if (asked.stop || finished) at_.set_ended();
@@ -571,6 +587,8 @@ class FitLoop final : public ModelTraining<Model> {
   Survivor survivor_;
   bool waits_without_signals_ = false;
   bool has_validated_ = false;
+  bool may_stop_in_batch_ = false;    // on some rank
+  bool has_epoch_end_hooks_ = false;  // likewise
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

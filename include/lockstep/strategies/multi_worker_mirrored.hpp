@@ -128,6 +128,7 @@ class MultiWorkerMirroredStrategy {
   }
 
   void connect() {
+    detail::LastWords::say_now();  // an earlier strategy's: its port is needed
     const int replicas = threads_.size();
     if (num_workers() > 1) {
       Rendezvous rendezvous{.rank = worker_index(), .addresses = cluster_.addresses()};
