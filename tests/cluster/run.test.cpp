@@ -118,7 +118,9 @@ TEST_SUITE("run") {
   }
 
   TEST_CASE("a file that is opened where a standard stream was closed does not get what is printed") {
-    CHECK(in_shell("exec \"$0\" open <&- >&- 2>&-").exit_code == 3);
+    const int descriptor = in_shell("exec \"$0\" open <&- >&- 2>&-").exit_code;
+    CHECK(descriptor >= 3);  // the shell may have more open than the standard ones
+    CHECK(descriptor < 100);
   }
 
   TEST_CASE("a wrong number of workers is a usage error") {

@@ -183,6 +183,12 @@ void check_named_by_both(const Damage& damage, std::size_t count, const Communic
 constexpr std::uint64_t frame = detail::DataFrame::size;
 constexpr std::uint64_t sealed_block = (64 << 10) + 4;
 
+CommunicationOptions checked_options() {
+  CommunicationOptions options = patient_options();
+  options.checksum = true;
+  return options;
+}
+
 }  // namespace
 
 TEST_SUITE("damage on the way") {
@@ -190,13 +196,13 @@ TEST_SUITE("damage on the way") {
     constexpr std::size_t count = 100;
     for (const int to : {0, 1})
       for (const std::uint64_t offset : {std::uint64_t{5}, frame - 1, frame + 43, frame + 4 * count + 2})
-        check_named_by_both({to, 0, offset}, count, patient_options());
+        check_named_by_both({to, 0, offset}, count, checked_options());
     // The exponent of a value in the second message.
-    check_named_by_both({0, 0, (frame + 4 * count + 4) + frame + 4 * 7 + 3}, count, patient_options());
+    check_named_by_both({0, 0, (frame + 4 * count + 4) + frame + 4 * 7 + 3}, count, checked_options());
   }
 
   TEST_CASE("to a long message, which goes around the ring, is named by both ranks") {
-    CommunicationOptions options = patient_options();
+    CommunicationOptions options = checked_options();
     options.implementation = CommunicationImplementation::ring;
     constexpr std::size_t count = 500'000;  // of which each rank sends 2 MB
     for (const int to : {0, 1})
@@ -206,7 +212,7 @@ TEST_SUITE("damage on the way") {
   }
 
   TEST_CASE("to any of several connections is named by both ranks") {
-    CommunicationOptions options = patient_options();
+    CommunicationOptions options = checked_options();
     options.implementation = CommunicationImplementation::ring;
     options.connections = 3;
     for (const std::uint16_t lane : {std::uint16_t{1}, std::uint16_t{2}})
@@ -215,7 +221,7 @@ TEST_SUITE("damage on the way") {
   }
 
   TEST_CASE("goes into the sums where checksums are off") {
-    CommunicationOptions options = patient_options();
+    CommunicationOptions options = checked_options();
     options.checksum = false;
     const Outcome outcome = sum_with({0, 0, 2 * (frame + 400) + frame + 43}, 100, options);
     rethrow_first(outcome.thrown);
@@ -226,7 +232,7 @@ TEST_SUITE("damage on the way") {
     LocalCluster cluster(2);
     const std::array places{cluster.place(0), cluster.place(1)};
     const auto thrown = run_threads(2, [&](int rank) {
-      CommunicationOptions options = patient_options();
+      CommunicationOptions options = checked_options();
       options.checksum = rank == 0;
       (void)Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
     });

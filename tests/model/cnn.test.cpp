@@ -219,7 +219,7 @@ TEST_CASE("CNN: saved within an epoch and resumed, to the same bits, on several 
     const Result whole = train<Cnn<false>>({.replicas = replicas});
     Run cut{.replicas = replicas, .backup_dir = folder.path()};
     cut.fail_before = 7;
-    CHECK_THROWS_AS((void)train<Cnn<false>>(cut), Interrupted);
+    CHECK_THROWS_WITH_AS((void)train<Cnn<false>>(cut), doctest::Contains("power failure"), ls::Error);
     cut.fail_before = -1;
     cut.seed = 99;
     const Result resumed = train<Cnn<false>>(cut);
