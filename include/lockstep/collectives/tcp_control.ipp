@@ -140,6 +140,7 @@ class TcpControl {
 
   static std::vector<std::string> names(const std::vector<std::string>& addresses) {
     std::vector<std::string> result;
+    result.reserve(addresses.size());
     for (int rank = 0; rank < static_cast<int>(addresses.size()); ++rank) result.push_back(peer_name(addresses, rank));
     return result;
   }

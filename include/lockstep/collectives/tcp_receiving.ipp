@@ -73,11 +73,13 @@ class TcpReceiving : public TcpMessage {
       return concat({"message ", frame.sequence, ", ", to_string(frame.operation), " of ", frame.length, " bytes"});
     };
     if (!has_message || got == frame_) {
-      failure.reason = concat(
-          {"its ", text(frame_), ", came to rank ", own_rank, " with bits changed on the way (CRC-32C, ",
-           has_message ? concat({"bytes ", block_begin_, " to ", block_end_}) : std::string("in its frame"),
-           "): a network card, a switch, a proxy or the memory between the two changes data; start again, and look "
-           "for the cause if it comes again"});
+      const std::string where =
+          has_message ? concat({"bytes ", block_begin_, " to ", block_end_}) : std::string("in its frame");
+      const char* const remedy =
+          "a network card, a switch, a proxy or the memory between the two changes data; start again, and look for "
+          "the cause if it comes again";
+      failure.reason = concat({"its ", text(frame_), ", came to rank ", own_rank,
+                               " with bits changed on the way (CRC-32C, ", where, "): ", remedy});
       return failure;
     }
     failure.reason = concat({"is out of step: rank ", own_rank, " expected its ", text(frame_), ", and got its ",

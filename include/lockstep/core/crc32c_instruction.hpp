@@ -111,7 +111,8 @@ LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_lanes(std::uint64_t crc,
 constexpr long long crc32c_power(int n) noexcept {
   std::uint32_t power = 0x80000000;
   for (int i = 0; i < n; ++i) power = power >> 1 ^ (power & 1 ? castagnoli : 0);
-  return static_cast<long long>(std::uint64_t{power} << 1);
+  const std::uint64_t shifted = std::uint64_t{power} << 1;
+  return static_cast<long long>(shifted);
 }
 
 using Crc32cVector [[gnu::vector_size(64)]] = long long;

@@ -39,6 +39,7 @@ std::vector<std::string> unique_layer_names(LayerList<At...>) {
 template <class A>
 std::vector<std::string> unique_variable_names() {
   std::vector<std::string_view> names;
+  names.reserve(A::variables.size() + A::state_variables.size());
   for (const Variable& variable : A::variables) names.push_back(variable.name);
   for (const Variable& variable : A::state_variables) names.push_back(variable.name);
   return unique_names(names);
