@@ -89,9 +89,11 @@ TEST_SUITE("run") {
     const auto tell = [](const std::string& redirection, const std::string& options) {
       return in_shell("exec \"$0\" tell " + options + redirection);
     };
-    for (const auto& [options, text] : {std::pair{std::string(), alone}, {"--workers 2", launched}}) {
-      for (const auto& [redirection, why] :
+    for (const auto& launch : {std::pair{std::string(), alone}, {"--workers 2", launched}}) {
+      const std::string &options = launch.first, &text = launch.second;  // clang++ 14 captures no bindings
+      for (const auto& failure :
            {std::pair{" > /dev/full", "No space left on device"}, {" >&-", "Bad file descriptor"}}) {
+        const char *const redirection = failure.first, *const why = failure.second;
         CAPTURE(options);
         CAPTURE(redirection);
         const Finished finished = tell(redirection, options);

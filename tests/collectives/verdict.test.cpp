@@ -60,16 +60,17 @@ void check_same(const std::vector<CollectiveFailure>& failures, int failed) {
 
 TEST_SUITE("verdict") {
   TEST_CASE("a reset between two of three ranks, of whatever connection, is called that by all and blames nobody") {
-    for (const auto& [control, data] : {std::pair(true, true), std::pair(true, false), std::pair(false, true)})
-      for (const auto& [a, b] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)}) {
+    for (const auto& connections : {std::pair(true, true), std::pair(true, false), std::pair(false, true)})
+      for (const auto& ranks : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)}) {
+        const bool control = connections.first, data = connections.second;  // clang++ 14 captures no bindings
+        const int a = ranks.first, b = ranks.second;
         CAPTURE(control);
         CAPTURE(data);
         CAPTURE(a);
         CAPTURE(b);
         RelayedCluster cluster(3);
-        const auto all = failures(cluster, patient, [&, a = a, b = b, control = control, data = data] {
-          cluster.between(a, b).reset(b, control, data);
-        });
+        const auto all =
+            failures(cluster, patient, [&, a, b, control, data] { cluster.between(a, b).reset(b, control, data); });
         check_same(all, -1);
         CHECK(all[0].reason.find(
                   concat({"the connection between ", name(cluster, a), " and ", name(cluster, b), " broke: "})) == 0);
