@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <initializer_list>
+
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
