@@ -19,7 +19,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// What one transfer sends to one peer (TcpSending) or receives from it (TcpReceiving): a frame and
 /// a stream. If the stream is empty, there is no message.
 ///
-/// On a connection with checksums the stream travels in **blocks** of up to 64 KiB, which end where
+/// On a connection with checksums the stream travels in **blocks** of up to 256 KiB, which end where
 /// a part of the stream does (see Flow) or a stripe. After each block comes its **seal**, the
 /// CRC-32C of the frame and of the stream up to there, so that no block can be lost, come twice, or
 /// pass for another. A block is summed and passed on only after its seal has been verified: bits
@@ -27,7 +27,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class TcpMessage {
  public:
   /// The cache still has it for the second pass.
-  static constexpr std::size_t block_bytes = std::size_t{64} << 10;
+  static constexpr std::size_t block_bytes = std::size_t{256} << 10;
 
   [[nodiscard]] int peer() const noexcept { return peer_; }
   /// The peer while something must move, else -1.
