@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lockstep/core/shape.hpp"
-#include "lockstep/model/layer_traits.hpp"
+#include "lockstep/network/layer_at.hpp"
 
 namespace benchmarks {
 

@@ -12,7 +12,7 @@
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/max_pooling2d.hpp"
 #include "lockstep/layers/reshape.hpp"
-#include "lockstep/model/sequential.hpp"
+#include "lockstep/network/sequential.hpp"
 
 namespace benchmarks {
 

@@ -9,13 +9,13 @@
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/ring.hpp"
-#include "lockstep/collectives/tcp.hpp"
+#include "lockstep/collectives/ring/ring.hpp"
+#include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/input.hpp"
-#include "lockstep/model/sequential.hpp"
+#include "lockstep/network/sequential.hpp"
 #include "worker_step_timing.hpp"
 
 namespace ls = lockstep;

@@ -1,6 +1,6 @@
 // Everything for a program that trains in one process, on one thread or on several, without the
 // network, JSON and archives.
-// Add lockstep/model/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
+// Add lockstep/saving/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
 #pragma once
 
 #include "lockstep/core/config.hpp"  // first: see there
@@ -13,9 +13,9 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/files.hpp"
 #include "lockstep/data/generator.hpp"
-#include "lockstep/data/mnist.hpp"
-#include "lockstep/data/synthetic_digits.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/datasets/mnist.hpp"
+#include "lockstep/datasets/synthetic_digits.hpp"
 #include "lockstep/layers/activation.hpp"
 #include "lockstep/layers/average_pooling2d.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
@@ -34,7 +34,7 @@
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/model/model.hpp"
-#include "lockstep/model/sequential.hpp"
+#include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"

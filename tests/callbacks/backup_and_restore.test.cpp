@@ -1,4 +1,4 @@
-// The callback alone. That a resumed run has the bits of an uninterrupted one is shown in tests/model/resume.test.cpp.
+// The callback alone. That a resumed run has the bits of an uninterrupted one is shown in tests/training/resume.test.cpp.
 #include "lockstep/callbacks/backup_and_restore.hpp"
 
 #include <doctest/doctest.h>
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "callbacks/fake_training.hpp"
-#include "data/temporary_folder.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "callbacks/fake_training.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::contains;

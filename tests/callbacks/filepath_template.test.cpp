@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::contains;

@@ -1,4 +1,4 @@
-// The callback alone; with a model it is tested in tests/model/model_files.test.cpp.
+// The callback alone; with a model it is tested in tests/saving/model_files.test.cpp.
 #include "lockstep/callbacks/model_checkpoint.hpp"
 
 #include <doctest/doctest.h>
@@ -12,13 +12,13 @@
 
 #include "callbacks/fake_training.hpp"
 #include "checkpoint/checkpoint_testing.hpp"
-#include "data/temporary_folder.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
-#include "model/model_testing.hpp"
 #include "support/captured_stderr.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

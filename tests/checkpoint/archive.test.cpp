@@ -19,7 +19,7 @@
 #include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::contains;

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_testing.hpp"
-#include "data/temporary_folder.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using ls::detail::CheckpointFolder;

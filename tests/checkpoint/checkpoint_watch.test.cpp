@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "data/temporary_folder.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using ls::detail::CheckpointFolder;

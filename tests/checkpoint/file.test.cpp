@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_testing.hpp"
-#include "data/temporary_folder.hpp"
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::contains;

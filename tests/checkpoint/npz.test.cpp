@@ -15,7 +15,7 @@
 #include "checkpoint/damage.hpp"
 #include "lockstep/checkpoint/zip.hpp"
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::contains;

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_testing.hpp"
-#include "data/temporary_folder.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "support/python.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using lockstep::testing::Finished;

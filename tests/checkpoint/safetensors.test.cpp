@@ -14,7 +14,7 @@
 #include "checkpoint/checkpoint_testing.hpp"
 #include "checkpoint/damage.hpp"
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::contains;

@@ -11,7 +11,7 @@
 #include "checkpoint/checkpoint_testing.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::contains;

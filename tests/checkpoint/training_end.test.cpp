@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
-#include "data/temporary_folder.hpp"
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

@@ -15,7 +15,7 @@
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

@@ -14,7 +14,7 @@
 #include "checkpoint/damage.hpp"
 #include "lockstep/core/crc32.hpp"
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::contains;

@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "data/temporary_folder.hpp"
 #include "support/process.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;

@@ -22,6 +22,6 @@ endforeach()
 # The sentence about a misspelt option names the existing options.
 lockstep_add_source_test(
   compile_fail.option_sentences
-  COMMAND "${CMAKE_COMMAND}" -D "OPTIONS=${PROJECT_SOURCE_DIR}/include/lockstep/model/fit_options.hpp" -D
+  COMMAND "${CMAKE_COMMAND}" -D "OPTIONS=${PROJECT_SOURCE_DIR}/include/lockstep/training/fit_options.hpp" -D
           "SENTENCES=${PROJECT_SOURCE_DIR}/include/lockstep/model/call_sentences.hpp" -P
           "${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/option_sentences.cmake")

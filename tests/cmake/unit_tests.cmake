@@ -1,4 +1,5 @@
-# One doctest program per folder: tests/<folder>/*.test.cpp makes test_<folder>, tests/*.test.cpp makes test_lockstep.
+# One doctest program per folder: tests/<folder>/**/*.test.cpp makes test_<folder>, tests/*.test.cpp
+# makes test_lockstep.
 #
 # Test cases in a TEST_SUITE whose name ends in "[full]" run under the ctest label full, all others under quick.
 
@@ -52,14 +53,18 @@ if(sources)
   lockstep_add_unit_tests(test_lockstep ${sources})
 endif()
 
-file(GLOB sources CONFIGURE_DEPENDS "*/*.test.cpp")
+file(
+  GLOB_RECURSE sources
+  RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}"
+  CONFIGURE_DEPENDS "*.test.cpp")
+list(FILTER sources INCLUDE REGEX "/")
 set(folders ${sources})
-list(TRANSFORM folders REPLACE "/[^/]*$" "")
+list(TRANSFORM folders REPLACE "/.*$" "")
 list(REMOVE_DUPLICATES folders)
-foreach(folder IN LISTS folders)
+foreach(name IN LISTS folders)
+  set(folder "${CMAKE_CURRENT_SOURCE_DIR}/${name}")
   set(folder_sources ${sources})
-  list(FILTER folder_sources INCLUDE REGEX "^${folder}/[^/]*$")
-  cmake_path(GET folder FILENAME name)
+  list(FILTER folder_sources INCLUDE REGEX "^${name}/")
   lockstep_add_unit_tests(test_${name} ${folder_sources})
 
   # tests/<folder>/programs/<program>.cpp are programs that the folder's tests start; PROGRAM_<PROGRAM> is their path.

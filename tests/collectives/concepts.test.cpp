@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "lockstep/collectives/rendezvous.hpp"
-#include "lockstep/collectives/ring.hpp"
+#include "lockstep/collectives/ring/ring.hpp"
 
 using namespace lockstep;
 

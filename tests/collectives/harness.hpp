@@ -16,13 +16,13 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/collectives/auto.hpp"
-#include "lockstep/collectives/hierarchical.hpp"
-#include "lockstep/collectives/in_process.hpp"
-#include "lockstep/collectives/partition.hpp"
-#include "lockstep/collectives/ring.hpp"
-#include "lockstep/collectives/shared_memory.hpp"
-#include "lockstep/collectives/tcp.hpp"
+#include "lockstep/collectives/policies/auto.hpp"
+#include "lockstep/collectives/policies/hierarchical.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
+#include "lockstep/collectives/reduction/partition.hpp"
+#include "lockstep/collectives/ring/ring.hpp"
+#include "lockstep/collectives/tcp/tcp.hpp"
+#include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/core/random.hpp"
 
 namespace lockstep::testing {

@@ -10,7 +10,7 @@
 #include <lockstep/layers/activation.hpp>
 #include <lockstep/layers/dense.hpp>
 #include <lockstep/layers/flatten.hpp>
-#include <lockstep/model/sequential.hpp>
+#include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;
 

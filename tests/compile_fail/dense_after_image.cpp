@@ -5,7 +5,7 @@
 #include <lockstep/layers/dense.hpp>
 #include <lockstep/layers/flatten.hpp>
 #include <lockstep/layers/reshape.hpp>
-#include <lockstep/model/sequential.hpp>
+#include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;
 

@@ -4,7 +4,7 @@
 #include <lockstep/layers/conv2d.hpp>
 #include <lockstep/layers/flatten.hpp>
 #include <lockstep/layers/max_pooling2d.hpp>
-#include <lockstep/model/sequential.hpp>
+#include <lockstep/network/sequential.hpp>
 
 namespace ls = lockstep;
 

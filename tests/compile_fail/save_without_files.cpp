@@ -1,7 +1,7 @@
-// expect-error: to save or load a model, #include <lockstep/model/model_files.hpp>
+// expect-error: to save or load a model, #include <lockstep/saving/model_files.hpp>
 #include <lockstep/local.hpp>
 #ifndef LOCKSTEP_COMPILE_FAIL
-#include <lockstep/model/model_files.hpp>
+#include <lockstep/saving/model_files.hpp>
 #endif
 
 namespace ls = lockstep;

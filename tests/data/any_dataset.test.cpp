@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/data/tensor_slices.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 #include "support/tensor.hpp"
 
 namespace ls = lockstep;

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/collectives/control_channel.hpp"
-#include "lockstep/collectives/inquiry.hpp"
-#include "lockstep/collectives/startup_agreement.hpp"
+#include "lockstep/collectives/protocol/control_channel.hpp"
+#include "lockstep/collectives/protocol/inquiry.hpp"
+#include "lockstep/collectives/protocol/startup_agreement.hpp"
 
 using namespace lockstep;
 using namespace lockstep::detail;

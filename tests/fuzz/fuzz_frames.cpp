@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "lockstep/collectives/frame.hpp"
 #include "lockstep/collectives/operation.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 
 using namespace lockstep::detail;
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "lockstep/collectives/handshake.hpp"
+#include "lockstep/collectives/protocol/handshake.hpp"
 
 using namespace lockstep::detail;
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "data/temporary_folder.hpp"
 #include "support/mnist_dir.hpp"
 #include "support/process.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "data/temporary_folder.hpp"
 #include "support/process.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;

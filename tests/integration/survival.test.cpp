@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "data/temporary_folder.hpp"
 #include "support/process.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;

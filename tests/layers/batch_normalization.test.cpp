@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/collectives/in_process.hpp"
+#include "lockstep/collectives/threads/in_process.hpp"
 #include "support/finite_differences.hpp"
 #include "support/instruction_sets.hpp"
 

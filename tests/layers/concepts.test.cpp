@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "lockstep/layers/input.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "data/temporary_folder.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/activation.hpp"
@@ -27,8 +26,9 @@
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
-#include "model/model_testing.hpp"
-#include "model/net_testing.hpp"
+#include "support/model_testing.hpp"
+#include "support/net_testing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

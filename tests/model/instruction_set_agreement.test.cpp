@@ -9,7 +9,7 @@
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/one_device.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

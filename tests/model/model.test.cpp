@@ -13,11 +13,11 @@
 
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
-#include "lockstep/model/replica_state.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/step/replica_state.hpp"
 #include "lockstep/strategies/one_device.hpp"
-#include "model/model_testing.hpp"
-#include "model/tiny_trainer.hpp"
+#include "support/model_testing.hpp"
+#include "support/tiny_trainer.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

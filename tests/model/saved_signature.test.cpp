@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/core/error.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

@@ -14,8 +14,8 @@
 #include "lockstep/core/describe.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/strategies/one_device.hpp"
-#include "model/model_testing.hpp"
-#include "model/worker_threads.hpp"
+#include "support/model_testing.hpp"
+#include "support/worker_threads.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

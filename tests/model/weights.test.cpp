@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/core/shape.hpp"
-#include "model/model_testing.hpp"
+#include "support/model_testing.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;

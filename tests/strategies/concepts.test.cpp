@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "lockstep/collectives/single.hpp"
+#include "lockstep/collectives/policies/single.hpp"
 
 using namespace lockstep;
 

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "lockstep/cluster/accusations.hpp"
-#include "lockstep/cluster/descriptor.ipp"
-#include "lockstep/cluster/ignored_signals.ipp"
+#include "lockstep/cluster/detail/descriptor.hpp"
+#include "lockstep/cluster/detail/ignored_signals.hpp"
+#include "lockstep/cluster/detail/prefixed_stream.hpp"
+#include "lockstep/cluster/detail/signal_pipe.hpp"
+#include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/cluster/launcher.hpp"
-#include "lockstep/cluster/prefixed_stream.ipp"
-#include "lockstep/cluster/signal_pipe.ipp"
-#include "lockstep/cluster/worker_process.ipp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"

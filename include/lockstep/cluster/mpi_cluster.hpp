@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "lockstep/cluster/cluster_spec.hpp"
-#include "lockstep/collectives/mpi.hpp"
+#include "lockstep/collectives/policies/mpi.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 

@@ -16,11 +16,11 @@
 #include <system_error>
 #include <vector>
 
-#include "lockstep/cluster/ignored_signals.ipp"
+#include "lockstep/cluster/detail/ignored_signals.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/launcher_notes.hpp"
+#include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/last_words.hpp"

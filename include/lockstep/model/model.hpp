@@ -27,22 +27,22 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
-#include "lockstep/model/agreement.hpp"
 #include "lockstep/model/array_data.hpp"
 #include "lockstep/model/call_sentences.hpp"
-#include "lockstep/model/compiled.hpp"
-#include "lockstep/model/fit_loop.hpp"
-#include "lockstep/model/fit_options.hpp"
-#include "lockstep/model/fit_plan.hpp"
-#include "lockstep/model/history.hpp"
-#include "lockstep/model/hook_errors.hpp"
-#include "lockstep/model/model_training.hpp"
-#include "lockstep/model/predict_pass.hpp"
 #include "lockstep/model/saved_signature.hpp"
-#include "lockstep/model/test_pass.hpp"
 #include "lockstep/model/weights.hpp"
-#include "lockstep/model/worker_data.hpp"
+#include "lockstep/step/compiled.hpp"
 #include "lockstep/strategies/concepts.hpp"
+#include "lockstep/training/agreement.hpp"
+#include "lockstep/training/evaluate_pass.hpp"
+#include "lockstep/training/fit_loop.hpp"
+#include "lockstep/training/fit_options.hpp"
+#include "lockstep/training/fit_plan.hpp"
+#include "lockstep/training/history.hpp"
+#include "lockstep/training/hook_errors.hpp"
+#include "lockstep/training/model_training.hpp"
+#include "lockstep/training/predict_pass.hpp"
+#include "lockstep/training/worker_data.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -55,7 +55,7 @@ struct CompileOptions {
 
 namespace detail {
 
-/// Files of a Model; in model/model_files.hpp, so that a program without files needs no archives.
+/// Files of a Model; in saving/model_files.hpp, so that a program without files needs no archives.
 template <class Model>
 struct ModelFiles;
 
@@ -235,7 +235,7 @@ class Model {
   static auto files() {
     static_assert(
         requires { sizeof(detail::ModelFiles<Model>); },
-        "lockstep: to save or load a model, #include <lockstep/model/model_files.hpp>");
+        "lockstep: to save or load a model, #include <lockstep/saving/model_files.hpp>");
     return detail::ModelFiles<Model>{};
   }
 

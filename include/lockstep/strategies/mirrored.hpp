@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/collectives/in_process.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/strategies/concepts.hpp"

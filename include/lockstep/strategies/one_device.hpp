@@ -1,7 +1,7 @@
 // One replica, on the caller's thread.
 #pragma once
 
-#include "lockstep/collectives/single.hpp"
+#include "lockstep/collectives/policies/single.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/replica.hpp"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/relax.hpp"
+#include "lockstep/collectives/host/cpu_relax.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"

@@ -16,8 +16,8 @@
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/cluster/tf_config.hpp"
-#include "lockstep/collectives/ring.hpp"
-#include "lockstep/collectives/tcp.hpp"
+#include "lockstep/collectives/ring/ring.hpp"
+#include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace ls = lockstep;

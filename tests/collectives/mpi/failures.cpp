@@ -8,7 +8,7 @@
 
 #include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
-#include "lockstep/collectives/mpi.hpp"
+#include "lockstep/collectives/policies/mpi.hpp"
 #include "lockstep/core/error.hpp"
 
 using namespace lockstep;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/cluster/mpi_cluster.hpp"
-#include "lockstep/collectives/mpi.hpp"
+#include "lockstep/collectives/policies/mpi.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
-#include "lockstep/collectives/mpi.hpp"
+#include "lockstep/collectives/policies/mpi.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/activation.hpp"
@@ -15,7 +15,7 @@
 #include "lockstep/layers/input.hpp"
 #include "lockstep/losses/mean_squared_error.hpp"
 #include "lockstep/model/model.hpp"
-#include "lockstep/model/sequential.hpp"
+#include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/collectives/auto.hpp"
-#include "lockstep/collectives/ring.hpp"
-#include "lockstep/collectives/tcp.hpp"
+#include "lockstep/collectives/policies/auto.hpp"
+#include "lockstep/collectives/ring/ring.hpp"
+#include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace ls = lockstep;

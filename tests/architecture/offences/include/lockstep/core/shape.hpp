@@ -4,3 +4,4 @@
 #include <vector>
 
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/detail/inner.hpp"

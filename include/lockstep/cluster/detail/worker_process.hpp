@@ -1,0 +1,241 @@
+// A worker of the local launcher: its port, its process and its output.
+#pragma once
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/cluster/detail/descriptor.hpp"
+#include "lockstep/cluster/detail/ignored_signals.hpp"
+#include "lockstep/cluster/detail/prefixed_stream.hpp"
+#include "lockstep/cluster/detail/signal_pipe.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/text.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX demands it
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+inline constexpr const char* own_program = "/proc/self/exe";
+
+/// What to run in place of `program`: for own_program the path of this program, by which ps and top
+/// name the process, as long as that path still holds the same file.
+LOCKSTEP_INLINE std::string program_to_run(const std::string& program) {
+  char path[4096];
+  const ssize_t size = program == own_program ? ::readlink(own_program, path, sizeof path - 1) : -1;
+  if (size <= 0) return program;
+  path[size] = '\0';
+  struct stat running {};
+  struct stat named {};
+  const bool same = ::stat(own_program, &running) == 0 && ::stat(path, &named) == 0 && running.st_dev == named.st_dev &&
+                    running.st_ino == named.st_ino;
+  return same ? path : program;
+}
+
+/// What all workers of a launcher run.
+struct WorkerProgram {
+  std::string path;
+  std::vector<std::string> arguments;
+  std::string addresses;             // of all workers, as in TF_CONFIG
+  const Descriptor& input;           // their standard input
+  const IgnoredSignals& not_theirs;  // ignored by this process, and not by them
+};
+
+/// How a process has ended.
+struct ProcessEnd {
+  int code = 0;    ///< as a shell would say it
+  int signal = 0;  ///< that killed it
+
+  [[nodiscard]] std::string text() const {
+    if (signal == 0) return concat({"exit code ", code});
+    return concat({"killed by signal ", signal, " (", ::strsignal(signal), ")"});
+  }
+};
+
+/// A worker's place in the cluster, and the processes that take it one after the other.
+class WorkerProcess {
+ public:
+  /// Listens on a free port of the loopback interface. A successor finds that port, and the peers
+  /// that wait there.
+  explicit WorkerProcess(int index) : index_(index) {
+    listener_ = Descriptor::checked(::socket(AF_INET, SOCK_STREAM, 0), "make a socket");
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        ::listen(listener_.get(), 1024) != 0 ||
+        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      throw Error(concat({"cannot listen on a port of 127.0.0.1: ", std::strerror(errno)}));
+    address_ = concat({"127.0.0.1:", ntohs(address.sin_port)});
+  }
+
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] bool lives() const noexcept { return lives_; }
+  /// Its output.
+  [[nodiscard]] std::array<PrefixedStream, 2>& output() noexcept { return output_; }
+  /// The descriptor of its notes (see collectives/host/launcher_notes.hpp); -1 when no more can come.
+  [[nodiscard]] int note_descriptor() const noexcept { return notes_.get(); }
+
+  /// Why some of its output was lost (errno); 0 if none was.
+  [[nodiscard]] int output_failure() const noexcept {
+    return output_failure_ != 0 ? output_failure_ : output_[0].failure();
+  }
+
+  /// There will be no successor.
+  void close_port() noexcept { listener_.close(); }
+
+  /// Starts a process. Throws Error when that fails.
+  void start(const WorkerProgram& program) {
+    finish_output();
+    output_failure_ = output_failure();
+    Pipe out, err, note;
+    ::fcntl(note.write.get(), F_SETFL, O_NONBLOCK);
+    const std::string prefix = concat({"[worker ", index_, "] "});
+    output_[0] = PrefixedStream(std::move(out.read), STDOUT_FILENO, prefix);
+    output_[1] = PrefixedStream(std::move(err.read), STDERR_FILENO, prefix);
+    notes_ = std::move(note.read);
+    unread_notes_.clear();
+
+    // Between fork and exec only system calls are safe, so that everything is prepared here.
+    std::vector<std::string> environment = environment_for(program, note.write.get());
+    std::vector<std::string> arguments = program.arguments;
+    const std::string path = program_to_run(program.path);
+    const auto argv = pointers(arguments);
+    const auto envp = pointers(environment);
+    const pid_t parent = ::getpid();
+
+    // A signal that reaches the child before exec is meant for the child, and must not show in this
+    // process's pipe.
+    const BlockedSignals blocked;
+    const pid_t process = ::fork();
+    if (process < 0)
+      throw Error(concat({"cannot start worker ", index_, ": ", std::strerror(errno), limits_text(Resource::threads)}));
+    if (process == 0) {
+      SignalPipe::let_go();
+      program.not_theirs.restore();
+      blocked.release();
+      ::setpgid(0, 0);
+#if defined(__linux__)
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+      if (::getppid() != parent) ::_exit(1);
+      ::dup2(program.input.get(), STDIN_FILENO);
+      ::dup2(out.write.get(), STDOUT_FILENO);
+      ::dup2(err.write.get(), STDERR_FILENO);
+      ::fcntl(listener_.get(), F_SETFD, 0);
+      ::fcntl(note.write.get(), F_SETFD, 0);
+      ::execve(path.c_str(), argv.data(), envp.data());
+      constexpr std::string_view text = "cannot run the program\n";
+      (void)!::write(STDERR_FILENO, text.data(), text.size());
+      ::_exit(127);
+    }
+    ::setpgid(process, process);
+    process_ = process;
+    lives_ = true;
+  }
+
+  /// How the process has ended, when it has.
+  [[nodiscard]] std::optional<ProcessEnd> reap() noexcept {
+    int status = 0;
+    if (!lives_ || ::waitpid(process_, &status, WNOHANG) != process_) return std::nullopt;
+    lives_ = false;
+    if (WIFSIGNALED(status)) return ProcessEnd{.code = 128 + WTERMSIG(status), .signal = WTERMSIG(status)};
+    return ProcessEnd{.code = WEXITSTATUS(status)};
+  }
+
+  /// SIGKILL is for its children, too.
+  void signal(int number) const noexcept {
+    if (lives_) ::kill(number == SIGKILL ? -process_ : process_, number);
+  }
+
+  /// Kills the process and waits for its end.
+  void end() noexcept {
+    signal(SIGKILL);
+    if (std::exchange(lives_, false)) ::waitpid(process_, nullptr, 0);
+  }
+
+  /// The next complete note.
+  [[nodiscard]] std::optional<std::string> take_note() {
+    char chunk[4096];
+    while (notes_.is_open()) {
+      const ssize_t n = ::read(notes_.get(), chunk, sizeof chunk);
+      if (n == 0) notes_.close();
+      if (n <= 0) break;
+      unread_notes_.append(chunk, static_cast<std::size_t>(n));
+    }
+    const std::size_t end = unread_notes_.find('\n');
+    if (end == std::string::npos) return std::nullopt;
+    std::string note = unread_notes_.substr(0, end);
+    unread_notes_.erase(0, end + 1);
+    return note;
+  }
+
+  /// Shows the rest of the output. (A child of the process may hold it open, so this reads a
+  /// limited amount.)
+  void finish_output() {
+    for (PrefixedStream& stream : output_) {
+      // As much as a pipe holds.
+      for (int i = 0; i < 64 && stream.source().is_open() && stream.pump(); ++i) {
+      }
+      if (stream.source().is_open()) stream.finish();
+    }
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::string> environment_for(const WorkerProgram& program, int note) const {
+    std::vector<std::string> environment;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string_view text = *entry;
+      if (!text.starts_with("TF_CONFIG=") && !text.starts_with("LOCKSTEP_LISTEN_FD=") &&
+          !text.starts_with("LOCKSTEP_NOTE_FD="))
+        environment.emplace_back(text);
+    }
+    environment.push_back(concat({"TF_CONFIG={\"cluster\":{\"worker\":[", program.addresses,
+                                  "]},\"task\":{\"type\":\"worker\",\"index\":", index_, "}}"}));
+    environment.push_back(concat({"LOCKSTEP_LISTEN_FD=", listener_.get()}));
+    environment.push_back(concat({"LOCKSTEP_NOTE_FD=", note}));
+    return environment;
+  }
+
+  static std::vector<char*> pointers(std::vector<std::string>& texts) {
+    std::vector<char*> result;
+    result.reserve(texts.size() + 1);
+    for (std::string& text : texts) result.push_back(text.data());
+    result.push_back(nullptr);
+    return result;
+  }
+
+  int index_;
+  std::string address_;
+  Descriptor listener_;
+  pid_t process_ = -1;
+  bool lives_ = false;
+  std::array<PrefixedStream, 2> output_;
+  int output_failure_ = 0;  // of the processes before this one
+  Descriptor notes_;
+  std::string unread_notes_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,33 @@
+// What a worker tells the local launcher that started it.
+#pragma once
+
+#include <string_view>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+// A note is one line on the pipe whose descriptor the environment variable LOCKSTEP_NOTE_FD names:
+//
+//   met TIME             all workers are connected, since TIME (std::chrono::steady_clock)
+//   lost ADDRESS WHY     this worker has lost the one at ADDRESS: it ends, or waits for a successor
+//   missed ADDRESS WHY   the same in a start-up, to which that one did not come
+//   follows              this worker ends because another one has failed
+//   waits ADDRESS        the one at ADDRESS keeps this worker waiting for seconds
+//   stops                all workers have agreed to stop; this one saves and leaves
+//
+// Each is written at once or not at all, and never waits. Without a launcher nothing happens. The
+// functions may be called from any thread and do not throw.
+
+void note_met() noexcept;
+/// Writes lost, missed or follows, according to the failure.
+void note_failure(const CollectiveFailure& failure) noexcept;
+void note_waiting(std::string_view address) noexcept;
+void note_stopping() noexcept;
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/host/launcher_notes.ipp"
+#endif

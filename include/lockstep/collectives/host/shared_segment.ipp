@@ -1,0 +1,93 @@
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/collectives/host/shared_segment.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Hardened systems add seals of their own.
+LOCKSTEP_INLINE bool is_sealed(int descriptor) {
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+}
+
+LOCKSTEP_INLINE SharedSegment SharedSegment::create(std::size_t size, std::uint64_t cookie) {
+  SharedSegment segment;
+  segment.descriptor_ = ::memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (segment.descriptor_ < 0) throw Error(concat({"cannot make shared memory: ", std::strerror(errno)}));
+  segment.name_ = {.process = ::getpid(), .descriptor = segment.descriptor_, .size = size, .cookie = cookie};
+  // Nobody can make it shorter under the feet of those who have mapped it.
+  if (::ftruncate(segment.descriptor_, static_cast<off_t>(header_bytes + size)) != 0 ||
+      ::fcntl(segment.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+    throw Error(concat({"cannot make ", size, " bytes of shared memory: ", std::strerror(errno)}));
+  segment.map(segment.descriptor_);
+  std::memcpy(segment.base_, &cookie, sizeof cookie);
+  return segment;
+}
+
+LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName& name) {
+  const std::string path = concat({"/proc/", name.process, "/fd/", name.descriptor});
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0) throw Error(concat({"cannot open shared memory as ", path, ": ", std::strerror(errno)}));
+  struct Closer {
+    int descriptor;
+    ~Closer() { ::close(descriptor); }
+  } const closer{descriptor};
+  struct stat status {};
+  SharedSegment segment;
+  segment.name_ = name;
+  // Of exactly this length, and sealed: else it is some other file, which had better not be touched.
+  if (::fstat(descriptor, &status) != 0 || static_cast<std::uint64_t>(status.st_size) != header_bytes + name.size ||
+      !is_sealed(descriptor))
+    throw Error(concat({path, " is not the shared memory that was announced"}));
+  segment.map(descriptor);
+  if (std::memcmp(segment.base_, &name.cookie, sizeof name.cookie) != 0)
+    throw Error(concat({path, " is not the shared memory that was announced"}));
+  return segment;
+}
+
+LOCKSTEP_INLINE void SharedSegment::map(int descriptor) {
+  const std::size_t bytes = header_bytes + name_.size;
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (base == MAP_FAILED)
+    throw Error(concat({"cannot map ", bytes, " bytes of shared memory: ", std::strerror(errno)}));
+  base_ = static_cast<std::byte*>(base);
+  (void)::madvise(base, bytes, MADV_HUGEPAGE);  // (a wish: it may be refused)
+}
+
+LOCKSTEP_INLINE SharedSegment::SharedSegment(SharedSegment&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      name_(other.name_) {}
+
+LOCKSTEP_INLINE SharedSegment& SharedSegment::operator=(SharedSegment&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(name_, other.name_);
+  return *this;
+}
+
+LOCKSTEP_INLINE void SharedSegment::disown() noexcept {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+LOCKSTEP_INLINE SharedSegment::~SharedSegment() {
+  if (base_ != nullptr) ::munmap(base_, header_bytes + name_.size);
+  if (descriptor_ < 0) return;
+  // Others may have it mapped for a while; the memory is given back now.
+  const auto bytes = static_cast<off_t>(name_.size);
+  (void)::fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, header_bytes, bytes);
+  ::close(descriptor_);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

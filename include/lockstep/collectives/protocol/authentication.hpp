@@ -1,0 +1,52 @@
+// Proofs that a worker knows the cluster's secret.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+inline constexpr std::size_t nonce_bytes = 32;
+inline constexpr std::size_t proof_bytes = 32;
+
+/// Bytes that nobody can foresee, from the operating system. Throws Error when it has none.
+[[nodiscard]] std::string make_nonce();
+
+/// What the workers of a cluster know, and nobody else. It never leaves the process and stands in no message.
+class ClusterSecret {
+ public:
+  /// None: the workers take each other's word.
+  ClusterSecret() = default;
+  /// An empty text is none. Throws ConfigurationError when this program was built without OpenSSL.
+  explicit ClusterSecret(std::string secret);
+  /// `given`, or else the environment variable LOCKSTEP_CLUSTER_SECRET, or else the contents of the
+  /// regular file that LOCKSTEP_CLUSTER_SECRET_FILE names, without the end of the last line. Throws
+  /// ConfigurationError as above; when a variable is empty or the file cannot be read, because a
+  /// missing secret must not open the cluster; when both variables are set; and when the secret is
+  /// shorter than `shortest`, and so can be guessed.
+  [[nodiscard]] static ClusterSecret given_or_from_environment(const std::string& given);
+
+  static constexpr std::size_t shortest = 16;  ///< bytes
+
+  [[nodiscard]] bool is_set() const noexcept { return !secret_.empty(); }
+
+  /// HMAC-SHA256 (RFC 2104) of `role`, a zero byte and `transcript`, under the secret: proof_bytes long. The role keeps what one
+  /// side has sent from being of use to the other.
+  [[nodiscard]] std::string prove(std::string_view role, std::string_view transcript) const;
+  /// Whether `proof` is that. Takes the same time wherever the first wrong byte is.
+  [[nodiscard]] bool accepts(std::string_view proof, std::string_view role, std::string_view transcript) const;
+
+ private:
+  std::string secret_;
+};
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/protocol/authentication.ipp"
+#endif

@@ -1,0 +1,214 @@
+// How a worker introduces itself on a new TCP connection.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+namespace detail {
+
+/// The speaker, the rank that it speaks to, and what both must have in common. On the wire: a
+/// prefix of fixed size, whose fields keep their places in all versions of the protocol,
+///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 2 | lane 2 | from 4 | to 4 | world 4 | incarnation 8
+/// and a payload: authentication 4 | nonce 32 | texts, each a length (4 bytes) and as many bytes:
+/// the addresses, then name and value of each property. A bare hello has no addresses and a world
+/// of 0: it tells nothing about the cluster.
+struct Hello {
+  static constexpr std::string_view magic = "LOCKSTEP";
+  static constexpr std::uint32_t this_version = 3;
+  static constexpr std::size_t prefix_bytes = 40;
+  static constexpr std::size_t longest_payload = std::size_t{1} << 20;
+
+  enum class Channel : std::uint16_t {
+    data = 0,
+    control = 1,
+    probe = 2,  ///< to learn whether a rank's process lives: the connection ends with the handshake
+  };
+  enum class Authentication : std::uint32_t {
+    none = 0,
+    hmac_sha256 = 1,  ///< I know the cluster's secret: prove that you do
+    refused = 2,      ///< what you have sent is no proof
+    at_work = 3,      ///< bare: the start-up is over; come again when the cluster meets anew
+  };
+
+  std::uint32_t version = this_version;
+  Channel channel = Channel::data;
+  std::uint16_t lane =
+      0;  ///< which of the connections for data; for control the last one, which both must have in common
+  int from = 0;
+  int to = 0;
+  std::uint64_t incarnation = 0;  ///< differs between two processes that have the same rank
+  Authentication authentication = Authentication::none;
+  std::string nonce = std::string(nonce_bytes, '\0');  ///< zeros without authentication
+  std::vector<std::string> addresses;
+  std::vector<std::pair<std::string, std::string>> properties;
+
+  /// The name of the property in which a bare answer says what keeps the caller out, as in "world
+  /// size".
+  static constexpr std::string_view refusal = "another";
+
+  [[nodiscard]] bool is_bare() const noexcept { return addresses.empty(); }
+
+  /// Throws ConfigurationError when addresses and properties are longer than 1 MiB.
+  [[nodiscard, gnu::cold]] std::string encode() const {
+    std::string payload(4, '\0');
+    put_number<4>(reinterpret_cast<std::byte*>(payload.data()), static_cast<std::uint32_t>(authentication));
+    payload += nonce;
+    const auto put_text = [&](std::string_view text) {
+      std::byte length[4];
+      put_number<4>(length, text.size());
+      payload.append(reinterpret_cast<const char*>(length), sizeof length);
+      payload += text;
+    };
+    for (const std::string& address : addresses) put_text(address);
+    for (const auto& [name, value] : properties) {
+      put_text(name);
+      put_text(value);
+    }
+    if (payload.size() > longest_payload)
+      throw ConfigurationError("the list of workers and properties is longer than 1 MiB");
+
+    std::array<std::byte, prefix_bytes> prefix{};
+    std::memcpy(prefix.data(), magic.data(), magic.size());
+    put_number<4>(&prefix[8], version);
+    put_number<4>(&prefix[12], payload.size());
+    put_number<2>(&prefix[16], static_cast<std::uint16_t>(channel));
+    put_number<2>(&prefix[18], lane);
+    put_number<4>(&prefix[20], static_cast<std::uint32_t>(from));
+    put_number<4>(&prefix[24], static_cast<std::uint32_t>(to));
+    put_number<4>(&prefix[28], addresses.size());
+    put_number<8>(&prefix[32], incarnation);
+    return std::string(reinterpret_cast<const char*>(prefix.data()), prefix.size()) + payload;
+  }
+
+  /// How long a payload this worker reads: enough for a cluster of another size, so that the difference can be named, and
+  /// little enough that hundreds of strangers cost no memory to speak of.
+  [[nodiscard]] std::size_t longest_to_read() const noexcept {
+    std::size_t own = 4 + nonce_bytes;
+    for (const std::string& address : addresses) own += 4 + address.size();
+    for (const auto& [name, value] : properties) own += 8 + name.size() + value.size();
+    return std::clamp(4 * own, std::size_t{16384}, longest_payload);
+  }
+
+  /// Whether `bytes` may be the begin of a hello; as soon as it cannot, the sender is a stranger.
+  [[nodiscard]] static bool may_begin(std::string_view bytes, std::size_t longest = longest_payload) noexcept {
+    if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) return false;
+    return bytes.size() < prefix_bytes || payload_length(bytes) <= longest;
+  }
+
+  /// Bytes of the whole hello, as far as it is known from its begin: no more should be read.
+  [[nodiscard]] static std::size_t wanted(std::string_view bytes) noexcept {
+    return bytes.size() < prefix_bytes ? prefix_bytes : prefix_bytes + payload_length(bytes);
+  }
+
+  /// Reads a hello of wanted() bytes. Returns false when it is malformed. From a hello of another
+  /// version only the prefix is read, and its ranks may be any numbers.
+  [[nodiscard, gnu::cold]] static bool decode(std::string_view bytes, Hello& hello) {
+    if (bytes.size() < prefix_bytes || !may_begin(bytes) || bytes.size() != wanted(bytes)) return false;
+    const auto number = [&](std::size_t offset) {
+      return static_cast<std::uint32_t>(get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + offset));
+    };
+    hello.version = number(8);
+    const std::uint32_t channel = number(16) & 0xFFFF, lane = number(16) >> 16, from = number(20), to = number(24),
+                        world = number(28);
+    hello.incarnation = get_number<8>(reinterpret_cast<const std::byte*>(bytes.data()) + 32);
+    hello.from = static_cast<int>(from);
+    hello.to = static_cast<int>(to);
+    if (hello.version != this_version) return true;
+    constexpr std::uint32_t most = std::numeric_limits<std::int32_t>::max();
+    const std::uint32_t places = world == 0 ? most : std::min(world, most);
+    if (channel > static_cast<std::uint32_t>(Channel::probe) || from >= places || to >= places) return false;
+    constexpr std::size_t texts_begin = prefix_bytes + 4 + nonce_bytes;
+    if (bytes.size() < texts_begin) return false;
+    const std::uint32_t authentication = number(prefix_bytes);
+    if (authentication > static_cast<std::uint32_t>(Authentication::at_work)) return false;
+    hello.channel = static_cast<Channel>(channel);
+    hello.lane = static_cast<std::uint16_t>(lane);
+    hello.authentication = static_cast<Authentication>(authentication);
+    hello.nonce = bytes.substr(prefix_bytes + 4, nonce_bytes);
+
+    std::vector<std::string> texts;
+    for (std::string_view rest = bytes.substr(texts_begin); !rest.empty();) {
+      if (rest.size() < 4) return false;
+      const auto length = get_number<4>(reinterpret_cast<const std::byte*>(rest.data()));
+      if (length > rest.size() - 4) return false;
+      texts.emplace_back(rest.substr(4, length));
+      rest.remove_prefix(4 + length);
+    }
+    if (texts.size() < world || (texts.size() - world) % 2 != 0) return false;
+    const auto properties_begin = texts.begin() + static_cast<std::ptrdiff_t>(world);
+    hello.addresses.assign(texts.begin(), properties_begin);
+    hello.properties.clear();
+    for (auto text = properties_begin; text != texts.end(); text += 2) hello.properties.emplace_back(text[0], text[1]);
+    return true;
+  }
+
+ private:
+  static std::size_t payload_length(std::string_view bytes) noexcept {
+    return get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + 12);
+  }
+};
+
+/// What keeps out a caller of another cluster, without saying anything about this one: "world
+/// size", or "address of rank 2". Empty when the caller has shown that it knows the cluster: it has
+/// the same list of addresses.
+[[nodiscard, gnu::cold]] inline std::string other_cluster(const Hello& mine, const Hello& theirs) {
+  if (theirs.addresses.size() != mine.addresses.size()) return "world size";
+  for (std::size_t i = 0; i < mine.addresses.size(); ++i)
+    if (theirs.addresses[i] != mine.addresses[i]) return concat({"address of rank ", i});
+  return {};
+}
+
+/// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this worker has 2". Empty when
+/// they fit. Of the peer's texts it has the begin.
+[[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
+  const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
+    constexpr std::size_t most = 200;
+    return concat(
+        {"has ", printable(what.view(), most), " ", printable(their.view(), most), ", this worker has ", our.view()});
+  };
+  if (theirs.version != mine.version) return has("protocol version", theirs.version, mine.version);
+  if (theirs.authentication != mine.authentication)
+    return theirs.authentication == Hello::Authentication::none
+               ? "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one"
+               : "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
+  if (theirs.addresses.size() != mine.addresses.size())
+    return has("world size", theirs.addresses.size(), mine.addresses.size());
+  for (std::size_t i = 0; i < mine.addresses.size(); ++i)
+    if (theirs.addresses[i] != mine.addresses[i])
+      return has(concat({"another cluster: rank ", i}), theirs.addresses[i], mine.addresses[i]);
+  if (theirs.to != mine.from) return concat({"takes this worker for rank ", theirs.to, ", but it is rank ", mine.from});
+  if (theirs.from == mine.from)
+    return concat({"has rank ", theirs.from, ", as this worker has: two processes with one place in the cluster"});
+  for (const auto& [name, our] : mine.properties) {
+    std::string their = "none";
+    for (const auto& [their_name, value] : theirs.properties)
+      if (their_name == name) their = value;
+    if (their != our) return has(name, their, our);
+  }
+  for (const auto& [name, their] : theirs.properties) {
+    bool known = false;
+    for (const auto& property : mine.properties) known = known || property.first == name;
+    if (!known) return has(name, their, "none");
+  }
+  if (mine.channel == Hello::Channel::control && theirs.lane != mine.lane)
+    return has("CommunicationOptions::connections", theirs.lane + 1, mine.lane + 1);
+  return {};
+}
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,243 @@
+// How long a rank waits for another one.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/protocol/control_channel.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// One wait for other ranks: which rank to ask whether it lives, what to say meanwhile, and when to
+/// give up. There are two limits:
+/// - `timeout` is for **silence**: a rank that is asked again and again and does not answer,
+///   because its process is stopped or the network is cut.
+/// - `progress_limit` is for a rank that answers and yet keeps this one waiting: it is busy, or it
+///   hangs in the user's program. A rank that answers that it waits for another one itself gets a
+///   little longer, so that the error names the rank that hangs.
+/// Every five seconds a report says which rank keeps this one waiting, and what it is doing. If
+/// that rank waits itself, the report names the rank at the end of the chain.
+class Patience {
+ public:
+  using Clock = ControlChannel::Clock;
+  using Milliseconds = std::chrono::milliseconds;
+
+  static constexpr Milliseconds report_interval{5000};
+
+  /// The rank that waits, and in which operation.
+  struct Waiter {
+    int rank;
+    const char* doing;  ///< "in all_reduce"
+    Milliseconds timeout;
+    Milliseconds progress_limit;
+    const std::vector<std::string>& addresses;
+    const ActivityBoard* board = nullptr;  ///< what it does itself
+    bool at_end = false;                   ///< it has ended itself, so others may have, too
+  };
+
+  struct Advice {
+    std::string report{};                        ///< to be said, unless empty
+    int reported = -1;                           ///< the rank that hangs or is busy, in the report
+    std::optional<CollectiveFailure> failure{};  ///< give up
+    bool is_silence = false;                     ///< the reason for that
+  };
+
+  Patience(const Waiter& waiter, Clock::time_point now)
+      : waiter_(waiter),
+        interval_(look_interval(waiter.timeout)),
+        begin_(now),
+        received_(now),
+        last_move_(now),
+        next_look_(now + interval_) {}
+
+  /// Something has moved; `received`: from the rank that this one receives from. (What was sent may
+  /// have reached no more than the kernel.)
+  void moved(Clock::time_point now, bool received) noexcept {
+    last_move_ = now;
+    next_report_ = report_interval;
+    if (received) received_ = now;
+  }
+
+  /// Whether it is time for look(). Costs nothing, so that it can be called before each short wait.
+  [[nodiscard]] bool is_due(Clock::time_point now) const noexcept { return now >= next_look_; }
+  /// How long to sleep.
+  [[nodiscard]] Milliseconds left(Clock::time_point now) const noexcept {
+    return std::max(Milliseconds(1), std::chrono::ceil<Milliseconds>(next_look_ - now));
+  }
+
+  /// `receiving` and `sending` are the ranks from and to which something must move, or -1, not
+  /// both.
+  [[nodiscard, gnu::cold]] Advice look(ControlChannel& control, int receiving, int sending, Clock::time_point now) {
+    Advice advice;
+    next_look_ = now + interval_;
+    receiving_ = receiving;
+    const auto idle = std::chrono::duration_cast<Milliseconds>(now - last_move_);
+    const int ended = receiving >= 0 && control.peer(receiving).goodbye ? receiving
+                      : sending >= 0 && control.peer(sending).goodbye   ? sending
+                                                                        : -1;
+    if (ended >= 0 && !waiter_.at_end) {
+      await_ended(ended, now, advice);
+      return advice;
+    }
+
+    const int silent = first_silent(control, receiving, sending, now);
+    if (silent >= 0) {
+      advice.failure = was_silent(silent);
+      advice.is_silence = true;
+      return advice;
+    }
+    const int culprit = find_culprit(control, receiving, sending, now);
+    const bool waits_itself = culprit < 0;
+    const int named = waits_itself ? (receiving >= 0 ? receiving : sending) : culprit;
+    const Milliseconds limit = waits_itself ? waiter_.progress_limit + std::min(waiter_.progress_limit, report_interval)
+                                            : waiter_.progress_limit;
+    if (idle >= limit) {
+      advice.failure = made_no_progress(control, named);
+      return advice;
+    }
+    if (idle >= next_report_) {
+      next_report_ = idle / report_interval * report_interval + report_interval;
+      advice.report = report(control, named, idle, now);
+      advice.reported = culprit;
+    }
+    ask(control, receiving, now);
+    ask(control, sending, now);
+    if (culprit != receiving && culprit != sending) ask(control, culprit, now);
+    const auto until = [&](Clock::time_point event) { next_look_ = std::clamp(event, now, next_look_); };
+    until(last_move_ + limit);
+    until(last_move_ + next_report_);
+    for (const int other : {receiving, sending})
+      if (other >= 0) until(silent_since(control, other) + waiter_.timeout);
+    return advice;
+  }
+
+  /// A rank that has ended although this one still needs it.
+  [[nodiscard, gnu::cold]] static CollectiveFailure after_its_end(int other, const Waiter& waiter) {
+    const Activity activity = waiter.board != nullptr ? waiter.board->get() : Activity{};
+    const std::string call = activity == Activity{} ? std::string() : to_string(activity);
+    CollectiveFailure failure;
+    failure.failed_rank = other;
+    failure.reason = concat({"came to its end while rank ", waiter.rank, " ", waiter.doing,
+                             " still waits for it; all ranks must run the same number of steps",
+                             call.empty() ? std::string() : concat({"; rank ", waiter.rank, " is in ", call})});
+    failure.code = ExitCode::failure;  // it would happen again
+    return failure;
+  }
+
+ private:
+  using Peer = ControlChannel::Peer;
+
+  // Often enough for several questions within `timeout`, and seldom enough to cost nothing.
+  static Milliseconds look_interval(Milliseconds timeout) noexcept {
+    return std::clamp(timeout / 4, Milliseconds(1), Milliseconds(1000));
+  }
+
+  // What it sent before its end may still be on its way.
+  void await_ended(int ended, Clock::time_point now, Advice& advice) {
+    if (!ended_since_) ended_since_ = now;
+    const auto end = std::max(*ended_since_, last_move_) + std::min(waiter_.timeout, Milliseconds(5000));
+    if (now >= end) advice.failure = after_its_end(ended, waiter_);
+    next_look_ = std::min(next_look_, end);
+  }
+
+  [[nodiscard]] Clock::time_point last_heard(const ControlChannel& control, int other) const {
+    return std::max(control.peer(other).heard, other == receiving_ ? received_ : begin_);
+  }
+  // Nothing is known about a rank that was not asked for a long time.
+  [[nodiscard]] Clock::time_point silent_since(const ControlChannel& control, int other) const {
+    return std::max(last_heard(control, other), control.peer(other).asked - interval_);
+  }
+  [[nodiscard]] bool is_silent(const ControlChannel& control, int other, Milliseconds least,
+                               Clock::time_point now) const {
+    return !control.peer(other).answered && now - silent_since(control, other) >= least;
+  }
+  [[nodiscard]] int first_silent(const ControlChannel& control, int receiving, int sending,
+                                 Clock::time_point now) const {
+    for (const int other : {receiving, sending})
+      if (other >= 0 && is_silent(control, other, waiter_.timeout, now)) return other;
+    return -1;
+  }
+
+  void ask(ControlChannel& control, int other, Clock::time_point now) const {
+    if (other >= 0 && !control.peer(other).gone && now - last_heard(control, other) >= interval_ / 2)
+      control.ask(other, now);
+  }
+
+  // The rank that keeps all others waiting: an awaited rank that does not answer, else one that
+  // does not wait itself, else the one at the end of the chain that begins with an awaited rank;
+  // -1: they wait for each other, or for this rank.
+  [[nodiscard]] int find_culprit(const ControlChannel& control, int receiving, int sending,
+                                 Clock::time_point now) const {
+    for (const int other : {receiving, sending})
+      if (other >= 0 && is_silent(control, other, interval_ * 3 / 2, now)) return other;
+    for (const int first : {receiving, sending}) {
+      int other = first;
+      for (int i = 0; i < control.size() && other >= 0 && other != waiter_.rank; ++i) {
+        const Peer& p = control.peer(other);
+        if (!p.answered || p.waits_for < 0 || p.waits_for == other) return other;
+        other = p.waits_for;
+      }
+    }
+    return -1;
+  }
+
+  [[nodiscard]] static CollectiveFailure lost(int rank, std::string reason) {
+    CollectiveFailure failure;
+    failure.failed_rank = rank;
+    failure.reason = std::move(reason);
+    return failure;
+  }
+
+  // (This rank is not mentioned, so that two ranks that notice it at once say the same.)
+  [[nodiscard]] CollectiveFailure was_silent(int other) const {
+    return lost(other,
+                concat({"was silent for more than ", waiter_.timeout.count(), " ms (CommunicationOptions::timeout)"}));
+  }
+
+  [[nodiscard]] CollectiveFailure made_no_progress(const ControlChannel& control, int other) const {
+    return lost(other,
+                concat({"kept others waiting for more than ", waiter_.progress_limit.count(),
+                        " ms (CommunicationOptions::progress_timeout), although it ", state(control.peer(other))}));
+  }
+
+  // What a rank that answers has said.
+  [[nodiscard]] static std::string state(const Peer& p) {
+    std::string text = "is alive";
+    if (p.waits_for >= 0) text += concat({" and waits for rank ", p.waits_for});
+    if (!p.activity.empty()) text += concat({": ", p.activity});
+    return text;
+  }
+
+  [[nodiscard]] std::string report(const ControlChannel& control, int other, Milliseconds idle,
+                                   Clock::time_point now) const {
+    const Peer& p = control.peer(other);
+    const auto silence = std::chrono::duration_cast<std::chrono::seconds>(now - silent_since(control, other));
+    const bool is_silent = !p.answered && silence.count() >= 1;
+    return concat({"rank ", waiter_.rank, " ", waiter_.doing, " waits since ", idle.count() / 1000, " s for rank ",
+                   other, " (", waiter_.addresses[static_cast<std::size_t>(other)], "), which ",
+                   is_silent ? concat({"has not answered for ", silence.count(), " s"}) : state(p),
+                   "; it counts as lost after ", duration_text(is_silent ? waiter_.timeout : waiter_.progress_limit),
+                   is_silent ? " (CommunicationOptions::timeout)" : " (CommunicationOptions::progress_timeout)"});
+  }
+
+  Waiter waiter_;
+  Milliseconds interval_;
+  Clock::time_point begin_;
+  Clock::time_point received_;  // when something came last
+  Clock::time_point last_move_;
+  Clock::time_point next_look_;
+  int receiving_ = -1;  // at the last look
+  Milliseconds next_report_ = report_interval;
+  std::optional<Clock::time_point> ended_since_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

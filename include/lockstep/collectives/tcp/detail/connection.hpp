@@ -1,0 +1,241 @@
+// A connection of the start-up: see TcpStartup.
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/error.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/address.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/protocol/control_inbox.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/handshake.hpp"
+#include "lockstep/collectives/tcp/detail/links.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// One connection, made by this worker or accepted, from its begin to the end of its handshake. Then, or when it fails, it calls its
+/// owner, and from discard() on nobody.
+class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
+ private:
+  // What happens next.
+  auto then(void (TcpConnection::*next)(asio::error_code)) {
+    return [self = shared_from_this(), next](asio::error_code error) {
+      if (!self->over) ((*self).*next)(error);
+    };
+  }
+
+ public:
+  using Pointer = std::shared_ptr<TcpConnection>;
+  using ErrorCode = asio::error_code;
+  using Clock = std::chrono::steady_clock;
+  using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, TcpExecutor>;
+
+  struct Owner {
+    std::function<void(const Pointer&)> concluded;  ///< the handshake has an outcome
+    std::function<void(const Pointer&, const std::string& problem)> failed;
+  };
+
+  TcpConnection(asio::io_context& io, const Owner& owner) : socket(io), timer(io), resolver_(io), owner_(owner) {}
+
+  /// The socket has been accepted.
+  void receive(Handshake callee) {
+    incoming = true;
+    configure(socket);
+    handshake.emplace(std::move(callee));
+    limit_handshake();
+    pump({});
+  }
+
+  /// Connects after a while, and begins the handshake that `greet` makes.
+  void call(Address address, std::chrono::milliseconds delay, std::function<Handshake()> greet) {
+    address_ = std::move(address);
+    greet_ = std::move(greet);
+    timer.expires_after(delay);
+    timer.async_wait(then(&TcpConnection::resolve));
+  }
+
+  void discard() {
+    over = true;
+    timer.cancel();
+    ErrorCode ignored;
+    socket.close(ignored);
+    resolver_.cancel();
+  }
+
+  /// Who is on the other side.
+  [[nodiscard]] std::string host() const {
+    ErrorCode error;
+    const auto endpoint = socket.remote_endpoint(error);
+    return error ? "somebody" : endpoint.address().to_string();
+  }
+
+  /// Whether the other side has closed it, although there may be more to read before.
+  [[nodiscard]] bool is_closed_by_peer() {
+    pollfd watched{socket.native_handle(), POLLRDHUP, 0};
+    return ::poll(&watched, 1, 0) > 0;
+  }
+
+  // For the owner:
+  TcpSocket socket;
+  Timer timer;
+  bool incoming = false;
+  bool unresolved = false;  // its name has no address
+  bool over = false;        // failed, replaced, or no longer wanted
+  int peer = -1;
+  std::size_t link = 0;
+  std::optional<Handshake> handshake;
+  std::uint64_t incarnation = 0;
+  bool verdict = false;   // the callee has refused this worker, and ends for that reason
+  bool contends = false;  // for a place that another process has
+  bool prevails = false;  // has contended, and that other one is gone
+  Clock::time_point contends_since;
+
+ private:
+  using Resolver = asio::ip::basic_resolver<asio::ip::tcp, TcpExecutor>;
+
+  static constexpr auto handshake_timeout = std::chrono::seconds(10);
+  static constexpr auto verdict_timeout = std::chrono::seconds(1);
+
+  void fail(const std::string& problem) { owner_.failed(shared_from_this(), problem); }
+
+  // --- calling -----------------------------------------------------------------------------------------------------
+
+  void resolve(ErrorCode) {
+    ErrorCode error;
+    const auto numeric = asio::ip::make_address(address_.host, error);
+    if (!error) {
+      endpoints_.emplace_back(numeric, address_.port);
+      return connect_next();
+    }
+    resolver_.async_resolve(
+        address_.host, concat({address_.port}), Resolver::numeric_service,
+        [self = shared_from_this()](ErrorCode failed, const Resolver::results_type& found) {
+          if (self->over) return;
+          for (const auto& entry : found) self->endpoints_.push_back(entry.endpoint());
+          std::reverse(self->endpoints_.begin(), self->endpoints_.end());
+          self->unresolved = self->endpoints_.empty();
+          self->problem_ = concat({"its name does not resolve: ", failed ? failed.message() : "no address"});
+          self->connect_next();
+        });
+  }
+
+  void connect_next() {
+    if (endpoints_.empty()) return fail(problem_);
+    const auto endpoint = endpoints_.back();
+    endpoints_.pop_back();
+    ErrorCode ignored;
+    socket.close(ignored);
+    problem_ = concat({"does not answer (nothing comes back from ", endpoint.address().to_string(), ")"});
+    limit_handshake();
+    socket.async_connect(endpoint, then(&TcpConnection::connected));
+  }
+
+  void connected(ErrorCode error) {
+    if (!error && !socket.is_open()) error = asio::error::operation_aborted;  // out of time just now
+    if (error) {
+      if (error != asio::error::operation_aborted)
+        problem_ = concat({socket.is_open() ? "" : "cannot be called from here: ", lower_case(error.message())});
+      return connect_next();
+    }
+    configure(socket);
+    handshake.emplace(greet_());
+    problem_ = "accepts connections, but is silent";
+    pump({});
+  }
+
+  static std::string lower_case(std::string text) {  // "Connection refused" stands in the middle of a sentence
+    if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z') text[0] = static_cast<char>(text[0] - 'A' + 'a');
+    return text;
+  }
+
+  // --- the handshake -----------------------------------------------------------------------------------------------
+
+  void limit_handshake() {
+    timer.expires_after(handshake_timeout);
+    timer.async_wait(then(&TcpConnection::out_of_time));
+  }
+
+  void out_of_time(ErrorCode error) {
+    if (error) return;  // the timer was set anew, or is not needed any more
+    if (is_refused())
+      owner_.concluded(shared_from_this());
+    else if (incoming)
+      fail("connected, but did not complete the handshake");
+    else if (!endpoints_.empty())
+      socket.close(error);  // its handler goes on with the next endpoint
+    else
+      fail(problem_);
+  }
+
+  // Sends what is to be sent and reads what the handshake waits for, as far as both go without waiting.
+  void pump(ErrorCode error) {
+    std::array<char, 4096> chunk;
+    for (;;) {
+      while (!handshake->out().empty()) {
+        handshake->sent(socket.write_some(asio::buffer(handshake->out()), error));
+        if (error == asio::error::would_block) return pump_later(TcpSocket::wait_write);
+        if (error) return fail("closes the connection at once");
+      }
+      if (is_refused()) {
+        timer.expires_after(verdict_timeout);
+        timer.async_wait(then(&TcpConnection::out_of_time));
+        return hear_verdict({});
+      }
+      if (handshake->outcome() != Handshake::Outcome::open) return owner_.concluded(shared_from_this());
+      const std::size_t n =
+          socket.read_some(asio::buffer(chunk.data(), std::min(chunk.size(), handshake->wanted())), error);
+      if (error == asio::error::would_block) return pump_later(TcpSocket::wait_read);
+      if (error) return fail("closes the connection during the handshake");
+      handshake->take({chunk.data(), n});
+    }
+  }
+
+  [[nodiscard]] bool is_refused() const {
+    return !incoming && handshake && handshake->outcome() == Handshake::Outcome::refused;
+  }
+
+  // A callee that ends because of this caller says so before it closes the connection.
+  void hear_verdict(ErrorCode error) {
+    std::array<char, 1024> chunk;
+    while (!error && !verdict && !after_refusal_.is_broken()) {
+      const std::size_t n = socket.read_some(asio::buffer(chunk), error);
+      if (error == asio::error::would_block)
+        return socket.async_wait(TcpSocket::wait_read, then(&TcpConnection::hear_verdict));
+      after_refusal_.append({chunk.data(), n});
+      const auto message = after_refusal_.front();
+      verdict = message && message->frame.type == ControlFrame::Type::abort;
+      if (message && !verdict) break;
+    }
+    owner_.concluded(shared_from_this());
+  }
+
+  void pump_later(TcpSocket::wait_type what) { socket.async_wait(what, then(&TcpConnection::pump)); }
+
+  Resolver resolver_;
+  ControlInbox after_refusal_;
+  const Owner& owner_;
+  Address address_;
+  std::function<Handshake()> greet_;
+  std::vector<asio::ip::tcp::endpoint> endpoints_;  // still to be tried, the next one last
+  std::string problem_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

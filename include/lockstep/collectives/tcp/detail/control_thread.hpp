@@ -1,0 +1,324 @@
+// The control connections of Tcp, and the thread that serves them.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/buffer.hpp>
+#include <asio/error.hpp>
+#include <asio/ip/address.hpp>
+#include <asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/host/signal_mask.hpp"
+#include "lockstep/collectives/host/wake_pipe.hpp"
+#include "lockstep/collectives/protocol/control_channel.hpp"
+#include "lockstep/collectives/protocol/control_inbox.hpp"
+#include "lockstep/collectives/protocol/failure_cause.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/inquiry.hpp"
+#include "lockstep/collectives/tcp/detail/control_resident.hpp"
+#include "lockstep/collectives/tcp/detail/links.hpp"
+#include "lockstep/collectives/tcp/detail/port_probe.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/core/thread.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Answers the other ranks, whatever the rank's own threads are doing, and notices a lost one. It
+/// owns no sockets: those of `links` must stay until stop() has returned. All calls from any
+/// thread.
+class TcpControl {
+ public:
+  using Clock = ControlChannel::Clock;
+  using Milliseconds = std::chrono::milliseconds;
+  using Peer = ControlChannel::Peer;
+
+  /// `news` is woken when the cause is set, and when a peer says that it ends, or has gone.
+  TcpControl(const std::vector<std::string>& addresses, int rank, const ActivityBoard& board,
+             std::deque<TcpLinks>& links, FailureCause& cause, WakePipe& news)
+      : addresses_(addresses),
+        links_(links),
+        cause_(cause),
+        news_(news),
+        channel_(rank, static_cast<int>(addresses.size()), board,
+                 [this](int to, const ControlFrame& frame, std::string_view text) { send(to, frame, text); }),
+        inquiry_(channel_, names(addresses)) {
+    channel_.set_inquiry([this](int from, const ControlInbox::Message& message, Clock::time_point now) {
+      if (!cause_.is_set()) inquiry_.take(from, message, now);
+    });
+  }
+  ~TcpControl() { stop(); }
+  TcpControl(const TcpControl&) = delete;
+  TcpControl& operator=(const TcpControl&) = delete;
+
+  /// Begins with what was already read from the control connections. Throws Error when the system
+  /// has no thread left.
+  void start(std::unique_ptr<ControlResident> resident) {
+    resident_ = std::move(resident);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto now = Clock::now();
+      for (int other = 0; other < channel_.size(); ++other) {
+        if (other == channel_.rank()) continue;
+        channel_.peer(other).heard = now;
+        channel_.peer(other).inbox = std::move(link(other).inbox);
+        remember_port(other);
+        take(other, {}, now);
+      }
+      conclude(now);
+    }
+    const SignalMask mask;
+    thread_ = start_thread("answers to the other ranks", [this] { serve(); });
+  }
+
+  void stop() noexcept {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.wake();
+    thread_.join();
+    resident_.reset();
+  }
+
+  /// Stops, and sends nothing more.
+  void close() noexcept {
+    stop();
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+
+  /// See ControlChannel.
+  void set_awaited(int rank) noexcept { channel_.set_awaited(rank); }
+
+  /// Calls f(channel), which looks at the conversation or says something.
+  template <class F>
+  auto with(F f) {
+    const std::lock_guard lock(mutex_);
+    return f(channel_);
+  }
+
+  /// The waiting thread of this rank has heard nothing from a peer for this long, or has lost a
+  /// connection for data (`error`: errno, 0 if it is closed). Sooner or later a cause is set,
+  /// unless all ranks turn out to be well.
+  void miss(int other, Milliseconds silence) {
+    doubt([&](Clock::time_point now) { inquiry_.miss(other, silence, now); });
+  }
+  void lose_data(int other, int error) {
+    doubt([&](Clock::time_point now) { inquiry_.lose_data(other, error, now); });
+  }
+
+  /// Returns the cause that all ranks will name, and tells it to them.
+  CollectiveFailure settle(CollectiveFailure failure) {
+    const std::lock_guard lock(mutex_);
+    return settle_locked(std::move(failure));
+  }
+
+ private:
+  [[nodiscard]] TcpLinks& link(int rank) noexcept { return links_[static_cast<std::size_t>(rank)]; }
+
+  static std::vector<std::string> names(const std::vector<std::string>& addresses) {
+    std::vector<std::string> result;
+    result.reserve(addresses.size());
+    for (int rank = 0; rank < static_cast<int>(addresses.size()); ++rank) result.push_back(peer_name(addresses, rank));
+    return result;
+  }
+
+  template <class F>
+  void doubt(F f) {
+    const std::lock_guard lock(mutex_);
+    if (cause_.is_set()) return;
+    f(Clock::now());
+    wake_.wake();
+  }
+
+  CollectiveFailure settle_locked(CollectiveFailure failure) {
+    if (failure.failed_rank >= 0 && failure.failed_rank < channel_.size())
+      failure.address = addresses_[static_cast<std::size_t>(failure.failed_rank)];
+    failure = cause_.set(std::move(failure));
+    channel_.report(failure);
+    news_.wake();
+    return failure;
+  }
+
+  // Control frames are few and short, so they fit into the kernel's buffer at once. A peer that
+  // leaves them unread until they no longer fit is lost anyway.
+  void send(int to, const ControlFrame& frame, std::string_view text) {
+    if (closed_ || channel_.peer(to).gone || !link(to).control.is_open()) return;
+    const FrameBytes bytes = frame.encode();
+    asio::error_code error;
+    const std::array parts{asio::const_buffer(bytes.data(), bytes.size()),
+                           asio::const_buffer(text.data(), text.size())};
+    link(to).control.write_some(parts, error);
+    // The system reports a reset only once, here to the sender; the next read just finds the end.
+    if (error == asio::error::connection_reset) resets_[static_cast<std::size_t>(to)] = error.value();
+  }
+
+  // --- the thread --------------------------------------------------------------------------------
+
+  void serve() {
+    try {
+      serve_until_stopped();
+    } catch (const std::exception& error) {  // out of memory, for example
+      give_up(error.what());
+    }
+  }
+
+  void give_up(std::string_view reason) noexcept {
+    try {
+      CollectiveFailure failure;
+      failure.failed_rank = channel_.rank();
+      failure.reason = concat({"the thread that answers the other ranks failed: ", reason});
+      failure.code = ExitCode::failure;
+      settle(std::move(failure));
+    } catch (...) {  // the others find that this rank is silent
+    }
+  }
+
+  void serve_until_stopped() {
+    std::vector<pollfd> watched;
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      watched.assign(1, {wake_.descriptor(), POLLIN, 0});
+      for (int other = 0; other < channel_.size(); ++other)
+        if (other != channel_.rank() && !channel_.peer(other).gone)
+          watched.push_back({link(other).control.native_handle(), POLLIN, 0});
+      auto due = cause_.is_set() ? Clock::time_point::max() : inquiry_.due();
+      for (const auto& [other, probe] : probes_) {
+        watched.push_back(probe.watch());
+        due = std::min(due, probe.due());
+      }
+      const std::size_t own = watched.size();
+      lock.unlock();
+      if (resident_) due = std::min(due, resident_->watch(watched));
+      ::poll(watched.data(), watched.size(), time_until(due));
+      if (resident_) resident_->serve(std::span(watched).subspan(own));
+      lock.lock();
+      wake_.drain();
+      read_all();
+    }
+  }
+
+  static int time_until(Clock::time_point due) {
+    if (due == Clock::time_point::max()) return -1;
+    const auto left = std::chrono::ceil<Milliseconds>(due - Clock::now());
+    return static_cast<int>(std::clamp<Milliseconds::rep>(left.count(), 0, 60'000));
+  }
+
+  // A report of a failure comes before the end of its sender's connection, so all reports are read
+  // before any rank counts as lost.
+  void read_all() {
+    const auto now = Clock::now();
+    for (int other = 0; other < channel_.size(); ++other)
+      if (other != channel_.rank() && !channel_.peer(other).gone) read(other, now);
+    conclude(now);
+  }
+
+  void read(int other, Clock::time_point now) {
+    std::array<char, 1024> chunk;
+    for (;;) {
+      asio::error_code error;
+      const std::size_t n = link(other).control.read_some(asio::buffer(chunk), error);
+      if (error == asio::error::would_block) return;
+      if (error) {
+        channel_.peer(other).gone = true;
+        if (!channel_.peer(other).goodbye)
+          lose(other, error == asio::error::eof ? resets_[static_cast<std::size_t>(other)] : error.value(), now);
+        return news_.wake();
+      }
+      take(other, {chunk.data(), n}, now);
+    }
+  }
+
+  void take(int other, std::string_view bytes, Clock::time_point now) {
+    const bool had_ended = channel_.peer(other).goodbye, all_had = channel_.peer(other).farewell;
+    if (!channel_.take(other, bytes, now)) {
+      CollectiveFailure failure;
+      failure.failed_rank = other;
+      failure.reason = "sent something that is no control frame";
+      settle_locked(std::move(failure));
+    }
+    if (channel_.peer(other).goodbye != had_ended || channel_.peer(other).farewell != all_had) news_.wake();
+  }
+
+  // A loss counts only while no report has come; all reports are read first.
+  void lose(int other, int error, Clock::time_point now) {
+    if (cause_.is_set() || channel_.reported()) return;
+    inquiry_.lose(other, error, now);
+    const auto& port = ports_[static_cast<std::size_t>(other)];
+    if (!port) return;
+    probes_.emplace_back(other, PortProbe(port->data(), static_cast<socklen_t>(port->size()), now));
+    // A connection that is closed was closed by the peer; a reset may come from the network.
+    inquiry_.look_for(other, error != 0);
+  }
+
+  void advance_probes(Clock::time_point now) {
+    std::erase_if(probes_, [&](auto& entry) {
+      auto& [other, probe] = entry;
+      probe.advance(now);
+      if (probe.is_over()) inquiry_.found(other, probe.outcome());
+      return probe.is_over();
+    });
+  }
+
+  // Where a peer listens: at its address in the list if that is a number, else at the address of
+  // its connection.
+  void remember_port(int other) {
+    const Address listed = parse_address(addresses_[static_cast<std::size_t>(other)]);
+    asio::error_code error;
+    asio::ip::address host = asio::ip::make_address(listed.host, error);
+    if (error) host = link(other).control.remote_endpoint(error).address();
+    if (!error) ports_[static_cast<std::size_t>(other)].emplace(host, listed.port);
+  }
+
+  void conclude(Clock::time_point now) {
+    if (cause_.is_set()) return probes_.clear();
+    if (channel_.reported()) {
+      settle_locked(*channel_.reported());
+      return;
+    }
+    advance_probes(now);
+    if (auto verdict = inquiry_.advance(now)) settle_locked(std::move(*verdict));
+  }
+
+  const std::vector<std::string>& addresses_;
+  std::deque<TcpLinks>& links_;
+  FailureCause& cause_;
+  WakePipe& news_;
+  WakePipe wake_;
+  std::unique_ptr<ControlResident> resident_;
+
+  std::mutex mutex_;
+  ControlChannel channel_;
+  Inquiry inquiry_;
+  // By rank: errno of a message that could not be sent.
+  std::vector<int> resets_ = std::vector<int>(addresses_.size());
+  std::vector<std::optional<asio::ip::tcp::endpoint>> ports_{addresses_.size()};  // by rank
+  std::vector<std::pair<int, PortProbe>> probes_;                                 // of lost ranks
+  bool stopping_ = false;
+  bool closed_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

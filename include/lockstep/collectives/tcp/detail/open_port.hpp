@@ -1,0 +1,131 @@
+// The own port while the cluster is at work: see Tcp.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/handshake.hpp"
+#include "lockstep/collectives/protocol/hello.hpp"
+#include "lockstep/collectives/tcp/detail/control_resident.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Goes on listening, so that no other program gets the port, for which this worker and restarted
+/// ones would then wait in vain. A **guest** that asks whether this rank's process lives
+/// (Hello::Channel::probe) gets its answer, after a proof if there is a secret; a worker that wants
+/// to join hears that the cluster is at work; any other guest is turned away without a word, and at
+/// once if it has closed its own direction. The number of guests, their time and their rate are
+/// limited.
+class TcpPort final : public ControlResident {
+ public:
+  /// Takes over a listening socket, which does not block.
+  TcpPort(int listener, Hello mine, ClusterSecret secret)
+      : listener_(listener), mine_(std::move(mine)), secret_(std::move(secret)) {}
+  TcpPort(const TcpPort&) = delete;
+  TcpPort& operator=(const TcpPort&) = delete;
+  ~TcpPort() override {
+    ::close(listener_);
+    for (const Guest& guest : guests_) ::close(guest.socket);
+  }
+
+  Clock::time_point watch(std::vector<pollfd>& watched) override {
+    const bool is_open = Clock::now() >= closed_until_;
+    watched.push_back({is_open ? listener_ : -1, POLLIN, 0});
+    auto due = is_open ? Clock::time_point::max() : closed_until_;
+    for (const Guest& guest : guests_) {
+      const bool has_more = !guest.handshake.out().empty();
+      watched.push_back({guest.socket, static_cast<short>(has_more ? POLLOUT : POLLIN), 0});
+      due = std::min(due, guest.leaves);
+    }
+    return due;
+  }
+
+  void serve(std::span<const pollfd> watched) override {
+    const auto now = Clock::now();
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < guests_.size(); ++i) {
+      Guest& guest = guests_[i];
+      if (now >= guest.leaves || (watched[1 + i].revents != 0 && !talk(guest))) {
+        ::close(guest.socket);
+        continue;
+      }
+      if (kept != i) guests_[kept] = std::move(guest);
+      ++kept;
+    }
+    guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(kept), guests_.end());
+    if (watched[0].revents != 0) accept(now);
+  }
+
+ private:
+  struct Guest {
+    int socket;
+    Clock::time_point leaves;
+    Handshake handshake;
+  };
+
+  static constexpr std::size_t most_guests = 16;
+  static constexpr int most_at_once = 8;
+  static constexpr auto stay = std::chrono::seconds(2);
+  static constexpr auto pause = std::chrono::milliseconds(20);  // 400 guests a second are enough
+
+  void accept(Clock::time_point now) noexcept {
+    for (int i = 0; i < most_at_once; ++i) {
+      const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (socket < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+      if (socket < 0) break;  // perhaps no descriptor is left
+      try {
+        if (guests_.size() == most_guests) {
+          ::close(guests_.front().socket);
+          guests_.erase(guests_.begin());
+        }
+        guests_.push_back({socket, now + stay, Handshake::callee_at_work(mine_, secret_)});
+      } catch (...) {  // no memory, or no random bytes
+        ::close(socket);
+      }
+    }
+    closed_until_ = now + pause;
+  }
+
+  // Returns false when the guest's time is over.
+  bool talk(Guest& guest) const noexcept {
+    try {
+      Handshake& handshake = guest.handshake;
+      std::array<char, 4096> chunk;
+      for (;;) {
+        while (!handshake.out().empty()) {
+          const ssize_t n = ::send(guest.socket, handshake.out().data(), handshake.out().size(), MSG_NOSIGNAL);
+          if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+          handshake.sent(static_cast<std::size_t>(n));
+        }
+        if (handshake.outcome() != Handshake::Outcome::open) return false;
+        const ssize_t n = ::recv(guest.socket, chunk.data(), std::min(chunk.size(), handshake.wanted()), 0);
+        if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+        if (n == 0) return false;
+        handshake.take({chunk.data(), static_cast<std::size_t>(n)});
+      }
+    } catch (...) {
+      return false;
+    }
+  }
+
+  int listener_;
+  Hello mine_;
+  ClusterSecret secret_;
+  std::vector<Guest> guests_;
+  Clock::time_point closed_until_{};
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,109 @@
+// Finds out whether the process of a worker whose connections are lost still has its port.
+#pragma once
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/collectives/protocol/ballot.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Calls a port, and closes its own direction at once. A living process closes the other one (see
+/// ControlResident); a process that has ended no longer has its port. A port that is held open for
+/// it, by a launcher for example, tells nothing. Never blocks.
+class PortProbe {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr std::chrono::milliseconds patience{300};
+
+  PortProbe(const sockaddr* address, socklen_t size, Clock::time_point now)
+      : socket_(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), end_(now + patience) {
+    if (socket_ < 0)
+      conclude(Hearing::Process::unknown);
+    else if (::connect(socket_, address, size) != 0 && errno != EINPROGRESS)
+      conclude_by(errno);
+  }
+  PortProbe(PortProbe&& other) noexcept { swap(other); }
+  PortProbe& operator=(PortProbe&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~PortProbe() {
+    if (socket_ >= 0) ::close(socket_);
+  }
+
+  [[nodiscard]] pollfd watch() const noexcept {
+    return {socket_, static_cast<short>(is_connected_ ? POLLIN : POLLOUT), 0};
+  }
+  [[nodiscard]] Clock::time_point due() const noexcept { return end_; }
+  [[nodiscard]] bool is_over() const noexcept { return is_over_; }
+  [[nodiscard]] Hearing::Process outcome() const noexcept { return outcome_; }
+
+  /// Goes as far as it can without blocking.
+  void advance(Clock::time_point now) {
+    if (is_over_) return;
+    pollfd watched = watch();
+    if (::poll(&watched, 1, 0) > 0) is_connected_ ? read() : connected();
+    if (!is_over_ && now >= end_) conclude(Hearing::Process::unknown);
+  }
+
+ private:
+  void swap(PortProbe& other) noexcept {
+    std::swap(socket_, other.socket_);
+    std::swap(end_, other.end_);
+    std::swap(is_connected_, other.is_connected_);
+    std::swap(is_over_, other.is_over_);
+    std::swap(outcome_, other.outcome_);
+  }
+
+  void connected() {
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) return conclude_by(error);
+    if (has_met_itself()) return conclude(Hearing::Process::ended);
+    is_connected_ = true;
+    ::shutdown(socket_, SHUT_WR);
+  }
+
+  void read() {
+    char byte = 0;
+    const ssize_t n = ::recv(socket_, &byte, 1, 0);
+    if (n < 0 && errno == EAGAIN) return;
+    // Reset: the port was there until a moment ago.
+    conclude(n >= 0 ? Hearing::Process::lives : Hearing::Process::ended);
+  }
+
+  // A socket that connects to a free port of its own host may be given that very port.
+  [[nodiscard]] bool has_met_itself() const {
+    sockaddr_storage own{}, other{};
+    socklen_t own_size = sizeof own, size = sizeof other;
+    return ::getsockname(socket_, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+           ::getpeername(socket_, reinterpret_cast<sockaddr*>(&other), &size) == 0 &&
+           std::memcmp(&own, &other, sizeof own) == 0;
+  }
+
+  void conclude_by(int error) { conclude(error == ECONNREFUSED ? Hearing::Process::ended : Hearing::Process::unknown); }
+  void conclude(Hearing::Process outcome) {
+    is_over_ = true;
+    outcome_ = outcome;
+  }
+
+  int socket_ = -1;
+  Clock::time_point end_{};
+  bool is_connected_ = false;
+  bool is_over_ = false;
+  Hearing::Process outcome_ = Hearing::Process::unknown;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

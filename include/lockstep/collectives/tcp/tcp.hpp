@@ -1,0 +1,108 @@
+// The transport over TCP.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/flow.hpp"
+#include "lockstep/collectives/host/external_event.hpp"
+#include "lockstep/collectives/operation.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+class HostPipe;
+struct TcpState;
+}  // namespace detail
+
+/// A Transport over TCP: a full mesh, with one connection for control and one or more for data (`options.connections`) between
+/// each pair of ranks. The ring's data needs neighbours only; but barriers and the reports of failures go the shortest way, and
+/// the end of a process shows on a connection at once, so that every rank learns of it from the kernel and not from a chain of
+/// others. Control has a connection of its own, so that a report never waits behind data which nobody reads.
+///
+/// Failure: each wait ends when a peer is lost, or when a rank reports a failure. A thread of its
+/// own, which does nothing else, answers the others' questions: whether this rank lives, which rank
+/// it waits for, and what it is doing (see ActivityBoard). A rank that does not answer for
+/// `options.timeout` is lost: its process is stopped, or the network is cut. A rank that answers
+/// may keep the others waiting until `options.progress_timeout`, in a slow callback for instance;
+/// every 5 s they say on stderr which rank they wait for, and what it is doing. (See
+/// detail::Patience.) The rank that notices a failure tells all others before it throws: all ranks
+/// name the same rank and reason.
+///
+/// Start-up: each worker listens on its port (on the loopback interface when its address says so,
+/// else on all interfaces: inside a container its address may be one that only the outside knows)
+/// and connects to the lower ranks, in whatever order the workers start, retrying until
+/// `options.startup_timeout`. For as long, it also retries to get its port if another socket has
+/// it. Both sides compare what they must have in common. A stranger is turned away and named, and
+/// learns nothing about the cluster unless it knows the list of addresses. A process that claims a
+/// place in this cluster with a different configuration ends both sides with a ConfigurationError
+/// if it still does so after 2 s and no process has come that fits; so do two processes with the
+/// same place. With a secret (Rendezvous::secret), each side proves that it knows it, and a process
+/// that cannot is turned away; what follows is neither encrypted nor authenticated.
+///
+/// The worker listens on its port until close() or the end of the object (see detail::TcpPort);
+/// Rendezvous::port keeps it for longer. If the environment variable LOCKSTEP_LISTEN_FD names a
+/// listening socket for the worker's port, that is used.
+///
+/// With `options.checksum`, messages carry a CRC-32C: bits that change on the way end the operation
+/// on all ranks, with an error that names sender and receiver, before they are summed.
+///
+/// All calls come from one thread at a time, though not always the same (see Overlap); abort() from any.
+class Tcp {
+ public:
+  /// Connects to all peers. While some are missing, says every 5 s on stderr who and why; rank 0 says when the cluster is
+  /// ready. Throws ConfigurationError when workers do not fit together or the port cannot be used, CollectiveError when
+  /// the time is over.
+  [[nodiscard]] static Tcp connect(const Rendezvous& rendezvous, const CommunicationOptions& options);
+
+  Tcp(Tcp&& other) noexcept;
+  Tcp& operator=(Tcp&& other) noexcept;
+  /// Closes the connections. Peers that have not come to their end too see a lost rank.
+  ~Tcp();
+
+  [[nodiscard]] int rank() const noexcept;
+  [[nodiscard]] int size() const noexcept;
+
+  /// Names the operation that the next messages belong to, and starts its clock.
+  void begin(Operation operation) noexcept;
+  void transfer(int to, int from, Flow& flow);
+  /// From now on, data to and from this peer goes through memory. The peer does the same at the same place.
+  void attach(int peer, std::unique_ptr<detail::HostPipe> pipe);
+  /// Waits for an event that depends on rank `peer`, with the deadline and the failures of a transfer.
+  void await(int peer, ExternalEvent& event);
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
+  /// See Collective.
+  [[nodiscard]] ActivityBoard& activity() noexcept;
+  /// Tells all others of a failure that has just been noticed, and throws it (or an earlier one).
+  [[noreturn]] void fail(CollectiveFailure failure);
+  /// The call of the program that each rank is in, as the end of a sentence about ranks that are
+  /// out of step; empty if no ActivityBoard shows one. Waits at most a second.
+  [[nodiscard]] std::string calls();
+  /// Throws when abort() was called or a failure is known.
+  void check();
+
+  /// The orderly end: returns when all ranks have called it, rank 0 last. A peer that is lost,
+  /// silent for `options.timeout`, or alive but not there within `options.progress_timeout` is only
+  /// named on stderr.
+  void close() noexcept;
+
+ private:
+  explicit Tcp(std::unique_ptr<detail::TcpState> state) noexcept;
+  std::unique_ptr<detail::TcpState> state_;
+};
+
+static_assert(Transport<Tcp>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/tcp/tcp.ipp"
+#endif

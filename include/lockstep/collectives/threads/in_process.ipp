@@ -1,0 +1,172 @@
+#pragma once
+
+#include "lockstep/collectives/threads/in_process.hpp"
+#include "lockstep/core/log.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+LOCKSTEP_INLINE std::string InProcessGroup::Slot::text() const {
+  const char* type_name = type == 'f' ? " of float" : type == 'd' ? " of double" : type == 'i' ? " of int64" : "";
+  return concat({to_string(operation), op == ReduceOp::max ? "(max)" : "", type_name,
+                 operation == Operation::broadcast ? concat({" from rank ", root}) : "",
+                 status_count != 0 ? concat({" and ", status_count, " status values"}) : "", ", ", bytes, " bytes"});
+}
+
+LOCKSTEP_INLINE InProcessGroup::InProcessGroup(int size, const CommunicationOptions& options, int ranks_on_host)
+    : size_(checked(size)),
+      progress_limit_(options.progress_limit()),
+      barrier_(size, ranks_on_host > 0 ? ranks_on_host : size) {
+  options.validate();
+  for (auto& parity : slots_) parity = std::make_unique<Slot[]>(static_cast<std::size_t>(size));
+  begun_ = std::make_unique<Begun[]>(static_cast<std::size_t>(size));
+}
+
+LOCKSTEP_INLINE void InProcessGroup::abort(CollectiveFailure failure) noexcept {
+  try {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failed_) failure_ = std::move(failure);
+    failed_ = true;
+  } catch (...) {  // out of memory: fail without a reason
+  }
+  barrier_.break_all();
+}
+
+LOCKSTEP_INLINE void InProcessGroup::reset() noexcept {
+  failed_ = false;
+  failure_ = {};
+  for (int rank = 0; rank < size_; ++rank) {
+    slot(0, rank).operations = 0;
+    begun_[static_cast<std::size_t>(rank)].progress = 0;
+    begun_[static_cast<std::size_t>(rank)].reduced = 0;
+  }
+  barrier_.reset();
+}
+
+LOCKSTEP_INLINE int InProcessGroup::checked(int size) {
+  if (size < 1) throw ConfigurationError(concat({"a group of threads needs at least 1 member, got ", size}));
+  return size;
+}
+
+LOCKSTEP_INLINE std::size_t InProcessGroup::ready_on_all(int rank) const noexcept {
+  constexpr std::uint64_t count_mask = (std::uint64_t{1} << Begun::count_bits) - 1;
+  const Begun& mine = begun_[static_cast<std::size_t>(rank)];
+  std::uint64_t least = count_mask;
+  for (int r = 0; r < size_; ++r) {
+    const Begun& other = begun_[static_cast<std::size_t>(r)];
+    const std::uint64_t progress = other.progress.load(std::memory_order_acquire);
+    if ((progress & ~count_mask) != mine.tag() || other.bytes != mine.bytes || other.type != mine.type ||
+        other.status.size() != mine.status.size())
+      return 0;
+    least = std::min(least, progress & count_mask);
+  }
+  return static_cast<std::size_t>(least);
+}
+
+LOCKSTEP_INLINE unsigned InProcessGroup::enter(int rank, const Slot& mine, const std::atomic<bool>* patient) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (barrier_.is_broken()) fail(mine.operation, begin);
+  const unsigned parity = slot(0, rank).operations++ % 2;
+  Slot& shared = slot(parity, rank);
+  const unsigned operations = shared.operations;
+  shared = mine;
+  shared.operations = operations;
+
+  const auto report = [&](std::chrono::milliseconds waited) { this->report(rank, mine.operation, waited); };
+  if (barrier_.arrive_and_wait(rank, progress_limit_, patient, report) != ThreadBarrier::Outcome::released)
+    fail(mine.operation, begin);
+  for (int other = 1; other < size_; ++other)
+    if (!slot(parity, other).agrees(slot(parity, 0))) {
+      abort({.failed_rank = -1,
+             .reason = concat({"replicas are out of step: rank 0 is in ", slot(parity, 0).text(), ", rank ", other,
+                               " in ", slot(parity, other).text()}),
+             .code = ExitCode::failure});
+      fail(mine.operation, begin);
+    }
+  return parity;
+}
+
+LOCKSTEP_INLINE void InProcessGroup::report(int rank, Operation operation, std::chrono::milliseconds waited) const {
+  const int missing = barrier_.first_missing();
+  if (missing < 0 || barrier_.first_arrived() != rank) return;
+  const Activity activity = board_->get();
+  log_line(concat({"replica ", rank, " ", detail::in_operation(operation), " waits since ", waited.count() / 1000,
+                   " s for replica ", missing, activity == Activity{} ? "" : "; this worker is in ",
+                   activity == Activity{} ? std::string() : to_string(activity), "; it counts as lost after ",
+                   detail::duration_text(progress_limit_), " (CommunicationOptions::progress_timeout)"}));
+}
+
+LOCKSTEP_INLINE void InProcessGroup::fail(Operation operation, std::chrono::steady_clock::time_point begin) {
+  // Broken without a reason: somebody's time is over, and he may not have said so yet.
+  abort({.failed_rank = barrier_.first_missing(),
+         .reason = concat({"this replica's thread did not come to ", to_string(operation), " within ",
+                           progress_limit_.count(), " ms (CommunicationOptions::progress_timeout)"})});
+  CollectiveFailure failure;
+  {
+    const std::lock_guard lock(failure_mutex_);
+    failure = failure_;
+  }
+  if (failure.operation.empty()) failure.operation = to_string(operation);
+  if (failure.seconds == 0)
+    failure.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  throw CollectiveError(std::move(failure));
+}
+
+LOCKSTEP_INLINE void InProcessGroup::sum_status(unsigned parity, std::span<double> sums) const noexcept {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = slot(parity, 0).status[i];
+    for (int r = 1; r < size_; ++r) sums[i] += slot(parity, r).status[i];
+  }
+}
+
+LOCKSTEP_INLINE void InProcessGroup::reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    double sum = slot(parity, 0).status[i];
+    for (int r = 1; r < size_; ++r) sum += slot(parity, r).status[i];
+    for (int r = 0; r < (to_all ? size_ : 1); ++r) slot(parity, r).status[i] = sum;
+  }
+}
+
+LOCKSTEP_INLINE void InProcess::broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient) {
+  detail::check_root(root, size());
+  if (size() == 1) return;
+  InProcessGroup::Slot mine;
+  mine.operation = Operation::broadcast;
+  mine.root = root;
+  mine.data = bytes.data();
+  mine.bytes = bytes.size();
+  const unsigned parity = group_->enter(rank_, mine, patient);
+  if (rank_ != root && !bytes.empty()) std::memcpy(bytes.data(), group_->slot(parity, root).data, bytes.size());
+  group_->leave(rank_);
+}
+
+LOCKSTEP_INLINE void InProcess::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+  detail::check_lengths(mine.size(), all.size(), size());
+  InProcessGroup::Slot slot;
+  slot.operation = Operation::all_gather;
+  slot.data = const_cast<std::byte*>(mine.data());  // only read
+  slot.bytes = mine.size();
+  const unsigned parity = group_->enter(rank_, slot, nullptr);
+  for (int r = 0; r < size() && !mine.empty(); ++r) {
+    std::byte* target = all.data() + mine.size() * static_cast<std::size_t>(r);
+    const void* source = group_->slot(parity, r).data;
+    if (target != source) std::memcpy(target, source, mine.size());
+  }
+  group_->leave(rank_);
+}
+
+LOCKSTEP_INLINE void InProcess::barrier() {
+  if (size() == 1) return;
+  InProcessGroup::Slot mine;
+  mine.operation = Operation::barrier;
+  (void)group_->enter(rank_, mine, nullptr);
+}
+
+LOCKSTEP_INLINE void InProcess::abort(std::string_view reason, ExitCode code) noexcept {
+  try {
+    group_->abort({.failed_rank = rank_, .reason = std::string(reason), .code = code});
+  } catch (...) {  // out of memory: fail without a reason
+    group_->abort({});
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

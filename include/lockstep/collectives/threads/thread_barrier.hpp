@@ -1,0 +1,118 @@
+// A barrier for threads that spins briefly, then sleeps, and that can be broken.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A reference to a callable, which is told every five seconds how long a wait has lasted.
+class WaitListener {
+ public:
+  WaitListener() = default;
+  template <class F>
+  WaitListener(const F& f) noexcept  // NOLINT(google-explicit-constructor)
+      : context_(&f), call_([](const void* context, std::chrono::milliseconds waited) {
+          (*static_cast<const F*>(context))(waited);
+        }) {}
+  void operator()(std::chrono::milliseconds waited) const {
+    if (call_ != nullptr) call_(context_, waited);
+  }
+
+ private:
+  const void* context_ = nullptr;
+  void (*call_)(const void* context, std::chrono::milliseconds waited) = nullptr;
+};
+
+/// A barrier for a fixed number of threads. Unlike std::barrier its waits are bounded, and it can be broken.
+class ThreadBarrier {
+ public:
+  enum class Outcome { released, broken, timed_out };
+  using Duration = std::chrono::milliseconds;
+
+  /// `threads_on_host`: how many threads compete for this machine's cores. Spinning for about 50 us saves the cost of
+  /// waking up (some 5 us), but when there are more threads than cores it steals the core from the one that is awaited.
+  ThreadBarrier(int size, int threads_on_host)
+      : size_(size),
+        spins_(static_cast<unsigned>(threads_on_host) <= std::thread::hardware_concurrency()),
+        arrivals_(std::make_unique<Arrival[]>(static_cast<std::size_t>(size))) {}
+
+  /// Waits until every thread has come. All threads, or none, see `released`; `broken` and `timed_out` leave the barrier
+  /// broken for all. While *patient is true, the time does not count.
+  Outcome arrive_and_wait(int rank, Duration timeout, const std::atomic<bool>* patient = nullptr,
+                          const WaitListener& listener = {});
+
+  /// For a wait that nothing may cut short, because the others still use this thread's memory. All of them are known to be
+  /// on their way.
+  void arrive_and_wait_always(int rank);
+
+  /// Makes all present and later waits return `broken`. Any thread may call it.
+  void break_all() noexcept {
+    state_.fetch_or(broken_bit);
+    wake();
+  }
+
+  [[nodiscard]] bool is_broken() const noexcept { return (state_.load() & broken_bit) != 0; }
+
+  /// Makes a broken barrier new. No thread may be waiting.
+  void reset() noexcept {
+    const std::uint64_t generation = (state_.load() + next) & ~broken_bit;
+    arrived_.store(0);
+    state_.store(generation);
+  }
+
+  /// The lowest rank that has not come to the present wait, -1 when there is none.
+  [[nodiscard]] int first_missing() const noexcept { return first_that(false); }
+  /// The lowest rank that has.
+  [[nodiscard]] int first_arrived() const noexcept { return first_that(true); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // The generation and whether the barrier is broken are one word, so that "released" and "broken" exclude each other.
+  static constexpr std::uint64_t broken_bit = 1;
+  static constexpr std::uint64_t next = 2;
+
+  struct alignas(cache_line) Arrival {
+    std::atomic<std::uint64_t> next_state{0};
+  };
+
+  static constexpr Duration report_interval{5000};
+
+  [[nodiscard]] int first_that(bool has_arrived) const noexcept;
+
+  // Returns whether this thread is the last to come.
+  bool arrive(int rank) noexcept;
+
+  bool spin(std::uint64_t before) const noexcept;
+
+  [[nodiscard]] Outcome outcome(std::uint64_t before) const noexcept {
+    return state_.load() >> 1 != before >> 1 ? Outcome::released : Outcome::broken;
+  }
+
+  // The state is stored before the sleepers are counted, and a sleeper counts itself before it looks at the state: one of
+  // the two sees the other.
+  void wake() noexcept;
+
+  const int size_;
+  const bool spins_;
+  alignas(cache_line) std::atomic<std::uint64_t> state_{0};
+  alignas(cache_line) std::atomic<int> arrived_{0};
+  std::unique_ptr<Arrival[]> arrivals_;
+  std::mutex mutex_;
+  std::condition_variable sleep_;
+  std::atomic<int> sleepers_{0};
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/threads/thread_barrier.ipp"
+#endif

@@ -1,0 +1,94 @@
+// Checkpoint: a model, and what else a program wants back with it.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/state.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/saving/model_files.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A State itself, or an object with `save(State&) const` and `restore(const State&)`.
+template <class O>
+concept Restorable = std::same_as<O, State> || requires(O& object, const O& same, State& out, const State& in) {
+  same.save(out);
+  object.restore(in);
+};
+
+/// What TensorFlow's tf.train.Checkpoint is for: the model with its optimizer, and objects of the program's own, which are saved and
+/// restored with it. Refers to all of them.
+/// @code
+/// lockstep::State progress;
+/// lockstep::Checkpoint checkpoint(model, progress);
+/// @endcode
+template <class Model, Restorable... Objects>
+class Checkpoint {
+  using Files = detail::ModelFiles<Model>;
+
+ public:
+  explicit Checkpoint(Model& model, Objects&... objects) : model_(model), objects_(objects...) {}
+
+  /// Writes one file; the chief alone does. Throws Error naming the path.
+  void save(const std::string& path) const {
+    if (!Files::strategy(model_).is_chief()) return;
+    const TrainingState saved = state();
+    write_file_atomically(path, EncodedCheckpoint(saved).parts());
+  }
+
+  /// Restores all from a file that save or CheckpointManager wrote, as Model::load does.
+  void restore(const std::string& path) {
+    decode(path, detail::file_from_chief(Files::strategy(model_), "restore", path,
+                                         checkpoint_check(Files::state_bytes(model_))));
+  }
+
+ private:
+  template <class>
+  friend class CheckpointManager;
+
+  [[nodiscard]] TrainingState state() const {
+    TrainingState saved = Files::state(model_);
+    const auto append = [&]<class O>(const O& object) {
+      State& state = saved.callbacks.emplace_back();
+      if constexpr (std::same_as<O, State>)
+        state = object;
+      else
+        object.save(state);
+    };
+    std::apply([&](const auto&... object) { (append(object), ...); }, objects_);
+    return saved;
+  }
+
+  void decode(const std::string& path, std::span<const std::byte> bytes) {
+    detail::naming_file("restore", path, [&] {
+      const TrainingState saved = decode_checkpoint(bytes);
+      if (saved.callbacks.size() != sizeof...(Objects))
+        throw ConfigurationError(concat({"the file has the states of ", saved.callbacks.size(),
+                                         " objects beside the model, this checkpoint has ", sizeof...(Objects)}));
+      Files::restore(model_, saved);
+      auto state = saved.callbacks.begin();
+      const auto take = [&]<class O>(O& object) {
+        if constexpr (std::same_as<O, State>)
+          object = *state++;
+        else
+          object.restore(*state++);
+      };
+      std::apply([&](auto&... object) { (take(object), ...); }, objects_);
+    });
+  }
+
+  Model& model_;
+  std::tuple<Objects&...> objects_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

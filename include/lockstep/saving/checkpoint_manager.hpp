@@ -1,0 +1,90 @@
+// CheckpointManager: the newest few checkpoints of a run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/checkpoint/checkpoint_folder.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/saving/checkpoint.hpp"
+#include "lockstep/saving/model_files.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Saves checkpoints under growing numbers in a folder, deletes the oldest, and restores the newest that can be read. A file named
+/// "checkpoint" in the folder lists them, as TensorFlow's does; files that are not on the list are left alone. Every worker makes
+/// the same calls; only the chief has the folder.
+/// @code
+/// lockstep::Checkpoint checkpoint(model);
+/// lockstep::CheckpointManager manager(checkpoint, {.directory = "run", .max_to_keep = 3});
+/// if (!manager.restore_or_initialize()) std::puts("a new run");
+/// @endcode
+template <class CheckpointType>
+class CheckpointManager {
+ public:
+  /// Throws ConfigurationError for wrong options; on the chief also Error when the folder's list cannot be read.
+  CheckpointManager(CheckpointType& checkpoint, CheckpointManagerOptions options) : checkpoint_(checkpoint) {
+    options.validate();
+    if (strategy().is_chief()) folder_.emplace(std::move(options));
+  }
+
+  /// Saves under the next number, or `checkpoint_number`, and returns the path. Nothing on other workers than the chief, and when
+  /// checkpoint_interval's updates have not been made since the last time. Throws Error naming the path; the earlier ones stay.
+  std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
+    const std::int64_t updates = checkpoint_.model_.iterations();
+    if (!folder_ || !folder_->due(updates)) return std::nullopt;
+    const TrainingState saved = checkpoint_.state();
+    return folder_->save(EncodedCheckpoint(saved).parts(), updates, checkpoint_number);
+  }
+
+  /// Restores the newest checkpoint that can be read (of those that cannot, a warning) on all workers, and returns its path; nothing
+  /// when there is none: the model stays as it is. Training then counts as begun, also where finish was called before. Throws ConfigurationError when it belongs to another program.
+  std::optional<std::string> restore_or_initialize() {
+    detail::FileContents path, state;
+    if (folder_) {
+      try {
+        folder_->begin();
+        if (auto found = folder_->newest(CheckpointType::Files::state_bytes(checkpoint_.model_))) {
+          const auto text = std::as_bytes(std::span(found->path));
+          path.bytes.assign(text.begin(), text.end());
+          state.bytes = std::move(found->bytes);
+        }
+      } catch (const Error& error) {
+        path = detail::unreadable(error);
+      }
+    }
+    const detail::FileCall call{.name = "restore_or_initialize", .arguments = {}};
+    const std::vector<std::byte> name = detail::contents_from_chief(strategy(), call, std::move(path));
+    if (name.empty()) return std::nullopt;
+    std::string restored(reinterpret_cast<const char*>(name.data()), name.size());
+    checkpoint_.decode(restored, detail::contents_from_chief(strategy(), call, std::move(state)));
+    if (folder_) folder_->restored(checkpoint_.model_.iterations());
+    return restored;
+  }
+
+  /// Says in the folder that training has ended, after the last save, so that a SidecarEvaluator ends as well. Throws Error naming
+  /// the path.
+  void finish() const {
+    if (folder_) folder_->finish();
+  }
+
+  /// The paths of those that are kept, oldest first; on other workers than the chief none.
+  [[nodiscard]] std::vector<std::string> checkpoints() const {
+    return folder_ ? folder_->checkpoints() : std::vector<std::string>{};
+  }
+
+ private:
+  auto& strategy() { return CheckpointType::Files::strategy(checkpoint_.model_); }
+
+  CheckpointType& checkpoint_;
+  std::optional<detail::CheckpointFolder> folder_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,86 @@
+// Checks that all ranks run the same program before they train together.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span<T, 1>(&value, 1));
+}
+
+/// The first lines in which two texts differ; nothing when they are equal.
+[[nodiscard]] std::optional<std::pair<std::string_view, std::string_view>> first_difference(std::string_view a,
+                                                                                            std::string_view b);
+
+/// Throws ConfigurationError when one of the descriptions, each padded to `width` bytes, differs
+/// from the first. Their first two lines are the call and its arguments.
+void compare_descriptions(std::string_view padded, std::size_t width, std::span<const std::uint64_t> lengths);
+
+/// The first exchange of every call in which all ranks take part: `call` ("load", say) must be the
+/// same on all of them, and so must be `description`, lines of "what: value". Throws the same
+/// ConfigurationError on every rank when one differs, naming the rank, and either the calls, with
+/// their `arguments` ("'model.lockstep'"), or the first line that differs from the chief's.
+template <Collective C>
+void agree(C& collective, std::string_view call, std::string_view description, std::string_view arguments = {}) {
+  if (collective.size() == 1) return;
+  const auto ranks = static_cast<std::size_t>(collective.size());
+  const std::string mine = concat({call, "\n", printable(arguments, 300), "\n", description});
+  std::uint64_t length = mine.size();
+  std::vector<std::uint64_t> lengths(ranks);
+  collective.all_gather(bytes_of(length), std::as_writable_bytes(std::span(lengths)));
+  const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
+  constexpr std::size_t limit = std::size_t{1} << 24;
+  if (longest > limit)
+    throw ConfigurationError(concat({call, ": a rank sent a description of ", longest, " bytes, at most ", limit,
+                                     " are expected: do all run the same program?"}));
+  std::string padded(mine);
+  padded.resize(longest);
+  std::string all(longest * ranks, '\0');
+  collective.all_gather(std::as_bytes(std::span(padded)), std::as_writable_bytes(std::span(all)));
+  compare_descriptions(all, longest, lengths);
+}
+
+/// Sends a value of the chief's to all ranks.
+template <Collective C, class T>
+T from_chief(C& collective, T value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  collective.broadcast(bytes_of(value), 0);
+  return value;
+}
+
+/// Sends the root's bytes to all ranks, whatever their number.
+template <Collective C>
+std::vector<std::byte> bytes_from(C& collective, int root, std::vector<std::byte> bytes) {
+  std::uint64_t size = bytes.size();
+  collective.broadcast(bytes_of(size), root);
+  bytes.resize(size);
+  if (!bytes.empty()) collective.broadcast(bytes, root);
+  return bytes;
+}
+
+/// Sends the chief's bytes to all ranks, whatever their number.
+template <Collective C>
+std::vector<std::byte> bytes_from_chief(C& collective, std::vector<std::byte> bytes) {
+  return bytes_from(collective, 0, std::move(bytes));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/training/agreement.ipp"
+#endif

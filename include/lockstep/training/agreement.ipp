@@ -1,0 +1,62 @@
+#pragma once
+
+#include "lockstep/training/agreement.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Takes the first line off a text.
+inline std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
+}
+
+LOCKSTEP_INLINE std::optional<std::pair<std::string_view, std::string_view>> first_difference(std::string_view a,
+                                                                                              std::string_view b) {
+  while (!a.empty() || !b.empty()) {
+    const std::string_view line_of_a = take_line(a);
+    const std::string_view line_of_b = take_line(b);
+    if (line_of_a != line_of_b) return std::pair(line_of_a, line_of_b);
+  }
+  return std::nullopt;
+}
+
+/// "rank 0 is in fit, rank 1 in load('x'), ...", of the first few.
+inline std::string calls_of_ranks(std::string_view padded, std::size_t width, std::span<const std::uint64_t> lengths) {
+  constexpr std::size_t most = 16;
+  std::string text;
+  for (std::size_t rank = 0; rank < std::min(lengths.size(), most); ++rank) {
+    std::string_view theirs = padded.substr(rank * width, lengths[rank]);
+    const std::string_view call = take_line(theirs);
+    const std::string_view arguments = take_line(theirs);
+    text += concat({rank == 0 ? "" : ", ", "rank ", rank, rank == 0 ? " is in " : " in ", printable(call, 50)});
+    if (!arguments.empty()) text += concat({"(", printable(arguments, 300), ")"});
+  }
+  return lengths.size() > most ? text + ", ..." : text;
+}
+
+LOCKSTEP_INLINE void compare_descriptions(std::string_view padded, std::size_t width,
+                                          std::span<const std::uint64_t> lengths) {
+  std::string_view chiefs = padded.substr(0, lengths[0]);
+  const std::string_view call = take_line(chiefs);
+  take_line(chiefs);
+  const auto description = [&](std::size_t rank) {
+    std::string_view theirs = padded.substr(rank * width, lengths[rank]);
+    if (take_line(theirs) != call)
+      throw ConfigurationError(
+          concat({call, ": the workers are not in the same call: ", calls_of_ranks(padded, width, lengths),
+                  ": every worker must make the same calls in the same order"}));
+    take_line(theirs);
+    return theirs;
+  };
+  for (std::size_t rank = 1; rank < lengths.size(); ++rank) (void)description(rank);
+  for (std::size_t rank = 1; rank < lengths.size(); ++rank) {
+    if (const auto lines = first_difference(description(rank), chiefs))
+      throw ConfigurationError(
+          concat({call, ": the workers differ: rank ", rank, " has '", lines->first, "', the chief has '",
+                  lines->second, "': start the same program with the same options and data on every worker"}));
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

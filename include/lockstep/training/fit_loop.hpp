@@ -1,0 +1,595 @@
+// The training loop.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/callbacks/callback_list.hpp"
+#include "lockstep/callbacks/progress_bar.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/host/launcher_notes.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/resource_limits.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/core/trace.hpp"
+#include "lockstep/step/gradient_reduction.hpp"
+#include "lockstep/step/non_finite.hpp"
+#include "lockstep/step/status_block.hpp"
+#include "lockstep/step/step.hpp"
+#include "lockstep/strategies/team_lead.hpp"
+#include "lockstep/training/agreement.hpp"
+#include "lockstep/training/evaluate_pass.hpp"
+#include "lockstep/training/fit_options.hpp"
+#include "lockstep/training/fit_plan.hpp"
+#include "lockstep/training/history.hpp"
+#include "lockstep/training/hook_errors.hpp"
+#include "lockstep/training/model_training.hpp"
+#include "lockstep/training/position.hpp"
+#include "lockstep/training/preemption_signals.hpp"
+#include "lockstep/training/profile.hpp"
+#include "lockstep/training/rank_times.hpp"
+#include "lockstep/training/replica_checksums.hpp"
+#include "lockstep/training/survivor.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// One call of fit. The object is shared by the replicas of a process; `run` is what each of them
+/// does. Only the first replica of a process (the leader) calls callbacks and touches what is
+/// shared. Meanwhile the others wait, take part in what a callback does with a model, or are in a
+/// reduction that needs the leader.
+template <class Model, class Callbacks>
+class FitLoop final : public ModelTraining<Model> {
+  using Base = ModelTraining<Model>;
+  using Base::compiled_;
+  using Base::model_;
+  using Compiled = typename Model::Compiled;
+  using Status = typename Compiled::Status;
+  using Position = TrainingPosition<Status>;
+  using Own = typename Compiled::Replica;
+  using Loader = BatchLoader<typename Compiled::Scalar>;
+
+ public:
+  FitLoop(Model& model, const AnyDataset& train, const FitOptions& options, Callbacks& callbacks)
+      : Base(model),
+        train_(train),
+        options_(options),
+        callbacks_(callbacks),
+        plan_(plan_fit(train, options, Compiled::data_sizes, model.place())),
+        progress_(model.strategy_.is_chief() ? options.verbose : 0, options.epochs) {
+    at_.epoch = options.initial_epoch;
+    if (!options.profile.empty()) profile_.emplace(model.layer_names(), model.strategy_.local_replicas());
+  }
+
+  /// What fit returns. Throws Preempted when it was. (Not thrown by `run`: a strategy would take that for the failure of this worker
+  /// and tell the others.)
+  [[nodiscard]] History take_history() {
+    if (preempted_ == ExitCode::success) return std::move(history_);
+    throw Preempted(concat({"fit: stopped by ", preempted_ == ExitCode::interrupted ? "SIGINT" : "SIGTERM",
+                            " at epoch ", at_.epoch + 1, ", step ", at_.step}),
+                    preempted_);
+  }
+
+  /// What each replica runs; ranks stay in step because every decision is taken from reduced figures.
+  template <Replica R>
+  void run(R& replica) {
+    ActivityBoard* const board = replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr;
+    const ActivityScope activity(board, {.call = "fit"});
+    try {
+      train(replica, board);
+    } catch (const std::bad_alloc&) {
+      throw Error(concat({to_string(board != nullptr ? board->get() : Activity{.call = "fit"}), ": out of memory",
+                          limits_text(Resource::memory)}));
+    }
+  }
+
+  /// After a failure of `run`: returns when it makes sense to connect anew and to run again; else
+  /// throws the failure, with the step.
+  void survive(const CollectiveError& error) {
+    note_failure(error.failure());
+    const bool has_waited = error.failure().operation == "start-up";  // in vain
+    if (!survivor_.survives(error) || !restored_ || has_waited) {
+      CollectiveFailure failure = error.failure();
+      failure.step = compiled_.state.iterations;
+      throw CollectiveError(std::move(failure));
+    }
+    for (const auto& own : model_.replicas_) own->undo_step();
+    survivor_.keep([this] { return state(); });
+    waits_without_signals_ = signals_.has_value();
+    signals_.reset();  // while it waits, a signal ends the process
+    log_line(concat({error.what(), "; this worker keeps its state and waits until all are together again"}));
+  }
+
+  void stop_training() override { stop_ = true; }
+  void verify_after_step() override { verify_ = options_.verify_replicas; }
+  [[nodiscard]] bool is_verified() const override {
+    return is_verified_ || !options_.verify_replicas || model_.strategy_.num_replicas_in_sync() == 1;
+  }
+  void preempt_on_signals() override {
+    if (!signals_) signals_.emplace();
+  }
+  void request_preemption(ExitCode code) override {
+    if (code != ExitCode::interrupted && code != ExitCode::terminated)
+      throw ConfigurationError(
+          concat({"request_preemption: the exit code must be ExitCode::interrupted (130) or "
+                  "ExitCode::terminated (143), got ",
+                  static_cast<int>(code)}));
+    requested_ = code;
+  }
+
+  [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
+    TrainingState saved = model_.save_state(std::move(reused));
+    saved.callbacks = callbacks_.save();
+    at_.save(saved);
+    return saved;
+  }
+
+  void restore(std::vector<std::byte> saved, DecodeState decode) override {
+    pending_ = std::move(saved);
+    decode_ = decode;
+  }
+  void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
+    if constexpr (requires { model_.strategy_.reconnect(); }) {
+      survivor_.enable(encode);
+      decode_ = decode;
+    }
+  }
+
+ private:
+  /// How an epoch's steps have ended.
+  struct EpochEnd {
+    bool finished = false;  ///< and training with them
+    ExitCode preemption = ExitCode::success;
+  };
+
+  template <Replica R>
+  void train(R& replica, ActivityBoard* board) {
+    const bool leader = replica.local_rank() == 0;
+    Own& own = *model_.replicas_[static_cast<std::size_t>(replica.local_rank())];
+    Loader data(model_.distribute(train_, replica), Compiled::has_targets);
+    std::optional<Loader> validation;
+    if (options_.validation_data)
+      validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
+    struct Reporting {  // the board may be destroyed before the callbacks
+      Callbacks* callbacks;
+      ~Reporting() {
+        if (callbacks != nullptr) callbacks->report_to(nullptr);
+      }
+    } const reporting{leader ? &callbacks_ : nullptr};
+    if (leader) callbacks_.report_to(board);
+    own.non_finite = {};
+    agree(replica.collective(), "fit", plan_.signature);
+    if (plan_.steps_may_differ) decide_plan(replica);
+    decide_exchanges(replica);
+    own.overlap = overlap_choice<typename Compiled::Scalar>(replica.collective());
+    if (own.overlap.is_measuring() && can_update_for_all(compiled_, replica)) own.overlap = {};  // which is better
+    call_back(replica, {.call = "fit"}, [&] {
+      if (restored_) return;
+      if (model_.strategy_.is_chief() && options_.verbose == 2) log_line("data sharding: " + data.policy_text());
+      if (profile_) write_profile(*profile_, options_.profile, this->worker_index());  // a bad path ends it here
+      callbacks_.on_train_begin(*this);
+    });
+    resume(replica, own);
+
+    Position at = at_;
+    if (at.batch > 0) take_up(replica, data, at);
+    bool begun = false;
+    bool finished = at.has_ended();
+    if (at.is_epoch_open) {  // a peer was lost while this epoch was completed
+      const Requests asked = complete_epoch(replica, own, static_cast<int>(at.epoch) - 1, finished);
+      if (asked.preemption != ExitCode::success) return preempt(replica, own, asked.preemption);
+      finished = asked.stop || finished;
+      at.is_epoch_open = false;
+    }
+    for (int epoch = static_cast<int>(at.epoch); epoch < options_.epochs && !finished; ++epoch) {
+      call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
+        callbacks_.on_epoch_begin(*this, epoch);
+        progress_.begin_epoch(epoch, plan_.target);
+      });
+      if (!begun || plan_.new_pass_each_epoch) data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
+      if (leader) compiled_.state.next_pass = at.data_iteration + 1;
+      if (!begun && at.data_position > 0) data.seek(at.data_position);
+      begun = true;
+
+      Status running;
+      std::copy(at.running.begin(), at.running.end(), running.values().begin());
+      at.running.clear();
+      const std::int64_t first_step = at.step;
+      const auto begin = Trace::Clock::now();
+      const EpochEnd end = train_epoch(replica, own, data, epoch, at, running);
+      if (end.preemption != ExitCode::success) return preempt(replica, own, end.preemption);
+      finished = end.finished;
+      const auto duration = Trace::Clock::now() - begin;
+      if (leader && !plan_.target) plan_.target = at.step;  // the progress bar learns it in the first epoch
+
+      Status validated;
+      const bool validation_due = validation && options_.validation_freq.due(epoch);
+      if (validation_due) validated = this->validate(replica, own, *validation, epoch);
+      if (validation_due && validated[Status::samples] == 0) throw DataError("fit: validation_data is empty");
+      const std::int64_t steps = at.step - first_step;
+      at.epoch = epoch + 1;
+      at.step = 0;
+      if (plan_.new_pass_each_epoch) {
+        ++at.data_iteration;
+        at.data_position = 0;
+      }
+      report_rank_times(replica, own, epoch, steps, duration);
+      verify(replica, own);
+      call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
+        end_epoch(epoch, running, validation_due ? &validated : nullptr);
+        at_ = at;
+        at_.is_epoch_open = true;
+      });
+      if (profile_) {
+        Trace& trace = profile_->trace(replica.local_rank());
+        if (leader && this->is_chief()) log_line(profile_table(*profile_, epoch, steps, duration));
+        trace.clear_totals();
+      }
+      const Requests asked = complete_epoch(replica, own, epoch, finished);
+      if (asked.preemption != ExitCode::success) return preempt(replica, own, asked.preemption);
+      finished = asked.stop || finished;
+    }
+    call_back(replica, {.call = "fit"}, [&] {
+      callbacks_.on_train_end(*this, logs_);
+      if (profile_) finish_profile();
+    });
+  }
+
+  /// Takes over the state of a survivor, or the chief's saved state where a callback has found one, or the chief's variables.
+  template <Replica R>
+  void resume(R& replica, Own& own) {
+    const bool leader = replica.local_rank() == 0;
+    std::vector<std::byte> saved = survivor_.furthest(replica.collective(), leader);
+    if (saved.empty())
+      saved = bytes_from_chief(replica.collective(), leader ? std::move(pending_) : std::vector<std::byte>{});
+    else if (leader)
+      pending_ = {};
+    call_back(replica, {.call = "fit"}, [&] {
+      if (saved.empty()) return;
+      if (decode_ == nullptr)
+        throw ConfigurationError(
+            "fit: the chief restores a saved state, this worker has no callback that can: start "
+            "the same program on every worker");
+      TrainingState state = decode_(saved);
+      model_.restore_state(state);
+      at_ = Position::take(state);
+      callbacks_.restore(state.callbacks);
+      if (this->is_chief() && (at_.has_ended() || at_.epoch >= options_.epochs))
+        log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
+    });
+    if (saved.empty()) {
+      model_.broadcast_from_chief(replica, own);
+      if (leader) at_.data_iteration = first_pass();
+      replica.team_barrier();
+    }
+    if (leader) {
+      if (waits_without_signals_) preempt_on_signals();
+      if (restored_) history_.truncate(static_cast<int>(at_.epoch));
+      if (restored_)
+        log_line(concat(
+            {"fit: all workers are together again, and go on at epoch ", at_.epoch + 1, ", step ", at_.step + 1}));
+      survivor_.forget();
+      restored_ = true;
+    }
+  }
+
+  /// The other replicas look at the decision after the barrier of resume.
+  template <Replica R>
+  void decide_plan(R& replica) {
+    FitPlan decided = plan_;
+    decided.decide(longest_pass(replica.collective(), plan_.steps), options_.steps_per_epoch);
+    if (replica.local_rank() == 0) plan_ = std::move(decided);
+  }
+
+  /// Ranks may have other callbacks than each other: what those of one need, all take part in. (The
+  /// other replicas look at it after the next barrier.)
+  template <Replica R>
+  void decide_exchanges(R& replica) {
+    std::array<std::int64_t, 2> any{Callbacks::may_stop_in_batch, Callbacks::has_epoch_end_hooks};
+    replica.collective().all_reduce(std::span<std::int64_t>(any), ReduceOp::max);
+    if (replica.local_rank() != 0) return;
+    may_stop_in_batch_ = any[0] > 0;
+    has_epoch_end_hooks_ = any[1] > 0;
+  }
+
+  /// The number of the first pass over the data. If epochs are whole passes, those before
+  /// initial_epoch count as made, even for a model that has not made them.
+  [[nodiscard]] std::int64_t first_pass() const {
+    return std::max(compiled_.state.next_pass, plan_.new_pass_each_epoch ? std::int64_t{options_.initial_epoch} : 0);
+  }
+
+  /// Finds the place in the data of a run whose global batches may have had another size. Where epochs are whole passes over the data,
+  /// the step of the epoch follows the place; where they have a number of steps, that number goes on.
+  template <Replica R>
+  void take_up(R& replica, Loader& data, Position& at) const {
+    std::int64_t batch = 0;
+    if (replica.collective().rank() == 0) {
+      data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
+      if (data.next()) batch = static_cast<std::int64_t>(data.batch_size());
+    }
+    batch = from_chief(replica.collective(), batch);
+    if (batch == 0 || batch == at.batch) return;
+    const std::int64_t samples = at.data_position * at.batch;
+    at.data_position = samples / batch;
+    if (plan_.target && plan_.new_pass_each_epoch) at.data_position = std::min(at.data_position, *plan_.target);
+    if (plan_.new_pass_each_epoch) at.step = at.data_position;
+    if (replica.collective().rank() == 0)
+      log_line(concat({"warning: fit: the saved run had global batches of ", at.batch,
+                       " samples, this program asks for ", batch, " and goes on with them, from sample ",
+                       at.data_position * batch, " of the data (of ", samples, " that were used)"}));
+    at.batch = batch;
+  }
+
+  /// Runs the steps of an epoch.
+  template <Replica R>
+  EpochEnd train_epoch(R& replica, Own& own, Loader& data, int epoch, Position& at, Status& running) {
+    const bool leader = replica.local_rank() == 0;
+    std::int64_t iteration = compiled_.state.iterations;
+    bool more = at.step == 0 || any_rank(replica, data.has_next());  // resumed after the last step of an epoch: none
+    bool stop = running[Status::stop] > 0;                           // resumed after the step in which all agreed
+    Trace* const trace = profile_ ? &profile_->trace(replica.local_rank()) : nullptr;
+    ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
+    while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
+      const Activity place{.call = "fit", .epoch = epoch, .step = at.step};
+      if (board != nullptr) board->set(place);
+      if constexpr (Callbacks::has_train_batch_begin)
+        call_back(
+            replica, place, [&] { callbacks_.on_train_batch_begin(*this, at.step); }, trace);
+      if (leader) is_verified_ = false;
+      const Status status = train_step(compiled_, own, replica, data, iteration, requests(leader),
+                                       options_.stop_on_non_finite, trace, board);
+      if (status[Status::non_finite] > 0 && !own.non_finite.is_reported)
+        report_non_finite(replica, own, epoch, at.step, status[Status::non_finite]);
+      if (status[Status::samples] == 0) {
+        if (at.step == 0 && at.data_position == 0) throw DataError("fit: the training data is empty");
+        more = false;
+        break;
+      }
+      running.accumulate(status);
+      ++iteration;
+      const std::int64_t batch = at.step++;
+      at.batch = std::max(at.batch, static_cast<std::int64_t>(data.batch_size()));
+      ++at.data_position;  // not data.position(): a rank whose data have ended stays behind
+      more = status[Status::has_next] > 0;
+      Requests asked = status.asked();
+      if (leader) {
+        verify_ = false;  // it was asked in this step
+        compiled_.state.iterations = iteration;
+        compiled_.report(running, logs_);
+        keep_place(at, running, asked);  // the step counts even if a peer is lost in what follows
+      }
+      if constexpr (Callbacks::has_train_batch_end)
+        call_back(
+            replica, place, [&] { callbacks_.on_train_batch_end(*this, batch, logs_); }, trace);
+      if (may_stop_in_batch_) {
+        const Requests since = ask_all(replica, leader);
+        if (since.stop) running[Status::stop] += 1;
+        asked.add(since);
+      }
+      if (asked.verify) verify(replica, own);
+      stop = asked.stop;
+      const bool preempted = asked.preemption != ExitCode::success;
+      if (leader) {
+        const TraceSpan span(trace, TracePart::callbacks);
+        progress_.update(at.step, logs_);
+        if (may_stop_in_batch_) keep_place(at, running, asked);
+      }
+      if constexpr (Callbacks::has_train_batch_complete)
+        call_back(
+            replica, place, [&] { callbacks_.on_train_batch_complete(*this, batch); }, trace);
+      if (preempted) return {.preemption = asked.preemption};
+    }
+    if (stop && leader) stop_ = true;  // the request of any worker is now everyone's
+    const bool more_wanted =
+        options_.steps_per_epoch && !stop &&
+        (at.step < *options_.steps_per_epoch || (!more && !plan_.new_pass_each_epoch && epoch + 1 < options_.epochs));
+    if (more || !more_wanted) return {.finished = stop};
+    if (leader && this->is_chief())
+      log_line(concat({"warning: fit: the data ran out, training ends after epoch ", epoch + 1,
+                       ": steps_per_epoch * epochs needs ",
+                       *options_.steps_per_epoch * (options_.epochs - options_.initial_epoch),
+                       " batches; use repeat() for more data"}));
+    return {.finished = true};
+  }
+
+  /// Sets the place that a state saved from now on has, where a save may be asked for.
+  void keep_place(const Position& at, const Status& running, const Requests& asked) {
+    if (!Callbacks::has_train_batch_hooks && asked.preemption == ExitCode::success && !survivor_.is_enabled()) return;
+    at_ = at;
+    at_.keep(running);
+  }
+
+  /// At the first step whose loss is not finite on some rank, all ranks tell each other where, and
+  /// the chief reports it. With stop_on_non_finite all of them throw, but none before every other
+  /// rank has left the exchange.
+  template <Replica R>
+  [[gnu::cold]] void report_non_finite(R& replica, Own& own, int epoch, std::int64_t step, double replicas) const {
+    own.non_finite.is_reported = true;
+    const std::string where = share_non_finite(replica.collective(), own.non_finite.source);
+    const std::string what =
+        concat({"fit: the loss is not finite in step ", step + 1, " of epoch ", epoch + 1, ", on ",
+                static_cast<std::int64_t>(replicas), " of ", replica.collective().size(), " replicas: ", where, "; "});
+    if (options_.stop_on_non_finite) {
+      replica.collective().barrier();
+      throw Error(what + "the parameters are those before it: use a lower learning rate, or look at the data");
+    }
+    if (replica.collective().rank() == 0)
+      log_line("warning: " + what +
+               "training goes on: use a lower learning rate, or look at the data; give fit a TerminateOnNaN, or "
+               ".stop_on_non_finite, to end it there");
+  }
+
+  /// All ranks throw when one has other parameters than the rest, but none before every other rank
+  /// knows.
+  template <Replica R>
+  void verify(R& replica, const Own& own) {
+    replica.team_barrier();  // a callback may have changed the model
+    auto& collective = replica.collective();
+    const bool leader = replica.local_rank() == 0;
+    if (options_.verify_replicas && collective.size() > 1) {
+      const auto difference = compare_replicas(collective, checksums_of(compiled_, own, leader), replica.local_size());
+      if (difference) {
+        try {
+          collective.barrier();
+        } catch (const CollectiveError&) {  // a rank has thrown already
+        }
+        const char* const remedy =
+            ". Bits were flipped in memory or on the way, or a callback has changed one worker alone. Nothing of this "
+            "is saved: start all workers again, and training goes on from the last backup";
+        throw ReplicasDiffer(concat({"fit: after ", compiled_.state.iterations,
+                                     " updates the replicas have become different: ", *difference, remedy}));
+      }
+    }
+    if (leader) is_verified_ = true;
+  }
+
+  /// The callbacks have had their on_epoch_end: all agree on what was asked, and the state is complete.
+  template <Replica R>
+  Requests complete_epoch(R& replica, const Own& own, int epoch, bool finished) {
+    const bool leader = replica.local_rank() == 0;
+    const Requests asked = ask_all(replica, leader);
+    if (has_epoch_end_hooks_) verify(replica, own);  // they may have changed the model
+    call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
+      at_.is_epoch_open = false;
+      if (asked.stop || finished) at_.set_ended();
+      callbacks_.on_epoch_complete(*this, epoch);
+    });
+    return asked;
+  }
+
+  /// All ranks have agreed to leave.
+  template <Replica R>
+  void preempt(R& replica, const Own& own, ExitCode code) {
+    verify(replica, own);
+    call_back(replica, {.call = "fit"}, [&] {
+      note_stopping();
+      if (signals_) signals_->answered();
+      callbacks_.on_preemption(*this);
+      if (profile_) finish_profile();
+      preempted_ = code;
+    });
+    try {
+      // Leaving cuts connections: not before every rank has come out of the reduction that carried the request, and the chief has saved.
+      replica.collective().barrier();
+    } catch (const CollectiveError&) {  // somebody has left already
+    }
+  }
+
+  /// Calls hooks on the first replica when all replicas of the process have come, while the others
+  /// may take part in what a callback does with a model. All of them see what a callback changes.
+  template <Replica R, class F>
+  void call_back(R& replica, const Activity& place, F f, Trace* trace = nullptr) {
+    team_lead(replica, [&] {
+      const TraceSpan span(trace, TracePart::callbacks);
+      call_hooks(callbacks_, place, f);
+    });
+  }
+
+  template <Replica R>
+  Status validate(R& replica, Own& own, Loader& data, int epoch) {
+    if (replica.local_rank() != 0)
+      return test_pass(compiled_, own, replica, data, options_.validation_steps, NoTestHooks{});
+    const std::string_view where = std::exchange(has_validated_, true) ? "" : "fit: validation_data";
+    const Activity place{.call = "fit, validation", .epoch = epoch};
+    return test_pass(compiled_, own, replica, data, options_.validation_steps,
+                     TestHooks<Compiled, Callbacks>(*this, compiled_, callbacks_, place), where);
+  }
+
+  void end_epoch(int epoch, const Status& running, const Status* validated) {
+    logs_.clear();
+    compiled_.report(running, logs_);
+    if (validated != nullptr) compiled_.report(*validated, logs_, "val_");
+    callbacks_.on_epoch_end(*this, epoch, logs_);
+    progress_.end_epoch(logs_);
+    history_.append(epoch, logs_);
+  }
+
+  /// Gathered on every rank whatever its own verbosity, so that all make the same calls.
+  template <Replica R>
+  void report_rank_times(R& replica, Own& own, int epoch, std::int64_t steps, Trace::Clock::duration duration) {
+    auto& collective = replica.collective();
+    if (collective.size() == 1) return;
+    const auto seconds = [](Trace::Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+    const auto in_collective = std::exchange(own.in_collective, {});
+    const RankTime mine{.compute = seconds(duration - in_collective), .collective = seconds(in_collective)};
+    std::vector<RankTime> all(static_cast<std::size_t>(collective.size()));
+    collective.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+    if (replica.local_rank() == 0 && this->is_chief() && options_.verbose == 2)
+      log_line(rank_times_text(all, epoch, steps) +
+               (own.overlap.overlaps() ? "; reductions overlap with backward" : ""));
+  }
+
+  /// Training is done: what is wrong with the file now shall not take it away.
+  void finish_profile() const {
+    try {
+      log_line("profile: wrote " + write_profile(*profile_, options_.profile, this->worker_index()));
+      const std::size_t left_out = profile_->traces()[0].left_out();
+      if (left_out > 0)
+        log_line(concat({"profile: it has the first events only, ", left_out, " later ones are left out"}));
+    } catch (const Error& error) {
+      log_line(std::string("warning: profile: ") + error.what());
+    }
+  }
+
+  /// What this rank asks in the next step.
+  [[nodiscard]] Requests requests(bool leader) const {
+    if (!leader) return {};
+    const bool by_signal = signals_ && requested_ == ExitCode::success;
+    return {.stop = stop_, .preemption = by_signal ? signals_->received() : requested_, .verify = verify_};
+  }
+
+  /// Agrees on the requests between two epochs.
+  template <Replica R>
+  Requests ask_all(R& replica, bool leader) const {
+    Status status;
+    status.ask(requests(leader));
+    replica.collective().all_reduce(status.values(), ReduceOp::sum);
+    return status.asked();
+  }
+
+  /// True on every rank when `mine` is true on any.
+  template <Replica R>
+  static bool any_rank(R& replica, bool mine) {
+    double count = mine ? 1 : 0;
+    replica.collective().all_reduce(std::span<double>(&count, 1), ReduceOp::sum);
+    return count > 0;
+  }
+
+  const AnyDataset& train_;
+  const FitOptions& options_;
+  Callbacks& callbacks_;
+  FitPlan plan_;
+  ProgressBar progress_;
+  History history_;
+  Logs logs_;
+  std::optional<Profile> profile_;
+  Position at_;
+  bool stop_ = false;
+  bool verify_ = false;       // asked for the next step
+  bool is_verified_ = false;  // since the last step
+  std::optional<PreemptionSignals> signals_;
+  ExitCode requested_ = ExitCode::success;  // by request_preemption
+  ExitCode preempted_ = ExitCode::success;
+  std::vector<std::byte> pending_;
+  DecodeState decode_ = nullptr;
+  bool restored_ = false;  // the state is that of this training
+  Survivor survivor_;
+  bool waits_without_signals_ = false;
+  bool has_validated_ = false;
+  bool may_stop_in_batch_ = false;    // on some rank
+  bool has_epoch_end_hooks_ = false;  // likewise
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

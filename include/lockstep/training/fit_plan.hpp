@@ -1,0 +1,86 @@
+// The checks of fit's options, and what follows from them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/data/any_dataset.hpp"
+#include "lockstep/data/sharding.hpp"
+#include "lockstep/step/data_sizes.hpp"
+#include "lockstep/training/fit_options.hpp"
+#include "lockstep/training/worker_data.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+struct FitPlan {
+  std::int64_t steps = unknown_cardinality;           ///< of a pass over this worker's data
+  bool steps_may_differ = false;                      ///< on another worker
+  std::string signature = {};                         ///< what the workers must have in common
+  bool new_pass_each_epoch = true;                    ///< else the epochs go on with the same pass over the data
+  std::optional<std::int64_t> target = std::nullopt;  ///< steps of an epoch, where known
+
+  /// Decides the last two, given the steps of the longest pass of all workers. Throws DataError
+  /// when there are none.
+  void decide(std::int64_t longest, const std::optional<std::int64_t>& steps_per_epoch);
+};
+
+/// Throws DataError when the dataset does not fit the model: by the extents of its samples, where a
+/// flat sample of the same size and extents of 1 do not matter, and by the number of its target
+/// values.
+void check_sizes(std::string_view where, const AnyDataset& dataset, const DataSizes& sizes);
+
+/// Throws ConfigurationError when `steps` is given and below 1, or missing where the data repeat forever.
+void check_steps(std::string_view where, std::string_view option, const AnyDataset& dataset,
+                 const std::optional<std::int64_t>& steps);
+
+/// The plan of the worker at `place`; if the steps may differ, it must still be decided. Throws
+/// ConfigurationError or DataError before any work.
+[[nodiscard]] FitPlan plan_fit(const AnyDataset& train, const FitOptions& options, const DataSizes& sizes,
+                               const DistributionContext& place);
+
+/// Checks the arguments of evaluate or predict.
+void check_pass(std::string_view where, const WorkerData& data, const DataSizes& sizes,
+                const std::optional<std::int64_t>& steps);
+
+/// What the workers must have in common for one evaluate or predict, a line for each thing.
+[[nodiscard]] std::string pass_signature(const WorkerData& data, const std::optional<std::int64_t>& steps);
+
+/// The options that the workers must have in common for one fit, a line for each.
+[[nodiscard]] std::string fit_signature(const FitOptions& options);
+
+/// The cardinality of the longest pass of all ranks: infinite where one is, else unknown where one
+/// is.
+template <Collective C>
+[[nodiscard]] std::int64_t longest_pass(C& collective, std::int64_t mine) {
+  constexpr std::int64_t without_end = std::numeric_limits<std::int64_t>::max();
+  std::int64_t length = mine == infinite_cardinality  ? without_end
+                        : mine == unknown_cardinality ? without_end - 1
+                                                      : mine;
+  collective.all_reduce(std::span(&length, 1), ReduceOp::max);
+  return length == without_end ? infinite_cardinality : length == without_end - 1 ? unknown_cardinality : length;
+}
+
+/// Throws ConfigurationError unless it is finite and at least 0.
+void check_learning_rate(double learning_rate);
+
+/// The batch size of plain arrays. Throws ConfigurationError when it is below 1.
+[[nodiscard]] std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted);
+
+/// Throws ConfigurationError when a batch size is given for a dataset, which has batches of its own.
+void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size);
+
+/// How many of `size` samples are for training: all but the last `validation_split` of them. Throws ConfigurationError.
+[[nodiscard]] std::int64_t training_samples(std::int64_t size, double validation_split);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/training/fit_plan.ipp"
+#endif

@@ -1,0 +1,48 @@
+// One pass over a dataset for its predictions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/step/step.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Predicts `data` (sharded by AutoShardPolicy::data) from its beginning, for at most `steps`
+/// batches, and appends the rows of all ranks to `rows`, in the order of the dataset. Ranks that
+/// pass a null pointer only take part. Returns the number of batches.
+template <class Compiled, Replica R>
+std::int64_t predict_pass(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
+                          BatchLoader<typename Compiled::Scalar>& data, std::optional<std::int64_t> steps,
+                          std::vector<typename Compiled::Scalar>* rows) {
+  using T = typename Compiled::Scalar;
+  constexpr std::size_t columns = Compiled::Out::size;
+  const auto ranks = static_cast<std::size_t>(replica.collective().size());
+  std::vector<T> mine, all;
+  data.begin({.seed = compiled.state.seed, .number = 0});
+  std::int64_t step = 0;
+  for (; (!steps || step < *steps) && data.next(); ++step) {
+    forward_batch(compiled, own, replica, data, true, false, 0);
+    // The largest part has rank 0; the gathered parts are padded to it.
+    const std::size_t batch = data.batch_size();
+    const std::size_t largest = (batch + ranks - 1) / ranks;
+    mine.assign(largest * columns, T(0));
+    const auto y = own.predictions();
+    for (std::size_t row = 0; row < y.samples(); ++row)
+      for (std::size_t column = 0; column < columns; ++column) mine[row * columns + column] = y(row, column);
+    all.resize(ranks * mine.size());
+    replica.collective().all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    if (rows == nullptr) continue;
+    for (std::size_t position = 0; position < batch; ++position) {
+      const T* const row = all.data() + ((position % ranks) * largest + position / ranks) * columns;
+      rows->insert(rows->end(), row, row + columns);
+    }
+  }
+  return step;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

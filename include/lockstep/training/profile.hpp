@@ -1,0 +1,56 @@
+// A profile of training: a table for each epoch, and a Chrome trace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/trace.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The traces of the replicas of a process.
+class Profile {
+ public:
+  /// Events kept for each replica: some thousands of steps, in 4 MB.
+  static constexpr std::size_t max_events = 100'000;
+
+  /// `layer_names`: of the flattened model.
+  Profile(std::vector<std::string> layer_names, int replicas)
+      : layer_names_(std::move(layer_names)),
+        begin_(Trace::Clock::now()),
+        traces_(static_cast<std::size_t>(replicas), Trace(layer_names_.size(), max_events)) {}
+
+  [[nodiscard]] Trace& trace(int replica) noexcept { return traces_[static_cast<std::size_t>(replica)]; }
+  [[nodiscard]] const std::vector<Trace>& traces() const noexcept { return traces_; }
+  [[nodiscard]] const std::vector<std::string>& layer_names() const noexcept { return layer_names_; }
+  /// Where the time axis of the Chrome trace starts.
+  [[nodiscard]] Trace::Clock::time_point begin() const noexcept { return begin_; }
+
+ private:
+  std::vector<std::string> layer_names_;
+  Trace::Clock::time_point begin_;
+  std::vector<Trace> traces_;
+};
+
+/// What the first replica spent the time of an epoch's `steps` steps on: milliseconds a step, and shares of `duration`. Layers
+/// without work of their own (Flatten) are left out.
+[[nodiscard]] std::string profile_table(const Profile& profile, int epoch, std::int64_t steps,
+                                        Trace::Clock::duration duration);
+
+/// Chrome's trace event format (chrome://tracing, https://ui.perfetto.dev): one process for the worker, one thread for each
+/// replica, times in microseconds.
+[[nodiscard]] std::string chrome_trace(const Profile& profile, int worker);
+
+/// Writes chrome_trace to `path`; worker 2 writes to "trace.worker2.json" where `path` is "trace.json". Returns the path written
+/// to. Throws Error naming it.
+std::string write_profile(const Profile& profile, const std::string& path, int worker);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/training/profile.ipp"
+#endif

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/training/profile.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Rows of the table and of nothing else.
+struct ProfileRow {
+  std::string_view name;
+  double forward = 0;   ///< ms a step
+  double backward = 0;  ///< ms a step
+  double total = 0;     ///< ms a step
+};
+
+/// A number with that many digits after the point, in any locale.
+inline std::string fixed_text(double value, int digits) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, digits).ptr};
+}
+
+inline std::string right_aligned(const std::string& text, std::size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+inline std::string profile_line(const ProfileRow& row, double whole) {
+  const auto number = [](double value) { return right_aligned(value > 0 ? fixed_text(value, 3) : "", 10); };
+  std::string name(row.name);
+  if (name.size() < 28) name.resize(28, ' ');
+  return concat({"\n  ", name, number(row.forward), number(row.backward), right_aligned(fixed_text(row.total, 3), 10),
+                 right_aligned(fixed_text(whole > 0 ? 100 * row.total / whole : 0.0, 1), 8), " %"});
+}
+
+LOCKSTEP_INLINE std::string profile_table(const Profile& profile, int epoch, std::int64_t steps,
+                                          Trace::Clock::duration duration) {
+  const Trace& trace = profile.traces()[0];
+  const auto per_step = [&](Trace::Clock::duration time) {
+    return steps > 0 ? std::chrono::duration<double, std::milli>(time).count() / static_cast<double>(steps) : 0.0;
+  };
+  const double whole = per_step(duration);
+  double rest = whole;
+  std::string text =
+      concat({"profile of epoch ", epoch + 1, ": ", steps, steps == 1 ? " step, " : " steps, ", fixed_text(whole, 3),
+              " ms a step\n  ms a step                      forward  backward     total     share"});
+  const auto add = [&](ProfileRow row) {
+    rest -= row.total;
+    text += profile_line(row, whole);
+  };
+  const auto part = [&](std::string_view name, TracePart which) {
+    add({.name = name, .total = per_step(trace.total(which))});
+  };
+  part("input", TracePart::input);
+  for (std::size_t layer = 0; layer < trace.layers(); ++layer) {
+    const double forward = per_step(trace.total(TracePart::forward, layer));
+    const double backward = per_step(trace.total(TracePart::backward, layer));
+    if (forward + backward > 0)
+      add({.name = profile.layer_names()[layer],
+           .forward = forward,
+           .backward = backward,
+           .total = forward + backward});
+  }
+  part("loss and metrics", TracePart::loss);
+  part("collective", TracePart::collective);
+  part("optimizer", TracePart::optimizer);
+  part("callbacks", TracePart::callbacks);
+  add({.name = "rest", .total = rest});
+  return text;
+}
+
+inline std::string_view trace_part_name(TracePart part) {
+  constexpr std::string_view names[trace_part_count] = {"input",      "forward",   "loss and metrics", "backward",
+                                                        "collective", "optimizer", "callbacks"};
+  return names[static_cast<std::size_t>(part)];
+}
+
+/// A text as a JSON string.
+inline std::string json_string(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return quoted + '"';
+}
+
+LOCKSTEP_INLINE std::string chrome_trace(const Profile& profile, int worker) {
+  const auto microseconds = [](Trace::Clock::duration time) {
+    return std::chrono::duration<double, std::micro>(time).count();
+  };
+  std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
+  text += concat({"\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": ", worker, ", \"args\": {\"name\": \"worker ",
+                  worker, "\"}}"});
+  for (std::size_t replica = 0; replica < profile.traces().size(); ++replica) {
+    text += concat({",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": ", worker, ", \"tid\": ", replica,
+                    ", \"args\": {\"name\": \"replica ", replica, "\"}}"});
+    for (const Trace::Event& event : profile.traces()[replica].events()) {
+      const std::string_view part = trace_part_name(event.part);
+      const bool in_layer = event.part == TracePart::forward || event.part == TracePart::backward;
+      text += ",\n{\"ph\": \"X\", \"name\": ";
+      text += json_string(in_layer ? std::string_view(profile.layer_names()[event.layer]) : part);
+      text += concat({", \"cat\": \"", part, "\", \"pid\": ", worker, ", \"tid\": ", replica,
+                      ", \"ts\": ", fixed_text(microseconds(event.begin - profile.begin()), 3),
+                      ", \"dur\": ", fixed_text(microseconds(event.duration), 3), "}"});
+    }
+  }
+  return text + "\n]}\n";
+}
+
+LOCKSTEP_INLINE std::string write_profile(const Profile& profile, const std::string& path, int worker) {
+  std::filesystem::path own = path;
+  if (worker > 0) {
+    const std::string extension = own.extension().string();
+    own.replace_extension(concat({".worker", worker, extension}));
+  }
+  const std::string text = chrome_trace(profile, worker);
+  write_file_atomically(own.string(), std::as_bytes(std::span(text)));
+  return own.string();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

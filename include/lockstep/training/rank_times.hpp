@@ -1,0 +1,27 @@
+// Who keeps the others waiting.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What one rank did in an epoch.
+struct RankTime {
+  double compute = 0;     ///< seconds outside the reductions
+  double collective = 0;  ///< seconds in them: waiting for others, and moving data
+};
+
+/// One line for an epoch: what each rank computed and waited, in milliseconds a step, and which was the slowest. The rank that all wait
+/// for waits for nobody, so that the least time in a reduction is what the wire takes, and the rest of the others' is waiting. With more
+/// than eight ranks, only the slowest four and the fastest are listed.
+[[nodiscard]] std::string rank_times_text(std::span<const RankTime> ranks, int epoch, std::int64_t steps);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/training/rank_times.ipp"
+#endif

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <vector>
+
+#include "lockstep/core/text.hpp"
+#include "lockstep/training/rank_times.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+LOCKSTEP_INLINE std::string rank_times_text(std::span<const RankTime> ranks, int epoch, std::int64_t steps) {
+  const auto milliseconds = [&](double seconds) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f", 1000 * seconds / static_cast<double>(std::max<std::int64_t>(1, steps)));
+    return std::string(text);
+  };
+  std::vector<std::size_t> order(ranks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return ranks[a].compute > ranks[b].compute; });
+  const std::size_t slowest = order.front();
+  const double wire = std::min_element(ranks.begin(), ranks.end(), [](const RankTime& a, const RankTime& b) {
+                        return a.collective < b.collective;
+                      })->collective;
+  if (ranks.size() > 8)
+    order = {order[0], order[1], order[2], order[3], order.back()};
+  else
+    std::sort(order.begin(), order.end());
+
+  std::string text = concat({"ranks in epoch ", epoch + 1, ", ms a step:"});
+  for (const std::size_t r : order)
+    text += concat({" rank ", r, " compute ", milliseconds(ranks[r].compute), " wait ",
+                    milliseconds(ranks[r].collective - wire), ","});
+  return text + concat({" wire ", milliseconds(wire), "; slowest: rank ", slowest});
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,58 @@
+// Whether all replicas have the same parameters, as they must.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/crc32c.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// CRC-32C of what is equal on all ranks between two steps. The first replica of a process alone
+/// computes those of what its replicas share.
+struct ReplicaChecksums {
+  std::uint32_t parameters = 0;
+  std::uint32_t slots = 0;      ///< the optimizer's
+  std::uint32_t counters = 0;   ///< learning rate and updates made
+  std::uint32_t untrained = 0;  ///< moving statistics and the like: each replica's own
+};
+
+template <class Compiled>
+[[nodiscard]] ReplicaChecksums checksums_of(const Compiled& compiled, const typename Compiled::Replica& own,
+                                            bool leader) {
+  ReplicaChecksums sums{.untrained = crc32c(std::as_bytes(own.state().values()))};
+  if (!leader) return sums;
+  sums.parameters = compiled.state.parameters_crc32c();
+  for (const auto& slot : compiled.state.slots())
+    for (const auto slice : slot.slices()) sums.slots = crc32c(std::as_bytes(slice), sums.slots);
+  const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(compiled.state.learning_rate),
+                                    static_cast<std::uint64_t>(compiled.state.iterations)};
+  sums.counters = crc32c(std::as_bytes(std::span(counters)));
+  return sums;
+}
+
+/// Which ranks differ from the majority, and in what; empty if none does. `local_size`: replicas of
+/// each worker.
+[[nodiscard]] std::optional<std::string> replica_difference(std::span<const ReplicaChecksums> ranks,
+                                                            std::size_t local_size);
+
+/// Called by all ranks. The same on all of them.
+template <Collective C>
+[[nodiscard]] std::optional<std::string> compare_replicas(C& collective, const ReplicaChecksums& mine, int local_size) {
+  std::vector<ReplicaChecksums> all(static_cast<std::size_t>(collective.size()));
+  collective.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  return replica_difference(all, static_cast<std::size_t>(local_size));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/training/replica_checksums.ipp"
+#endif

@@ -1,0 +1,143 @@
+#include "lockstep/collectives/protocol/ballot.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <string>
+#include <vector>
+
+using namespace lockstep;
+using namespace lockstep::detail;
+using Kind = Hearing::Kind;
+using Process = Hearing::Process;
+
+namespace {
+
+constexpr Hearing heard{Kind::heard}, reset{Kind::broken, ECONNRESET}, closed{Kind::closed}, left{Kind::left},
+    silent{Kind::silent, 30'000}, unanswered{};
+
+std::vector<std::string> names(int size) {
+  std::vector<std::string> result;
+  for (int r = 0; r < size; ++r) result.push_back("rank " + std::to_string(r));
+  return result;
+}
+
+/// Checks what each rank concludes from `ballots` (an empty one is missing).
+std::vector<std::optional<CollectiveFailure>> verdicts(const std::vector<Ballot>& ballots) {
+  std::vector<std::optional<CollectiveFailure>> result;
+  for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
+    if (ballots[rank].empty()) continue;
+    Ballots mine(static_cast<int>(rank), names(static_cast<int>(ballots.size())));
+    for (std::size_t from = 0; from < ballots.size(); ++from)
+      if (!ballots[from].empty()) mine.add(static_cast<int>(from), ballots[from]);
+    CHECK(mine.are_complete());
+    result.push_back(mine.verdict());
+  }
+  return result;
+}
+
+void check_all(const std::vector<Ballot>& ballots, int failed, const std::string& reason) {
+  for (const auto& verdict : verdicts(ballots)) {
+    REQUIRE(verdict);
+    CHECK(verdict->failed_rank == failed);
+    CHECK(verdict->reason == reason);
+    CHECK(verdict->code == ExitCode::lost_peer);
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("ballot") {
+  TEST_CASE("text and back") {
+    const Ballot ballot{heard,
+                        left,
+                        {Kind::broken, ECONNRESET, Process::ended},
+                        silent,
+                        {Kind::closed, 0, Process::lives},
+                        unanswered,
+                        {Kind::data_broken, 5}};
+    const std::string text = encode_ballot(ballot);
+    CHECK(text == "hlb-104s30000c+ud5");
+    CHECK(decode_ballot(text, 7) == ballot);
+  }
+
+  TEST_CASE("what is no ballot is refused") {
+    for (const char* text : {"", "hh", "hhhh", "hhx", "hh-", "h+-h", "hhs99999999999", "hhs1 ", "hh\x80"}) {
+      CAPTURE(text);
+      CHECK_FALSE(decode_ballot(text, 3));
+    }
+    CHECK(decode_ballot("hh-h", 3));
+  }
+
+  TEST_CASE("all are well") {
+    for (const auto& verdict : verdicts({{heard, heard, heard}, {heard, heard, heard}, {heard, heard, heard}}))
+      CHECK_FALSE(verdict);
+    for (const auto& verdict : verdicts({{heard, left}, {heard, heard}})) CHECK_FALSE(verdict);
+  }
+
+  TEST_CASE("a rank that no other one hears has failed") {
+    const Hearing ended{Kind::broken, ECONNRESET, Process::ended};
+    check_all({{heard, heard, reset}, {heard, heard, ended}, {}}, 2,
+              "lost the connection (Connection reset by peer); its process has ended");
+    check_all({{heard, heard, closed}, {heard, heard, reset}, {}}, 2, "closed the connection");
+    check_all({{heard, heard, silent}, {heard, heard, unanswered}, {}}, 2,
+              "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+  }
+
+  TEST_CASE("so has one that most do not hear, though it hears some, and says so itself") {
+    check_all({{heard, heard, heard, reset},
+               {heard, heard, heard, reset},
+               {heard, heard, heard, heard},
+               {reset, reset, heard, heard}},
+              3, "lost the connection (Connection reset by peer)");
+  }
+
+  TEST_CASE("two ranks that have lost each other alone: the connection is at fault, in the same words on all") {
+    check_all({{heard, heard, reset}, {heard, heard, heard}, {{Kind::broken, ECONNABORTED}, heard, heard}}, -1,
+              "the connection between rank 0 and rank 2 broke: Connection reset by peer; other ranks hear both");
+    check_all({{heard, heard, silent}, {heard, heard, heard}, {heard, heard, heard}}, -1,
+              "the network between rank 0 and rank 2 is cut: rank 2 was silent for more than 30000 ms "
+              "(CommunicationOptions::timeout), as rank 0 hears it; other ranks hear both");
+    const Hearing data{Kind::data_broken, ECONNRESET};
+    check_all({{heard, heard, heard}, {heard, heard, data}, {heard, heard, heard}}, -1,
+              "the connection between rank 1 and rank 2 broke: Connection reset by peer; other ranks hear both");
+  }
+
+  TEST_CASE("of two ranks, the other one has failed, unless its process is known to live") {
+    check_all({{heard, reset}, {}}, 1, "lost the connection (Connection reset by peer)");
+    check_all({{heard, silent}, {}}, 1, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+    const Hearing lives{Kind::broken, ECONNRESET, Process::lives};
+    const std::string reason =
+        "the connection between rank 0 and rank 1 broke: Connection reset by peer; both processes live";
+    check_all({{heard, lives}, {}}, -1, reason);
+    check_all({{}, {lives, heard}}, -1, reason);  // the other side
+  }
+
+  TEST_CASE("a rank that hears none of many others any more is alone") {
+    check_all({{}, {silent, heard, unanswered}, {}}, 1,
+              "hears none of the other ranks any more: its network is cut, or all of them hang");
+    check_all({{}, {closed, heard, closed}, {}}, 0, "closed the connection");  // but those ended
+  }
+
+  TEST_CASE("who has come to its end has not failed, and is not waited for") {
+    check_all({{heard, left, reset}, {}, {}}, 2, "lost the connection (Connection reset by peer)");
+  }
+
+  TEST_CASE("the judge is heard by all, and waits until they have voted") {
+    // 0 and 2 have lost each other.
+    Ballots of_0(0, names(3)), of_1(1, names(3));
+    of_0.add(0, {heard, heard, reset});
+    CHECK_FALSE(of_0.are_complete());
+    of_0.add(1, {heard, heard, heard});
+    CHECK_FALSE(of_0.are_complete());  // the ballot of 2, which only 1 hears
+    CHECK(of_0.judge() == 1);
+    of_1.add(0, {heard, heard, reset});
+    of_1.add(1, {heard, heard, heard});
+    CHECK_FALSE(of_1.are_complete());
+    of_1.add(2, {reset, heard, heard});
+    CHECK(of_1.are_complete());
+    CHECK(of_1.judge() == 1);
+    of_1.clear();
+    CHECK_FALSE(of_1.has(0));
+  }
+}

@@ -1,0 +1,145 @@
+#include "lockstep/collectives/protocol/control_channel.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace lockstep;
+using namespace lockstep::detail;
+using namespace std::chrono_literals;
+using Type = ControlFrame::Type;
+
+namespace {
+
+std::string bytes_of(const ControlFrame& frame, const std::string& text = {}) {
+  const FrameBytes bytes = frame.encode();
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + text;
+}
+
+/// A channel, and what it has sent.
+struct Conversation {
+  Conversation(int rank, int size)
+      : channel(rank, size, board, [this](int to, const ControlFrame& frame, std::string_view text) {
+          sent.emplace_back(to, frame);
+          last_text = text;
+        }) {}
+
+  std::vector<std::pair<int, ControlFrame>> sent;
+  std::string last_text;
+  ActivityBoard board;
+  ControlChannel channel;
+};
+
+ControlChannel::Clock::time_point at(std::chrono::milliseconds time) { return ControlChannel::Clock::time_point(time); }
+
+}  // namespace
+
+TEST_SUITE("control channel") {
+  TEST_CASE("a question is answered at once, with the rank that is awaited") {
+    Conversation rank_1(1, 3);
+    CHECK(rank_1.channel.take(0, bytes_of({.type = Type::probe, .extra = 7}), at(0s)));
+    rank_1.channel.set_awaited(2);
+    CHECK(rank_1.channel.take(0, bytes_of({.type = Type::probe, .extra = 8}), at(0s)));
+    REQUIRE(rank_1.sent.size() == 2);
+    CHECK(rank_1.sent[0] == std::pair(0, ControlFrame{.type = Type::waiting, .value = -1, .extra = 7}));
+    CHECK(rank_1.sent[1] == std::pair(0, ControlFrame{.type = Type::waiting, .value = 2, .extra = 8}));
+  }
+
+  TEST_CASE("whoever is asked has not answered until he does") {
+    Conversation rank_0(0, 3);
+    CHECK(rank_0.channel.take(2, bytes_of({.type = Type::waiting, .value = 1}), at(0s)));
+    CHECK(rank_0.channel.peer(2).answered);
+    CHECK(rank_0.channel.peer(2).waits_for == 1);
+    rank_0.channel.ask(2, at(1s));
+    CHECK(rank_0.sent.back() == std::pair(2, ControlFrame{.type = Type::probe, .extra = 1}));
+    CHECK_FALSE(rank_0.channel.peer(2).answered);
+    rank_0.channel.ask(2, at(2s));
+    CHECK(rank_0.channel.peer(2).asked == at(1s));  // also unanswered
+    CHECK(rank_0.channel.peer(2).heard == at(0s));
+    CHECK(rank_0.channel.take(2, bytes_of({.type = Type::waiting, .extra = 1}), at(2s)));
+    CHECK_FALSE(rank_0.channel.peer(2).answered);  // not the second one
+    CHECK(rank_0.channel.take(2, bytes_of({.type = Type::waiting, .extra = 2}), at(3s)));
+    CHECK(rank_0.channel.peer(2).answered);
+    CHECK(rank_0.channel.peer(2).heard == at(3s));
+    rank_0.channel.ask(2, at(4s));
+    CHECK(rank_0.channel.peer(2).asked == at(4s));
+  }
+
+  TEST_CASE("an answer says what the rank is doing, and what comes from a peer is fit for a log") {
+    Conversation rank_0(0, 2), rank_1(1, 2);
+    rank_1.board.set({.call = "fit", .part = "on_epoch_end of Save\nImages", .epoch = 2, .step = 16});
+    CHECK(rank_1.channel.take(0, bytes_of({.type = Type::probe}), at(0s)));
+    REQUIRE(rank_1.sent.size() == 1);
+    CHECK(rank_1.sent[0].second.length == rank_1.last_text.size());
+    CHECK(rank_0.channel.take(1, bytes_of(rank_1.sent[0].second, rank_1.last_text), at(0s)));
+    CHECK(rank_0.channel.peer(1).activity == "fit, epoch 3, step 17, on_epoch_end of Save?Images");
+    const std::string reason = "\x1b[2Jgone";
+    CHECK(rank_0.channel.take(1, bytes_of({.type = Type::abort, .length = 8}, reason), at(0s)));
+    CHECK(rank_0.channel.reported()->reason == "?[2Jgone");
+  }
+
+  TEST_CASE("the first report of a failure counts") {
+    Conversation rank_0(0, 3);
+    const std::string first = "out of memory", second = "lost";
+    const auto report = [](int failed, ExitCode code, const std::string& text) {
+      return bytes_of({.type = Type::abort,
+                       .value = failed,
+                       .extra = static_cast<std::int32_t>(code),
+                       .length = static_cast<std::uint32_t>(text.size())},
+                      text);
+    };
+    CHECK_FALSE(rank_0.channel.reported());
+    CHECK(rank_0.channel.take(1, report(2, ExitCode::failure, first) + report(0, ExitCode::lost_peer, second), at(0s)));
+    REQUIRE(rank_0.channel.reported());
+    CHECK(rank_0.channel.reported()->failed_rank == 2);
+    CHECK(rank_0.channel.reported()->reason == first);
+    CHECK(rank_0.channel.reported()->code == ExitCode::failure);
+
+    for (const int nobody : {-1, -7, 3, 1 << 30}) {
+      Conversation other(0, 3);
+      CHECK(other.channel.take(1, report(nobody, ExitCode::failure, first), at(0s)));
+      CHECK(other.channel.reported()->failed_rank == -1);
+    }
+  }
+
+  TEST_CASE("all others are told of a failure, once, and no more than fits") {
+    Conversation rank_1(1, 3);
+    CollectiveFailure failure;
+    failure.failed_rank = 2;
+    failure.reason = std::string(5000, 'x');
+    failure.code = ExitCode::usage;
+    rank_1.channel.report(failure);
+    rank_1.channel.report(failure);
+    REQUIRE(rank_1.sent.size() == 2);
+    CHECK(rank_1.sent[0].first == 0);
+    CHECK(rank_1.sent[1].first == 2);
+    CHECK(rank_1.sent[0].second.value == 2);
+    CHECK(rank_1.sent[0].second.length == ControlFrame::longest);
+    CHECK(rank_1.last_text.size() == ControlFrame::longest);
+
+    Conversation rank_0(0, 3);  // understands it
+    CHECK(rank_0.channel.take(1, bytes_of(rank_1.sent[0].second, rank_1.last_text), at(0s)));
+    CHECK(rank_0.channel.reported()->code == ExitCode::usage);
+  }
+
+  TEST_CASE("who has come to the end is known, also from bytes that had come before") {
+    Conversation rank_1(1, 2);
+    rank_1.channel.peer(0).inbox.append(bytes_of({.type = Type::goodbye}));  // left over from the start-up
+    CHECK(rank_1.channel.take(0, {}, at(0s)));
+    CHECK(rank_1.channel.peer(0).goodbye);
+    CHECK_FALSE(rank_1.channel.peer(0).farewell);
+    CHECK(rank_1.channel.take(0, bytes_of({.type = Type::farewell}), at(0s)));
+    CHECK(rank_1.channel.peer(0).farewell);
+    rank_1.channel.say_to_all(Type::goodbye);
+    CHECK(rank_1.sent == std::vector{std::pair(0, ControlFrame{.type = Type::goodbye})});
+  }
+
+  TEST_CASE("something else is noticed") {
+    Conversation rank_0(0, 2);
+    CHECK(rank_0.channel.take(1, "GET / HTTP/1.1", at(0s)));  // may still become one
+    CHECK_FALSE(rank_0.channel.take(1, "\r\n", at(0s)));
+  }
+}

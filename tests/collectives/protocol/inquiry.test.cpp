@@ -1,0 +1,268 @@
+#include "lockstep/collectives/protocol/inquiry.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace lockstep;
+using namespace lockstep::detail;
+using namespace std::chrono_literals;
+using Milliseconds = std::chrono::milliseconds;
+
+namespace {
+
+/// Ranks that talk to each other without a network, on a clock of their own.
+class Cluster {
+ public:
+  explicit Cluster(int size) {
+    std::vector<std::string> names;
+    for (int r = 0; r < size; ++r) names.push_back("rank " + std::to_string(r));
+    for (int r = 0; r < size; ++r) ranks_.push_back(std::make_unique<Rank>(*this, r, names));
+  }
+
+  [[nodiscard]] Inquiry& inquiry(int rank) { return at(rank).inquiry; }
+  [[nodiscard]] ControlChannel& channel(int rank) { return at(rank).channel; }
+  [[nodiscard]] const std::optional<CollectiveFailure>& verdict(int rank) { return at(rank).verdict; }
+  [[nodiscard]] Inquiry::Clock::time_point now() const { return Inquiry::Clock::time_point(1h + time_); }
+
+  /// The rank does nothing, and its messages get lost.
+  void stop(int rank) { at(rank).stopped = true; }
+  /// No more messages pass in this direction.
+  void cut(int from, int to) { cuts_.emplace_back(from, to); }
+  /// The connection is reset, on both sides.
+  void reset(int a, int b) {
+    cut(a, b);
+    cut(b, a);
+    for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)}) lose(one, other, ECONNRESET);
+  }
+  /// A rank's process is killed: all others see the end of their connections.
+  void kill(int rank) {
+    stop(rank);
+    for (int other = 0; other < size(); ++other)
+      if (other != rank) lose(other, rank, 0);
+  }
+  void lose(int by, int of, int error) {
+    channel(by).peer(of).gone = true;
+    inquiry(by).lose(of, error, now());
+  }
+
+  /// Runs until no rank has anything more to say.
+  void talk() {
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (auto& rank : ranks_) {
+        if (rank->stopped || rank->verdict) continue;
+        if (const auto& reported = rank->channel.reported())
+          rank->verdict = reported;
+        else
+          rank->verdict = rank->inquiry.advance(now());
+        if (rank->verdict) rank->channel.report(*rank->verdict);
+      }
+      while (!messages_.empty()) {
+        goes_on = true;
+        const Message message = messages_.front();
+        messages_.pop_front();
+        if (!at(message.to).stopped) (void)channel(message.to).take(message.from, message.bytes, now());
+      }
+    }
+  }
+  void talk_at(Milliseconds time) {
+    time_ = time;
+    talk();
+  }
+
+  /// All ranks that are not stopped say the same.
+  void check_verdict(int failed, const std::string& reason) {
+    for (auto& rank : ranks_) {
+      if (rank->stopped) continue;
+      REQUIRE(rank->verdict);
+      CHECK(rank->verdict->failed_rank == failed);
+      CHECK(rank->verdict->reason == reason);
+    }
+  }
+  [[nodiscard]] bool is_open() {
+    for (auto& rank : ranks_)
+      if (!rank->stopped && rank->inquiry.is_open()) return true;
+    return false;
+  }
+
+ private:
+  struct Rank {
+    Rank(Cluster& cluster, int r, const std::vector<std::string>& names)
+        : channel(r, static_cast<int>(names.size()), board,
+                  [&cluster, r](int to, const ControlFrame& frame, std::string_view text) {
+                    cluster.send(r, to, frame, text);
+                  }),
+          inquiry(channel, names) {
+      channel.set_inquiry([this](int from, const ControlInbox::Message& message, Inquiry::Clock::time_point now) {
+        inquiry.take(from, message, now);
+      });
+    }
+    ActivityBoard board;
+    ControlChannel channel;
+    Inquiry inquiry;
+    bool stopped = false;
+    std::optional<CollectiveFailure> verdict;
+  };
+  struct Message {
+    int from, to;
+    std::string bytes;
+  };
+
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+  [[nodiscard]] Rank& at(int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
+
+  void send(int from, int to, const ControlFrame& frame, std::string_view text) {
+    if (at(from).stopped || channel(from).peer(to).gone) return;
+    for (const auto& [a, b] : cuts_)
+      if (a == from && b == to) return;
+    const FrameBytes bytes = frame.encode();
+    messages_.push_back(
+        {from, to, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + std::string(text)});
+  }
+
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::deque<Message> messages_;
+  std::vector<std::pair<int, int>> cuts_;
+  Milliseconds time_{0};
+};
+
+}  // namespace
+
+TEST_SUITE("inquiry") {
+  TEST_CASE("a process that is killed is named by all, without any wait") {
+    for (const int size : {2, 3, 5})
+      for (int victim = 0; victim < size; ++victim) {
+        Cluster cluster(size);
+        cluster.kill(victim);
+        cluster.talk();
+        cluster.check_verdict(victim, "closed the connection");
+      }
+  }
+
+  TEST_CASE("a rank that hangs is named by all, as soon as it should have answered") {
+    for (const int size : {2, 4}) {
+      Cluster cluster(size);
+      cluster.stop(1);
+      cluster.inquiry(0).miss(1, 30s, cluster.now());
+      cluster.talk();
+      CHECK_FALSE(cluster.verdict(0));
+      CHECK(cluster.inquiry(0).due() == cluster.now() + Inquiry::time_to_answer);
+      cluster.talk_at(1499ms);
+      CHECK_FALSE(cluster.verdict(0));
+      cluster.talk_at(1500ms);
+      cluster.check_verdict(1, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+    }
+  }
+
+  TEST_CASE("a false alarm ends with nothing, and leaves nothing behind") {
+    Cluster cluster(3);
+    cluster.inquiry(0).miss(1, 30s, cluster.now());
+    cluster.talk();
+    for (int rank = 0; rank < 3; ++rank) CHECK_FALSE(cluster.verdict(rank));
+    CHECK_FALSE(cluster.is_open());
+    CHECK(cluster.inquiry(0).due() == Inquiry::Clock::time_point::max());
+    cluster.kill(2);
+    cluster.talk();
+    cluster.check_verdict(2, "closed the connection");
+  }
+
+  TEST_CASE("a connection between two ranks that breaks is called that by all, and blames nobody") {
+    for (int a = 0; a < 4; ++a)
+      for (int b = a + 1; b < 4; ++b) {
+        Cluster cluster(4);
+        cluster.reset(a, b);
+        cluster.talk();
+        cluster.check_verdict(-1, concat({"the connection between rank ", a, " and rank ", b,
+                                          " broke: Connection reset by peer; other ranks hear both"}));
+      }
+  }
+
+  TEST_CASE("a connection for data that breaks, too") {
+    Cluster cluster(3);
+    cluster.inquiry(2).lose_data(0, ECONNRESET, cluster.now());
+    cluster.talk();
+    cluster.check_verdict(
+        -1, "the connection between rank 0 and rank 2 broke: Connection reset by peer; other ranks hear both");
+    Cluster two(2);
+    two.inquiry(1).lose_data(0, 0, two.now());
+    two.talk();
+    two.check_verdict(-1, "the connection between rank 0 and rank 1 broke: it was closed; both processes live");
+  }
+
+  TEST_CASE("when only one direction between two ranks is cut, all say the same") {
+    Cluster cluster(3);
+    cluster.cut(2, 0);
+    cluster.inquiry(0).miss(2, 30s, cluster.now());
+    for (const Milliseconds time : {0ms, 1500ms, 3000ms}) cluster.talk_at(time);
+    cluster.check_verdict(-1,
+                          "the network between rank 0 and rank 2 is cut: rank 2 was silent for more than 30000 ms "
+                          "(CommunicationOptions::timeout), as rank 0 hears it; other ranks hear both");
+  }
+
+  TEST_CASE("a rank that none of the others hears, but that hears them, knows that it has failed") {
+    for (const int size : {2, 3}) {
+      Cluster cluster(size);
+      for (int other = 1; other < size; ++other) cluster.cut(0, other);
+      cluster.inquiry(1).miss(0, 30s, cluster.now());
+      for (const Milliseconds time : {0ms, 1500ms, 3000ms}) cluster.talk_at(time);
+      cluster.check_verdict(0, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+    }
+  }
+
+  TEST_CASE("a rank that is cut off from all others blames itself, as they do") {
+    Cluster cluster(3);
+    for (const int other : {0, 1}) {
+      cluster.cut(2, other);
+      cluster.cut(other, 2);
+    }
+    cluster.inquiry(0).miss(2, 30s, cluster.now());
+    cluster.inquiry(2).miss(0, 30s, cluster.now());
+    for (const Milliseconds time : {0ms, 1500ms, 3000ms}) cluster.talk_at(time);
+    for (int rank = 0; rank < 3; ++rank) CHECK(cluster.verdict(rank)->failed_rank == 2);
+  }
+
+  TEST_CASE("a ballot waits until it is known whether a process lives that has lost its connection") {
+    for (const auto process : {Hearing::Process::lives, Hearing::Process::ended, Hearing::Process::unknown}) {
+      Cluster cluster(2);
+      cluster.stop(1);
+      cluster.lose(0, 1, ECONNRESET);
+      cluster.inquiry(0).look_for(1, true);
+      cluster.talk();
+      CHECK_FALSE(cluster.verdict(0));
+      cluster.inquiry(0).found(1, process);
+      cluster.talk();
+      REQUIRE(cluster.verdict(0));
+      CHECK(cluster.verdict(0)->failed_rank == (process == Hearing::Process::lives ? -1 : 1));
+      CHECK((cluster.verdict(0)->reason.find("its process has ended") != std::string::npos) ==
+            (process == Hearing::Process::ended));
+    }
+  }
+
+  TEST_CASE("a rank that has come to its end may go") {
+    Cluster cluster(3);
+    cluster.channel(1).say_to_all(ControlFrame::Type::goodbye);
+    cluster.talk();
+    cluster.stop(1);
+    cluster.inquiry(0).lose_data(1, 0, cluster.now());
+    cluster.talk();
+    CHECK_FALSE(cluster.verdict(0));
+    CHECK_FALSE(cluster.verdict(2));
+    CHECK_FALSE(cluster.is_open());
+  }
+
+  TEST_CASE("a loss after the ballot is cast is looked into again") {
+    Cluster cluster(3);
+    cluster.stop(2);
+    cluster.inquiry(0).miss(2, 30s, cluster.now());
+    cluster.talk();
+    cluster.kill(2);
+    cluster.talk();
+    cluster.check_verdict(2, "closed the connection");
+  }
+}

@@ -1,0 +1,178 @@
+#include "lockstep/collectives/ring/ring.hpp"
+
+#include <doctest/doctest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "collectives/harness.hpp"
+
+using namespace lockstep;
+using namespace lockstep::testing;
+
+namespace {
+
+/// A transport outside the library: queues in memory, which count what goes over them.
+struct Network {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::pair<int, int>, std::deque<std::byte>> queues;
+  std::map<std::pair<int, int>, std::size_t> bytes;
+};
+
+class QueueTransport {
+ public:
+  QueueTransport(Network& network, int rank, int size) : network_(&network), rank_(rank), size_(size) {}
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // A flow whose outgoing bytes depend on incoming ones moves bit by bit.
+  void transfer(int to, int from, Flow& flow) {
+    std::uint64_t to_send = flow.bytes_to_send();
+    std::uint64_t to_receive = flow.bytes_to_receive();
+    std::unique_lock lock(network_->mutex);
+    auto& in = network_->queues[{from, rank_}];
+    while (to_send > 0 || to_receive > 0) {
+      const auto out = flow.outgoing();
+      if (!out.empty()) {
+        network_->queues[{rank_, to}].insert(network_->queues[{rank_, to}].end(), out.begin(), out.end());
+        network_->bytes[{rank_, to}] += out.size();
+        network_->changed.notify_all();
+        to_send -= out.size();
+        flow.sent(out.size());
+        continue;
+      }
+      if (!network_->changed.wait_for(lock, std::chrono::seconds(30), [&] { return !in.empty(); }))
+        throw Error("nothing comes");
+      // In portions that fit nothing.
+      const std::size_t n = std::min({in.size(), flow.incoming().size(), std::size_t{9973}});
+      std::copy_n(in.begin(), n, flow.incoming().begin());
+      in.erase(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(n));
+      to_receive -= n;
+      flow.received(n);
+    }
+  }
+  void abort(std::string_view) noexcept {}
+
+ private:
+  Network* network_;
+  int rank_;
+  int size_;
+};
+static_assert(Transport<QueueTransport>);
+static_assert(Collective<Ring<QueueTransport>>);
+static_assert(!CollectivePolicy<Ring<QueueTransport>>);  // nothing connects it
+static_assert(CollectivePolicy<Ring<Tcp>>);
+
+}  // namespace
+
+TEST_SUITE("ring") {
+  TEST_CASE("over any transport; data goes to the next rank only, 2 (n - 1) / n of it") {
+    for (int size = 2; size <= 5; ++size) {
+      Network network;
+      const std::size_t count = static_cast<std::size_t>(size) * 2 * block_elements;
+      rethrow_first(run_threads(size, [&](int rank) {
+        Ring<QueueTransport> ring{QueueTransport(network, rank, size)};
+        std::vector<float> values(count, static_cast<float>(rank));
+        ring.all_reduce(std::span(values));
+        if (values != std::vector<float>(count, static_cast<float>(size * (size - 1) / 2))) throw Error("sum");
+      }));
+      const std::size_t expected =
+          2 * (static_cast<std::size_t>(size) - 1) * count * sizeof(float) / static_cast<std::size_t>(size);
+      for (const auto& [pair, bytes] : network.bytes) {
+        CHECK(pair.second == (pair.first + 1) % size);
+        CHECK(bytes == expected);
+      }
+      for (const auto& [pair, queue] : network.queues) CHECK(queue.empty());
+    }
+  }
+
+  template <Wire wire>
+  void rounds_like(int size, std::size_t count) {
+    Network network;
+    std::vector<std::vector<float>> inputs, results(static_cast<std::size_t>(size));
+    for (int rank = 0; rank < size; ++rank) inputs.push_back(random_numbers<float>(rank, count));
+    std::vector<double> statuses(static_cast<std::size_t>(size));
+    rethrow_first(run_threads(size, [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      Ring<QueueTransport> ring(QueueTransport(network, rank, size),
+                                {.implementation = CommunicationImplementation::ring, .wire = wire});
+      results[r] = inputs[r];
+      double status = 1.0 / (rank + 3);  // no half could hold it
+      ring.all_reduce(std::span(&status, 1), std::span(results[r]));
+      statuses[r] = status;
+    }));
+    const auto round = [](float value) {
+      return detail::WireFormat<wire>::decode(detail::WireFormat<wire>::encode(value));
+    };
+    std::vector<float> expected(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t first = i / block_elements % static_cast<std::size_t>(size);
+      float sum = inputs[first][i];
+      for (std::size_t k = 1; k < inputs.size(); ++k) sum = round(sum) + inputs[(first + k) % inputs.size()][i];
+      expected[i] = round(sum);
+    }
+    double status = 1.0 / 3;
+    for (int rank = 1; rank < size; ++rank) status += 1.0 / (rank + 3);
+    for (int rank = 0; rank < size; ++rank) {
+      CHECK(results[static_cast<std::size_t>(rank)] == expected);
+      CHECK(statuses[static_cast<std::size_t>(rank)] == status);
+    }
+    // Half the bytes, but for the status.
+    std::size_t bytes = 0;
+    for (const auto& [pair, moved] : network.bytes) bytes += moved;
+    CHECK(bytes == 2 * static_cast<std::size_t>(size - 1) * (count * 2 + sizeof(double)));
+  }
+
+  TEST_CASE("a half-precision wire rounds what travels, not the status, and all ranks hold the same bits") {
+    for (int size = 2; size <= 4; ++size) {
+      rounds_like<Wire::bfloat16>(size, 3 * block_elements + 77);
+      rounds_like<Wire::float16>(size, 3 * block_elements + 77);
+    }
+  }
+
+  TEST_CASE("packs of any size give the same sums") {
+    for (const std::int64_t bytes : {1, 64, 1000, 1 << 20}) {
+      Network network;
+      const std::size_t count = 2 * block_elements + 999;
+      std::vector<std::vector<float>> inputs{random_numbers<float>(0, count), random_numbers<float>(1, count)};
+      const auto expected = contract_sum(inputs);
+      rethrow_first(run_threads(2, [&](int rank) {
+        Ring<QueueTransport> ring(QueueTransport(network, rank, 2), {.bytes_per_pack = bytes});
+        auto& values = inputs[static_cast<std::size_t>(rank)];
+        ring.all_reduce(std::span(values));
+        if (values != expected) throw Error("sum");
+      }));
+    }
+  }
+
+  TEST_CASE("ranks with different options are refused by name") {
+    LocalCluster cluster(2);
+    std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+    const auto thrown = run_threads(2, [&](int rank) {
+      CommunicationOptions options = patient_options();
+      if (rank == 1) options.wire = Wire::float16;
+      (void)Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
+    });
+    for (const auto& exception : thrown)
+      CHECK(message_of(exception).find("has CommunicationOptions::wire ") != std::string::npos);
+  }
+
+  TEST_CASE("congestion control") {
+    const auto connect = [](const std::string& name) {
+      LocalCluster cluster(2);
+      std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
+      return run_threads(2, [&](int rank) {
+        CommunicationOptions options = patient_options();
+        options.congestion_control = name;
+        auto ring = Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
+        ring.barrier();
+        ring.close();
+      });
+    };
+    for (const auto& exception : connect("reno")) CHECK(message_of(exception).empty());  // every Linux has it
+    for (const auto& exception : connect("pigeons"))
+      CHECK(message_of(exception).find("does not offer 'pigeons'") != std::string::npos);
+  }
+}

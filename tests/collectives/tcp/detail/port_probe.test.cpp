@@ -1,0 +1,68 @@
+#include "lockstep/collectives/tcp/detail/port_probe.hpp"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "collectives/harness.hpp"
+
+using namespace lockstep::detail;
+using namespace lockstep::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Process = Hearing::Process;
+
+Process outcome(std::uint16_t port, std::chrono::milliseconds least_time = 0ms) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  const auto begin = PortProbe::Clock::now();
+  std::vector<PortProbe> probes;  // does not copy them
+  for (int i = 0; i < 3; ++i)
+    probes.emplace_back(reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(sizeof address), begin);
+  PortProbe& probe = probes.front();
+  while (!probe.is_over()) {
+    pollfd watched = probe.watch();
+    ::poll(&watched, 1, 10);
+    probe.advance(PortProbe::Clock::now());
+  }
+  CHECK(PortProbe::Clock::now() - begin >= least_time);
+  return probe.outcome();
+}
+
+}  // namespace
+
+TEST_SUITE("port probe") {
+  TEST_CASE("a port that nobody has: the process has ended") {
+    Listener listener;
+    const std::uint16_t port = listener.port();
+    ::close(listener.release());
+    CHECK(outcome(port) == Process::ended);
+  }
+
+  TEST_CASE("a connection that is closed at once: the process lives") {
+    Listener listener;
+    std::thread process([&] {
+      for (int i = 0; i < 3; ++i) {
+        const int connection = ::accept(listener.descriptor(), nullptr, nullptr);
+        char byte = 0;
+        CHECK(::recv(connection, &byte, 1, 0) == 0);  // a peer that expects a greeting need not wait
+        ::close(connection);
+      }
+    });
+    // (On a machine too busy for an answer in time, the outcome is unknown.)
+    const Process result = outcome(listener.port());
+    CHECK((result == Process::lives || result == Process::unknown));
+    process.join();
+  }
+
+  TEST_CASE("a port that is held open for a process tells nothing, after a moment") {
+    Listener listener;
+    CHECK(outcome(listener.port(), PortProbe::patience) == Process::unknown);
+  }
+}

@@ -1,0 +1,213 @@
+// The evaluator and a trainer in one process; with processes it is tested in tests/integration/sidecar_evaluator.test.cpp.
+#include "lockstep/saving/sidecar_evaluator.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/callbacks/model_checkpoint.hpp"
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/saving/checkpoint.hpp"
+#include "lockstep/saving/checkpoint_manager.hpp"
+#include "lockstep/strategies/one_device.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A strategy that can say that it has several workers.
+struct CountedStrategy : ls::OneDeviceStrategy {
+  int workers = 1;
+  [[nodiscard]] int num_workers() const noexcept { return workers; }
+};
+
+auto make(CountedStrategy& strategy, double momentum = 0.5) {
+  return ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                              ls::SGD{.learning_rate = 0.2, .momentum = momentum}, ls::Accuracy{});
+}
+
+ls::AnyDataset test_data() {
+  const TinyData data(30, 2);
+  return ls::from_tensor_slices(data.x, data.y).batch(8);
+}
+
+/// One epoch of four updates, and what the model is worth then.
+template <class Model, class... Callbacks>
+ls::Logs trained(Model& model, int epoch, Callbacks&&... callbacks) {
+  const TinyData data(20);
+  model.fit(ls::from_tensor_slices(data.x, data.y).batch(5),
+            {.epochs = epoch + 1, .verbose = 0, .initial_epoch = epoch}, callbacks...);
+  return model.evaluate(test_data(), {.verbose = 0});
+}
+
+bool same(const ls::Logs& a, const ls::Logs& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// An evaluator of the folder `run`, with its own model.
+struct Evaluator {
+  CountedStrategy strategy;
+  decltype(make(strategy)) model = make(strategy);
+
+  auto evaluate(ls::SidecarEvaluatorOptions options, Recorder* recorder = nullptr) {
+    options.poll_interval = 5ms;
+    options.verbose = 0;
+    Recorder own;
+    return ls::SidecarEvaluator(model, test_data(), options).start(recorder ? *recorder : own);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("SidecarEvaluator: evaluates what a trainer saves meanwhile, each once, and ends with it") {
+  const TemporaryFolder folder;
+  std::vector<ls::Logs> expected;
+  std::thread trainer([&] {
+    CountedStrategy strategy;
+    auto model = make(strategy);
+    ls::State progress;
+    ls::Checkpoint checkpoint(model, progress);
+    ls::CheckpointManager manager(checkpoint, {.directory = folder.path("run")});
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      std::this_thread::sleep_for(20ms);
+      expected.push_back(trained(model, epoch));
+      manager.save();
+    }
+    manager.finish();
+  });
+  Evaluator evaluator;
+  Recorder recorder;
+  const auto evaluated = evaluator.evaluate(
+      {.checkpoint_dir = folder.path("run"), .results = folder.path("results.csv"), .timeout = 30s}, &recorder);
+  trainer.join();
+  REQUIRE(evaluated.size() == 4);
+  std::string table = "checkpoint,iterations,loss,accuracy\n";
+  for (std::size_t i = 0; i < 4; ++i) {
+    CAPTURE(i);
+    CHECK(evaluated[i].checkpoint == "ckpt-" + std::to_string(i + 1));
+    CHECK(evaluated[i].iterations == 4 * static_cast<std::int64_t>(i + 1));
+    CHECK(same(evaluated[i].logs, expected[i]));
+    table += ls::concat({evaluated[i].checkpoint, ",", evaluated[i].iterations, ",", expected[i].at("loss"), ",",
+                         expected[i].at("accuracy"), "\n"});
+  }
+  CHECK(text_of(folder.path("results.csv")) == table);
+  CHECK(recorder.count("test_begin") == 4);
+  CHECK(recorder.count("test_end") == 4);
+}
+
+TEST_CASE("SidecarEvaluator: started again, it evaluates what has no row yet, overwritten checkpoints included") {
+  const TemporaryFolder folder;
+  const ls::SidecarEvaluatorOptions options{.checkpoint_dir = folder.path("run"),
+                                            .results = folder.path("results.csv")};
+  CountedStrategy strategy;
+  auto model = make(strategy);
+  Evaluator evaluator;
+  // ModelCheckpoint, with one file that is overwritten, says at the end of each fit that training has ended.
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const ls::Logs expected = trained(model, epoch, ls::ModelCheckpoint({.filepath = folder.path("run/last")}));
+    const auto evaluated = evaluator.evaluate(options);
+    REQUIRE(evaluated.size() == 1);
+    CHECK(evaluated[0].checkpoint == "last");
+    CHECK(evaluated[0].iterations == 4 * (epoch + 1));
+    CHECK(same(evaluated[0].logs, expected));
+    CHECK(evaluator.evaluate(options).empty());
+    CHECK(Evaluator().evaluate(options).empty());
+  }
+  const std::string table = text_of(folder.path("results.csv"));
+  CHECK(std::count(table.begin(), table.end(), '\n') == 4);
+}
+
+TEST_CASE("SidecarEvaluator: damaged and missing checkpoints and weights alone are passed over") {
+  const TemporaryFolder folder;
+  CountedStrategy strategy;
+  auto model = make(strategy);
+  ls::Checkpoint checkpoint(model);
+  ls::CheckpointManager manager(checkpoint, {.directory = folder.path()});
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    (void)trained(model, epoch);
+    manager.save();
+  }
+  manager.finish();
+  ls::remove_file(folder.path("ckpt-1"));
+  std::filesystem::resize_file(folder.path("ckpt-2"), 100);
+  model.save_weights(folder.path("ckpt-3"));
+  const auto evaluated = Evaluator().evaluate({.checkpoint_dir = folder.path()});
+  REQUIRE(evaluated.size() == 1);
+  CHECK(evaluated[0].checkpoint == "ckpt-4");
+}
+
+TEST_CASE("SidecarEvaluator: max_evaluations counts the rows that there are; steps limits each evaluation") {
+  const TemporaryFolder folder;
+  CountedStrategy strategy;
+  auto model = make(strategy);
+  ls::Checkpoint checkpoint(model);
+  ls::CheckpointManager manager(checkpoint, {.directory = folder.path()});
+  for (int i = 0; i < 4; ++i) manager.save();
+  Evaluator evaluator;
+  Recorder recorder;
+  ls::SidecarEvaluatorOptions options{
+      .checkpoint_dir = folder.path(), .results = folder.path("results.csv"), .steps = 2, .max_evaluations = 1};
+  CHECK(evaluator.evaluate(options, &recorder).size() == 1);  // though nobody has said that training has ended
+  CHECK(recorder.count("test_batch_end") == 2);
+  options.max_evaluations = 3;
+  CHECK(evaluator.evaluate(options).size() == 2);
+  CHECK(evaluator.evaluate(options).empty());
+}
+
+TEST_CASE("SidecarEvaluator: gives up when nothing comes, and says what it waited for") {
+  const TemporaryFolder folder;
+  Evaluator evaluator;
+  const std::string message =
+      message_of<ls::Error>([&] { (void)evaluator.evaluate({.checkpoint_dir = folder.path("run"), .timeout = 50ms}); });
+  CHECK(contains(message, "no new checkpoint in '" + folder.path("run") + "' for 0.05 seconds"));
+  // A trainer that was killed has not ended, whatever it has saved.
+  CountedStrategy strategy;
+  auto model = make(strategy);
+  ls::Checkpoint checkpoint(model);
+  ls::CheckpointManager(checkpoint, {.directory = folder.path("run")}).save();
+  CHECK(contains(
+      message_of<ls::Error>([&] { (void)evaluator.evaluate({.checkpoint_dir = folder.path("run"), .timeout = 50ms}); }),
+      "nobody has said there that training has ended"));
+}
+
+TEST_CASE("SidecarEvaluator: what cannot work is an error that says why") {
+  const TemporaryFolder folder;
+  Evaluator evaluator;
+  const auto refusal = [&](ls::SidecarEvaluatorOptions options) {
+    return message_of<ls::ConfigurationError>([&] { ls::SidecarEvaluator(evaluator.model, test_data(), options); });
+  };
+  CHECK(contains(refusal({}), "checkpoint_dir is empty"));
+  CHECK(contains(refusal({.checkpoint_dir = "x", .max_evaluations = 0}), "max_evaluations must be at least 1, got 0"));
+  CHECK(contains(refusal({.checkpoint_dir = "x", .poll_interval = 0ms}), "poll_interval must be at least 1 ms, got 0"));
+  CHECK(contains(refusal({.checkpoint_dir = "x", .timeout = 1ms}), "got 1 and 1000 ms"));
+  evaluator.strategy.workers = 2;
+  CHECK(contains(refusal({.checkpoint_dir = "x"}), "OneDeviceStrategy or a MirroredStrategy"));
+  evaluator.strategy.workers = 1;
+
+  CountedStrategy strategy;
+  auto other = make(strategy, 0.9);
+  ls::Checkpoint checkpoint(other);
+  ls::CheckpointManager(checkpoint, {.directory = folder.path()}).save();
+  CHECK(
+      contains(message_of<ls::ConfigurationError>([&] { (void)evaluator.evaluate({.checkpoint_dir = folder.path()}); }),
+               "SidecarEvaluator '" + folder.path("ckpt-1") + "': restore: the saved state has 'optimizer: "));
+}

@@ -1,0 +1,90 @@
+// A training step takes no memory once the workspace is there. (This file replaces operator new of the whole test
+// program, but not that of a sanitizer.)
+#include <doctest/doctest.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LOCKSTEP_TEST_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LOCKSTEP_TEST_SANITIZED
+#endif
+#endif
+
+#if !defined(LOCKSTEP_TEST_SANITIZED)
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+#include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/dropout.hpp"
+#include "lockstep/layers/global_average_pooling2d.hpp"
+#include "lockstep/layers/layer_normalization.hpp"
+#include "lockstep/layers/max_pooling2d.hpp"
+#include "support/model_testing.hpp"
+#include "support/net_testing.hpp"
+#include "support/tiny_trainer.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+std::atomic<std::int64_t> allocations{0};
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  ++allocations;
+  void* const memory = alignment == 0 ? std::malloc(size == 0 ? 1 : size)
+                                      : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size, 0); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocate(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+TEST_CASE("fit: further steps of an epoch allocate nothing") {
+  const TinyData data(23);
+  const ls::AnyDataset endless(ls::from_tensor_slices(data.x, data.y).shuffle(7).repeat().batch(5));
+  const ls::AnyDataset read_ahead(ls::from_tensor_slices(data.x, data.y).shuffle(7).repeat().batch(5).prefetch(2));
+  for (const int replicas : {1, 3})
+    for (const ls::AnyDataset* dataset : {&endless, &read_ahead}) {
+      TinyTrainer trainer({.replicas = replicas, .momentum = 0.9});
+      const auto allocations_of = [&](std::int64_t steps) {
+        const std::int64_t before = allocations;
+        trainer.fit_alone(*dataset, {.steps_per_epoch = steps});
+        return allocations - before;
+      };
+      allocations_of(30);
+      const std::int64_t few = allocations_of(30);
+      CHECK(few > 0);
+      CHECK(allocations_of(230) == few);
+    }
+}
+
+TEST_CASE("layers: a step of a CNN allocates nothing") {
+  NetRunner<ls::Sequential<ls::Input<4, 4, 2>, ls::Conv2D<3, 3>, ls::BatchNormalization<>, ls::MaxPooling2D<>,
+                           ls::LayerNormalization<>, ls::Dropout<0.25>, ls::GlobalAveragePooling2D, ls::Dense<2>>,
+            float>
+      net;
+  net.run(20);
+  const std::int64_t before = allocations;
+  net.run(20);
+  net.run(3);
+  CHECK(allocations == before);
+}
+
+#endif

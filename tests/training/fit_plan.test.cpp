@@ -1,0 +1,219 @@
+#include "lockstep/training/fit_plan.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "support/model_testing.hpp"
+#include "support/worker_threads.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+constexpr std::array<std::size_t, 2> square{2, 2};
+constexpr ls::detail::DataSizes sizes{.input = square, .targets = 1};
+
+/// Batches of 2 out of `samples`, or with another cardinality.
+RowDataset rows(int samples, std::optional<std::int64_t> cardinality = {}) {
+  RowDataset data(TinyData(samples), 2);
+  if (cardinality) data.reported_cardinality = *cardinality;
+  return data;
+}
+
+ls::detail::FitPlan plan(const ls::AnyDataset& train, const ls::FitOptions& options, int num_workers = 1) {
+  return ls::detail::plan_fit(train, options, sizes, {.num_workers = num_workers});
+}
+
+std::string refused(const ls::AnyDataset& train, const ls::FitOptions& options) {
+  return message_of<ls::ConfigurationError>([&] { (void)plan(train, options); });
+}
+std::string bad_data(const ls::AnyDataset& train, const ls::FitOptions& options) {
+  return message_of<ls::DataError>([&] { (void)plan(train, options); });
+}
+
+}  // namespace
+
+TEST_CASE("plan_fit: the steps of an epoch, and whether each epoch begins a pass of its own") {
+  const auto known = plan(rows(10), {});
+  CHECK(known.new_pass_each_epoch);
+  CHECK(known.target == 5);
+  const auto unknown = plan(rows(10, ls::unknown_cardinality), {});
+  CHECK(unknown.new_pass_each_epoch);
+  CHECK_FALSE(unknown.target.has_value());
+  const auto endless = plan(rows(10, ls::infinite_cardinality), {.steps_per_epoch = 7});
+  CHECK_FALSE(endless.new_pass_each_epoch);
+  CHECK(endless.target == 7);
+  const auto part = plan(rows(10), {.steps_per_epoch = 2});
+  CHECK_FALSE(part.new_pass_each_epoch);
+  CHECK(part.target == 2);
+  CHECK(plan(rows(10), {.steps_per_epoch = 5}).new_pass_each_epoch);
+}
+
+TEST_CASE("plan_fit: a pass has more steps when every worker sees all of each batch") {
+  struct Off : RowDataset {
+    using RowDataset::RowDataset;
+    [[nodiscard]] ls::AutoShardPolicy auto_shard_policy() const { return ls::AutoShardPolicy::off; }
+  };
+  const Off data(TinyData(10), 2);
+  const auto decided = [&](std::optional<std::int64_t> steps_per_epoch) {
+    auto plan_of_one = plan(data, {.steps_per_epoch = steps_per_epoch}, 3);
+    CHECK(plan_of_one.steps == 15);
+    CHECK(plan_of_one.steps_may_differ);
+    plan_of_one.decide(15, steps_per_epoch);
+    return plan_of_one;
+  };
+  CHECK(decided({}).target == 15);
+  CHECK(decided(15).new_pass_each_epoch);
+  CHECK_FALSE(decided(5).new_pass_each_epoch);
+  CHECK(plan(rows(10), {}, 3).target == 5);
+}
+
+TEST_CASE("longest_pass: the most steps that a worker has; not known where one does not know") {
+  const auto longest = [](std::vector<std::int64_t> mine) {
+    std::vector<std::int64_t> results(mine.size());
+    const auto failures = run_workers(static_cast<int>(mine.size()), [&](WorkerStrategy& strategy) {
+      const auto worker = static_cast<std::size_t>(strategy.worker_index());
+      strategy.run(
+          [&](auto& replica) { results[worker] = ls::detail::longest_pass(replica.collective(), mine[worker]); });
+    });
+    for (const std::string& failure : failures) CHECK(failure == "");
+    for (const std::int64_t result : results) CHECK(result == results[0]);
+    return results[0];
+  };
+  CHECK(longest({9, 11, 0}) == 11);
+  CHECK(longest({0, 0}) == 0);
+  CHECK(longest({9, ls::unknown_cardinality}) == ls::unknown_cardinality);
+  CHECK(longest({ls::infinite_cardinality, 3, ls::unknown_cardinality}) == ls::infinite_cardinality);
+}
+
+TEST_CASE("plan_fit: options that make no sense are refused") {
+  CHECK(contains(refused(rows(10), {.epochs = 0}), "fit: epochs must be at least 1, got 0"));
+  CHECK(contains(refused(rows(10), {.epochs = -3}), "got -3"));
+  CHECK(contains(refused(rows(10), {.initial_epoch = -1}), "initial_epoch must be at least 0, got -1"));
+  CHECK(contains(refused(rows(10), {.steps_per_epoch = 0}), "steps_per_epoch must be at least 1, got 0"));
+  CHECK(contains(refused(rows(10), {.steps_per_epoch = -1}), "got -1"));
+  CHECK(contains(refused(rows(10), {.validation_data = rows(10), .validation_steps = 0}),
+                 "validation_steps must be at least 1, got 0"));
+  CHECK(contains(refused(rows(10, ls::infinite_cardinality), {}), "repeat forever: give .steps_per_epoch"));
+  CHECK(contains(refused(rows(10), {.validation_data = rows(10, ls::infinite_cardinality)}),
+                 "repeat forever: give .validation_steps"));
+  CHECK(contains(refused(ls::AnyDataset(), {}), "holds no dataset"));
+}
+
+TEST_CASE("plan_fit: empty data are refused") {
+  CHECK(contains(bad_data(rows(0), {}), "training data is empty"));
+  CHECK(contains(bad_data(rows(0), {.steps_per_epoch = 3}), "training data is empty"));
+  CHECK(contains(bad_data(rows(10), {.validation_data = rows(0)}), "validation_data is empty"));
+}
+
+TEST_CASE("plan_fit: data of other sizes than the model's are refused, with both sizes") {
+  const std::array<std::size_t, 2> image{28, 28};
+  const auto message = [&](std::span<const std::size_t> input, std::size_t targets) {
+    return message_of<ls::DataError>([&] {
+      ls::detail::check_sizes("here", rows(10), {.input = input, .targets = targets, .loss = "mean_squared_error"});
+    });
+  };
+  CHECK(message(image, 1) ==
+        "here: the model's Input is (28, 28), the dataset's samples are (4): give samples of that shape, or another "
+        "Input");
+  CHECK(message(square, 10) == "here: the loss mean_squared_error expects targets of (10), the dataset's are of (1)");
+  CHECK(message(square, 0) == "NO EXCEPTION");  // predict
+  CHECK(contains(bad_data(rows(10), {.validation_data = rows(0)}), "fit: validation_data"));
+}
+
+TEST_CASE("check_sizes: samples are compared by their extents, and the message says how to mend them") {
+  const auto message = [](std::vector<std::size_t> shape, std::vector<std::size_t> input) {
+    std::size_t size = 1;
+    for (const std::size_t extent : shape) size *= extent;
+    shape.insert(shape.begin(), 1);
+    const ls::AnyDataset data(ls::from_tensor_slices(ls::Tensor<float>(std::vector<float>(size), shape)).batch(1));
+    return message_of<ls::DataError>([&] { ls::detail::check_sizes("fit", data, {.input = input}); });
+  };
+  const std::string fits = "NO EXCEPTION";
+  CHECK(message({32, 32, 3}, {32, 32, 3}) == fits);
+  CHECK(message({3072}, {32, 32, 3}) == fits);
+  CHECK(message({32, 32, 3}, {3072}) == fits);
+  CHECK(message({28, 28}, {28, 28, 1}) == fits);
+  CHECK(message({1, 28, 28}, {28, 28}) == fits);
+  CHECK(message({3, 32, 32}, {32, 32, 3}) ==
+        "fit: the model's Input is (32, 32, 3), the dataset's samples are (3, 32, 32): their channels come first; put "
+        "them last, with images.channels_last() for a Tensor or x.transpose(0, 2, 3, 1) in NumPy");
+  CHECK(contains(message({14, 56}, {28, 28}), "are (14, 56): as many elements in another order"));
+  CHECK(contains(message({}, {28, 28}), "the dataset's samples are (1): give samples of that shape"));
+}
+
+TEST_CASE("check_sizes: targets of another size; the loss says which other one is meant") {
+  constexpr std::array<std::size_t, 1> three{3};
+  const auto message = [&](std::size_t targets) {
+    std::vector<float> x(6), y(2 * targets);
+    const ls::Tensor<float> samples(x, {2, 3});
+    const ls::AnyDataset data =
+        targets == 0 ? ls::AnyDataset(ls::from_tensor_slices(samples).batch(1))
+                     : ls::AnyDataset(ls::from_tensor_slices(samples, ls::Tensor<float>(y, {2, targets})).batch(1));
+    return message_of<ls::DataError>([&] {
+      ls::detail::check_sizes("fit", data,
+                              {.input = three,
+                               .targets = 1,
+                               .loss = ls::SparseCategoricalCrossentropy::name,
+                               .target_advice = ls::SparseCategoricalCrossentropy::target_advice});
+    });
+  };
+  CHECK(message(10) ==
+        "fit: the loss sparse_categorical_crossentropy expects targets of (1), the dataset's are of (10): one-hot "
+        "targets are for CategoricalCrossentropy");
+  CHECK(contains(message(0), "expects targets of (1), the dataset has no targets"));
+}
+
+TEST_CASE("fit_signature: equal for equal options, and a line for each that must be equal") {
+  const auto differs = [](const ls::FitOptions& options) {
+    return ls::detail::fit_signature(options) != ls::detail::fit_signature({});
+  };
+  CHECK_FALSE(differs({}));
+  CHECK_FALSE(differs({.verbose = 0}));  // the others may be silent
+  CHECK(differs({.epochs = 2}));
+  CHECK(differs({.initial_epoch = 1}));
+  CHECK(differs({.steps_per_epoch = 1}));
+  CHECK(differs({.validation_data = rows(4)}));
+  CHECK(differs({.validation_steps = 1}));
+  CHECK(differs({.validation_freq = 2}));
+  CHECK(differs({.stop_on_non_finite = true}));
+}
+
+TEST_CASE("array_batch_size: 32, or what is wanted") {
+  CHECK(ls::detail::array_batch_size("fit", std::nullopt) == 32);
+  CHECK(ls::detail::array_batch_size("fit", 7) == 7);
+  for (const std::int64_t size : {0, -1})
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::detail::array_batch_size("predict", size); }),
+                   "predict: batch_size must be at least 1"));
+}
+
+TEST_CASE("refuse_batch_size: a dataset has batches of its own") {
+  ls::detail::refuse_batch_size("fit", std::nullopt);
+  CHECK_THROWS_AS(ls::detail::refuse_batch_size("fit", 32), ls::ConfigurationError);
+}
+
+TEST_CASE("training_samples: all but the last share, rounded down as Keras does") {
+  CHECK(ls::detail::training_samples(10, 0) == 10);
+  CHECK(ls::detail::training_samples(0, 0) == 0);
+  CHECK(ls::detail::training_samples(10, 0.2) == 8);
+  CHECK(ls::detail::training_samples(10, 0.25) == 7);
+  CHECK(ls::detail::training_samples(60000, 0.1) == 54000);
+  for (const double split : {-0.1, 1.0, 2.0, std::numeric_limits<double>::quiet_NaN()})
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::detail::training_samples(10, split); }),
+                   "validation_split must be in [0, 1)"));
+}
+
+TEST_CASE("training_samples: neither part may be empty") {
+  for (const double split : {0.95, 1e-20})
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::detail::training_samples(10, split); }),
+                   "one of the parts of 10 samples is empty"));
+  CHECK_THROWS_AS((void)ls::detail::training_samples(0, 0.5), ls::ConfigurationError);
+}

@@ -1,0 +1,81 @@
+#include "lockstep/training/position.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/step/status_block.hpp"
+#include "support/model_testing.hpp"
+
+namespace ls = lockstep;
+using lockstep_test::contains;
+using lockstep_test::message_of;
+using Status = ls::detail::StatusBlock<2>;
+using Position = ls::detail::TrainingPosition<Status>;
+
+TEST_CASE("training position: what is saved is taken out again, beside the callbacks' states") {
+  Status sums;
+  sums[Status::samples] = 64;
+  Position position{
+      .epoch = 3, .step = 5, .data_iteration = 2, .data_position = 17, .batch = 32, .is_epoch_open = true};
+  position.keep(sums);
+  ls::TrainingState saved;
+  saved.callbacks.emplace_back().put("best", 0.5);
+  position.save(saved);
+  const Position taken = Position::take(saved);
+  CHECK(taken.epoch == 3);
+  CHECK(taken.step == 5);
+  CHECK(taken.data_iteration == 2);
+  CHECK(taken.data_position == 17);
+  CHECK(taken.batch == 32);
+  CHECK(taken.running == position.running);
+  CHECK(taken.is_epoch_open);
+  CHECK(saved.callbacks.size() == 1);
+  CHECK(saved.callbacks[0].get<double>("best") == 0.5);
+}
+
+TEST_CASE("training position: a state without an entry of its own has an unknown batch") {
+  ls::TrainingState saved;
+  saved.epoch = 1;
+  saved.callbacks.emplace_back().put("best", 0.5);
+  const Position taken = Position::take(saved);
+  CHECK(taken.epoch == 1);
+  CHECK(taken.batch == 0);
+  CHECK_FALSE(taken.is_epoch_open);
+  CHECK(saved.callbacks.size() == 1);
+}
+
+TEST_CASE("training position: the end, and sums of other metrics") {
+  Position position{.epoch = 2};
+  CHECK_FALSE(position.has_ended());
+  position.set_ended();
+  CHECK(position.has_ended());
+  position.step = 1;  // in the middle of an epoch that all have agreed to end
+  CHECK_FALSE(position.has_ended());
+
+  ls::TrainingState saved;
+  saved.running.resize(Status{}.values().size() + 1);
+  CHECK_THROWS_WITH_AS((void)Position::take(saved), "fit: the saved state has other metrics than this program",
+                       ls::ConfigurationError);
+}
+
+TEST_CASE("training position: numbers that no training has are refused") {
+  const auto refusal = [](std::int64_t batch, std::int64_t position, double samples) {
+    Position wrong{.data_position = position, .batch = batch};
+    Status sums;
+    sums[Status::samples] = samples;
+    sums[Status::loss_sum] = NAN;  // of a training that goes wrong
+    wrong.keep(sums);
+    ls::TrainingState saved;
+    wrong.save(saved);
+    return message_of<ls::DataError>([&] { (void)Position::take(saved); });
+  };
+  CHECK(refusal(64, 10, 640) == "NO EXCEPTION");
+  CHECK(contains(refusal(-1, 10, 640), "the number of samples in a global batch is -1, expected 0"));
+  CHECK(contains(refusal(std::int64_t{1} << 40, 10'000, 640), "data_position is 10000, expected 0 to 8192"));
+  CHECK(contains(refusal(64, 10, -1), "the running sum 0 is -1, expected a count"));
+  CHECK(contains(refusal(64, 10, NAN), "the running sum 0 is nan"));
+}
