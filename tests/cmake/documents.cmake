@@ -1,0 +1,107 @@
+# The documents keep their word. Every ```cpp and ```sh block is tested, as the comment in the line
+# before it says:
+#
+#   <!-- test: run -->              cpp: a program, compiled and run in an empty folder;
+#                                   sh: run in the repository's root folder
+#   <!-- test: run ARGUMENTS -->    cpp: the same with these arguments
+#   <!-- test: compile -->          cpp: a program, compiled
+#   <!-- test: fragment of NAME --> cpp: put into documents/NAME.cpp.in in place of @FRAGMENT@, and
+#                                   compiled
+#   <!-- test: same as FILE -->     cpp: the text of that file of the repository
+#   <!-- test: not run, REASON -->  sh: only the syntax is checked
+#
+# A block without such a comment is an error. The test of the third block of examples/README.md is
+# docs.examples.3.
+
+file(GLOB documents RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/*.md"
+     "${PROJECT_SOURCE_DIR}/*/README.md" "${PROJECT_SOURCE_DIR}/include/lockstep/README.md"
+     "${PROJECT_SOURCE_DIR}/include/lockstep/*/README.md")
+set(documents_dir "${CMAKE_CURRENT_BINARY_DIR}/documents")
+
+function(lockstep_add_document_block document name language how code)
+  set(file "${documents_dir}/${name}.${language}")
+  set(test docs.${name})
+  if(language STREQUAL "sh")
+    file(CONFIGURE OUTPUT "${file}" CONTENT "set -euo pipefail\n@code@" @ONLY)
+    if(how STREQUAL "run")
+      lockstep_add_source_test(${test} LABEL full COMMAND bash "${file}")
+      set_tests_properties(${test} PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" RESOURCE_LOCK build_folder)
+    elseif(how MATCHES "^not run, ")
+      lockstep_add_source_test(${test} COMMAND bash -n "${file}")
+    else()
+      message(SEND_ERROR "${document}: the sh block ${name} says no test that there is: '${how}'")
+    endif()
+    return()
+  endif()
+
+  set(runs OFF)
+  if(how MATCHES "^same as (.+)$")
+    file(CONFIGURE OUTPUT "${file}" CONTENT "@code@" @ONLY)
+    lockstep_add_source_test(${test} COMMAND "${CMAKE_COMMAND}" -E compare_files "${file}"
+                                             "${PROJECT_SOURCE_DIR}/${CMAKE_MATCH_1}")
+    return()
+  elseif(how MATCHES "^fragment of ([a-z_]+)$")
+    set(FRAGMENT "${code}")
+    configure_file(documents/${CMAKE_MATCH_1}.cpp.in "${file}" @ONLY)
+  elseif(how MATCHES "^(run|compile)($| (.+)$)")
+    if(CMAKE_MATCH_1 STREQUAL "run")
+      set(runs ON)
+      separate_arguments(arguments UNIX_COMMAND "${CMAKE_MATCH_3}")
+    endif()
+    file(CONFIGURE OUTPUT "${file}" CONTENT "@code@" @ONLY)
+  else()
+    message(SEND_ERROR "${document}: the cpp block ${name} says no test that there is: '${how}'")
+    return()
+  endif()
+  string(MAKE_C_IDENTIFIER "docs_${name}" target)
+  if(runs)
+    add_executable(${target} EXCLUDE_FROM_ALL "${file}")
+  else()
+    add_library(${target} OBJECT EXCLUDE_FROM_ALL "${file}")
+  endif()
+  target_link_libraries(${target} PRIVATE lockstep_test_program $<TARGET_NAME_IF_EXISTS:lockstep::mpi>)
+  lockstep_add_build_test(${test} TARGET ${target})
+  if(runs)
+    set_tests_properties(${test} PROPERTIES FIXTURES_SETUP ${target})
+    lockstep_add_source_test(
+      ${test}.run COMMAND "${CMAKE_COMMAND}" -D "FOLDER=${documents_dir}/${name}" -P
+                          "${CMAKE_CURRENT_SOURCE_DIR}/documents/run.cmake" -- $<TARGET_FILE:${target}> ${arguments})
+    set_tests_properties(${test}.run PROPERTIES FIXTURES_REQUIRED ${target})
+  endif()
+endfunction()
+
+foreach(document IN LISTS documents)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${document}")
+  string(REGEX REPLACE "/README\\.md$|\\.md$" "" slug "${document}") # examples, include.lockstep, readme
+  string(TOLOWER "${slug}" slug)
+  string(REPLACE "/" "." slug "${slug}")
+  file(READ "${PROJECT_SOURCE_DIR}/${document}" rest)
+  set(number 0)
+  while(rest MATCHES "(<!-- test: ([^\n]*) -->\n)?```(cpp|sh)\n")
+    math(EXPR number "${number} + 1")
+    set(opening "${CMAKE_MATCH_0}")
+    set(how "${CMAKE_MATCH_2}")
+    set(language "${CMAKE_MATCH_3}")
+    string(FIND "${rest}" "${opening}" begin)
+    string(LENGTH "${opening}" length)
+    math(EXPR begin "${begin} + ${length}")
+    string(SUBSTRING "${rest}" ${begin} -1 rest)
+    string(FIND "${rest}" "\n```\n" end)
+    if(end EQUAL -1)
+      message(FATAL_ERROR "${document}: the ${language} block ${number} has no end")
+    endif()
+    math(EXPR end "${end} + 1")
+    string(SUBSTRING "${rest}" 0 ${end} code)
+    string(SUBSTRING "${rest}" ${end} -1 rest)
+    lockstep_add_document_block("${document}" ${slug}.${number} ${language} "${how}" "${code}")
+  endwhile()
+endforeach()
+
+# Each row of the table of what happens when something dies names its test.
+lockstep_add_source_test(
+  docs.promises COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" -D DOCUMENT=examples/README.md -P
+                        "${CMAKE_CURRENT_SOURCE_DIR}/documents/promises.cmake")
+
+# Links lead somewhere, lines and documents are as long as they may be.
+lockstep_add_source_test(docs.form COMMAND awk -f "${CMAKE_CURRENT_SOURCE_DIR}/documents/form.awk" ${documents})
+set_tests_properties(docs.form PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
