@@ -105,3 +105,10 @@ lockstep_add_source_test(
 # Links lead somewhere, lines and documents are as long as they may be.
 lockstep_add_source_test(docs.form COMMAND awk -f "${CMAKE_CURRENT_SOURCE_DIR}/documents/form.awk" ${documents})
 set_tests_properties(docs.form PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+
+# The API reference can be made, without a warning.
+if(TARGET docs)
+  lockstep_add_build_test(docs.reference TARGET docs)
+else()
+  lockstep_add_skipped_test(docs.reference "there is no doxygen (Debian: doxygen)")
+endif()

@@ -12,12 +12,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The job that `mpirun -n 4 ./trainer` or a supercomputer's own launcher has started: each process is a worker, TF_CONFIG does not
-/// count. A process that was started without a launcher is alone.
-///
-///     MultiWorkerMirroredStrategy<Mpi> strategy(mpi_cluster());
-///
-/// All processes must call this. The hosts are MPI's names of the machines; nobody listens on the ports.
+/// The job that an MPI launcher has started (`mpirun -n 4 trainer`, or that of a supercomputer): each
+/// process is a worker, and TF_CONFIG does not count. A process without a launcher is alone.
+/// @code
+/// MultiWorkerMirroredStrategy<Mpi> strategy(mpi_cluster());
+/// @endcode
+/// All processes must call this, each on one thread. The hosts are MPI's names of the machines; no
+/// process listens on the ports.
 [[nodiscard]] inline Cluster mpi_cluster() {
   const MpiPlace place = MpiPlace::get();
   Cluster cluster;
