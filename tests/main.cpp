@@ -1,6 +1,7 @@
 // The main function of every test program. Beside doctest's options it takes
 //   --mnist-dir DIR   the folder of MNIST's four IDX files (or set LOCKSTEP_MNIST_DIR)
-// and it fails if no test case passed the filters: a misspelt filter must not look like success.
+// and it fails if no test case passed the filters: a misspelt filter must not look like success. It
+// ends with 77 if all test cases were skipped (support/skip.hpp).
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
@@ -8,6 +9,8 @@
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
+
+#include "support/skip.hpp"
 
 namespace {
 
@@ -48,5 +51,7 @@ int main(int argc, char** argv) {
     std::cerr << "no test case passed the filters\n";
     return 1;
   }
-  return result;
+  const int skipped = lockstep::testing::skipped_test_cases;
+  if (skipped > 0) std::cout << "SKIPPED: " << skipped << " of " << test_cases_run << " test cases, see above\n";
+  return result == 0 && skipped == test_cases_run ? 77 : result;
 }

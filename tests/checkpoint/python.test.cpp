@@ -65,46 +65,48 @@ void check(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("Python's safetensors reads what we write, and we read what it writes") {
-  if (!has_python_modules("safetensors, both ways", "numpy, safetensors.numpy")) return;
-  const TemporaryFolder folder;
-  const std::string ours = folder.path("ours.safetensors"), theirs = folder.path("theirs.safetensors");
-  write(ours);
-  const Finished finished = run_python(std::string(checks) + R"(
+TEST_SUITE("weights in Python [needs python]") {
+  TEST_CASE("Python's safetensors reads what we write, and we read what it writes") {
+    if (!has_python_modules("safetensors, both ways", "numpy, safetensors.numpy")) return;
+    const TemporaryFolder folder;
+    const std::string ours = folder.path("ours.safetensors"), theirs = folder.path("theirs.safetensors");
+    write(ours);
+    const Finished finished = run_python(std::string(checks) + R"(
 from safetensors.numpy import load_file, save_file
 check(load_file(sys.argv[1]))
 save_file(made, sys.argv[2], metadata={"format": "np"})
 )",
-                                       {ours, theirs});
-  REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
-  check(theirs);
-}
+                                         {ours, theirs});
+    REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
+    check(theirs);
+  }
 
-TEST_CASE("NumPy reads the .npz that we write, and we read what it writes") {
-  if (!has_python_modules(".npz, both ways", "numpy")) return;
-  const TemporaryFolder folder;
-  const std::string ours = folder.path("ours.npz"), theirs = folder.path("theirs.npz");
-  write(ours);
-  const Finished finished = run_python(std::string(checks) + R"(
+  TEST_CASE("NumPy reads the .npz that we write, and we read what it writes") {
+    if (!has_python_modules(".npz, both ways", "numpy")) return;
+    const TemporaryFolder folder;
+    const std::string ours = folder.path("ours.npz"), theirs = folder.path("theirs.npz");
+    write(ours);
+    const Finished finished = run_python(std::string(checks) + R"(
 check(dict(np.load(sys.argv[1])))
 np.savez(sys.argv[2], **made)
 np.savez_compressed(sys.argv[2].replace("theirs", "small"), **made)
 np.savez(sys.argv[2].replace("theirs", "fortran"), **{n: np.asfortranarray(a) if a.ndim else a for n, a in made.items()})
 np.savez(sys.argv[2].replace("theirs", "half"), half=np.array([[1.5, -2], [65504, 6e-8]], "float16"))
 )",
-                                       {ours, theirs});
-  REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
-  check(theirs);
-  check(folder.path("fortran.npz"));
+                                         {ours, theirs});
+    REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
+    check(theirs);
+    check(folder.path("fortran.npz"));
 #if defined(LOCKSTEP_HAS_ZLIB)
-  check(folder.path("small.npz"));
+    check(folder.path("small.npz"));
 #endif
-  const auto half = ls::decode_weights("half.npz", *ls::read_file(folder.path("half.npz")));
-  REQUIRE(half.size() == 1);
-  float values[4];
-  REQUIRE(half[0].bytes.size() == sizeof values);
-  std::memcpy(values, half[0].bytes.data(), sizeof values);
-  CHECK(values[0] == 1.5F);
-  CHECK(values[2] == 65504);
-  CHECK(values[3] == 0x1p-24F);
+    const auto half = ls::decode_weights("half.npz", *ls::read_file(folder.path("half.npz")));
+    REQUIRE(half.size() == 1);
+    float values[4];
+    REQUIRE(half[0].bytes.size() == sizeof values);
+    std::memcpy(values, half[0].bytes.data(), sizeof values);
+    CHECK(values[0] == 1.5F);
+    CHECK(values[2] == 65504);
+    CHECK(values[3] == 0x1p-24F);
+  }
 }

@@ -7,4 +7,6 @@ if(LOCKSTEP_CLANG_TIDY)
     clang_tidy LABEL full
     COMMAND "${LOCKSTEP_CLANG_TIDY}" --quiet -p "${LOCKSTEP_FLAGS_DIR}" --header-filter=include/lockstep/
             --warnings-as-errors=* "${CMAKE_CURRENT_SOURCE_DIR}/link/main.cpp")
+else()
+  lockstep_add_skipped_test(clang_tidy LABEL full "there is no clang-tidy")
 endif()

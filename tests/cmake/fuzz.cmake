@@ -14,6 +14,7 @@ check_cxx_source_compiles(
   LOCKSTEP_HAS_LIBFUZZER)
 unset(CMAKE_REQUIRED_FLAGS)
 if(NOT LOCKSTEP_HAS_LIBFUZZER)
+  lockstep_add_skipped_test(fuzz "the compiler has no libFuzzer; clang++ has, as in the preset asan-clang")
   return()
 endif()
 

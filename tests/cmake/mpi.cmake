@@ -1,7 +1,7 @@
 # Mpi, on the ranks of real jobs: the programs of collectives/mpi/.
 
 if(NOT TARGET lockstep::mpi)
-  message(STATUS "lockstep: no tests of Mpi, there is no MPI library (Debian: libopenmpi-dev, openmpi-bin)")
+  lockstep_add_skipped_test(mpi "there is no MPI library (Debian: libopenmpi-dev, openmpi-bin)")
   return()
 endif()
 

@@ -26,7 +26,8 @@ endfunction()
 
 # Without a preset, for installation only.
 if(fetched)
-  message(STATUS "lockstep: no test of a plain build, which must do without the network and so needs installed dependencies")
+  lockstep_add_skipped_test(package.plain LABEL full
+                            "a plain build must do without the network, and so needs installed dependencies")
 else()
   lockstep_add_source_test(
     package.plain LABEL full
@@ -42,7 +43,9 @@ lockstep_add_source_test(
 lockstep_add_package_test(add_subdirectory "-DLOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
 lockstep_add_package_test(fetch_content "-DLOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
 if(fetched OR NOT LOCKSTEP_BUILD_COMPILED)
-  message(STATUS "lockstep: no test of find_package(lockstep), which needs installed dependencies and lockstep::compiled")
+  foreach(name IN ITEMS find_package compiled)
+    lockstep_add_skipped_test(package.${name} "it needs installed dependencies and LOCKSTEP_BUILD_COMPILED")
+  endforeach()
 else()
   lockstep_add_package_test(find_package "-DCMAKE_PREFIX_PATH=${prefix}")
   lockstep_add_package_test(compiled "-DCMAKE_PREFIX_PATH=${prefix}")

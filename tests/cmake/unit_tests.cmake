@@ -1,7 +1,9 @@
 # One doctest program per folder: tests/<folder>/**/*.test.cpp makes test_<folder>, tests/*.test.cpp
 # makes test_lockstep.
 #
-# Test cases in a TEST_SUITE whose name ends in "[full]" run under the ctest label full, all others under quick.
+# Test cases in a TEST_SUITE whose name ends in "[full]" run under the ctest label full, all others under quick. Those in a suite
+# whose name ends in "[needs python]", say, may be skipped: they are a ctest test of their own, test_<folder>.python, which
+# ctest then lists as skipped (see support/skip.hpp). With "[full] [needs python]" its label is full.
 
 add_library(lockstep_test_main OBJECT main.cpp)
 target_link_libraries(lockstep_test_main PUBLIC doctest::doctest lockstep_test_program)
@@ -18,6 +20,7 @@ function(lockstep_add_unit_tests name)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
   set(sources "")
   set(has_full OFF)
+  set(needs "")
   foreach(source IN LISTS ARGN)
     file(READ "${source}" text)
     if(NOT text MATCHES "${LOCKSTEP_TEST_ONLY}")
@@ -27,12 +30,14 @@ function(lockstep_add_unit_tests name)
     if(text MATCHES "\\[full\\]\"")
       set(has_full ON)
     endif()
+    string(REGEX MATCHALL "([[]full[]] )?[[]needs [a-z]+[]]\"" marks "${text}")
+    list(APPEND needs ${marks})
   endforeach()
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE lockstep_test_main)
   target_precompile_headers(${name} REUSE_FROM lockstep_test_headers)
 
-  add_test(NAME ${name} COMMAND ${name} "--test-suite-exclude=*[full]")
+  add_test(NAME ${name} COMMAND ${name} "--test-suite-exclude=*[full],*[needs *]")
   set_tests_properties(${name} PROPERTIES LABELS quick TIMEOUT 900)
   set(tests ${name})
   if(has_full)
@@ -40,6 +45,17 @@ function(lockstep_add_unit_tests name)
     set_tests_properties(${name}.full PROPERTIES LABELS full TIMEOUT 1200)
     list(APPEND tests ${name}.full)
   endif()
+  list(REMOVE_DUPLICATES needs)
+  foreach(mark IN LISTS needs)
+    string(REGEX REPLACE "^.*needs ([a-z]+).*$" "\\1" need "${mark}")
+    add_test(NAME ${name}.${need} COMMAND ${name} "--test-suite=*[needs ${need}]")
+    set(label quick)
+    if(mark MATCHES "full")
+      set(label full)
+    endif()
+    set_tests_properties(${name}.${need} PROPERTIES LABELS ${label} TIMEOUT 1200 SKIP_RETURN_CODE 77)
+    list(APPEND tests ${name}.${need})
+  endforeach()
   # Where the programs of examples/ are, for the tests that run them.
   set(environment "LOCKSTEP_EXAMPLES_DIR=${PROJECT_BINARY_DIR}/examples")
   if(LOCKSTEP_MNIST_DIR)

@@ -100,13 +100,12 @@ TEST_SUITE("load_mnist") {
     folder.write("train-images-idx3-ubyte", {});
     CHECK(contains(refusal(folder), "train-images-idx3-ubyte: is empty"));
   }
+}
 
+TEST_SUITE("load_mnist [needs mnist]") {
   TEST_CASE("MNIST itself") {
     const auto directory = lockstep::testing::mnist_dir();
-    if (!directory) {
-      lockstep::testing::say_skipped_without_mnist("MNIST itself");
-      return;
-    }
+    if (!directory) return lockstep::testing::skip_without_mnist("MNIST itself");
     const ls::ImageDataset mnist = ls::load_mnist(directory->string());
     for (const ls::LabelledImages* part : {&mnist.train, &mnist.test}) {
       CHECK(part->images.sample_shape() == std::vector<std::size_t>{28, 28});

@@ -197,10 +197,10 @@ TEST_CASE("mnist: a killed worker ends the whole run with exit code 138, and lea
   CHECK(finished.output.find("killed") != std::string::npos);
 }
 
-TEST_SUITE("mnist on real digits [full]") {
+TEST_SUITE("mnist on real digits [full] [needs mnist]") {
   TEST_CASE("the tutorial's run lands where the tutorial's printed logs and PyTorch land") {
     const auto data = mnist_dir();
-    if (!data) return say_skipped_without_mnist("the tutorial's run on MNIST");
+    if (!data) return skip_without_mnist("the tutorial's run on MNIST");
     for (const char* workers : {"1", "2"}) {
       CAPTURE(workers);
       const Finished finished = mnist({"--data", data->string(), "--workers", workers, "--verbose", "0"});
@@ -216,7 +216,7 @@ TEST_SUITE("mnist on real digits [full]") {
 
   TEST_CASE("with momentum the CNN reaches 95.5 % on the test images, mean of five seeds") {
     const auto data = mnist_dir();
-    if (!data) return say_skipped_without_mnist("five epochs on MNIST");
+    if (!data) return skip_without_mnist("five epochs on MNIST");
     double sum = 0;
     for (const char* seed : {"1", "2", "3", "4", "5"}) {
       const Finished finished = mnist({"--data", data->string(), "--learning-rate", "0.02", "--momentum", "0.9",

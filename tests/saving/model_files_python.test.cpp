@@ -39,19 +39,20 @@ ls::SavedArray array_of(const char* name, const Matrix& values) {
 
 }  // namespace
 
-TEST_CASE("model files: NumPy gets the model's outputs from its weights, and gives them back") {
-  if (!has_python_modules("a model's weights in Python", "numpy, safetensors.numpy")) return;
-  const lockstep_test::TemporaryFolder folder;
-  ls::OneDeviceStrategy alone;
-  auto model = ls::compile<Net>(alone, {.seed = 3}, ls::MeanSquaredError{}, ls::SGD{});
-  Matrix x(7, 60);
-  for (Eigen::Index i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(i * 31 % 17) / 17;
-  const std::vector<ls::SavedArray> data = {array_of("x", x), array_of("y", model.predict(x))};
-  ls::write_file_atomically(folder.path("data.npz"), ls::encode_npz(data));
-  model.save_weights(folder.path("ours.npz"));
-  model.save_weights(folder.path("ours.safetensors"));
+TEST_SUITE("model files in Python [needs python]") {
+  TEST_CASE("model files: NumPy gets the model's outputs from its weights, and gives them back") {
+    if (!has_python_modules("a model's weights in Python", "numpy, safetensors.numpy")) return;
+    const lockstep_test::TemporaryFolder folder;
+    ls::OneDeviceStrategy alone;
+    auto model = ls::compile<Net>(alone, {.seed = 3}, ls::MeanSquaredError{}, ls::SGD{});
+    Matrix x(7, 60);
+    for (Eigen::Index i = 0; i < x.size(); ++i) x.data()[i] = static_cast<float>(i * 31 % 17) / 17;
+    const std::vector<ls::SavedArray> data = {array_of("x", x), array_of("y", model.predict(x))};
+    ls::write_file_atomically(folder.path("data.npz"), ls::encode_npz(data));
+    model.save_weights(folder.path("ours.npz"));
+    model.save_weights(folder.path("ours.safetensors"));
 
-  const Finished finished = run_python(R"(
+    const Finished finished = run_python(R"(
 import sys, numpy as np
 from safetensors.numpy import load_file, save_file
 folder = sys.argv[1]
@@ -69,12 +70,13 @@ backwards = {name: weights[name] for name in reversed(weights)}
 np.savez(folder + "/theirs.npz", **{n: np.asfortranarray(a) for n, a in backwards.items()})
 save_file({n: a.astype("float64") for n, a in backwards.items()}, folder + "/theirs.safetensors")
 )",
-                                       {folder.path()});
-  REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
-  for (const char* name : {"theirs.npz", "theirs.safetensors"}) {
-    auto other = ls::compile<Net>(alone, {.seed = 4}, ls::MeanSquaredError{}, ls::SGD{});
-    CHECK(other.parameters_crc32c() != model.parameters_crc32c());
-    other.load_weights(folder.path(name));
-    CHECK(other.parameters_crc32c() == model.parameters_crc32c());
+                                         {folder.path()});
+    REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
+    for (const char* name : {"theirs.npz", "theirs.safetensors"}) {
+      auto other = ls::compile<Net>(alone, {.seed = 4}, ls::MeanSquaredError{}, ls::SGD{});
+      CHECK(other.parameters_crc32c() != model.parameters_crc32c());
+      other.load_weights(folder.path(name));
+      CHECK(other.parameters_crc32c() == model.parameters_crc32c());
+    }
   }
 }

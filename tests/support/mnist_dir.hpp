@@ -2,11 +2,12 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include "support/skip.hpp"
 
 namespace lockstep::testing {
 
@@ -22,9 +23,9 @@ inline std::optional<std::filesystem::path> mnist_dir() {
   return std::filesystem::path(dir);
 }
 
-/// Says that `test` was skipped and what it needs.
-inline void say_skipped_without_mnist(std::string_view test) {
-  std::cout << "SKIPPED: " << test << " (needs MNIST's IDX files: set LOCKSTEP_MNIST_DIR or give --mnist-dir DIR)\n";
+/// For a test case in a suite "[needs mnist]".
+inline void skip_without_mnist(std::string_view test) {
+  skip(test, "MNIST's IDX files: set LOCKSTEP_MNIST_DIR or give --mnist-dir DIR");
 }
 
 }  // namespace lockstep::testing

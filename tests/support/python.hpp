@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdlib>
-#include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "support/process.hpp"
+#include "support/skip.hpp"
 
 namespace lockstep::testing {
 
@@ -24,11 +24,11 @@ inline Finished run_python(const std::string& script, const std::vector<std::str
   return run_process(command);
 }
 
-/// True when the modules ("numpy, safetensors") can be imported; else says that `test` is skipped, and what it needs.
+/// For a test case in a suite "[needs python]": true when the modules ("numpy, safetensors") can be
+/// imported; else says that `test` is skipped, and what it needs.
 inline bool has_python_modules(std::string_view test, const std::string& modules) {
   if (run_python("import " + modules).exit_code == 0) return true;
-  std::cout << "SKIPPED: " << test << " (needs Python with " << modules
-            << ": set LOCKSTEP_PYTHON to an interpreter that has them)\n";
+  skip(test, "Python with " + modules + ": set LOCKSTEP_PYTHON to an interpreter that has them");
   return false;
 }
 

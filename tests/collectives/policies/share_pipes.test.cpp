@@ -12,6 +12,7 @@
 #include "collectives/harness.hpp"
 #include "lockstep/collectives/host/byte_pipe.hpp"
 #include "support/process.hpp"
+#include "support/skip.hpp"
 
 using namespace lockstep;
 using namespace lockstep::testing;
@@ -248,13 +249,10 @@ pair "$program" 2 3 "$@" & second=$!
 wait $first && wait $second
 )sh";
 
-TEST_SUITE("pipes on a host [full]") {
+TEST_SUITE("pipes on a host [full] [needs namespaces]") {
   TEST_CASE("Auto, where two and two processes can share memory") {
     const Finished may = run_process({"/bin/sh", "-c", "unshare --pid --fork --mount-proc true"});
-    if (may.exit_code != 0) {
-      MESSAGE("SKIPPED: this process may not make process namespaces: ", may.output);
-      return;
-    }
+    if (may.exit_code != 0) return skip("two and two processes", "the right to make process namespaces: " + may.output);
     std::vector<std::string> command{"/bin/sh", "-c", two_pairs, PROGRAM_RANK};
     for (const std::string& address : free_addresses(4)) command.push_back(address);
     const Finished finished = run_process(command, {}, 60s);

@@ -15,6 +15,7 @@
 #include "collectives/harness.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "support/process.hpp"
+#include "support/skip.hpp"
 
 using namespace lockstep;
 using namespace lockstep::testing;
@@ -1165,16 +1166,14 @@ for i in 0 1 2; do
 done
 )sh";
 
-TEST_SUITE("tcp start-up, hosts [full]") {
+TEST_SUITE("tcp start-up, hosts [full] [needs namespaces]") {
   TEST_CASE("a host that is cut off is named by the others") {
     const Finished may =
         run_process({"/bin/sh", "-c",
                      "unshare --net sh -c 'ip link add lockstep0 type veth peer name lockstep1 && ip link "
                      "add lockstep2 type bridge' && command -v nsenter && command -v bash"});
-    if (may.exit_code != 0) {
-      MESSAGE("SKIPPED: this process may not make network namespaces: ", may.output);
-      return;
-    }
+    if (may.exit_code != 0)
+      return skip("a host that is cut off", "the right to make network namespaces: " + may.output);
     std::string when, why;
     SUBCASE("before the start-up") {
       when = "before";
