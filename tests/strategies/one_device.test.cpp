@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <stdexcept>
-#include <thread>
 
 using namespace lockstep;
 
@@ -22,4 +21,17 @@ TEST_CASE("OneDeviceStrategy: one replica, on the caller's thread") {
   });
   CHECK(calls == 1);
   CHECK_THROWS_AS(strategy.run([](auto&) { throw std::runtime_error("no"); }), std::runtime_error);
+}
+
+TEST_CASE("OneDeviceStrategy: a run within another one belongs into team_lead, as with several replicas") {
+  OneDeviceStrategy strategy;
+  int inner_calls = 0;
+  const auto inner = [&](OneDeviceStrategy::Replica&) { ++inner_calls; };
+  strategy.run([&](OneDeviceStrategy::Replica& replica) {
+    CHECK_THROWS_AS(strategy.run(inner), Error);
+    replica.team_lead([&] { strategy.run(inner); });
+    CHECK_THROWS_AS(strategy.run(inner), Error);
+  });
+  strategy.run(inner);
+  CHECK(inner_calls == 2);
 }

@@ -156,21 +156,22 @@ TEST_SUITE("replica_threads") {
   }
 
   TEST_CASE("run: where the threads are not free it throws at once") {
-    ReplicaThreads threads(2);
-    const auto nothing = [](int) {};
-    const auto refused = [&] { CHECK_THROWS_AS(threads.run(nothing, ignore_abort), Error); };
-    const auto f = [&](int i) {
-      refused();  // in no lead()
-      threads.lead(i, [&] {
-        std::thread(refused).join();  // another thread
-        const auto inner = [&](int) { refused(); };
-        threads.run(inner, ignore_abort);
-      });
-    };
-    threads.run(f, ignore_abort);
-    CHECK_THROWS_AS(threads.lead(0, [] {}), Error);
-    ReplicaThreads one(1);
-    const auto alone = [&](int) { CHECK_NOTHROW(one.run(nothing, ignore_abort)); };
-    CHECK_NOTHROW(one.run(alone, ignore_abort));
+    for (const int size : {1, 2}) {
+      ReplicaThreads threads(size);
+      const auto nothing = [](int) {};
+      const auto refused = [&] { CHECK_THROWS_AS(threads.run(nothing, ignore_abort), Error); };
+      const auto f = [&](int i) {
+        refused();  // in no lead()
+        threads.lead(i, [&] {
+          std::thread(refused).join();  // another thread
+          const auto inner = [&](int) { refused(); };
+          threads.run(inner, ignore_abort);
+        });
+        refused();
+      };
+      threads.run(f, ignore_abort);
+      CHECK_THROWS_AS(threads.lead(0, [] {}), Error);
+      CHECK_NOTHROW(threads.run(nothing, ignore_abort));
+    }
   }
 }

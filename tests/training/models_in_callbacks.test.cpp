@@ -204,18 +204,42 @@ TEST_CASE("models in callbacks: an exception of an inner call ends fit, or can b
 }
 
 TEST_CASE("models in callbacks: where the replicas are at work, a call throws at once and says where it can be made") {
-  TinyTrainer trainer({.replicas = 2});
-  const RowDataset data(TinyData(20), 5);
-  Recorder recorder;
-  int refused = 0;
-  const auto predict = [&] {
-    const std::string message = message_of<ls::Error>([&] { trainer.predict(data); });
-    refused += contains(message, "at work") && contains(message, "on_epoch_end");
+  for (const int replicas : {1, 2}) {
+    CAPTURE(replicas);
+    TinyTrainer trainer({.replicas = replicas});
+    const RowDataset data(TinyData(20), 5);
+    Recorder recorder;
+    int refused = 0;
+    const auto predict = [&] {
+      const std::string message = message_of<ls::Error>([&] { trainer.predict(data); });
+      refused += contains(message, "at work") && contains(message, "on_epoch_end");
+    };
+    recorder.at_epoch_end = [&](ls::Training&, int, ls::Logs&) { std::thread(predict).join(); };
+    recorder.at_test_batch_end = [&](ls::Training&, std::int64_t) { predict(); };
+    trainer.fit(data, {.validation_data = data}, &recorder);
+    CHECK(refused == 1 + 4);
+  }
+}
+
+TEST_CASE("models in callbacks: a function of the dataset cannot use the model that the data are for") {
+  const TinyData rows(12);
+  const auto check = [&](auto&& strategy) {
+    auto model = ls::compile<Net>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                  ls::Adam{}, ls::Accuracy{});
+    for (const bool ahead : {false, true}) {
+      const auto data = ls::from_tensor_slices(rows.x, rows.y).map([&](auto&) { (void)model.predict(rows.x); });
+      const auto fit = [&] {
+        if (ahead)
+          model.fit(data.batch(4).prefetch(2), {.verbose = 0});
+        else
+          model.fit(data.batch(4), {.verbose = 0});
+      };
+      CHECK(contains(message_of<ls::Error>(fit), "a function of the dataset"));
+    }
+    CHECK(model.predict(rows.x).rows() == 12);
   };
-  recorder.at_epoch_end = [&](ls::Training&, int, ls::Logs&) { std::thread(predict).join(); };
-  recorder.at_test_batch_end = [&](ls::Training&, std::int64_t) { predict(); };
-  trainer.fit(data, {.validation_data = data}, &recorder);
-  CHECK(refused == 1 + 4);
+  check(ls::OneDeviceStrategy());
+  for (const int replicas : {1, 2}) check(ls::MirroredStrategy({.replicas = replicas}));
 }
 
 TEST_CASE(

@@ -11,6 +11,7 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/tiny_trainer.hpp"
@@ -186,6 +187,20 @@ TEST_CASE("resume: a backup overrides initial_epoch, and History starts where tr
   const Result resumed = train(run, folder.path(), 11);
   CHECK(resumed.history == std::vector<int>{2, 3});
   CHECK(resumed.iterations == 20);
+}
+
+TEST_CASE("resume: fewer epochs than the backup has behind it are nothing to do, which is said") {
+  const TemporaryFolder folder;
+  Run run = new_passes(0);
+  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 17), doctest::Contains("power failure"), ls::Error);
+  run.options.epochs = 2;
+  const CapturedStderr output;
+  TinyTrainer trainer({.seed = 11, .learning_rate = 0.2, .momentum = 0.9});
+  HalvingRecorder recorder;  // as in the run before
+  ls::BackupAndRestore backup{.backup_dir = folder.path()};
+  CHECK(trainer.fit(run.data, run.options, recorder, backup).epoch.empty());
+  CHECK(trainer.iterations() == 15);
+  CHECK(contains(output.text(), "fit: nothing to do: the restored training is in epoch 4, and .epochs is 2"));
 }
 
 TEST_CASE("resume: the running averages of an epoch go on") {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -19,6 +20,7 @@
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/saving/model_files.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/worker_threads.hpp"
@@ -318,17 +320,31 @@ TEST_CASE("workers: a bad label is named by its sample's number in the data set"
 }
 
 TEST_CASE("workers: calls that only some of them make are named") {
-  const auto failures = run_workers(2, [](WorkerStrategy& strategy) {
-    auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                      ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
-    if (strategy.is_chief())
-      model.evaluate(batches(22, 5), {.verbose = 0});
-    else
-      (void)model.predict(batches(22, 5));
-  });
-  for (const std::string& failure : failures)
-    CHECK(
-        contains(failure, "evaluate: the workers are not in the same call: rank 0 is in evaluate, rank 1 in predict"));
+  using Model = decltype(ls::compile<TinyNet>(std::declval<WorkerStrategy&>(), {.seed = 1},
+                                              ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{}));
+  struct Call {
+    const char* name;
+    std::function<void(Model&)> make;
+  };
+  const Call fit{"fit", [](Model& model) { model.fit(batches(22, 5), {.verbose = 0}); }};
+  const Call evaluate{"evaluate", [](Model& model) { model.evaluate(batches(22, 5), {.verbose = 0}); }};
+  const Call predict{"predict", [](Model& model) { (void)model.predict(batches(22, 5)); }};
+  const Call load{"load('model')", [](Model& model) { model.load("model"); }};
+  const Call load_weights{"load_weights('w.npz')", [](Model& model) { model.load_weights("w.npz"); }};
+  for (const auto& [chiefs, others] :
+       {std::pair(&evaluate, &predict), {&fit, &evaluate}, {&fit, &load}, {&load, &fit}, {&load_weights, &fit}}) {
+    const Call &here = *chiefs, &there = *others;
+    CAPTURE(here.name);
+    CAPTURE(there.name);
+    const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
+      auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                        ls::SGD{});
+      (strategy.is_chief() ? here : there).make(model);
+    });
+    for (const std::string& failure : failures)
+      CHECK(contains(failure, std::string("the workers are not in the same call: rank 0 is in ") + here.name +
+                                  ", rank 1 in " + there.name + ": every worker must make the same calls"));
+  }
 }
 
 TEST_CASE("workers: any of them may ask to stop; all stop after the same step") {

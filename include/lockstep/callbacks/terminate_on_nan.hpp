@@ -22,8 +22,9 @@ struct TerminateOnNaN {
   void on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) const {
     const double* const loss = logs.find("loss");
     if (loss == nullptr || std::isfinite(*loss)) return;
+    const double shown = std::isnan(*loss) ? std::abs(*loss) : *loss;  // a NaN's sign means nothing
     const std::string what =
-        concat({"TerminateOnNaN: the loss of batch ", batch + 1, " is ", *loss, ": training ends"});
+        concat({"TerminateOnNaN: the loss of batch ", batch + 1, " is ", shown, ": training ends"});
     if (raise_error) throw Error(what);
     if (training.is_chief()) log_line(what);
     training.stop_training();

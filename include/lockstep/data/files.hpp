@@ -83,6 +83,11 @@ class FileCache {
 /// the file above bit 40.
 template <class Reader>
 class FileSource {
+  static_assert(
+      requires(Reader& reader, const std::string& path) { detail::file_contents(reader(path)); },
+      "lockstep: the function of from_files(paths, reader) must be callable as reader(const std::string& path) and "
+      "return a Tensor, a std::pair of Tensors (samples and targets) or a Source, no pipeline: batch, map and shuffle "
+      "what from_files returns");
   using Contents = decltype(detail::file_contents(std::declval<Reader&>()(std::declval<const std::string&>())));
   static constexpr int row_bits = 40;
   static constexpr std::int64_t row_mask = (std::int64_t{1} << row_bits) - 1;

@@ -1,10 +1,14 @@
 // One replica, on the caller's thread.
 #pragma once
 
+#include <string_view>
+
 #include "lockstep/collectives/policies/single.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/replica.hpp"
+#include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -21,11 +25,14 @@ class OneDeviceStrategy {
 
   template <class F>
   void run(F&& f) {
-    f(replica_);
+    const auto call = [&](int) { f(replica_); };
+    const auto no_others = [](int, std::string_view, ExitCode) {};
+    threads_.run(call, no_others);
   }
 
  private:
-  Replica replica_{Single{}, 0, 1};
+  ReplicaThreads threads_{1};  // the caller's, which knows when it is free for another call
+  Replica replica_{Single{}, 0, 1, &threads_};
 };
 
 static_assert(Strategy<OneDeviceStrategy>);

@@ -120,7 +120,6 @@ class ReplicaThreads {
   /// not called. (There is no deadline: the awaited thread is in work that has one.)
   template <class F>
   void lead(int i, F&& f) {
-    if (size_ == 1) return f();
     if (i != 0) return follow(i);
     Run& run = begin_lead();
     struct Lead {
@@ -153,12 +152,11 @@ class ReplicaThreads {
   void enter(Run& run) {
     const std::lock_guard lock(mutex_);
     const std::thread::id caller = std::this_thread::get_id();
-    if (run_ != nullptr && (caller != first_thread_ || (size_ > 1 && !run_->is_leading)))
+    if (run_ != nullptr && (caller != first_thread_ || !run_->is_leading))
       throw Error(
           "the replicas of this strategy are at work and cannot take part in another call now: a model cannot be used "
           "in on_test_batch_begin, on_test_batch_end or a function of the dataset, nor by another thread meanwhile; "
-          "use "
-          "it in on_test_end, on_epoch_end or another hook");
+          "use it in on_test_end, on_epoch_end or another hook");
     run.outer = run_;
     run_ = &run;
     first_thread_ = caller;

@@ -266,7 +266,11 @@ class FitLoop final : public ModelTraining<Model> {
       model_.restore_state(state);
       at_ = Position::take(state);
       callbacks_.restore(state.callbacks);
-      if (this->is_chief() && (at_.has_ended() || at_.epoch >= options_.epochs))
+      if (!this->is_chief()) return;
+      if (at_.epoch > options_.epochs)
+        log_line(concat({"fit: nothing to do: the restored training is in epoch ", at_.epoch + 1, ", and .epochs is ",
+                         options_.epochs}));
+      else if (at_.has_ended() || at_.epoch == options_.epochs)
         log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
     });
     if (saved.empty()) {
@@ -426,9 +430,10 @@ class FitLoop final : public ModelTraining<Model> {
       throw Error(what + "the parameters are those before it: use a lower learning rate, or look at the data");
     }
     if (replica.collective().rank() == 0)
-      log_line("warning: " + what +
-               "training goes on: use a lower learning rate, or look at the data; give fit a TerminateOnNaN, or "
-               ".stop_on_non_finite, to end it there");
+      log_line(
+          "warning: " + what +
+          "use a lower learning rate, or look at the data; without a TerminateOnNaN or .stop_on_non_finite training "
+          "goes on");
   }
 
   /// All ranks throw when one has other parameters than the rest, but none before every other rank
