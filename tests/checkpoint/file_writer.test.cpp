@@ -217,3 +217,31 @@ TEST_CASE("temporary files: each has a name of its own, which is known again") {
     CHECK_FALSE(ls::detail::is_temporary_of("f", other));
   CHECK(ls::detail::is_temporary_of("f", "f.tmp.4711"));
 }
+
+namespace {
+
+/// Puts a link that leads to "victim" into the place of the first file, just before it is made.
+struct IntrudedCalls : ls::detail::FileCalls {
+  std::vector<std::string>* opened = nullptr;
+  int open(const char* path, int flags) {
+    opened->push_back(path);
+    if (opened->size() == 1) std::filesystem::create_symlink("victim", path);
+    return FileCalls::open(path, flags);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("temporary files: what is there at the last moment, be it a link, is not opened") {
+  const TemporaryFolder folder;
+  std::vector<std::string> opened;
+  IntrudedCalls calls;
+  calls.opened = &opened;
+  const ls::detail::TemporaryFile<IntrudedCalls> file(folder.path("f"), calls);
+  REQUIRE(opened.size() == 2);
+  CHECK(std::filesystem::is_symlink(opened[0]));
+  CHECK(file.path() == opened[1]);
+  CHECK(opened[0] != opened[1]);
+  CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(file.path())));
+  CHECK_FALSE(std::filesystem::exists(folder.path("victim")));
+}

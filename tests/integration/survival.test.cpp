@@ -404,6 +404,9 @@ TEST_CASE("survival: the launcher kills and replaces a worker that hangs, not th
         CHECK(
             contains(finished.output, "but its process still exists: it is killed and started again; 1 restarts left"));
         CHECK(count(finished.output, "it is killed") == 1);
+        if (spins)
+          CHECK(contains(finished.output,
+                         "although it is alive: fit, epoch 2, step 6, on_train_batch_begin of SlowSteps"));
         for (int worker = 0; worker < std::stoi(workers); ++worker) {
           const bool stays = rejoin == "rejoin=1" && std::to_string(worker) != victim;
           CHECK(count(finished.output, "[worker " + std::to_string(worker) + "] process ") == (stays ? 1 : 2));
