@@ -29,11 +29,11 @@ namespace {
 double now = 0;
 double fake_clock() { return now; }
 
-std::vector<std::byte> state_of(std::int64_t iterations) {
+ls::TrainingState state_of(std::int64_t iterations) {
   ls::TrainingState state;
   state.scalar = "float32";
   state.iterations = iterations;
-  return ls::encode_checkpoint(state);
+  return state;
 }
 
 /// The names in a folder, sorted, without the index.
@@ -58,17 +58,17 @@ using Names = std::vector<std::string>;
 TEST_CASE("checkpoint folder: the newest are kept, under growing numbers") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 3});
-  for (int i = 1; i <= 5; ++i) CHECK(checkpoints.save(state_of(i), i) == folder.path("ckpt-" + std::to_string(i)));
+  for (int i = 1; i <= 5; ++i) CHECK(checkpoints.save(state_of(i)) == folder.path("ckpt-" + std::to_string(i)));
   CHECK(files(folder) == Names{"ckpt-3", "ckpt-4", "ckpt-5"});
   CHECK(checkpoints.checkpoints() == Names{folder.path("ckpt-3"), folder.path("ckpt-4"), folder.path("ckpt-5")});
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-5"));
-  CHECK(checkpoints.newest()->bytes == state_of(5));
+  CHECK(ls::decode_checkpoint(checkpoints.newest()->bytes) == state_of(5));
 }
 
 TEST_CASE("checkpoint folder: without a limit all are kept") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path("made"), .max_to_keep = std::nullopt});
-  for (int i = 1; i <= 8; ++i) checkpoints.save(state_of(i), i);
+  for (int i = 1; i <= 8; ++i) checkpoints.save(state_of(i));
   CHECK(checkpoints.checkpoints().size() == 8);
   CHECK(std::filesystem::exists(folder.path("made/ckpt-1")));
 }
@@ -79,10 +79,10 @@ TEST_CASE("checkpoint folder: a new one takes over the list, and leaves other fi
   put_text(folder.path("notes"), "somebody else's");
   const ls::CheckpointManagerOptions options{.directory = folder.path(), .max_to_keep = 2};
   CheckpointFolder first(options);
-  for (int i = 1; i <= 3; ++i) first.save(state_of(i), i);
+  for (int i = 1; i <= 3; ++i) first.save(state_of(i));
   CheckpointFolder second(options);
   CHECK(second.checkpoints() == first.checkpoints());
-  CHECK(second.save(state_of(4), 4) == folder.path("ckpt-4"));
+  CHECK(second.save(state_of(4)) == folder.path("ckpt-4"));
   CHECK(files(folder) == Names{"ckpt-3", "ckpt-4", "ckpt-99", "notes"});
 }
 
@@ -90,9 +90,9 @@ TEST_CASE("checkpoint folder: the index is TensorFlow's text, with names relativ
   const TemporaryFolder folder;
   now = 1.7e9 + 0.25;
   CheckpointFolder checkpoints({.directory = folder.path(), .checkpoint_name = "model"}, &fake_clock);
-  checkpoints.save(state_of(1), 1);
+  checkpoints.save(state_of(1));
   now += 10;
-  checkpoints.save(state_of(2), 2);
+  checkpoints.save(state_of(2));
   CHECK(text_of(folder.path("checkpoint")) ==
         "model_checkpoint_path: \"model-2\"\nall_model_checkpoint_paths: \"model-1\"\n"
         "all_model_checkpoint_paths: \"model-2\"\nall_model_checkpoint_timestamps: 1700000000.25\n"
@@ -105,11 +105,11 @@ TEST_CASE("checkpoint folder: the index is TensorFlow's text, with names relativ
 TEST_CASE("checkpoint folder: a number may be given; an earlier one of that number is replaced") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path()});
-  checkpoints.save(state_of(1), 1, 10);
-  checkpoints.save(state_of(2), 2, 20);
-  checkpoints.save(state_of(3), 3, 10);
+  checkpoints.save(state_of(1), 10);
+  checkpoints.save(state_of(2), 20);
+  checkpoints.save(state_of(3), 10);
   CHECK(checkpoints.checkpoints() == Names{folder.path("ckpt-20"), folder.path("ckpt-10")});
-  CHECK(checkpoints.newest()->bytes == state_of(3));
+  CHECK(ls::decode_checkpoint(checkpoints.newest()->bytes) == state_of(3));
 }
 
 TEST_CASE("checkpoint folder: one in every so many hours is kept for ever") {
@@ -118,7 +118,7 @@ TEST_CASE("checkpoint folder: one in every so many hours is kept for ever") {
       .directory = folder.path(), .max_to_keep = 1, .keep_checkpoint_every_n_hours = 2};
   now = 1e6;
   for (int i = 1; i <= 12; ++i) {  // the folder is opened anew each time: what was kept last is in the index
-    CheckpointFolder(options, &fake_clock).save(state_of(i), i);
+    CheckpointFolder(options, &fake_clock).save(state_of(i));
     now += 1800;
   }
   // Number 1 was saved at the start of the first two hours; 5 is two hours later, 9 two hours after that.
@@ -129,7 +129,7 @@ TEST_CASE("checkpoint folder: saves are due when enough updates lie between them
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path(), .checkpoint_interval = 10});
   CHECK(checkpoints.due(0));
-  checkpoints.save(state_of(3), 3);
+  checkpoints.save(state_of(3));
   CHECK_FALSE(checkpoints.due(12));
   CHECK(checkpoints.due(13));
   checkpoints.restored(20);
@@ -140,12 +140,12 @@ TEST_CASE("checkpoint folder: saves are due when enough updates lie between them
 TEST_CASE("checkpoint folder: a damaged or missing newest file is skipped") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path()});
-  for (int i = 1; i <= 4; ++i) checkpoints.save(state_of(i), i);
+  for (int i = 1; i <= 4; ++i) checkpoints.save(state_of(i));
   ls::remove_file(folder.path("ckpt-4"));
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-3"));
   std::filesystem::resize_file(folder.path("ckpt-3"), 50);
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-2"));
-  CHECK(checkpoints.newest()->bytes == state_of(2));
+  CHECK(ls::decode_checkpoint(checkpoints.newest()->bytes) == state_of(2));
   put_text(folder.path("ckpt-2"), "");
   ls::remove_file(folder.path("ckpt-1"));
   CHECK(ls::latest_checkpoint(folder.path()) == std::nullopt);
@@ -164,7 +164,7 @@ TEST_CASE("checkpoint folder: with a damaged index the files' names tell, in the
   const TemporaryFolder folder;
   {
     CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 20});
-    for (int i = 1; i <= 11; ++i) checkpoints.save(state_of(i), i);
+    for (int i = 1; i <= 11; ++i) checkpoints.save(state_of(i));
   }
   const std::string good = text_of(folder.path("checkpoint"));
   for (const std::string& damaged :
@@ -178,7 +178,7 @@ TEST_CASE("checkpoint folder: with a damaged index the files' names tell, in the
     CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-11"));
   }
   CheckpointFolder again({.directory = folder.path()});
-  CHECK(again.save(state_of(12), 12) == folder.path("ckpt-12"));
+  CHECK(again.save(state_of(12)) == folder.path("ckpt-12"));
   CHECK(again.checkpoints().size() == 5);
 }
 
@@ -191,13 +191,13 @@ TEST_CASE("checkpoint folder: with a damaged index, too, what belongs to others 
     if (!std::filesystem::exists(folder.path(name))) put_text(folder.path(name), "somebody else's");
   {
     CheckpointFolder checkpoints({.directory = folder.path()});
-    for (int i = 1; i <= 3; ++i) checkpoints.save(state_of(i), i);
+    for (int i = 1; i <= 3; ++i) checkpoints.save(state_of(i));
   }
   put_text(folder.path("checkpoint"), "damaged");
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-3"));
   CheckpointFolder again({.directory = folder.path(), .max_to_keep = 1});
   CHECK(again.checkpoints() == Names{folder.path("ckpt-1"), folder.path("ckpt-2"), folder.path("ckpt-3")});
-  CHECK(again.save(state_of(4), 4) == folder.path("ckpt-4"));
+  CHECK(again.save(state_of(4)) == folder.path("ckpt-4"));
   Names expected = others;
   expected.push_back("ckpt-4");
   std::sort(expected.begin(), expected.end());
@@ -210,18 +210,18 @@ TEST_CASE("checkpoint folder: the largest number, after which none can come, is 
            "all_model_checkpoint_paths: \"ckpt-9223372036854775807\"\nall_model_checkpoint_timestamps: 1\n");
   CheckpointFolder checkpoints({.directory = folder.path()});
   CHECK(checkpoints.checkpoints().empty());
-  CHECK(checkpoints.save(state_of(1), 1) == folder.path("ckpt-1"));
+  CHECK(checkpoints.save(state_of(1)) == folder.path("ckpt-1"));
   for (const std::int64_t number : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()})
-    CHECK_THROWS_AS(checkpoints.save(state_of(2), 2, number), ls::ConfigurationError);
+    CHECK_THROWS_AS(checkpoints.save(state_of(2), number), ls::ConfigurationError);
   CHECK(files(folder) == Names{"ckpt-1"});
 }
 
 TEST_CASE("checkpoint folder: a save that fails leaves what was there") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 1});
-  checkpoints.save(state_of(1), 1);
+  checkpoints.save(state_of(1));
   std::filesystem::create_directory(folder.path("ckpt-2"));  // in the way
-  CHECK(contains(message_of<ls::Error>([&] { checkpoints.save(state_of(2), 2); }), "ckpt-2"));
+  CHECK(contains(message_of<ls::Error>([&] { checkpoints.save(state_of(2)); }), "ckpt-2"));
   CHECK(checkpoints.checkpoints() == Names{folder.path("ckpt-1")});
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-1"));
 }
@@ -229,7 +229,7 @@ TEST_CASE("checkpoint folder: a save that fails leaves what was there") {
 TEST_CASE("checkpoint folder: what a killed process left of the next file goes with the next save") {
   const TemporaryFolder folder;
   for (const char* name : {"ckpt-1.tmp.999999999", "checkpoint.tmp.999999999"}) put_text(folder.path(name), "half");
-  CheckpointFolder({.directory = folder.path()}).save(state_of(1), 1);
+  CheckpointFolder({.directory = folder.path()}).save(state_of(1));
   CHECK(files(folder) == Names{"ckpt-1"});
 }
 

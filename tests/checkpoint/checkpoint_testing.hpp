@@ -53,7 +53,12 @@ inline lockstep::TrainingState full_state() {
   state.data_position = 40;
   state.world_size = 4;
   state.running = {1.5, 2.5, -1};
+  state.global_batch = 32;
+  state.is_epoch_open = true;
   state.callbacks = {callback, lockstep::State{}};
+  lockstep::State object;
+  object.put("count", 7);
+  state.objects = {object};
   return state;
 }
 

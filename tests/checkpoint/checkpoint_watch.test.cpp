@@ -12,6 +12,7 @@
 
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/snapshot_file.hpp"
 #include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/core/error.hpp"
 #include "support/model_testing.hpp"
@@ -26,11 +27,11 @@ namespace {
 
 using Found = std::vector<std::int64_t>;
 
-std::vector<std::byte> state_of(std::int64_t iterations) {
+ls::TrainingState state_of(std::int64_t iterations) {
   ls::TrainingState state;
   state.scalar = "float32";
   state.iterations = iterations;
-  return ls::encode_checkpoint(state);
+  return state;
 }
 
 /// The iterations of all that is new, in order.
@@ -47,13 +48,13 @@ TEST_CASE("checkpoint watch: each checkpoint on the index once, oldest first") {
   CheckpointWatch watch(folder.path("run"));
   CHECK(all_new(watch).empty());
   CheckpointFolder checkpoints({.directory = folder.path("run"), .max_to_keep = 3});
-  ls::write_file_atomically(folder.path("run/ckpt-77"), state_of(77));  // somebody else's
-  for (int i = 1; i <= 4; ++i) checkpoints.save(state_of(i), i);
+  ls::save_snapshot(folder.path("run/ckpt-77"), state_of(77));  // another program's
+  for (int i = 1; i <= 4; ++i) checkpoints.save(state_of(i));
   CHECK(all_new(watch) == Found{2, 3, 4});
   CHECK(all_new(watch).empty());
-  checkpoints.save(state_of(5), 5);
+  checkpoints.save(state_of(5));
   CHECK(watch.next()->path == folder.path("run/ckpt-5"));
-  checkpoints.save(state_of(6), 6, 5);  // under the same name
+  checkpoints.save(state_of(6), 5);  // under the same name
   CHECK(all_new(watch) == Found{6});
 }
 
@@ -62,20 +63,20 @@ TEST_CASE(
     "is mended") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path()});
-  for (int i = 1; i <= 4; ++i) checkpoints.save(state_of(i), i);
+  for (int i = 1; i <= 4; ++i) checkpoints.save(state_of(i));
   ls::remove_file(folder.path("ckpt-1"));
   std::filesystem::resize_file(folder.path("ckpt-3"), 50);
   CheckpointWatch watch(folder.path());
   CHECK(all_new(watch) == Found{2, 4});
   CHECK(all_new(watch).empty());
-  ls::write_file_atomically(folder.path("ckpt-3"), state_of(3));
+  ls::save_snapshot(folder.path("ckpt-3"), state_of(3));
   CHECK(all_new(watch) == Found{3});
 }
 
 TEST_CASE("checkpoint watch: without an index all files that begin as checkpoints, as they were written") {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, std::int64_t iterations, int seconds) {
-    ls::write_file_atomically(folder.path(name), state_of(iterations));
+    ls::save_snapshot(folder.path(name), state_of(iterations));
     std::filesystem::last_write_time(folder.path(name),
                                      std::filesystem::file_time_type::clock::now() - std::chrono::seconds(seconds));
   };
@@ -96,7 +97,7 @@ TEST_CASE("checkpoint watch: without an index all files that begin as checkpoint
 
 TEST_CASE("checkpoint watch: a damaged index is no obstacle, one that cannot be read an error that names it") {
   const TemporaryFolder folder;
-  CheckpointFolder({.directory = folder.path()}).save(state_of(1), 1);
+  CheckpointFolder({.directory = folder.path()}).save(state_of(1));
   std::ofstream(folder.path("checkpoint")) << "colour: 3\n";
   CheckpointWatch watch(folder.path());
   CHECK(all_new(watch) == Found{1});

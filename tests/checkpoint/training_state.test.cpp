@@ -30,5 +30,8 @@ TEST_CASE("TrainingState: equal only when everything is") {
   CHECK(differs([](auto& s) { ++s.data_position; }));
   CHECK(differs([](auto& s) { ++s.world_size; }));
   CHECK(differs([](auto& s) { s.running.push_back(0); }));
+  CHECK(differs([](auto& s) { ++s.global_batch; }));
+  CHECK(differs([](auto& s) { s.is_epoch_open = false; }));
   CHECK(differs([](auto& s) { s.callbacks[1].put("new", 1); }));
+  CHECK(differs([](auto& s) { s.objects.clear(); }));
 }

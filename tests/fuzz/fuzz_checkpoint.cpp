@@ -1,6 +1,6 @@
-// libFuzzer: any bytes are refused by a DataError, or decoded into a state whose arrays have the bytes that their extents ask for, and
-// which comes back when it is written again. Checksums are made
-// right before, so that the bytes behind them are reached.
+// libFuzzer: any bytes are refused by a DataError, or decoded into a state whose arrays have the
+// bytes that their extents ask for, and which comes back when it is written again. Each input is
+// tried as it is, and with right checksums, so that the bytes behind them are reached.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Checkpoint and CheckpointManager with a model; which files are kept is tested in tests/checkpoint/checkpoint_folder.test.cpp.
+// CheckpointManager with a model; which files are kept is tested in tests/checkpoint/checkpoint_folder.test.cpp.
 #include "lockstep/saving/checkpoint_manager.hpp"
 
 #include <doctest/doctest.h>
@@ -34,50 +34,11 @@ auto make(WorkerStrategy& strategy, std::uint64_t seed) {
   return ls::compile<TinyNet>(strategy, {.seed = seed}, loss, sgd);
 }
 
-/// An object of the program's own.
-struct Counter {
-  int count = 0;
-  void save(ls::State& state) const { state.put("count", count); }
-  void restore(const ls::State& state) { count = state.get<int>("count"); }
-};
-
 void check_none(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) CHECK(failure.empty());
 }
 
 }  // namespace
-
-static_assert(ls::Restorable<Counter>);
-static_assert(ls::Restorable<ls::State>);
-static_assert(!ls::Restorable<int>);
-
-TEST_CASE("Checkpoint: the model and the program's own objects come back, on one worker and on two") {
-  for (const int count : {1, 2}) {
-    const TemporaryFolder folder;
-    check_none(run_workers(count, [&](WorkerStrategy& strategy) {
-      const std::string path = folder.path(std::to_string(strategy.worker_index()));
-      auto model = make(strategy, 1);
-      model.fit(batches(), {.epochs = 2, .verbose = 0});
-      Counter counter{7};
-      ls::State progress;
-      progress.put("epoch", 2);
-      ls::Checkpoint checkpoint(model, counter, progress);
-      checkpoint.save(path);
-      CHECK(std::filesystem::exists(path) == strategy.is_chief());
-
-      auto other = make(strategy, 2);
-      Counter other_counter;
-      ls::State other_progress;
-      ls::Checkpoint(other, other_counter, other_progress).restore(path);
-      CHECK(other.parameters_crc32c() == model.parameters_crc32c());
-      CHECK(other.iterations() == 8);
-      CHECK(other_counter.count == 7);
-      CHECK(other_progress == progress);
-      CHECK(contains(message_of<ls::ConfigurationError>([&] { ls::Checkpoint(other, other_counter).restore(path); }),
-                     "states of 2 objects beside the model, this checkpoint has 1"));
-    }));
-  }
-}
 
 TEST_CASE("CheckpointManager: the chief alone has the folder, and all workers get the newest") {
   const TemporaryFolder folder;

@@ -10,6 +10,7 @@
 #include "lockstep/checkpoint/background_task.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/file_lock.hpp"
+#include "lockstep/checkpoint/snapshot_file.hpp"
 #include "lockstep/core/log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -58,7 +59,7 @@ class BackupWriter {
   void finish() { task_.finish(); }
 
   /// The existing file is damaged, and not worth keeping beside the next one.
-  void do_not_keep() { keep_ = false; }
+  void do_not_keep() { former_ = FormerFile::removed; }
   void free_memory() { current_ = next_ = {}; }
 
  private:
@@ -71,9 +72,8 @@ class BackupWriter {
   void write_all(const std::string& path) {
     try {
       for (bool more = true; more;) {
-        const EncodedCheckpoint encoded(current_);
-        keep_ ? write_file_keeping_previous(path, encoded.parts()) : write_file_atomically(path, encoded.parts());
-        keep_ = true;
+        save_snapshot(path, current_, former_);
+        former_ = FormerFile::kept;
         const std::lock_guard guard(mutex_);
         more = take_next();
       }
@@ -88,7 +88,7 @@ class BackupWriter {
   TrainingState current_, next_;  // what is being written, and what comes after it
   bool is_writing_ = false;
   bool has_next_ = false;
-  bool keep_ = true;
+  FormerFile former_ = FormerFile::kept;
   BackgroundTask task_;  // ends before the others go
 };
 
@@ -142,15 +142,15 @@ LOCKSTEP_INLINE std::vector<std::byte> BackupAndRestore::read(std::uint64_t expe
   std::string failures;
   for (const std::string& file : {path(), previous_generation(path())}) {
     try {
-      auto bytes = read_file(file, checkpoint_check(expected));
-      if (!bytes) continue;
-      const TrainingState state = decode_checkpoint(*bytes);
+      auto found = read_snapshot(file, expected);
+      if (!found) continue;
       if (!failures.empty()) {
         log_line(concat({"warning: BackupAndRestore: ", failures, "; going on from the backup before it"}));
         writer->do_not_keep();
       }
-      log_line(concat({"resuming from '", file, "' at epoch ", state.epoch + 1, ", step ", state.step}));
-      return std::move(*bytes);
+      log_line(
+          concat({"resuming from '", file, "' at epoch ", found->snapshot.epoch + 1, ", step ", found->snapshot.step}));
+      return std::move(found->bytes);
     } catch (const Error& error) {
       failures += concat({failures.empty() ? "'" : "; '", file, "': ", error.what()});
     }

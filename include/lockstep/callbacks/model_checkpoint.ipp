@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "lockstep/callbacks/model_checkpoint.hpp"
-#include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/snapshot_file.hpp"
 #include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/error.hpp"
@@ -105,9 +105,9 @@ LOCKSTEP_INLINE void ModelCheckpoint::write(Training& training) {
   TrainingState state = training.state();
   if (options_.save_weights_only) {
     std::move(state.state.begin(), state.state.end(), std::back_inserter(state.parameters));
-    write_file_atomically(path, encode_weights(path, std::move(state.parameters)));
+    save_weights_file(path, std::move(state.parameters));
   } else {
-    write_file_atomically(path, EncodedCheckpoint(state).parts());
+    save_snapshot(path, state);
   }
   remove_stale_temporaries(path);
 }

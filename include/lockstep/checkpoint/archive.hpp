@@ -14,9 +14,6 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The version of the file format that this library writes.
-inline constexpr std::uint32_t checkpoint_format_version = 2;
-
 /// The file, all numbers little-endian:
 ///
 /// | bytes | |
@@ -26,17 +23,17 @@ inline constexpr std::uint32_t checkpoint_format_version = 2;
 /// | 8, 8 | bytes of the manifest, and of the data |
 /// | 4 | CRC-32C of the manifest |
 /// | 4 | CRC-32C of what stands before |
-/// | | the manifest, by cereal: all of the state but the elements of arrays; of each array its name, scalar type, extents, bytes and their CRC-32C |
+/// | | the manifest, by cereal: the sections, and of each array all but its elements |
 /// | | the data: the elements of one array after the other |
+///
+/// A section is its name and a list of records (see State); a reader skips sections and entries
+/// whose names it does not know. An array is its name, scalar type, extents, bytes and their CRC-32C.
 ///
 /// To write it, EncodedCheckpoint does without this copy of the data.
 [[nodiscard]] std::vector<std::byte> encode_checkpoint(const TrainingState& state);
 
 /// The same bytes where they are: header and manifest here, the elements in the arrays of the state, which must live longer and stay
 /// as it is.
-/// @code
-/// write_file_atomically(path, EncodedCheckpoint(state).parts());
-/// @endcode
 class EncodedCheckpoint {
  public:
   explicit EncodedCheckpoint(const TrainingState& state);

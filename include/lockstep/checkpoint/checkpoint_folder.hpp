@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/checkpoint/byte_parts.hpp"
+#include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -64,9 +64,9 @@ class CheckpointFolder {
   /// Whether checkpoint_interval allows a save after `step` updates.
   [[nodiscard]] bool due(std::int64_t step) const noexcept;
 
-  /// Writes the next checkpoint, or the one numbered `number`, and returns its path. Throws Error naming the path; what was there
+  /// Writes a snapshot as the next checkpoint, or as the one numbered `number`, and returns its path. Throws Error naming the path; what was there
   /// stays. Throws ConfigurationError for a number below 0 or without a successor.
-  std::string save(const ByteParts& bytes, std::int64_t step, std::optional<std::int64_t> number = {});
+  std::string save(const TrainingState& snapshot, std::optional<std::int64_t> number = {});
 
   /// The newest checkpoint that a model with arrays of `expected` bytes can read; warns of those
   /// that cannot be read.

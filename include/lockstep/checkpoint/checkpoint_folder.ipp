@@ -10,9 +10,9 @@
 #include <system_error>
 #include <utility>
 
-#include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/snapshot_file.hpp"
 #include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -103,10 +103,7 @@ LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
     const std::string& path, std::optional<std::uint64_t> expected = {}) {
   std::string failure = "it is missing";
   try {
-    if (auto bytes = read_file(path, checkpoint_check(expected))) {
-      (void)decode_checkpoint(*bytes);
-      return bytes;
-    }
+    if (auto file = read_snapshot(path, expected)) return std::move(file->bytes);
   } catch (const Error& error) {
     failure = error.what();
   }
@@ -144,8 +141,7 @@ LOCKSTEP_INLINE bool CheckpointFolder::due(std::int64_t step) const noexcept {
   return !options_.checkpoint_interval || !last_step_ || step - *last_step_ >= *options_.checkpoint_interval;
 }
 
-LOCKSTEP_INLINE std::string CheckpointFolder::save(const ByteParts& bytes, std::int64_t step,
-                                                   std::optional<std::int64_t> number) {
+LOCKSTEP_INLINE std::string CheckpointFolder::save(const TrainingState& snapshot, std::optional<std::int64_t> number) {
   auto& kept = index_.kept;
   if (!number) number = kept.empty() ? 1 : checkpoint_number(kept.back().name).value_or(0) + 1;
   if (*number < 0 || *number == std::numeric_limits<std::int64_t>::max())
@@ -153,12 +149,12 @@ LOCKSTEP_INLINE std::string CheckpointFolder::save(const ByteParts& bytes, std::
         {"CheckpointManager: the number of a checkpoint must be at least 0, and not the largest, got ", *number}));
   const std::string name = concat({options_.checkpoint_name, "-", *number});
   begin();
-  write_file_atomically(path(name), bytes);
+  save_snapshot(path(name), snapshot);
   remove_stale_temporaries(path(name));
   remove_stale_temporaries(path(checkpoint_index_name));
   std::erase_if(kept, [&](const KeptCheckpoint& earlier) { return earlier.name == name; });
   kept.push_back({.name = name, .timestamp = clock_()});
-  last_step_ = step;
+  last_step_ = snapshot.iterations;
   write_index();
   if (options_.max_to_keep && kept.size() > static_cast<std::size_t>(*options_.max_to_keep)) {
     while (kept.size() > static_cast<std::size_t>(*options_.max_to_keep)) drop_oldest();

@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
-#include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/checkpoint_watch.hpp"
+#include "lockstep/checkpoint/detail/checkpoint_header.hpp"
 #include "lockstep/checkpoint/file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

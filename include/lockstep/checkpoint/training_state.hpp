@@ -11,11 +11,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A consistent snapshot between two steps.
+/// The version of the file format that this library writes.
+inline constexpr std::uint32_t checkpoint_format_version = 3;
+
+/// A consistent snapshot between two steps. A file has its parts as named sections: "model" (from
+/// `scalar` to `world_size`), "fit" (from `epoch` to `is_epoch_open`), "callbacks" and "objects",
+/// and then the arrays.
 struct TrainingState {
   std::string scalar;  ///< "float32" or "float64": the type of all arrays
-  /// Model layout, loss, optimizer, metrics: what a program must have in common with it, but for the optimizer's learning rate, which
-  /// is restored. Empty in a file of weights alone.
+  /// Model layout, loss, optimizer, metrics: what a program must have in common with it, except for
+  /// the optimizer's learning rate, which is restored. Empty in a file of weights alone.
   std::string signature;
   std::vector<SavedArray> parameters;
   std::vector<SavedArray> state;  ///< variables that are not trained
@@ -23,13 +28,18 @@ struct TrainingState {
   std::int64_t iterations = 0;    ///< optimizer updates made
   double learning_rate = 0;       ///< in force
   std::uint64_t seed = 0;
-  std::int64_t epoch = 0;           ///< where to go on: this epoch,
+  std::int64_t world_size = 1;  ///< ranks of the run that saved it
+
+  std::int64_t epoch = 0;           ///< where fit goes on: in this epoch,
   std::int64_t step = 0;            ///< after this many of its steps
   std::int64_t data_iteration = 0;  ///< number of the current pass over the data, or the next
   std::int64_t data_position = 0;   ///< global batches of that pass already used
-  std::int64_t world_size = 1;      ///< ranks of the run that saved it
+  std::int64_t global_batch = 0;    ///< samples in each of those; 0: not known
   std::vector<double> running;      ///< the epoch's sums so far (status block)
-  std::vector<State> callbacks;     ///< in the order in which fit was given them
+  bool is_epoch_open = false;       ///< the epoch before `epoch` is not completed
+
+  std::vector<State> callbacks;  ///< in the order in which fit was given them
+  std::vector<State> objects;    ///< those of a Checkpoint, in its order
 
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// UTF-8: such a file could not be loaded.
 [[nodiscard]] std::vector<std::byte> encode_weights(std::string_view path, std::vector<SavedArray> arrays);
 
+/// Writes such a file, as write_file_atomically does. Throws Error naming the path.
+void save_weights_file(const std::string& path, std::vector<SavedArray> arrays);
+
 /// The arrays of such a file; of a whole training state in lockstep's own format, its parameters
 /// and untrained state. Throws DataError when it is damaged, or decompresses to far more than the
 /// `expected` bytes of the model that will take them.
@@ -29,8 +33,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// far more than the `expected` bytes of the model that will take them.
 [[nodiscard]] HeadCheck weights_check(std::string_view path, std::optional<std::uint64_t> expected = {});
 
-/// Throws ConfigurationError when `path` names a format that has room for weights alone.
-void refuse_weights_format(std::string_view who, std::string_view path);
+/// Throws ConfigurationError, which begins with `caller`, when `path` names a format that has room
+/// for weights alone.
+void refuse_weights_format(std::string_view caller, std::string_view path);
 
 /// The same array with elements of "float32" or "float64".
 [[nodiscard]] SavedArray convert_array(SavedArray array, std::string_view scalar);

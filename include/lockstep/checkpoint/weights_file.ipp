@@ -51,6 +51,10 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path, std
   return encode_checkpoint(weights);
 }
 
+LOCKSTEP_INLINE void save_weights_file(const std::string& path, std::vector<SavedArray> arrays) {
+  write_file_atomically(path, encode_weights(path, std::move(arrays)));
+}
+
 LOCKSTEP_INLINE HeadCheck weights_check(std::string_view path, std::optional<std::uint64_t> expected) {
   const bool is_safetensors = path.ends_with(".safetensors");
   if (!is_safetensors && !path.ends_with(".npz")) return checkpoint_check(expected);
@@ -69,10 +73,11 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path, st
   return std::move(saved.parameters);
 }
 
-LOCKSTEP_INLINE void refuse_weights_format(std::string_view who, std::string_view path) {
+LOCKSTEP_INLINE void refuse_weights_format(std::string_view caller, std::string_view path) {
   if (path.ends_with(".safetensors") || path.ends_with(".npz"))
-    throw ConfigurationError(concat({who, ": '", path, "': .safetensors and .npz have weights alone: choose another ",
-                                     "extension for the whole training state, or save the weights only"}));
+    throw ConfigurationError(
+        concat({caller, ": '", path, "': .safetensors and .npz have weights alone: choose another ",
+                "extension for the whole training state, or save the weights only"}));
 }
 
 LOCKSTEP_INLINE SavedArray convert_array(SavedArray array, std::string_view scalar) {

@@ -10,14 +10,20 @@
 #include <vector>
 
 #include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/snapshot_file.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/state.hpp"
-#include "lockstep/core/text.hpp"
+#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+/// Throws ConfigurationError unless a file has as many objects beside the model as the caller.
+void check_objects(std::size_t found, std::size_t expected);
+
+}  // namespace detail
 
 /// A State itself, or an object with `save(State&) const` and `restore(const State&)`.
 template <class O>
@@ -42,11 +48,12 @@ class Checkpoint {
   /// Writes one file; the chief alone does. Throws Error naming the path.
   void save(const std::string& path) const {
     if (!Files::strategy(model_).is_chief()) return;
-    const TrainingState saved = state();
-    write_file_atomically(path, EncodedCheckpoint(saved).parts());
+    save_snapshot(path, state());
   }
 
-  /// Restores all from a file that save or CheckpointManager wrote, as Model::load does.
+  /// Restores all, as Model::load does, from a file that save or CheckpointManager wrote. Without
+  /// objects of the program's own, also from a file of Model::save, ModelCheckpoint or
+  /// BackupAndRestore.
   void restore(const std::string& path) {
     decode(path, detail::file_from_chief(Files::strategy(model_), "restore", path,
                                          checkpoint_check(Files::state_bytes(model_))));
@@ -59,7 +66,7 @@ class Checkpoint {
   [[nodiscard]] TrainingState state() const {
     TrainingState saved = Files::state(model_);
     const auto append = [&]<class O>(const O& object) {
-      State& state = saved.callbacks.emplace_back();
+      State& state = saved.objects.emplace_back();
       if constexpr (std::same_as<O, State>)
         state = object;
       else
@@ -72,11 +79,9 @@ class Checkpoint {
   void decode(const std::string& path, std::span<const std::byte> bytes) {
     detail::naming_file("restore", path, [&] {
       const TrainingState saved = decode_checkpoint(bytes);
-      if (saved.callbacks.size() != sizeof...(Objects))
-        throw ConfigurationError(concat({"the file has the states of ", saved.callbacks.size(),
-                                         " objects beside the model, this checkpoint has ", sizeof...(Objects)}));
+      detail::check_objects(saved.objects.size(), sizeof...(Objects));
       Files::restore(model_, saved);
-      auto state = saved.callbacks.begin();
+      auto state = saved.objects.begin();
       const auto take = [&]<class O>(O& object) {
         if constexpr (std::same_as<O, State>)
           object = *state++;
@@ -92,3 +97,7 @@ class Checkpoint {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/saving/checkpoint.ipp"
+#endif

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/checkpoint_folder.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/saving/checkpoint.hpp"
+#include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -40,8 +40,7 @@ class CheckpointManager {
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
     const std::int64_t updates = checkpoint_.model_.iterations();
     if (!folder_ || !folder_->due(updates)) return std::nullopt;
-    const TrainingState saved = checkpoint_.state();
-    return folder_->save(EncodedCheckpoint(saved).parts(), updates, checkpoint_number);
+    return folder_->save(checkpoint_.state(), checkpoint_number);
   }
 
   /// Restores the newest checkpoint that can be read (of those that cannot, a warning) on all workers, and returns its path; nothing

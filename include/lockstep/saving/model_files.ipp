@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 
 #include "lockstep/core/shape.hpp"
 #include "lockstep/saving/model_files.hpp"
@@ -32,24 +31,6 @@ LOCKSTEP_INLINE std::vector<SavedArray> match_arrays(std::vector<SavedArray> fou
     throw ConfigurationError(concat({"the file has an array '", found.front().name, "' ",
                                      shape_text(found.front().extents), ", which is no variable of this model"}));
   return matched;
-}
-
-LOCKSTEP_INLINE FileContents unreadable(const Error& error) {
-  const auto text = std::as_bytes(std::span(std::string_view(error.what())));
-  return {.readable = false, .bytes = {text.begin(), text.end()}};
-}
-
-LOCKSTEP_INLINE FileContents read_contents(std::string_view what, const std::string& path, const HeadCheck& check) {
-  const HeadCheck naming = [&](std::span<const std::byte> head, std::uint64_t size) {
-    naming_file(what, path, [&] { check(head, size); });
-  };
-  try {
-    auto bytes = read_file(path, naming);
-    if (!bytes) throw DataError(concat({"cannot read '", path, "': the chief has no such file"}));
-    return {.readable = true, .bytes = std::move(*bytes)};
-  } catch (const Error& error) {
-    return unreadable(error);
-  }
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

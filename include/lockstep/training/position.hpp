@@ -3,15 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/state_ranges.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/state.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -36,34 +33,29 @@ struct TrainingPosition {
   }
   void keep(const Status& sums) { running.assign(sums.saved().begin(), sums.saved().end()); }
 
-  /// Puts the place into a state whose callbacks' states are there already; one of its own follows them.
+  /// Puts the place into a snapshot.
   void save(TrainingState& saved) const {
     saved.epoch = epoch;
     saved.step = step;
     saved.data_iteration = data_iteration;
     saved.data_position = data_position;
     saved.running = running;
-    State& own = saved.callbacks.emplace_back();
-    own.put(batch_entry, batch);
-    if (is_epoch_open) own.put(open_entry, true);
+    saved.global_batch = batch;
+    saved.is_epoch_open = is_epoch_open;
   }
 
-  /// Takes the place out of a state, whose callbacks then holds those of the callbacks alone.
-  /// Throws ConfigurationError when the sums are those of other metrics, and DataError when they or
-  /// the place cannot come from a training.
-  [[nodiscard]] static TrainingPosition take(TrainingState& saved) {
+  /// The place that a snapshot has. Throws ConfigurationError when the sums are those of other
+  /// metrics, and DataError when they or the place cannot come from a training.
+  [[nodiscard]] static TrainingPosition take(const TrainingState& saved) {
     if (!saved.running.empty() && saved.running.size() != Status{}.saved().size())
       throw ConfigurationError("fit: the saved state has other metrics than this program");
     TrainingPosition position{.epoch = saved.epoch,
                               .step = saved.step,
                               .data_iteration = saved.data_iteration,
                               .data_position = saved.data_position,
-                              .running = std::move(saved.running)};
-    if (!saved.callbacks.empty() && saved.callbacks.back().contains(batch_entry)) {
-      position.batch = saved.callbacks.back().get<std::int64_t>(batch_entry);
-      position.is_epoch_open = saved.callbacks.back().contains(open_entry);
-      saved.callbacks.pop_back();
-    }
+                              .batch = saved.global_batch,
+                              .running = saved.running,
+                              .is_epoch_open = saved.is_epoch_open};
     position.check();
     return position;
   }
@@ -78,9 +70,6 @@ struct TrainingPosition {
         throw DataError(concat({"checkpoint: the running sum ", static_cast<std::size_t>(count), " is ", running[count],
                                 ", expected a count of 0 to ", largest_count}));
   }
-
-  static constexpr std::string_view batch_entry = "fit/global_batch";
-  static constexpr std::string_view open_entry = "fit/epoch_is_open";
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
