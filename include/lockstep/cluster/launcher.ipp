@@ -1,26 +1,21 @@
 #pragma once
 
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "lockstep/cluster/accusations.hpp"
-#include "lockstep/cluster/detail/descriptor.hpp"
-#include "lockstep/cluster/detail/ignored_signals.hpp"
-#include "lockstep/cluster/detail/prefixed_stream.hpp"
+#include "lockstep/cluster/detail/launch_result.hpp"
+#include "lockstep/cluster/detail/launched_worker.hpp"
 #include "lockstep/cluster/detail/signal_pipe.hpp"
-#include "lockstep/cluster/detail/worker_process.hpp"
+#include "lockstep/cluster/detail/worker_group.hpp"
+#include "lockstep/cluster/detail/worker_note.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -30,157 +25,66 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
+/// Starts the workers, passes on what they print and the signals, and starts again or kills those
+/// that ask for it.
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
-      : options_(options), accusations_(static_cast<std::size_t>(options.workers)) {
+      : options_(options),
+        workers_(options.workers, options.restarts, options.program, options.arguments),
+        accusations_(static_cast<std::size_t>(options.workers)) {
     std::fflush(nullptr);  // what this process has printed comes before what its workers print
-    null_ = Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null");
-    workers_.reserve(static_cast<std::size_t>(options.workers));
-    for (int index = 0; index < options.workers; ++index) {
-      workers_.emplace_back(index, options.restarts);
-      program_.addresses += concat({index == 0 ? "" : ",", "\"", workers_.back().process.address(), "\""});
-    }
     const auto now = Clock::now();
     for (const Worker& worker : workers_) accusations_.began(worker.index, now);
-    try {
-      for (Worker& worker : workers_) worker.process.start(program_);
-    } catch (...) {
-      end_all();
-      throw;
-    }
-    if (options.restarts == 0)
-      for (Worker& worker : workers_) worker.process.close_port();
-  }
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
-  ~Launcher() {
-    end_all();
-    ignored_.restore();
+    workers_.start_all();
+    if (options.restarts == 0) workers_.close_ports();
   }
 
   int wait() {
-    while (std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.process.lives(); })) {
-      poll(next_deadline());
+    while (workers_.any_lives()) {
+      workers_.poll(signals_.descriptor(), next_deadline());
       for (int signal; (signal = signals_.take()) != 0;)
         if (signal != SIGCHLD) pass_on(signal);
       reap();
       for (Worker& worker : workers_) take_notes(worker);
       keep_deadlines();
     }
-    // A worker's own child may hold its output open.
-    const auto end = Clock::now() + std::chrono::seconds(1);
-    while (Clock::now() < end && std::any_of(workers_.begin(), workers_.end(), has_output)) poll(end);
-    for (Worker& worker : workers_) worker.process.finish_output();
-    return check_output(result());
+    workers_.finish_output(signals_.descriptor());
+    return code_with_lost_output(workers_.all(), launch_result(workers_.all(), interrupted_by_));
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-
-  struct Worker {
-    Worker(int place, int restarts) : index(place), process(place), restarts_left(restarts) {}
-
-    int index;
-    WorkerProcess process;
-    int restarts_left;
-    ProcessEnd end{};
-    int order = 0;                                    // the first one that ended is 1
-    bool by_peer = false;                             // it failed because another worker did
-    bool by_launcher = false;                         // it had been told to stop
-    std::optional<HungWorker> hung{};                 // it was killed for that
-    std::optional<Clock::time_point> lost_another{};  // and has not connected since then
-    bool keeps_others_waiting = false;                // since they were told to stop
-    bool has_agreed_to_stop = false;
-    std::optional<Clock::time_point>
-        back_at{};           // it has ended well, and is started again then, unless the chief has too
-    bool came_back = false;  // for that reason
-    bool was_started_again = false;
-
-    /// Cleans up after a process, and starts its successor.
-    void start_again(const WorkerProgram& program) {
-      end = {};
-      order = 0;
-      by_peer = by_launcher = keeps_others_waiting = has_agreed_to_stop = came_back = false;
-      hung.reset();
-      lost_another.reset();
-      back_at.reset();
-      was_started_again = true;
-      process.start(program);
-    }
-
-    [[nodiscard]] std::string how_it_ended() const {
-      if (!hung) return end.text();
-      if (hung->lost_to < 0) return "told to stop, it kept the others waiting, and was killed";
-      return concat({"lost to worker ", hung->lost_to, " (", hung->why, ") and killed"});
-    }
-  };
-
-  static bool has_output(Worker& worker) {
-    return worker.process.output()[0].source().is_open() || worker.process.output()[1].source().is_open();
-  }
-
-  void poll(Clock::time_point until) {
-    std::vector<pollfd> watched{{signals_.descriptor(), POLLIN, 0}};
-    std::vector<PrefixedStream*> streams;
-    for (Worker& worker : workers_)
-      for (PrefixedStream& stream : worker.process.output())
-        if (stream.source().is_open()) {
-          watched.push_back({stream.source().get(), POLLIN, 0});
-          streams.push_back(&stream);
-        }
-    for (const Worker& worker : workers_)
-      if (worker.process.lives()) watched.push_back({worker.process.note_descriptor(), POLLIN, 0});
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(left + 1, 0, 60'000))) <= 0)
-      return;
-    for (std::size_t i = 0; i < streams.size(); ++i)
-      if (watched[i + 1].revents != 0) streams[i]->pump();
-  }
+  using Worker = LaunchedWorker;
 
   // --- what workers say --------------------------------------------------------------------------
 
-  [[nodiscard]] Worker* worker_at(std::string_view address) {
-    for (Worker& worker : workers_)
-      if (worker.process.address() == address) return &worker;
-    return nullptr;
-  }
-
   void take_notes(Worker& worker) {
-    while (const auto note = worker.process.take_note()) heed(worker, *note);
+    while (const auto note = worker.process.take_note()) heed(worker, WorkerNote(*note));
   }
 
-  void heed(Worker& worker, std::string_view note) {
-    const auto word = [&] {
-      const std::size_t end = std::min(note.find(' '), note.size());
-      const std::string_view taken = note.substr(0, end);
-      note.remove_prefix(std::min(end + 1, note.size()));
-      return taken;
-    };
-    const std::string_view what = word();
-    const std::string_view about = word();
-    const Worker* const other = worker_at(about);
+  void heed(Worker& worker, const WorkerNote& note) {
+    Worker* const other = workers_.find(note.about);
     const auto now = Clock::now();
-    if (what == "met") {
-      Clock::rep time = 0;
-      std::from_chars(about.data(), about.data() + about.size(), time);
-      accusations_.met(worker.index, Clock::time_point(Clock::duration(time)));
+    if (note.kind == "met") {
+      accusations_.met(worker.index, note.time());
       worker.lost_another.reset();
-    } else if (what == "stops") {
+    } else if (note.kind == "stops") {
       worker.has_agreed_to_stop = true;
-    } else if (what == "waits" && other != nullptr) {
-      workers_[static_cast<std::size_t>(other->index)].keeps_others_waiting = true;
-    } else if (what == "lost" || what == "missed" || what == "follows") {
+    } else if (note.kind == "waits" && other != nullptr) {
+      other->keeps_others_waiting = true;
+    } else if (note.kind == "lost" || note.kind == "missed" || note.kind == "follows") {
       worker.lost_another = now;
-      if (what == "lost" && other != nullptr) accusations_.lost(worker.index, other->index, std::string(note), now);
-      if (what == "missed" && other != nullptr) accusations_.missed(worker.index, other->index, std::string(note), now);
+      if (other == nullptr) return;
+      if (note.kind == "lost") accusations_.lost(worker.index, other->index, std::string(note.text), now);
+      if (note.kind == "missed") accusations_.missed(worker.index, other->index, std::string(note.text), now);
     }
   }
 
   // Kills a worker that all others have lost, or wait for in vain.
   void kill_hung(Worker& worker, HungWorker hung) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
-    const bool again = stage_ == Stage::running && worker.restarts_left > 0 && !job_is_done();
+    const bool again = stage_ == Stage::running && worker.restarts_left > 0 && !workers_.chief_has_succeeded();
     log_line(concat({"worker ", worker.index, " was lost to worker ", hung.lost_to, " (", hung.why,
                      "), but its process still exists: it is killed",
                      again ? concat({" and started again; ", worker.restarts_left - 1, " restarts left"}) : ""}));
@@ -208,11 +112,11 @@ class Launcher {
 
   void decide_about(Worker& worker) {
     if (worker.end.code == 0) {
-      if (leaves_somebody_behind(worker))
+      if (leaves_restarted_workers(worker))
         enter(Stage::failing, options_.failure_grace);
-      else if (has_restarted_ && !worker.came_back && !job_is_done())
+      else if (has_restarted_ && !worker.came_back && !workers_.chief_has_succeeded())
         worker.back_at = Clock::now() + std::chrono::seconds(3);
-    } else if (worker.end.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
+    } else if (worker.end.code >= 128 && worker.restarts_left > 0 && !workers_.chief_has_succeeded()) {
       restart(worker);
     } else if (worker.came_back) {
       worker.end.code = 0;  // it had ended well, and was started again in vain
@@ -221,18 +125,16 @@ class Launcher {
     }
   }
 
-  // The chief leaves last. Whoever was killed just before its end, and was started again, would wait for it in vain.
-  [[nodiscard]] bool leaves_somebody_behind(const Worker& worker) const {
-    return worker.index == 0 && std::any_of(workers_.begin(), workers_.end(), [](const Worker& other) {
-             return other.process.lives() && other.was_started_again;
-           });
+  // The chief leaves last. A worker that was killed just before that, and was started again, would
+  // wait for it in vain.
+  [[nodiscard]] bool leaves_restarted_workers(const Worker& worker) const {
+    return worker.index == 0 &&
+           workers_.any([](const Worker& other) { return other.process.lives() && other.was_started_again; });
   }
-
-  [[nodiscard]] bool job_is_done() const { return !workers_.front().process.lives() && workers_.front().end.code == 0; }
 
   // A worker that has ended well is needed once more when the chief, which leaves last, was killed before it had left.
   [[nodiscard]] bool is_wanted_back(const Worker& worker) const {
-    return worker.back_at && stage_ == Stage::running && !job_is_done();
+    return worker.back_at && stage_ == Stage::running && !workers_.chief_has_succeeded();
   }
 
   void restart(Worker& worker) {
@@ -243,12 +145,12 @@ class Launcher {
     has_restarted_ = true;
     start_again(worker);
     for (Worker& other : workers_)
-      if (!other.process.lives() && other.end.code == 0) start_again(other);
+      if (other.has_succeeded()) start_again(other);
   }
 
   void start_again(Worker& worker) {
     accusations_.began(worker.index, Clock::now());
-    worker.start_again(program_);
+    workers_.start_again(worker);
   }
 
   // --- deadlines ---------------------------------------------------------------------------------
@@ -269,8 +171,7 @@ class Launcher {
       if (is_wanted_back(worker)) next = std::min(next, *worker.back_at);
     if (stage_ == Stage::failing || stage_ == Stage::stopping) next = std::min(next, deadline_);
     if (const auto in_vain = all_wait_in_vain_since()) next = std::min(next, *in_vain + Accusations::time_to_settle);
-    if (stage_ == Stage::stopping && somebody_holds_up_the_stop())
-      next = std::min(next, stage_began_ + options_.hung_grace);
+    if (stage_ == Stage::stopping && stop_is_delayed()) next = std::min(next, stage_began_ + options_.hung_grace);
     return next;
   }
 
@@ -281,9 +182,8 @@ class Launcher {
         start_again(worker);
         worker.came_back = true;
       }
-    if (auto hung = accusations_.verdict(now))
-      kill_hung(workers_[static_cast<std::size_t>(hung->worker)], std::move(*hung));
-    if (stage_ == Stage::stopping && now >= stage_began_ + options_.hung_grace) kill_those_that_hold_up_the_stop();
+    if (auto hung = accusations_.verdict(now)) kill_hung(workers_[hung->worker], std::move(*hung));
+    if (stage_ == Stage::stopping && now >= stage_began_ + options_.hung_grace) kill_those_that_delay_the_stop();
     if (const auto in_vain = all_wait_in_vain_since(); in_vain && now >= *in_vain + Accusations::time_to_settle)
       deadline_ = now;
     if ((stage_ != Stage::failing && stage_ != Stage::stopping) || now < deadline_) return;
@@ -308,15 +208,12 @@ class Launcher {
     return since;
   }
 
-  static bool holds_up_the_stop(const Worker& worker) {
-    return worker.process.lives() && worker.keeps_others_waiting && !worker.has_agreed_to_stop && !worker.hung;
+  [[nodiscard]] bool stop_is_delayed() const {
+    return workers_.any([](const Worker& worker) { return worker.delays_stop(); });
   }
-  [[nodiscard]] bool somebody_holds_up_the_stop() const {
-    return std::any_of(workers_.begin(), workers_.end(), holds_up_the_stop);
-  }
-  void kill_those_that_hold_up_the_stop() {
+  void kill_those_that_delay_the_stop() {
     for (Worker& worker : workers_) {
-      if (!holds_up_the_stop(worker)) continue;
+      if (!worker.delays_stop()) continue;
       log_line(concat({"worker ", worker.index, " was told to stop and keeps the others waiting: it is killed"}));
       worker.hung.emplace();
       worker.process.signal(SIGKILL);
@@ -338,64 +235,21 @@ class Launcher {
   }
 
   void tell_to_stop(int signal) {
-    for (Worker& worker : workers_) {
-      worker.keeps_others_waiting = false;
-      worker.process.signal(signal);
-      worker.process.signal(SIGCONT);  // for one that is stopped
-    }
+    for (Worker& worker : workers_) worker.keeps_others_waiting = false;
+    workers_.signal_all(signal);
+    workers_.signal_all(SIGCONT);  // for those that are stopped
     enter(Stage::stopping, options_.stop_grace);
   }
 
   void kill() {
     killed_ = true;
-    for (const Worker& worker : workers_) worker.process.signal(SIGKILL);
+    workers_.signal_all(SIGKILL);
     enter(Stage::killed, {});
   }
 
-  void end_all() {
-    for (Worker& worker : workers_) worker.process.end();
-  }
-
-  // --- the result --------------------------------------------------------------------------------
-
-  int result() {
-    // The cause is the first worker that failed by itself; if there is none, the first that failed at all.
-    const Worker* first = nullptr;
-    const auto rank = [](const Worker& worker) {
-      return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) + worker.order;
-    };
-    for (const Worker& worker : workers_)
-      if (worker.end.code != 0 && (first == nullptr || rank(worker) < rank(*first))) first = &worker;
-    if (first == nullptr || (job_is_done() && first->by_launcher && interrupted_by_ == 0)) return 0;
-    if (interrupted_by_ != 0) {
-      log_line(interrupted_by_ == SIGINT    ? "stopped by SIGINT"
-               : interrupted_by_ == SIGTERM ? "stopped by SIGTERM"
-                                            : "stopped by SIGHUP");
-      return static_cast<int>(interrupted_by_ == SIGINT ? ExitCode::interrupted : ExitCode::terminated);
-    }
-    log_line(concat({"worker ", first->index, " failed first: ", first->how_it_ended()}));
-    return first->end.code;
-  }
-
-  // Output that was lost may be the very purpose of the run.
-  int check_output(int code) {
-    for (const Worker& worker : workers_)
-      if (const int error = worker.process.output_failure(); code == 0 && error != 0) {
-        log_line(
-            concat({"error: the workers have come to their end, but not all that they printed could be written to "
-                    "stdout: ",
-                    std::strerror(error)}));
-        return static_cast<int>(ExitCode::failure);
-      }
-    return code;
-  }
-
   const LaunchOptions options_;
-  const IgnoredSignals ignored_;
   SignalPipe signals_;
-  Descriptor null_;
-  WorkerProgram program_{options_.program, options_.arguments, {}, null_, ignored_};
-  std::vector<Worker> workers_;
+  WorkerGroup workers_;
   Accusations accusations_;
   Stage stage_ = Stage::running;
   Clock::time_point stage_began_{};

@@ -1,0 +1,55 @@
+// The exit code of a launcher, when all its workers have ended.
+#pragma once
+
+#include <signal.h>
+
+#include <cstring>
+#include <vector>
+
+#include "lockstep/cluster/detail/launched_worker.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The worker that is to blame: the first one that failed by itself, or else the first that failed
+/// at all. nullptr when none has failed.
+inline const LaunchedWorker* first_failure(const std::vector<LaunchedWorker>& workers) {
+  const auto rank = [](const LaunchedWorker& worker) {
+    return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) + worker.order;
+  };
+  const LaunchedWorker* first = nullptr;
+  for (const LaunchedWorker& worker : workers)
+    if (worker.end.code != 0 && (first == nullptr || rank(worker) < rank(*first))) first = &worker;
+  return first;
+}
+
+/// Logs why the run failed, if it did. `interrupted_by` is the signal that ended it, or 0.
+inline int launch_result(const std::vector<LaunchedWorker>& workers, int interrupted_by) {
+  const LaunchedWorker* const first = first_failure(workers);
+  const bool job_is_done = workers.front().has_succeeded();
+  if (first == nullptr || (job_is_done && first->by_launcher && interrupted_by == 0)) return 0;
+  if (interrupted_by != 0) {
+    log_line(interrupted_by == SIGINT    ? "stopped by SIGINT"
+             : interrupted_by == SIGTERM ? "stopped by SIGTERM"
+                                         : "stopped by SIGHUP");
+    return static_cast<int>(interrupted_by == SIGINT ? ExitCode::interrupted : ExitCode::terminated);
+  }
+  log_line(concat({"worker ", first->index, " failed first: ", first->how_it_ended()}));
+  return first->end.code;
+}
+
+/// `code`, or 1 in place of 0 when output was lost: it may be the very purpose of the run.
+inline int code_with_lost_output(const std::vector<LaunchedWorker>& workers, int code) {
+  for (const LaunchedWorker& worker : workers)
+    if (const int error = worker.process.output_failure(); code == 0 && error != 0) {
+      log_line(concat({"error: the workers have ended, but not all that they printed could be written to stdout: ",
+                       std::strerror(error)}));
+      return static_cast<int>(ExitCode::failure);
+    }
+  return code;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,65 @@
+// A worker as the launcher knows it: its process, and how that has ended.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lockstep/cluster/accusations.hpp"
+#include "lockstep/cluster/detail/worker_process.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+struct LaunchedWorker {
+  using Clock = std::chrono::steady_clock;
+
+  LaunchedWorker(int place, int restarts) : index(place), process(place), restarts_left(restarts) {}
+
+  int index;
+  WorkerProcess process;
+  int restarts_left;
+  ProcessEnd end{};
+  int order = 0;                                    ///< the first worker that ended is 1
+  bool by_peer = false;                             ///< it failed because another worker did
+  bool by_launcher = false;                         ///< it had been told to stop
+  std::optional<HungWorker> hung{};                 ///< it was killed for that
+  std::optional<Clock::time_point> lost_another{};  ///< and has not connected since then
+  bool keeps_others_waiting = false;                ///< since they were told to stop
+  bool has_agreed_to_stop = false;
+  /// It has ended with 0, and is started again then, unless the chief has ended with 0 too.
+  std::optional<Clock::time_point> back_at{};
+  bool came_back = false;  ///< it was started again at back_at
+  bool was_started_again = false;
+
+  /// Cleans up after a process, and starts its successor.
+  void start_again(const WorkerProgram& program) {
+    end = {};
+    order = 0;
+    by_peer = by_launcher = keeps_others_waiting = has_agreed_to_stop = came_back = false;
+    hung.reset();
+    lost_another.reset();
+    back_at.reset();
+    was_started_again = true;
+    process.start(program);
+  }
+
+  [[nodiscard]] bool has_succeeded() const { return !process.lives() && end.code == 0; }
+  /// The others have been told to stop, and wait for this worker, which has not agreed to.
+  [[nodiscard]] bool delays_stop() const {
+    return process.lives() && keeps_others_waiting && !has_agreed_to_stop && !hung;
+  }
+  [[nodiscard]] bool has_open_output() const {
+    return process.output()[0].source().is_open() || process.output()[1].source().is_open();
+  }
+
+  [[nodiscard]] std::string how_it_ended() const {
+    if (!hung) return end.text();
+    if (hung->lost_to < 0) return "told to stop, it kept the others waiting, and was killed";
+    return concat({"lost to worker ", hung->lost_to, " (", hung->why, ") and killed"});
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

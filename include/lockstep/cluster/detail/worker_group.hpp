@@ -1,0 +1,120 @@
+// All workers of a launcher.
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/cluster/detail/descriptor.hpp"
+#include "lockstep/cluster/detail/ignored_signals.hpp"
+#include "lockstep/cluster/detail/launched_worker.hpp"
+#include "lockstep/cluster/detail/prefixed_stream.hpp"
+#include "lockstep/cluster/detail/worker_process.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The workers, by index, and what they run. Their processes end with it.
+class WorkerGroup {
+ public:
+  using Clock = LaunchedWorker::Clock;
+
+  /// Takes a port for each worker; starts none. `program` runs with `arguments`, and each worker may
+  /// be started again `restarts` times.
+  WorkerGroup(int workers, int restarts, std::string program, std::vector<std::string> arguments)
+      : null_(Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null")),
+        program_{std::move(program), std::move(arguments), {}, null_, ignored_} {
+    workers_.reserve(static_cast<std::size_t>(workers));
+    for (int index = 0; index < workers; ++index) {
+      workers_.emplace_back(index, restarts);
+      program_.addresses += concat({index == 0 ? "" : ",", "\"", workers_.back().process.address(), "\""});
+    }
+  }
+  WorkerGroup(const WorkerGroup&) = delete;
+  WorkerGroup& operator=(const WorkerGroup&) = delete;
+  ~WorkerGroup() {
+    for (LaunchedWorker& worker : workers_) worker.process.end();
+    ignored_.restore();
+  }
+
+  void start_all() {
+    for (LaunchedWorker& worker : workers_) worker.process.start(program_);
+  }
+  void start_again(LaunchedWorker& worker) { worker.start_again(program_); }
+  /// No worker will be started again.
+  void close_ports() {
+    for (LaunchedWorker& worker : workers_) worker.process.close_port();
+  }
+
+  [[nodiscard]] auto begin() noexcept { return workers_.begin(); }
+  [[nodiscard]] auto end() noexcept { return workers_.end(); }
+  [[nodiscard]] auto begin() const noexcept { return workers_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return workers_.end(); }
+  [[nodiscard]] LaunchedWorker& operator[](int index) { return workers_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const std::vector<LaunchedWorker>& all() const noexcept { return workers_; }
+  /// nullptr when no worker has this address.
+  [[nodiscard]] LaunchedWorker* find(std::string_view address) {
+    for (LaunchedWorker& worker : workers_)
+      if (worker.process.address() == address) return &worker;
+    return nullptr;
+  }
+
+  /// The chief has ended with 0: the job is done.
+  [[nodiscard]] bool chief_has_succeeded() const { return workers_.front().has_succeeded(); }
+  template <class Predicate>
+  [[nodiscard]] bool any(Predicate predicate) const {
+    return std::any_of(workers_.begin(), workers_.end(), predicate);
+  }
+  [[nodiscard]] bool any_lives() const {
+    return any([](const LaunchedWorker& worker) { return worker.process.lives(); });
+  }
+
+  void signal_all(int number) const {
+    for (const LaunchedWorker& worker : workers_) worker.process.signal(number);
+  }
+
+  /// Waits for a signal, a note or output, at most until then, and shows the output.
+  void poll(int signals, Clock::time_point until) {
+    std::vector<pollfd> watched{{signals, POLLIN, 0}};
+    std::vector<PrefixedStream*> streams;
+    for (LaunchedWorker& worker : workers_)
+      for (PrefixedStream& stream : worker.process.output())
+        if (stream.source().is_open()) {
+          watched.push_back({stream.source().get(), POLLIN, 0});
+          streams.push_back(&stream);
+        }
+    for (const LaunchedWorker& worker : workers_)
+      if (worker.process.lives()) watched.push_back({worker.process.note_descriptor(), POLLIN, 0});
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(left + 1, 0, 60'000))) <= 0)
+      return;
+    for (std::size_t i = 0; i < streams.size(); ++i)
+      if (watched[i + 1].revents != 0) streams[i]->pump();
+  }
+
+  /// Shows the rest of the output. Waits a second for more, because a worker's own child may hold
+  /// the stream open.
+  void finish_output(int signals) {
+    const auto end = Clock::now() + std::chrono::seconds(1);
+    while (Clock::now() < end && any([](const LaunchedWorker& worker) { return worker.has_open_output(); }))
+      poll(signals, end);
+    for (LaunchedWorker& worker : workers_) worker.process.finish_output();
+  }
+
+ private:
+  const IgnoredSignals ignored_;
+  Descriptor null_;
+  WorkerProgram program_;
+  std::vector<LaunchedWorker> workers_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,59 @@
+#include "lockstep/cluster/detail/launch_result.hpp"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <vector>
+
+using namespace lockstep::detail;
+
+namespace {
+
+/// Workers that have ended with these exit codes, in order.
+std::vector<LaunchedWorker> ended(const std::vector<int>& codes) {
+  std::vector<LaunchedWorker> workers;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    LaunchedWorker& worker = workers.emplace_back(static_cast<int>(i), 0);
+    worker.end.code = codes[i];
+    worker.order = static_cast<int>(i) + 1;
+  }
+  return workers;
+}
+
+}  // namespace
+
+TEST_CASE("launch result: 0 when all workers have ended with 0") {
+  CHECK(first_failure(ended({0, 0})) == nullptr);
+  CHECK(launch_result(ended({0, 0}), 0) == 0);
+  CHECK(launch_result(ended({0, 0}), SIGINT) == 0);
+}
+
+TEST_CASE("launch result: the first worker that failed by itself, not the first one that its end took along") {
+  auto workers = ended({0, 138, 7, 9});
+  workers[1].by_peer = true;
+  CHECK(launch_result(workers, 0) == 7);
+  workers[2].by_launcher = true;
+  CHECK(launch_result(workers, 0) == 9);
+  workers[3].end.code = 0;
+  CHECK(launch_result(workers, 0) == 138);
+}
+
+TEST_CASE("launch result: a worker that was told to stop after the chief's end does not count") {
+  auto workers = ended({0, 143});
+  workers[1].by_launcher = true;
+  CHECK(launch_result(workers, 0) == 0);
+  workers[0].end.code = 1;
+  CHECK(launch_result(workers, 0) == 1);
+}
+
+TEST_CASE("launch result: after a signal it is the signal's") {
+  auto workers = ended({5, 0});
+  CHECK(launch_result(workers, SIGINT) == 130);
+  CHECK(launch_result(workers, SIGTERM) == 143);
+  CHECK(launch_result(workers, SIGHUP) == 143);
+}
+
+TEST_CASE("launch result: no output was lost") {
+  CHECK(code_with_lost_output(ended({0}), 0) == 0);
+  CHECK(code_with_lost_output(ended({0}), 7) == 7);
+}
