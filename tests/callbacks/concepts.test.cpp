@@ -132,8 +132,8 @@ static_assert(NoneHasCorrectHooks<EpochAsText, PrivateHook, NotAFunction, FinalN
 static_assert(NoneHasCorrectHooks<const EpochEnd> && !ls::Callback<const EpochEnd>);
 
 // ... a name that is nearly a hook's, also beside a right one, ...
-struct Misspelled : TrainBegin {
-  void on_epoch_begn(ls::Training&, int);
+struct OtherVerb : TrainBegin {
+  void on_epoch_start(ls::Training&, int);
 };
 struct LightningName : TrainBegin {
   void on_train_batch_start(ls::Training&, std::int64_t);
@@ -148,7 +148,7 @@ struct Overloads : TrainBegin {
   void on_validation_end(int);
   void on_validation_end(ls::Training&);
 };
-static_assert(NoneHasCorrectHooks<Misspelled, LightningName, KerasOneName, CamelCase, Overloads>);
+static_assert(NoneHasCorrectHooks<OtherVerb, LightningName, KerasOneName, CamelCase, Overloads>);
 
 // ... state that would silently not be saved or not be restored.
 struct Saves : EpochEnd {

@@ -5,7 +5,7 @@ namespace ls = lockstep;
 
 struct Hello {
 #ifdef LOCKSTEP_COMPILE_FAIL
-  void on_epoch_begn(ls::Training&, int) {}
+  void on_epoch_start(ls::Training&, int) {}
 #else
   void on_epoch_begin(ls::Training&, int) {}
 #endif

@@ -1,5 +1,5 @@
-// The hooks of callbacks: their names and arguments, found by name, so that a misspelled or ill-formed hook is an error
-// and not silence.
+// The hooks of callbacks: their names and arguments. They are found by name, so that a misspelled or
+// ill-formed hook is an error, and not a callback that silently does nothing.
 #pragma once
 
 #include <cstdint>
@@ -32,43 +32,56 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   X(on_predict_begin)                        \
   X(on_predict_end)
 
-// What people write in their place: other libraries' names and plausible slips.
-// clang-format off
-#define LOCKSTEP_DETAIL_NEAR_MISSES(X)                                                                                 \
-  X(on_epoch_begn) X(on_epoch_being) X(on_epoch_start) X(on_epoch_started) X(on_epoch_finish) X(on_epoch_finished)     \
-  X(on_epoch_ended) X(on_epoch_ends) X(on_epoch_stop) X(on_epoch_completed) X(on_epoch) X(on_epochs_begin)             \
-  X(on_epochs_end) X(on_epoch_enf) X(epoch_begin) X(epoch_end) X(onEpochBegin) X(onEpochEnd) X(OnEpochBegin)           \
-  X(OnEpochEnd) X(BeginEpoch) X(EndEpoch) X(on_batch_begin) X(on_batch_end) X(on_batch_start) X(on_train_batch)        \
-  X(on_train_batch_start) X(on_train_batch_begn) X(on_train_batch_finish) X(on_train_batch_completed)                  \
-  X(on_training_batch_begin) X(on_training_batch_end) X(batch_begin) X(batch_end) X(on_step_begin) X(on_step_end)      \
-  X(on_train) X(on_train_begn) X(on_train_start) X(on_train_finish) X(train_begin) X(train_end) X(onTrainBegin)        \
-  X(onTrainEnd) X(on_training_begin) X(on_training_end) X(on_training_start) X(on_fit_begin) X(on_fit_start)           \
-  X(on_fit_end) X(on_test_begn) X(on_test_start) X(on_validation_begin) X(on_validation_end) X(on_validation_start)    \
-  X(on_evaluate_begin) X(on_evaluate_end) X(on_predict_start) X(on_predict_finish)
-// clang-format on
+// What authors write in their place: names of other frameworks (Keras's older ones, Lightning,
+// ensmallen), and the commonest slips.
+#define LOCKSTEP_DETAIL_NEAR_MISSES(X) \
+  X(on_epoch_start)                    \
+  X(on_train_epoch_start)              \
+  X(on_train_epoch_end)                \
+  X(on_batch_begin)                    \
+  X(on_batch_end)                      \
+  X(on_train_batch_start)              \
+  X(on_step_begin)                     \
+  X(on_step_end)                       \
+  X(on_train_start)                    \
+  X(on_training_begin)                 \
+  X(on_training_end)                   \
+  X(on_validation_begin)               \
+  X(on_validation_end)                 \
+  X(onEpochEnd)                        \
+  X(EndEpoch)
 
-// A name looked up in a class that inherits it from two bases is ambiguous, whatever C's member is (function, overload
-// set, template). A final class cannot be asked that way, only for a member that is not overloaded.
-#define LOCKSTEP_DETAIL_FIND(member, ...)               \
-  struct Name_##member {                                \
-    int member;                                         \
-  };                                                    \
-  template <class C>                                    \
-  struct Probe_##member : C, Name_##member {};          \
-  template <class C>                                    \
-  consteval bool has_##member() {                       \
-    if constexpr (!std::is_class_v<C>)                  \
-      return false;                                     \
-    else if constexpr (std::is_final_v<C>)              \
-      return requires { &C::member; };                  \
-    else                                                \
-      return !requires { &Probe_##member<C>::member; }; \
+// All names that are looked up in a callback.
+#define LOCKSTEP_DETAIL_NAMES(X) \
+  LOCKSTEP_DETAIL_HOOKS(X)       \
+  LOCKSTEP_DETAIL_NEAR_MISSES(X) \
+  X(save)                        \
+  X(restore)
+
+struct Names {
+#define LOCKSTEP_DETAIL_MEMBER(member, ...) int member;
+  LOCKSTEP_DETAIL_NAMES(LOCKSTEP_DETAIL_MEMBER)
+#undef LOCKSTEP_DETAIL_MEMBER
+};
+template <class C>
+struct NameProbe : C, Names {};
+
+// A name that NameProbe inherits from both bases is ambiguous, whatever C's member is (function,
+// overload set, template). A final class cannot be a base: there, only a member that is not
+// overloaded is found.
+#define LOCKSTEP_DETAIL_FIND(member, ...)          \
+  template <class C>                               \
+  consteval bool has_##member() {                  \
+    if constexpr (!std::is_class_v<C>)             \
+      return false;                                \
+    else if constexpr (std::is_final_v<C>)         \
+      return requires { &C::member; };             \
+    else                                           \
+      return !requires { &NameProbe<C>::member; }; \
   }
-LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_FIND)
-LOCKSTEP_DETAIL_NEAR_MISSES(LOCKSTEP_DETAIL_FIND)
-LOCKSTEP_DETAIL_FIND(save)
-LOCKSTEP_DETAIL_FIND(restore)
+LOCKSTEP_DETAIL_NAMES(LOCKSTEP_DETAIL_FIND)
 #undef LOCKSTEP_DETAIL_FIND
+#undef LOCKSTEP_DETAIL_NAMES
 
 #define LOCKSTEP_DETAIL_CALLABLE(member, ...) \
   template <class C, class... Arguments>      \
