@@ -44,6 +44,8 @@ class BackupWriter;
 ///
 /// Where Keras starts the data at its beginning when it resumes, this continues at the exact sample. The History that a resumed fit
 /// returns has, as in Keras, its own epochs only: none when the saved run had come to its end, which is said in the log.
+///
+/// Serves one fit at a time; its hooks run on the thread of the first replica.
 struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;

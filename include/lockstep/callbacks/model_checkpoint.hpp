@@ -42,6 +42,8 @@ struct ModelCheckpointOptions {
 /// knows of a best model that is not on the disk yet. Where the whole state is saved and the folder
 /// has no {epoch} or the like in its name, a file in it says at the end of fit that training has
 /// ended (see mark_training_ended), so that a SidecarEvaluator ends as well.
+///
+/// Serves one fit at a time; its hooks run on the thread of the first replica.
 class ModelCheckpoint {
  public:
   static constexpr bool stops_training = false;

@@ -46,6 +46,8 @@ struct ProgressBarOutput {
 /// epoch before is shown.
 ///
 /// Unlike Keras, an epoch that ends early shows the steps that were done and not the target.
+///
+/// Serves one fit at a time; its hooks run on the thread of the first replica.
 class ProgressBar {
  public:
   explicit ProgressBar(int verbose, int epochs = 1, const ProgressBarOutput& output = {});

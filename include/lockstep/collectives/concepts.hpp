@@ -28,6 +28,8 @@ enum class ReduceOp { sum, max };
 /// Optional:
 ///  4. `abort(reason, code)`: the same, with the exit code that the others shall end with.
 ///  5. `begin(operation)`: tells what the messages that follow belong to. `close()`: the orderly end.
+///
+/// All calls but abort() come from one thread at a time, though not always the same.
 template <class T>
 concept Transport = requires(T& transport, const T& same, Flow& flow, std::string_view reason) {
   { same.rank() } -> std::same_as<int>;
@@ -71,6 +73,8 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 /// 12. `activity()`: an ActivityBoard (core/activity.hpp) on which this rank says what it is doing,
 ///     for the messages of the others. All replicas of a process have one board. A Transport may
 ///     have it too.
+///
+/// All calls but abort() come from one thread at a time, though not always the same.
 template <class C>
 concept Collective = requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
                               std::span<std::int64_t> integers, std::span<std::byte> bytes,

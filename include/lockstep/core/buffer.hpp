@@ -17,6 +17,8 @@ inline constexpr std::size_t cache_line = 64;
 
 /// Owns a block of bytes, aligned to 64 bytes (2 MiB when it is that large, and then in huge pages where the system has them),
 /// and zeroed. How it is given back is the owner's choice, so that a collective can hand out shared or registered memory.
+///
+/// Threads may write different bytes of it at once.
 class Buffer {
  public:
   using Release = void (*)(std::byte* data, std::size_t size, void* context);

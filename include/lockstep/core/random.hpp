@@ -46,6 +46,8 @@ class RandomKey {
 
 /// A sequence of random numbers from a key; a UniformRandomBitGenerator. Its own distributions give the same values with
 /// every standard library, which std::uniform_real_distribution and its kin do not.
+///
+/// Used by one thread; for other threads, derive keys.
 class RandomStream {
  public:
   using result_type = std::uint32_t;

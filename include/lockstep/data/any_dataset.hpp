@@ -33,6 +33,8 @@ concept UnbatchedPipeline = !Dataset<D> && requires(const D& pipeline) {
 
 /// Holds any Dataset, so that options can hold one and the training loop is compiled once for all of them. A few virtual
 /// calls a batch, none a sample. A default-constructed AnyDataset is empty and converts to false.
+///
+/// Used by one thread; copies are independent.
 class AnyDataset {
  public:
   AnyDataset() noexcept = default;

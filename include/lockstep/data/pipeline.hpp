@@ -40,6 +40,9 @@ struct DatasetOptions {
 /// @endcode
 /// Each transform returns a new pipeline and leaves this one as it was. Once batched, a pipeline is a Dataset. Transforms
 /// after batch count in batches, as in tf.data.
+///
+/// Any number of threads may make transforms of one pipeline. What goes through it (begin, next, read,
+/// seek) is for one thread: each takes a copy.
 template <Stage S>
 class Pipeline {
  public:

@@ -32,6 +32,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 /// U is the stored type; samples become float or double when they are read. `images / 255.0f` therefore still holds
 /// bytes, and is divided at that moment.
+///
+/// Copies share the values, which are constant: any number of threads may read them.
 template <class U>
 class Tensor {
   static_assert(std::is_arithmetic_v<U> && !std::is_same_v<U, bool>,

@@ -42,6 +42,8 @@ concept DifferentiableLoss =
 ///  6. `loss.validate()`: throws ConfigurationError for options that make no sense; compile calls it.
 ///  7. `L::target_advice` converts to std::string_view: what to do if the data have another number
 ///     of target values per sample. It ends the error's message.
+///
+/// The replicas of a process call one loss at the same time.
 template <class L, class Out, class T = float>
 concept Loss = std::copyable<L> && TargetedLoss<L, Out> && DifferentiableLoss<L, T> && requires(const L& loss) {
   { L::name } -> std::convertible_to<std::string_view>;

@@ -20,6 +20,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///  3. `metric.update(predictions, targets, state)` adds the samples to the std::span<double> state. The state must be
 ///     additive: the state of two sets of samples is the sum of their states.
 ///  4. `metric.result(state)`: the figure, from a std::span<const double>; 0 (not NaN) without samples.
+///
+/// The replicas of a process call one metric at the same time.
 template <class M, class T = float>
 concept Metric =
     std::copyable<M> && requires(const M& metric, TensorView<const T> predictions, TensorView<const T> targets,

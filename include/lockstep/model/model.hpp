@@ -63,6 +63,8 @@ struct ModelFiles;
 
 /// A compiled model; made by compile(). Every worker makes the same calls in the same order. Not copyable; refers to the
 /// strategy, which must outlive it.
+///
+/// One thread at a time calls it; steps run on the threads of the strategy's replicas.
 template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
 class Model {
  public:

@@ -38,6 +38,8 @@ concept Restorable = std::same_as<O, State> || requires(O& object, const O& same
 /// lockstep::State progress;
 /// lockstep::Checkpoint checkpoint(model, progress);
 /// @endcode
+///
+/// Used by one thread, the same calls in the same order on every worker.
 template <class Model, Restorable... Objects>
 class Checkpoint {
   using Files = detail::ModelFiles<Model>;

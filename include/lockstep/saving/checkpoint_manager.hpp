@@ -26,6 +26,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// lockstep::CheckpointManager manager(checkpoint, {.directory = "run", .max_to_keep = 3});
 /// if (!manager.restore_or_initialize()) std::puts("a new run");
 /// @endcode
+///
+/// Used by one thread, the same calls in the same order on every worker.
 template <class CheckpointType>
 class CheckpointManager {
  public:

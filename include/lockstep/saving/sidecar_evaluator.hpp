@@ -71,6 +71,8 @@ void warn_of_weights_alone(const std::string& path);
 /// auto model = lockstep::compile<Cnn>(strategy, loss, optimizer, lockstep::Accuracy{});
 /// lockstep::SidecarEvaluator(model, test, {.checkpoint_dir = "run", .results = "run/evaluation.csv"}).start();
 /// @endcode
+///
+/// Used by one thread.
 template <class Model>
 class SidecarEvaluator {
   using Files = detail::ModelFiles<Model>;

@@ -21,6 +21,8 @@ struct MirroredOptions {
 
 /// Trains on several threads, each with a replica of its own and a part of each batch. After a failure that the program
 /// survives, it can be used again.
+///
+/// One thread calls run() at a time.
 class MirroredStrategy {
  public:
   using Replica = CollectiveReplica<InProcess>;

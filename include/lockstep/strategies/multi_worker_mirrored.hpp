@@ -37,6 +37,8 @@ struct MultiWorkerMirroredOptions {
 /// observer of the chief sees the job done; when it runs because of an exception, the other workers
 /// are told to stop (within lockstep::run, with the exception's message and exit code), and it does
 /// not wait for them.
+///
+/// One thread calls run() and reconnect() at a time.
 template <CollectivePolicy Policy = Auto>
 class MultiWorkerMirroredStrategy {
  public:

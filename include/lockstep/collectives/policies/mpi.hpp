@@ -125,6 +125,8 @@ struct MpiPlace {
 /// for `options.progress_timeout` (MPI cannot ask whether a rank lives), end all processes by
 /// MPI_Abort, after a line on stderr that says which rank did it and why. An error that MPI reports
 /// is thrown as a CollectiveError.
+///
+/// One thread calls it at a time, though not always the same; abort() may come from any thread.
 class Mpi {
  public:
   /// Overlap::automatic is off here: an MPI library's order of summation may depend on where the gradients are cut.

@@ -45,6 +45,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 /// Start-up, failure and end are Tcp's: the connections stay open, and a wait in shared memory looks at them. `options.wire`,
 /// `bytes_per_pack` and `implementation` mean nothing here.
+///
+/// One thread calls it at a time, though not always the same; abort() may come from any thread.
 class SharedMemory {
  public:
   /// As CollectivePolicy demands. Throws ConfigurationError, on all ranks, when their memory cannot be shared, with the reason.

@@ -15,6 +15,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// One rank, alone: a sum over one rank is the rank's own value.
+///
+/// Used by one thread.
 class Single {
  public:
   [[nodiscard]] int rank() const noexcept { return 0; }

@@ -38,6 +38,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// does not show in the result; `options.implementation` overrides it.
 ///
 /// A transport may have `begin(Operation)`, to learn what the messages belong to, and `close()`.
+///
+/// One thread calls it at a time, though not always the same; abort() may come from any thread.
 template <class T>
   requires Transport<T>
 class Ring {
