@@ -20,3 +20,5 @@ install(FILES "${PROJECT_BINARY_DIR}/lockstepConfig.cmake" "${PROJECT_BINARY_DIR
         DESTINATION "${package_dir}")
 install(FILES "${CMAKE_CURRENT_LIST_DIR}/mpi.cmake" DESTINATION "${package_dir}")
 install(FILES "${CMAKE_CURRENT_LIST_DIR}/modules/FindAsio.cmake" DESTINATION "${package_dir}/modules")
+
+include("${CMAKE_CURRENT_LIST_DIR}/packaging/pkgconfig/pkgconfig.cmake")

@@ -55,3 +55,37 @@ else()
     set_tests_properties(package.mpi PROPERTIES FIXTURES_REQUIRED installed)
   endif()
 endif()
+
+# --- package managers: cmake/packaging ---
+
+lockstep_add_source_test(
+  package.versions COMMAND "${CMAKE_COMMAND}" -D "SOURCE_DIR=${PROJECT_SOURCE_DIR}" -D "VERSION=${PROJECT_VERSION}" -P
+                           "${CMAKE_CURRENT_SOURCE_DIR}/package/versions.cmake")
+
+# lockstep_add_packager_test(<name> PROGRAM <program> [HINTS <folder>] [FIXTURE <fixture>]): package/<name>.cmake, which is told
+# where the program is.
+function(lockstep_add_packager_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PROGRAM;HINTS;FIXTURE" "")
+  string(TOUPPER "${name}" upper)
+  find_program(LOCKSTEP_${upper} NAMES ${arg_PROGRAM} HINTS ${arg_HINTS})
+  mark_as_advanced(LOCKSTEP_${upper})
+  if(NOT LOCKSTEP_${upper})
+    lockstep_add_skipped_test(package.${name} LABEL full "there is no ${arg_PROGRAM}")
+  elseif(fetched OR NOT LOCKSTEP_BUILD_COMPILED)
+    lockstep_add_skipped_test(package.${name} LABEL full "it needs installed dependencies and LOCKSTEP_BUILD_COMPILED")
+  else()
+    lockstep_add_source_test(
+      package.${name} LABEL full
+      COMMAND "${CMAKE_COMMAND}" -D "${upper}=${LOCKSTEP_${upper}}" -D "SOURCE_DIR=${PROJECT_SOURCE_DIR}" -D
+              "PREFIX=${prefix}" -D "COMPILER=${CMAKE_CXX_COMPILER}" -D
+              "BUILD_DIR=${CMAKE_CURRENT_BINARY_DIR}/package/${name}" -P
+              "${CMAKE_CURRENT_SOURCE_DIR}/package/${name}.cmake")
+    if(arg_FIXTURE)
+      set_tests_properties(package.${name} PROPERTIES FIXTURES_REQUIRED ${arg_FIXTURE})
+    endif()
+  endif()
+endfunction()
+
+lockstep_add_packager_test(pkg_config PROGRAM pkg-config FIXTURE installed)
+lockstep_add_packager_test(conan PROGRAM conan HINTS "${PROJECT_SOURCE_DIR}/build/tools/bin") # see .ci/run
+lockstep_add_packager_test(vcpkg PROGRAM vcpkg)

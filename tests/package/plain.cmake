@@ -4,17 +4,10 @@
 # without doctest, and build lockstep::compiled, optimised, and nothing else.
 
 cmake_minimum_required(VERSION 3.24)
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 
 file(REMOVE_RECURSE "${BUILD_DIR}")
 set(prefix "${BUILD_DIR}/prefix")
-
-function(run)
-  execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE result)
-  if(NOT result EQUAL 0)
-    list(JOIN ARGN " " command)
-    message(FATAL_ERROR "${command}:\n${output}")
-  endif()
-endfunction()
 
 run("${CMAKE_COMMAND}" -S "${SOURCE_DIR}" -B "${BUILD_DIR}" "-DCMAKE_CXX_COMPILER=${COMPILER}"
     -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DCMAKE_DISABLE_FIND_PACKAGE_doctest=ON)
