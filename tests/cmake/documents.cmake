@@ -1,13 +1,13 @@
-# The documents keep their word. Every ```cpp and ```sh block is tested, as the comment in the line
-# before it says:
+# The documents keep their word. Every block of ```cpp, ```sh and ```cmake is tested, as the comment in
+# the line before it says:
 #
 #   <!-- test: run -->              cpp: a program, compiled and run in an empty folder;
 #                                   sh: run in the repository's root folder
 #   <!-- test: run ARGUMENTS -->    cpp: the same with these arguments
 #   <!-- test: compile -->          cpp: a program, compiled
 #   <!-- test: fragment of NAME --> cpp: put into documents/NAME.cpp.in in place of @FRAGMENT@, and
-#                                   compiled
-#   <!-- test: same as FILE -->     cpp: the text of that file of the repository
+#                                   compiled; cmake: the same with NAME.cmake.in, and configured
+#   <!-- test: same as FILE -->     cpp, cmake: the text of that file of the repository
 #   <!-- test: not run, REASON -->  sh: only the syntax is checked
 #
 # A block without such a comment is an error. The test of the third block of examples/README.md is
@@ -36,10 +36,21 @@ function(lockstep_add_document_block document name language how code)
   endif()
 
   set(runs OFF)
-  if(how MATCHES "^same as (.+)$")
+  if(language STREQUAL "cmake" AND how MATCHES "^fragment of ([a-z_]+)$")
+    set(FRAGMENT "${code}")
+    configure_file(documents/${CMAKE_MATCH_1}.cmake.in "${documents_dir}/${name}/CMakeLists.txt" @ONLY)
+    lockstep_add_source_test(
+      ${test} COMMAND "${CMAKE_COMMAND}" -S "${documents_dir}/${name}" -B "${documents_dir}/${name}/build"
+                      "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}"
+                      "-DFETCHCONTENT_SOURCE_DIR_LOCKSTEP=${PROJECT_SOURCE_DIR}" ${fetched_options})
+    return()
+  elseif(how MATCHES "^same as (.+)$")
     file(CONFIGURE OUTPUT "${file}" CONTENT "@code@" @ONLY)
     lockstep_add_source_test(${test} COMMAND "${CMAKE_COMMAND}" -E compare_files "${file}"
                                              "${PROJECT_SOURCE_DIR}/${CMAKE_MATCH_1}")
+    return()
+  elseif(language STREQUAL "cmake")
+    message(SEND_ERROR "${document}: the cmake block ${name} says no test that there is: '${how}'")
     return()
   elseif(how MATCHES "^fragment of ([a-z_]+)$")
     set(FRAGMENT "${code}")
@@ -78,7 +89,7 @@ foreach(document IN LISTS documents)
   string(REPLACE "/" "." slug "${slug}")
   file(READ "${PROJECT_SOURCE_DIR}/${document}" rest)
   set(number 0)
-  while(rest MATCHES "(<!-- test: ([^\n]*) -->\n)?```(cpp|sh)\n")
+  while(rest MATCHES "(<!-- test: ([^\n]*) -->\n)?```(cpp|sh|cmake)\n")
     math(EXPR number "${number} + 1")
     set(opening "${CMAKE_MATCH_0}")
     set(how "${CMAKE_MATCH_2}")

@@ -8,20 +8,23 @@ get_property(fetched GLOBAL PROPERTY LOCKSTEP_FETCHED)
 lockstep_add_source_test(package.install COMMAND "${CMAKE_COMMAND}" --install "${PROJECT_BINARY_DIR}" --prefix "${prefix}")
 set_tests_properties(package.install PROPERTIES FIXTURES_SETUP installed RESOURCE_LOCK build_folder)
 
+# Dependencies that were fetched are not fetched once more.
+set(fetched_options "")
+foreach(dependency IN LISTS fetched)
+  FetchContent_GetProperties(${dependency})
+  string(TOUPPER "${dependency}" upper)
+  list(APPEND fetched_options "-DFETCHCONTENT_SOURCE_DIR_${upper}=${${dependency}_SOURCE_DIR}")
+endforeach()
+
 function(lockstep_add_package_test name)
   set(options "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}" -DCMAKE_BUILD_TYPE=Debug
-              "-DCMAKE_CXX_FLAGS_DEBUG=${CMAKE_CXX_FLAGS_DEBUG}" ${ARGN})
-  foreach(dependency IN LISTS fetched) # not once more
-    FetchContent_GetProperties(${dependency})
-    string(TOUPPER "${dependency}" upper)
-    list(APPEND options "-DFETCHCONTENT_SOURCE_DIR_${upper}=${${dependency}_SOURCE_DIR}")
-  endforeach()
+              "-DCMAKE_CXX_FLAGS_DEBUG=${CMAKE_CXX_FLAGS_DEBUG}" ${fetched_options} ${ARGN})
   lockstep_add_source_test(
     package.${name}
     COMMAND
       "${CMAKE_CTEST_COMMAND}" --build-and-test "${CMAKE_CURRENT_SOURCE_DIR}/package/${name}"
       "${CMAKE_CURRENT_BINARY_DIR}/package/${name}" --build-generator "${CMAKE_GENERATOR}" --build-options ${options}
-      --test-command program)
+      --test-command trainer)
 endfunction()
 
 # Without a preset, for installation only.

@@ -13,15 +13,14 @@ cmake_path(GET pc PARENT_PATH pc_dir)
 set(ENV{PKG_CONFIG_PATH} "${pc_dir}")
 
 set(program "${CMAKE_CURRENT_LIST_DIR}/program.cpp")
-set(tests "${CMAKE_CURRENT_LIST_DIR}/..") # link/train.hpp
 foreach(name IN ITEMS lockstep lockstep-compiled)
   execute_process(COMMAND "${PKG_CONFIG}" --cflags --libs ${name} OUTPUT_VARIABLE flags
                   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(flags UNIX_COMMAND "${flags}")
   if(name STREQUAL "lockstep")
-    run("${COMPILER}" -std=c++20 -E "-I${tests}" "${program}" ${flags} -o /dev/null) # finds all headers
+    run("${COMPILER}" -std=c++20 -E "${program}" ${flags} -o /dev/null) # finds all headers
   else()
-    run("${COMPILER}" -std=c++20 "-I${tests}" "${program}" ${flags} -o "${BUILD_DIR}/program")
+    run("${COMPILER}" -std=c++20 "${program}" ${flags} -o "${BUILD_DIR}/program")
     run("${BUILD_DIR}/program")
   endif()
 endforeach()

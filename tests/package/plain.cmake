@@ -25,7 +25,7 @@ if(NOT build_type)
   message(FATAL_ERROR "a plain build is not optimised")
 endif()
 
-foreach(name IN ITEMS lockstep.hpp liblockstep.a lockstepConfig.cmake)
+foreach(name IN ITEMS lockstep.hpp liblockstep.a lockstepConfig.cmake lockstep.pc lockstep-compiled.pc)
   file(GLOB_RECURSE found RELATIVE "${prefix}" "${prefix}/${name}")
   if(NOT found)
     message(FATAL_ERROR "not installed: ${name}")

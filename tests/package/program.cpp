@@ -1,5 +1,5 @@
 // The program of all consumer projects.
 
-#include "link/train.hpp"
+#include "../link/train.hpp"
 
 int main() { return train() < 0.6 ? 0 : 1; }

@@ -12,4 +12,4 @@ file(GLOB prefix LIST_DIRECTORIES ON "${BUILD_DIR}/installed/*-linux*")
 run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/compiled" -B "${BUILD_DIR}/program"
     "-DCMAKE_PREFIX_PATH=${prefix}")
 run("${CMAKE_COMMAND}" --build "${BUILD_DIR}/program")
-run("${BUILD_DIR}/program/program")
+run("${BUILD_DIR}/program/trainer")
