@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 
@@ -85,8 +87,93 @@ struct PolicyThatConnectsSomethingElse : MinimalCollective {
 static_assert(!CollectivePolicy<PolicyThatConnectsSomethingElse>);
 
 static_assert(Collective<Ring<MinimalTransport>>);
+static_assert(!ReportingCollective<Ring<MinimalTransport>>);
+
+// Optional operations: whoever lacks one of a group does not have the group.
+
+static_assert(!ScatteringCollective<MinimalCollective> && !OverlappingCollective<MinimalCollective>);
+static_assert(!SharingCollective<MinimalCollective> && !AllocatingCollective<MinimalCollective>);
+static_assert(!ClosingCollective<MinimalCollective> && !TeamedCollective<MinimalCollective>);
+static_assert(!LengthDependentCollective<MinimalCollective>);
+
+/// Its operations are templates of the type, as a user may write them.
+struct TypedScattering : MinimalCollective {
+  template <class T, class F>
+  void reduce_scatter(std::span<double> status, std::span<T> values, F f) {
+    f(std::span<const double>(status), std::size_t{0}, std::span<const T>(values));
+  }
+};
+static_assert(ScatteringCollective<TypedScattering>);
+static_assert(!EarlyScatteringCollective<TypedScattering>);
+
+/// They take any type at once, as the library writes them.
+struct UntypedScattering : MinimalCollective {
+  void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) { f(status, 0, values); }
+};
+static_assert(ScatteringCollective<UntypedScattering>);
+
+struct OverlappingWithoutWait : MinimalCollective {
+  void all_reduce_async(NumberSpan) {}
+  Overlap overlap() const { return Overlap::off; }
+  bool has_spare_core() const { return false; }
+};
+static_assert(!OverlappingCollective<OverlappingWithoutWait>);
+
+struct TypedSharing : MinimalCollective {
+  bool shares_memory() const { return true; }
+  template <class T, class F>
+  void reduce_scatter_all_gather(std::span<double> status, std::span<T> values, F f) {
+    f(std::span<const double>(status), std::size_t{0}, std::span<const T>(values), values);
+  }
+};
+static_assert(SharingCollective<TypedSharing>);
+
+struct SharingWithoutQuestion : MinimalCollective {
+  void reduce_scatter_all_gather(std::span<double>, NumberSpan, UseSums) {}
+};
+static_assert(!SharingCollective<SharingWithoutQuestion>);
+
+struct LengthDependent : MinimalCollective {
+  static constexpr bool order_depends_on_length = true;
+};
+static_assert(LengthDependentCollective<LengthDependent>);
+
+/// Counts the calls for each type.
+struct TypedCounts : MinimalCollective {
+  void all_reduce(std::span<float>, ReduceOp) { ++floats; }
+  void all_reduce(std::span<double>, ReduceOp) { ++doubles; }
+  void all_reduce(std::span<std::int64_t>, ReduceOp) { ++integers; }
+  void all_reduce(std::span<double>, std::span<float>) { ++floats; }
+  void all_reduce(std::span<double>, std::span<double>) { ++doubles; }
+  int floats = 0, doubles = 0, integers = 0;
+};
 
 }  // namespace
+
+TEST_CASE("collectives: numbers of a type that is known at run time go to the call for their type") {
+  TypedCounts counts;
+  std::vector<float> floats(3);
+  std::vector<double> doubles(3);
+  std::vector<std::int64_t> integers(3);
+  detail::all_reduce(counts, std::span(floats), ReduceOp::sum);
+  detail::all_reduce(counts, std::span(doubles), ReduceOp::max);
+  detail::all_reduce(counts, std::span(integers), ReduceOp::sum);
+  detail::all_reduce(counts, std::span<double>(), NumberSpan(std::span(floats)));
+  detail::all_reduce(counts, std::span<double>(), NumberSpan(std::span(doubles)));
+  CHECK(counts.floats == 2);
+  CHECK(counts.doubles == 2);
+  CHECK(counts.integers == 1);
+
+  TypedSharing sharing;
+  std::vector<float> taken;
+  detail::reduce_scatter_all_gather(
+      sharing, doubles, std::span(floats),
+      [&](std::span<const double>, std::size_t, std::span<const float> sums, std::span<float> results) {
+        results[0] = 7;
+        taken.assign(sums.begin(), sums.end());
+      });
+  CHECK(taken == std::vector<float>{7, 0, 0});  // (here, results and sums are the same memory)
+}
 
 TEST_CASE("collectives: concepts accept minimal models and reject near misses") {
   Ring<MinimalTransport> ring{MinimalTransport{}};

@@ -1,4 +1,4 @@
-// The Collective and Transport concepts.
+// The Transport and Collective concepts, and what a collective may offer besides.
 #pragma once
 
 #include <concepts>
@@ -7,27 +7,32 @@
 #include <span>
 #include <string_view>
 
+#include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/flow.hpp"
+#include "lockstep/collectives/operation.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/function_ref.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// How all_reduce combines elements.
-enum class ReduceOp { sum, max };
-
-/// Messages between ranks, in order, without loss: what the algorithms are written over. An algorithm knows no sockets, a
-/// transport no arithmetic.
+/// Messages between ranks, in order, without loss: what the algorithms are written over. An algorithm
+/// knows no sockets, a transport no arithmetic.
 ///
-/// For a transport T (all calls block, each with a progress-based deadline, and throw CollectiveError naming the peer):
+/// For a transport T (all calls block, each with a progress-based deadline, and throw CollectiveError
+/// naming the peer):
 ///  1. `rank()` in [0, size()), `size()` at least 1.
-///  2. `transfer(to, from, flow)` moves a Flow: it sends the flow's outgoing stream to rank `to` and receives its incoming one from
-///     rank `from`, both at once, so that a ring of ranks that all transfer never locks up. Either stream may be empty; to
-///     and from may be equal. Both sides know how long a stream is.
-///  3. `abort(reason)`: makes every other rank's pending and later calls fail with that reason, and a call of this rank that
-///     another thread is in. Any thread may call it. Never throws.
+///  2. `transfer(to, from, flow)` moves a Flow: it sends the flow's outgoing stream to rank `to` and
+///     receives its incoming one from rank `from`, both at once, so that a ring of ranks that all
+///     transfer never locks up. Either stream may be empty; to and from may be equal. Both sides know
+///     how long a stream is.
+///  3. `abort(reason)` makes every other rank's pending and later calls fail with that reason, and a
+///     call of this rank that another thread is in. Any thread may call it. Never throws.
 /// Optional:
-///  4. `abort(reason, code)`: the same, with the exit code that the others shall end with.
-///  5. `begin(operation)`: tells what the messages that follow belong to. `close()`: the orderly end.
+///  4. `abort(reason, code)`: the same, with the exit code with which the others shall end.
+///  5. `begin(operation)`: names the operation that the messages which follow belong to.
+///  6. `activity()` and `close()`, as in ReportingCollective and ClosingCollective.
 ///
 /// All calls but abort() come from one thread at a time, though not always the same.
 template <class T>
@@ -38,41 +43,24 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
   { transport.abort(reason) } noexcept;
 };
 
-/// Operations in which every rank takes part, in the same order, with the same lengths (MPI's and NCCL's terms).
+/// Operations in which every rank takes part, in the same order, with the same lengths (MPI's and
+/// NCCL's terms).
 ///
-/// For a collective C (every call throws CollectiveError when a peer is lost; buffers are then undefined):
+/// For a collective C (every call throws CollectiveError when a peer is lost; buffers are then
+/// undefined):
 ///  1. `rank()` and `size()`, as in Transport.
-///  2. `all_reduce(values, op)`, in place, for spans of float, double and std::int64_t, of any length: every rank holds
-///     the same bits afterwards. Summation order follows the numerics contract (see ring.hpp).
-///  3. `all_reduce(status, values)`: sums both, as one operation on the wire; status is a span of double, values of
-///     float or double. This is the step's reduction: status block and gradients.
+///  2. `all_reduce(values, op)`, in place, for spans of float, double and std::int64_t, of any length:
+///     every rank holds the same bits afterwards. The order of summation follows the numerics contract
+///     (see Partition).
+///  3. `all_reduce(status, values)` sums both, as one operation on the wire; status is a span of
+///     double, values of float or double. This is the step's reduction: status block and gradients.
 ///  4. `broadcast(bytes, root)`: root's bytes go to all.
-///  5. `all_gather(mine, all)`: `all` receives every rank's bytes, by rank; all.size() == mine.size() * size(). mine may
-///     stand in its place in all.
-///  6. `barrier()`: returns when every rank has called it.
-///  7. `abort(reason)`: as in Transport.
-/// Optional: `abort(reason, code)` and `close()`, as in Transport, and
-///  8. `allocate(size)`: a Buffer for the gradients that the collective can use without a copy.
-///  9. `reduce_scatter(status, values, f)`: where the ranks share memory, and hence may share the parameters. Sums as
-///     all_reduce(status, values) does, but leaves `values` as they are and hands each rank a share of the sums: it calls
-///     f(status sums, offset, values sums) for pieces that together cover the share. Returns when all ranks have come back
-///     from their calls of f, with the sums in `status`. When f throws, so does this, after that.
-///     With `begin_reduce_scatter(status, values)` a rank may begin it while its values are still computed, and say with
-///     `advance_reduce_scatter<T>(count, f)` that the first `count` are there, on all ranks with equal arguments (but the
-///     numbers). That waits for nobody: it calls f for what all ranks have so far, with the sums of that first status.
-///     reduce_scatter then calls f for the rest, and ends it. What f throws, advance throws. The values that are ready must not
-///     change until all ranks are through, or have failed.
-/// 10. `all_reduce_async(values)`: begins to sum them as all_reduce({}, values) does, and returns; they are not to be touched until
-///     `wait()` has returned, which throws what has failed. Operations are carried out in the order of the calls, whether they block
-///     or not. `overlap()`: what the options say of it; `has_spare_core()`: whether it would take no core from a rank.
-/// 11. `shares_memory()`, the same on all ranks. Where it is true, ranks that have parameters of their own reach each other's
-///     `values`, and there is `reduce_scatter_all_gather(status, values, f)`: sums as all_reduce(status, values) does, but gives
-///     all ranks what f makes of the sums. It calls f(status sums, offset, values sums, results) for pieces of a share (of all
-///     values where these are few), and f writes as many results. f must make the same of a piece on any rank. When f throws, so
-///     does this, and the other ranks wait until abort tells them.
-/// 12. `activity()`: an ActivityBoard (core/activity.hpp) on which this rank says what it is doing,
-///     for the messages of the others. All replicas of a process have one board. A Transport may
-///     have it too.
+///  5. `all_gather(mine, all)`: `all` receives every rank's bytes, by rank; all.size() is
+///     mine.size() * size(). mine may stand in its place in all.
+///  6. `barrier()` returns when every rank has called it.
+///  7. `abort(reason)`: as in Transport; `abort(reason, code)` is optional.
+/// One function that takes a NumberSpan does for all types; so do the library's own collectives, and
+/// so can code that is compiled once. Optional operations are the concepts below.
 ///
 /// All calls but abort() come from one thread at a time, though not always the same.
 template <class C>
@@ -91,5 +79,130 @@ concept Collective = requires(C& collective, const C& same, std::span<float> flo
   collective.barrier();
   { collective.abort(reason) } noexcept;
 };
+
+/// `close()`: the orderly end. Returns when all peers have come to their end too, rank 0 last, or after
+/// a bounded wait. Of a Collective or a Transport; without it, the destructor is all.
+template <class C>
+concept ClosingCollective = requires(C& collective) { collective.close(); };
+
+/// `activity()`: an ActivityBoard on which this rank says what it is doing, for the messages of the
+/// others. All replicas of a process have one board. Of a Collective or a Transport.
+template <class C>
+concept ReportingCollective = requires(C& collective) {
+  { collective.activity() } -> std::same_as<ActivityBoard&>;
+};
+
+/// `allocate(size)`: a Buffer for the gradients that the collective can use without a copy.
+template <class C>
+concept AllocatingCollective = Collective<C> && requires(C& collective) {
+  { collective.allocate(std::size_t{}) } -> std::same_as<Buffer>;
+};
+
+namespace detail {
+struct AnyFunction {
+  void operator()(auto&&...) const {}
+};
+}  // namespace detail
+
+/// What reduce_scatter calls: f(status sums, offset in elements, sums of values). A function that takes a
+/// std::span<const float> in the third place will do for float.
+using TakeSums = FunctionRef<void(std::span<const double>, std::size_t, ConstNumberSpan)>;
+/// What reduce_scatter_all_gather calls: f(status sums, offset in elements, sums of values, results).
+using UseSums = FunctionRef<void(std::span<const double>, std::size_t, ConstNumberSpan, NumberSpan)>;
+
+/// `reduce_scatter(status, values, f)`, where the ranks share memory, and hence may share the
+/// parameters. Sums as all_reduce(status, values) does, but leaves `values` as they are and hands each
+/// rank a share of the sums: it calls f(status sums, offset, sums of values) for pieces that together
+/// cover the share. Returns when all ranks have come back from their calls of f, with the sums in
+/// `status`. If f throws, so does this, after that.
+template <class C>
+concept ScatteringCollective =
+    Collective<C> && requires(C& collective, std::span<double> status, std::span<float> values) {
+      collective.reduce_scatter(status, values, detail::AnyFunction{});
+      collective.reduce_scatter(status, status, detail::AnyFunction{});
+    };
+
+/// A reduce_scatter that begins while a rank still computes its values:
+/// `begin_reduce_scatter(status, values)`, then `advance_reduce_scatter(count, f)` as often as the rank
+/// likes, which says that its first `count` values are there. That waits for nobody: it calls f for
+/// what all ranks have so far, with the sums of that first status. reduce_scatter then calls f for the
+/// rest, and ends it. All ranks call begin with equal lengths; advance throws what f throws. Values
+/// that are ready must not change until all ranks are through, or have failed.
+template <class C>
+concept EarlyScatteringCollective =
+    ScatteringCollective<C> && requires(C& collective, std::span<const double> status, std::span<const float> values) {
+      collective.begin_reduce_scatter(status, values);
+      collective.begin_reduce_scatter(status, status);
+      collective.advance_reduce_scatter(std::size_t{}, detail::AnyFunction{});
+    };
+
+/// `all_reduce_async(values)` begins to sum them as all_reduce({}, values) does, and returns; they are
+/// not to be touched until `wait()` has returned, which throws what has failed. Operations are carried
+/// out in the order of the calls, whether they block or not. `overlap()`: what the options say of it;
+/// `has_spare_core()`: whether it would take no core from a rank.
+template <class C>
+concept OverlappingCollective =
+    Collective<C> && requires(C& collective, const C& same, std::span<float> values, std::span<double> doubles) {
+      collective.all_reduce_async(values);
+      collective.all_reduce_async(doubles);
+      collective.wait();
+      same.overlap();
+      { same.has_spare_core() } -> std::same_as<bool>;
+    };
+
+/// `shares_memory()`, the same on all ranks. Where it is true, ranks that have parameters of their own
+/// reach each other's `values`, and there is `reduce_scatter_all_gather(status, values, f)`: sums as
+/// all_reduce(status, values) does, but gives all ranks what f makes of the sums. It calls
+/// f(status sums, offset, sums of values, results) for pieces of a share (of all values where these are
+/// few), and f writes as many results. f must make the same of a piece on any rank. If f throws, so
+/// does this, and the other ranks wait until abort tells them.
+template <class C>
+concept SharingCollective =
+    Collective<C> && requires(C& collective, const C& same, std::span<double> status, std::span<float> values) {
+      { same.shares_memory() } -> std::same_as<bool>;
+      collective.reduce_scatter_all_gather(status, values, detail::AnyFunction{});
+      collective.reduce_scatter_all_gather(status, status, detail::AnyFunction{});
+    };
+
+/// `team()`: the collective of the threads of this process alone.
+template <class C>
+concept TeamedCollective =
+    Collective<C> && requires(C& collective) { requires Collective<std::remove_cvref_t<decltype(collective.team())>>; };
+
+/// `static constexpr bool order_depends_on_length = true`: the sum of an element may depend on how long
+/// its array is, so that nothing measured may decide where gradients are cut.
+template <class C>
+concept LengthDependentCollective = Collective<C> && requires { requires C::order_depends_on_length; };
+
+namespace detail {
+
+/// all_reduce of numbers whose type is known at run time, by any Collective.
+template <Collective C>
+void all_reduce(C& collective, NumberSpan values, ReduceOp op) {
+  if constexpr (requires { collective.all_reduce(values, op); })
+    collective.all_reduce(values, op);
+  else
+    visit_type(values.type(), [&]<class T>(T*) { collective.all_reduce(values.as<T>(), op); });
+}
+template <Collective C>
+void all_reduce(C& collective, std::span<double> status, NumberSpan values) {
+  if constexpr (requires { collective.all_reduce(status, values); })
+    collective.all_reduce(status, values);
+  else if (values.type() == DataType::float32)
+    collective.all_reduce(status, values.as<float>());
+  else
+    collective.all_reduce(status, values.as<double>());
+}
+template <SharingCollective C>
+void reduce_scatter_all_gather(C& collective, std::span<double> status, NumberSpan values, UseSums f) {
+  if constexpr (requires { collective.reduce_scatter_all_gather(status, values, f); })
+    collective.reduce_scatter_all_gather(status, values, f);
+  else if (values.type() == DataType::float32)
+    collective.reduce_scatter_all_gather(status, values.as<float>(), f);
+  else
+    collective.reduce_scatter_all_gather(status, values.as<double>(), f);
+}
+
+}  // namespace detail
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,4 +1,4 @@
-// Names of the collective operations.
+// The collective operations, and how they combine numbers.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,9 @@
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// How all_reduce combines elements.
+enum class ReduceOp : std::uint8_t { sum, max };
 
 /// Goes along with each message, so that ranks which are out of step notice.
 enum class Operation : std::uint8_t {

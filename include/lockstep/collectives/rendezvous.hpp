@@ -5,16 +5,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -36,39 +33,24 @@ struct Rendezvous {
   /// that LOCKSTEP_CLUSTER_SECRET_FILE names; without both, no secret.
   std::string secret{};
 
-  /// Whether each rank on this machine has a core of its own. Spinning while one waits saves the wake-up, but steals the core of
-  /// whoever is awaited when there are more threads than cores.
-  [[nodiscard]] bool has_cores_for_all() const {
-    int ranks = ranks_on_host;
-    if (ranks <= 0) {
-      ranks = 0;
-      const std::string own = parse_address(addresses[static_cast<std::size_t>(rank)]).host;
-      for (const std::string& address : addresses) ranks += parse_address(address).host == own;
-    }
-    return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency();
-  }
+  /// Whether each rank on this machine has a core of its own. Spinning in a wait saves the wake-up, but
+  /// where there are more threads than cores, it takes the core from the rank that is awaited.
+  [[nodiscard]] bool has_cores_for_all() const;
 };
 
 /// Adds the name of the policy, and the options that must be equal on all ranks, to the properties.
-inline void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options, std::string_view collective) {
-  rendezvous.properties.emplace_back("collective", collective);
-  rendezvous.properties.emplace_back("CommunicationOptions::implementation", to_string(options.implementation));
-  rendezvous.properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
-  rendezvous.properties.emplace_back("CommunicationOptions::overlap", to_string(options.overlap));
-  rendezvous.properties.emplace_back("CommunicationOptions::connections", concat({options.data_connections()}));
-  rendezvous.properties.emplace_back("CommunicationOptions::checksum", options.checksum ? "on" : "off");
-}
+void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options, std::string_view collective);
 
-/// A collective between workers that a strategy can make: the template argument of MultiWorkerMirroredStrategy.
+/// A collective between workers that a strategy can make: the template argument of
+/// MultiWorkerMirroredStrategy.
 ///
 ///  1. `P` is a Collective.
-///  2. `P::connect(rendezvous, options)` returns one that is connected to all its peers. It blocks until they are there,
-///     at most options.startup_timeout. Throws ConfigurationError when workers do not fit together and CollectiveError
-///     when one is missing.
+///  2. `P::connect(rendezvous, options)` returns one that is connected to all its peers. It blocks until
+///     they are there, at most options.startup_timeout. Throws ConfigurationError when workers do not fit
+///     together and CollectiveError when one is missing.
 ///     All later calls come from one thread at a time, though not always the same (see Overlap); abort() from any.
 /// Optional:
-///  3. `close()`: the orderly end. Returns when all peers have come to their end too, rank 0 last, or after a bounded
-///     wait. Without it, the destructor is all.
+///  3. What concepts.hpp says; ClosingCollective above all.
 ///
 /// Ring<Tcp>, SharedMemory and Auto come with the library; a user's own goes in their place.
 template <class P>
@@ -78,3 +60,7 @@ concept CollectivePolicy =
     };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/rendezvous.ipp"
+#endif

@@ -15,9 +15,9 @@ TEST_CASE_TEMPLATE("combine: element by element, for any length, also in place",
       a[i] = static_cast<T>(i);
       b[i] = static_cast<T>(3 * i) - T(50);
     }
-    detail::combine<ReduceOp::sum>(sum.data(), a.data(), b.data(), count);
+    detail::combine({data_type_of<T>, ReduceOp::sum}, sum.data(), a.data(), b.data(), count);
     std::vector<T> largest = a;
-    detail::combine<ReduceOp::max>(largest.data(), largest.data(), b.data(), count);
+    detail::combine({data_type_of<T>, ReduceOp::max}, largest.data(), largest.data(), b.data(), count);
     for (std::size_t i = 0; i < count; ++i) {
       CHECK(sum[i] == a[i] + b[i]);
       CHECK(largest[i] == std::max(a[i], b[i]));
@@ -27,14 +27,24 @@ TEST_CASE_TEMPLATE("combine: element by element, for any length, also in place",
   }
 }
 
-TEST_CASE("combine: the maximum of anything and NaN is NaN, on either side") {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(std::isnan(detail::combine<ReduceOp::max>(1.0, nan)));
-  CHECK(std::isnan(detail::combine<ReduceOp::max>(nan, 1.0)));
-  CHECK(detail::combine<ReduceOp::max>(-1.0, -2.0) == -1.0);
+namespace {
+
+template <class T>
+T combined(ReduceOp op, T a, T b) {
+  detail::combine({data_type_of<T>, op}, &a, &a, &b, 1);
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("combine: the maximum of anything and NaN is NaN, on either side", T, float, double) {
+  const T nan = std::numeric_limits<T>::quiet_NaN();
+  CHECK(std::isnan(combined(ReduceOp::max, T(1), nan)));
+  CHECK(std::isnan(combined(ReduceOp::max, nan, T(1))));
+  CHECK(combined(ReduceOp::max, T(-1), T(-2)) == T(-1));
 }
 
 TEST_CASE("combine: integers wrap around") {
   const auto largest = std::numeric_limits<std::int64_t>::max();
-  CHECK(detail::combine<ReduceOp::sum>(largest, std::int64_t{1}) == std::numeric_limits<std::int64_t>::min());
+  CHECK(combined(ReduceOp::sum, largest, std::int64_t{1}) == std::numeric_limits<std::int64_t>::min());
 }

@@ -22,13 +22,14 @@ std::vector<std::vector<T>> inputs(int ranks, std::size_t count) {
 }
 
 /// Every rank's share, for all.
-template <ReduceOp op, class T>
-std::vector<std::vector<T>> reduced(std::vector<std::vector<T>> arrays, std::size_t begin) {
+template <class T>
+std::vector<std::vector<T>> reduced(ReduceOp op, std::vector<std::vector<T>> arrays, std::size_t begin) {
   const auto ranks = static_cast<int>(arrays.size());
   const std::size_t count = arrays[0].size() - begin;
   for (int rank = 0; rank < ranks; ++rank)
-    detail::reduce_share_for_all<op, T>(rank, ranks, begin, count,
-                                        [&](int r) { return arrays[static_cast<std::size_t>(r)].data() + begin; });
+    detail::reduce_share_for_all({data_type_of<T>, op}, rank, ranks, begin, count, [&](int r) {
+      return reinterpret_cast<std::byte*>(arrays[static_cast<std::size_t>(r)].data() + begin);
+    });
   return arrays;
 }
 
@@ -39,7 +40,7 @@ void check_sums(int ranks, std::size_t count, std::size_t begin) {
   CAPTURE(begin);
   const auto arrays = inputs<T>(ranks, count);
   const auto expected = contract_sum(arrays);
-  const auto results = reduced<ReduceOp::sum>(arrays, begin);
+  const auto results = reduced(ReduceOp::sum, arrays, begin);
   for (std::size_t r = 0; r < arrays.size(); ++r) {
     const auto split = static_cast<std::ptrdiff_t>(begin);
     CHECK(std::vector<T>(results[r].begin(), results[r].begin() + split) ==
@@ -56,7 +57,7 @@ TEST_CASE("share_of: the shares follow one another, and begin on cache lines") {
     for (const std::size_t count : {0u, 1u, 15u, 16u, 17u, 1009u}) {
       std::size_t next = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const Piece share = detail::share_of<float>(rank, ranks, count);
+        const Piece share = detail::share_of(DataType::float32, rank, ranks, count);
         CHECK(share.offset == next);
         CHECK((share.count == 0 || share.offset % 16 == 0));
         next += share.count;
@@ -78,9 +79,9 @@ TEST_CASE("reduce_share_for_all: more ranks than have a place in one pass") {
 }
 
 TEST_CASE("reduce_share_for_all: maxima and whole numbers") {
-  const auto results = reduced<ReduceOp::max>(std::vector<std::vector<float>>{{1, 5, -2}, {3, 4, -1}}, 0);
+  const auto results = reduced(ReduceOp::max, std::vector<std::vector<float>>{{1, 5, -2}, {3, 4, -1}}, 0);
   CHECK(results == std::vector<std::vector<float>>{{3, 5, -1}, {3, 5, -1}});
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  const auto sums = reduced<ReduceOp::sum>(std::vector<std::vector<std::int64_t>>{{1, most}, {2, 1}, {3, 0}}, 0);
+  const auto sums = reduced(ReduceOp::sum, std::vector<std::vector<std::int64_t>>{{1, most}, {2, 1}, {3, 0}}, 0);
   CHECK(sums == std::vector<std::vector<std::int64_t>>(3, {6, std::numeric_limits<std::int64_t>::min()}));
 }

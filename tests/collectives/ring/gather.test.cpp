@@ -132,12 +132,12 @@ TEST_CASE("reduce_gathered: status and array come out of one message, in the ord
     std::vector<float> values{1, 2, 3};
     OtherOfTwo other(rank, {0.25, 4}, {10, -20, 30});
     Buffer memory;
-    detail::reduce_gathered<ReduceOp::sum>(other, memory, std::span(status), std::span(values));
+    detail::reduce_gathered(other, memory, status, std::span(values));
     CHECK(status == std::vector<double>{0.75, 6});
     CHECK(values == std::vector<float>{11, -18, 33});
     std::vector<float> largest{1, 2, 3};
     OtherOfTwo again(rank, {}, {10, -20, 30});
-    detail::reduce_gathered<ReduceOp::max>(again, memory, {}, std::span(largest));
+    detail::reduce_gathered(again, memory, {}, std::span(largest), ReduceOp::max);
     CHECK(largest == std::vector<float>{10, 2, 30});
   }
 }

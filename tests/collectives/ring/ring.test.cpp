@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "collectives/harness.hpp"
+#include "lockstep/core/half.hpp"
 
 using namespace lockstep;
 using namespace lockstep::testing;
@@ -88,8 +89,8 @@ TEST_SUITE("ring") {
     }
   }
 
-  template <Wire wire>
-  void rounds_like(int size, std::size_t count) {
+  template <class Format>
+  void rounds_like(Wire wire, int size, std::size_t count) {
     Network network;
     std::vector<std::vector<float>> inputs, results(static_cast<std::size_t>(size));
     for (int rank = 0; rank < size; ++rank) inputs.push_back(random_numbers<float>(rank, count));
@@ -103,9 +104,7 @@ TEST_SUITE("ring") {
       ring.all_reduce(std::span(&status, 1), std::span(results[r]));
       statuses[r] = status;
     }));
-    const auto round = [](float value) {
-      return detail::WireFormat<wire>::decode(detail::WireFormat<wire>::encode(value));
-    };
+    const auto round = [](float value) { return Format::decode(Format::encode(value)); };
     std::vector<float> expected(count);
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t first = i / block_elements % static_cast<std::size_t>(size);
@@ -127,8 +126,8 @@ TEST_SUITE("ring") {
 
   TEST_CASE("a half-precision wire rounds what travels, not the status, and all ranks hold the same bits") {
     for (int size = 2; size <= 4; ++size) {
-      rounds_like<Wire::bfloat16>(size, 3 * block_elements + 77);
-      rounds_like<Wire::float16>(size, 3 * block_elements + 77);
+      rounds_like<detail::Bfloat16>(Wire::bfloat16, size, 3 * block_elements + 77);
+      rounds_like<detail::Float16>(Wire::float16, size, 3 * block_elements + 77);
     }
   }
 

@@ -34,9 +34,10 @@ template <class C>
   const std::span values(reinterpret_cast<float*>(memory.data()), count);
   if constexpr (shares_memory<C>)
     while (work == Work::reduction_by_shares)
-      collective.reduce_scatter_all_gather(std::span<double>{}, values, [](auto, auto, auto sums, auto results) {
-        std::copy(sums.begin(), sums.end(), results.begin());
-      });
+      collective.reduce_scatter_all_gather(std::span<double>{}, values,
+                                           [](auto, auto, std::span<const float> sums, std::span<float> results) {
+                                             std::copy(sums.begin(), sums.end(), results.begin());
+                                           });
   for (;;) {
     if (work == Work::barrier)
       collective.barrier();

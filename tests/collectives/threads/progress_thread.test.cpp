@@ -18,15 +18,16 @@ struct Log {
 };
 
 ProgressThread::Job entry(Log& log, std::size_t size) {
-  return {[](void* self, void*, std::size_t count) {
-            static_cast<Log*>(self)->sizes.push_back(count);
+  return {[](void* self, lockstep::NumberSpan values) {
+            static_cast<Log*>(self)->sizes.push_back(values.size());
             static_cast<Log*>(self)->thread = std::this_thread::get_id();
           },
-          &log, nullptr, size};
+          &log,
+          {nullptr, size, lockstep::DataType::float32}};
 }
 
 ProgressThread::Job failure() {
-  return {[](void*, void*, std::size_t) { throw std::runtime_error("lost"); }, nullptr, nullptr, 0};
+  return {[](void*, lockstep::NumberSpan) { throw std::runtime_error("lost"); }};
 }
 
 }  // namespace
@@ -77,13 +78,13 @@ TEST_CASE("ProgressThread: its end waits for the job that it is in") {
   } flags{begun, ended};
   {
     ProgressThread progress;
-    progress.post({[](void* self, void*, std::size_t) {
+    progress.post({[](void* self, lockstep::NumberSpan) {
                      auto& f = *static_cast<Flags*>(self);
                      f.begun = true;
                      std::this_thread::sleep_for(std::chrono::milliseconds(20));
                      f.ended = true;
                    },
-                   &flags, nullptr, 0});
+                   &flags});
     while (!begun) std::this_thread::yield();
   }
   CHECK(ended);

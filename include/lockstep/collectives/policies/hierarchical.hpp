@@ -10,14 +10,12 @@
 #include <span>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "lockstep/collectives/argument_checks.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/options.hpp"
-#include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/collectives/threads/progress_thread.hpp"
 #include "lockstep/core/activity.hpp"
@@ -28,37 +26,27 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+// (Bodies stand outside of their classes, so that lockstep::compiled can hold the usual instances.)
+
 template <Collective Outer>
 class Hierarchical;
 
-/// What the threads of a process share: a group of their own, and the first one's way to the other processes.
+/// What the threads of a process share: a group of their own, and the first one's way to the other
+/// processes.
 template <Collective Outer>
 class HierarchicalGroup {
  public:
-  /// `outer` is the collective between processes; nullptr for a process that is alone. It must outlive the group.
-  /// Throws ConfigurationError when local_size < 1 or when it is not the same in all processes.
-  HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options = {}, int ranks_on_host = 0)
-      : inner_(local_size, options, ranks_on_host),
-        outer_(outer),
-        overlap_(options.overlap),
-        has_spare_core_(static_cast<unsigned>(std::max(local_size, ranks_on_host)) <
-                        std::thread::hardware_concurrency()) {
-    if (outer_ == nullptr) return;
-    if constexpr (requires { outer_->activity(); }) inner_.share_board(outer_->activity());
-    const std::int64_t mine = local_size;
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(outer_->size()));
-    outer_->all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(sizes)));
-    for (std::size_t worker = 0; worker < sizes.size(); ++worker)
-      if (sizes[worker] != mine)
-        throw ConfigurationError(concat({"all workers must have the same number of replicas: worker ", worker, " has ",
-                                         sizes[worker], ", worker ", outer_->rank(), " has ", mine}));
-  }
+  /// `outer` is the collective between processes; nullptr for a process that is alone. It must outlive
+  /// the group. Throws ConfigurationError when local_size < 1 or when it is not the same in all
+  /// processes.
+  HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options = {}, int ranks_on_host = 0);
 
   [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
-  /// Makes the threads' own group usable again after a failure (the outer collective may not be). No member may be in an
-  /// operation.
+  /// Makes the threads' own group usable again after a failure (the outer collective may not be). No
+  /// member may be in an operation.
   void reset() noexcept { inner_.reset(); }
-  /// Returns when no operation that has been begun is still under way, with what memory it has; after abort() that is soon.
+  /// Returns when no operation that has been begun is still under way, with what memory it has; after
+  /// abort() that is soon.
   void drain() noexcept { progress_.drain(); }
   /// The collective of one thread. It refers to the group.
   [[nodiscard]] Hierarchical<Outer> member(int local_rank) noexcept { return Hierarchical<Outer>(*this, local_rank); }
@@ -74,9 +62,9 @@ class HierarchicalGroup {
   detail::ProgressThread progress_;  // of the first thread
 };
 
-/// A Collective of all threads of all processes. Rank = outer rank * local size + local rank. Sums are formed inside each
-/// process first (each level keeps the order of Partition), so that the bits differ from those of as many ranks on one
-/// level, but not from one run to the next.
+/// A Collective of all threads of all processes. Rank = outer rank * local size + local rank. Sums are
+/// formed inside each process first (each level keeps the order of Partition), so that the bits differ
+/// from those of as many ranks on one level, but not from one run to the next.
 template <Collective Outer>
 class Hierarchical {
  public:
@@ -92,144 +80,188 @@ class Hierarchical {
   /// The threads of this process alone.
   [[nodiscard]] InProcess& team() noexcept { return inner_; }
 
-  /// See Collective. The threads share the board of the outer collective, if it has one.
+  /// See ReportingCollective. The threads share the board of the outer collective, if it has one.
   [[nodiscard]] ActivityBoard& activity() noexcept { return inner_.activity(); }
 
   /// What the first thread gets is the outer collective's, where it has such memory.
-  [[nodiscard]] Buffer allocate(std::size_t bytes) {
-    if constexpr (requires { group_->outer_->allocate(bytes); })
-      if (group_->outer_ != nullptr && local_rank() == 0) return group_->outer_->allocate(bytes);
-    return Buffer(bytes);
-  }
+  [[nodiscard]] Buffer allocate(std::size_t bytes);
 
-  template <Reducible T>
-  void all_reduce(std::span<T> values, ReduceOp op = ReduceOp::sum) {
-    if (group_->outer_ == nullptr) return inner_.all_reduce(values, op);
-    inner_.reduce_to_first({}, values, op);
-    outside([&](Outer& outer) { outer.all_reduce(values, op); });
-    hand_out(std::as_writable_bytes(values));
-  }
+  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum);
+  void all_reduce(std::span<double> status, NumberSpan values);
+  void broadcast(std::span<std::byte> bytes, int root);
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
+  void barrier();
 
-  template <Reducible T>
-  void all_reduce(std::span<double> status, std::span<T> values) {
-    if (group_->outer_ == nullptr) return inner_.all_reduce(status, values);
-    inner_.reduce_to_first(status, values);
-    outside([&](Outer& outer) { outer.all_reduce(status, values); });
-    hand_out(std::as_writable_bytes(status));
-    hand_out(std::as_writable_bytes(values));
-  }
-
-  /// See Collective. The threads of the process sum their values at once; then the first one's go out.
-  template <Reducible T>
-  void all_reduce_async(std::span<T> values) {
-    if (group_->outer_ == nullptr) return inner_.all_reduce(values);
-    inner_.reduce_to_first({}, values);
-    under_way_.push_back(std::as_writable_bytes(values));
-    if (local_rank() != 0) return;
-    const auto reduce = [](void* outer, void* data, std::size_t size) {
-      static_cast<Outer*>(outer)->all_reduce(std::span<double>{}, std::span(static_cast<T*>(data), size));
-    };
-    group_->progress_.post({reduce, group_->outer_, values.data(), values.size()});
-  }
-  void wait() {
-    if (under_way_.empty()) return;
-    struct Clear {
-      std::vector<std::span<std::byte>>& spans;
-      ~Clear() { spans.clear(); }
-    } const clear{under_way_};
-    outside([](Outer&) {});
-    for (const std::span<std::byte> values : under_way_) hand_out(values);
-  }
-  /// Where a sum depends on how long the array is (see Mpi), nothing that is measured may decide where arrays are cut.
-  [[nodiscard]] Overlap overlap() const noexcept {
-    constexpr bool any_cut_sums_alike = !requires { requires Outer::order_depends_on_length; };
-    if (group_->outer_ == nullptr || (group_->overlap_ == Overlap::automatic && !any_cut_sums_alike))
-      return Overlap::off;
-    return group_->overlap_;
-  }
+  /// See OverlappingCollective. The threads of the process sum their values at once; then the first one's
+  /// go out.
+  void all_reduce_async(NumberSpan values);
+  void wait();
+  [[nodiscard]] Overlap overlap() const noexcept;
   [[nodiscard]] bool has_spare_core() const noexcept { return group_->has_spare_core_; }
 
-  /// See Collective: where the processes do, and have one thread each.
+  /// See SharingCollective: where the processes do, and have one thread each.
   [[nodiscard]] bool shares_memory() const noexcept
-    requires requires(const Outer& outer) { outer.shares_memory(); }
+    requires SharingCollective<Outer>
   {
     return group_->outer_ != nullptr && local_size() == 1 && group_->outer_->shares_memory();
   }
-  template <Reducible T, class F>
-    requires requires(const Outer& outer) { outer.shares_memory(); }
-  void reduce_scatter_all_gather(std::span<double> status, std::span<T> values, F f) {
-    outside([&](Outer& outer) { outer.reduce_scatter_all_gather(status, values, std::move(f)); });
-  }
-
-  void broadcast(std::span<std::byte> bytes, int root) {
-    detail::check_root(root, size());
-    const int outer_root = root / local_size();
-    if (outer_root == outer_rank()) inner_.broadcast(bytes, root % local_size());
-    if (group_->outer_ == nullptr) return;
-    outside([&](Outer& outer) { outer.broadcast(bytes, outer_root); });
-    hand_out(outer_root != outer_rank() ? bytes : std::span<std::byte>{});
-  }
-
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
-    if (group_->outer_ == nullptr) return inner_.all_gather(mine, all);
-    const std::size_t bytes = mine.size() * static_cast<std::size_t>(local_size());
-    detail::check_lengths(mine.size(), all.size(), size());
-    const auto ours = all.subspan(bytes * static_cast<std::size_t>(outer_rank()), bytes);
-    inner_.all_gather(mine, ours);
-    outside([&](Outer& outer) { outer.all_gather(ours, all); });
-    hand_out(all);
-  }
-
-  void barrier() {
-    inner_.barrier();
-    if (group_->outer_ == nullptr) return;
-    outside([](Outer& outer) { outer.barrier(); });
-    hand_out({});
+  void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f)
+    requires SharingCollective<Outer>
+  {
+    outside([&](Outer& outer) { detail::reduce_scatter_all_gather(outer, status, values, f); });
   }
 
   /// For the threads of this process and for all others.
-  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
-    inner_.abort(reason, code);
-    if (group_->outer_ != nullptr) detail::abort(*group_->outer_, reason, code);
-  }
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
 
  private:
   [[nodiscard]] int outer_rank() const noexcept { return group_->outer_ == nullptr ? 0 : group_->outer_->rank(); }
 
-  // Runs f on the first thread, after what has been begun before. When something fails, the other threads get the same failure.
-  template <class F>
-  void outside(F f) {
-    if (local_rank() != 0) return;
-    group_->first_is_outside_ = true;
-    struct Back {
-      std::atomic<bool>& flag;
-      ~Back() { flag = false; }
-    } const back{group_->first_is_outside_};
-    try {
-      group_->progress_.wait();
-      f(*group_->outer_);
-    } catch (const CollectiveError& error) {
-      CollectiveFailure failure = error.failure();
-      if (failure.failed_rank > 0) failure.failed_rank *= local_size();
-      group_->inner_.abort(failure);
-      throw CollectiveError(failure);
-    } catch (const Error& error) {
-      inner_.abort(error.what(), error.exit_code());
-      throw;
-    } catch (const std::exception& error) {
-      inner_.abort(error.what());
-      throw;
-    }
-  }
+  // Runs f on the first thread, after what has been begun before. When something fails, the other threads
+  // get the same failure.
+  void outside(FunctionRef<void(Outer&)> f);
 
   // While the first thread is outside, the others wait without a deadline of their own: it has one.
   void hand_out(std::span<std::byte> bytes) { inner_.broadcast(bytes, 0, &group_->first_is_outside_); }
 
   HierarchicalGroup<Outer>* group_;
   InProcess inner_;
-  std::vector<std::span<std::byte>> under_way_;  // by all_reduce_async
+  std::vector<NumberSpan> under_way_;  // by all_reduce_async
 };
 
-static_assert(Collective<Hierarchical<InProcess>>);
+template <Collective Outer>
+HierarchicalGroup<Outer>::HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options,
+                                            int ranks_on_host)
+    : inner_(local_size, options, ranks_on_host),
+      outer_(outer),
+      overlap_(options.overlap),
+      has_spare_core_(static_cast<unsigned>(std::max(local_size, ranks_on_host)) <
+                      std::thread::hardware_concurrency()) {
+  if (outer_ == nullptr) return;
+  if constexpr (ReportingCollective<Outer>) inner_.share_board(outer_->activity());
+  const std::int64_t mine = local_size;
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(outer_->size()));
+  outer_->all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(sizes)));
+  for (std::size_t worker = 0; worker < sizes.size(); ++worker)
+    if (sizes[worker] != mine)
+      throw ConfigurationError(concat({"all workers must have the same number of replicas: worker ", worker, " has ",
+                                       sizes[worker], ", worker ", outer_->rank(), " has ", mine}));
+}
+
+template <Collective Outer>
+Buffer Hierarchical<Outer>::allocate(std::size_t bytes) {
+  if constexpr (AllocatingCollective<Outer>)
+    if (group_->outer_ != nullptr && local_rank() == 0) return group_->outer_->allocate(bytes);
+  return Buffer(bytes);
+}
+
+template <Collective Outer>
+void Hierarchical<Outer>::all_reduce(NumberSpan values, ReduceOp op) {
+  if (group_->outer_ == nullptr) return inner_.all_reduce(values, op);
+  inner_.reduce_to_first({}, values, op);
+  outside([&](Outer& outer) { detail::all_reduce(outer, values, op); });
+  hand_out(values.bytes());
+}
+
+template <Collective Outer>
+void Hierarchical<Outer>::all_reduce(std::span<double> status, NumberSpan values) {
+  if (group_->outer_ == nullptr) return inner_.all_reduce(status, values);
+  inner_.reduce_to_first(status, values);
+  outside([&](Outer& outer) { detail::all_reduce(outer, status, values); });
+  hand_out(std::as_writable_bytes(status));
+  hand_out(values.bytes());
+}
+
+template <Collective Outer>
+void Hierarchical<Outer>::all_reduce_async(NumberSpan values) {
+  if (group_->outer_ == nullptr) return inner_.all_reduce(values);
+  inner_.reduce_to_first({}, values);
+  under_way_.push_back(values);
+  if (local_rank() != 0) return;
+  const auto reduce = [](void* outer, NumberSpan array) {
+    detail::all_reduce(*static_cast<Outer*>(outer), std::span<double>(), array);
+  };
+  group_->progress_.post({reduce, group_->outer_, values});
+}
+
+template <Collective Outer>
+void Hierarchical<Outer>::wait() {
+  if (under_way_.empty()) return;
+  struct Clear {
+    std::vector<NumberSpan>& spans;
+    ~Clear() { spans.clear(); }
+  } const clear{under_way_};
+  outside([](Outer&) {});
+  for (const NumberSpan values : under_way_) hand_out(values.bytes());
+}
+
+template <Collective Outer>
+Overlap Hierarchical<Outer>::overlap() const noexcept {
+  const bool is_automatic = group_->overlap_ == Overlap::automatic;
+  if (group_->outer_ == nullptr || (is_automatic && LengthDependentCollective<Outer>)) return Overlap::off;
+  return group_->overlap_;
+}
+
+template <Collective Outer>
+void Hierarchical<Outer>::broadcast(std::span<std::byte> bytes, int root) {
+  detail::check_root(root, size());
+  const int outer_root = root / local_size();
+  if (outer_root == outer_rank()) inner_.broadcast(bytes, root % local_size());
+  if (group_->outer_ == nullptr) return;
+  outside([&](Outer& outer) { outer.broadcast(bytes, outer_root); });
+  hand_out(outer_root != outer_rank() ? bytes : std::span<std::byte>{});
+}
+
+template <Collective Outer>
+void Hierarchical<Outer>::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+  if (group_->outer_ == nullptr) return inner_.all_gather(mine, all);
+  const std::size_t bytes = mine.size() * static_cast<std::size_t>(local_size());
+  detail::check_lengths(mine.size(), all.size(), size());
+  const auto ours = all.subspan(bytes * static_cast<std::size_t>(outer_rank()), bytes);
+  inner_.all_gather(mine, ours);
+  outside([&](Outer& outer) { outer.all_gather(ours, all); });
+  hand_out(all);
+}
+
+template <Collective Outer>
+void Hierarchical<Outer>::barrier() {
+  inner_.barrier();
+  if (group_->outer_ == nullptr) return;
+  outside([](Outer& outer) { outer.barrier(); });
+  hand_out({});
+}
+
+template <Collective Outer>
+void Hierarchical<Outer>::abort(std::string_view reason, ExitCode code) noexcept {
+  inner_.abort(reason, code);
+  if (group_->outer_ != nullptr) detail::abort(*group_->outer_, reason, code);
+}
+
+template <Collective Outer>
+void Hierarchical<Outer>::outside(FunctionRef<void(Outer&)> f) {
+  if (local_rank() != 0) return;
+  group_->first_is_outside_ = true;
+  struct Back {
+    std::atomic<bool>& flag;
+    ~Back() { flag = false; }
+  } const back{group_->first_is_outside_};
+  try {
+    group_->progress_.wait();
+    f(*group_->outer_);
+  } catch (const CollectiveError& error) {
+    CollectiveFailure failure = error.failure();
+    if (failure.failed_rank > 0) failure.failed_rank *= local_size();
+    group_->inner_.abort(failure);
+    throw CollectiveError(failure);
+  } catch (const Error& error) {
+    inner_.abort(error.what(), error.exit_code());
+    throw;
+  } catch (const std::exception& error) {
+    inner_.abort(error.what());
+    throw;
+  }
+}
+
+static_assert(OverlappingCollective<Hierarchical<InProcess>> && TeamedCollective<Hierarchical<InProcess>>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

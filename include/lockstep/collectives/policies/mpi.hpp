@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -69,22 +68,14 @@ class MpiEnvironment {
   bool mine_ = false;
 };
 
-template <Reducible T>
-[[nodiscard]] MPI_Datatype mpi_type() noexcept {
-  if constexpr (std::is_same_v<T, float>)
-    return MPI_FLOAT;
-  else if constexpr (std::is_same_v<T, double>)
-    return MPI_DOUBLE;
-  else
-    return MPI_INT64_T;
+[[nodiscard]] inline MPI_Datatype mpi_type(DataType type) noexcept {
+  return type == DataType::float32 ? MPI_FLOAT : type == DataType::float64 ? MPI_DOUBLE : MPI_INT64_T;
 }
 
 /// MPI_MAX leaves open what the maximum of a number and NaN is.
-template <Reducible T>
+template <DataType type>
 void mpi_maximum(void* in, void* in_and_out, int* count, MPI_Datatype*) {
-  T* target = static_cast<T*>(in_and_out);
-  combine<ReduceOp::max>(target, static_cast<const T*>(in), static_cast<const T*>(target),
-                         static_cast<std::size_t>(*count));
+  combine({type, ReduceOp::max}, in_and_out, in, in_and_out, static_cast<std::size_t>(*count));
 }
 
 }  // namespace detail
@@ -143,14 +134,12 @@ class Mpi {
   [[nodiscard]] int rank() const noexcept { return state_->rank; }
   [[nodiscard]] int size() const noexcept { return state_->size; }
 
-  template <Reducible T>
-  void all_reduce(std::span<T> values, ReduceOp op = ReduceOp::sum) {
+  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) {
     Running running(*state_, Operation::all_reduce);
-    reduce(running, values, op == ReduceOp::sum ? MPI_SUM : state_->maximum<T>());
+    reduce(running, values, op == ReduceOp::sum ? MPI_SUM : state_->maximum(values.type()));
   }
 
-  template <Reducible T>
-  void all_reduce(std::span<double> status, std::span<T> values) {
+  void all_reduce(std::span<double> status, NumberSpan values) {
     Running running(*state_, Operation::all_reduce);
     reduce(running, status, MPI_SUM);
     reduce(running, values, MPI_SUM);
@@ -223,19 +212,13 @@ class Mpi {
       check_place(rendezvous);
       MPI_Comm_dup(MPI_COMM_WORLD, &group);
       MPI_Comm_set_errhandler(group, MPI_ERRORS_RETURN);
-      MPI_Op_create(&detail::mpi_maximum<float>, 1, &float_maximum);
-      MPI_Op_create(&detail::mpi_maximum<double>, 1, &double_maximum);
+      MPI_Op_create(&detail::mpi_maximum<DataType::float32>, 1, &float_maximum);
+      MPI_Op_create(&detail::mpi_maximum<DataType::float64>, 1, &double_maximum);
       compare(rendezvous.properties);
     }
 
-    template <Reducible T>
-    [[nodiscard]] MPI_Op maximum() const noexcept {
-      if constexpr (std::is_same_v<T, float>)
-        return float_maximum;
-      else if constexpr (std::is_same_v<T, double>)
-        return double_maximum;
-      else
-        return MPI_MAX;
+    [[nodiscard]] MPI_Op maximum(DataType type) const noexcept {
+      return type == DataType::float32 ? float_maximum : type == DataType::float64 ? double_maximum : MPI_MAX;
     }
 
     // All ranks throw when one has to.
@@ -347,17 +330,16 @@ class Mpi {
     refuse(options.connections != 0, "connections");
   }
 
-  template <class T, class F>
-  static void for_pieces(std::span<T> values, F f) {
+  template <class Span, class F>
+  static void for_pieces(Span values, F f) {
     for (std::size_t i = 0; i < values.size(); i += most_at_once)
       f(values.subspan(i, std::min(most_at_once, values.size() - i)));
   }
 
-  template <Reducible T>
-  void reduce(Running& running, std::span<T> values, MPI_Op op) {
-    for_pieces(values, [&](std::span<T> piece) {
-      running.done(MPI_Allreduce(MPI_IN_PLACE, piece.data(), static_cast<int>(piece.size()), detail::mpi_type<T>(), op,
-                                 state_->group),
+  void reduce(Running& running, NumberSpan values, MPI_Op op) {
+    for_pieces(values, [&](NumberSpan piece) {
+      running.done(MPI_Allreduce(MPI_IN_PLACE, piece.data(), static_cast<int>(piece.size()),
+                                 detail::mpi_type(piece.type()), op, state_->group),
                    piece.size_bytes());
     });
   }
@@ -372,7 +354,7 @@ class Mpi {
   std::unique_ptr<State> state_;
 };
 
-static_assert(CollectivePolicy<Mpi>);
+static_assert(CollectivePolicy<Mpi> && LengthDependentCollective<Mpi>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

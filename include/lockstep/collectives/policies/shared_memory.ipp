@@ -4,14 +4,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <exception>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "lockstep/collectives/argument_checks.hpp"
+#include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/cpu_relax.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/ring/forward_flow.hpp"
@@ -130,18 +134,11 @@ LOCKSTEP_INLINE Buffer SharedMemory::allocate(std::size_t size) {
   return Buffer(own_->list.back().data(), size, release, owner.release());
 }
 
-LOCKSTEP_INLINE std::string SharedMemory::Slot::text() const {
-  const char* type_name = type == 'f' ? " of float" : type == 'd' ? " of double" : type == 'i' ? " of int64" : "";
-  return concat({to_string(operation), op == ReduceOp::max ? "(max)" : "", type_name,
-                 operation == Operation::broadcast ? concat({" from rank ", root}) : "",
-                 status_bytes != 0 ? concat({" and ", status_bytes, " bytes of status"}) : "", ", ", bytes, " bytes"});
-}
-
-LOCKSTEP_INLINE SharedMemory::Slot& SharedMemory::begin(Operation operation, std::size_t bytes) {
-  tcp_.begin(operation);
+LOCKSTEP_INLINE SharedMemory::Slot& SharedMemory::begin(const detail::CollectiveCall& call) {
+  tcp_.begin(call.operation);
   tcp_.check();
   Slot& mine = home(rank_).slots[(arrivals_ + 1) % 2];
-  mine = {.operation = operation, .arrival = arrivals_ + 1, .bytes = bytes, .segment = {}};
+  mine = {.call = call, .arrival = arrivals_ + 1, .segment = {}};
   return mine;
 }
 
@@ -149,10 +146,10 @@ LOCKSTEP_INLINE void SharedMemory::enter() {
   arrive();
   const auto slot = [this](int r) -> const Slot& { return home(r).slots[arrivals_ % 2]; };
   for (int r = 1; r < size_; ++r)
-    if (!slot(r).agrees(slot(0)))
-      tcp_.fail({.reason = concat({"ranks are out of step: rank 0 is in ", slot(0).text(), ", rank ", r, " in ",
-                                   slot(r).text(), "; all ranks must call the same operations with equal lengths",
-                                   tcp_.calls()}),
+    if (slot(r).call != slot(0).call || slot(r).arrival != slot(0).arrival)
+      tcp_.fail({.reason = concat({"ranks are out of step: rank 0 is in ", to_string(slot(0).call), ", rank ", r,
+                                   " in ", to_string(slot(r).call),
+                                   "; all ranks must call the same operations with equal lengths", tcp_.calls()}),
                  .code = ExitCode::failure});
   find_arrays();
 }
@@ -206,7 +203,7 @@ LOCKSTEP_INLINE void SharedMemory::await(int other) {
 LOCKSTEP_INLINE void SharedMemory::find_segment(Slot& mine, const void* data) const noexcept {
   const auto* const first = static_cast<const std::byte*>(data);
   for (const detail::SharedSegment& segment : own_->list)
-    if (first >= segment.data() && first + mine.bytes <= segment.data() + segment.size()) {
+    if (first >= segment.data() && first + mine.call.bytes <= segment.data() + segment.size()) {
       mine.segment = segment.name();
       mine.offset = static_cast<std::uint64_t>(first - segment.data());
     }
@@ -250,10 +247,103 @@ LOCKSTEP_INLINE std::byte* SharedMemory::mapped(int rank, const Slot& slot) {
   return segments.back().data() + slot.offset;
 }
 
+LOCKSTEP_INLINE void SharedMemory::in_parts(std::size_t bytes,
+                                            FunctionRef<void(std::size_t, std::size_t, std::byte*)> write,
+                                            FunctionRef<void(std::size_t, std::size_t)> read) {
+  for (std::size_t offset = 0; offset == 0 || offset < bytes; offset += staging_bytes) {
+    const std::size_t count = std::min(staging_bytes, bytes - offset);
+    write(offset, count, next_staging());
+    offset == 0 ? enter() : arrive();
+    read(offset, count);
+  }
+}
+
+namespace detail {
+
+/// Puts what f makes of sums in their place, a piece at a time.
+LOCKSTEP_INLINE void finish_all(std::span<const double> status, NumberSpan values, const UseSums* f) {
+  if (f == nullptr) return;
+  alignas(cache_line) std::byte results[piece_elements * sizeof(double)];
+  for (std::size_t i = 0; i < values.size(); i += piece_elements) {
+    const NumberSpan sums = values.subspan(i, std::min(piece_elements, values.size() - i));
+    (*f)(status, i, sums, NumberSpan(results, sums.size(), sums.type()));
+    std::memcpy(sums.data(), results, sums.size_bytes());
+  }
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE void SharedMemory::reduce(Operation operation, ReduceOp op, std::span<double> status, NumberSpan values,
+                                          const UseSums* f) {
+  if (size_ == 1) return detail::finish_all(status, values, f);
+  Slot& mine = begin({.operation = operation,
+                      .type = values.type(),
+                      .op = op,
+                      .bytes = values.size_bytes(),
+                      .status_count = status.size()});
+  const std::size_t bytes = status.size_bytes() + values.size_bytes();
+  if (bytes * static_cast<std::size_t>(size_) <= short_bytes) return reduce_short(op, status, values, f);
+
+  find_segment(mine, values.data());
+  in_parts(
+      status.size_bytes(),
+      [&](std::size_t offset, std::size_t count, std::byte* area) {
+        if (count > 0) std::memcpy(area, std::as_bytes(status).data() + offset, count);
+      },
+      [&](std::size_t offset, std::size_t count) {
+        detail::combine_ranks({DataType::float64, op}, status.data() + offset / sizeof(double), 0, size_,
+                              count / sizeof(double), [&](int r) { return staging(r); });
+      });
+  if (arrays_.empty()) return reduce_staged(op, status, values, f);
+  reduce_share(
+      {values.type(), op}, status, 0, values.size(), [&](int r) { return arrays_[static_cast<std::size_t>(r)]; }, f);
+  arrive();
+}
+
+LOCKSTEP_INLINE void SharedMemory::reduce_short(ReduceOp op, std::span<double> status, NumberSpan values,
+                                                const UseSums* f) {
+  if (!status.empty()) std::memcpy(next_staging(), status.data(), status.size_bytes());
+  if (!values.empty()) std::memcpy(next_staging() + status.size_bytes(), values.data(), values.size_bytes());
+  enter();
+  detail::combine_ranks({DataType::float64, op}, status.data(), 0, size_, status.size(),
+                        [&](int r) { return staging(r); });
+  detail::combine_range({values.type(), op}, values.data(), 0, values.size(), size_,
+                        [&](int r) { return staging(r) + status.size_bytes(); });
+  detail::finish_all(status, values, f);
+}
+
+LOCKSTEP_INLINE void SharedMemory::reduce_staged(ReduceOp op, std::span<double> status, NumberSpan values,
+                                                 const UseSums* f) {
+  const std::size_t part = staging_bytes / size_of(values.type());
+  for (std::size_t offset = 0; offset < values.size(); offset += part) {
+    const NumberSpan own = values.subspan(offset, std::min(part, values.size() - offset));
+    std::memcpy(next_staging(), own.data(), own.size_bytes());
+    arrive();
+    const std::byte* const results = staging(rank_);
+    reduce_share(
+        {values.type(), op}, status, offset, own.size(), [&](int r) { return staging(r); }, f);
+    arrive();
+    std::memcpy(own.data(), results, own.size_bytes());
+  }
+}
+
+LOCKSTEP_INLINE void SharedMemory::reduce_share(const detail::Combination& how, std::span<const double> status,
+                                                std::size_t begin, std::size_t count, detail::RankArrays arrays,
+                                                const UseSums* f) const {
+  if (f == nullptr) return detail::reduce_share_for_all(how, rank_, size_, begin, count, arrays);
+  alignas(cache_line) std::byte memory[detail::piece_elements * sizeof(double)];
+  detail::reduce_share(how, rank_, size_, begin, count, arrays, [&](std::size_t offset, ConstNumberSpan sums) {
+    const NumberSpan results(memory, sums.size(), sums.type());
+    (*f)(status, begin + offset, sums, results);
+    for (int r = 0; r < size_; ++r)
+      std::memcpy(arrays(r) + offset * size_of(how.type), results.data(), results.size_bytes());
+  });
+}
+
 LOCKSTEP_INLINE void SharedMemory::broadcast(std::span<std::byte> bytes, int root) {
   detail::check_root(root, size_);
   if (size_ == 1) return;
-  begin(Operation::broadcast, bytes.size()).root = root;
+  (void)begin({.operation = Operation::broadcast, .root = root, .bytes = bytes.size()});
   in_parts(
       bytes.size(),
       [&](std::size_t offset, std::size_t count, std::byte* area) {
@@ -266,7 +356,7 @@ LOCKSTEP_INLINE void SharedMemory::broadcast(std::span<std::byte> bytes, int roo
 
 LOCKSTEP_INLINE void SharedMemory::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
   detail::check_lengths(mine.size(), all.size(), size_);
-  (void)begin(Operation::all_gather, mine.size());
+  (void)begin({.operation = Operation::all_gather, .bytes = mine.size()});
   in_parts(
       mine.size(),
       [&](std::size_t offset, std::size_t count, std::byte* area) {
@@ -279,7 +369,7 @@ LOCKSTEP_INLINE void SharedMemory::all_gather(std::span<const std::byte> mine, s
 }
 
 LOCKSTEP_INLINE void SharedMemory::barrier() {
-  (void)begin(Operation::barrier, 0);
+  (void)begin({.operation = Operation::barrier});
   enter();
 }
 

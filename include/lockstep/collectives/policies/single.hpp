@@ -8,7 +8,6 @@
 
 #include "lockstep/collectives/argument_checks.hpp"
 #include "lockstep/collectives/concepts.hpp"
-#include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -22,10 +21,8 @@ class Single {
   [[nodiscard]] int rank() const noexcept { return 0; }
   [[nodiscard]] int size() const noexcept { return 1; }
 
-  template <Reducible T>
-  void all_reduce(std::span<T>, ReduceOp = ReduceOp::sum) noexcept {}
-  template <Reducible T>
-  void all_reduce(std::span<double>, std::span<T>) noexcept {}
+  void all_reduce(NumberSpan, ReduceOp = ReduceOp::sum) noexcept {}
+  void all_reduce(std::span<double>, NumberSpan) noexcept {}
   void broadcast(std::span<std::byte>, int) noexcept {}
   /// Throws Error when the lengths differ.
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {

@@ -1,16 +1,17 @@
 #pragma once
 
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "lockstep/collectives/argument_checks.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
-LOCKSTEP_INLINE std::string InProcessGroup::Slot::text() const {
-  const char* type_name = type == 'f' ? " of float" : type == 'd' ? " of double" : type == 'i' ? " of int64" : "";
-  return concat({to_string(operation), op == ReduceOp::max ? "(max)" : "", type_name,
-                 operation == Operation::broadcast ? concat({" from rank ", root}) : "",
-                 status_count != 0 ? concat({" and ", status_count, " status values"}) : "", ", ", bytes, " bytes"});
-}
 
 LOCKSTEP_INLINE InProcessGroup::InProcessGroup(int size, const CommunicationOptions& options, int ranks_on_host)
     : size_(checked(size)),
@@ -36,8 +37,8 @@ LOCKSTEP_INLINE void InProcessGroup::reset() noexcept {
   failure_ = {};
   for (int rank = 0; rank < size_; ++rank) {
     slot(0, rank).operations = 0;
-    begun_[static_cast<std::size_t>(rank)].progress = 0;
-    begun_[static_cast<std::size_t>(rank)].reduced = 0;
+    begun(rank).progress = 0;
+    begun(rank).reduced = 0;
   }
   barrier_.reset();
 }
@@ -49,13 +50,13 @@ LOCKSTEP_INLINE int InProcessGroup::checked(int size) {
 
 LOCKSTEP_INLINE std::size_t InProcessGroup::ready_on_all(int rank) const noexcept {
   constexpr std::uint64_t count_mask = (std::uint64_t{1} << Begun::count_bits) - 1;
-  const Begun& mine = begun_[static_cast<std::size_t>(rank)];
+  const Begun& mine = begun(rank);
   std::uint64_t least = count_mask;
   for (int r = 0; r < size_; ++r) {
-    const Begun& other = begun_[static_cast<std::size_t>(r)];
+    const Begun& other = begun(r);
     const std::uint64_t progress = other.progress.load(std::memory_order_acquire);
-    if ((progress & ~count_mask) != mine.tag() || other.bytes != mine.bytes || other.type != mine.type ||
-        other.status.size() != mine.status.size())
+    if ((progress & ~count_mask) != mine.tag() || other.values.size() != mine.values.size() ||
+        other.values.type() != mine.values.type() || other.status.size() != mine.status.size())
       return 0;
     least = std::min(least, progress & count_mask);
   }
@@ -64,23 +65,23 @@ LOCKSTEP_INLINE std::size_t InProcessGroup::ready_on_all(int rank) const noexcep
 
 LOCKSTEP_INLINE unsigned InProcessGroup::enter(int rank, const Slot& mine, const std::atomic<bool>* patient) {
   const auto begin = std::chrono::steady_clock::now();
-  if (barrier_.is_broken()) fail(mine.operation, begin);
+  if (barrier_.is_broken()) fail(mine.call.operation, begin);
   const unsigned parity = slot(0, rank).operations++ % 2;
   Slot& shared = slot(parity, rank);
   const unsigned operations = shared.operations;
   shared = mine;
   shared.operations = operations;
 
-  const auto report = [&](std::chrono::milliseconds waited) { this->report(rank, mine.operation, waited); };
+  const auto report = [&](std::chrono::milliseconds waited) { this->report(rank, mine.call.operation, waited); };
   if (barrier_.arrive_and_wait(rank, progress_limit_, patient, report) != ThreadBarrier::Outcome::released)
-    fail(mine.operation, begin);
+    fail(mine.call.operation, begin);
   for (int other = 1; other < size_; ++other)
-    if (!slot(parity, other).agrees(slot(parity, 0))) {
+    if (slot(parity, other).call != slot(parity, 0).call) {
       abort({.failed_rank = -1,
-             .reason = concat({"replicas are out of step: rank 0 is in ", slot(parity, 0).text(), ", rank ", other,
-                               " in ", slot(parity, other).text()}),
+             .reason = concat({"replicas are out of step: rank 0 is in ", to_string(slot(parity, 0).call), ", rank ",
+                               other, " in ", to_string(slot(parity, other).call)}),
              .code = ExitCode::failure});
-      fail(mine.operation, begin);
+      fail(mine.call.operation, begin);
     }
   return parity;
 }
@@ -96,7 +97,7 @@ LOCKSTEP_INLINE void InProcessGroup::report(int rank, Operation operation, std::
 }
 
 LOCKSTEP_INLINE void InProcessGroup::fail(Operation operation, std::chrono::steady_clock::time_point begin) {
-  // Broken without a reason: somebody's time is over, and he may not have said so yet.
+  // Broken without a reason: a thread's time is over, and it may not have said so yet.
   abort({.failed_rank = barrier_.first_missing(),
          .reason = concat({"this replica's thread did not come to ", to_string(operation), " within ",
                            progress_limit_.count(), " ms (CommunicationOptions::progress_timeout)"})});
@@ -126,14 +127,92 @@ LOCKSTEP_INLINE void InProcessGroup::reduce_status(unsigned parity, std::size_t 
   }
 }
 
+LOCKSTEP_INLINE unsigned InProcess::enter(Operation operation, std::span<double> status, NumberSpan values,
+                                          ReduceOp op) {
+  InProcessGroup::Slot mine;
+  mine.call = {.operation = operation,
+               .type = values.type(),
+               .op = op,
+               .bytes = values.size_bytes(),
+               .status_count = status.size()};
+  mine.data = values.data();
+  mine.status = status.data();
+  return group_->enter(rank_, mine);
+}
+
+LOCKSTEP_INLINE void InProcess::reduce(std::span<double> status, NumberSpan values, ReduceOp op, bool to_all) {
+  if (size() == 1) return;
+  const unsigned parity = enter(Operation::all_reduce, status, values, op);
+  if (rank_ == 0) group_->reduce_status(parity, status.size(), to_all);
+  const detail::Combination how{values.type(), op};
+  const auto arrays = [&](int r) { return group_->slot(parity, r).data; };
+  if (to_all)
+    detail::reduce_share_for_all(how, rank_, size(), 0, values.size(), arrays);
+  else
+    detail::reduce_share(how, rank_, size(), 0, values.size(), arrays, [&](std::size_t offset, ConstNumberSpan sums) {
+      std::memcpy(arrays(0) + offset * size_of(how.type), sums.data(), sums.size_bytes());
+    });
+  group_->leave(rank_);
+}
+
+LOCKSTEP_INLINE void InProcess::begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values) {
+  InProcessGroup::Begun& begun = group_->begun(rank_);
+  begun.reduced = 0;
+  begun.values = values;
+  begun.status.assign(status.begin(), status.end());
+  begun.number = group_->slot(0, rank_).operations + 1;
+  begun.advance(0);
+}
+
+LOCKSTEP_INLINE void InProcess::advance_reduce_scatter(std::size_t ready, TakeSums f) {
+  if (size() == 1) return;
+  InProcessGroup::Begun& mine = group_->begun(rank_);
+  mine.advance(ready);
+  const std::size_t end = group_->ready_on_all(rank_);
+  if (end < mine.reduced + window()) return;
+  status_sums_ = group_->begun(0).status;
+  for (int r = 1; r < size(); ++r)
+    for (std::size_t i = 0; i < status_sums_.size(); ++i) status_sums_[i] += group_->begun(r).status[i];
+  reduce_windows(
+      mine.values.type(), end / window() * window(), [&](int r) { return group_->begun(r).values.data(); }, f);
+}
+
+LOCKSTEP_INLINE void InProcess::reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) {
+  if (size() == 1) return f(status, 0, values);
+  status_sums_.resize(status.size());
+  const unsigned parity = enter(Operation::reduce_scatter, status, values, ReduceOp::sum);
+  std::exception_ptr failure;
+  group_->sum_status(parity, status_sums_);
+  try {
+    reduce_windows(
+        values.type(), values.size(), [&](int r) { return group_->slot(parity, r).data; }, f);
+  } catch (...) {  // the others still use this thread's memory
+    failure = std::current_exception();
+  }
+  group_->begun(rank_).reduced = 0;
+  group_->leave(rank_);
+  if (failure != nullptr) std::rethrow_exception(failure);
+  std::copy(status_sums_.begin(), status_sums_.end(), status.begin());
+}
+
+LOCKSTEP_INLINE void InProcess::reduce_windows(DataType type, std::size_t end, detail::ConstRankArrays arrays,
+                                               TakeSums f) {
+  std::size_t& reduced = group_->begun(rank_).reduced;
+  while (reduced < end) {
+    const std::size_t begin = reduced, count = std::min(window(), end - begin);
+    detail::reduce_share(
+        {type, ReduceOp::sum}, rank_, size(), begin, count, [&](int r) { return arrays(r) + begin * size_of(type); },
+        [&](std::size_t offset, ConstNumberSpan sums) { f(status_sums_, begin + offset, sums); });
+    reduced += count;
+  }
+}
+
 LOCKSTEP_INLINE void InProcess::broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient) {
   detail::check_root(root, size());
   if (size() == 1) return;
   InProcessGroup::Slot mine;
-  mine.operation = Operation::broadcast;
-  mine.root = root;
+  mine.call = {.operation = Operation::broadcast, .root = root, .bytes = bytes.size()};
   mine.data = bytes.data();
-  mine.bytes = bytes.size();
   const unsigned parity = group_->enter(rank_, mine, patient);
   if (rank_ != root && !bytes.empty()) std::memcpy(bytes.data(), group_->slot(parity, root).data, bytes.size());
   group_->leave(rank_);
@@ -142,10 +221,9 @@ LOCKSTEP_INLINE void InProcess::broadcast(std::span<std::byte> bytes, int root, 
 LOCKSTEP_INLINE void InProcess::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
   detail::check_lengths(mine.size(), all.size(), size());
   InProcessGroup::Slot slot;
-  slot.operation = Operation::all_gather;
+  slot.call = {.operation = Operation::all_gather, .bytes = mine.size()};
   slot.data = const_cast<std::byte*>(mine.data());  // only read
-  slot.bytes = mine.size();
-  const unsigned parity = group_->enter(rank_, slot, nullptr);
+  const unsigned parity = group_->enter(rank_, slot);
   for (int r = 0; r < size() && !mine.empty(); ++r) {
     std::byte* target = all.data() + mine.size() * static_cast<std::size_t>(r);
     const void* source = group_->slot(parity, r).data;
@@ -157,8 +235,8 @@ LOCKSTEP_INLINE void InProcess::all_gather(std::span<const std::byte> mine, std:
 LOCKSTEP_INLINE void InProcess::barrier() {
   if (size() == 1) return;
   InProcessGroup::Slot mine;
-  mine.operation = Operation::barrier;
-  (void)group_->enter(rank_, mine, nullptr);
+  mine.call = {.operation = Operation::barrier};
+  (void)group_->enter(rank_, mine);
 }
 
 LOCKSTEP_INLINE void InProcess::abort(std::string_view reason, ExitCode code) noexcept {

@@ -52,7 +52,7 @@ LOCKSTEP_INLINE void ProgressThread::work() {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      job.function(job.self, job.data, job.size);
+      job.function(job.self, job.values);
     } catch (...) {
       failure = std::current_exception();
     }

@@ -188,13 +188,13 @@ TEST_SUITE("tcp messages") {
       std::size_t connections;
       std::size_t good;
     };
-    constexpr std::size_t frame = DataFrame::size;
+    constexpr std::size_t frame = DataFrame::size, stripe = Stripes::stripe_bytes;
     for (const Damage& damage :
          {Damage{0, frame + 5, 1, 0}, Damage{0, frame + block, 1, 0},  // a seal
           Damage{0, frame + block + 4, 1, block}, Damage{0, frame + 4 * (block + 4) + 999, 1, 4 * block},
           Damage{0, frame + 4 * (block + 4) + 1003, 1, 4 * block},
-          // Stripes of two blocks go over the connections in turn.
-          Damage{1, 7, 2, 2 * block}, Damage{1, block + 4 + block, 2, 3 * block}}) {
+          // Stripes go over the connections in turn, and end a block.
+          Damage{1, 7, 2, stripe}, Damage{1, stripe + 4 + 7, 2, 3 * stripe}}) {
       CAPTURE(damage.lane);
       CAPTURE(damage.byte);
       for (const std::size_t piece : {std::size_t{1} << 30, std::size_t{99'000}}) {

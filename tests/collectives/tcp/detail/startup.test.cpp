@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "collectives/harness.hpp"
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "support/process.hpp"
 #include "support/skip.hpp"

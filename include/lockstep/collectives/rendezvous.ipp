@@ -1,0 +1,31 @@
+#pragma once
+
+#include <thread>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+LOCKSTEP_INLINE bool Rendezvous::has_cores_for_all() const {
+  int ranks = ranks_on_host;
+  if (ranks <= 0) {
+    ranks = 0;
+    const std::string own = parse_address(addresses[static_cast<std::size_t>(rank)]).host;
+    for (const std::string& address : addresses) ranks += parse_address(address).host == own;
+  }
+  return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency();
+}
+
+LOCKSTEP_INLINE void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,
+                                    std::string_view collective) {
+  rendezvous.properties.emplace_back("collective", collective);
+  rendezvous.properties.emplace_back("CommunicationOptions::implementation", to_string(options.implementation));
+  rendezvous.properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
+  rendezvous.properties.emplace_back("CommunicationOptions::overlap", to_string(options.overlap));
+  rendezvous.properties.emplace_back("CommunicationOptions::connections", concat({options.data_connections()}));
+  rendezvous.properties.emplace_back("CommunicationOptions::checksum", options.checksum ? "on" : "off");
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,44 @@
+// What Ring does, whatever its transport.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "lockstep/collectives/data_type.hpp"
+#include "lockstep/collectives/operation.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/ring/ring_flow.hpp"
+#include "lockstep/collectives/transport_ref.hpp"
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The operations of Ring, over a transport that each call names. See Collective.
+class RingEngine {
+ public:
+  explicit RingEngine(CommunicationOptions options);
+
+  void all_reduce(const TransportRef& transport, NumberSpan values, ReduceOp op);
+  void all_reduce(const TransportRef& transport, std::span<double> status, NumberSpan values);
+  static void broadcast(const TransportRef& transport, std::span<std::byte> bytes, int root);
+  static void all_gather(const TransportRef& transport, std::span<const std::byte> mine, std::span<std::byte> all);
+  /// In round k each rank hears from the one that stands 2^k before it, and thereby from 2^(k + 1) ranks
+  /// (Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988).
+  static void barrier(const TransportRef& transport);
+
+ private:
+  [[nodiscard]] bool gathers(std::size_t bytes, int ranks) const noexcept;
+  [[nodiscard]] std::size_t pack_bytes() const noexcept;
+  void reduce(const TransportRef& transport, std::span<double> status, NumberSpan values, ReduceOp op, Wire wire);
+
+  CommunicationOptions options_;
+  RingStaging staging_;
+  Buffer gathered_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/ring/ring_engine.ipp"
+#endif

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/collectives/argument_checks.hpp"
+#include "lockstep/collectives/flow.hpp"
+#include "lockstep/collectives/reduction/partition.hpp"
+#include "lockstep/collectives/ring/forward_flow.hpp"
+#include "lockstep/collectives/ring/gather.hpp"
+#include "lockstep/collectives/ring/ring_engine.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// To the next rank, from the previous one.
+LOCKSTEP_INLINE void transfer_around(const TransportRef& transport, Flow& flow) {
+  const int rank = transport.rank(), size = transport.size();
+  transport.transfer(wrap_rank(rank + 1, size), wrap_rank(rank - 1, size), flow);
+}
+
+LOCKSTEP_INLINE RingEngine::RingEngine(CommunicationOptions options) : options_(std::move(options)) {
+  options_.validate();
+}
+
+LOCKSTEP_INLINE void RingEngine::all_reduce(const TransportRef& transport, NumberSpan values, ReduceOp op) {
+  reduce(transport, {}, values, op, Wire::native);
+}
+
+LOCKSTEP_INLINE void RingEngine::all_reduce(const TransportRef& transport, std::span<double> status,
+                                            NumberSpan values) {
+  reduce(transport, status, values, ReduceOp::sum, values.type() == DataType::float32 ? options_.wire : Wire::native);
+}
+
+LOCKSTEP_INLINE void RingEngine::broadcast(const TransportRef& transport, std::span<std::byte> bytes, int root) {
+  check_root(root, transport.size());
+  if (transport.size() == 1) return;
+  transport.begin(Operation::broadcast);
+  auto flow = ForwardFlow::broadcast(bytes, transport.rank(), root, transport.size());
+  transfer_around(transport, flow);
+}
+
+LOCKSTEP_INLINE void RingEngine::all_gather(const TransportRef& transport, std::span<const std::byte> mine,
+                                            std::span<std::byte> all) {
+  check_lengths(mine.size(), all.size(), transport.size());
+  if (!mine.empty())
+    std::memmove(all.data() + mine.size() * static_cast<std::size_t>(transport.rank()), mine.data(), mine.size());
+  if (transport.size() == 1) return;
+  transport.begin(Operation::all_gather);
+  auto flow = ForwardFlow::all_gather(all, transport.rank(), transport.size());
+  transfer_around(transport, flow);
+}
+
+LOCKSTEP_INLINE void RingEngine::barrier(const TransportRef& transport) {
+  const int rank = transport.rank(), size = transport.size();
+  transport.begin(Operation::barrier);
+  const std::byte token{1};
+  for (int distance = 1; distance < size; distance *= 2) {
+    std::byte heard{};
+    SpanFlow flow({&token, 1}, {&heard, 1});
+    transport.transfer(wrap_rank(rank + distance, size), wrap_rank(rank - distance, size), flow);
+  }
+}
+
+// The numbers are measured on two to eight processes of one machine: see benchmarks/all_reduce.cpp.
+
+LOCKSTEP_INLINE bool RingEngine::gathers(std::size_t bytes, int ranks) const noexcept {
+  constexpr std::size_t gathered_bytes = std::size_t{512} << 10;  // of all ranks
+  if (options_.implementation != CommunicationImplementation::automatic)
+    return options_.implementation == CommunicationImplementation::gather;
+  return bytes * static_cast<std::size_t>(ranks) <= gathered_bytes;
+}
+
+LOCKSTEP_INLINE std::size_t RingEngine::pack_bytes() const noexcept {
+  if (options_.bytes_per_pack == 0) return std::size_t{256} << 10;
+  constexpr std::int64_t longest = block_elements * sizeof(double);  // packs end with their block
+  return (static_cast<std::size_t>(std::min(options_.bytes_per_pack, longest)) + 63) / 64 * 64;
+}
+
+LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span<double> status, NumberSpan values,
+                                        ReduceOp op, Wire wire) {
+  if (transport.size() == 1) return;
+  transport.begin(Operation::all_reduce);
+  if (gathers(status.size_bytes() + values.size_bytes(), transport.size()))
+    return reduce_gathered(transport, gathered_, status, values, op);
+  RingFlow flow(staging_, pack_bytes(), transport.rank(), transport.size(), status, values, op, wire);
+  transfer_around(transport, flow);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
