@@ -119,7 +119,7 @@ TEST_SUITE("shared memory") {
     });
     for (const auto& exception : thrown)
       CHECK(
-          failure_of(exception).reason.find("rank 0 is in all_reduce of float and 8 bytes of status, 40 bytes, rank 1 "
+          failure_of(exception).reason.find("rank 0 is in all_reduce of float and 1 status values, 40 bytes, rank 1 "
                                             "in reduce_scatter_all_gather of float") != std::string::npos);
   }
 
