@@ -9,6 +9,12 @@ function complain(text) {
   failed = 1
 }
 
+# Characters, not bytes, of UTF-8.
+function columns(line) {
+  gsub(/[\200-\277]/, "", line)
+  return length(line)
+}
+
 # The anchor that GitHub makes of a heading.
 function anchor_of(heading) {
   sub(/^#+ +/, "", heading)
@@ -49,7 +55,7 @@ FILENAME == "README.md" && bytes > 9000 && bytes - length($0) - 1 <= 9000 { comp
 FILENAME ~ /^include\/lockstep\/[a-z]+\/README\.md$/ && FNR == 61 { complain("more than 60 lines") }
 /^```/ { in_code = !in_code; next }
 in_code { next }
-length($0) > 100 && !/^\|/ && !/^ *(- )?\[[^]]*\]\([^)]*\)[.,]?$/ && !/^<!--/ { complain("more than 100 columns") }
+columns($0) > 100 && !/^\|/ && !/^ *(- )?\[[^]]*\]\([^)]*\)[.,]?$/ && !/^<!--/ { complain("more than 100 columns") }
 {
   rest = $0
   gsub(/`[^`]*`/, "", rest) # C++'s lambdas look like links
