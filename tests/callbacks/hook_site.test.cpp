@@ -7,6 +7,7 @@
 
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/core/activity.hpp"
+#include "lockstep/core/type_name.hpp"
 
 namespace ls = lockstep;
 
@@ -24,7 +25,8 @@ const ls::Activity in_epoch{.call = "fit", .part = nullptr, .epoch = 2};
 /// Calls a hook that throws.
 template <class Callback>
 void fail(Site& site, const char* part) {
-  CHECK_THROWS_AS(site.call<Callback>(part, [] { throw std::runtime_error("disk full"); }), std::runtime_error);
+  CHECK_THROWS_AS(site.call(part, ls::detail::is_own_type<Callback>, [] { throw std::runtime_error("disk full"); }),
+                  std::runtime_error);
 }
 
 }  // namespace
@@ -36,7 +38,7 @@ TEST_CASE("HookSite: during a hook the board has its place and its name, afterwa
   site.report_to(&board);
   site.enter(in_epoch);
   int calls = 0;
-  site.call<SaveImages>("on_epoch_end of SaveImages", [&] {
+  site.call("on_epoch_end of SaveImages", false, [&] {
     ++calls;
     CHECK(ls::to_string(board.get()) == "fit, epoch 3, on_epoch_end of SaveImages");
   });
@@ -50,10 +52,10 @@ TEST_CASE("HookSite: without a board hooks are called all the same") {
   ls::ActivityBoard board;
   Site site;
   int calls = 0;
-  site.call<SaveImages>("on_train_begin of SaveImages", [&] { ++calls; });
+  site.call("on_train_begin of SaveImages", false, [&] { ++calls; });
   site.report_to(&board);
   site.report_to(nullptr);
-  site.call<SaveImages>("on_train_begin of SaveImages", [&] {
+  site.call("on_train_begin of SaveImages", false, [&] {
     ++calls;
     CHECK(board.get() == ls::Activity{});
   });
@@ -67,7 +69,7 @@ TEST_CASE("HookSite: knows the program's hook that threw, until the next hook") 
   fail<SaveImages>(site, "on_epoch_end of SaveImages");
   REQUIRE(site.failed_hook().has_value());
   CHECK(ls::to_string(*site.failed_hook()) == "fit, epoch 3, on_epoch_end of SaveImages");
-  site.call<SaveImages>("on_epoch_end of SaveImages", [] {});
+  site.call("on_epoch_end of SaveImages", false, [] {});
   CHECK_FALSE(site.failed_hook().has_value());
 }
 

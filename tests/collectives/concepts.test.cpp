@@ -89,12 +89,11 @@ static_assert(!CollectivePolicy<PolicyThatConnectsSomethingElse>);
 static_assert(Collective<Ring<MinimalTransport>>);
 static_assert(!ReportingCollective<Ring<MinimalTransport>>);
 
-// Optional operations: whoever lacks one of a group does not have the group.
+// Optional operations: a collective without one of a group does not have the group.
 
 static_assert(!ScatteringCollective<MinimalCollective> && !OverlappingCollective<MinimalCollective>);
 static_assert(!SharingCollective<MinimalCollective> && !AllocatingCollective<MinimalCollective>);
 static_assert(!ClosingCollective<MinimalCollective> && !TeamedCollective<MinimalCollective>);
-static_assert(!LengthDependentCollective<MinimalCollective>);
 
 /// Its operations are templates of the type, as a user may write them.
 struct TypedScattering : MinimalCollective {
@@ -115,7 +114,6 @@ static_assert(ScatteringCollective<UntypedScattering>);
 struct OverlappingWithoutWait : MinimalCollective {
   void all_reduce_async(NumberSpan) {}
   Overlap overlap() const { return Overlap::off; }
-  bool has_spare_core() const { return false; }
 };
 static_assert(!OverlappingCollective<OverlappingWithoutWait>);
 
@@ -132,11 +130,6 @@ struct SharingWithoutQuestion : MinimalCollective {
   void reduce_scatter_all_gather(std::span<double>, NumberSpan, UseSums) {}
 };
 static_assert(!SharingCollective<SharingWithoutQuestion>);
-
-struct LengthDependent : MinimalCollective {
-  static constexpr bool order_depends_on_length = true;
-};
-static_assert(LengthDependentCollective<LengthDependent>);
 
 /// Counts the calls for each type.
 struct TypedCounts : MinimalCollective {

@@ -94,9 +94,9 @@ TEST_CASE("Sequential: what a layer draws depends on its position in the flatten
 TEST_CASE("Sequential: random numbers follow the sample, whatever its row") {
   NetRunner<ls::Sequential<ls::Input<4>, Noise>> net;
   net.run(4, 10);
-  const double of_12 = net.replica().predictions()(2, 3);
+  const double of_12 = net.workspace().predictions()(2, 3);
   net.run(1, 12);
-  CHECK(net.replica().predictions()(0, 3) == of_12);
+  CHECK(net.workspace().predictions()(0, 3) == of_12);
 }
 
 TEST_CASE("Sequential: any batch gives the rows of single samples and the sum of their gradients") {
@@ -112,7 +112,7 @@ TEST_CASE("Sequential: any batch gives the rows of single samples and the sum of
     CAPTURE(samples);
     CHECK(net.run(samples) == doctest::Approx(loss).epsilon(1e-12));
     for (std::size_t p = 0; p < sum.size(); ++p) CHECK(net.gradients()[p] == doctest::Approx(sum[p]).epsilon(1e-9));
-    for (std::size_t f = 0; f < 3; ++f) CHECK(net.replica().predictions()(i, f) == doctest::Approx(last_row[f]));
+    for (std::size_t f = 0; f < 3; ++f) CHECK(net.workspace().predictions()(i, f) == doctest::Approx(last_row[f]));
   }
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("Sequential: variables are those of the layers, first layer first, wit
 
 TEST_CASE("Sequential: gradients lie in the order in which backward finishes them") {
   NetRunner<Flat> net;
-  const auto slices = net.replica().gradients().slices();
+  const auto slices = net.workspace().gradients().slices();
   for (std::size_t i = 1; i < slices.size(); ++i) CHECK(slices[i].data() < slices[i - 1].data());
 }
 

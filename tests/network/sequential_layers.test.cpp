@@ -158,7 +158,7 @@ TEST_CASE("aliases: alone, and alone in a part") {
   NetRunner<ls::Sequential<ls::Input<4>, UserReshape<2, 2>>> alone;
   alone.run(5);
   for (std::size_t f = 0; f < 4; ++f)
-    for (std::size_t i = 0; i < 5; ++i) CHECK(alone.replica().predictions()(i, f) == alone.replica().x()(i, f));
+    for (std::size_t i = 0; i < 5; ++i) CHECK(alone.workspace().predictions()(i, f) == alone.workspace().x()(i, f));
   check_gradients<ls::Sequential<ls::Input<4>, UserReshape<2, 2>>>(5);
   check_gradients<
       ls::Sequential<ls::Input<4>, ls::Sequential<UserReshape<2, 2>>, UserDense<3>, ls::Sequential<UserReshape<3>>>>(5);
@@ -256,7 +256,7 @@ TEST_CASE("untrained state: starts from its initial values, is changed by its ow
         std::vector<std::string>{"counts_batches/batches", "counts_batches/largest",
                                  "sequential/counts_batches/batches", "sequential/counts_batches/largest"});
   NetRunner<Net> net;
-  const auto state = net.replica().state().slices();
+  const auto state = net.workspace().state().slices();
   REQUIRE(state.size() == 4);
   CHECK(state[3].size() == 3);
   ls::detail::initialize<double>(Net::state_variables<ls::Shape<4>>, state, ls::RandomKey(1));

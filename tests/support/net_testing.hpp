@@ -15,8 +15,10 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/losses/mean_squared_error.hpp"
-#include "lockstep/step/model_state.hpp"
-#include "lockstep/step/replica_state.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/step/compiled.hpp"
+#include "lockstep/step/variables.hpp"
+#include "lockstep/step/workspace.hpp"
 
 namespace lockstep_test {
 
@@ -26,10 +28,12 @@ class NetRunner {
  public:
   using In = typename Net::InputShape;
   using Out = typename Net::template Output<In>;
-  using Replica = lockstep::detail::ReplicaState<Net, T, Out::size>;
+  using Workspace = lockstep::detail::Workspace<T>;
 
   explicit NetRunner(std::uint64_t seed = 1)
-      : parameters_(Net::template variables<In>), replica_([](std::size_t bytes) { return lockstep::Buffer(bytes); }) {
+      : program_({}, {}, {}),
+        parameters_(Net::template variables<In>),
+        workspace_(program_, [](std::size_t bytes) { return lockstep::Buffer(bytes); }) {
     lockstep::detail::initialize<T>(Net::template variables<In>, parameters_.slices(), lockstep::RandomKey(seed));
     for (const std::span<T> slice : parameters_.slices())  // no bias stays zero
       for (T& value : slice) value += T(0.1);
@@ -39,42 +43,40 @@ class NetRunner {
   double run(std::size_t samples, std::size_t first = 0, bool training = true) {
     load(samples, first);
     context_.training = training;
-    replica_.forward(context_, parameters_.slices());
-    const double loss = loss_.value_and_gradient(
-        replica_.predictions(), lockstep::TensorView<const T>(replica_.targets()), replica_.prediction_gradient());
-    replica_.backward(context_, parameters_.slices());
+    workspace_.forward(context_, parameters_.slices());
+    const double loss = gradient_of_predictions();
+    workspace_.backward(context_, parameters_.slices());
     return loss;
   }
   double loss() {
-    replica_.forward(context_, parameters_.slices());
-    return loss_.value(replica_.predictions(), lockstep::TensorView<const T>(replica_.targets()));
+    workspace_.forward(context_, parameters_.slices());
+    return program_.loss(workspace_.predictions(), workspace_.targets());
   }
 
   /// The gradient of the input, by Sequential::backward; it overwrites the gradients of the parameters with equal ones.
   std::vector<T> input_gradient() {
-    const std::size_t stride = replica_.x().stride();
-    replica_.forward(context_, parameters_.slices());
-    loss_.value_and_gradient(replica_.predictions(), lockstep::TensorView<const T>(replica_.targets()),
-                             replica_.prediction_gradient());
+    const std::size_t stride = workspace_.x().stride();
+    workspace_.forward(context_, parameters_.slices());
+    gradient_of_predictions();
     const lockstep::Buffer scratch(Net::template scratch<In>(stride) * sizeof(T)), dx(In::size * stride * sizeof(T)),
         y(Out::size * stride * sizeof(T));
     const std::span<T> scratch_span(reinterpret_cast<T*>(scratch.data()), Net::template scratch<In>(stride));
-    const lockstep::TensorView<T> output(reinterpret_cast<T*>(y.data()), replica_.x().samples(), Out::size, stride);
-    const lockstep::TensorView<T> result(reinterpret_cast<T*>(dx.data()), replica_.x().samples(), In::size, stride);
+    const lockstep::TensorView<T> output(reinterpret_cast<T*>(y.data()), workspace_.x().samples(), Out::size, stride);
+    const lockstep::TensorView<T> result(reinterpret_cast<T*>(dx.data()), workspace_.x().samples(), In::size, stride);
     Net::template forward<In, T>({.context = context_,
                                   .weights = parameters_.slices(),
-                                  .state = replica_.state().slices(),
-                                  .x = replica_.x(),
+                                  .state = workspace_.state().slices(),
+                                  .x = workspace_.x(),
                                   .y = output,
                                   .scratch = scratch_span});
     Net::template backward<In, T>({.context = context_,
                                    .weights = parameters_.slices(),
-                                   .state = replica_.state().slices(),
-                                   .x = replica_.x(),
+                                   .state = workspace_.state().slices(),
+                                   .x = workspace_.x(),
                                    .y = output,
-                                   .dy = replica_.prediction_gradient(),
+                                   .dy = workspace_.prediction_gradient(),
                                    .dx = result,
-                                   .gradients = replica_.gradients().slices(),
+                                   .gradients = workspace_.gradients().slices(),
                                    .scratch = scratch_span});
     for (std::size_t f = 0; f < In::size; ++f)
       for (std::size_t i = result.samples(); i < stride; ++i) CHECK(result(i, f) == T(0));
@@ -84,44 +86,48 @@ class NetRunner {
     return values;
   }
 
-  [[nodiscard]] std::vector<T> gradients() const { return copy(replica_.gradients().slices()); }
+  [[nodiscard]] std::vector<T> gradients() const { return copy(workspace_.gradients().slices()); }
   [[nodiscard]] std::vector<T> parameters() const { return copy(parameters_.slices()); }
   [[nodiscard]] std::span<const std::span<T>> parameter_slices() const { return parameters_.slices(); }
   [[nodiscard]] std::vector<T> outputs() const {
     std::vector<T> values;
-    const auto y = replica_.predictions();
+    const auto y = workspace_.predictions();
     for (std::size_t f = 0; f < y.features(); ++f)
       for (std::size_t i = 0; i < y.samples(); ++i) values.push_back(y(i, f));
     return values;
   }
-  [[nodiscard]] Replica& replica() { return replica_; }
+  [[nodiscard]] Workspace& workspace() { return workspace_; }
   [[nodiscard]] lockstep::StepContext& context() { return context_; }
 
   /// Fills the batch.
   void load(std::size_t samples, std::size_t first) {
-    replica_.resize(samples);
+    workspace_.resize(samples);
     indices_.resize(samples);
     std::iota(indices_.begin(), indices_.end(), static_cast<std::int64_t>(first));
     context_.sample_indices = indices_;
     for (std::size_t i = 0; i < samples; ++i) {
       lockstep::RandomStream random(lockstep::RandomKey(77).fold_in(first + i));
-      for (std::size_t f = 0; f < In::size; ++f) replica_.x()(i, f) = static_cast<T>(random.uniform(-1, 1));
-      for (std::size_t f = 0; f < Out::size; ++f) replica_.targets()(i, f) = static_cast<T>(random.uniform(-1, 1));
+      for (std::size_t f = 0; f < In::size; ++f) workspace_.x()(i, f) = static_cast<T>(random.uniform(-1, 1));
+      for (std::size_t f = 0; f < Out::size; ++f) workspace_.targets()(i, f) = static_cast<T>(random.uniform(-1, 1));
     }
-    replica_.x().clear_padding();
-    replica_.targets().clear_padding();
+    workspace_.x().clear_padding();
+    workspace_.targets().clear_padding();
   }
 
  private:
+  double gradient_of_predictions() {
+    return program_.loss_and_gradient(workspace_.predictions(), workspace_.targets(),
+                                      workspace_.prediction_gradient());
+  }
   static std::vector<T> copy(std::span<const std::span<T>> slices) {
     std::vector<T> values;
     for (const std::span<T> slice : slices) values.insert(values.end(), slice.begin(), slice.end());
     return values;
   }
 
+  lockstep::detail::Compiled<Net, T, lockstep::MeanSquaredError, lockstep::SGD> program_;
   lockstep::Arena<T> parameters_;
-  Replica replica_;
-  lockstep::MeanSquaredError loss_;
+  Workspace workspace_;
   lockstep::StepContext context_;
   std::vector<std::int64_t> indices_;
 };
@@ -156,7 +162,7 @@ void check_gradients(std::size_t samples, std::uint64_t seed = 1) {
   for (std::size_t f = 0; f < Net::InputShape::size; ++f)
     for (std::size_t i = 0; i < samples; ++i) {
       CAPTURE(next);
-      CHECK(std::abs(of_input[next] - difference(net.replica().x()(i, f))) < 1e-7);
+      CHECK(std::abs(of_input[next] - difference(net.workspace().x()(i, f))) < 1e-7);
       ++next;
     }
 }

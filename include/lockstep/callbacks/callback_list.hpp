@@ -8,8 +8,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "lockstep/callbacks/callback_hooks.hpp"
 #include "lockstep/callbacks/concepts.hpp"
-#include "lockstep/callbacks/hook_site.hpp"
 #include "lockstep/callbacks/hooks.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -63,7 +63,7 @@ consteval bool stops_training() {
 /// References to the callbacks of one fit. Each hook `h(training, ...)` calls `h` of every callback that has it. A callback may
 /// stand in a std::optional, and is left out while that is empty.
 template <class... Callbacks>
-class CallbackList : public detail::HookSite {
+class CallbackList final : public CallbackHooks {
   static_assert((!detail::has_near_miss<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
                 "on_{train,epoch,train_batch,test,test_batch,predict}_{begin,end}, on_{epoch,train_batch}_complete, "
@@ -78,44 +78,54 @@ class CallbackList : public detail::HookSite {
                 "lockstep: a callback has a member save or restore that fit cannot call: write both, "
                 "void save(lockstep::State&) const and void restore(const lockstep::State&), or rename it");
 
+  template <class C>
+  using Held = detail::held_callback<C>;
+  template <class C>
+  static constexpr bool ends_batches = detail::callable_on_train_batch_end<C, std::int64_t, Logs&>;
+
  public:
-  explicit CallbackList(Callbacks&... callbacks) : callbacks_(callbacks...) {}
-
-#define LOCKSTEP_DETAIL_CALL(hook, ...)                                                                            \
-  template <class... Arguments>                                                                                    \
-  void hook(Training& training, Arguments&&... arguments) {                                                        \
-    each([&]<class C>(C& callback) {                                                                               \
-      if constexpr (detail::callable_##hook<C __VA_OPT__(, ) __VA_ARGS__>) {                                       \
-        static const std::string part = concat({#hook, " of ", detail::type_name<C>()});                           \
-        this->template call<std::remove_const_t<C>>(part.c_str(), [&] { callback.hook(training, arguments...); }); \
-      }                                                                                                            \
-    });                                                                                                            \
+  /// Of any callback, also of one in an empty std::optional.
+  [[nodiscard]] static constexpr Presence presence() {
+    return {
+        .train_batch_begin = (false || ... || detail::callable_on_train_batch_begin<Held<Callbacks>, std::int64_t>),
+        .train_batch_end = (false || ... || ends_batches<Held<Callbacks>>),
+        .train_batch_complete =
+            (false || ... || detail::callable_on_train_batch_complete<Held<Callbacks>, std::int64_t>),
+        .stop_in_batch = (false || ... || (ends_batches<Held<Callbacks>> && detail::stops_training<Held<Callbacks>>())),
+        .epoch_end = (false || ... || detail::callable_on_epoch_end<Held<Callbacks>, int, Logs&>)};
   }
-  LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_CALL)
+
+  explicit CallbackList(Callbacks&... callbacks) : CallbackHooks(presence()), callbacks_(callbacks...) {}
+
+#define LOCKSTEP_DETAIL_CALL_0(hook) \
+  void hook(Training& training) override { LOCKSTEP_DETAIL_CALL(hook, (detail::callable_##hook<C>), training) }
+#define LOCKSTEP_DETAIL_CALL_1(hook, A)                                      \
+  void hook(Training& training, A a) override {                              \
+    LOCKSTEP_DETAIL_CALL(hook, (detail::callable_##hook<C, A>), training, a) \
+  }
+#define LOCKSTEP_DETAIL_CALL_2(hook, A, B)                                         \
+  void hook(Training& training, A a, B b) override {                               \
+    LOCKSTEP_DETAIL_CALL(hook, (detail::callable_##hook<C, A, B>), training, a, b) \
+  }
+#define LOCKSTEP_DETAIL_CALL(hook, is_callable, ...)                                       \
+  each([&]<class C>(C& callback) {                                                         \
+    if constexpr (is_callable) {                                                           \
+      using Type = std::remove_const_t<C>;                                                 \
+      static const char* const part = detail::hook_text(#hook, detail::type_name<Type>()); \
+      this->call(part, detail::is_own_type<Type>, [&] { callback.hook(__VA_ARGS__); });    \
+    }                                                                                      \
+  });
+#define LOCKSTEP_DETAIL_DEFINE(...)                                                                                 \
+  LOCKSTEP_DETAIL_PICK(__VA_ARGS__, LOCKSTEP_DETAIL_CALL_2, LOCKSTEP_DETAIL_CALL_1, LOCKSTEP_DETAIL_CALL_0, unused) \
+  (__VA_ARGS__)
+  LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_DEFINE)
+#undef LOCKSTEP_DETAIL_DEFINE
 #undef LOCKSTEP_DETAIL_CALL
+#undef LOCKSTEP_DETAIL_CALL_0
+#undef LOCKSTEP_DETAIL_CALL_1
+#undef LOCKSTEP_DETAIL_CALL_2
 
-  /// True when a callback has the hook.
-  static constexpr bool has_train_batch_begin =
-      (false || ... || detail::callable_on_train_batch_begin<detail::held_callback<Callbacks>, std::int64_t>);
-  static constexpr bool has_train_batch_end =
-      (false || ... || detail::callable_on_train_batch_end<detail::held_callback<Callbacks>, std::int64_t, Logs&>);
-  static constexpr bool has_train_batch_complete =
-      (false || ... || detail::callable_on_train_batch_complete<detail::held_callback<Callbacks>, std::int64_t>);
-  /// True when a callback wants to hear of every batch.
-  static constexpr bool has_train_batch_hooks =
-      has_train_batch_begin || has_train_batch_end || has_train_batch_complete;
-  /// True when a callback may ask to stop at the end of a batch.
-  static constexpr bool may_stop_in_batch =
-      (false || ... ||
-       (detail::callable_on_train_batch_end<detail::held_callback<Callbacks>, std::int64_t, Logs&> &&
-        detail::stops_training<detail::held_callback<Callbacks>>()));
-
-  /// True when a callback has something to do before the state of an epoch's end is complete.
-  static constexpr bool has_epoch_end_hooks =
-      (false || ... || detail::callable_on_epoch_end<detail::held_callback<Callbacks>, int, Logs&>);
-
-  /// The state of every callback, in order; empty for those that save none.
-  [[nodiscard]] std::vector<State> save() const {
+  [[nodiscard]] std::vector<State> save() const override {
     std::vector<State> states;
     each([&](auto& callback) {
       State& state = states.emplace_back();
@@ -124,8 +134,7 @@ class CallbackList : public detail::HookSite {
     return states;
   }
 
-  /// Throws ConfigurationError when the number of callbacks differs.
-  void restore(const std::vector<State>& states) {
+  void restore(const std::vector<State>& states) override {
     std::size_t count = 0;
     each([&](auto&) { ++count; });
     if (states.size() != count)

@@ -1,13 +1,17 @@
-// Where in a call the hooks of callbacks are called.
+// Where the hooks of a CallbackList are called, for messages.
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/type_name.hpp"
+#include "lockstep/core/function_ref.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// "on_epoch_end of SaveImages", which stays until the program ends. Any thread may call it.
+[[nodiscard]] const char* hook_text(std::string_view hook, std::string_view callback);
 
 /// What a CallbackList knows of the call that it serves: shown on the board for other ranks, and in
 /// the message of an exception.
@@ -21,17 +25,8 @@ class HookSite {
   [[nodiscard]] const std::optional<Activity>& failed_hook() const noexcept { return failed_; }
 
  protected:
-  /// Calls a hook of a callback of type C.
-  template <class C, class F>
-  void call(const char* part, F f) {
-    Activity here = place_;
-    here.part = part;
-    const ActivityScope activity(board_, here);
-    failed_.reset();
-    if constexpr (!is_own_type<C>) failed_ = here;
-    f();
-    failed_.reset();
-  }
+  /// Calls a hook: `part` is its hook_text, `is_ours` says that the callback is the library's own.
+  void call(const char* part, bool is_ours, FunctionRef<void()> hook);
 
  private:
   Activity place_;
@@ -40,3 +35,7 @@ class HookSite {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/callbacks/hook_site.ipp"
+#endif

@@ -138,8 +138,7 @@ concept EarlyScatteringCollective =
 
 /// `all_reduce_async(values)` begins to sum them as all_reduce({}, values) does, and returns; they are
 /// not to be touched until `wait()` has returned, which throws what has failed. Operations are carried
-/// out in the order of the calls, whether they block or not. `overlap()`: what the options say of it;
-/// `has_spare_core()`: whether it would take no core from a rank.
+/// out in the order of the calls, whether they block or not. `overlap()`: what the options say of it.
 template <class C>
 concept OverlappingCollective =
     Collective<C> && requires(C& collective, const C& same, std::span<float> values, std::span<double> doubles) {
@@ -147,7 +146,6 @@ concept OverlappingCollective =
       collective.all_reduce_async(doubles);
       collective.wait();
       same.overlap();
-      { same.has_spare_core() } -> std::same_as<bool>;
     };
 
 /// `shares_memory()`, the same on all ranks. Where it is true, ranks that have parameters of their own
@@ -168,11 +166,6 @@ concept SharingCollective =
 template <class C>
 concept TeamedCollective =
     Collective<C> && requires(C& collective) { requires Collective<std::remove_cvref_t<decltype(collective.team())>>; };
-
-/// `static constexpr bool order_depends_on_length = true`: the sum of an element may depend on how long
-/// its array is, so that nothing measured may decide where gradients are cut.
-template <class C>
-concept LengthDependentCollective = Collective<C> && requires { requires C::order_depends_on_length; };
 
 namespace detail {
 

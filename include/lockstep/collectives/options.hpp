@@ -36,22 +36,13 @@ enum class CommunicationImplementation : std::uint8_t {
 /// Whether gradients are reduced, by a thread of its own, while backward still computes others (as in PyTorch's
 /// DistributedDataParallel and in Horovod). The result is the same to the last bit.
 enum class Overlap : std::uint8_t {
-  automatic,  ///< when the first steps of a fit have shown that it pays: with a core to spare, or a wire that one waits for. Not where
-              ///< ranks update shares of the parameters for each other (SharedMemory), which `on` forgoes.
-  on,
   off,
+  on,  ///< where there is a core to spare, or a wire that ranks wait for. Ranks then do not update shares of the parameters for each
+       ///< other (SharedMemory).
 };
 
 [[nodiscard]] constexpr const char* to_string(Overlap overlap) noexcept {
-  switch (overlap) {
-    case Overlap::on:
-      return "on";
-    case Overlap::off:
-      return "off";
-    case Overlap::automatic:
-      break;
-  }
-  return "automatic";
+  return overlap == Overlap::on ? "on" : "off";
 }
 
 struct CommunicationOptions {
@@ -71,7 +62,7 @@ struct CommunicationOptions {
   /// The type of float gradients between workers; a float32 sum over a wire of half the bytes. Not between the threads of a process,
   /// and not for arrays that are short enough to be gathered.
   Wire wire = Wire::native;
-  Overlap overlap = Overlap::automatic;
+  Overlap overlap = Overlap::off;
   /// TCP's congestion control, such as "cubic" or "bbr". Empty: the system's.
   std::string congestion_control{};
   /// TCP connections for data between two ranks, at most 16. A long message is spread over them, so that on a link of much bandwidth

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
@@ -35,9 +36,10 @@ class Trace {
     events_.reserve(max_events);
   }
 
-  /// `layer` is 0 for what is not in a layer.
-  void add(TracePart part, std::size_t layer, Clock::time_point begin, Clock::time_point end) noexcept {
-    totals_[static_cast<std::size_t>(part)][layer] += end - begin;
+  /// `layer` is 0 for what is not in a layer. `inside`: time of that which other spans count.
+  void add(TracePart part, std::size_t layer, Clock::time_point begin, Clock::time_point end,
+           Clock::duration inside = {}) noexcept {
+    totals_[static_cast<std::size_t>(part)][layer] += end - begin - inside;
     if (events_.size() < max_events_)
       events_.push_back({begin, end - begin, layer, part});
     else
@@ -64,18 +66,27 @@ class Trace {
   std::array<std::vector<Clock::duration>, trace_part_count> totals_;
   std::vector<Event> events_;
   std::size_t left_out_ = 0;
+
+  friend class TraceSpan;
+  Clock::duration inside_{};  // of spans that have ended within the innermost open one
 };
 
-/// Adds the time from its construction to its destruction; does nothing without a trace.
+/// Adds the time from its construction to its destruction, without that of spans within it; does
+/// nothing without a trace.
 class TraceSpan {
  public:
   TraceSpan(Trace* trace, TracePart part, std::size_t layer = 0) noexcept : trace_(trace), layer_(layer), part_(part) {
-    if (trace_ != nullptr) begin_ = Trace::Clock::now();
+    if (trace_ == nullptr) return;
+    outside_ = std::exchange(trace_->inside_, {});
+    begin_ = Trace::Clock::now();
   }
   TraceSpan(const TraceSpan&) = delete;
   TraceSpan& operator=(const TraceSpan&) = delete;
   ~TraceSpan() {
-    if (trace_ != nullptr) trace_->add(part_, layer_, begin_, Trace::Clock::now());
+    if (trace_ == nullptr) return;
+    const auto end = Trace::Clock::now();
+    trace_->add(part_, layer_, begin_, end, trace_->inside_);
+    trace_->inside_ = outside_ + (end - begin_);
   }
 
  private:
@@ -83,6 +94,7 @@ class TraceSpan {
   std::size_t layer_;
   TracePart part_;
   Trace::Clock::time_point begin_;
+  Trace::Clock::duration outside_{};  // inside the span around this one, before it
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

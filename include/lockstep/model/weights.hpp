@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/core/arena.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/core/variable.hpp"
+#include "lockstep/training/named_arrays.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -25,34 +24,6 @@ struct Weight {
 };
 
 namespace detail {
-
-/// A variable of a model, and its values in one replica.
-template <class T>
-struct NamedArray {
-  std::string name;
-  const Variable* variable = nullptr;
-  std::span<T> values;
-};
-
-/// Net's variables layer by layer, the trained ones before the others, with their values in two arenas.
-template <class Net, class T>
-[[nodiscard]] std::vector<NamedArray<T>> named_arrays(const Arena<T>& trained, const Arena<T>& untrained) {
-  using In = typename Net::InputShape;
-  std::vector<NamedArray<T>> arrays;
-  const auto trained_names = Net::template variable_names<In>();
-  const auto untrained_names = Net::template state_variable_names<In>();
-  std::size_t t = 0, u = 0;
-  for (const bool is_trained : Net::template variable_order<In>()) {
-    if (is_trained) {
-      arrays.push_back({trained_names[t], &Net::template variables<In>[t], trained.slices()[t]});
-      ++t;
-    } else {
-      arrays.push_back({untrained_names[u], &Net::template state_variables<In>[u], untrained.slices()[u]});
-      ++u;
-    }
-  }
-  return arrays;
-}
 
 template <class T>
 [[nodiscard]] std::vector<Weight<T>> copy_weights(const std::vector<NamedArray<T>>& arrays) {

@@ -36,17 +36,17 @@ struct WantedArray {
 template <class Model>
 struct ModelFiles {
   static auto& strategy(Model& model) { return model.strategy_; }
-  static TrainingState state(const Model& model) { return model.save_state(); }
+  static TrainingState state(const Model& model) { return model.trainer_.save_state(); }
   /// Bytes of all arrays of the model's training state.
-  static std::uint64_t state_bytes(const Model& model) { return model.state_bytes(); }
+  static std::uint64_t state_bytes(const Model& model) { return model.trainer_.state_bytes(); }
   static void restore(Model& model, const TrainingState& saved) {
-    if (model.is_in_fit_)
+    if (model.trainer_.is_in_fit())
       throw ConfigurationError(
           "the model is in fit, whose state cannot be replaced: in a callback, use load_weights, which takes the "
           "variables alone");
     if (saved.signature.empty())
       throw ConfigurationError("the file has weights alone, and no state of an optimizer: use load_weights");
-    model.restore_state(saved);
+    model.trainer_.restore_state(saved);
   }
 
   static void save(const Model& model, const std::string& path) {
@@ -64,7 +64,7 @@ struct ModelFiles {
   static void save_weights(const Model& model, const std::string& path) {
     if (!model.strategy_.is_chief()) return;
     std::vector<SavedArray> arrays;
-    for (const auto& array : model.all_variables(*model.replicas_[0])) {
+    for (const auto& array : model.trainer_.named_arrays(0)) {
       const auto bytes = std::as_bytes(array.values);
       const auto shape = array.variable->shape();
       arrays.push_back({.name = array.name,
@@ -81,12 +81,12 @@ struct ModelFiles {
         file_from_chief(model.strategy_, "load_weights", path, weights_check(path, expected));
     naming_file("load_weights", path, [&] {
       std::vector<WantedArray> wanted;
-      for (const auto& array : model.all_variables(*model.replicas_[0]))
+      for (const auto& array : model.trainer_.named_arrays(0))
         wanted.push_back({array.name, array.variable->shape()});
       const auto arrays =
           match_arrays(decode_weights(path, bytes, expected), wanted, scalar_name<typename Model::Compiled::Scalar>());
-      for (const auto& own : model.replicas_) {
-        const auto variables = model.all_variables(*own);
+      for (std::size_t replica = 0; replica < model.trainer_.replicas(); ++replica) {
+        const auto variables = model.trainer_.named_arrays(replica);
         for (std::size_t i = 0; i < arrays.size(); ++i)
           std::copy(arrays[i].bytes.begin(), arrays[i].bytes.end(),
                     std::as_writable_bytes(variables[i].values).begin());

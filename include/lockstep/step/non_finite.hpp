@@ -11,19 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/step/parts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-/// What a replica knows of the first loss in a fit that is not finite.
-struct NonFiniteLoss {
-  std::string source;        ///< of its own; empty when its losses are finite
-  bool is_reported = false;  ///< the ranks have told each other
-};
 
 /// The first row with a non-finite value.
 template <class T>
@@ -36,30 +31,26 @@ template <class T>
 
 /// Where the first non-finite value is. Call this after a forward pass whose loss is not finite,
 /// before anything changes.
-template <class Compiled>
-[[nodiscard, gnu::cold]] std::string find_non_finite(const Compiled& compiled,
-                                                     const typename Compiled::Replica& replica,
-                                                     const StepContext& context) {
-  using T = typename Compiled::Scalar;
+template <class T>
+[[nodiscard, gnu::cold]] std::string find_non_finite(const Parts<T>& parts, const StepContext& context) {
   const auto sample = [&](std::size_t row) { return concat({"sample ", context.sample_indices[row], " of the data"}); };
-  const auto parameters = compiled.state.parameters().slices();
+  const auto parameters = parts.variables.parameters().slices();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (!std::all_of(parameters[i].begin(), parameters[i].end(), [](T value) { return std::isfinite(value); }))
-      return concat({"the parameter ", compiled.state.names()[i]});
-  if (const auto row = non_finite_row(replica.x())) return concat({"the input, ", sample(*row)});
+      return concat({"the parameter ", parts.program.names().variables[i]});
+  if (const auto row = non_finite_row(parts.workspace.x())) return concat({"the input, ", sample(*row)});
   std::optional<std::size_t> layer;
-  replica.each_output([&](std::size_t position, const TensorView<const T>& y) {
+  parts.workspace.each_output([&](std::size_t position, const TensorView<const T>& y) {
     if (!layer && non_finite_row(y)) layer = position;
   });
-  if (layer) return concat({"the output of ", Compiled::Net::template layer_names<typename Compiled::In>()[*layer]});
-  if (const auto row = non_finite_row(replica.targets())) return concat({"the targets, ", sample(*row)});
+  if (layer) return concat({"the output of ", parts.program.names().layers[*layer]});
+  if (const auto row = non_finite_row(parts.workspace.targets())) return concat({"the targets, ", sample(*row)});
   return "the loss itself";
 }
 
 /// All ranks tell each other what they have found: "rank 1 (first in the output of dense_1), rank 3
 /// (...)".
-template <Collective C>
-[[nodiscard, gnu::cold]] std::string share_non_finite(C& collective, const std::string& source) {
+[[nodiscard, gnu::cold]] inline std::string share_non_finite(AnyCollective& collective, const std::string& source) {
   using Text = std::array<char, 120>;
   Text mine{};
   std::copy_n(source.begin(), std::min(source.size(), mine.size() - 1), mine.begin());

@@ -1,9 +1,10 @@
 // The status block: what the ranks must agree on, reduced together with the gradients.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -25,12 +26,14 @@ struct Requests {
 };
 
 /// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are exact up to 2^53.
-template <std::size_t MetricState>
 class StatusBlock {
  public:
   enum Field : std::size_t { samples, loss_sum, has_next, non_finite, stop, interrupted, terminated, field_count };
 
-  void clear() noexcept { values_.fill(0); }
+  /// Zeros. `metric_state`: doubles of all metrics.
+  explicit StatusBlock(std::size_t metric_state) : values_(field_count + metric_state + 1) {}
+
+  void clear() noexcept { std::fill(values_.begin(), values_.end(), 0.0); }
   [[nodiscard]] double& operator[](Field field) noexcept { return values_[field]; }
   [[nodiscard]] double operator[](Field field) const noexcept { return values_[field]; }
 
@@ -49,23 +52,20 @@ class StatusBlock {
             .verify = values_.back() > 0};
   }
 
-  /// Whether a step with these sums (a status block, or its values) changes parameters.
-  template <class Sums>
-  [[nodiscard]] static bool makes_update(const Sums& sums, bool stop_on_non_finite) noexcept {
+  /// Whether a step with these sums changes parameters.
+  [[nodiscard]] static bool makes_update(std::span<const double> sums, bool stop_on_non_finite) noexcept {
     return sums[samples] > 0 && !(stop_on_non_finite && sums[non_finite] > 0);
   }
 
   /// The states of all metrics, one after the other.
-  [[nodiscard]] std::span<double, MetricState> metrics() noexcept {
-    return std::span<double, MetricState>(values_.data() + field_count, MetricState);
-  }
-  [[nodiscard]] std::span<const double, MetricState> metrics() const noexcept {
-    return std::span<const double, MetricState>(values_.data() + field_count, MetricState);
+  [[nodiscard]] std::span<double> metrics() noexcept { return std::span(values_).subspan(field_count, metric_state()); }
+  [[nodiscard]] std::span<const double> metrics() const noexcept {
+    return std::span(values_).subspan(field_count, metric_state());
   }
 
   /// What a file keeps of an epoch's sums: all but the requests for a single step.
   [[nodiscard]] std::span<const double> saved() const noexcept {
-    return std::span<const double>(values_).first(field_count + MetricState);
+    return std::span(values_).first(field_count + metric_state());
   }
 
   /// All of it, for the collective.
@@ -78,7 +78,9 @@ class StatusBlock {
   }
 
  private:
-  std::array<double, field_count + MetricState + 1> values_{};  // fields, metrics, Requests::verify
+  [[nodiscard]] std::size_t metric_state() const noexcept { return values_.size() - field_count - 1; }
+
+  std::vector<double> values_;  // fields, metrics, Requests::verify
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

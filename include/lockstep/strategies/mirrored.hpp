@@ -1,6 +1,7 @@
 // Replicas on the threads of one process.
 #pragma once
 
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
@@ -54,5 +56,7 @@ class MirroredStrategy {
 };
 
 static_assert(Strategy<MirroredStrategy>);
+
+LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(MirroredStrategy&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

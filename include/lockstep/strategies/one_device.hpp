@@ -1,11 +1,13 @@
 // One replica, on the caller's thread.
 #pragma once
 
+#include <memory>
 #include <string_view>
 
 #include "lockstep/collectives/policies/single.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
@@ -36,5 +38,7 @@ class OneDeviceStrategy {
 };
 
 static_assert(Strategy<OneDeviceStrategy>);
+
+LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(OneDeviceStrategy&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/callbacks/callback_list.hpp"
+#include "lockstep/callbacks/callback_hooks.hpp"
 #include "lockstep/callbacks/progress_bar.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
@@ -25,11 +25,10 @@
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/trace.hpp"
-#include "lockstep/step/gradient_reduction.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/status_block.hpp"
 #include "lockstep/step/step.hpp"
-#include "lockstep/strategies/team_lead.hpp"
+#include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/evaluate_pass.hpp"
 #include "lockstep/training/fit_options.hpp"
@@ -50,27 +49,25 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// does. Only the first replica of a process (the leader) calls callbacks and touches what is
 /// shared. Meanwhile the others wait, take part in what a callback does with a model, or are in a
 /// reduction that needs the leader.
-template <class Model, class Callbacks>
-class FitLoop final : public ModelTraining<Model> {
-  using Base = ModelTraining<Model>;
-  using Base::compiled_;
-  using Base::model_;
-  using Compiled = typename Model::Compiled;
-  using Status = typename Compiled::Status;
-  using Position = TrainingPosition<Status>;
-  using Own = typename Compiled::Replica;
-  using Loader = BatchLoader<typename Compiled::Scalar>;
+template <class T>
+class FitLoop final : public ModelTraining<T> {
+  using Base = ModelTraining<T>;
+  using Base::trainer_;
+  using Status = StatusBlock;
+  using Position = TrainingPosition;
+  using Loader = BatchLoader<T>;
 
  public:
-  FitLoop(Model& model, const AnyDataset& train, const FitOptions& options, Callbacks& callbacks)
-      : Base(model),
+  FitLoop(Trainer<T>& trainer, const AnyDataset& train, const FitOptions& options, CallbackHooks& callbacks)
+      : Base(trainer),
         train_(train),
         options_(options),
         callbacks_(callbacks),
-        plan_(plan_fit(train, options, Compiled::data_sizes, model.place())),
-        progress_(model.strategy_.is_chief() ? options.verbose : 0, options.epochs) {
+        plan_(plan_fit(train, options, trainer.program().layout().data, trainer.place())),
+        progress_(trainer.strategy().is_chief() ? options.verbose : 0, options.epochs) {
     at_.epoch = options.initial_epoch;
-    if (!options.profile.empty()) profile_.emplace(model.layer_names(), model.strategy_.local_replicas());
+    if (!options.profile.empty())
+      profile_.emplace(trainer.program().names().layers, trainer.strategy().local_replicas());
   }
 
   /// What fit returns. Throws Preempted when it was. (Not thrown by `run`: a strategy would take that for the failure of this worker
@@ -83,8 +80,7 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
   /// What each replica runs; ranks stay in step because every decision is taken from reduced figures.
-  template <Replica R>
-  void run(R& replica) {
+  void run(AnyReplica& replica) {
     ActivityBoard* const board = replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr;
     const ActivityScope activity(board, {.call = "fit"});
     try {
@@ -102,10 +98,10 @@ class FitLoop final : public ModelTraining<Model> {
     const bool has_waited = error.failure().operation == "start-up";  // in vain
     if (!survivor_.survives(error) || !restored_ || has_waited) {
       CollectiveFailure failure = error.failure();
-      failure.step = compiled_.state.iterations;
+      failure.step = trainer_.variables().iterations;
       throw CollectiveError(std::move(failure));
     }
-    for (const auto& own : model_.replicas_) own->undo_step();
+    for (std::size_t i = 0; i < trainer_.replicas(); ++i) trainer_.workspace(i).undo_step();
     survivor_.keep([this] { return state(); });
     waits_without_signals_ = signals_.has_value();
     signals_.reset();  // while it waits, a signal ends the process
@@ -115,7 +111,7 @@ class FitLoop final : public ModelTraining<Model> {
   void stop_training() override { stop_ = true; }
   void verify_after_step() override { verify_ = options_.verify_replicas; }
   [[nodiscard]] bool is_verified() const override {
-    return is_verified_ || !options_.verify_replicas || model_.strategy_.num_replicas_in_sync() == 1;
+    return is_verified_ || !options_.verify_replicas || trainer_.strategy().num_replicas_in_sync() == 1;
   }
   void preempt_on_signals() override {
     if (!signals_) signals_.emplace();
@@ -130,7 +126,7 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
-    TrainingState saved = model_.save_state(std::move(reused));
+    TrainingState saved = trainer_.save_state(std::move(reused));
     saved.callbacks = callbacks_.save();
     at_.save(saved);
     return saved;
@@ -141,10 +137,9 @@ class FitLoop final : public ModelTraining<Model> {
     decode_ = decode;
   }
   void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
-    if constexpr (requires { model_.strategy_.reconnect(); }) {
-      survivor_.enable(encode);
-      decode_ = decode;
-    }
+    if (!trainer_.strategy().can_reconnect()) return;
+    survivor_.enable(encode);
+    decode_ = decode;
   }
 
  private:
@@ -154,42 +149,42 @@ class FitLoop final : public ModelTraining<Model> {
     ExitCode preemption = ExitCode::success;
   };
 
-  template <Replica R>
-  void train(R& replica, ActivityBoard* board) {
+  void train(AnyReplica& replica, ActivityBoard* board) {
     const bool leader = replica.local_rank() == 0;
-    Own& own = *model_.replicas_[static_cast<std::size_t>(replica.local_rank())];
-    Loader data(model_.distribute(train_, replica), Compiled::has_targets);
+    const Parts<T> parts = trainer_.parts(replica);
+    Loader data(trainer_.distribute(train_, replica), trainer_.program().layout().targets > 0);
     std::optional<Loader> validation;
     if (options_.validation_data)
-      validation.emplace(model_.distribute(options_.validation_data, replica), Compiled::has_targets);
+      validation.emplace(trainer_.distribute(options_.validation_data, replica),
+                         trainer_.program().layout().targets > 0);
     struct Reporting {  // the board may be destroyed before the callbacks
-      Callbacks* callbacks;
+      CallbackHooks* callbacks;
       ~Reporting() {
         if (callbacks != nullptr) callbacks->report_to(nullptr);
       }
     } const reporting{leader ? &callbacks_ : nullptr};
     if (leader) callbacks_.report_to(board);
-    own.non_finite = {};
+    parts.workspace.non_finite = {};
     agree(replica.collective(), "fit", plan_.signature);
     if (plan_.steps_may_differ) decide_plan(replica);
     decide_exchanges(replica);
-    own.overlap = overlap_choice<typename Compiled::Scalar>(replica.collective());
-    if (own.overlap.is_measuring() && can_update_for_all(compiled_, replica)) own.overlap = {};  // which is better
+    const auto updater = choose_updater(parts);
     call_back(replica, {.call = "fit"}, [&] {
       if (restored_) return;
-      if (model_.strategy_.is_chief() && options_.verbose == 2) log_line("data sharding: " + data.policy_text());
+      if (trainer_.strategy().is_chief() && options_.verbose == 2)
+        log_line(concat({"data sharding: ", data.policy_text(), "; updates: ", updater->name()}));
       if (profile_) write_profile(*profile_, options_.profile, this->worker_index());  // a bad path ends it here
       callbacks_.on_train_begin(*this);
     });
-    resume(replica, own);
+    resume(replica);
 
     Position at = at_;
     if (at.batch > 0) take_up(replica, data, at);
     bool begun = false;
     bool finished = at.has_ended();
     if (at.is_epoch_open) {  // a peer was lost while this epoch was completed
-      const Requests asked = complete_epoch(replica, own, static_cast<int>(at.epoch) - 1, finished);
-      if (asked.preemption != ExitCode::success) return preempt(replica, own, asked.preemption);
+      const Requests asked = complete_epoch(replica, static_cast<int>(at.epoch) - 1, finished);
+      if (asked.preemption != ExitCode::success) return preempt(replica, asked.preemption);
       finished = asked.stop || finished;
       at.is_epoch_open = false;
     }
@@ -198,25 +193,26 @@ class FitLoop final : public ModelTraining<Model> {
         callbacks_.on_epoch_begin(*this, epoch);
         progress_.begin_epoch(epoch, plan_.target);
       });
-      if (!begun || plan_.new_pass_each_epoch) data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
-      if (leader) compiled_.state.next_pass = at.data_iteration + 1;
+      if (!begun || plan_.new_pass_each_epoch)
+        data.begin({.seed = trainer_.variables().seed, .number = at.data_iteration});
+      if (leader) trainer_.variables().next_pass = at.data_iteration + 1;
       if (!begun && at.data_position > 0) data.seek(at.data_position);
       begun = true;
 
-      Status running;
+      Status running(metric_state());
       std::copy(at.running.begin(), at.running.end(), running.values().begin());
       at.running.clear();
       const std::int64_t first_step = at.step;
       const auto begin = Trace::Clock::now();
-      const EpochEnd end = train_epoch(replica, own, data, epoch, at, running);
-      if (end.preemption != ExitCode::success) return preempt(replica, own, end.preemption);
+      const EpochEnd end = train_epoch(parts, *updater, data, epoch, at, running);
+      if (end.preemption != ExitCode::success) return preempt(replica, end.preemption);
       finished = end.finished;
       const auto duration = Trace::Clock::now() - begin;
       if (leader && !plan_.target) plan_.target = at.step;  // the progress bar learns it in the first epoch
 
-      Status validated;
+      Status validated(metric_state());
       const bool validation_due = validation && options_.validation_freq.due(epoch);
-      if (validation_due) validated = this->validate(replica, own, *validation, epoch);
+      if (validation_due) validated = this->validate(replica, *validation, epoch);
       if (validation_due && validated[Status::samples] == 0) throw DataError("fit: validation_data is empty");
       const std::int64_t steps = at.step - first_step;
       at.epoch = epoch + 1;
@@ -225,8 +221,8 @@ class FitLoop final : public ModelTraining<Model> {
         ++at.data_iteration;
         at.data_position = 0;
       }
-      report_rank_times(replica, own, epoch, steps, duration);
-      verify(replica, own);
+      report_rank_times(replica, epoch, steps, duration);
+      verify(replica);
       call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
         end_epoch(epoch, running, validation_due ? &validated : nullptr);
         at_ = at;
@@ -237,8 +233,8 @@ class FitLoop final : public ModelTraining<Model> {
         if (leader && this->is_chief()) log_line(profile_table(*profile_, epoch, steps, duration));
         trace.clear_totals();
       }
-      const Requests asked = complete_epoch(replica, own, epoch, finished);
-      if (asked.preemption != ExitCode::success) return preempt(replica, own, asked.preemption);
+      const Requests asked = complete_epoch(replica, epoch, finished);
+      if (asked.preemption != ExitCode::success) return preempt(replica, asked.preemption);
       finished = asked.stop || finished;
     }
     call_back(replica, {.call = "fit"}, [&] {
@@ -248,8 +244,7 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
   /// Takes over the state of a survivor, or the chief's saved state where a callback has found one, or the chief's variables.
-  template <Replica R>
-  void resume(R& replica, Own& own) {
+  void resume(AnyReplica& replica) {
     const bool leader = replica.local_rank() == 0;
     std::vector<std::byte> saved = survivor_.furthest(replica.collective(), leader);
     if (saved.empty())
@@ -263,8 +258,8 @@ class FitLoop final : public ModelTraining<Model> {
             "fit: the chief restores a saved state, this worker has no callback that can: start "
             "the same program on every worker");
       TrainingState state = decode_(saved);
-      model_.restore_state(state);
-      at_ = Position::take(state);
+      trainer_.restore_state(state);
+      at_ = Position::take(state, metric_state());
       callbacks_.restore(state.callbacks);
       if (!this->is_chief()) return;
       if (at_.epoch > options_.epochs)
@@ -274,7 +269,7 @@ class FitLoop final : public ModelTraining<Model> {
         log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
     });
     if (saved.empty()) {
-      model_.broadcast_from_chief(replica, own);
+      trainer_.broadcast_from_chief(replica);
       if (leader) at_.data_iteration = first_pass();
       replica.team_barrier();
     }
@@ -290,8 +285,7 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
   /// The other replicas look at the decision after the barrier of resume.
-  template <Replica R>
-  void decide_plan(R& replica) {
+  void decide_plan(AnyReplica& replica) {
     FitPlan decided = plan_;
     decided.decide(longest_pass(replica.collective(), plan_.steps), options_.steps_per_epoch);
     if (replica.local_rank() == 0) plan_ = std::move(decided);
@@ -299,9 +293,8 @@ class FitLoop final : public ModelTraining<Model> {
 
   /// Ranks may have other callbacks than each other: what those of one need, all take part in. (The
   /// other replicas look at it after the next barrier.)
-  template <Replica R>
-  void decide_exchanges(R& replica) {
-    std::array<std::int64_t, 2> any{Callbacks::may_stop_in_batch, Callbacks::has_epoch_end_hooks};
+  void decide_exchanges(AnyReplica& replica) {
+    std::array<std::int64_t, 2> any{callbacks_.has().stop_in_batch, callbacks_.has().epoch_end};
     replica.collective().all_reduce(std::span<std::int64_t>(any), ReduceOp::max);
     if (replica.local_rank() != 0) return;
     may_stop_in_batch_ = any[0] > 0;
@@ -311,16 +304,16 @@ class FitLoop final : public ModelTraining<Model> {
   /// The number of the first pass over the data. If epochs are whole passes, those before
   /// initial_epoch count as made, even for a model that has not made them.
   [[nodiscard]] std::int64_t first_pass() const {
-    return std::max(compiled_.state.next_pass, plan_.new_pass_each_epoch ? std::int64_t{options_.initial_epoch} : 0);
+    return std::max(trainer_.variables().next_pass,
+                    plan_.new_pass_each_epoch ? std::int64_t{options_.initial_epoch} : 0);
   }
 
   /// Finds the place in the data of a run whose global batches may have had another size. Where epochs are whole passes over the data,
   /// the step of the epoch follows the place; where they have a number of steps, that number goes on.
-  template <Replica R>
-  void take_up(R& replica, Loader& data, Position& at) const {
+  void take_up(AnyReplica& replica, Loader& data, Position& at) const {
     std::int64_t batch = 0;
     if (replica.collective().rank() == 0) {
-      data.begin({.seed = compiled_.state.seed, .number = at.data_iteration});
+      data.begin({.seed = trainer_.variables().seed, .number = at.data_iteration});
       if (data.next()) batch = static_cast<std::int64_t>(data.batch_size());
     }
     batch = from_chief(replica.collective(), batch);
@@ -337,10 +330,12 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
   /// Runs the steps of an epoch.
-  template <Replica R>
-  EpochEnd train_epoch(R& replica, Own& own, Loader& data, int epoch, Position& at, Status& running) {
+  EpochEnd train_epoch(const Parts<T>& parts, Updater<T>& updater, Loader& data, int epoch, Position& at,
+                       Status& running) {
+    AnyReplica& replica = parts.replica;
+    Workspace<T>& workspace = parts.workspace;
     const bool leader = replica.local_rank() == 0;
-    std::int64_t iteration = compiled_.state.iterations;
+    std::int64_t iteration = trainer_.variables().iterations;
     bool more = at.step == 0 || any_rank(replica, data.has_next());  // resumed after the last step of an epoch: none
     bool stop = running[Status::stop] > 0;                           // resumed after the step in which all agreed
     Trace* const trace = profile_ ? &profile_->trace(replica.local_rank()) : nullptr;
@@ -348,14 +343,19 @@ class FitLoop final : public ModelTraining<Model> {
     while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
       const Activity place{.call = "fit", .epoch = epoch, .step = at.step};
       if (board != nullptr) board->set(place);
-      if constexpr (Callbacks::has_train_batch_begin)
+      if (callbacks_.has().train_batch_begin)
         call_back(
             replica, place, [&] { callbacks_.on_train_batch_begin(*this, at.step); }, trace);
       if (leader) is_verified_ = false;
-      const Status status = train_step(compiled_, own, replica, data, iteration, requests(leader),
-                                       options_.stop_on_non_finite, trace, board);
-      if (status[Status::non_finite] > 0 && !own.non_finite.is_reported)
-        report_non_finite(replica, own, epoch, at.step, status[Status::non_finite]);
+      train_step(parts, updater, data,
+                 {.iteration = iteration,
+                  .requests = requests(leader),
+                  .stop_on_non_finite = options_.stop_on_non_finite,
+                  .trace = trace,
+                  .board = board});
+      const Status& status = workspace.status();
+      if (status[Status::non_finite] > 0 && !workspace.non_finite.is_reported)
+        report_non_finite(parts, epoch, at.step, status[Status::non_finite]);
       if (status[Status::samples] == 0) {
         if (at.step == 0 && at.data_position == 0) throw DataError("fit: the training data is empty");
         more = false;
@@ -370,11 +370,11 @@ class FitLoop final : public ModelTraining<Model> {
       Requests asked = status.asked();
       if (leader) {
         verify_ = false;  // it was asked in this step
-        compiled_.state.iterations = iteration;
-        compiled_.report(running, logs_);
+        trainer_.variables().iterations = iteration;
+        report(trainer_.program(), running, logs_);
         keep_place(at, running, asked);  // the step counts even if a peer is lost in what follows
       }
-      if constexpr (Callbacks::has_train_batch_end)
+      if (callbacks_.has().train_batch_end)
         call_back(
             replica, place, [&] { callbacks_.on_train_batch_end(*this, batch, logs_); }, trace);
       if (may_stop_in_batch_) {
@@ -382,7 +382,7 @@ class FitLoop final : public ModelTraining<Model> {
         if (since.stop) running[Status::stop] += 1;
         asked.add(since);
       }
-      if (asked.verify) verify(replica, own);
+      if (asked.verify) verify(replica);
       stop = asked.stop;
       const bool preempted = asked.preemption != ExitCode::success;
       if (leader) {
@@ -390,7 +390,7 @@ class FitLoop final : public ModelTraining<Model> {
         progress_.update(at.step, logs_);
         if (may_stop_in_batch_) keep_place(at, running, asked);
       }
-      if constexpr (Callbacks::has_train_batch_complete)
+      if (callbacks_.has().train_batch_complete)
         call_back(
             replica, place, [&] { callbacks_.on_train_batch_complete(*this, batch); }, trace);
       if (preempted) return {.preemption = asked.preemption};
@@ -410,7 +410,10 @@ class FitLoop final : public ModelTraining<Model> {
 
   /// Sets the place that a state saved from now on has, where a save may be asked for.
   void keep_place(const Position& at, const Status& running, const Requests& asked) {
-    if (!Callbacks::has_train_batch_hooks && asked.preemption == ExitCode::success && !survivor_.is_enabled()) return;
+    const auto& has = callbacks_.has();
+    if (!has.train_batch_begin && !has.train_batch_end && !has.train_batch_complete &&
+        asked.preemption == ExitCode::success && !survivor_.is_enabled())
+      return;
     at_ = at;
     at_.keep(running);
   }
@@ -418,10 +421,10 @@ class FitLoop final : public ModelTraining<Model> {
   /// At the first step whose loss is not finite on some rank, all ranks tell each other where, and
   /// the chief reports it. With stop_on_non_finite all of them throw, but none before every other
   /// rank has left the exchange.
-  template <Replica R>
-  [[gnu::cold]] void report_non_finite(R& replica, Own& own, int epoch, std::int64_t step, double replicas) const {
-    own.non_finite.is_reported = true;
-    const std::string where = share_non_finite(replica.collective(), own.non_finite.source);
+  [[gnu::cold]] void report_non_finite(const Parts<T>& parts, int epoch, std::int64_t step, double replicas) const {
+    AnyReplica& replica = parts.replica;
+    parts.workspace.non_finite.is_reported = true;
+    const std::string where = share_non_finite(replica.collective(), parts.workspace.non_finite.source);
     const std::string what =
         concat({"fit: the loss is not finite in step ", step + 1, " of epoch ", epoch + 1, ", on ",
                 static_cast<std::int64_t>(replicas), " of ", replica.collective().size(), " replicas: ", where, "; "});
@@ -438,13 +441,14 @@ class FitLoop final : public ModelTraining<Model> {
 
   /// All ranks throw when one has other parameters than the rest, but none before every other rank
   /// knows.
-  template <Replica R>
-  void verify(R& replica, const Own& own) {
+  void verify(AnyReplica& replica) {
     replica.team_barrier();  // a callback may have changed the model
     auto& collective = replica.collective();
     const bool leader = replica.local_rank() == 0;
     if (options_.verify_replicas && collective.size() > 1) {
-      const auto difference = compare_replicas(collective, checksums_of(compiled_, own, leader), replica.local_size());
+      const auto difference =
+          compare_replicas(collective, checksums_of(trainer_.variables(), trainer_.parts(replica).workspace, leader),
+                           replica.local_size());
       if (difference) {
         try {
           collective.barrier();
@@ -453,7 +457,7 @@ class FitLoop final : public ModelTraining<Model> {
         const char* const remedy =
             ". Bits were flipped in memory or on the way, or a callback has changed one worker alone. Nothing of this "
             "is saved: start all workers again, and training goes on from the last backup";
-        throw ReplicasDiffer(concat({"fit: after ", compiled_.state.iterations,
+        throw ReplicasDiffer(concat({"fit: after ", trainer_.variables().iterations,
                                      " updates the replicas have become different: ", *difference, remedy}));
       }
     }
@@ -461,23 +465,21 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
   /// The callbacks have had their on_epoch_end: all agree on what was asked, and the state is complete.
-  template <Replica R>
-  Requests complete_epoch(R& replica, const Own& own, int epoch, bool finished) {
+  Requests complete_epoch(AnyReplica& replica, int epoch, bool finished) {
     const bool leader = replica.local_rank() == 0;
     const Requests asked = ask_all(replica, leader);
-    if (has_epoch_end_hooks_) verify(replica, own);  // they may have changed the model
+    if (has_epoch_end_hooks_) verify(replica);  // they may have changed the model
     call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
       at_.is_epoch_open = false;
-      if (asked.stop || finished) at_.set_ended();
+      if (asked.stop || finished) at_.set_ended(metric_state());
       callbacks_.on_epoch_complete(*this, epoch);
     });
     return asked;
   }
 
   /// All ranks have agreed to leave.
-  template <Replica R>
-  void preempt(R& replica, const Own& own, ExitCode code) {
-    verify(replica, own);
+  void preempt(AnyReplica& replica, ExitCode code) {
+    verify(replica);
     call_back(replica, {.call = "fit"}, [&] {
       note_stopping();
       if (signals_) signals_->answered();
@@ -494,46 +496,42 @@ class FitLoop final : public ModelTraining<Model> {
 
   /// Calls hooks on the first replica when all replicas of the process have come, while the others
   /// may take part in what a callback does with a model. All of them see what a callback changes.
-  template <Replica R, class F>
-  void call_back(R& replica, const Activity& place, F f, Trace* trace = nullptr) {
-    team_lead(replica, [&] {
+  void call_back(AnyReplica& replica, const Activity& place, FunctionRef<void()> f, Trace* trace = nullptr) {
+    replica.team_lead([&] {
       const TraceSpan span(trace, TracePart::callbacks);
       call_hooks(callbacks_, place, f);
     });
   }
 
-  template <Replica R>
-  Status validate(R& replica, Own& own, Loader& data, int epoch) {
-    if (replica.local_rank() != 0)
-      return test_pass(compiled_, own, replica, data, options_.validation_steps, NoTestHooks{});
+  Status validate(AnyReplica& replica, Loader& data, int epoch) {
+    const Parts<T> parts = trainer_.parts(replica);
+    if (replica.local_rank() != 0) return evaluate_pass<T>(parts, data, options_.validation_steps, nullptr);
     const std::string_view where = std::exchange(has_validated_, true) ? "" : "fit: validation_data";
     const Activity place{.call = "fit, validation", .epoch = epoch};
-    return test_pass(compiled_, own, replica, data, options_.validation_steps,
-                     TestHooks<Compiled, Callbacks>(*this, compiled_, callbacks_, place), where);
+    TestHooks<T> hooks(*this, trainer_.program(), callbacks_, place);
+    return evaluate_pass(parts, data, options_.validation_steps, &hooks, where);
   }
 
   void end_epoch(int epoch, const Status& running, const Status* validated) {
     logs_.clear();
-    compiled_.report(running, logs_);
-    if (validated != nullptr) compiled_.report(*validated, logs_, "val_");
+    report(trainer_.program(), running, logs_);
+    if (validated != nullptr) report(trainer_.program(), *validated, logs_, std::string("val_"));
     callbacks_.on_epoch_end(*this, epoch, logs_);
     progress_.end_epoch(logs_);
     history_.append(epoch, logs_);
   }
 
   /// Gathered on every rank whatever its own verbosity, so that all make the same calls.
-  template <Replica R>
-  void report_rank_times(R& replica, Own& own, int epoch, std::int64_t steps, Trace::Clock::duration duration) {
+  void report_rank_times(AnyReplica& replica, int epoch, std::int64_t steps, Trace::Clock::duration duration) {
     auto& collective = replica.collective();
     if (collective.size() == 1) return;
     const auto seconds = [](Trace::Clock::duration time) { return std::chrono::duration<double>(time).count(); };
-    const auto in_collective = std::exchange(own.in_collective, {});
+    const auto in_collective = std::exchange(trainer_.parts(replica).workspace.in_collective, {});
     const RankTime mine{.compute = seconds(duration - in_collective), .collective = seconds(in_collective)};
     std::vector<RankTime> all(static_cast<std::size_t>(collective.size()));
     collective.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
     if (replica.local_rank() == 0 && this->is_chief() && options_.verbose == 2)
-      log_line(rank_times_text(all, epoch, steps) +
-               (own.overlap.overlaps() ? "; reductions overlap with backward" : ""));
+      log_line(rank_times_text(all, epoch, steps));
   }
 
   /// Training is done: what is wrong with the file now shall not take it away.
@@ -556,25 +554,25 @@ class FitLoop final : public ModelTraining<Model> {
   }
 
   /// Agrees on the requests between two epochs.
-  template <Replica R>
-  Requests ask_all(R& replica, bool leader) const {
-    Status status;
+  Requests ask_all(AnyReplica& replica, bool leader) const {
+    Status status(metric_state());
     status.ask(requests(leader));
     replica.collective().all_reduce(status.values(), ReduceOp::sum);
     return status.asked();
   }
 
   /// True on every rank when `mine` is true on any.
-  template <Replica R>
-  static bool any_rank(R& replica, bool mine) {
+  static bool any_rank(AnyReplica& replica, bool mine) {
     double count = mine ? 1 : 0;
     replica.collective().all_reduce(std::span<double>(&count, 1), ReduceOp::sum);
     return count > 0;
   }
 
+  [[nodiscard]] std::size_t metric_state() const noexcept { return trainer_.program().layout().metric_state; }
+
   const AnyDataset& train_;
   const FitOptions& options_;
-  Callbacks& callbacks_;
+  CallbackHooks& callbacks_;
   FitPlan plan_;
   ProgressBar progress_;
   History history_;

@@ -4,10 +4,12 @@
 #include <exception>
 #include <string>
 
+#include "lockstep/callbacks/hook_site.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -35,8 +37,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 }
 
 /// Calls f, which calls hooks of `callbacks` at `place`.
-template <class Callbacks, class F>
-void call_hooks(Callbacks& callbacks, const Activity& place, F&& f) {
+inline void call_hooks(HookSite& callbacks, const Activity& place, FunctionRef<void()> f) {
   callbacks.enter(place);
   try {
     f();

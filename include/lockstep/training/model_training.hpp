@@ -5,43 +5,48 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lockstep/callbacks/training.hpp"
+#include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Training over a Model. On its own it serves evaluate and predict, where nothing is trained and a request to stop or to
+template <class T>
+class Trainer;  // trainer.hpp, which needs this header
+
+/// Training over a Trainer. On its own it serves evaluate and predict, where nothing is trained and a request to stop or to
 /// restore means nothing.
-template <class Model>
+template <class T>
 class ModelTraining : public Training {
  public:
-  explicit ModelTraining(Model& model) : model_(model), compiled_(model.compiled_) {}
+  explicit ModelTraining(Trainer<T>& trainer) : trainer_(trainer) {}
 
   void stop_training() override {}
   void preempt_on_signals() override {}
   void request_preemption(ExitCode) override {}
-  [[nodiscard]] double learning_rate() const override { return compiled_.state.learning_rate; }
-  void set_learning_rate(double learning_rate) override { compiled_.state.learning_rate = learning_rate; }
-  [[nodiscard]] std::int64_t iterations() const override { return compiled_.state.iterations; }
-  [[nodiscard]] bool is_chief() const override { return model_.strategy_.is_chief(); }
-  [[nodiscard]] int worker_index() const override { return model_.strategy_.worker_index(); }
-  [[nodiscard]] int num_workers() const override { return model_.strategy_.num_workers(); }
+  [[nodiscard]] double learning_rate() const override { return trainer_.variables().learning_rate; }
+  void set_learning_rate(double learning_rate) override { trainer_.variables().learning_rate = learning_rate; }
+  [[nodiscard]] std::int64_t iterations() const override { return trainer_.variables().iterations; }
+  [[nodiscard]] bool is_chief() const override { return trainer_.strategy().is_chief(); }
+  [[nodiscard]] int worker_index() const override { return trainer_.strategy().worker_index(); }
+  [[nodiscard]] int num_workers() const override { return trainer_.strategy().num_workers(); }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
-    return model_.save_state(std::move(reused));
+    return trainer_.save_state(std::move(reused));
   }
-  [[nodiscard]] std::uint64_t state_bytes() const override { return model_.state_bytes(); }
+  [[nodiscard]] std::uint64_t state_bytes() const override { return trainer_.state_bytes(); }
   void verify_after_step() override {}
   [[nodiscard]] bool is_verified() const override { return true; }
   void restore(std::vector<std::byte>, DecodeState) override {}
   void rejoin_on_peer_loss(EncodeState, DecodeState) override {}
 
   [[nodiscard]] std::vector<std::byte> parameters() const override {
-    const auto trained = std::as_bytes(compiled_.state.parameters().values());
-    const auto untrained = std::as_bytes(model_.replicas_[0]->state().values());
+    const auto trained = std::as_bytes(trainer_.variables().parameters().values());
+    const auto untrained = std::as_bytes(trainer_.workspace(0).state().values());
     std::vector<std::byte> bytes;
     bytes.reserve(trained.size() + untrained.size());
     bytes.insert(bytes.end(), trained.begin(), trained.end());
@@ -49,19 +54,19 @@ class ModelTraining : public Training {
     return bytes;
   }
   void set_parameters(std::span<const std::byte> parameters) override {
-    const auto trained = std::as_writable_bytes(compiled_.state.parameters().values());
-    const std::size_t expected = trained.size() + std::as_bytes(model_.replicas_[0]->state().values()).size();
+    const auto trained = std::as_writable_bytes(trainer_.variables().parameters().values());
+    const std::size_t expected = trained.size() + std::as_bytes(trainer_.workspace(0).state().values()).size();
     if (parameters.size() != expected)
       throw Error(concat({"set_parameters: expected ", expected, " bytes, got ", parameters.size()}));
     const auto untrained = parameters.subspan(trained.size());
     std::copy_n(parameters.begin(), trained.size(), trained.begin());
-    for (const auto& own : model_.replicas_)
-      std::copy(untrained.begin(), untrained.end(), std::as_writable_bytes(own->state().values()).begin());
+    for (std::size_t i = 0; i < trainer_.replicas(); ++i)
+      std::copy(untrained.begin(), untrained.end(),
+                std::as_writable_bytes(trainer_.workspace(i).state().values()).begin());
   }
 
  protected:
-  Model& model_;
-  typename Model::Compiled& compiled_;
+  Trainer<T>& trainer_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

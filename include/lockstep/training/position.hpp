@@ -10,28 +10,29 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/step/status_block.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// A place between two steps of fit: in the epochs and in the data, with the sums of the epoch so far. Status is the model's StatusBlock.
-template <class Status>
+/// A place between two steps of fit: in the epochs and in the data, with the sums of the epoch so far.
 struct TrainingPosition {
   std::int64_t epoch = 0;           ///< index of the epoch to go on in
   std::int64_t step = 0;            ///< steps of it that are made
   std::int64_t data_iteration = 0;  ///< number of the pass over the data
   std::int64_t data_position = 0;   ///< global batches of it that are used
   std::int64_t batch = 0;           ///< samples in the global batches that data_position counts; 0: not known
-  std::vector<double> running{};    ///< the sums, as Status::saved(); empty for none
+  std::vector<double> running{};    ///< the sums, as StatusBlock::saved(); empty for none
   bool is_epoch_open = false;       ///< the epoch before this one is not completed
 
   /// Training has come to its end. (Sums before the first step of an epoch are those of no step, in which all have agreed to stop.)
-  [[nodiscard]] bool has_ended() const { return step == 0 && !running.empty() && running[Status::stop] > 0; }
-  void set_ended() {
-    Status status;
-    status[Status::stop] = 1;
+  [[nodiscard]] bool has_ended() const { return step == 0 && !running.empty() && running[StatusBlock::stop] > 0; }
+  /// `metric_state`: that of the program's StatusBlocks.
+  void set_ended(std::size_t metric_state) {
+    StatusBlock status(metric_state);
+    status[StatusBlock::stop] = 1;
     keep(status);
   }
-  void keep(const Status& sums) { running.assign(sums.saved().begin(), sums.saved().end()); }
+  void keep(const StatusBlock& sums) { running.assign(sums.saved().begin(), sums.saved().end()); }
 
   /// Puts the place into a snapshot.
   void save(TrainingState& saved) const {
@@ -46,8 +47,8 @@ struct TrainingPosition {
 
   /// The place that a snapshot has. Throws ConfigurationError when the sums are those of other
   /// metrics, and DataError when they or the place cannot come from a training.
-  [[nodiscard]] static TrainingPosition take(const TrainingState& saved) {
-    if (!saved.running.empty() && saved.running.size() != Status{}.saved().size())
+  [[nodiscard]] static TrainingPosition take(const TrainingState& saved, std::size_t metric_state) {
+    if (!saved.running.empty() && saved.running.size() != StatusBlock(metric_state).saved().size())
       throw ConfigurationError("fit: the saved state has other metrics than this program");
     TrainingPosition position{.epoch = saved.epoch,
                               .step = saved.step,
@@ -65,7 +66,7 @@ struct TrainingPosition {
     check_range("the number of samples in a global batch", batch, 0, largest_count);
     if (batch > 0) check_range("data_position", data_position, 0, largest_count / batch);
     if (running.empty()) return;
-    for (const auto count : {Status::samples, Status::has_next, Status::non_finite, Status::stop})
+    for (const auto count : {StatusBlock::samples, StatusBlock::has_next, StatusBlock::non_finite, StatusBlock::stop})
       if (!(running[count] >= 0 && running[count] <= static_cast<double>(largest_count)))
         throw DataError(concat({"checkpoint: the running sum ", static_cast<std::size_t>(count), " is ", running[count],
                                 ", expected a count of 0 to ", largest_count}));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/data/batch_loader.hpp"
 #include "lockstep/step/step.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -15,27 +16,26 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Predicts `data` (sharded by AutoShardPolicy::data) from its beginning, for at most `steps`
 /// batches, and appends the rows of all ranks to `rows`, in the order of the dataset. Ranks that
 /// pass a null pointer only take part. Returns the number of batches.
-template <class Compiled, Replica R>
-std::int64_t predict_pass(const Compiled& compiled, typename Compiled::Replica& own, R& replica,
-                          BatchLoader<typename Compiled::Scalar>& data, std::optional<std::int64_t> steps,
-                          std::vector<typename Compiled::Scalar>* rows) {
-  using T = typename Compiled::Scalar;
-  constexpr std::size_t columns = Compiled::Out::size;
-  const auto ranks = static_cast<std::size_t>(replica.collective().size());
+template <class T>
+std::int64_t predict_pass(const Parts<T>& parts, BatchLoader<T>& data, const std::optional<std::int64_t>& steps,
+                          std::vector<T>* rows) {
+  const std::size_t columns = parts.program.layout().outputs;
+  AnyCollective& collective = parts.replica.collective();
+  const auto ranks = static_cast<std::size_t>(collective.size());
   std::vector<T> mine, all;
-  data.begin({.seed = compiled.state.seed, .number = 0});
+  data.begin({.seed = parts.variables.seed, .number = 0});
   std::int64_t step = 0;
   for (; (!steps || step < *steps) && data.next(); ++step) {
-    forward_batch(compiled, own, replica, data, true, false, 0);
+    forward_batch(parts, data, true);
     // The largest part has rank 0; the gathered parts are padded to it.
     const std::size_t batch = data.batch_size();
     const std::size_t largest = (batch + ranks - 1) / ranks;
     mine.assign(largest * columns, T(0));
-    const auto y = own.predictions();
+    const auto y = parts.workspace.predictions();
     for (std::size_t row = 0; row < y.samples(); ++row)
       for (std::size_t column = 0; column < columns; ++column) mine[row * columns + column] = y(row, column);
     all.resize(ranks * mine.size());
-    replica.collective().all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    collective.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
     if (rows == nullptr) continue;
     for (std::size_t position = 0; position < batch; ++position) {
       const T* const row = all.data() + ((position % ranks) * largest + position / ranks) * columns;

@@ -12,6 +12,8 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/crc32c.hpp"
+#include "lockstep/step/variables.hpp"
+#include "lockstep/step/workspace.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -24,16 +26,15 @@ struct ReplicaChecksums {
   std::uint32_t untrained = 0;  ///< moving statistics and the like: each replica's own
 };
 
-template <class Compiled>
-[[nodiscard]] ReplicaChecksums checksums_of(const Compiled& compiled, const typename Compiled::Replica& own,
-                                            bool leader) {
-  ReplicaChecksums sums{.untrained = crc32c(std::as_bytes(own.state().values()))};
+template <class T>
+[[nodiscard]] ReplicaChecksums checksums_of(const Variables<T>& variables, const Workspace<T>& workspace, bool leader) {
+  ReplicaChecksums sums{.untrained = crc32c(std::as_bytes(workspace.state().values()))};
   if (!leader) return sums;
-  sums.parameters = compiled.state.parameters_crc32c();
-  for (const auto& slot : compiled.state.slots())
+  sums.parameters = variables.parameters_crc32c();
+  for (const auto& slot : variables.slots())
     for (const auto slice : slot.slices()) sums.slots = crc32c(std::as_bytes(slice), sums.slots);
-  const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(compiled.state.learning_rate),
-                                    static_cast<std::uint64_t>(compiled.state.iterations)};
+  const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(variables.learning_rate),
+                                    static_cast<std::uint64_t>(variables.iterations)};
   sums.counters = crc32c(std::as_bytes(std::span(counters)));
   return sums;
 }

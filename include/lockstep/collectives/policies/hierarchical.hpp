@@ -57,7 +57,6 @@ class HierarchicalGroup {
   InProcessGroup inner_;
   Outer* outer_;
   const Overlap overlap_;
-  const bool has_spare_core_;
   std::atomic<bool> first_is_outside_ = false;
   detail::ProgressThread progress_;  // of the first thread
 };
@@ -97,7 +96,6 @@ class Hierarchical {
   void all_reduce_async(NumberSpan values);
   void wait();
   [[nodiscard]] Overlap overlap() const noexcept;
-  [[nodiscard]] bool has_spare_core() const noexcept { return group_->has_spare_core_; }
 
   /// See SharingCollective: where the processes do, and have one thread each.
   [[nodiscard]] bool shares_memory() const noexcept
@@ -132,11 +130,7 @@ class Hierarchical {
 template <Collective Outer>
 HierarchicalGroup<Outer>::HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options,
                                             int ranks_on_host)
-    : inner_(local_size, options, ranks_on_host),
-      outer_(outer),
-      overlap_(options.overlap),
-      has_spare_core_(static_cast<unsigned>(std::max(local_size, ranks_on_host)) <
-                      std::thread::hardware_concurrency()) {
+    : inner_(local_size, options, ranks_on_host), outer_(outer), overlap_(options.overlap) {
   if (outer_ == nullptr) return;
   if constexpr (ReportingCollective<Outer>) inner_.share_board(outer_->activity());
   const std::int64_t mine = local_size;
@@ -197,9 +191,7 @@ void Hierarchical<Outer>::wait() {
 
 template <Collective Outer>
 Overlap Hierarchical<Outer>::overlap() const noexcept {
-  const bool is_automatic = group_->overlap_ == Overlap::automatic;
-  if (group_->outer_ == nullptr || (is_automatic && LengthDependentCollective<Outer>)) return Overlap::off;
-  return group_->overlap_;
+  return group_->outer_ == nullptr ? Overlap::off : group_->overlap_;
 }
 
 template <Collective Outer>

@@ -120,9 +120,6 @@ struct MpiPlace {
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
 class Mpi {
  public:
-  /// Overlap::automatic is off here: an MPI library's order of summation may depend on where the gradients are cut.
-  static constexpr bool order_depends_on_length = true;
-
   /// Throws ConfigurationError when MPI has another place for this process than the rendezvous, when ranks differ in a property,
   /// and for options that only MPI itself can follow.
   [[nodiscard]] static Mpi connect(const Rendezvous& rendezvous, const CommunicationOptions& options) {

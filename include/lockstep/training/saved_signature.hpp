@@ -14,5 +14,5 @@ void check_signature(std::string_view saved, std::string_view mine);
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/model/saved_signature.ipp"
+#include "lockstep/training/saved_signature.ipp"
 #endif

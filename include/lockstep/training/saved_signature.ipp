@@ -5,8 +5,8 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/model/saved_signature.hpp"
 #include "lockstep/training/agreement.hpp"
+#include "lockstep/training/saved_signature.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -42,5 +42,5 @@ void load_arrays(const std::vector<SavedArray>& saved, std::size_t first, const 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/step/saved_arrays.ipp"
+#include "lockstep/training/saved_arrays.ipp"
 #endif

@@ -7,7 +7,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
-#include "lockstep/step/saved_arrays.hpp"
+#include "lockstep/training/saved_arrays.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -1,0 +1,149 @@
+// AnyCollective: any collective behind one type, for code that is compiled once.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/data_type.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A Collective of which only the optional operations are known that it `can`. The training step and
+/// the training loop use it, a few calls each step, so that they are no templates of the collective.
+class AnyCollective {
+ public:
+  /// Which optional operations there are.
+  struct Abilities {
+    bool scatter = false;        ///< reduce_scatter
+    bool scatter_early = false;  ///< begin_reduce_scatter, advance_reduce_scatter
+    bool overlap = false;        ///< all_reduce_async, wait
+    bool share = false;          ///< reduce_scatter_all_gather, and shares_memory() is true
+  };
+
+  AnyCollective(const AnyCollective&) = delete;
+  AnyCollective& operator=(const AnyCollective&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  [[nodiscard]] const Abilities& can() const noexcept { return can_; }
+  /// What the options say of overlap; off where it cannot.
+  [[nodiscard]] Overlap overlap() const noexcept { return overlap_; }
+
+  virtual void all_reduce(NumberSpan values, ReduceOp op) = 0;
+  virtual void all_reduce(std::span<double> status, NumberSpan values) = 0;
+  virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
+  virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
+  virtual void barrier() = 0;
+  virtual void abort(std::string_view reason) noexcept = 0;
+  [[nodiscard]] virtual Buffer allocate(std::size_t bytes) = 0;
+  /// The rank's board, if there is one, else null.
+  [[nodiscard]] virtual ActivityBoard* board() = 0;
+
+  // For those that can.
+  virtual void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) = 0;
+  virtual void begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values) = 0;
+  virtual void advance_reduce_scatter(std::size_t ready, TakeSums f) = 0;
+  virtual void all_reduce_async(NumberSpan values) = 0;
+  virtual void wait() = 0;
+  virtual void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) = 0;
+
+ protected:
+  AnyCollective(int rank, int size, const Abilities& can, Overlap overlap) noexcept
+      : rank_(rank), size_(size), can_(can), overlap_(overlap) {}
+  ~AnyCollective() = default;
+
+ private:
+  int rank_;
+  int size_;
+  Abilities can_;
+  Overlap overlap_;
+};
+
+static_assert(Collective<AnyCollective>);
+
+/// The board of the rank, if any.
+[[nodiscard]] inline ActivityBoard* activity_board(AnyCollective& collective) { return collective.board(); }
+
+namespace detail {
+
+/// A reference to a C as an AnyCollective.
+template <Collective C>
+class CollectiveAdapter : public AnyCollective {
+ public:
+  explicit CollectiveAdapter(C& collective)
+      : AnyCollective(collective.rank(), collective.size(), abilities(collective), overlap_of(collective)),
+        collective_(collective) {}
+
+  void all_reduce(NumberSpan values, ReduceOp op) override { detail::all_reduce(collective_, values, op); }
+  void all_reduce(std::span<double> status, NumberSpan values) override {
+    detail::all_reduce(collective_, status, values);
+  }
+  void broadcast(std::span<std::byte> bytes, int root) override { collective_.broadcast(bytes, root); }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    collective_.all_gather(mine, all);
+  }
+  void barrier() override { collective_.barrier(); }
+  void abort(std::string_view reason) noexcept override { collective_.abort(reason); }
+  [[nodiscard]] Buffer allocate(std::size_t bytes) override {
+    if constexpr (AllocatingCollective<C>)
+      return collective_.allocate(bytes);
+    else
+      return Buffer(bytes);
+  }
+  [[nodiscard]] ActivityBoard* board() override { return activity_board(collective_); }
+
+  void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) override {
+    if constexpr (ScatteringCollective<C>)
+      typed(values, [&](auto span) { collective_.reduce_scatter(status, span, f); });
+  }
+  void begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values) override {
+    if constexpr (EarlyScatteringCollective<C>)
+      typed(values, [&](auto span) { collective_.begin_reduce_scatter(status, span); });
+  }
+  void advance_reduce_scatter(std::size_t ready, TakeSums f) override {
+    if constexpr (EarlyScatteringCollective<C>) collective_.advance_reduce_scatter(ready, f);
+  }
+  void all_reduce_async(NumberSpan values) override {
+    if constexpr (OverlappingCollective<C>) typed(values, [&](auto span) { collective_.all_reduce_async(span); });
+  }
+  void wait() override {
+    if constexpr (OverlappingCollective<C>) collective_.wait();
+  }
+  void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) override {
+    if constexpr (SharingCollective<C>) detail::reduce_scatter_all_gather(collective_, status, values, f);
+  }
+
+ private:
+  static Abilities abilities(C& collective) {
+    bool share = false;
+    if constexpr (SharingCollective<C>) share = collective.shares_memory();
+    return {.scatter = ScatteringCollective<C>,
+            .scatter_early = EarlyScatteringCollective<C>,
+            .overlap = OverlappingCollective<C>,
+            .share = share};
+  }
+  static Overlap overlap_of(C& collective) {
+    if constexpr (OverlappingCollective<C>) return collective.overlap();
+    return Overlap::off;
+  }
+
+  /// For collectives that take spans of float and of double.
+  template <class Values, class F>
+  static void typed(Values values, F f) {
+    if (values.type() == DataType::float32)
+      f(values.template as<float>());
+    else
+      f(values.template as<double>());
+  }
+
+  C& collective_;
+};
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI

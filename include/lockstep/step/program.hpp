@@ -1,0 +1,91 @@
+// Program: what a training step asks of the user's types.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/step/data_sizes.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The names of a model's parts.
+struct ProgramNames {
+  std::vector<std::string> layers;           ///< of the flattened model
+  std::vector<std::string> variables;        ///< "dense_1/kernel"
+  std::vector<std::string> state_variables;  ///< of those that are not trained
+  std::vector<bool> is_trained;              ///< of all variables, layer by layer, in Keras's order
+};
+
+/// Layers, loss, optimizer and metrics, as everything that is no template of them sees them: a few
+/// calls for each step (see Compiled). T is the scalar type of all arrays. The calls change nothing
+/// in the object, and several replicas make them at once.
+template <class T>
+class Program {
+ public:
+  /// Sizes in elements of a sample.
+  struct Layout {
+    std::span<const Variable> variables;
+    std::span<const Variable> state_variables;  ///< those that are not trained
+    std::size_t inputs = 0;
+    std::size_t targets = 0;  ///< 0: none are read
+    std::size_t outputs = 0;
+    std::size_t metric_state = 0;  ///< doubles, of all metrics
+    std::size_t slots = 0;         ///< of the optimizer
+    DataSizes data{};
+  };
+  /// Calls f(position, y) for the outputs of the layers.
+  using EachOutput = FunctionRef<void(std::size_t, const TensorView<const T>&)>;
+  /// The most slots of an optimizer.
+  static constexpr std::size_t max_slots = 8;
+
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  virtual ~Program() = default;
+
+  [[nodiscard]] const Layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] virtual ProgramNames names() const = 0;
+  /// What ranks must have in common besides the variables: the input; and output, loss, optimizer
+  /// and metrics. A line for each thing.
+  [[nodiscard]] virtual std::string input_description() const = 0;
+  [[nodiscard]] virtual std::string parts_description() const = 0;
+
+  /// Elements that forward leaves for backward.
+  [[nodiscard]] virtual std::size_t scratch(std::size_t stride) const = 0;
+  virtual void forward(const ForwardPass<T>& pass) const = 0;
+  /// Leaves the sum over the samples in the gradients.
+  virtual void backward(const BackwardPass<T>& pass) const = 0;
+  /// After forward; `position` counts layers in the flattened model.
+  virtual void each_output(const ForwardPass<T>& pass, EachOutput f) const = 0;
+
+  /// The sum over the samples. May throw BadTarget.
+  [[nodiscard]] virtual double loss(TensorView<const T> predictions, TensorView<const T> targets) const = 0;
+  virtual double loss_and_gradient(TensorView<const T> predictions, TensorView<const T> targets,
+                                   TensorView<T> gradient) const = 0;
+  /// `state`: that of all metrics, one after the other.
+  virtual void update_metrics(TensorView<const T> predictions, TensorView<const T> targets,
+                              std::span<double> state) const = 0;
+  virtual void report_metrics(std::span<const double> state, Logs& logs, const std::string& prefix) const = 0;
+
+  /// The optimizer's sweep; see Optimizer.
+  virtual void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
+                      std::span<T* const> slots) const = 0;
+  [[nodiscard]] virtual double initial_learning_rate() const = 0;
+  [[nodiscard]] virtual double initial_slot_value() const = 0;
+
+ protected:
+  explicit Program(const Layout& layout) noexcept : layout_(layout) {}
+
+ private:
+  Layout layout_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "lockstep/losses/bad_target.hpp"
+#include "lockstep/step/non_finite.hpp"
+#include "lockstep/step/step.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Sums over the replica's collective.
+inline CrossReplicaSum cross_replica_sum(AnyReplica& replica) {
+  return {&replica, [](void* self, std::span<double> values) {
+            static_cast<AnyReplica*>(self)->collective().all_reduce(values, ReduceOp::sum);
+          }};
+}
+
+/// What the board shows, with "reading data" as the part.
+inline Activity reading_data(ActivityBoard* board) {
+  Activity activity;
+  if (board != nullptr) activity = board->get();
+  activity.part = "reading data";
+  return activity;
+}
+
+/// Calls f, which computes a loss over the current batch. If that cannot use a target, the error
+/// names the sample.
+template <class T>
+double naming_samples(const BatchLoader<T>& data, FunctionRef<double()> f) {
+  try {
+    return f();
+  } catch (const BadTarget& bad) {
+    throw bad.of_sample(data.sample_name(bad.row()));
+  }
+}
+
+/// Adds a batch to `status`: the samples of the workspace after forward, and their loss.
+template <class T>
+void record(const Parts<T>& parts, double loss_sum, StatusBlock& status) {
+  const Workspace<T>& workspace = parts.workspace;
+  status[StatusBlock::samples] += static_cast<double>(workspace.x().samples());
+  status[StatusBlock::loss_sum] += loss_sum;
+  if (!std::isfinite(loss_sum)) status[StatusBlock::non_finite] += 1;
+  parts.program.update_metrics(workspace.predictions(), workspace.targets(), status.metrics());
+}
+
+template <class T>
+void report(const Program<T>& program, const StatusBlock& status, Logs& logs, const std::string& prefix) {
+  const double samples = status[StatusBlock::samples];
+  logs.set(prefix + "loss", samples > 0 ? status[StatusBlock::loss_sum] / samples : 0.0);
+  program.report_metrics(status.metrics(), logs, prefix);
+}
+
+template <class T>
+StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step) {
+  Workspace<T>& workspace = parts.workspace;
+  workspace.resize(has_batch ? data.samples() : 0);
+  StepContext context{.training = step != nullptr,
+                      .step = step != nullptr ? step->iteration : 0,
+                      .seed = parts.variables.seed,
+                      .sample_indices = has_batch ? data.sample_indices() : std::span<const std::int64_t>{},
+                      .cross_replica_sum = step != nullptr ? cross_replica_sum(parts.replica) : CrossReplicaSum{},
+                      .trace = step != nullptr ? step->trace : nullptr};
+  if (has_batch) {
+    const TraceSpan span(context.trace, TracePart::input);
+    ActivityBoard* const board = step != nullptr ? step->board : nullptr;
+    const ActivityScope activity(board, reading_data(board));
+    workspace.use(data.load({workspace.x(), workspace.targets()}));
+  }
+  workspace.forward(context, parts.variables.parameters().slices());
+  return context;
+}
+
+/// Tells an Updater how far backward has come in the gradient arena.
+template <class T>
+struct ProgressToUpdater {
+  Updater<T>& updater;
+  const T* begin;
+
+  [[nodiscard]] BackwardProgress hook() noexcept {
+    return {this, [](void* self, const void* end) {
+              const auto& progress = *static_cast<ProgressToUpdater*>(self);
+              progress.updater.ready(static_cast<std::size_t>(static_cast<const T*>(end) - progress.begin));
+            }};
+  }
+};
+
+template <class T>
+void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data, const TrainStep& step) {
+  Workspace<T>& workspace = parts.workspace;
+  const bool has_batch = [&] {
+    const TraceSpan span(step.trace, TracePart::input);
+    const ActivityScope activity(step.board, reading_data(step.board));
+    return data.next();
+  }();
+  workspace.begin_step();
+  StepContext context = forward_batch(parts, data, has_batch, &step);
+  StatusBlock& status = workspace.status();
+  status.clear();
+  {
+    const TraceSpan span(step.trace, TracePart::loss);
+    const double loss_sum = naming_samples(data, [&] {
+      return parts.program.loss_and_gradient(workspace.predictions(), workspace.targets(),
+                                             workspace.prediction_gradient());
+    });
+    record(parts, loss_sum, status);
+    if (status[StatusBlock::non_finite] > 0 && workspace.non_finite.source.empty())
+      workspace.non_finite.source = find_non_finite(parts, context);
+  }
+  status[StatusBlock::has_next] = data.has_next() ? 1 : 0;  // (throws before a parameter changes, if at all)
+  status.ask(step.requests);
+  using Progress = typename Updater<T>::Progress;
+  const Progress wanted = updater.begin(
+      {.iteration = step.iteration + 1, .stop_on_non_finite = step.stop_on_non_finite, .trace = step.trace});
+  ProgressToUpdater<T> progress{updater, workspace.gradients().values().data()};
+  if (wanted == Progress::gradients) context.gradients_ready = progress.hook();
+  if (wanted == Progress::variables) context.variables_done = progress.hook();
+  workspace.backward(context, parts.variables.parameters().slices());
+  updater.finish();
+  if (step.stop_on_non_finite && status[StatusBlock::non_finite] > 0)
+    workspace.undo_step();
+  else
+    workspace.end_step();
+}
+
+template <class T>
+void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status) {
+  forward_batch(parts, data, true);
+  const double loss_sum = naming_samples(
+      data, [&] { return parts.program.loss(parts.workspace.predictions(), parts.workspace.targets()); });
+  record(parts, loss_sum, status);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,67 @@
+// The updates of processes that reduce their gradients, and of the replicas in them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/step/updaters/updater.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The second half of all routes that reduce first: each replica of a process updates a part of the
+/// parameters that they share. The workspace has the reduced gradients and status.
+template <class T>
+void update_part(const Parts<T>& parts, const UpdateStep& step) {
+  auto& replica = parts.replica;
+  const StatusBlock& status = parts.workspace.status();
+  {
+    const TraceSpan span(step.trace, TracePart::optimizer);
+    if (StatusBlock::makes_update(status.values(), step.stop_on_non_finite)) {
+      const auto [first, size] = parts.workspace.gradients().part(static_cast<std::size_t>(replica.local_rank()),
+                                                                  static_cast<std::size_t>(replica.local_size()));
+      parts.variables.update(parts.variables.parameters().values().subspan(first, size),
+                             parts.workspace.gradients().values().subspan(first, size), first,
+                             status[StatusBlock::samples], step.iteration);
+    }
+  }
+  const TraceSpan span(step.trace, TracePart::collective);
+  replica.team_barrier();  // no replica reads parameters that another has yet to update
+}
+
+/// One all-reduce of status and gradients after backward, then the update.
+template <class T>
+class AllReduceUpdater final : public Updater<T> {
+  using Base = Updater<T>;
+  using Base::parts_;
+
+ public:
+  explicit AllReduceUpdater(const Parts<T>& parts) noexcept : Base(parts) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "all-reduce"; }
+
+  typename Base::Progress begin(const UpdateStep& step) override {
+    step_ = step;
+    return Base::Progress::none;
+  }
+  void ready(std::size_t) override {}
+
+  void finish() override {
+    auto& workspace = parts_.workspace;
+    auto& collective = parts_.replica.collective();
+    {
+      const auto begin = Trace::Clock::now();
+      const TraceSpan span(step_.trace, TracePart::collective);
+      collective.all_reduce(workspace.pack_status(), workspace.gradients().values());
+      workspace.take_status(collective.size());
+      workspace.in_collective += Trace::Clock::now() - begin;
+    }
+    update_part(parts_, step_);
+  }
+
+ private:
+  UpdateStep step_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,54 @@
+// The updates of a replica that is alone.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/step/updaters/updater.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Updates parameters as soon as backward is done with them, while they and their gradients are in
+/// the caches.
+template <class T>
+class AloneUpdater final : public Updater<T> {
+  using Base = Updater<T>;
+  using Base::parts_;
+
+ public:
+  explicit AloneUpdater(const Parts<T>& parts) noexcept : Base(parts) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "alone, during backward"; }
+
+  typename Base::Progress begin(const UpdateStep& step) override {
+    step_ = step;
+    updated_ = 0;
+    makes_update_ = StatusBlock::makes_update(parts_.workspace.status().values(), step.stop_on_non_finite);
+    return Base::Progress::variables;
+  }
+  void ready(std::size_t count) override {
+    if (count >= updated_ + least) update_until(count / alignment * alignment);
+  }
+  void finish() override { update_until(parts_.workspace.gradients().values().size()); }
+
+ private:
+  static constexpr std::size_t least = 8192;    // elements that are worth a call
+  static constexpr std::size_t alignment = 16;  // of what optimizers are given
+
+  void update_until(std::size_t end) {
+    const TraceSpan span(step_.trace, TracePart::optimizer);
+    const std::size_t count = end - updated_;
+    if (makes_update_)
+      parts_.variables.update(parts_.variables.parameters().values().subspan(updated_, count),
+                              parts_.workspace.gradients().values().subspan(updated_, count), updated_,
+                              parts_.workspace.status()[StatusBlock::samples], step_.iteration);
+    updated_ = end;
+  }
+
+  UpdateStep step_;
+  bool makes_update_ = false;
+  std::size_t updated_ = 0;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

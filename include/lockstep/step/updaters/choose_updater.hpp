@@ -1,0 +1,32 @@
+// Which Updater a replica has.
+#pragma once
+
+#include <memory>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/step/updaters/updater.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The one place that decides. The same route on all ranks.
+template <class T>
+[[nodiscard]] std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts);
+
+/// Whether each rank can update a share of the parameters for all ranks: they share memory, each has
+/// parameters to itself, and the optimizer has no slots, which would have to be given to all as well.
+/// Parameters are then in memory of the collective. The same on all ranks.
+template <class T>
+[[nodiscard]] bool can_update_for_all(const Program<T>& program, AnyReplica& replica) {
+  return replica.collective().can().share && replica.local_size() == 1 && program.layout().slots == 0;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/step/updaters/choose_updater.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(std::unique_ptr<Updater<float>> choose_updater(const Parts<float>&));
+LOCKSTEP_INSTANCE(std::unique_ptr<Updater<double>> choose_updater(const Parts<double>&));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/step/updaters/all_reduce.hpp"
+#include "lockstep/step/updaters/alone.hpp"
+#include "lockstep/step/updaters/choose_updater.hpp"
+#include "lockstep/step/updaters/overlapped.hpp"
+#include "lockstep/step/updaters/shared_memory.hpp"
+#include "lockstep/step/updaters/threads.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
+  const AnyCollective& collective = parts.replica.collective();
+  if (collective.size() == 1) return std::make_unique<AloneUpdater<T>>(parts);
+  if (collective.can().scatter) return std::make_unique<ThreadsUpdater<T>>(parts);
+  if (collective.overlap() == Overlap::on) return std::make_unique<OverlappedUpdater<T>>(parts);
+  if (can_update_for_all(parts.program, parts.replica)) return std::make_unique<SharedMemoryUpdater<T>>(parts);
+  return std::make_unique<AllReduceUpdater<T>>(parts);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

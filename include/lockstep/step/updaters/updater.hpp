@@ -1,0 +1,62 @@
+// Updater: how the gradients of a step become new parameters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/trace.hpp"
+#include "lockstep/step/parts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// One training step, as an Updater gets to know it.
+struct UpdateStep {
+  std::int64_t iteration = 1;  ///< the update that the step makes: 1 for the first
+  bool stop_on_non_finite = false;
+  Trace* trace = nullptr;
+};
+
+/// A route from the gradients of a step to new parameters. Each route is one header of
+/// step/updaters/; choose_updater() takes one for each replica when a fit begins, and verbose 2 shows
+/// its name. The training step knows none of them.
+///
+/// In each step a rank calls, on its own thread:
+///  1. `begin(step)`, before backward. The workspace has the loss, the untrained state and the status
+///     of this rank. Returns what backward shall tell.
+///  2. `ready(count)`, during backward: the first `count` elements of the gradient arena are final
+///     and may be reduced (Progress::gradients); or also backward does not read their parameters any
+///     more, which may be updated (Progress::variables). The counts grow.
+///  3. `finish()`, after backward. On return the status and the untrained state of the workspace are
+///     those of all ranks, and every parameter that this rank reads next is updated, unless
+///     StatusBlock::makes_update says that the step makes no update: then all are as they were.
+/// All ranks are in the same step, and equal calls of their collectives come in the same order. What
+/// an Updater throws ends the step, and the parameters of this process may be of either step.
+///
+/// Slots: an Updater that keeps a part of the optimizer's slots only (sharded state) must gather them
+/// before Variables are saved. One that delays updates (gradient accumulation) leaves parameters as
+/// they are in finish(). A global norm is one more number that finish() reduces before it calls
+/// Variables::update. A parameter server takes the place of the collective.
+template <class T>
+class Updater {
+ public:
+  enum class Progress : std::uint8_t { none, gradients, variables };
+
+  Updater(const Updater&) = delete;
+  Updater& operator=(const Updater&) = delete;
+  virtual ~Updater() = default;
+
+  /// For verbose 2: what happens to the gradients.
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  virtual Progress begin(const UpdateStep& step) = 0;
+  virtual void ready(std::size_t count) = 0;
+  virtual void finish() = 0;
+
+ protected:
+  explicit Updater(const Parts<T>& parts) noexcept : parts_(parts) {}
+
+  Parts<T> parts_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,77 @@
+// The variables of a model and its optimizer, which the replicas of a process share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep/core/arena.hpp"
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/random.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/step/program.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Gives memory, of zeros.
+using Allocate = FunctionRef<Buffer(std::size_t bytes)>;
+
+/// Draws the initial values. Each variable has a random stream of its own, so that its values depend
+/// on the seed and on its place in the model alone.
+template <class T>
+void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices, RandomKey key);
+
+/// Parameters, optimizer slots and counters of a Program.
+template <class T>
+class Variables {
+ public:
+  /// Parameters are zeros, slots as the optimizer wants them at first.
+  explicit Variables(const Program<T>& program);
+
+  [[nodiscard]] const Arena<T>& parameters() const noexcept { return parameters_; }
+  /// Makes the parameters zeros in memory from `allocate` (see Arena).
+  void allocate_parameters(Allocate allocate);
+  /// The values of `arena` become the parameters, and it gets the former ones. Views of the two show
+  /// the other then.
+  void swap_parameters(Arena<T>& arena) noexcept;
+
+  [[nodiscard]] const std::vector<Arena<T>>& slots() const noexcept { return slots_; }
+
+  double learning_rate;         ///< in force
+  std::int64_t iterations = 0;  ///< updates made
+  std::uint64_t seed = 0;
+  /// Number of the pass over the training data that the next fit begins with: passes are counted
+  /// over all fits.
+  std::int64_t next_pass = 0;
+
+  /// CRC-32C over all parameters in canonical order and layout: equal for equal bits, whatever the
+  /// strategy.
+  [[nodiscard]] std::uint32_t parameters_crc32c() const;
+
+  /// Applies gradients, reduced over `samples` samples, of the parameters from number `begin` on;
+  /// these are in `parameters`. Update `iteration` is 1 for the first one. Several threads may call
+  /// it at once, for different parameters.
+  void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double samples,
+              std::int64_t iteration) const;
+
+ private:
+  const Program<T>& program_;
+  Arena<T> parameters_;
+  std::vector<Arena<T>> slots_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/step/variables.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(class Variables<float>);
+LOCKSTEP_INSTANCE(class Variables<double>);
+LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>, std::span<const std::span<float>>, RandomKey));
+LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>, std::span<const std::span<double>>, RandomKey));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,104 @@
+// What one replica has for itself: gradients, untrained state, and memory for a batch.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/arena.hpp"
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/step_context.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/trace.hpp"
+#include "lockstep/data/batch_loader.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/step/program.hpp"
+#include "lockstep/step/status_block.hpp"
+#include "lockstep/step/variables.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a replica knows of the first loss in a fit that is not finite.
+struct NonFiniteLoss {
+  std::string source;        ///< where it comes from; empty when the replica's own losses are finite
+  bool is_reported = false;  ///< the ranks have told each other
+};
+
+/// Gradients, untrained state and activations of one replica. The memory for activations is that of
+/// the largest batch seen; smaller ones use its beginning. Parameters belong to the model: the
+/// replicas of a process share them. Used by the replica's thread.
+template <class T>
+class Workspace {
+ public:
+  /// `allocate` gives the memory of the gradients.
+  Workspace(const Program<T>& program, Allocate allocate);
+
+  /// A step changes untrained state (moving statistics) on its way forward; one that fails later is
+  /// undone.
+  void begin_step() noexcept;
+  void end_step() noexcept { in_step_ = false; }
+  void undo_step() noexcept;
+
+  /// The sums of the last step.
+  [[nodiscard]] StatusBlock& status() noexcept { return status_; }
+  [[nodiscard]] const StatusBlock& status() const noexcept { return status_; }
+
+  /// What a step reduces besides gradients, one after the other: its status, and the untrained state
+  /// weighted with its samples. (In double, so that the mean of equal floats is that number.)
+  [[nodiscard]] std::span<double> pack_status();
+  /// After the reduction: the untrained state becomes the mean of the ranks'. So what is saved,
+  /// evaluated or resumed does not depend on the rank, and a rank without samples does not count.
+  void take_status(int ranks);
+
+  NonFiniteLoss non_finite;
+  /// Time in the reductions of steps. Its reader sets it back.
+  Trace::Clock::duration in_collective{};
+
+  [[nodiscard]] const Arena<T>& gradients() const noexcept { return gradients_; }
+  [[nodiscard]] Arena<T>& gradients() noexcept { return gradients_; }
+  /// Variables that are not trained.
+  [[nodiscard]] const Arena<T>& state() const noexcept { return state_; }
+
+  /// Makes room for a batch of `samples` and sets the views below. Allocates only when no batch was
+  /// as large before.
+  void resize(std::size_t samples);
+  /// Takes a batch that lies elsewhere in place of x() and targets(), until resize.
+  void use(const BatchViews<T>& batch) noexcept;
+
+  [[nodiscard]] TensorView<T> x() const noexcept { return x_; }
+  [[nodiscard]] TensorView<T> targets() const noexcept { return targets_; }
+  [[nodiscard]] TensorView<const T> predictions() const noexcept { return y_; }
+  /// Where the loss writes the gradient of the predictions.
+  [[nodiscard]] TensorView<T> prediction_gradient() const noexcept { return dy_; }
+
+  void forward(const StepContext& context, Slices<T> weights);
+  /// Calls f(position, y) for the outputs of the layers as forward has left them.
+  void each_output(typename Program<T>::EachOutput f) const;
+  /// Leaves the sum over the samples in gradients().
+  void backward(const StepContext& context, Slices<T> weights);
+
+ private:
+  const Program<T>& program_;
+  Arena<T> gradients_;
+  Arena<T> state_;
+  std::vector<T> state_before_step_;
+  bool in_step_ = false;
+  StatusBlock status_;
+  std::vector<double> packed_;
+  Buffer memory_;
+  TensorView<T> x_, targets_, y_, dy_;
+  std::span<T> scratch_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/step/workspace.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(class Workspace<float>);
+LOCKSTEP_INSTANCE(class Workspace<double>);
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

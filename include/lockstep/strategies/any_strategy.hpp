@@ -1,0 +1,135 @@
+// AnyStrategy and AnyReplica: any strategy behind one type, for code that is compiled once.
+#pragma once
+
+#include <concepts>
+#include <memory>
+
+#include "lockstep/collectives/any_collective.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
+#include "lockstep/strategies/concepts.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A Replica, in a function that a strategy runs on each of its replicas.
+class AnyReplica {
+ public:
+  AnyReplica(const AnyReplica&) = delete;
+  AnyReplica& operator=(const AnyReplica&) = delete;
+
+  [[nodiscard]] AnyCollective& collective() noexcept { return collective_; }
+  [[nodiscard]] int local_rank() const noexcept { return local_rank_; }
+  [[nodiscard]] int local_size() const noexcept { return local_size_; }
+  virtual void team_barrier() = 0;
+  /// Called by every replica of the process: when all have come, the first one calls f(), and the
+  /// others return when f has. If the strategy has the optional team_lead, f may use models of it.
+  virtual void team_lead(FunctionRef<void()> f) = 0;
+
+ protected:
+  AnyReplica(AnyCollective& collective, int local_rank, int local_size) noexcept
+      : collective_(collective), local_rank_(local_rank), local_size_(local_size) {}
+  ~AnyReplica() = default;
+
+ private:
+  AnyCollective& collective_;
+  int local_rank_;
+  int local_size_;
+};
+
+static_assert(Replica<AnyReplica>);
+
+/// A Strategy. Thread safety and errors are those of the strategy that it was made of.
+class AnyStrategy {
+ public:
+  AnyStrategy() = default;
+  AnyStrategy(const AnyStrategy&) = delete;
+  AnyStrategy& operator=(const AnyStrategy&) = delete;
+  virtual ~AnyStrategy() = default;
+
+  [[nodiscard]] virtual int num_workers() const = 0;
+  [[nodiscard]] virtual int worker_index() const = 0;
+  [[nodiscard]] bool is_chief() const { return worker_index() == 0; }
+  [[nodiscard]] virtual int local_replicas() const = 0;
+  [[nodiscard]] int num_replicas_in_sync() const { return num_workers() * local_replicas(); }
+  virtual void run(FunctionRef<void(AnyReplica&)> f) = 0;
+
+  /// Whether the optional reconnect() is there.
+  [[nodiscard]] virtual bool can_reconnect() const = 0;
+  virtual void reconnect() = 0;
+  /// False for a strategy that cannot tell.
+  [[nodiscard]] virtual bool is_running() const = 0;
+};
+
+namespace detail {
+
+template <Replica R>
+class ReplicaAdapter final : private CollectiveAdapter<std::remove_cvref_t<decltype(std::declval<R&>().collective())>>,
+                             public AnyReplica {
+  using Base = CollectiveAdapter<std::remove_cvref_t<decltype(std::declval<R&>().collective())>>;
+
+ public:
+  explicit ReplicaAdapter(R& replica)
+      : Base(replica.collective()),
+        AnyReplica(static_cast<Base&>(*this), replica.local_rank(), replica.local_size()),
+        replica_(replica) {}
+
+  void team_barrier() override { replica_.team_barrier(); }
+  void team_lead(FunctionRef<void()> f) override {
+    if constexpr (requires { replica_.team_lead(f); }) {
+      replica_.team_lead(f);
+    } else {
+      replica_.team_barrier();
+      if (replica_.local_rank() == 0) f();
+      replica_.team_barrier();
+    }
+  }
+
+ private:
+  R& replica_;
+};
+
+template <Strategy S>
+class StrategyAdapter final : public AnyStrategy {
+ public:
+  explicit StrategyAdapter(S& strategy) : strategy_(strategy) {}
+
+  [[nodiscard]] int num_workers() const override { return strategy_.num_workers(); }
+  [[nodiscard]] int worker_index() const override { return strategy_.worker_index(); }
+  [[nodiscard]] int local_replicas() const override { return strategy_.local_replicas(); }
+  void run(FunctionRef<void(AnyReplica&)> f) override {
+    strategy_.run([&](typename S::Replica& replica) {
+      ReplicaAdapter<typename S::Replica> adapter(replica);
+      f(adapter);
+    });
+  }
+
+  [[nodiscard]] bool can_reconnect() const override { return reconnects; }
+  void reconnect() override {
+    if constexpr (reconnects) strategy_.reconnect();
+  }
+  [[nodiscard]] bool is_running() const override {
+    if constexpr (requires {
+                    { strategy_.is_running() } -> std::same_as<bool>;
+                  })
+      return strategy_.is_running();
+    else
+      return false;
+  }
+
+ private:
+  static constexpr bool reconnects = requires(S& strategy) { strategy.reconnect(); };
+
+  S& strategy_;
+};
+
+}  // namespace detail
+
+/// Refers to the strategy. (Not inline, so that the instances of the library's own strategies are in
+/// lockstep::compiled alone.)
+template <Strategy S>
+[[nodiscard]] std::unique_ptr<AnyStrategy> any_strategy(S& strategy) {
+  return std::make_unique<detail::StrategyAdapter<S>>(strategy);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/host/launcher_notes.hpp"
+#include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/last_words.hpp"
+#include "lockstep/strategies/multi_worker_mirrored.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+inline const char* instruction_set_of_build() noexcept {
+#define LOCKSTEP_TEXT_OF(name) #name
+#define LOCKSTEP_TEXT(name) LOCKSTEP_TEXT_OF(name)
+  return LOCKSTEP_TEXT(LOCKSTEP_ABI);
+#undef LOCKSTEP_TEXT
+#undef LOCKSTEP_TEXT_OF
+}
+
+}  // namespace detail
+
+template <CollectivePolicy Policy>
+MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options)
+    : MultiWorkerMirroredStrategy(cluster_from_environment(), options) {}
+
+template <CollectivePolicy Policy>
+MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(const Cluster& cluster,
+                                                                 const MultiWorkerMirroredOptions& options)
+    : cluster_(checked(cluster)),
+      options_(options.communication_options),
+      threads_(ReplicaThreads::count(options.replicas, workers_on_host()),
+               ReplicaThreads::count(options.replicas, workers_on_host()) * workers_on_host()) {
+  options_.validate();
+  connect();
+}
+
+template <CollectivePolicy Policy>
+MultiWorkerMirroredStrategy<Policy>::~MultiWorkerMirroredStrategy() {
+  if (policy_ == nullptr) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    tell_failure();
+  } else if constexpr (requires { policy_->close(); }) {
+    try {
+      policy_->close();
+    } catch (...) {  // the work is done
+    }
+  }
+}
+
+template <CollectivePolicy Policy>
+void MultiWorkerMirroredStrategy<Policy>::reconnect() {
+  if (threads_.is_running())
+    throw Error("MultiWorkerMirroredStrategy: reconnect() was called while the replicas are at work");
+  replicas_.clear();
+  group_.reset();
+  policy_.reset();
+  connect();
+}
+
+template <CollectivePolicy Policy>
+void MultiWorkerMirroredStrategy<Policy>::run_each(FunctionRef<void(Replica&)> f) {
+  if (group_ == nullptr) throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
+  const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
+  const auto abort = [&](int i, std::string_view what, ExitCode code) { group_->member(i).abort(what, code); };
+  threads_.run(call, abort, [&] {
+    group_->drain();  // an exception may leave a reduction behind that uses f's memory
+    group_->reset();
+  });
+}
+
+// With the exception's message if possible, which lockstep::run will know.
+template <CollectivePolicy Policy>
+void MultiWorkerMirroredStrategy<Policy>::tell_failure() noexcept {
+  const std::shared_ptr<Policy> policy(std::move(policy_));
+  try {
+    if (detail::LastWords::leave(
+            [policy](std::string_view reason, ExitCode code) { detail::abort(*policy, reason, code); }))
+      return;
+  } catch (...) {  // out of memory: without the message
+  }
+  policy->abort("ended because of an exception");
+}
+
+template <CollectivePolicy Policy>
+const Cluster& MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) {
+  cluster.validate();
+  if (cluster.is_evaluator())
+    throw ConfigurationError(
+        "this process is the evaluator of the cluster, which does not train: ask "
+        "cluster_from_environment().is_evaluator(), and give the evaluator a OneDeviceStrategy and a "
+        "SidecarEvaluator; "
+        "or leave the evaluator out of TF_CONFIG");
+  return cluster;
+}
+
+template <CollectivePolicy Policy>
+void MultiWorkerMirroredStrategy<Policy>::connect() {
+  detail::LastWords::say_now();  // an earlier strategy's: its port is needed
+  const int replicas = threads_.size();
+  if (num_workers() > 1) {
+    Rendezvous rendezvous{.rank = worker_index(), .addresses = cluster_.addresses()};
+    rendezvous.properties = {{"lockstep version", std::to_string(version_major) + "." + std::to_string(version_minor) +
+                                                      "." + std::to_string(version_patch)},
+                             {"instruction set of the build", detail::instruction_set_of_build()},
+                             {"replicas per worker", std::to_string(replicas)}};
+    rendezvous.ranks_on_host = workers_on_host() * replicas;
+    rendezvous.port = port_;
+    rendezvous.was_connected = was_connected_;
+    policy_.reset(new Policy(Policy::connect(rendezvous, options_)));
+    was_connected_ = true;
+  }
+  group_ = std::make_unique<HierarchicalGroup<Policy>>(replicas, policy_.get(), options_, workers_on_host() * replicas);
+  replicas_.reserve(static_cast<std::size_t>(replicas));
+  for (int i = 0; i < replicas; ++i) replicas_.emplace_back(group_->member(i), i, replicas, &threads_);
+  detail::note_met();
+}
+
+// How many workers share this worker's machine, as far as addresses tell.
+template <CollectivePolicy Policy>
+int MultiWorkerMirroredStrategy<Policy>::workers_on_host() const {
+  if (num_workers() == 1) return 1;
+  const auto addresses = cluster_.addresses();
+  const std::string host = parse_address(addresses[static_cast<std::size_t>(worker_index())]).host;
+  int workers = 0;
+  for (const std::string& address : addresses) workers += parse_address(address).host == host;
+  return workers;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,45 @@
+// The variables of a model by name.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/arena.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/step/program.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// A variable of a model, and its values in one replica.
+template <class T>
+struct NamedArray {
+  std::string name;
+  const Variable* variable = nullptr;
+  std::span<T> values;
+};
+
+/// The variables layer by layer, the trained ones before the others, with their values in two arenas.
+template <class T>
+[[nodiscard]] std::vector<NamedArray<T>> named_arrays(const Program<T>& program, const Arena<T>& trained,
+                                                      const Arena<T>& untrained) {
+  ProgramNames names = program.names();
+  std::vector<NamedArray<T>> arrays;
+  arrays.reserve(names.is_trained.size());
+  std::size_t t = 0, u = 0;
+  for (const bool is_trained : names.is_trained) {
+    if (is_trained) {
+      arrays.push_back({std::move(names.variables[t]), &program.layout().variables[t], trained.slices()[t]});
+      ++t;
+    } else {
+      arrays.push_back(
+          {std::move(names.state_variables[u]), &program.layout().state_variables[u], untrained.slices()[u]});
+      ++u;
+    }
+  }
+  return arrays;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

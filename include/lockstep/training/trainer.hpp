@@ -1,0 +1,98 @@
+// Trainer: a compiled model as fit, evaluate, predict and files see it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/callbacks/callback_hooks.hpp"
+#include "lockstep/checkpoint/training_state.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/data/any_dataset.hpp"
+#include "lockstep/data/sharding.hpp"
+#include "lockstep/step/parts.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
+#include "lockstep/training/fit_options.hpp"
+#include "lockstep/training/history.hpp"
+#include "lockstep/training/named_arrays.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// A Program, its variables, and a workspace for each replica of this process, under a strategy. All
+/// of training that does not depend on the user's types: compiled once for each scalar type. Used by
+/// one thread; `program` must outlive it.
+template <class T>
+class Trainer {
+ public:
+  /// Waits for the other workers, compares their programs with this one, and starts from the
+  /// chief's seed and variables. Without `seed` one is drawn.
+  Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy, std::optional<std::uint64_t> seed);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // What Model has under these names.
+  History fit(const AnyDataset& dataset, const FitOptions& options, CallbackHooks& callbacks);
+  Logs evaluate(const AnyDataset& dataset, const EvaluateOptions& options, CallbackHooks& callbacks);
+  /// The rows, one after the other.
+  std::vector<T> predict(const AnyDataset& dataset, const PredictOptions& options, CallbackHooks& callbacks);
+
+  [[nodiscard]] const Program<T>& program() const noexcept { return program_; }
+  [[nodiscard]] AnyStrategy& strategy() const noexcept { return *strategy_; }
+  [[nodiscard]] Variables<T>& variables() noexcept { return variables_; }
+  [[nodiscard]] const Variables<T>& variables() const noexcept { return variables_; }
+  [[nodiscard]] std::size_t replicas() const noexcept { return workspaces_.size(); }
+  [[nodiscard]] Workspace<T>& workspace(std::size_t replica) const noexcept { return *workspaces_[replica]; }
+  [[nodiscard]] bool is_in_fit() const noexcept { return is_in_fit_; }
+
+  /// Every variable in one replica, layer by layer, the trained ones before the others.
+  [[nodiscard]] std::vector<NamedArray<T>> named_arrays(std::size_t replica) const;
+
+  /// What ranks must have in common, a line for each thing.
+  [[nodiscard]] std::string signature() const;
+  /// The state between two calls of fit. The arrays are put into the memory of `reused` where they fit.
+  [[nodiscard]] TrainingState save_state(TrainingState reused = {}) const;
+  /// Bytes of all arrays of save_state().
+  [[nodiscard]] std::uint64_t state_bytes() const;
+  /// Throws ConfigurationError, having changed nothing, when `saved` belongs to another program.
+  void restore_state(const TrainingState& saved);
+
+  // For the loops, on each replica.
+
+  [[nodiscard]] Parts<T> parts(AnyReplica& replica) {
+    return {program_, variables_, workspace(static_cast<std::size_t>(replica.local_rank())), replica};
+  }
+  /// What the constructor does.
+  void start(AnyReplica& replica);
+  /// The chief's variables go to all workers.
+  void broadcast_from_chief(AnyReplica& replica);
+
+  [[nodiscard]] DistributionContext place(int local_replicas = 1, int local_replica = 0) const;
+  /// A replica's part of a dataset.
+  [[nodiscard]] DistributedDataset<AnyDataset> distribute(const AnyDataset& dataset, const AnyReplica& replica,
+                                                          std::optional<AutoShardPolicy> policy = std::nullopt) const;
+
+ private:
+  const Program<T>& program_;
+  const std::unique_ptr<AnyStrategy> strategy_;
+  bool is_in_fit_ = false;
+  Variables<T> variables_;
+  std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's own thread
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/training/trainer.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(class Trainer<float>);
+LOCKSTEP_INSTANCE(class Trainer<double>);
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,294 @@
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <exception>
+#include <random>
+#include <span>
+#include <utility>
+
+#include "lockstep/callbacks/progress_bar.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/data/batch_loader.hpp"
+#include "lockstep/kernels/instruction_set.hpp"
+#include "lockstep/step/updaters/choose_updater.hpp"
+#include "lockstep/training/agreement.hpp"
+#include "lockstep/training/evaluate_pass.hpp"
+#include "lockstep/training/fit_loop.hpp"
+#include "lockstep/training/hook_errors.hpp"
+#include "lockstep/training/model_training.hpp"
+#include "lockstep/training/predict_pass.hpp"
+#include "lockstep/training/saved_arrays.hpp"
+#include "lockstep/training/saved_signature.hpp"
+#include "lockstep/training/trainer.hpp"
+#include "lockstep/training/worker_data.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Shows the other workers which call this one is in, until the end of the scope.
+[[nodiscard]] inline ActivityScope show_call(AnyReplica& replica, const char* call) {
+  return ActivityScope(replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr, {.call = call});
+}
+
+template <class T>
+Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy, std::optional<std::uint64_t> seed)
+    : program_(program), strategy_(std::move(strategy)), variables_(program) {
+  workspaces_.resize(static_cast<std::size_t>(strategy_->local_replicas()));
+  variables_.seed = seed ? *seed : std::random_device{}();
+  strategy_->run([&](AnyReplica& replica) { start(replica); });
+}
+
+template <class T>
+Trainer<T>::~Trainer() = default;
+
+template <class T>
+void Trainer<T>::start(AnyReplica& replica) {
+  auto& collective = replica.collective();
+  const bool leader = replica.local_rank() == 0;
+  const auto activity = show_call(replica, "compile");
+  agree(collective, "compile", signature());
+  const auto allocate = [&](std::size_t bytes) { return collective.allocate(bytes); };
+  auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
+  workspace = std::make_unique<Workspace<T>>(program_, allocate);
+  if (can_update_for_all(program_, replica)) variables_.allocate_parameters(allocate);
+  // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all of them.
+  std::int64_t level = -static_cast<std::int64_t>(kernels::instruction_set());
+  collective.all_reduce(std::span(&level, 1), ReduceOp::max);
+  const std::uint64_t seed = from_chief(collective, variables_.seed);
+  replica.team_barrier();  // all have read level and seed
+  if (leader) kernels::set_instruction_set(static_cast<InstructionSet>(-level));
+  initialize<T>(program_.layout().state_variables, workspace->state().slices(), RandomKey(seed).fold_in(1));
+  if (leader) {
+    variables_.seed = seed;
+    initialize<T>(program_.layout().variables, variables_.parameters().slices(), RandomKey(seed));
+  }
+  broadcast_from_chief(replica);
+}
+
+template <class T>
+void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
+  const bool leader = replica.local_rank() == 0;
+  auto& collective = replica.collective();
+  Workspace<T>& own = workspace(static_cast<std::size_t>(replica.local_rank()));
+  // Replicas that share variables with another receive into their gradients.
+  const auto send = [&](std::span<T> values) {
+    collective.broadcast(std::as_writable_bytes(leader ? values : own.gradients().values()), 0);
+  };
+  if (collective.size() > 1) {
+    send(variables_.parameters().values());
+    for (const Arena<T>& slot : variables_.slots()) send(slot.values());
+    if (!own.state().values().empty()) collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
+    const double learning_rate = from_chief(collective, variables_.learning_rate);
+    const std::int64_t iterations = from_chief(collective, variables_.iterations);
+    const std::int64_t next_pass = from_chief(collective, variables_.next_pass);
+    replica.team_barrier();  // all have read the counters
+    if (leader) {
+      variables_.learning_rate = learning_rate;
+      variables_.iterations = iterations;
+      variables_.next_pass = next_pass;
+    }
+  }
+  replica.team_barrier();
+}
+
+template <class T>
+DistributionContext Trainer<T>::place(int local_replicas, int local_replica) const {
+  return {.num_workers = strategy_->num_workers(),
+          .worker = strategy_->worker_index(),
+          .local_replicas = local_replicas,
+          .local_replica = local_replica};
+}
+
+template <class T>
+DistributedDataset<AnyDataset> Trainer<T>::distribute(const AnyDataset& dataset, const AnyReplica& replica,
+                                                      std::optional<AutoShardPolicy> policy) const {
+  return {dataset, place(replica.local_size(), replica.local_rank()), policy};
+}
+
+/// An exception ends fit, and no other one may replace it.
+inline void abort_callbacks(CallbackHooks& callbacks, Training& training) noexcept {
+  try {
+    callbacks.on_train_abort(training);
+  } catch (const std::exception& error) {
+    log_line(std::string("warning: fit: on_train_abort: ") + error.what());
+  } catch (...) {
+    log_line("warning: fit: on_train_abort: an exception that is no std::exception");
+  }
+}
+
+/// Repeats the loop for as long as it survives the loss of a worker.
+template <class T>
+History run_until_together(Trainer<T>& trainer, FitLoop<T>& loop, bool is_nested) {
+  for (bool together = true;;) {
+    try {
+      if (!together) trainer.strategy().reconnect();
+      trainer.strategy().run([&](AnyReplica& replica) {
+        if (!together) trainer.start(replica);  // as the workers do that have been started again
+        loop.run(replica);
+      });
+      return loop.take_history();
+    } catch (const CollectiveError& error) {
+      if (is_nested) throw;  // it is for the outer fit to survive that
+      loop.survive(error);
+      together = false;
+    }
+  }
+}
+
+template <class T>
+History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options, CallbackHooks& callbacks) {
+  if (is_in_fit_)
+    throw Error(
+        "fit: this model is in fit already: a callback may use it for evaluate, predict, save, load_weights and "
+        "set_weights, and fit another model");
+  is_in_fit_ = true;
+  struct Leave {
+    bool& flag;
+    ~Leave() { flag = false; }
+  } const leave{is_in_fit_};
+  const bool is_nested = strategy_->is_running();
+  FitLoop<T> loop(*this, dataset, options, callbacks);
+  if (options.verbose == 2 && strategy_->is_chief())
+    log_line(concat({"seed: ", variables_.seed, "; replicas: ", strategy_->num_replicas_in_sync(), " (",
+                     strategy_->local_replicas(), " in each of ", strategy_->num_workers(), " workers)"}));
+  try {
+    return run_until_together(*this, loop, is_nested);
+  } catch (...) {
+    abort_callbacks(callbacks, loop);
+    throw;
+  }
+}
+
+template <class T>
+Logs Trainer<T>::evaluate(const AnyDataset& dataset, const EvaluateOptions& options, CallbackHooks& callbacks) {
+  const WorkerData mine("evaluate", dataset, place());
+  check_pass("evaluate", mine, program_.layout().data, options.steps);
+  const std::string signature = pass_signature(mine, options.steps);
+  ModelTraining<T> training(*this);
+  ProgressBar progress(strategy_->is_chief() ? options.verbose : 0);
+  const std::int64_t batches = mine.steps();
+  progress.begin_epoch(0, options.steps ? options.steps : batches >= 0 ? std::optional(batches) : std::nullopt);
+  StatusBlock result(program_.layout().metric_state);
+  strategy_->run([&](AnyReplica& replica) {
+    const auto activity = show_call(replica, "evaluate");
+    agree(replica.collective(), "evaluate", signature);
+    BatchLoader<T> data(distribute(dataset, replica), program_.layout().targets > 0);
+    if (replica.local_rank() != 0) {
+      evaluate_pass<T>(parts(replica), data, options.steps, nullptr);
+      return;
+    }
+    callbacks.report_to(activity_board(replica.collective()));
+    TestHooks<T> hooks(training, program_, callbacks, {.call = "evaluate"}, &progress);
+    result = evaluate_pass(parts(replica), data, options.steps, &hooks, "evaluate");
+  });
+  if (result[StatusBlock::samples] == 0) throw DataError("evaluate: the data is empty");
+  Logs logs;
+  report(program_, result, logs);
+  return logs;
+}
+
+template <class T>
+std::vector<T> Trainer<T>::predict(const AnyDataset& dataset, const PredictOptions& options, CallbackHooks& callbacks) {
+  const WorkerData mine("predict", dataset, place(), AutoShardPolicy::data);
+  check_pass("predict", mine, {.input = program_.layout().data.input}, options.steps);
+  const std::string signature = pass_signature(mine, options.steps);
+  ModelTraining<T> training(*this);
+  std::vector<T> rows;
+  const Activity where{.call = "predict"};
+  call_hooks(callbacks, where, [&] { callbacks.on_predict_begin(training); });
+  strategy_->run([&](AnyReplica& replica) {
+    const auto activity = show_call(replica, "predict");
+    agree(replica.collective(), "predict", signature);
+    BatchLoader<T> data(distribute(dataset, replica, AutoShardPolicy::data), false);
+    const std::int64_t made =
+        predict_pass(parts(replica), data, options.steps, replica.local_rank() == 0 ? &rows : nullptr);
+    if (replica.collective().rank() == 0) warn_of_missing_steps("predict", made, options.steps);
+  });
+  call_hooks(callbacks, where, [&] { callbacks.on_predict_end(training); });
+  return rows;
+}
+
+template <class T>
+std::vector<NamedArray<T>> Trainer<T>::named_arrays(std::size_t replica) const {
+  return detail::named_arrays(program_, variables_.parameters(), workspace(replica).state());
+}
+
+template <class T>
+std::string Trainer<T>::signature() const {
+  std::string text = concat({"scalar type: ", scalar_name<T>(), "\n", program_.input_description(), "\n"});
+  const std::vector<std::string> names = program_.names().variables;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += concat({"model layout: ", names[i], " ", shape_text(program_.layout().variables[i].shape()), "\n"});
+  return text + program_.parts_description();
+}
+
+template <class T>
+ArrayList trained_arrays(const Program<T>& program, const Arena<T>& arena) {
+  return array_list<T>(program.layout().variables, program.names().variables, arena.slices());
+}
+template <class T>
+ArrayList untrained_arrays(const Program<T>& program, const Workspace<T>& workspace) {
+  return array_list<T>(program.layout().state_variables, program.names().state_variables, workspace.state().slices());
+}
+
+template <class T>
+TrainingState Trainer<T>::save_state(TrainingState reused) const {
+  TrainingState saved;
+  saved.signature = signature();
+  if (reused.signature == saved.signature) {  // then its arrays are as large as this model's
+    saved.parameters = std::move(reused.parameters);
+    saved.state = std::move(reused.state);
+    saved.slots = std::move(reused.slots);
+  }
+  saved.world_size = strategy_->num_replicas_in_sync();
+  saved.scalar = scalar_name<T>();
+  saved.iterations = variables_.iterations;
+  saved.learning_rate = variables_.learning_rate;
+  saved.seed = variables_.seed;
+  saved.data_iteration = variables_.next_pass;
+  save_arrays(saved.parameters, 0, trained_arrays(program_, variables_.parameters()));
+  const std::size_t count = program_.layout().variables.size();
+  for (std::size_t i = 0; i < variables_.slots().size(); ++i)
+    save_arrays(saved.slots, i * count, trained_arrays(program_, variables_.slots()[i]), concat({"/slot_", i}));
+  save_arrays(saved.state, 0, untrained_arrays(program_, workspace(0)));
+  return saved;
+}
+
+template <class T>
+std::uint64_t Trainer<T>::state_bytes() const {
+  const std::size_t trained = variables_.parameters().values().size() * (1 + variables_.slots().size());
+  return (trained + workspace(0).state().values().size()) * sizeof(T);
+}
+
+template <class T>
+void Trainer<T>::restore_state(const TrainingState& saved) {
+  const std::string mine = signature();
+  check_signature(saved.signature, mine);
+  const auto& slots = variables_.slots();
+  if (saved.scalar != scalar_name<T>())
+    throw ConfigurationError(
+        concat({"restore: the saved state is of ", saved.scalar, ", this model of ", scalar_name<T>()}));
+  const std::size_t count = program_.layout().variables.size();
+  if (saved.parameters.size() != count || saved.slots.size() != slots.size() * count)
+    throw ConfigurationError(concat({"restore: the saved state has ", saved.parameters.size(), " parameter arrays and ",
+                                     saved.slots.size(), " optimizer arrays, this model has ", count, " and ",
+                                     slots.size() * count, ": it belongs to another program"}));
+  for (const bool check_only : {true, false}) {
+    for (const auto& own : workspaces_) load_arrays(saved.state, 0, untrained_arrays(program_, *own), check_only);
+    load_arrays(saved.parameters, 0, trained_arrays(program_, variables_.parameters()), check_only);
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      load_arrays(saved.slots, i * count, trained_arrays(program_, slots[i]), check_only);
+  }
+  variables_.iterations = saved.iterations;
+  variables_.learning_rate = saved.learning_rate;
+  variables_.seed = saved.seed;
+  variables_.next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // a new one
+  if (strategy_->is_chief() && saved.signature != mine)
+    log_line(concat({"restore: goes on with the learning rate ", saved.learning_rate,
+                     " of the saved state; this program has ", program_.initial_learning_rate()}));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

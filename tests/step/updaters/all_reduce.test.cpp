@@ -1,0 +1,58 @@
+#include "lockstep/step/updaters/all_reduce.hpp"
+
+#include <doctest/doctest.h>
+
+#include "collectives/harness.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "step/step_testing.hpp"
+#include "step/updaters/expected_updates.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+TEST_CASE("AllReduceUpdater: one reduction after backward, and then the update") {
+  MadeUpProgram program(1'000);
+  program.ends = {100, 1'000};
+  ls::detail::Variables<float> variables(program);
+  program.parameters = variables.parameters().values();
+  const Rank rank(program, variables, LonelyCollective(2));
+  LonelyCollective::gradients = rank.workspace.gradients().values().data();
+  const auto updater = rank.updater();
+  CHECK(updater->name() == "all-reduce");
+  auto data = tiny_batches(5, 5);
+  data.begin({});
+  take_happened();
+  ls::detail::train_step(rank.parts, *updater, data, {});
+  CHECK(take_happened() == "backward( ) all-reduce 0-1008 update 0-1008 ");
+  for (const float value : variables.parameters().values().first(1'000)) REQUIRE(value == -0.5F / 5);
+}
+
+TEST_CASE("AllReduceUpdater: each replica of a process updates its part") {
+  MadeUpProgram program(1'600);
+  ls::detail::Variables<float> variables(program);
+  program.parameters = variables.parameters().values();
+  for (const int local_rank : {0, 1, 2}) {
+    const Rank rank(program, variables, LonelyCollective(6), local_rank, 3);
+    LonelyCollective::gradients = rank.workspace.gradients().values().data();
+    rank.parts.workspace.status()[ls::detail::StatusBlock::samples] = 1;
+    take_happened();
+    ls::detail::AllReduceUpdater<float> updater(rank.parts);
+    updater.begin({});
+    updater.finish();
+    const char* const parts[] = {"0-528 ", "528-1056 ", "1056-1600 "};
+    CHECK(take_happened() == std::string("all-reduce 0-1600 update ") + parts[local_rank]);
+  }
+}
+
+TEST_CASE("AllReduceUpdater: the bits do not depend on who updates") {
+  for (const int ranks : {2, 3})
+    for (const double momentum : {0.0, 0.5}) {
+      const ls::SGD optimizer{.learning_rate = 0.3, .momentum = momentum, .weight_decay = 0.01};
+      const Updated<SmallNet> small({.from_logits = true}, optimizer, {});
+      const Updated<LargeNet> large({.from_logits = true}, optimizer, {});
+      check_steps<ls::testing::TcpFamily>(small, ranks, "all-reduce");
+      check_steps<ls::testing::TcpFamily>(large, ranks, "all-reduce");
+    }
+  const Updated<LargeNet> large({.from_logits = true}, {.learning_rate = 0.3}, {});
+  check_steps<ls::testing::TcpFamily>(large, 4, "all-reduce");
+}

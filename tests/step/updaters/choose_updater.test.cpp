@@ -1,0 +1,88 @@
+#include "lockstep/step/updaters/choose_updater.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/policies/hierarchical.hpp"
+#include "lockstep/collectives/policies/single.hpp"
+#include "lockstep/collectives/threads/in_process.hpp"
+#include "step/step_testing.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+/// Two ranks that can all; only what it says of itself is asked.
+struct Able : LonelyCollective {
+  static inline ls::Overlap wanted = ls::Overlap::off;
+  static inline bool shares = false;
+
+  Able() : LonelyCollective(2) {}
+  template <class T>
+  void all_reduce_async(std::span<T>) {}
+  void wait() {}
+  [[nodiscard]] ls::Overlap overlap() const { return wanted; }
+  [[nodiscard]] bool shares_memory() const { return shares; }
+  template <class T, class F>
+  void reduce_scatter_all_gather(std::span<double>, std::span<T>, F) {}
+};
+
+template <class C>
+std::string route(C collective, std::size_t slots = 0, int local_size = 1) {
+  const MadeUpProgram program(100, slots);
+  ls::detail::Variables<float> variables(program);
+  const Rank rank(program, variables, std::move(collective), 0, local_size);
+  return std::string(rank.updater()->name());
+}
+
+}  // namespace
+
+TEST_CASE("choose_updater: by what the collective can, and the ranks, and the optimizer") {
+  CHECK(route(ls::Single{}) == "alone, during backward");
+  ls::InProcessGroup one(1), two(2);
+  CHECK(route(one.member(0)) == "alone, during backward");
+  CHECK(route(two.member(0), 0, 2) == "reduce-scatter between threads");
+  ls::HierarchicalGroup<ls::Single> workers(2, nullptr);
+  CHECK(route(workers.member(0), 0, 2) == "all-reduce");
+  CHECK(route(LonelyCollective(2)) == "all-reduce");
+  CHECK(route(Able{}) == "all-reduce");
+
+  Able::shares = true;
+  CHECK(route(Able{}) == "reduce-scatter and all-gather in shared memory");
+  CHECK(route(Able{}, 1) == "all-reduce");     // slots stay with their rank
+  CHECK(route(Able{}, 0, 2) == "all-reduce");  // as do parameters that replicas share
+  Able::wanted = ls::Overlap::on;
+  CHECK(route(Able{}) == "all-reduce, overlapped with backward");
+  Able::shares = false;
+  CHECK(route(Able{}) == "all-reduce, overlapped with backward");
+  Able::wanted = ls::Overlap::off;
+}
+
+TEST_CASE("Updater: a user's own route takes part in a step like the others") {
+  class Noted final : public ls::detail::Updater<float> {
+   public:
+    explicit Noted(const ls::detail::Parts<float>& parts) : Updater<float>(parts) {}
+    [[nodiscard]] std::string_view name() const noexcept override { return "noted"; }
+    Progress begin(const ls::detail::UpdateStep& step) override {
+      note("begin " + std::to_string(step.iteration));
+      return Progress::gradients;
+    }
+    void ready(std::size_t count) override { note("ready", 0, count); }
+    void finish() override { note("finish"); }
+  };
+  MadeUpProgram program(100);
+  program.ends = {40, 100};
+  ls::detail::Variables<float> variables(program);
+  const Rank rank(program, variables, ls::Single{});
+  Noted updater(rank.parts);
+  auto data = tiny_batches(5, 5);
+  data.begin({});
+  take_happened();
+  ls::detail::train_step(rank.parts, updater, data, {.iteration = 6});
+  CHECK(take_happened() == "begin 7 backward( ready 0-40 ready 0-100 ) finish ");
+}
