@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     const ls::Cluster cluster = ls::cluster_from_environment();
     if (options.ranks > 1 && cluster.is_alone())
       return ls::launch_workers({.workers = options.ranks, .arguments = {arguments, arguments + count}});
-    for (const ls::Overlap overlap : {ls::Overlap::off, ls::Overlap::on, ls::Overlap::automatic})
+    for (const ls::Overlap overlap : {ls::Overlap::off, ls::Overlap::on})
       if (options.policy == ls::to_string(overlap)) {
         benchmarks::time_steps<WideMlp, ls::Ring<ls::Tcp>>(options, cluster, {.overlap = overlap});
         return 0;

@@ -34,18 +34,23 @@ struct SeesLoss {
   void on_epoch_end(ls::Training&, int, const ls::Logs& logs) { seen.push_back(logs.at("loss")); }
 };
 
-static_assert(!ls::CallbackList<>::has_train_batch_hooks &&
-              !ls::CallbackList<RaiseLoss, SeesLoss>::has_train_batch_hooks);
-static_assert(ls::CallbackList<RaiseLoss, Recorder>::has_train_batch_hooks);
-static_assert(ls::CallbackList<Recorder>::has_train_batch_begin && ls::CallbackList<Recorder>::has_train_batch_end &&
-              ls::CallbackList<Recorder>::has_train_batch_complete && ls::CallbackList<Recorder>::may_stop_in_batch);
+template <class... Callbacks>
+constexpr ls::CallbackHooks::Presence presence = ls::CallbackList<Callbacks...>::presence();
+
+static_assert(!presence<>.train_batch_begin && !presence<>.train_batch_end && !presence<>.train_batch_complete &&
+              !presence<>.stop_in_batch && !presence<>.epoch_end);
+static_assert(!presence<RaiseLoss, SeesLoss>.train_batch_end && presence<RaiseLoss, SeesLoss>.epoch_end);
+static_assert(presence<Recorder>.train_batch_begin && presence<Recorder>.train_batch_end &&
+              presence<Recorder>.train_batch_complete && presence<Recorder>.stop_in_batch);
+static_assert(presence<RaiseLoss, Recorder>.train_batch_begin);
 
 struct NeverStops {
   static constexpr bool stops_training = false;
   void on_train_batch_end(ls::Training&, std::int64_t, ls::Logs&) {}
 };
-static_assert(ls::CallbackList<NeverStops>::has_train_batch_end && !ls::CallbackList<NeverStops>::may_stop_in_batch);
-static_assert(ls::CallbackList<NeverStops, Recorder>::may_stop_in_batch);
+static_assert(presence<NeverStops>.train_batch_end && !presence<NeverStops>.stop_in_batch &&
+              !presence<NeverStops>.train_batch_begin && !presence<NeverStops>.epoch_end);
+static_assert(presence<NeverStops, Recorder>.stop_in_batch);
 
 }  // namespace
 
@@ -124,8 +129,9 @@ TEST_CASE("CallbackList: an empty optional is no callback, one that holds a call
   std::optional<RaiseLoss> none, raise(RaiseLoss{.by = 2});
   SeesLoss sees;
   ls::CallbackList list(none, raise, sees);
-  static_assert(!decltype(list)::has_train_batch_hooks);
-  static_assert(ls::CallbackList<std::optional<Recorder>>::has_train_batch_hooks);
+  static_assert(!decltype(list)::presence().train_batch_end && presence<std::optional<Recorder>>.train_batch_end);
+  CHECK_FALSE(list.has().train_batch_end);
+  CHECK(list.has().epoch_end);
   list.on_epoch_end(training, 0, logs);
   CHECK(sees.seen == std::vector<double>{3});
   CHECK(raise->calls == 1);

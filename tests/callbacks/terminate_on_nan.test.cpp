@@ -32,7 +32,7 @@ std::string said(FakeTraining& training, double loss) {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // All ranks agree after the batch on what it has asked for.
-static_assert(ls::CallbackList<ls::TerminateOnNaN>::may_stop_in_batch);
+static_assert(ls::CallbackList<ls::TerminateOnNaN>::presence().stop_in_batch);
 
 }  // namespace
 

@@ -1,8 +1,12 @@
 # Each header compiles alone. Its object file is built by the test (not by the target all), so that only what has changed is
 # compiled again.
 
+# An .ipp is part of the .hpp of its name, which includes it.
+
 set(sources "")
-foreach(header IN LISTS LOCKSTEP_HEADERS)
+set(headers ${LOCKSTEP_HEADERS})
+list(FILTER headers EXCLUDE REGEX "\\.ipp$")
+foreach(header IN LISTS headers)
   string(MAKE_C_IDENTIFIER "${header}" name)
   file(CONFIGURE OUTPUT "headers/${name}.cpp" CONTENT "#include \"${header}\"\n")
   list(APPEND sources "${CMAKE_CURRENT_BINARY_DIR}/headers/${name}.cpp")

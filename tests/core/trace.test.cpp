@@ -39,3 +39,36 @@ TEST_CASE("TraceSpan: the time of its life; nothing without a trace") {
   CHECK(trace.events()[0].begin + trace.events()[0].duration <= after);
   CHECK(trace.total(ls::TracePart::optimizer) == trace.events()[0].duration);
 }
+
+TEST_CASE("TraceSpan: the time of a span within another one is counted once") {
+  ls::Trace trace(1, 8);
+  const auto spin = [] {
+    const auto begin = ls::Trace::Clock::now();
+    while (ls::Trace::Clock::now() - begin < 1ms) {
+    }
+  };
+  {
+    const ls::TraceSpan outer(&trace, ls::TracePart::backward);
+    spin();
+    {
+      const ls::TraceSpan inner(&trace, ls::TracePart::collective);
+      spin();
+      const ls::TraceSpan innermost(&trace, ls::TracePart::optimizer);
+      spin();
+    }
+    const ls::TraceSpan second(&trace, ls::TracePart::collective);
+    spin();
+  }
+  const ls::TraceSpan beside(&trace, ls::TracePart::loss);
+  const auto total = [&](ls::TracePart part) { return trace.total(part); };
+  // In the order in which they ended, each with all of its time.
+  REQUIRE(trace.events().size() == 4);
+  const auto length = [&](std::size_t event) { return trace.events()[event].duration; };
+  CHECK(trace.events()[3].part == ls::TracePart::backward);
+  CHECK(total(ls::TracePart::optimizer) == length(0));
+  CHECK(total(ls::TracePart::collective) == length(1) - length(0) + length(2));
+  CHECK(total(ls::TracePart::backward) == length(3) - length(1) - length(2));
+  CHECK(total(ls::TracePart::backward) >= 1ms);
+  CHECK(total(ls::TracePart::optimizer) + total(ls::TracePart::collective) + total(ls::TracePart::backward) ==
+        length(3));
+}

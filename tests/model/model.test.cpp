@@ -14,7 +14,8 @@
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/optimizers/sgd.hpp"
-#include "lockstep/step/replica_state.hpp"
+#include "lockstep/step/compiled.hpp"
+#include "lockstep/step/workspace.hpp"
 #include "lockstep/strategies/one_device.hpp"
 #include "support/model_testing.hpp"
 #include "support/tiny_trainer.hpp"
@@ -68,7 +69,8 @@ TEST_CASE("SGD with momentum through the model equals a loop by hand") {
   const double rate = 0.15, momentum = 0.9;
   TinyTrainer trainer({.learning_rate = rate, .momentum = momentum});
   const ls::SparseCategoricalCrossentropy loss{.from_logits = true};
-  ls::detail::ReplicaState<TinyNet, double, 1> replica([](std::size_t bytes) { return ls::Buffer(bytes); });
+  const ls::detail::Compiled<TinyNet, double, ls::SparseCategoricalCrossentropy, ls::SGD> program(loss, {}, {});
+  ls::detail::Workspace<double> replica(program, [](std::size_t bytes) { return ls::Buffer(bytes); });
   std::vector<std::vector<double>> weights, moments;
   for (const auto& weight : trainer.get_weights()) weights.emplace_back(weight.values.begin(), weight.values.end());
   std::vector<std::span<double>> slices;

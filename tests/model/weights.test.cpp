@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/core/shape.hpp"
+#include "lockstep/core/arena.hpp"
+#include "lockstep/core/variable.hpp"
 #include "support/model_testing.hpp"
 
 namespace ls = lockstep;
@@ -15,48 +16,24 @@ using namespace lockstep_test;
 
 namespace {
 
-/// What named_arrays asks of a network: three trained variables, and one of another kind before the last.
-struct Net {
-  using InputShape = ls::Shape<1>;
-  template <class>
-  static constexpr std::array variables{ls::Variable{"kernel", {2, 3}, nullptr}, ls::Variable{"bias", {3}, nullptr},
-                                        ls::Variable{"kernel", {3}, nullptr}};
-  template <class>
-  static constexpr std::array state_variables{ls::Variable{"mean", {3}, nullptr}};
-  template <class>
-  static std::vector<std::string> variable_names() {
-    return {"a/kernel", "a/bias", "c/kernel"};
-  }
-  template <class>
-  static std::vector<std::string> state_variable_names() {
-    return {"b/mean"};
-  }
-  template <class>
-  static std::vector<bool> variable_order() {
-    return {true, true, false, true};
-  }
-};
+constexpr std::array trained_variables{ls::Variable{"kernel", {2, 3}, nullptr}, ls::Variable{"bias", {3}, nullptr},
+                                       ls::Variable{"kernel", {3}, nullptr}};
+constexpr std::array untrained_variables{ls::Variable{"mean", {3}, nullptr}};
 
+/// Three trained variables, and one of another kind before the last.
 struct Arenas {
-  ls::Arena<float> trained{Net::variables<Net::InputShape>};
-  ls::Arena<float> untrained{Net::state_variables<Net::InputShape>};
+  ls::Arena<float> trained{trained_variables};
+  ls::Arena<float> untrained{untrained_variables};
 
-  [[nodiscard]] auto arrays() const { return ls::detail::named_arrays<Net>(trained, untrained); }
+  [[nodiscard]] std::vector<ls::detail::NamedArray<float>> arrays() const {
+    return {{"a/kernel", &trained_variables[0], trained.slices()[0]},
+            {"a/bias", &trained_variables[1], trained.slices()[1]},
+            {"b/mean", &untrained_variables[0], untrained.slices()[0]},
+            {"c/kernel", &trained_variables[2], trained.slices()[2]}};
+  }
 };
 
 }  // namespace
-
-TEST_CASE("named_arrays: every variable in its place among the layers, with its own values") {
-  const Arenas arenas;
-  const auto arrays = arenas.arrays();
-  std::vector<std::string> names;
-  for (const auto& array : arrays) names.push_back(array.name);
-  CHECK(names == std::vector<std::string>{"a/kernel", "a/bias", "b/mean", "c/kernel"});
-  CHECK(arrays[0].values.data() == arenas.trained.slices()[0].data());
-  CHECK(arrays[2].values.data() == arenas.untrained.slices()[0].data());
-  CHECK(arrays[3].values.data() == arenas.trained.slices()[2].data());
-  for (const auto& array : arrays) CHECK(array.values.size() == array.variable->size());
-}
 
 TEST_CASE("weights: what is copied out of one model can be put into another") {
   const Arenas from, to;

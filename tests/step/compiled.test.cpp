@@ -2,17 +2,20 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <cstddef>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "lockstep/core/arena.hpp"
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/losses/mean_squared_error.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/step/workspace.hpp"
 #include "support/model_testing.hpp"
 
 namespace ls = lockstep;
@@ -62,96 +65,112 @@ struct FirstOutput {
 
 using Net = ls::Sequential<ls::Input<4>, UserDense<3>>;
 using Compiled = ls::detail::Compiled<Net, double, ls::MeanSquaredError, Descent, Samples, FirstOutput>;
-static_assert(Compiled::metric_state == 3 && Compiled::target_size == 3);
+static_assert(Compiled::target_size == 3);
 
-Compiled make(Descent optimizer = {}) { return Compiled({}, optimizer, {}); }
+void make(const Descent& optimizer) { const Compiled program({}, optimizer, {}); }
+
+/// [samples x features] in memory of its own, all of them `value`.
+struct Matrix {
+  ls::Buffer memory;
+  ls::TensorView<double> view;
+
+  Matrix(std::size_t samples, std::size_t features, double value)
+      : memory(features * ls::padded_batch(samples) * sizeof(double)),
+        view(reinterpret_cast<double*>(memory.data()), samples, features, ls::padded_batch(samples)) {
+    for (std::size_t f = 0; f < features; ++f)
+      for (std::size_t i = 0; i < samples; ++i) view(i, f) = value;
+  }
+};
 
 }  // namespace
 
-TEST_CASE("Compiled: starts with the optimizer's learning rate and slots") {
-  const Compiled compiled = make({.learning_rate = 0.125, .wanted_slots = 2});
-  CHECK(compiled.state.learning_rate == 0.125);
-  CHECK(compiled.state.iterations == 0);
-  REQUIRE(compiled.state.slots().size() == 2);
-  for (const auto slice : compiled.state.slots()[1].slices())
-    for (const double value : slice) CHECK(value == 0.25);
-  CHECK(compiled.state.slots()[1].values()[3] == 0);  // between the slices
+TEST_CASE("Compiled: the sizes of a sample, of metrics and of the optimizer") {
+  const Compiled program({}, {.wanted_slots = 2}, {});
+  const auto& layout = program.layout();
+  CHECK(layout.variables.size() == 2);
+  CHECK(layout.variables[0].size() == 12);
+  CHECK(layout.state_variables.empty());
+  CHECK(layout.inputs == 4);
+  CHECK(layout.targets == 3);
+  CHECK(layout.outputs == 3);
+  CHECK(layout.metric_state == 3);
+  CHECK(layout.slots == 2);
+  CHECK(layout.data.input.size() == 1);
+  CHECK(layout.data.input[0] == 4);
+  CHECK(layout.data.targets == 3);
+  CHECK(layout.data.loss == "mean_squared_error");
+  CHECK(program.initial_learning_rate() == 0.5);
+  CHECK(program.initial_slot_value() == 0.25);
+}
+
+TEST_CASE("Compiled: the names of layers and variables") {
+  using Normalized = ls::Sequential<ls::Input<4>, UserDense<3>, ls::BatchNormalization<>, UserDense<2>>;
+  const ls::detail::Compiled<Normalized, float, ls::MeanSquaredError, Descent> program({}, {}, {});
+  const ls::detail::ProgramNames names = program.names();
+  using Names = std::vector<std::string>;
+  CHECK(names.layers == Names{"user_dense", "batch_normalization", "user_dense_1"});
+  CHECK(names.variables == Names{"user_dense/kernel", "user_dense/bias", "batch_normalization/gamma",
+                                 "batch_normalization/beta", "user_dense_1/kernel", "user_dense_1/bias"});
+  CHECK(names.state_variables == Names{"batch_normalization/moving_mean", "batch_normalization/moving_variance"});
+  CHECK(names.is_trained == std::vector<bool>{true, true, true, true, false, false, true, true});
 }
 
 TEST_CASE("Compiled: an optimizer's wrong options are refused") {
-  CHECK(contains(message_of<ls::ConfigurationError>([] { (void)make({.valid = false}); }), "not valid"));
-  CHECK(contains(message_of<ls::ConfigurationError>([] { (void)make({.wanted_slots = 9}); }),
-                 "wants 9 slots, at most 8"));
+  CHECK(contains(message_of<ls::ConfigurationError>([] { make({.valid = false}); }), "not valid"));
+  CHECK(contains(message_of<ls::ConfigurationError>([] { make({.wanted_slots = 9}); }), "wants 9 slots, at most 8"));
 }
 
-TEST_CASE("Compiled: record adds samples, loss and each metric's state in its own place") {
-  const Compiled compiled = make();
-  Compiled::Replica replica([](std::size_t bytes) { return ls::Buffer(bytes); });
-  replica.resize(2);
-  const ls::StepContext context;
-  for (std::size_t f = 0; f < 4; ++f)
-    for (std::size_t i = 0; i < 2; ++i) replica.x()(i, f) = 1;
-  for (double& value : compiled.state.parameters().slices()[0]) value = 0.5;
-  replica.forward(context, compiled.state.parameters().slices());
-
-  Compiled::Status status;
-  compiled.record(replica, 3.0, status);
-  compiled.record(replica, 4.0, status);
-  CHECK(status[Compiled::Status::samples] == 4);
-  CHECK(status[Compiled::Status::loss_sum] == 7);
-  CHECK(status[Compiled::Status::non_finite] == 0);
-  compiled.record(replica, std::numeric_limits<double>::infinity(), status);
-  CHECK(status[Compiled::Status::non_finite] == 1);
-  CHECK(std::vector<double>(status.metrics().begin(), status.metrics().end()) == std::vector<double>{6, 12, 3});
-}
-
-TEST_CASE("Compiled: report gives means, loss first, with a prefix when there is one; without samples 0") {
-  const Compiled compiled = make();
-  Compiled::Status status;
+TEST_CASE("Compiled: each metric has its own place in the state, and is reported under its name") {
+  const Compiled program({}, {}, {});
+  const Matrix y(2, 3, 2.5), targets(2, 3, 0);
+  std::vector<double> state(3);
+  program.update_metrics(y.view, targets.view, state);
+  program.update_metrics(y.view, targets.view, state);
+  CHECK(state == std::vector<double>{4, 10, 2});
   ls::Logs logs;
-  compiled.report(status, logs);
-  CHECK(logs.at("loss") == 0);
-  status[Compiled::Status::samples] = 4;
-  status[Compiled::Status::loss_sum] = 10;
-  status.metrics()[0] = 7;
-  compiled.report(status, logs);
-  compiled.report(status, logs, "val_");
+  program.report_metrics(state, logs, "");
+  program.report_metrics(state, logs, "val_");
   std::vector<std::string> keys;
   for (const auto& [key, value] : logs) keys.push_back(key);
-  CHECK(keys ==
-        std::vector<std::string>{"loss", "samples", "first_output", "val_loss", "val_samples", "val_first_output"});
-  CHECK(logs.at("val_loss") == 2.5);
-  CHECK(logs.at("samples") == 7);
+  CHECK(keys == std::vector<std::string>{"samples", "first_output", "val_samples", "val_first_output"});
+  CHECK(logs.at("val_samples") == 4);
+  CHECK(logs.at("first_output") == 10);
 }
 
-TEST_CASE("Compiled: the parts of an update make the whole") {
-  const std::size_t size = make().state.parameters().values().size();
-  std::vector<double> gradients(size);
-  for (std::size_t i = 0; i < size; ++i) gradients[i] = static_cast<double>(i);
-  for (const std::size_t parts : {1u, 2u, 3u, 5u}) {
-    const Compiled compiled = make({.wanted_slots = 2});
-    for (std::size_t index = 0; index < parts; ++index) {
-      const auto [begin, count] = compiled.state.parameters().part(index, parts);
-      compiled.update(std::span<const double>(gradients).subspan(begin, count), begin, 10, 7);
-    }
-    for (std::size_t i = 0; i < size; ++i)
-      CHECK(compiled.state.parameters().values()[i] == doctest::Approx(-0.05 * gradients[i]));
-    CHECK(compiled.state.slots()[1].slices()[0][0] == 7.25);
-    CHECK(compiled.state.slots()[1].slices()[1][2] == 7.25);
-  }
+TEST_CASE("Compiled: the loss is summed over the samples, with its gradient") {
+  const Compiled program({}, {}, {});
+  const Matrix y(2, 3, 2), targets(2, 3, 0.5), gradient(2, 3, 9);
+  CHECK(program.loss(y.view, targets.view) == 2 * 1.5 * 1.5);
+  CHECK(program.loss_and_gradient(y.view, targets.view, gradient.view) == 2 * 1.5 * 1.5);
+  for (std::size_t f = 0; f < 3; ++f) CHECK(gradient.view(1, f) == 2 * 1.5 / 3);
 }
 
-TEST_CASE("Compiled: the signature has a line for each thing that ranks must have in common") {
-  CHECK(make().signature() ==
-        "scalar type: float64\n"
-        "input: (4)\n"
-        "model layout: user_dense/kernel (4, 3)\n"
-        "model layout: user_dense/bias (3)\n"
+TEST_CASE("Compiled: says what ranks must have in common, a line for each thing") {
+  const Compiled program({}, {}, {});
+  CHECK(program.input_description() == "input: (4)");
+  CHECK(program.parts_description() ==
         "output: (3)\n"
         "loss: mean_squared_error\n"
         "optimizer: Descent\n"
         "metric: samples\n"
         "metric: first_output");
+}
+
+TEST_CASE("Compiled: the outputs of all layers are shown after forward") {
+  const Compiled program({}, {}, {});
+  ls::detail::Workspace<double> workspace(program, [](std::size_t bytes) { return ls::Buffer(bytes); });
+  const ls::Arena<double> weights(program.layout().variables);
+  for (double& value : weights.slices()[0]) value = 0.5;
+  workspace.resize(2);
+  for (std::size_t f = 0; f < 4; ++f)
+    for (std::size_t i = 0; i < 2; ++i) workspace.x()(i, f) = 1;
+  workspace.forward({}, weights.slices());
+  std::vector<std::size_t> seen;
+  workspace.each_output([&](std::size_t position, const ls::TensorView<const double>& y) {
+    seen.push_back(position);
+    CHECK(y(1, 2) == 2);
+  });
+  CHECK(seen == std::vector<std::size_t>{0});
 }
 
 namespace {

@@ -11,6 +11,7 @@
 
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 #include "support/tiny_trainer.hpp"
@@ -102,7 +103,7 @@ TEST_CASE("share_non_finite: every rank hears what each has found") {
   std::vector<std::string> heard(3);
   run_workers(3, [&](WorkerStrategy& strategy) {
     const int rank = strategy.worker_index();
-    strategy.run([&](auto& replica) {
+    ls::any_strategy(strategy)->run([&](ls::AnyReplica& replica) {
       heard[static_cast<std::size_t>(rank)] =
           ls::detail::share_non_finite(replica.collective(), rank == 0   ? std::string()
                                                              : rank == 1 ? "the loss itself"

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
-using Status = lockstep::detail::StatusBlock<2>;
+#include <initializer_list>
+
+using Status = lockstep::detail::StatusBlock;
 
 TEST_CASE("StatusBlock: starts with zeros, and its fields and metrics are what is reduced") {
-  Status status;
+  Status status(2);
   CHECK(status.values().size() == Status::field_count + 2 + 1);
   CHECK(status.saved().size() == Status::field_count + 2);  // files have that many
   for (const double value : status.values()) CHECK(value == 0);
@@ -14,11 +16,11 @@ TEST_CASE("StatusBlock: starts with zeros, and its fields and metrics are what i
   status.metrics()[1] = 7;
   CHECK(status.values()[Status::samples] == 3);
   CHECK(status.saved().back() == 7);
-  CHECK(lockstep::detail::StatusBlock<0>().metrics().empty());
+  CHECK(Status(0).metrics().empty());
 }
 
 TEST_CASE("StatusBlock: accumulate adds all of it, clear forgets it") {
-  Status sum, one;
+  Status sum(2), one(2);
   one[Status::samples] = 2;
   one[Status::loss_sum] = 0.5;
   one.metrics()[0] = 1;
@@ -34,9 +36,9 @@ TEST_CASE("StatusBlock: accumulate adds all of it, clear forgets it") {
 TEST_CASE("StatusBlock: what any rank asks is what all are asked, and SIGTERM goes before SIGINT") {
   using lockstep::ExitCode;
   const auto asked_by = [](std::initializer_list<lockstep::detail::Requests> ranks) {
-    Status sum;
+    Status sum(2);
     for (const lockstep::detail::Requests& requests : ranks) {
-      Status one;
+      Status one(2);
       one.ask(requests);
       sum.accumulate(one);
     }
@@ -51,4 +53,14 @@ TEST_CASE("StatusBlock: what any rank asks is what all are asked, and SIGTERM go
   CHECK_FALSE(asked_by({{.preemption = ExitCode::terminated}}).stop);
   CHECK_FALSE(asked_by({{.stop = true}}).verify);
   CHECK(asked_by({{}, {.verify = true}}).verify);
+}
+
+TEST_CASE("StatusBlock: a step makes an update of samples, unless a loss that is not finite shall stop it") {
+  Status sums(0);
+  CHECK_FALSE(Status::makes_update(sums.values(), false));
+  sums[Status::samples] = 3;
+  CHECK(Status::makes_update(sums.values(), true));
+  sums[Status::non_finite] = 1;
+  CHECK(Status::makes_update(sums.values(), false));
+  CHECK_FALSE(Status::makes_update(sums.values(), true));
 }

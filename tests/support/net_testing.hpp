@@ -116,8 +116,7 @@ class NetRunner {
 
  private:
   double gradient_of_predictions() {
-    return program_.loss_and_gradient(workspace_.predictions(), workspace_.targets(),
-                                      workspace_.prediction_gradient());
+    return program_.loss_and_gradient(workspace_.predictions(), workspace_.targets(), workspace_.prediction_gradient());
   }
   static std::vector<T> copy(std::span<const std::span<T>> slices) {
     std::vector<T> values;

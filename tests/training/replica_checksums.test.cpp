@@ -3,10 +3,18 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/network/sequential.hpp"
+#include "lockstep/optimizers/adam.hpp"
+#include "lockstep/step/compiled.hpp"
 #include "support/model_testing.hpp"
 
 namespace ls = lockstep;
@@ -20,7 +28,39 @@ std::string difference(const Sums& sums, std::size_t local_size = 1) {
   return ls::detail::replica_difference(sums, local_size).value_or("none");
 }
 
+/// Passes its input on, and has a moving figure.
+struct Moving : lockstep_test::UserReLU {
+  template <class In>
+  static constexpr std::array state_variables{ls::Variable{"moving", {2}, nullptr}};
+};
+
 }  // namespace
+
+TEST_CASE("replica checksums: each sum is of its own part; replicas but the first have that of untrained state") {
+  using Net = ls::Sequential<ls::Input<4>, lockstep_test::UserDense<3>, Moving>;
+  const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::Adam> program({}, {}, {});
+  ls::detail::Variables<float> variables(program);
+  const ls::detail::Workspace<float> workspace(program, [](std::size_t bytes) { return ls::Buffer(bytes); });
+  const auto sums = [&](bool leader = true) {
+    const auto all = ls::detail::checksums_of(variables, workspace, leader);
+    return std::array<std::uint32_t, 4>{all.parameters, all.slots, all.counters, all.untrained};
+  };
+  const auto changed_by = [&](auto& value) {
+    const auto before = sums();
+    value += 1;
+    const auto after = sums();
+    std::string parts;
+    for (std::size_t i = 0; i < 4; ++i) parts += before.at(i) != after.at(i) ? '1' : '0';
+    return parts;
+  };
+  CHECK(changed_by(variables.parameters().slices()[1][2]) == "1000");
+  CHECK(changed_by(variables.slots()[1].slices()[0][5]) == "0100");
+  CHECK(changed_by(variables.learning_rate) == "0010");
+  CHECK(changed_by(variables.iterations) == "0010");
+  CHECK(changed_by(workspace.state().slices()[0][1]) == "0001");
+  const auto leader = sums();
+  CHECK(sums(false) == std::array<std::uint32_t, 4>{0, 0, 0, leader[3]});
+}
 
 TEST_CASE("replica checksums: equal ones are no difference") {
   CHECK(difference({{1, 2, 3, 4}}) == "none");

@@ -61,8 +61,7 @@ class Model {
   using OutputShape = typename Compiled::Out;
 
   Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, std::tuple<Metrics...> metrics)
-      : strategy_(strategy),
-        compiled_(std::move(loss), std::move(optimizer), std::move(metrics)),
+      : compiled_(std::move(loss), std::move(optimizer), std::move(metrics)),
         trainer_(compiled_, any_strategy(strategy), options.seed) {}
   /// As above, and then calls begin(*this): a model cannot be moved, so that a function that returns
   /// one can do nothing after it has made it.
@@ -238,7 +237,6 @@ class Model {
     return Eigen::Map<const Predictions>(rows.data(), static_cast<Eigen::Index>(rows.size()) / columns, columns);
   }
 
-  S& strategy_;
   Compiled compiled_;
   detail::Trainer<T> trainer_;
 };

@@ -49,7 +49,7 @@ class Checkpoint {
 
   /// Writes one file; the chief alone does. Throws Error naming the path.
   void save(const std::string& path) const {
-    if (!Files::strategy(model_).is_chief()) return;
+    if (!Files::trainer(model_).strategy().is_chief()) return;
     save_snapshot(path, state());
   }
 
@@ -57,8 +57,8 @@ class Checkpoint {
   /// objects of the program's own, also from a file of Model::save, ModelCheckpoint or
   /// BackupAndRestore.
   void restore(const std::string& path) {
-    decode(path, detail::file_from_chief(Files::strategy(model_), "restore", path,
-                                         checkpoint_check(Files::state_bytes(model_))));
+    decode(path, detail::file_from_chief(Files::trainer(model_).strategy(), "restore", path,
+                                         checkpoint_check(Files::trainer(model_).state_bytes())));
   }
 
  private:
@@ -66,7 +66,7 @@ class Checkpoint {
   friend class CheckpointManager;
 
   [[nodiscard]] TrainingState state() const {
-    TrainingState saved = Files::state(model_);
+    TrainingState saved = Files::trainer(model_).save_state();
     const auto append = [&]<class O>(const O& object) {
       State& state = saved.objects.emplace_back();
       if constexpr (std::same_as<O, State>)
@@ -82,7 +82,7 @@ class Checkpoint {
     detail::naming_file("restore", path, [&] {
       const TrainingState saved = decode_checkpoint(bytes);
       detail::check_objects(saved.objects.size(), sizeof...(Objects));
-      Files::restore(model_, saved);
+      detail::restore(Files::trainer(model_), saved);
       auto state = saved.objects.begin();
       const auto take = [&]<class O>(O& object) {
         if constexpr (std::same_as<O, State>)

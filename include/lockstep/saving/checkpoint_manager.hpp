@@ -52,7 +52,7 @@ class CheckpointManager {
     if (folder_) {
       try {
         folder_->begin();
-        if (auto found = folder_->newest(CheckpointType::Files::state_bytes(checkpoint_.model_))) {
+        if (auto found = folder_->newest(CheckpointType::Files::trainer(checkpoint_.model_).state_bytes())) {
           const auto text = std::as_bytes(std::span(found->path));
           path.bytes.assign(text.begin(), text.end());
           state.bytes = std::move(found->bytes);
@@ -82,7 +82,7 @@ class CheckpointManager {
   }
 
  private:
-  auto& strategy() { return CheckpointType::Files::strategy(checkpoint_.model_); }
+  auto& strategy() { return CheckpointType::Files::trainer(checkpoint_.model_).strategy(); }
 
   CheckpointType& checkpoint_;
   std::optional<detail::CheckpointFolder> folder_;

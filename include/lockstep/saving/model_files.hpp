@@ -33,66 +33,27 @@ struct WantedArray {
 [[nodiscard]] std::vector<SavedArray> match_arrays(std::vector<SavedArray> found, std::span<const WantedArray> wanted,
                                                    std::string_view scalar);
 
+/// What Model's members of these names do.
+template <class T>
+void save(const Trainer<T>& trainer, const std::string& path);
+template <class T>
+void load(Trainer<T>& trainer, const std::string& path);
+template <class T>
+void save_weights(const Trainer<T>& trainer, const std::string& path);
+template <class T>
+void load_weights(Trainer<T>& trainer, const std::string& path);
+/// Throws ConfigurationError for a file that cannot be restored now, or into this program.
+template <class T>
+void restore(Trainer<T>& trainer, const TrainingState& saved);
+
 template <class Model>
 struct ModelFiles {
-  static auto& strategy(Model& model) { return model.strategy_; }
-  static TrainingState state(const Model& model) { return model.trainer_.save_state(); }
-  /// Bytes of all arrays of the model's training state.
-  static std::uint64_t state_bytes(const Model& model) { return model.trainer_.state_bytes(); }
-  static void restore(Model& model, const TrainingState& saved) {
-    if (model.trainer_.is_in_fit())
-      throw ConfigurationError(
-          "the model is in fit, whose state cannot be replaced: in a callback, use load_weights, which takes the "
-          "variables alone");
-    if (saved.signature.empty())
-      throw ConfigurationError("the file has weights alone, and no state of an optimizer: use load_weights");
-    model.trainer_.restore_state(saved);
-  }
+  static auto& trainer(Model& model) { return model.trainer_; }
 
-  static void save(const Model& model, const std::string& path) {
-    refuse_weights_format("save", path);
-    if (!model.strategy_.is_chief()) return;
-    save_snapshot(path, state(model));
-  }
-
-  static void load(Model& model, const std::string& path) {
-    const std::vector<std::byte> bytes =
-        file_from_chief(model.strategy_, "load", path, checkpoint_check(state_bytes(model)));
-    naming_file("load", path, [&] { restore(model, decode_checkpoint(bytes)); });
-  }
-
-  static void save_weights(const Model& model, const std::string& path) {
-    if (!model.strategy_.is_chief()) return;
-    std::vector<SavedArray> arrays;
-    for (const auto& array : model.trainer_.named_arrays(0)) {
-      const auto bytes = std::as_bytes(array.values);
-      const auto shape = array.variable->shape();
-      arrays.push_back({.name = array.name,
-                        .scalar = scalar_name<typename Model::Compiled::Scalar>(),
-                        .extents = {shape.begin(), shape.end()},
-                        .bytes = {bytes.begin(), bytes.end()}});
-    }
-    save_weights_file(path, std::move(arrays));
-  }
-
-  static void load_weights(Model& model, const std::string& path) {
-    const std::uint64_t expected = state_bytes(model);
-    const std::vector<std::byte> bytes =
-        file_from_chief(model.strategy_, "load_weights", path, weights_check(path, expected));
-    naming_file("load_weights", path, [&] {
-      std::vector<WantedArray> wanted;
-      for (const auto& array : model.trainer_.named_arrays(0))
-        wanted.push_back({array.name, array.variable->shape()});
-      const auto arrays =
-          match_arrays(decode_weights(path, bytes, expected), wanted, scalar_name<typename Model::Compiled::Scalar>());
-      for (std::size_t replica = 0; replica < model.trainer_.replicas(); ++replica) {
-        const auto variables = model.trainer_.named_arrays(replica);
-        for (std::size_t i = 0; i < arrays.size(); ++i)
-          std::copy(arrays[i].bytes.begin(), arrays[i].bytes.end(),
-                    std::as_writable_bytes(variables[i].values).begin());
-      }
-    });
-  }
+  static void save(const Model& model, const std::string& path) { detail::save(model.trainer_, path); }
+  static void load(Model& model, const std::string& path) { detail::load(model.trainer_, path); }
+  static void save_weights(const Model& model, const std::string& path) { detail::save_weights(model.trainer_, path); }
+  static void load_weights(Model& model, const std::string& path) { detail::load_weights(model.trainer_, path); }
 };
 
 }  // namespace detail
@@ -113,3 +74,16 @@ auto load_model(S& strategy, const std::string& path, LossType loss, OptimizerTy
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
 #include "lockstep/saving/model_files.ipp"
 #endif
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(void save(const Trainer<float>&, const std::string&));
+LOCKSTEP_INSTANCE(void save(const Trainer<double>&, const std::string&));
+LOCKSTEP_INSTANCE(void load(Trainer<float>&, const std::string&));
+LOCKSTEP_INSTANCE(void load(Trainer<double>&, const std::string&));
+LOCKSTEP_INSTANCE(void save_weights(const Trainer<float>&, const std::string&));
+LOCKSTEP_INSTANCE(void save_weights(const Trainer<double>&, const std::string&));
+LOCKSTEP_INSTANCE(void load_weights(Trainer<float>&, const std::string&));
+LOCKSTEP_INSTANCE(void load_weights(Trainer<double>&, const std::string&));
+LOCKSTEP_INSTANCE(void restore(Trainer<float>&, const TrainingState&));
+LOCKSTEP_INSTANCE(void restore(Trainer<double>&, const TrainingState&));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

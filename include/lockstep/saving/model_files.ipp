@@ -33,4 +33,60 @@ LOCKSTEP_INLINE std::vector<SavedArray> match_arrays(std::vector<SavedArray> fou
   return matched;
 }
 
+template <class T>
+void restore(Trainer<T>& trainer, const TrainingState& saved) {
+  if (trainer.is_in_fit())
+    throw ConfigurationError(
+        "the model is in fit, whose state cannot be replaced: in a callback, use load_weights, which takes the "
+        "variables alone");
+  if (saved.signature.empty())
+    throw ConfigurationError("the file has weights alone, and no state of an optimizer: use load_weights");
+  trainer.restore_state(saved);
+}
+
+template <class T>
+void save(const Trainer<T>& trainer, const std::string& path) {
+  refuse_weights_format("save", path);
+  if (trainer.strategy().is_chief()) save_snapshot(path, trainer.save_state());
+}
+
+template <class T>
+void load(Trainer<T>& trainer, const std::string& path) {
+  const std::vector<std::byte> bytes =
+      file_from_chief(trainer.strategy(), "load", path, checkpoint_check(trainer.state_bytes()));
+  naming_file("load", path, [&] { restore(trainer, decode_checkpoint(bytes)); });
+}
+
+template <class T>
+void save_weights(const Trainer<T>& trainer, const std::string& path) {
+  if (!trainer.strategy().is_chief()) return;
+  std::vector<SavedArray> arrays;
+  for (const NamedArray<T>& array : trainer.named_arrays(0)) {
+    const auto bytes = std::as_bytes(array.values);
+    const auto shape = array.variable->shape();
+    arrays.push_back({.name = array.name,
+                      .scalar = scalar_name<T>(),
+                      .extents = {shape.begin(), shape.end()},
+                      .bytes = {bytes.begin(), bytes.end()}});
+  }
+  save_weights_file(path, std::move(arrays));
+}
+
+template <class T>
+void load_weights(Trainer<T>& trainer, const std::string& path) {
+  const std::uint64_t expected = trainer.state_bytes();
+  const std::vector<std::byte> bytes =
+      file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
+  naming_file("load_weights", path, [&] {
+    std::vector<WantedArray> wanted;
+    for (const NamedArray<T>& array : trainer.named_arrays(0)) wanted.push_back({array.name, array.variable->shape()});
+    const auto arrays = match_arrays(decode_weights(path, bytes, expected), wanted, scalar_name<T>());
+    for (std::size_t replica = 0; replica < trainer.replicas(); ++replica) {
+      const auto variables = trainer.named_arrays(replica);
+      for (std::size_t i = 0; i < arrays.size(); ++i)
+        std::copy(arrays[i].bytes.begin(), arrays[i].bytes.end(), std::as_writable_bytes(variables[i].values).begin());
+    }
+  });
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

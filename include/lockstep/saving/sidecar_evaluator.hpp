@@ -87,7 +87,7 @@ class SidecarEvaluator {
         watch_(options_.checkpoint_dir),
         results_(options_.results) {
     options_.validate();
-    if (Files::strategy(model).num_workers() != 1)
+    if (Files::trainer(model).strategy().num_workers() != 1)
       throw ConfigurationError(
           "SidecarEvaluator: evaluates in one process, and the model has a strategy of several workers: give it a "
           "OneDeviceStrategy or a MirroredStrategy");
@@ -103,7 +103,7 @@ class SidecarEvaluator {
     while (!options_.max_evaluations || results_.size() < *options_.max_evaluations) {
       const bool ended =
           training_has_ended(options_.checkpoint_dir);  // asked first: the end is said after the last save
-      if (const auto found = watch_.next(Files::state_bytes(model_))) {
+      if (const auto found = watch_.next(Files::trainer(model_).state_bytes())) {
         if (auto evaluation = evaluate(*found, callbacks...)) evaluated.push_back(std::move(*evaluation));
         poll.renew();
       } else if (ended) {
@@ -127,7 +127,7 @@ class SidecarEvaluator {
       return std::nullopt;
     }
     if (results_.contains(evaluation.checkpoint, evaluation.iterations)) return std::nullopt;
-    detail::naming_file("SidecarEvaluator", found.path, [&] { Files::restore(model_, state); });
+    detail::naming_file("SidecarEvaluator", found.path, [&] { detail::restore(Files::trainer(model_), state); });
     evaluation.logs = model_.evaluate(data_, EvaluateOptions{.verbose = 0, .steps = options_.steps}, callbacks...);
     results_.append(evaluation);
     if (options_.verbose > 0) detail::log_evaluation(found.path, evaluation);

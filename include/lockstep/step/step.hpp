@@ -12,7 +12,7 @@
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/step/parts.hpp"
 #include "lockstep/step/status_block.hpp"
-#include "lockstep/step/updaters/updater.hpp"
+#include "lockstep/step/updater.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -36,8 +36,8 @@ using Net = ls::Sequential<ls::Input<4>, ls::Dense<600, ls::ReLU>, ls::Dense<64,
 /// Parameters and slots after some steps.
 template <class Optimizer>
 std::vector<float> train(const Optimizer& optimizer, bool is_late) {
-  const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, Optimizer> program(
-      {.from_logits = true}, optimizer, {});
+  const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, Optimizer> program({.from_logits = true},
+                                                                                               optimizer, {});
   ls::detail::Variables<float> variables(program);
   initialize(program, variables);
   const Rank rank(program, variables, ls::Single{});

@@ -103,7 +103,9 @@ struct Worker {
 
   Worker(Outer& outer, const lockstep::detail::Program<float>& program,
          const lockstep::CommunicationOptions& options = {})
-      : group(1, &outer, options), variables(program), rank(program, variables, group.member(0)),
+      : group(1, &outer, options),
+        variables(program),
+        rank(program, variables, group.member(0)),
         updater(rank.updater()) {
     initialize(program, variables);
   }

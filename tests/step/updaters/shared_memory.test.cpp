@@ -95,8 +95,8 @@ TEST_CASE("SharedMemoryUpdater: after backward, new parameters take the place of
   for (const float value : variables.parameters().slices()[0]) REQUIRE(value == -0.5F / 5);
 }
 
-TEST_CASE_TEMPLATE("SharedMemoryUpdater: the bits do not depend on who updates", Family, ls::testing::SharedMemoryFamily,
-                   ls::testing::AutoFamily) {
+TEST_CASE_TEMPLATE("SharedMemoryUpdater: the bits do not depend on who updates", Family,
+                   ls::testing::SharedMemoryFamily, ls::testing::AutoFamily) {
   for (const int ranks : {2, 3})
     for (const double momentum : {0.0, 0.5}) {
       const std::string expected_route = momentum == 0 ? route : "all-reduce";  // slots stay with their rank

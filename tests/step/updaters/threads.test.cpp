@@ -47,7 +47,7 @@ void run_ranks(const ls::detail::Program<float>& program, ls::detail::Variables<
 std::vector<float> train(int threads, const ls::Adam& optimizer, bool is_late) {
   using Net = ls::Sequential<ls::Input<4>, ls::Dense<1024, ls::ReLU>, ls::Dense<1040, ls::ReLU>, ls::Dense<3>>;
   const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::Adam> program({.from_logits = true},
-                                                                                            optimizer, {});
+                                                                                              optimizer, {});
   ls::detail::Variables<float> variables(program);
   initialize(program, variables);
   run_ranks(program, variables, threads, [&](const Rank<ls::InProcess>& rank) {
@@ -131,7 +131,8 @@ TEST_CASE("ThreadsUpdater: threads that share parameters have the bits of ranks 
     initialize(program, variables);
     run_ranks(program, variables, ranks, [&](const Rank<ls::InProcess>& rank) {
       const auto updater = rank.updater();
-      for (int step = 1; step <= 3; ++step) make_update(rank.parts, *updater, step, samples_of(rank.parts.replica.local_rank()));
+      for (int step = 1; step <= 3; ++step)
+        make_update(rank.parts, *updater, step, samples_of(rank.parts.replica.local_rank()));
     });
     CHECK(copy(variables.parameters().values()) == expected.back());
   }

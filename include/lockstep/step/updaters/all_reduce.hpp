@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/step/updaters/updater.hpp"
+#include "lockstep/step/updater.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

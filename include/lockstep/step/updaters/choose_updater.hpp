@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/step/updaters/updater.hpp"
+#include "lockstep/step/updater.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -8,8 +8,8 @@
 
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/step/updater.hpp"
 #include "lockstep/step/updaters/all_reduce.hpp"
-#include "lockstep/step/updaters/updater.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

@@ -1,4 +1,4 @@
-#include "lockstep/model/saved_signature.hpp"
+#include "lockstep/training/saved_signature.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "lockstep/step/saved_arrays.hpp"
+#include "lockstep/training/saved_arrays.hpp"
 
 #include <doctest/doctest.h>
 

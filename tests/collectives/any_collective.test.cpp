@@ -1,0 +1,217 @@
+#include "lockstep/collectives/any_collective.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/harness.hpp"
+#include "lockstep/collectives/policies/hierarchical.hpp"
+#include "lockstep/collectives/policies/single.hpp"
+#include "lockstep/collectives/threads/in_process.hpp"
+
+using namespace lockstep;
+using namespace lockstep::testing;
+
+namespace {
+
+template <class C>
+AnyCollective::Abilities abilities(C& collective) {
+  return detail::CollectiveAdapter<C>(collective).can();
+}
+
+/// What a user's own collective must have, and nothing else. It notes its calls.
+struct Plain {
+  std::vector<std::string> calls{};
+
+  [[nodiscard]] int rank() const { return 1; }
+  [[nodiscard]] int size() const { return 3; }
+  template <class T>
+  void all_reduce(std::span<T> values, ReduceOp op) {
+    calls.push_back(std::string(op == ReduceOp::max ? "max " : "sum ") + std::to_string(sizeof(T)));
+    values[0] += T(1);
+  }
+  template <class T>
+  void all_reduce(std::span<double> status, std::span<T> values) {
+    calls.push_back("both " + std::to_string(status.size()) + " " + std::to_string(values.size_bytes()));
+  }
+  void broadcast(std::span<std::byte>, int root) { calls.push_back("broadcast " + std::to_string(root)); }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte>) {
+    calls.push_back("gather " + std::to_string(mine.size()));
+  }
+  void barrier() { calls.push_back("barrier"); }
+  void abort(std::string_view reason) noexcept { calls.push_back("abort " + std::string(reason)); }
+};
+
+/// Has all that is optional.
+struct Able : Plain {
+  bool shares = false;
+  Overlap wanted = Overlap::on;
+  ActivityBoard mine{};
+
+  template <class T, class F>
+  void reduce_scatter(std::span<double> status, std::span<T> values, F f) {
+    f(std::span<const double>(status), std::size_t{7}, std::span<const T>(values));
+  }
+  template <class T>
+  void begin_reduce_scatter(std::span<const double>, std::span<const T> values) {
+    calls.push_back("begin " + std::to_string(values.size_bytes()));
+  }
+  template <class T, class F>
+  void advance_reduce_scatter(std::size_t ready, F) {
+    calls.push_back("advance " + std::to_string(ready) + " of " + std::to_string(sizeof(T)));
+  }
+  template <class T>
+  void all_reduce_async(std::span<T> values) {
+    calls.push_back("async " + std::to_string(values.size_bytes()));
+  }
+  void wait() { calls.push_back("wait"); }
+  [[nodiscard]] Overlap overlap() const { return wanted; }
+  [[nodiscard]] bool shares_memory() const { return shares; }
+  template <class T, class F>
+  void reduce_scatter_all_gather(std::span<double> status, std::span<T> values, F f) {
+    const std::vector<T> sums(values.begin(), values.end());
+    f(std::span<const double>(status), std::size_t{0}, std::span<const T>(sums), values);
+  }
+  [[nodiscard]] Buffer allocate(std::size_t bytes) {
+    calls.push_back("allocate " + std::to_string(bytes));
+    return Buffer(bytes);
+  }
+  ActivityBoard& activity() { return mine; }
+};
+
+}  // namespace
+
+TEST_CASE("AnyCollective: the abilities of the library's collectives") {
+  Single single;
+  CHECK_FALSE(abilities(single).scatter);
+  CHECK_FALSE(abilities(single).overlap);
+  CHECK_FALSE(abilities(single).share);
+
+  InProcessGroup threads(2);
+  InProcess thread = threads.member(1);
+  CHECK(abilities(thread).scatter);
+  CHECK(abilities(thread).scatter_early);
+  CHECK_FALSE(abilities(thread).overlap);
+  CHECK_FALSE(abilities(thread).share);
+  CHECK(detail::CollectiveAdapter<InProcess>(thread).overlap() == Overlap::off);
+
+  HierarchicalGroup<Single> group(1, &single, {.overlap = Overlap::on}), alone(2, nullptr, {.overlap = Overlap::on});
+  Hierarchical<Single> worker = group.member(0), member = alone.member(1);
+  CHECK_FALSE(abilities(worker).scatter);
+  CHECK(abilities(worker).overlap);
+  CHECK_FALSE(abilities(worker).share);
+  CHECK(detail::CollectiveAdapter<Hierarchical<Single>>(worker).overlap() == Overlap::on);
+  detail::CollectiveAdapter<Hierarchical<Single>> any(member);
+  CHECK(any.overlap() == Overlap::off);  // nothing to reduce outside
+  CHECK(any.rank() == 1);
+  CHECK(any.size() == 2);
+}
+
+TEST_CASE("AnyCollective: workers share memory where each has one replica, and the processes do") {
+  SharedMemoryFamily::run(2, [](auto& outer) {
+    for (const int replicas : {1, 2}) {
+      HierarchicalGroup<SharedMemory> group(replicas, &outer, patient_options());
+      Hierarchical<SharedMemory> member = group.member(0);
+      if (abilities(member).share != (replicas == 1)) throw std::logic_error("shares memory");
+      outer.barrier();
+    }
+  });
+}
+
+TEST_CASE("AnyCollective: a user's collective with nothing else has what every one must have") {
+  Plain plain;
+  detail::CollectiveAdapter<Plain> any(plain);
+  CHECK(any.rank() == 1);
+  CHECK(any.size() == 3);
+  CHECK_FALSE((any.can().scatter || any.can().scatter_early || any.can().overlap || any.can().share));
+  CHECK(any.overlap() == Overlap::off);
+  CHECK(any.board() == nullptr);
+  CHECK(any.allocate(100).size() >= 100);
+  std::array<float, 1> floats{1};
+  std::array<double, 1> doubles{1};
+  std::array<std::int64_t, 1> integers{1};
+  any.all_reduce(std::span<float>(floats), ReduceOp::sum);
+  any.all_reduce(std::span<double>(doubles), ReduceOp::max);
+  any.all_reduce(std::span<std::int64_t>(integers), ReduceOp::sum);
+  CHECK(floats[0] == 2);
+  CHECK(doubles[0] == 2);
+  CHECK(integers[0] == 2);
+  any.all_reduce(std::span<double>(doubles), std::span<float>(floats));
+  any.all_reduce(std::span<double>(doubles), std::span<double>(doubles));
+  std::array<std::byte, 6> bytes{};
+  any.broadcast(bytes, 2);
+  any.all_gather(std::span(bytes).first(2), bytes);
+  any.barrier();
+  any.abort("why");
+  CHECK(plain.calls == std::vector<std::string>{"sum 4", "max 8", "sum 8", "both 1 4", "both 1 8", "broadcast 2",
+                                                "gather 2", "barrier", "abort why"});
+}
+
+TEST_CASE_TEMPLATE("AnyCollective: what is optional is handed on, for each scalar type", T, float, double) {
+  Able able;
+  detail::CollectiveAdapter<Able> any(able);
+  CHECK((any.can().scatter && any.can().scatter_early && any.can().overlap));
+  CHECK_FALSE(any.can().share);  // it says that it does not now
+  able.shares = true;
+  CHECK(abilities(able).share);
+  CHECK(any.overlap() == Overlap::on);
+  CHECK(any.board() == &able.mine);
+  CHECK(any.allocate(64).size() >= 64);
+
+  std::array<double, 2> status{3, 4};
+  std::array<T, 2> values{5, 6};
+  int calls = 0;
+  any.reduce_scatter(status, std::span<T>(values),
+                     [&](std::span<const double> sums, std::size_t offset, std::span<const T> pieces) {
+                       ++calls;
+                       CHECK(sums[1] == 4);
+                       CHECK(offset == 7);
+                       CHECK(pieces[1] == 6);
+                     });
+  CHECK(calls == 1);
+  any.begin_reduce_scatter(std::span<const double>(status), std::span<const T>(values));
+  any.advance_reduce_scatter(2, AnyCollective::Sums<T>([](auto, auto, auto) {}));
+  any.all_reduce_async(std::span<T>(values));
+  any.wait();
+  any.reduce_scatter_all_gather(
+      status, std::span<T>(values),
+      [](std::span<const double>, std::size_t, std::span<const T> sums, std::span<T> results) {
+        for (std::size_t i = 0; i < sums.size(); ++i) results[i] = 10 * sums[i];
+      });
+  CHECK(values == std::array<T, 2>{50, 60});
+  const std::string size = std::to_string(sizeof(T)), both = std::to_string(2 * sizeof(T));
+  CHECK(able.calls ==
+        std::vector<std::string>{"allocate 64", "begin " + both, "advance 2 of " + size, "async " + both, "wait"});
+}
+
+TEST_CASE("AnyCollective: threads reduce through it with the bits of the contract") {
+  constexpr int ranks = 3;
+  constexpr std::size_t count = 200'001;
+  std::vector<std::vector<float>> inputs;
+  for (int rank = 0; rank < ranks; ++rank) inputs.push_back(random_numbers<float>(rank, count));
+  const std::vector<float> expected = contract_sum(inputs);
+  std::vector<float> scattered(count);
+  InProcessFamily::run(ranks, [&](InProcess& collective) {
+    detail::CollectiveAdapter<InProcess> any(collective);
+    std::vector<float> mine = inputs[static_cast<std::size_t>(any.rank())];
+    std::array<double, 2> status{1, 2};
+    any.begin_reduce_scatter(std::span<const double>(status), std::span<const float>(mine));
+    const auto take = [&](std::span<const double> sums, std::size_t offset, std::span<const float> piece) {
+      if (sums[1] != 2 * ranks) throw std::logic_error("status");
+      std::copy(piece.begin(), piece.end(), scattered.begin() + static_cast<std::ptrdiff_t>(offset));
+    };
+    any.advance_reduce_scatter(count / 2, AnyCollective::Sums<float>(take));
+    any.reduce_scatter(status, std::span<float>(mine), AnyCollective::Sums<float>(take));
+    any.all_reduce(status, std::span<float>(mine));
+    if (mine != expected || status[0] != ranks * ranks) throw std::logic_error("all_reduce");
+  });
+  CHECK(scattered == expected);
+}

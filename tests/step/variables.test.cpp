@@ -1,0 +1,114 @@
+#include "lockstep/step/variables.hpp"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/network/sequential.hpp"
+#include "lockstep/optimizers/adam.hpp"
+#include "lockstep/step/compiled.hpp"
+#include "support/model_testing.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+using Variables = ls::detail::Variables<float>;
+
+const ls::detail::Compiled<TinyNet, float, ls::SparseCategoricalCrossentropy, ls::Adam> program(
+    {}, {.learning_rate = 0.125}, {});
+
+void fill(const Variables& variables, std::uint64_t seed) {
+  ls::detail::initialize<float>(program.layout().variables, variables.parameters().slices(), ls::RandomKey(seed));
+}
+
+}  // namespace
+
+TEST_CASE("initialize: by seed and place alone; no initializer means zero") {
+  const Variables a(program), b(program), c(program);
+  fill(a, 1);
+  fill(b, 1);
+  fill(c, 2);
+  CHECK(a.parameters_crc32c() == b.parameters_crc32c());
+  CHECK(a.parameters_crc32c() != c.parameters_crc32c());
+  const auto slices = a.parameters().slices();
+  CHECK(slices[0][0] != slices[2][0]);  // each variable has a stream of its own
+  for (const float value : slices[1]) CHECK(value == 0);
+  for (const float value : slices[0]) CHECK(std::abs(value) <= 0.5);
+}
+
+TEST_CASE("parameters_crc32c: every bit counts, and the zeros between the arrays do not") {
+  const Variables variables(program);
+  fill(variables, 1);
+  const std::uint32_t before = variables.parameters_crc32c();
+  for (const auto slice : variables.parameters().slices())
+    for (float& value : slice) {
+      const float kept = value;
+      value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) ^ 1);
+      CHECK(variables.parameters_crc32c() != before);
+      value = kept;
+    }
+  variables.parameters().values()[3 + 1] = 5;  // behind the last bias of 3
+  CHECK(variables.parameters_crc32c() == before);
+}
+
+TEST_CASE("Variables: start with the optimizer's learning rate and slots, and no update") {
+  const Variables variables(program);
+  CHECK(variables.learning_rate == 0.125);
+  CHECK(variables.iterations == 0);
+  CHECK(variables.next_pass == 0);
+  REQUIRE(variables.slots().size() == 2);
+  for (const auto& slot : variables.slots()) CHECK(slot.values().size() == variables.parameters().values().size());
+  for (const float value : variables.parameters().values()) CHECK(value == 0);
+}
+
+TEST_CASE("Variables: the parameters can get other memory, and change places with an arena") {
+  Variables variables(program);
+  std::vector<std::size_t> asked;
+  variables.allocate_parameters([&](std::size_t bytes) {
+    asked.push_back(bytes);
+    return ls::Buffer(bytes);
+  });
+  CHECK(asked == std::vector<std::size_t>{variables.parameters().values().size_bytes()});
+  fill(variables, 1);
+  const float* const memory = variables.parameters().values().data();
+  const std::uint32_t before = variables.parameters_crc32c();
+  ls::Arena<float> arena(program.layout().variables);
+  variables.swap_parameters(arena);
+  CHECK(arena.values().data() == memory);
+  CHECK(variables.parameters_crc32c() != before);
+  variables.swap_parameters(arena);
+  CHECK(variables.parameters_crc32c() == before);
+}
+
+TEST_CASE("Variables: the parts of an update make the whole") {
+  const std::size_t size = Variables(program).parameters().values().size();
+  std::vector<float> gradients(size);
+  for (std::size_t i = 0; i < size; ++i) gradients[i] = static_cast<float>(i);
+  const auto updated = [&](std::size_t parts) {
+    const Variables variables(program);
+    fill(variables, 1);
+    for (std::size_t index = 0; index < parts; ++index) {
+      const auto [begin, count] = variables.parameters().part(index, parts);
+      variables.update(variables.parameters().values().subspan(begin, count),
+                       std::span<const float>(gradients).subspan(begin, count), begin, 10, 7);
+    }
+    std::vector<float> all;
+    for (const auto values :
+         {variables.parameters().values(), variables.slots()[0].values(), variables.slots()[1].values()})
+      all.insert(all.end(), values.begin(), values.end());
+    return all;
+  };
+  const std::vector<float> whole = updated(1);
+  CHECK(whole[5] != 0);
+  CHECK(whole[size + 5] == doctest::Approx(0.1 * 5 / 10));  // Adam's first moment: the mean over 10 samples
+  for (const std::size_t parts : {2u, 3u, 5u}) CHECK(updated(parts) == whole);
+}
