@@ -108,7 +108,7 @@ TEST_CASE("Compiled: the names of layers and variables") {
   const ls::detail::Compiled<Normalized, float, ls::MeanSquaredError, Descent> program({}, {}, {});
   const ls::detail::ProgramNames names = program.names();
   using Names = std::vector<std::string>;
-  CHECK(names.layers == Names{"user_dense", "batch_normalization", "user_dense_1"});
+  CHECK(names.layers == Names{"input", "user_dense", "batch_normalization", "user_dense_1"});
   CHECK(names.variables == Names{"user_dense/kernel", "user_dense/bias", "batch_normalization/gamma",
                                  "batch_normalization/beta", "user_dense_1/kernel", "user_dense_1/bias"});
   CHECK(names.state_variables == Names{"batch_normalization/moving_mean", "batch_normalization/moving_variance"});
@@ -170,7 +170,7 @@ TEST_CASE("Compiled: the outputs of all layers are shown after forward") {
     seen.push_back(position);
     CHECK(y(1, 2) == 2);
   });
-  CHECK(seen == std::vector<std::size_t>{0});
+  CHECK(seen == std::vector<std::size_t>{1});  // the input is layer 0
 }
 
 namespace {
