@@ -88,9 +88,8 @@ class MultiWorkerMirroredStrategy {
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
-#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+// Always: of a user's own policy there is no instance in lockstep::compiled.
 #include "lockstep/strategies/multi_worker_mirrored.ipp"
-#endif
 
 namespace lockstep::inline LOCKSTEP_ABI {
 LOCKSTEP_INSTANCE(class MultiWorkerMirroredStrategy<Auto>);
