@@ -65,8 +65,7 @@ struct FitOptions {
   bool verify_replicas = true;
   /// Where to write what the time was spent on, as a Chrome trace ("trace.json"; other workers than the chief's write
   /// "trace.worker1.json" and so on); after each epoch the chief prints it as a table. Default: not measured. A path that
-  /// cannot be written to ends fit with an Error before any step. (With it, parameters are updated after backward, never
-  /// during it: that takes a little longer.)
+  /// cannot be written to ends fit with an Error before any step. (Updates during backward count as the optimizer's time.)
   std::string profile = {};
 };
 
