@@ -25,9 +25,29 @@ std::string refusal(const std::string& path) {
   return message_of<ls::ConfigurationError>([&] { ls::detail::FileLock(path, "the folder", 0ms); });
 }
 
+/// A child process that has taken the lock. It calls `hold`, releases the lock, and ends.
+pid_t process_with_lock(const std::string& path, void (*hold)()) {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    {
+      const ls::detail::FileLock lock(path, "the folder");
+      (void)!::write(ends[1], "!", 1);
+      hold();
+    }
+    ::_exit(0);
+  }
+  char mark = 0;
+  ::close(ends[1]);
+  REQUIRE(::read(ends[0], &mark, 1) == 1);
+  ::close(ends[0]);
+  return child;
+}
+
 }  // namespace
 
-TEST_CASE("FileLock: one at a time, and the other one hears who has it") {
+TEST_CASE("FileLock: one at a time, and the other one is told which process has it") {
   const TemporaryFolder folder;
   const std::string path = folder.path("deep/lock");
   {
@@ -40,21 +60,12 @@ TEST_CASE("FileLock: one at a time, and the other one hears who has it") {
   CHECK(refusal(path) == "NO EXCEPTION");
 }
 
-TEST_CASE("FileLock: of a process that was killed nothing is in the way") {
+TEST_CASE("FileLock: what a killed process leaves behind is no obstacle") {
   const TemporaryFolder folder;
   const std::string path = folder.path("lock");
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const ls::detail::FileLock lock(path, "the folder");
-    (void)!::write(ends[1], "!", 1);
+  const pid_t child = process_with_lock(path, [] {
     for (;;) ::pause();
-  }
-  char mark = 0;
-  ::close(ends[1]);
-  REQUIRE(::read(ends[0], &mark, 1) == 1);
-  ::close(ends[0]);
+  });
   CHECK(contains(refusal(path), "process " + std::to_string(child) + " on "));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
@@ -63,31 +74,17 @@ TEST_CASE("FileLock: of a process that was killed nothing is in the way") {
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
-TEST_CASE("FileLock: who comes while another one ends waits for it") {
+TEST_CASE("FileLock: waits for a process that is about to release it") {
   const TemporaryFolder folder;
   const std::string path = folder.path("lock");
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    {
-      const ls::detail::FileLock lock(path, "the folder");
-      (void)!::write(ends[1], "!", 1);
-      ::usleep(50'000);
-    }
-    ::_exit(0);
-  }
-  char mark = 0;
-  ::close(ends[1]);
-  REQUIRE(::read(ends[0], &mark, 1) == 1);
-  ::close(ends[0]);
+  const pid_t child = process_with_lock(path, [] { ::usleep(50'000); });
   const ls::detail::FileLock lock(path, "the folder", 30s);
   ::waitpid(child, nullptr, 0);
-  CHECK(std::filesystem::exists(path));  // not the one that the other has removed
+  CHECK(std::filesystem::exists(path));  // not the file that the child has removed
   CHECK(contains(refusal(path), "process " + std::to_string(::getpid())));
 }
 
-TEST_CASE("FileLock: what stands there is not harmed, and what others write into it is not believed") {
+TEST_CASE("FileLock: a file in the way is not harmed, and what other processes write into the lock is not trusted") {
   const TemporaryFolder folder;
   std::ofstream(folder.path("victim")) << "precious";
   std::filesystem::create_symlink(folder.path("victim"), folder.path("link"));

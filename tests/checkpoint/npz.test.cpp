@@ -1,4 +1,4 @@
-// What the real NumPy makes of these files is tested in python.test.cpp.
+// What the real NumPy makes of these files is tested in weights_file.test.cpp.
 #include "lockstep/checkpoint/npz.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// What the real Python package makes of these files is tested in python.test.cpp.
+// What the real Python package makes of these files is tested in weights_file.test.cpp.
 #include "lockstep/checkpoint/safetensors.hpp"
 
 #include <doctest/doctest.h>

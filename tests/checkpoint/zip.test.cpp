@@ -1,4 +1,4 @@
-// How damaged files are refused is tested in npz.test.cpp, and what Python makes of these files in python.test.cpp.
+// How damaged files are refused is tested in npz.test.cpp, and what Python makes of these files in weights_file.test.cpp.
 #include "lockstep/checkpoint/zip.hpp"
 
 #include <doctest/doctest.h>

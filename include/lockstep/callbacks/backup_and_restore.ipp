@@ -1,95 +1,25 @@
 #pragma once
 
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/checkpoint/background_task.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/file_lock.hpp"
 #include "lockstep/checkpoint/snapshot_file.hpp"
+#include "lockstep/checkpoint/snapshot_writer.hpp"
 #include "lockstep/core/log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// Writes snapshots to a file, one after the other, on a thread of its own. Only one thread may
-/// call the members.
-class BackupWriter {
+/// What the copies of a BackupAndRestore share. Only one thread may call the members.
+class BackupWriter : public SnapshotWriter<> {
  public:
   std::optional<FileLock> lock;  ///< on the folder
   bool is_waiting = false;       ///< a save is due and waits for the replicas to be compared
-
-  /// Takes `get_state(reused)` to be written next, in place of an earlier state that still waits.
-  template <class GetState>
-  void put(const GetState& get_state) {
-    const std::lock_guard guard(mutex_);
-    if (!is_writing_) std::swap(current_, next_);  // then one of the two is enough
-    has_next_ = false;                             // get_state may throw, and has taken next_ then
-    next_ = get_state(std::move(next_));
-    has_next_ = true;
-  }
-  void forget_next() {
-    const std::lock_guard guard(mutex_);
-    has_next_ = false;
-  }
-  /// Whether a state waits that no thread is going to write.
-  [[nodiscard]] bool needs_start() {
-    const std::lock_guard guard(mutex_);
-    return has_next_ && !is_writing_;
-  }
-  /// Writes it, on the calling thread if the system has no other left. Call this when needs_start() and
-  /// after finish(). Throws the error of a write on the calling thread.
-  void start(const std::string& path) {
-    {
-      const std::lock_guard guard(mutex_);
-      take_next();
-    }
-    try {
-      task_.start([this, path] { write_all(path); });
-    } catch (const Error&) {
-      write_all(path);
-    }
-  }
-  [[nodiscard]] bool is_running() const { return task_.is_running(); }
-  /// Waits until everything is written. Throws the error of a write that failed.
-  void finish() { task_.finish(); }
-
-  /// The existing file is damaged, and not worth keeping beside the next one.
-  void do_not_keep() { former_ = FormerFile::removed; }
-  void free_memory() { current_ = next_ = {}; }
-
- private:
-  bool take_next() {
-    is_writing_ = std::exchange(has_next_, false);
-    if (is_writing_) std::swap(current_, next_);
-    return is_writing_;
-  }
-
-  void write_all(const std::string& path) {
-    try {
-      for (bool more = true; more;) {
-        save_snapshot(path, current_, former_);
-        former_ = FormerFile::kept;
-        const std::lock_guard guard(mutex_);
-        more = take_next();
-      }
-    } catch (...) {
-      const std::lock_guard guard(mutex_);
-      is_writing_ = false;
-      throw;
-    }
-  }
-
-  std::mutex mutex_;
-  TrainingState current_, next_;  // what is being written, and what comes after it
-  bool is_writing_ = false;
-  bool has_next_ = false;
-  FormerFile former_ = FormerFile::kept;
-  BackgroundTask task_;  // ends before the others go
 };
 
 template <class F>

@@ -1,0 +1,63 @@
+#include "lockstep/saving/chief_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/worker_threads.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+TEST_CASE("chief file: what the chief reads, all workers receive; other workers need not have the file") {
+  const TemporaryFolder folder;
+  ls::write_file_atomically(folder.path("0"), bytes_of("contents"));
+  for (const std::string& failure : run_workers(2, [&](WorkerStrategy& strategy) {
+         const std::string path = folder.path("0");
+         if (!strategy.is_chief()) CHECK(strategy.worker_index() == 1);
+         CHECK(ls::detail::file_from_chief(strategy, "load", path, {}) == bytes_of("contents"));
+       }))
+    CHECK(failure.empty());
+}
+
+TEST_CASE("chief file: what the chief cannot read is the same error on all workers") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("none");
+  for (const std::string& failure : run_workers(2, [&](WorkerStrategy& strategy) {
+         CHECK_THROWS_WITH_AS((void)ls::detail::file_from_chief(strategy, "load", path, {}),
+                              ("cannot read '" + path + "': the chief has no such file").c_str(), ls::DataError);
+       }))
+    CHECK(failure.empty());
+}
+
+TEST_CASE("chief file: workers in different calls are told so") {
+  const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
+    const std::string path = strategy.is_chief() ? "one" : "another";
+    CHECK_THROWS_AS((void)ls::detail::file_from_chief(strategy, "load", path, {}), ls::ConfigurationError);
+  });
+  for (const std::string& failure : failures) CHECK(failure.empty());
+}
+
+TEST_CASE("chief file: errors get the call and the path in front, and keep their type") {
+  const auto throws = [](auto error) {
+    return [error] { ls::detail::naming_file("load", "run/model", [&] { throw error; }); };
+  };
+  CHECK(message_of<ls::DataError>(throws(ls::DataError("damaged"))) == "load 'run/model': damaged");
+  CHECK(message_of<ls::ConfigurationError>(throws(ls::ConfigurationError("another"))) == "load 'run/model': another");
+}
