@@ -1,10 +1,10 @@
 // All-reduces of float32 sums by lockstep's collectives, on ranks of this machine.
 //
-//   benchmark_all_reduce --policy NAME --ranks N --bytes B... [--repetitions N]      prints lines "NAME/N B median min max", in us
+// benchmark_all_reduce --policy NAME --ranks N --bytes B... [--repetitions N] prints lines "NAME/N
+// B median min max", in us
 //
-// Policies: threads (of one process); tcp, tcp_checked (messages with checksums),
-// shared_memory and auto, for which the program starts N copies of itself; mpi, where mpirun has
-// started them.
+// Policies: threads (of one process); tcp, tcp_checked (messages with checksums), shared_memory and
+// auto, for which the program starts N copies of itself; mpi, where mpirun has started them.
 
 #include <cstdio>
 #include <exception>

@@ -1,5 +1,5 @@
-// How every program that times an all-reduce does it, lockstep's and the peers': the same command line, memory, operations and
-// output, so that only the all-reduce differs.
+// How every program that times an all-reduce does it, lockstep's and the peers': the same command
+// line, memory, operations and output, so that only the all-reduce differs.
 #pragma once
 
 #include <algorithm>
@@ -60,7 +60,8 @@ struct TimingOptions {
   }
 };
 
-/// Prints "name/ranks size median min max", of times in microseconds. A program prints a line for each repetition.
+/// Prints "name/ranks size median min max", of times in microseconds. A program prints a line for
+/// each repetition.
 inline void print_times(std::string_view name, int ranks, std::size_t size, std::vector<double> times) {
   std::sort(times.begin(), times.end());
   const std::size_t n = times.size();
@@ -69,8 +70,9 @@ inline void print_times(std::string_view name, int ranks, std::size_t size, std:
   std::fflush(stdout);
 }
 
-/// Times `operation()` in steady state. All ranks call this at once and make the same number of calls; `prints` on one of
-/// them. A time starts when that rank comes out of `barrier()`. What takes microseconds is timed by the hundred.
+/// Times `operation()` in steady state. All ranks call this at once and make the same number of
+/// calls; `prints` on one of them. A time starts when that rank comes out of `barrier()`. What
+/// takes microseconds is timed by the hundred.
 template <class Barrier, class Operation>
 void time_operation(const TimingOptions& options, bool prints, std::size_t bytes, Barrier barrier,
                     Operation operation) {
@@ -92,7 +94,8 @@ void time_operation(const TimingOptions& options, bool prints, std::size_t bytes
   }
 }
 
-/// The same for an all-reduce of `values`, in place, after a check that it sums. (Sums of zeros stay finite.)
+/// The same for an all-reduce of `values`, in place, after a check that it sums. (Sums of zeros
+/// stay finite.)
 template <class Barrier, class AllReduce>
 void time_all_reduce(const TimingOptions& options, int rank, std::span<float> values, Barrier barrier,
                      AllReduce all_reduce) {

@@ -1,9 +1,10 @@
-// What saving costs: a 100 MB state written and read beside dd on the same disk, and the tutorial's steps with a backup every 50
-// of them, written by a thread, beside the same steps without.
+// What saving costs: a 100 MB state written and read beside dd on the same disk, and the tutorial's
+// steps with a backup every 50 of them, written by a thread, beside the same steps without.
 //
-//   benchmark_checkpoint [folder to write in (default: .)]
+// benchmark_checkpoint [folder to write in (default: .)]
 //
-// What is compared is measured in turn, in one run; the figures are medians of the rounds (lowest to highest).
+// What is compared is measured in turn, in one run; the figures are medians of the rounds (lowest
+// to highest).
 
 #include <unistd.h>
 

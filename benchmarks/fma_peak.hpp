@@ -10,8 +10,8 @@
 
 namespace benchmarks {
 
-/// Independent chains of multiply-adds in registers, more than the units' latency asks for. Returns the number of floating-point
-/// operations.
+/// Independent chains of multiply-adds in registers, more than the units' latency asks for. Returns
+/// the number of floating-point operations.
 struct FmaPeak {
   static constexpr std::size_t steps = 20'000;
   template <class Isa>
@@ -47,8 +47,8 @@ struct FmaPeak {
   }
 };
 
-/// The counters of a benchmark whose iteration takes `flop` floating-point operations, 0 where nobody counts them. (Google
-/// Benchmark's CSV wants the same counters everywhere.)
+/// The counters of a benchmark whose iteration takes `flop` floating-point operations, 0 where they
+/// are not counted. (Google Benchmark's CSV wants the same counters everywhere.)
 inline void count_flop(benchmark::State& state, double flop) {
   state.counters["FLOP"] = flop;
   state.counters["FLOP/s"] = benchmark::Counter(flop, benchmark::Counter::kIsIterationInvariantRate);

@@ -1,11 +1,12 @@
 // Each layer of the models in models.hpp by itself, on one thread.
 //
-//   benchmark_layers [options of Google Benchmark]
+// benchmark_layers [options of Google Benchmark]
 //
-// Names: layer/MODEL/LAYER/PASS with the passes forward, weight_gradient (with the gradients of bias and activation) and
-// input_gradient (what backward takes beyond weight_gradient), or backward for a layer without a product;
-// layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak. What a step takes beyond their sum is the input, metrics and reduction.
-// Counters: FLOP (0: not counted) and FLOP/s.
+// Names: layer/MODEL/LAYER/PASS with the passes forward, weight_gradient (with the gradients of
+// bias and activation) and input_gradient (what backward takes beyond weight_gradient), or backward
+// for a layer without a product; layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak.
+// What a step takes beyond their sum is the input, metrics and reduction. Counters: FLOP (0: not
+// counted) and FLOP/s.
 
 #include <benchmark/benchmark.h>
 #include <time.h>

@@ -1,4 +1,5 @@
-// The layers of a model that compute something, with their names and their floating-point operations.
+// The layers of a model that compute something, with their names and their floating-point
+// operations.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,9 @@
 
 namespace benchmarks {
 
-/// Floating-point operations of one product of layer At (forward, weight gradient and input gradient have as many), a
-/// multiply-add counted as two; 0 without a kernel. Positions in the padding of a convolution are counted, as is usual.
+/// Floating-point operations of one product of layer At (forward, weight gradient and input
+/// gradient have as many), a multiply-add counted as two; 0 without a kernel. Positions in the
+/// padding of a convolution are counted, as is usual.
 template <class At>
 constexpr double product_flop(std::size_t samples) {
   double flop = 0;
@@ -41,13 +43,15 @@ void visit_layers(lockstep::detail::LayerList<At...>, const F& f) {
 }
 }  // namespace detail
 
-/// Calls f.template operator()<At>(Keras's name, whether it is the first) for each layer that computes, first to last.
+/// Calls f.template operator()<At>(Keras's name, whether it is the first) for each layer that
+/// computes, first to last.
 template <class Net, class F>
 void for_each_layer(const F& f) {
   detail::visit_layers(typename Net::template Chain<typename Net::InputShape>::List{}, f);
 }
 
-/// Floating-point operations of the products of one training step: no input gradient of the first layer.
+/// Floating-point operations of the products of one training step: no input gradient of the first
+/// layer.
 template <class Net>
 double step_flop(std::size_t samples) {
   double flop = 0;

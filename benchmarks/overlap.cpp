@@ -1,7 +1,9 @@
-// Training steps of an MLP whose gradients become ready layer by layer, on worker processes of one thread each, over TCP: what it is
-// worth to reduce gradients while backward computes others. benchmarks/overlap.sh runs it on wires of several speeds.
+// Training steps of an MLP whose gradients become ready layer by layer, on worker processes of one
+// thread each, over TCP: what it is worth to reduce gradients while backward computes others.
+// benchmarks/overlap.sh runs it on wires of several speeds.
 //
-//   benchmark_overlap --policy off|on|automatic --ranks N [--repetitions N]      prints lines "POLICY/N 128 median min max", in us
+// benchmark_overlap --policy off|on|automatic --ranks N [--repetitions N] prints lines "POLICY/N
+// 128 median min max", in us
 
 #include "all_reduce_timing.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"

@@ -1,10 +1,12 @@
-// Whole training steps of the models in models.hpp, on one thread and on two: fit itself, on one batch over and over, with
-// everything that a user's step has (gathering the batch, loss, accuracy, reduction, update).
+// Whole training steps of the models in models.hpp, on one thread and on two: fit itself, on one
+// batch over and over, with everything that a user's step has (gathering the batch, loss, accuracy,
+// reduction, update).
 //
-//   benchmark_steps [options of Google Benchmark]        names: step/MODEL/THREADS; peak
+// benchmark_steps [options of Google Benchmark] names: step/MODEL/THREADS; peak
 //
-// Two threads are the two replicas of a MirroredStrategy, each with half of the batch. Rates are by processor time where there
-// is one thread, which other programs disturb little. The counter FLOP counts the products of a step.
+// Two threads are the two replicas of a MirroredStrategy, each with half of the batch. Rates are by
+// processor time where there is one thread, which other programs disturb little. The counter FLOP
+// counts the products of a step.
 
 #include <benchmark/benchmark.h>
 

@@ -22,7 +22,8 @@ namespace benchmarks {
 
 namespace ls = lockstep;
 
-/// The mean of the steps of each epoch, which are many enough for the end of the epoch not to matter.
+/// The mean of the steps of each epoch, which are many enough for the end of the epoch not to
+/// matter.
 struct EpochTimer {
   static constexpr int steps_per_epoch = 20;
   using Clock = std::chrono::steady_clock;

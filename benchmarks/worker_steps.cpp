@@ -1,10 +1,11 @@
-// Training steps of the tutorial's CNN on worker processes of one thread each, 64 samples on each of them: what a step costs that
-// ends in an all-reduce.
+// Training steps of the tutorial's CNN on worker processes of one thread each, 64 samples on each
+// of them: what a step costs that ends in an all-reduce.
 //
-//   benchmark_worker_steps --policy NAME --ranks N [--repetitions N]      prints lines "NAME/N 64 median min max", in us
+// benchmark_worker_steps --policy NAME --ranks N [--repetitions N] prints lines "NAME/N 64 median
+// min max", in us
 //
-// With one rank the process is alone and communicates with nobody. Times are real time. Policies: tcp,
-// tcp_bfloat16 (half the bytes on the wire), tcp_checked (messages with checksums), auto.
+// With one rank the process is alone and communicates with no peer. Times are real time. Policies:
+// tcp, tcp_bfloat16 (half the bytes on the wire), tcp_checked (messages with checksums), auto.
 
 #include "all_reduce_timing.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"

@@ -1,5 +1,6 @@
-// measure RUNS NAME COMMAND...: runs the command RUNS times and prints a row of a Markdown table: the name, the time,
-// and the memory of the largest process that the command started (a compiler's driver starts the compiler).
+// measure RUNS NAME COMMAND...: runs the command RUNS times and prints a row of a Markdown table:
+// the name, the time, and the memory of the largest process that the command started (a compiler's
+// driver starts the compiler).
 
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
-// What the third-party headers cost without lockstep: each is used about as much as a training program needs it.
+// What the third-party headers cost without lockstep: each is used about as much as a training
+// program needs it.
 
 #include <array>
 #include <iostream>

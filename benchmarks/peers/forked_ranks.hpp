@@ -12,7 +12,8 @@
 
 namespace benchmarks {
 
-/// Calls f(rank) in a process for each of `ranks`. Returns the exit code: 0 when all have come to their end.
+/// Calls f(rank) in a process for each of `ranks`. Returns the exit code: 0 when all have come to
+/// their end.
 template <class F>
 int fork_ranks(int ranks, const F& f) {
   const pid_t parent = getpid();

@@ -1,6 +1,8 @@
-// All-reduces of float32 sums by gloo, on processes of this machine, over TCP on the loopback interface.
+// All-reduces of float32 sums by gloo, on processes of this machine, over TCP on the loopback
+// interface.
 //
-//   benchmark_gloo --policy ring|bcube --ranks N --bytes B... [--repetitions N]      output: see ../all_reduce_timing.hpp
+// benchmark_gloo --policy ring|bcube --ranks N --bytes B... [--repetitions N] output: see
+// ../all_reduce_timing.hpp
 
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>

@@ -1,9 +1,11 @@
 // What an all-reduce cannot beat by much: its bytes moved, or added, by the plainest of means.
 //
-//   benchmark_limits --policy exchange --bytes B... [--repetitions N]      two processes send B bytes to each other at once, over
+// benchmark_limits --policy exchange --bytes B... [--repetitions N] two processes send B bytes to
+// each other at once, over
 //                                                                          a TCP connection of the loopback interface: what each
 //                                                                          rank of an all-reduce over two of B bytes does
-//   benchmark_limits --policy add --ranks 1 --bytes B... [--repetitions N] a += b, of B bytes each, on one core
+// benchmark_limits --policy add --ranks 1 --bytes B... [--repetitions N] a += b, of B bytes each,
+// on one core
 //
 // Output: see ../all_reduce_timing.hpp.
 
@@ -63,7 +65,8 @@ std::size_t moved(ssize_t result) {
   return static_cast<std::size_t>(checked(result));
 }
 
-/// Sends all of `bytes` and receives as many into the same place, which is what an all-reduce has, at once.
+/// Sends all of `bytes` and receives as many into the same place, which is what an all-reduce has,
+/// at once.
 void exchange_bytes(int connection, std::span<std::byte> bytes) {
   constexpr std::size_t piece = std::size_t{256} << 10;
   std::size_t sent = 0, received = 0;

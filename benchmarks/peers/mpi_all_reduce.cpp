@@ -1,6 +1,7 @@
 // All-reduces of float32 sums by an MPI library.
 //
-//   mpirun -n N ... benchmark_openmpi --policy NAME --ranks N --bytes B... [--repetitions N]      output: see ../all_reduce_timing.hpp
+// mpirun -n N ... benchmark_openmpi --policy NAME --ranks N --bytes B... [--repetitions N] output:
+// see ../all_reduce_timing.hpp
 //
 // What is measured under NAME is for mpirun's options to say.
 

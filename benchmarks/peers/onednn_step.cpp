@@ -1,9 +1,10 @@
-// Training steps of the models in ../models.hpp on oneDNN primitives (API of version 2), as a good user of it would write them:
-// bias and ReLU fused into the forward primitives, ReLU fused into the normalisation, every primitive asked for the layout that it
-// likes best (`any`), weights kept in the layout of forward, all memory allocated once. The gradient of the logits is a
-// constant: neither loss nor metrics are computed.
+// Training steps of the models in ../models.hpp on oneDNN primitives (API of version 2), as a good
+// user of it would write them: bias and ReLU fused into the forward primitives, ReLU fused into the
+// normalisation, every primitive asked for the layout that it likes best (`any`), weights kept in
+// the layout of forward, all memory allocated once. The gradient of the logits is a constant:
+// neither loss nor metrics are computed.
 //
-//   OMP_NUM_THREADS=N benchmark_onednn [options of Google Benchmark]
+// OMP_NUM_THREADS=N benchmark_onednn [options of Google Benchmark]
 //
 // Names: step/MODEL/N; with one thread also layer/MODEL/LAYER/PASS, as those of benchmark_layers.
 
@@ -33,7 +34,8 @@ constexpr auto f32 = memory::data_type::f32;
 memory::desc any(const Dims& dims) { return {dims, f32, Format::any}; }
 memory::desc vector_of(std::int64_t size) { return {{size}, f32, Format::x}; }
 
-/// A model under construction, and then its step: the forward actions, the backward actions, the updates.
+/// A model under construction, and then its step: the forward actions, the backward actions, the
+/// updates.
 class Step {
  public:
   Step(std::int64_t samples, const Dims& sample_shape, Format format) : samples_(samples) {
@@ -101,9 +103,10 @@ class Step {
     Dims kernel = in;
     kernel[0] = units;
     const memory::desc bias = vector_of(units), out({samples_, units}, f32, Format::nc);
-    // After a convolution the input gradient wants the weights in another layout than forward does. Copying them in each step was
-    // the quickest of three ways: forward in the other layout takes two to three times as long, and convolutions that
-    // leave channels last, for plain matrix products, have no quick implementation.
+    // After a convolution the input gradient wants the weights in another layout than forward does.
+    // Copying them in each step was the quickest of three ways: forward in the other layout takes
+    // two to three times as long, and convolutions that leave channels last, for plain matrix
+    // products, have no quick implementation.
     const inner_product_forward::primitive_desc forward(
         {prop_kind::forward_training, x.get_desc(), any(kernel), bias, out}, attributes(relu), engine_);
     const inner_product_backward_data::primitive_desc by_data({x.get_desc(), any(kernel), out}, engine_, forward);
@@ -294,8 +297,8 @@ class Step {
         {{DNNL_ARG_DST, y}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_SRC, dy}});
   }
 
-  /// SGD; a learning rate so small that no number grows in a long run. A loop of one's own takes a third of the time of
-  /// dnnl::sum.
+  /// SGD; a learning rate so small that no number grows in a long run. A loop of one's own takes a
+  /// third of the time of dnnl::sum.
   void add_update(const memory& weights, const memory& gradient) {
     const memory same = reordered(update_, update_pass, gradient, weights.get_desc());
     update_.push_back({update_pass, [weights, same](dnnl::stream&) {

@@ -1,6 +1,7 @@
 # cmake -D ROOT=<folder with include/lockstep> -D TABLE=<folders.txt> -P check.cmake
 #
-# Compares the real #include lines with the table. Prints every offence as "<file>:<line>: ..." and fails if there is one.
+# Compares the real #include lines with the table. Prints every offence as "<file>:<line>: ..." and
+# fails if there is one.
 
 cmake_minimum_required(VERSION 3.24)
 

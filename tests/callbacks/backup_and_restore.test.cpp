@@ -1,4 +1,5 @@
-// The callback alone. That a resumed run has the bits of an uninterrupted one is shown in tests/training/resume.test.cpp.
+// The callback alone. That a resumed run has the bits of an uninterrupted one is shown in
+// tests/training/resume.test.cpp.
 #include "lockstep/callbacks/backup_and_restore.hpp"
 
 #include <doctest/doctest.h>
@@ -79,7 +80,7 @@ TEST_CASE("BackupAndRestore: a negative frequency is an error") {
   CHECK(contains(message_of<ls::ConfigurationError>([] { (void)ls::SaveFrequency(-1); }), "got -1"));
 }
 
-TEST_CASE("BackupAndRestore: without a folder's name it is an error, and not a file in the root folder") {
+TEST_CASE("BackupAndRestore: an empty folder name is an error, and not a file in the root folder") {
   FakeTraining training;
   CHECK_THROWS_AS(ls::BackupAndRestore{""}.on_train_begin(training), ls::ConfigurationError);
 }
@@ -95,7 +96,7 @@ TEST_CASE("BackupAndRestore: hands the saved bytes to fit when training begins")
   CHECK(resuming.decode(resuming.restored) == saving.snapshot);
 }
 
-TEST_CASE("BackupAndRestore: without a backup nothing is restored, but the others may hear of one") {
+TEST_CASE("BackupAndRestore: a worker without a backup restores nothing itself, but may receive the chief's") {
   const TemporaryFolder folder;
   FakeTraining training;
   ls::BackupAndRestore{folder.path("none")}.on_train_begin(training);
@@ -151,7 +152,7 @@ TEST_CASE("BackupAndRestore: a damaged file is an error that names it and the re
   CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "no lockstep checkpoint"));
 }
 
-TEST_CASE("BackupAndRestore: where the newest backup is damaged, the one before it serves, and stays until a new one") {
+TEST_CASE("BackupAndRestore: a damaged backup is replaced by the one before it, which stays until a new one is made") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
   const std::string previous = ls::previous_generation(backup.path());
@@ -204,7 +205,7 @@ TEST_CASE(
   CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "epoch is -5, expected 0 to"));
 }
 
-TEST_CASE("BackupAndRestore: a FIFO in the file's place is not waited for") {
+TEST_CASE("BackupAndRestore: does not wait for a FIFO in the file's place") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{folder.path()};
   REQUIRE(::mkfifo(backup.path().c_str(), 0600) == 0);
@@ -212,7 +213,7 @@ TEST_CASE("BackupAndRestore: a FIFO in the file's place is not waited for") {
   CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "a FIFO"));
 }
 
-TEST_CASE("BackupAndRestore: a folder belongs to one job at a time, and is free when fit is left") {
+TEST_CASE("BackupAndRestore: a folder belongs to one job at a time, and is free when fit has ended") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore first{folder.path()}, second{folder.path()};
   FakeTraining training, other;
@@ -239,7 +240,7 @@ TEST_CASE("BackupAndRestore: a folder that cannot be locked is an error, or a wa
   backup.on_train_begin(training);
 }
 
-TEST_CASE("BackupAndRestore: however fit is left, the save that was due is made") {
+TEST_CASE("BackupAndRestore: a save that is due is made however fit ends") {
   const TemporaryFolder folder;
   FakeTraining training;
   const auto two_epochs = [&](const ls::BackupAndRestore& backup) {
@@ -257,7 +258,7 @@ TEST_CASE("BackupAndRestore: however fit is left, the save that was due is made"
   CHECK(saved_in(ls::BackupAndRestore{folder.path("destroyed")}).epoch == 2);
 }
 
-TEST_CASE("BackupAndRestore: what was not compared on all replicas waits, and comparisons are asked for in time") {
+TEST_CASE("BackupAndRestore: a save waits until the replicas are compared, and asks for that in time") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 3, .asynchronous = false};
   FakeTraining training;
@@ -291,7 +292,7 @@ TEST_CASE("BackupAndRestore: saving on a thread gives the same file, complete wh
   CHECK(saved_in(backup) == training.snapshot);
 }
 
-TEST_CASE("BackupAndRestore: a save that is due while another one runs is made up for at a later step") {
+TEST_CASE("BackupAndRestore: a save that falls due while another one runs is made at a later step") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 10};
   FakeTraining training;

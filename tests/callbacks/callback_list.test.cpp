@@ -62,7 +62,7 @@ TEST_CASE("CallbackList: calls those that have the hook, in order, with the same
   ls::Logs logs;
   logs.set("loss", 1);
   list.on_epoch_end(training, 0, logs);
-  list.on_train_begin(training);  // nobody has it
+  list.on_train_begin(training);  // no callback has it
   list.on_train_batch_end(training, std::int64_t{3}, logs);
   CHECK(before.seen == std::vector<double>{1});
   CHECK(after.seen == std::vector<double>{3});

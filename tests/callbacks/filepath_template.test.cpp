@@ -45,7 +45,7 @@ TEST_CASE("filepath: as Python's str.format has it") {
   CHECK(path_of("") == "");
 }
 
-TEST_CASE("filepath: a figure that is missing is an error that names those that are there") {
+TEST_CASE("filepath: a missing figure is an error that lists the existing ones") {
   CHECK(contains(refusal("{val_accuracy:.2f}"), "'val_accuracy' is not there; available: epoch, loss, val_loss"));
   CHECK(contains(refusal("{batch}"), "'batch' is not there; available: epoch, loss"));
   CHECK(contains(refusal("{acc}", 3), "available: epoch, batch, loss"));
@@ -53,7 +53,7 @@ TEST_CASE("filepath: a figure that is missing is an error that names those that 
   CHECK(contains(refusal("{epoch:.2d}"), "'epoch' is a whole number and has no precision"));
 }
 
-TEST_CASE("filepath: what is no template is an error before training begins") {
+TEST_CASE("filepath: a text that is no template is an error before training begins") {
   for (const char* text :
        {"{", "}", "a{epoch", "{}", "{:d}", "{epoch:x}", "{epoch:2}", "{epoch:dd}", "{loss:.f}", "{loss:.100f}",
         "{loss:1000f}", "{loss:-3f}", "{loss:%f}", "{loss:*f}", "{epoch:s}", "{epoch:n}"}) {

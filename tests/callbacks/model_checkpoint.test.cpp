@@ -27,7 +27,8 @@ namespace {
 
 using Options = ls::ModelCheckpointOptions;
 
-/// The hooks of an epoch, as fit calls them. True when the callback saved to `path`, which is removed.
+/// The hooks of an epoch, as fit calls them. True when the callback saved to `path`, which is
+/// removed.
 bool saves(ls::ModelCheckpoint& callback, FakeTraining& training, int epoch, const std::string& path, double val_loss,
            double accuracy = 0) {
   ls::Logs logs;
@@ -176,7 +177,7 @@ TEST_CASE("ModelCheckpoint: steps are counted since the last save, whatever upda
   resumed.restore(ls::State{});  // of a run with another option: nothing is lost
 }
 
-TEST_CASE("ModelCheckpoint: says in its folder that training has ended, and takes it back when it goes on") {
+TEST_CASE("ModelCheckpoint: marks its folder when training ends, and removes the mark when training goes on") {
   const TemporaryFolder folder;
   FakeTraining training;
   ls::Logs logs;
@@ -206,7 +207,7 @@ TEST_CASE("ModelCheckpoint: only the chief writes, and all decide alike") {
   CHECK(callback.best() == 0.5);
 }
 
-TEST_CASE("ModelCheckpoint: what makes no sense is an error that says why") {
+TEST_CASE("ModelCheckpoint: options that make no sense are errors that say why") {
   CHECK(contains(refusal({}), "filepath is empty"));
   CHECK(contains(refusal({.filepath = "a{"}), "a '{' without a '}'"));
   CHECK(contains(refusal({.filepath = "a.npz"}), "weights alone"));
@@ -227,7 +228,7 @@ TEST_CASE("ModelCheckpoint: what makes no sense is an error that says why") {
   CHECK(contains(message_of<ls::Error>([&] { every.on_epoch_complete(training, 0); }), "/dev/null"));
 }
 
-TEST_CASE("ModelCheckpoint: what was not compared on all replicas is not written") {
+TEST_CASE("ModelCheckpoint: writes nothing before the replicas are compared") {
   const TemporaryFolder folder;
   const std::string path = folder.path("model");
   ls::ModelCheckpoint callback({.filepath = path, .save_freq = 2});

@@ -1,5 +1,6 @@
 // Training's parameters and set_parameters, by callbacks of a real fit: in a net with moving
-// statistics, one puts back the weights of the best epoch, as EarlyStopping(restore_best_weights) does.
+// statistics, one puts back the weights of the best epoch, as EarlyStopping(restore_best_weights)
+// does.
 #include "lockstep/callbacks/training.hpp"
 
 #include <doctest/doctest.h>
@@ -92,7 +93,7 @@ const ls::FitOptions four_epochs{.epochs = 4, .verbose = 0};
 
 }  // namespace
 
-TEST_CASE("the weights of the best epoch come back with their moving statistics, in every replica") {
+TEST_CASE("Training: the weights of the best epoch come back with their moving statistics, in every replica") {
   for (const int replicas : {1, 3}) {
     CAPTURE(replicas);
     ls::MirroredStrategy strategy({.replicas = replicas}), one({.replicas = 1});
@@ -110,7 +111,7 @@ TEST_CASE("the weights of the best epoch come back with their moving statistics,
   }
 }
 
-TEST_CASE("the weights of the best epoch are those of all workers") {
+TEST_CASE("Training: the weights of the best epoch are those of all workers") {
   std::vector<Values> kept(3), restored(3);
   std::vector<std::vector<std::byte>> bytes(3);
   const auto failures = run_workers(3, [&](WorkerStrategy& strategy) {
@@ -129,7 +130,7 @@ TEST_CASE("the weights of the best epoch are those of all workers") {
   }
 }
 
-TEST_CASE("a callback may take the weights away during validation, or between steps, from all replicas") {
+TEST_CASE("Training: a callback may take the weights away during validation, or between steps, from all replicas") {
   ls::FitOptions options = four_epochs;
   options.validation_data = batches(16);
   const auto train = [&](auto&... callbacks) {

@@ -47,7 +47,7 @@ std::size_t manifest_size(const Bytes& bytes) {
   return size;
 }
 
-/// Makes sizes and checksums of the header right, as somebody who wants to do harm would.
+/// Makes sizes and checksums of the header right, as an attacker would.
 void seal(Bytes& bytes) {
   const std::span<const std::byte> rest = std::span(bytes).subspan(header);
   const std::span<const std::byte> manifest = rest.first(std::min(manifest_size(bytes), rest.size()));
@@ -81,7 +81,8 @@ Bytes sample(const char* name) {
   return *bytes;
 }
 
-/// Decodes bytes that may be anything. False when they are refused; any other exception is passed on.
+/// Decodes bytes that may be anything. False when they are refused; any other exception is passed
+/// on.
 bool decodes(const Bytes& bytes) {
   try {
     (void)ls::decode_checkpoint(bytes);
@@ -97,7 +98,7 @@ TEST_CASE("archive: a state of everything comes back") {
   CHECK(ls::decode_checkpoint(ls::encode_checkpoint(full_state())) == full_state());
 }
 
-TEST_CASE("archive: to be written, the elements of arrays stay where they are") {
+TEST_CASE("archive: EncodedCheckpoint does not copy the elements of arrays") {
   const ls::TrainingState state = full_state();
   const ls::EncodedCheckpoint encoded(state);
   const ls::ByteParts parts = encoded.parts();
@@ -108,7 +109,7 @@ TEST_CASE("archive: to be written, the elements of arrays stay where they are") 
   CHECK((parts.begin() + 1)->data() == state.parameters[0].bytes.data());
 }
 
-TEST_CASE("archive: large arrays come back, and a flipped bit in any piece of them is noticed") {
+TEST_CASE("archive: large arrays come back, and a flipped bit anywhere in them is noticed") {
   constexpr std::size_t size = std::size_t{5} << 20;
   ls::TrainingState state;
   state.parameters.push_back({.name = "large", .extents = {size / 4}, .bytes = lockstep_test::some_bytes(size)});
@@ -301,7 +302,7 @@ TEST_CASE("archive: files of every format version load") {
   }
 }
 
-TEST_CASE("archive: a section or an entry that is missing is named, one that is unknown is skipped") {
+TEST_CASE("archive: missing sections and entries are named, unknown ones are skipped") {
   const auto renamed = [](std::string_view from, std::string_view to) {
     Bytes bytes = ls::encode_checkpoint(full_state());
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -319,7 +320,7 @@ TEST_CASE("archive: a section or an entry that is missing is named, one that is 
   CHECK(ls::decode_checkpoint(renamed("objects", "oBJECTS")) == without_objects);
 }
 
-TEST_CASE("archive: in a file of format 1, too, every truncation and every flipped byte is noticed") {
+TEST_CASE("archive: in format 1 every truncation and every flipped byte is noticed") {
   const Bytes bytes = sample("version_1.ckpt");
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     CAPTURE(i);
@@ -333,7 +334,7 @@ TEST_CASE("archive: in a file of format 1, too, every truncation and every flipp
   }
 }
 
-TEST_CASE("archive: in a file of format 1, too, extents and bytes of an array must agree") {
+TEST_CASE("archive: in format 1 extents and bytes of an array must agree") {
   Bytes bytes = sample("version_1.ckpt");
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const std::string_view name = "dense/kernel";

@@ -9,7 +9,7 @@
 
 using lockstep::detail::BackgroundTask;
 
-TEST_CASE("BackgroundTask: its owner goes on while it runs, and may wait") {
+TEST_CASE("BackgroundTask: runs beside its owner, which may wait for it") {
   BackgroundTask task;
   CHECK_FALSE(task.is_running());
   std::atomic<bool> go = false;
@@ -27,7 +27,7 @@ TEST_CASE("BackgroundTask: its owner goes on while it runs, and may wait") {
   task.finish();  // nothing to wait for
 }
 
-TEST_CASE("BackgroundTask: the next one waits for the one before") {
+TEST_CASE("BackgroundTask: a task waits for the one before") {
   BackgroundTask task;
   std::atomic<int> running = 0;
   std::atomic<bool> overlapped = false;
@@ -41,7 +41,7 @@ TEST_CASE("BackgroundTask: the next one waits for the one before") {
   CHECK_FALSE(overlapped);
 }
 
-TEST_CASE("BackgroundTask: what it throws is thrown once, by finish or by the next start") {
+TEST_CASE("BackgroundTask: an exception of the task is thrown once, by finish or by the next start") {
   BackgroundTask task;
   const auto fail = [] { throw std::runtime_error("no disk"); };
   task.start(fail);
@@ -53,7 +53,7 @@ TEST_CASE("BackgroundTask: what it throws is thrown once, by finish or by the ne
   task.finish();
 }
 
-TEST_CASE("BackgroundTask: the destructor waits, and what was thrown is a warning") {
+TEST_CASE("BackgroundTask: the destructor waits, and logs an exception of the task") {
   std::atomic<int> done = 0;
   {
     BackgroundTask task;

@@ -55,7 +55,7 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("checkpoint folder: the newest are kept, under growing numbers") {
+TEST_CASE("checkpoint folder: the newest checkpoints are kept, under growing numbers") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 3});
   for (int i = 1; i <= 5; ++i) CHECK(checkpoints.save(state_of(i)) == folder.path("ckpt-" + std::to_string(i)));
@@ -65,7 +65,7 @@ TEST_CASE("checkpoint folder: the newest are kept, under growing numbers") {
   CHECK(ls::decode_checkpoint(checkpoints.newest()->bytes) == state_of(5));
 }
 
-TEST_CASE("checkpoint folder: without a limit all are kept") {
+TEST_CASE("checkpoint folder: without a limit all checkpoints are kept") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path("made"), .max_to_keep = std::nullopt});
   for (int i = 1; i <= 8; ++i) checkpoints.save(state_of(i));
@@ -73,10 +73,10 @@ TEST_CASE("checkpoint folder: without a limit all are kept") {
   CHECK(std::filesystem::exists(folder.path("made/ckpt-1")));
 }
 
-TEST_CASE("checkpoint folder: a new one takes over the list, and leaves other files alone") {
+TEST_CASE("checkpoint folder: a new object continues the list, and leaves other files alone") {
   const TemporaryFolder folder;
-  put_text(folder.path("ckpt-99"), "somebody else's");
-  put_text(folder.path("notes"), "somebody else's");
+  put_text(folder.path("ckpt-99"), "another program's");
+  put_text(folder.path("notes"), "another program's");
   const ls::CheckpointManagerOptions options{.directory = folder.path(), .max_to_keep = 2};
   CheckpointFolder first(options);
   for (int i = 1; i <= 3; ++i) first.save(state_of(i));
@@ -112,7 +112,7 @@ TEST_CASE("checkpoint folder: a number may be given; an earlier one of that numb
   CHECK(ls::decode_checkpoint(checkpoints.newest()->bytes) == state_of(3));
 }
 
-TEST_CASE("checkpoint folder: one in every so many hours is kept for ever") {
+TEST_CASE("checkpoint folder: one checkpoint in every so many hours is kept for ever") {
   const TemporaryFolder folder;
   const ls::CheckpointManagerOptions options{
       .directory = folder.path(), .max_to_keep = 1, .keep_checkpoint_every_n_hours = 2};
@@ -121,7 +121,8 @@ TEST_CASE("checkpoint folder: one in every so many hours is kept for ever") {
     CheckpointFolder(options, &fake_clock).save(state_of(i));
     now += 1800;
   }
-  // Number 1 was saved at the start of the first two hours; 5 is two hours later, 9 two hours after that.
+  // Number 1 was saved at the start of the first two hours; 5 is two hours later, 9 two hours after
+  // that.
   CHECK(files(folder) == Names{"ckpt-12", "ckpt-5", "ckpt-9"});
 }
 
@@ -155,12 +156,12 @@ TEST_CASE("checkpoint folder: a damaged or missing newest file is skipped") {
 TEST_CASE("checkpoint folder: without a folder or an index there is no checkpoint") {
   const TemporaryFolder folder;
   CHECK(ls::latest_checkpoint(folder.path("none")) == std::nullopt);
-  put_text(folder.path("ckpt-1"), "somebody else's");
+  put_text(folder.path("ckpt-1"), "another program's");
   CHECK(ls::latest_checkpoint(folder.path()) == std::nullopt);
   CHECK(CheckpointFolder({.directory = folder.path()}).checkpoints().empty());
 }
 
-TEST_CASE("checkpoint folder: with a damaged index the files' names tell, in the order of their numbers") {
+TEST_CASE("checkpoint folder: a damaged index is replaced by the files' names, in the order of their numbers") {
   const TemporaryFolder folder;
   {
     CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 20});
@@ -182,13 +183,13 @@ TEST_CASE("checkpoint folder: with a damaged index the files' names tell, in the
   CHECK(again.checkpoints().size() == 5);
 }
 
-TEST_CASE("checkpoint folder: with a damaged index, too, what belongs to others is left alone") {
+TEST_CASE("checkpoint folder: with a damaged index other programs' files are left alone, too") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path("day-1"));
   std::filesystem::create_directory(folder.path("ckpt-9"));
   const Names others{"ckpt-007", "ckpt-9", "ckpt-old-4", "day-1", "images-1", "notes-3"};
   for (const std::string& name : others)
-    if (!std::filesystem::exists(folder.path(name))) put_text(folder.path(name), "somebody else's");
+    if (!std::filesystem::exists(folder.path(name))) put_text(folder.path(name), "another program's");
   {
     CheckpointFolder checkpoints({.directory = folder.path()});
     for (int i = 1; i <= 3; ++i) checkpoints.save(state_of(i));
@@ -204,7 +205,7 @@ TEST_CASE("checkpoint folder: with a damaged index, too, what belongs to others 
   CHECK(files(folder) == expected);
 }
 
-TEST_CASE("checkpoint folder: the largest number, after which none can come, is no checkpoint's") {
+TEST_CASE("checkpoint folder: the largest number is refused, because it has no successor") {
   const TemporaryFolder folder;
   put_text(folder.path("checkpoint"),
            "all_model_checkpoint_paths: \"ckpt-9223372036854775807\"\nall_model_checkpoint_timestamps: 1\n");
@@ -226,7 +227,7 @@ TEST_CASE("checkpoint folder: a save that fails leaves what was there") {
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-1"));
 }
 
-TEST_CASE("checkpoint folder: what a killed process left of the next file goes with the next save") {
+TEST_CASE("checkpoint folder: the next save removes what a killed process left of a file") {
   const TemporaryFolder folder;
   for (const char* name : {"ckpt-1.tmp.999999999", "checkpoint.tmp.999999999"}) put_text(folder.path(name), "half");
   CheckpointFolder({.directory = folder.path()}).save(state_of(1));

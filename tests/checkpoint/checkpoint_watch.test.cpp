@@ -43,7 +43,7 @@ Found all_new(CheckpointWatch& watch) {
 
 }  // namespace
 
-TEST_CASE("checkpoint watch: each checkpoint on the index once, oldest first") {
+TEST_CASE("checkpoint watch: finds each checkpoint of the index once, oldest first") {
   const TemporaryFolder folder;
   CheckpointWatch watch(folder.path("run"));
   CHECK(all_new(watch).empty());
@@ -73,7 +73,7 @@ TEST_CASE(
   CHECK(all_new(watch) == Found{3});
 }
 
-TEST_CASE("checkpoint watch: without an index all files that begin as checkpoints, as they were written") {
+TEST_CASE("checkpoint watch: without an index finds all files that begin as checkpoints, oldest first") {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, std::int64_t iterations, int seconds) {
     ls::save_snapshot(folder.path(name), state_of(iterations));

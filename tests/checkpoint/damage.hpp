@@ -15,7 +15,8 @@
 
 namespace lockstep_test {
 
-/// What `decode` makes of bytes; nothing when it refuses them by a DataError. Any other exception is passed on.
+/// What `decode` makes of bytes; nothing when it refuses them by a DataError. Any other exception
+/// is passed on.
 template <class Decode>
 auto decoded(const Decode& decode, std::span<const std::byte> bytes) -> std::optional<decltype(decode(bytes))> {
   try {
@@ -25,7 +26,8 @@ auto decoded(const Decode& decode, std::span<const std::byte> bytes) -> std::opt
   }
 }
 
-/// Every truncation must be refused. Memory ends where the bytes end, so that the address sanitizer sees a read behind.
+/// Every truncation must be refused. Memory ends where the bytes end, so that the address sanitizer
+/// sees a read behind.
 template <class Decode>
 void check_truncations(const Decode& decode, const std::vector<std::byte>& bytes) {
   for (std::size_t size = 0; size < bytes.size(); ++size) {

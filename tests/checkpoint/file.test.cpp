@@ -34,7 +34,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// root may write everywhere, so it becomes nobody for a while. False when it cannot.
+/// root may write everywhere, so it becomes the user nobody for a while. False when it cannot.
 class Unprivileged {
  public:
   Unprivileged() : root_(::geteuid() == 0) {
@@ -63,7 +63,7 @@ std::string message_of_write(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("file: what was written is read, also nothing and a large file") {
+TEST_CASE("file: what was written is read back, from an empty file to a large one") {
   const TemporaryFolder folder;
   for (const std::size_t size : {0u, 1u, 4096u, 3'000'001u}) {
     ls::write_file_atomically(folder.path("f"), some_bytes(size));
@@ -96,7 +96,7 @@ TEST_CASE("file: a reader that has the old file open keeps it") {
   CHECK(ls::read_file(folder.path("f")) == some_bytes(9, 2));
 }
 
-TEST_CASE("file: a missing file is nothing, in a missing folder too, and removing it is no error") {
+TEST_CASE("file: a missing file reads as nothing, in a missing folder too, and removing it is no error") {
   const TemporaryFolder folder;
   CHECK_FALSE(ls::read_file(folder.path("f")).has_value());
   CHECK_FALSE(ls::read_file(folder.path("no/f")).has_value());
@@ -180,7 +180,7 @@ TEST_CASE(
   ls::remove_stale_temporaries(folder.path("no/such/f"));
 }
 
-TEST_CASE("file: a symbolic link that waits under a name that could be guessed leads nowhere") {
+TEST_CASE("file: a symbolic link with the name of a temporary file is not followed") {
   const TemporaryFolder folder;
   ls::write_file_atomically(folder.path("victim"), some_bytes(7));
   const std::string guessed = folder.path("f") + ".tmp." + std::to_string(::getpid());
@@ -192,7 +192,7 @@ TEST_CASE("file: a symbolic link that waits under a name that could be guessed l
   CHECK(std::filesystem::is_symlink(guessed));
 }
 
-TEST_CASE("file: only what a write can have left is removed") {
+TEST_CASE("file: only the remains of a write are removed") {
   const TemporaryFolder folder;
   for (const char* name : {"f.tmp.0123456789abcdef", "f.tmp.note", "f.tmp.", "f.tmp.1.bak"})
     std::ofstream(folder.path(name)) << "half";
@@ -238,7 +238,7 @@ TEST_CASE("file: a device is written to, and stays a device") {
   CHECK(S_ISCHR(status.st_mode));
 }
 
-TEST_CASE("file: a FIFO is neither waited for nor replaced") {
+TEST_CASE("file: does not wait for a FIFO, and does not replace one") {
   const TemporaryFolder folder;
   const std::string fifo = folder.path("fifo");
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);

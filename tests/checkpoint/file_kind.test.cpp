@@ -6,7 +6,7 @@
 
 namespace ls = lockstep;
 
-TEST_CASE("file_kind: says what is no regular file") {
+TEST_CASE("file_kind: names what is no regular file") {
   CHECK(std::string(ls::detail::file_kind(S_IFDIR)) == "a folder");
   CHECK(std::string(ls::detail::file_kind(S_IFIFO)) == "a FIFO");
   CHECK(std::string(ls::detail::file_kind(S_IFSOCK)) == "a socket");

@@ -71,7 +71,8 @@ struct FaultyCalls {
   static ls::detail::FileCalls calls() { return {}; }
 };
 
-/// A file in memory that takes at most 3 bytes at once, and is interrupted by a signal before each of them.
+/// A file in memory that takes at most 3 bytes at once, and is interrupted by a signal before each
+/// of them.
 struct SlowCalls {
   std::vector<std::byte> taken;
   bool interrupted = false;
@@ -90,7 +91,7 @@ struct SlowCalls {
 
 }  // namespace
 
-TEST_CASE("write_all: goes on after short writes and after signals") {
+TEST_CASE("write_all: continues after short writes and after signals") {
   SlowCalls calls;
   CHECK(ls::detail::write_all(calls, 0, some_bytes(10)));
   CHECK(calls.taken == some_bytes(10));
@@ -112,7 +113,7 @@ TEST_CASE("File: is closed at the end of its scope, once") {
   CHECK_FALSE(ls::detail::File<>(folder.path("no/f"), O_RDONLY).is_open());
 }
 
-TEST_CASE("folder_of: that of a plain name is the working folder") {
+TEST_CASE("folder_of: a plain name is in the working folder") {
   CHECK(ls::detail::folder_of("a/b/c") == "a/b");
   CHECK(ls::detail::folder_of("c") == ".");
   CHECK(ls::detail::folder_of("/c") == "/");
@@ -148,7 +149,7 @@ TEST_CASE("write_file_through: whichever system call of a write fails, the old f
         ::waitpid(child, &status, 0);
         REQUIRE(WEXITSTATUS(status) == 9);
       } else if (fault == Fault::short_write || at == 8) {
-        write();  // a short write is made up for, and nobody minds how the folder is closed
+        write();  // a short write is completed, and an error at closing the folder is ignored
         CHECK(ls::read_file(path) == new_bytes);
       } else {
         const std::string message = message_of<ls::Error>(write);
@@ -157,7 +158,8 @@ TEST_CASE("write_file_through: whichever system call of a write fails, the old f
         CHECK(files_in(folder.path()) == 1);  // the temporary file is gone
       }
       CHECK(ls::read_file(path) == (at > 5 || fault == Fault::short_write ? new_bytes : old_bytes));
-      // Whatever has happened: the next write is as good as ever, and what was left goes with the next run.
+      // Whatever has happened: the next write is as good as ever, and what was left goes with the
+      // next run.
       ls::remove_stale_temporaries(path);
       CHECK(files_in(folder.path()) == 1);
       ls::write_file_atomically(path, new_bytes);
@@ -207,7 +209,7 @@ TEST_CASE("write_file_through: with the former file kept, whichever call fails, 
   }
 }
 
-TEST_CASE("temporary files: each has a name of its own, which is known again") {
+TEST_CASE("temporary files: each has a name of its own, which is recognised") {
   const TemporaryFolder folder;
   ls::detail::TemporaryFile<ls::detail::FileCalls> a(folder.path("f"), {}), b(folder.path("f"), {});
   CHECK(a.path() != b.path());
@@ -232,7 +234,7 @@ struct IntrudedCalls : ls::detail::FileCalls {
 
 }  // namespace
 
-TEST_CASE("temporary files: what is there at the last moment, be it a link, is not opened") {
+TEST_CASE("temporary files: an existing file or link is not opened, even if it appears at the last moment") {
   const TemporaryFolder folder;
   std::vector<std::string> opened;
   IntrudedCalls calls;

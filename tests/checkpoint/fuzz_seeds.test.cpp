@@ -1,4 +1,5 @@
-// The files that the fuzzers of tests/fuzz/ start from. With LOCKSTEP_WRITE_SEEDS set, they are written.
+// The files that the fuzzers of tests/fuzz/ start from. With LOCKSTEP_WRITE_SEEDS set, they are
+// written.
 #include <doctest/doctest.h>
 
 #include <cstddef>

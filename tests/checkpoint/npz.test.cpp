@@ -92,7 +92,7 @@ TEST_CASE("npz: Fortran's order becomes row-major") {
   CHECK(floats(cubes.at(0)) == expected);
 }
 
-TEST_CASE("npz: what is no .npy file is refused, and the message says why") {
+TEST_CASE("npz: entries that are no .npy files are refused, and the message says why") {
   const auto refused = [](std::string_view header, std::size_t size = 4) {
     return refusal(npz_of(header, Bytes(size)));
   };
@@ -124,7 +124,7 @@ TEST_CASE("npz: what is no .npy file is refused, and the message says why") {
   CHECK(contains(refusal(npz_of("{}", {}, 4)), "expected .npy version 1 to 3, got 4"));
 }
 
-TEST_CASE("npz: what is no consistent zip file is refused, and the message says why") {
+TEST_CASE("npz: inconsistent zip files are refused, and the message says why") {
   const Bytes good = ls::encode_npz(some_arrays());
   constexpr std::string_view directory = "PK\x01\x02", end = "PK\x05\x06", local = "PK\x03\x04";
   CHECK(contains(refusal(Bytes(100)), "these 100 bytes are no zip file"));

@@ -57,7 +57,9 @@ TEST_CASE("safetensors: the header is JSON with a size of a multiple of eight") 
                          R"("a":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})"));
 }
 
-TEST_CASE("safetensors: entries in any order, metadata, spaces; by the order of their elements") {
+TEST_CASE(
+    "safetensors: entries may come in any order, with metadata and spaces; arrays come back in the order of their "
+    "elements") {
   const auto arrays = ls::decode_safetensors(file_of(R"({"z" : {"data_offsets":[4,12],"dtype":"F64","shape":[1]},
       "__metadata__":{"format":"pt"}, "y":{"shape":[],"dtype":"F32","data_offsets":[0,4]} }   )",
                                                      12));
@@ -86,7 +88,7 @@ TEST_CASE("safetensors: numbers of 16 bits become float32") {
   CHECK(brains[1] == -3);
 }
 
-TEST_CASE("safetensors: what is no consistent file is refused, and the message says why") {
+TEST_CASE("safetensors: inconsistent files are refused, and the message says why") {
   CHECK(contains(refusal(Bytes(7)), "these 7 bytes are no safetensors file"));
   CHECK(contains(refusal(Bytes(8)), "does not begin with '{'"));
   Bytes huge = file_of("{}");

@@ -7,7 +7,7 @@
 
 namespace ls = lockstep;
 
-TEST_CASE("size_limit: a multiple of what a model has, and no limit without one") {
+TEST_CASE("size_limit: a multiple of the model's size, and no limit without a model") {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   CHECK(ls::detail::size_limit({}) == most);
   CHECK(ls::detail::size_limit(most) == most);

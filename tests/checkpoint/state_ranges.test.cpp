@@ -39,7 +39,7 @@ TEST_CASE("check_ranges: the states of trainings pass") {
   ls::check_ranges(last);
 }
 
-TEST_CASE("check_ranges: a right checksum does not make a number right: the field, its value and its range are named") {
+TEST_CASE("check_ranges: a number out of range is refused although the checksum is right, and named with its range") {
   using State = ls::TrainingState;
   CHECK(contains(refusal([](State& s) { s.epoch = -5; }), "epoch is -5, expected 0 to 2147483646"));
   CHECK(contains(refusal([](State& s) { s.epoch = std::int64_t{1} << 32; }), "epoch is 4294967296, expected 0"));

@@ -9,7 +9,7 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
-TEST_CASE("training end: said, taken back, and said again, in a folder that need not be there") {
+TEST_CASE("training end: marked, removed, and marked again, in a folder that need not exist") {
   const TemporaryFolder folder;
   const std::string directory = folder.path("made");
   CHECK_FALSE(ls::training_has_ended(directory));

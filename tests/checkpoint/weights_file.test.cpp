@@ -107,7 +107,8 @@ TEST_CASE("weights file: float32 and float64 are converted into each other") {
   CHECK_THROWS_AS((void)ls::convert_array(array, "int8"), ls::DataError);
 }
 
-TEST_CASE("weights file: two arrays of one name, or a name that is no UTF-8, are not written: nobody could load them") {
+TEST_CASE(
+    "weights file: two arrays of one name, or a name that is no UTF-8, are not written: no program could load them") {
   for (const char* path : {"a.safetensors", "a.npz", "a"}) {
     CAPTURE(path);
     auto twice = some_arrays();
@@ -139,7 +140,7 @@ TEST_CASE("weights file: a file is refused by its beginning and its size, before
   CHECK(contains(refusal("a.safetensors", std::vector<std::byte>(64), large), "does not begin with '{'"));
 }
 
-TEST_CASE("weights file: what a compressed file becomes has a limit as well") {
+TEST_CASE("weights file: the decompressed size has a limit, too") {
   const auto npz = ls::encode_weights("a.npz", some_arrays());
   CHECK(contains(message_of<ls::DataError>([&] { (void)ls::decode_npz_at_most(300, npz); }),
                  "and of all arrays at most 300 are read"));

@@ -1,4 +1,5 @@
-// How damaged files are refused is tested in npz.test.cpp, and what Python makes of these files in weights_file.test.cpp.
+// How damaged files are refused is tested in npz.test.cpp, and what Python makes of these files in
+// weights_file.test.cpp.
 #include "lockstep/checkpoint/zip.hpp"
 
 #include <doctest/doctest.h>
@@ -38,7 +39,7 @@ Bytes two_files() {
 
 }  // namespace
 
-TEST_CASE("zip: what was written is found, in order, and lies in the given memory") {
+TEST_CASE("zip: entries are found in order, and lie in the given memory") {
   const Bytes zip = two_files();
   const auto entries = ls::detail::read_zip_directory(zip);
   REQUIRE(entries.size() == 2);
@@ -70,7 +71,7 @@ TEST_CASE("zip: every truncation is refused") {
       [](std::span<const std::byte> zip) { return ls::detail::read_zip_directory(zip).size(); }, two_files());
 }
 
-TEST_CASE("zip: what the format cannot say without zip64 is refused by the writer") {
+TEST_CASE("zip: the writer refuses what needs zip64") {
   const auto refused = [](auto write) {
     return contains(message_of<ls::DataError>([&] {
                       ls::detail::ZipWriter writer(0);

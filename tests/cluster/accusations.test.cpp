@@ -28,7 +28,7 @@ int named(Accusations& accusations, Clock::time_point now) {
 }  // namespace
 
 TEST_SUITE("accusations") {
-  TEST_CASE("of two workers, one word is enough, a second later") {
+  TEST_CASE("of two workers, one accusation is enough, a second later") {
     Accusations accusations = cluster_of(2);
     CHECK_FALSE(accusations.due());
     accusations.lost(0, 1, "was silent", start + 9s);
@@ -43,7 +43,7 @@ TEST_SUITE("accusations") {
     CHECK_FALSE(accusations.verdict(start + 20s));
   }
 
-  TEST_CASE("one that ends by itself does not hang, and its successor is not meant") {
+  TEST_CASE("a worker that ends by itself does not hang, and its successor is not accused") {
     Accusations accusations = cluster_of(2);
     accusations.lost(0, 1, "closed the connection", start + 9s);
     accusations.ended(1);
@@ -59,7 +59,7 @@ TEST_SUITE("accusations") {
     CHECK(named(accusations, start + 20s) == 1);
   }
 
-  TEST_CASE("what a worker has said stands when it has ended, until it is connected anew") {
+  TEST_CASE("what a worker has said still counts after its end, until it is connected again") {
     Accusations accusations = cluster_of(2);
     accusations.lost(0, 1, "was silent", start + 9s);
     accusations.ended(0);
@@ -71,7 +71,7 @@ TEST_SUITE("accusations") {
     CHECK(named(accusations, start + 10s) == -1);
   }
 
-  TEST_CASE("of several, the one that most have lost; then the one that the lowest has") {
+  TEST_CASE("of several lost workers, the one that most peers name; in a tie, the one that the lowest rank names") {
     Accusations accusations = cluster_of(5);
     accusations.lost(0, 3, "", start + 9s);
     accusations.lost(1, 4, "", start + 9s);
@@ -85,7 +85,7 @@ TEST_SUITE("accusations") {
     CHECK(named(accusations, start + 29s) == 3);
   }
 
-  TEST_CASE("one that has lost another one itself does not hang") {
+  TEST_CASE("a worker that has itself lost a peer does not hang") {
     Accusations accusations = cluster_of(3);
     accusations.lost(0, 1, "", start + 9s);
     accusations.lost(1, 0, "", start + 9s);
@@ -95,7 +95,7 @@ TEST_SUITE("accusations") {
     CHECK(named(accusations, start + 19s) == 2);
   }
 
-  TEST_CASE("one that is late in a start-up may be slow: it is named when a successor misses it once more") {
+  TEST_CASE("a worker that is late in a start-up may be slow: it is accused when a successor misses it again") {
     Accusations accusations(2);
     accusations.began(0, start);
     accusations.began(1, start);

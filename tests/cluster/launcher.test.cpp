@@ -142,7 +142,7 @@ TEST_SUITE("launcher") {
     CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no child is left
   }
 
-  TEST_CASE("what is worth it is started again, a permanent error is not") {
+  TEST_CASE("a worker is started again after a temporary failure, and not after a permanent one") {
     // (That restarted workers find each other and go on: tests/integration/survival.test.cpp.)
     const auto launch_shell = [](const std::string& script, int restarts) {
       lockstep::LaunchOptions options;
@@ -212,7 +212,7 @@ TEST_SUITE("launcher") {
     }
   }
 
-  TEST_CASE("a worker that waits for one that does not come back is told to stop at once") {
+  TEST_CASE("a worker that waits for a peer that will not return is told to stop at once") {
     lockstep::LaunchOptions options = scripted(R"(
       if [ $index = 1 ]; then sleep 0.3; kill -9 $$; fi
       sleep 0.5
@@ -243,7 +243,7 @@ TEST_SUITE("launcher") {
     }
   }
 
-  TEST_CASE("a program that cannot be run") {
+  TEST_CASE("a program that cannot be run is an error") {
     lockstep::LaunchOptions options;
     options.program = "/no/such/program";
     options.arguments = {"program"};
@@ -321,7 +321,7 @@ TEST_SUITE("launcher") {
     options.arguments = {"sleep", "0.5"};
     signal_child = true;
     CHECK(lockstep::launch_workers(options) == 143);
-    options.restarts = 1;  // were it taken for a signal to the launcher, nobody would be started again
+    options.restarts = 1;  // if it were taken for a signal to the launcher, no worker would be started again
     signal_child = true;
     CHECK(lockstep::launch_workers(options) == 0);
   }
@@ -360,7 +360,7 @@ TEST_SUITE("launcher") {
     CHECK(count(finished.output, "] " + std::to_string(expected) + " descriptors\n") == 3);
   }
 
-  TEST_CASE("a worker that prints without end holds up neither signals nor anything else") {
+  TEST_CASE("a worker that prints without end delays neither signals nor other workers") {
     // (The shell throws away what the launcher prints.)
     Process launcher({"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/null", PROGRAM_WORKER, "chatter", "--workers", "2"});
     std::this_thread::sleep_for(500ms);

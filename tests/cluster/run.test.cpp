@@ -83,9 +83,9 @@ TEST_SUITE("run") {
     check("number", 1, "error: an exception that is no std::exception\n");
   }
 
-  TEST_CASE("what could not be printed is an error, alone and under the launcher") {
-    const std::string alone = "not all that it printed could be written to stdout";
-    const std::string launched = "not all that they printed could be written to stdout";
+  TEST_CASE("output that could not be written is an error, alone and under the launcher") {
+    const std::string alone = "not all of its output could be written to stdout";
+    const std::string launched = "not all of their output could be written to stdout";
     const auto tell = [](const std::string& redirection, const std::string& options) {
       return in_shell("exec \"$0\" tell " + options + redirection);
     };

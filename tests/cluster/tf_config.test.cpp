@@ -109,7 +109,7 @@ TEST_SUITE("tf_config") {
     CHECK(cluster.rank() == 0);
   }
 
-  TEST_CASE("task ps") {
+  TEST_CASE("the task ps is refused") {
     names(refusal(R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"]}, "task": {"type": "ps", "index": 0}})"),
           {"parameter servers are not supported"});
   }
@@ -126,7 +126,7 @@ TEST_SUITE("tf_config") {
     names(refusal(with_jobs(R"("chief": ["c:1"])")), {"task 'worker' 0", "no job 'worker'"});
   }
 
-  TEST_CASE("a missing task, an unknown job, worker_hosts") {
+  TEST_CASE("a missing task, an unknown job and worker_hosts are refused") {
     names(refusal(R"({"cluster": {"worker": ["a:1"]}})"), {"both 'task.type' and 'task.index' are needed"});
     names(refusal(two_workers(R"({"type": "worker"})")), {"'task.type' and 'task.index'"});
     names(refusal(two_workers(R"({"index": 0})")), {"'task.type' and 'task.index'"});
@@ -139,7 +139,7 @@ TEST_SUITE("tf_config") {
     names(refusal(R"({"clutser": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}})"), {"'clutser'"});
   }
 
-  TEST_CASE("addresses: two chiefs, duplicates, malformed ones") {
+  TEST_CASE("addresses: two chiefs, duplicates and malformed ones are refused") {
     names(refusal(with_jobs(R"("chief": ["c:1", "d:1"], "worker": ["a:1"])")), {"'chief'", "'c:1'", "'d:1'"});
     names(refusal(with_jobs(R"("worker": ["a:1"], "evaluator": ["e:1", "f:1"])")), {"'evaluator'", "'f:1'"});
     names(refusal(with_jobs(R"("worker": ["a:1", "a:1"])")), {"'a:1'", "worker 0 and worker 1"});
@@ -150,7 +150,7 @@ TEST_SUITE("tf_config") {
     CHECK(parse_tf_config(with_jobs(R"("worker": ["[::1]:2222", "worker-1.ns.svc.:2222"])")).world_size() == 2);
   }
 
-  TEST_CASE("what is no list of texts is named by its job") {
+  TEST_CASE("a value that is no list of texts is refused, and its job named") {
     names(refusal(with_jobs(R"("worker": "a:1,b:1")")), {"job 'worker' must be a list", "\"a:1,b:1\""});
     names(refusal(with_jobs(R"("worker": 5)")), {"job 'worker' must be a list"});
     names(refusal(with_jobs(R"("worker": ["a:1", 5])")), {"job 'worker'", "5"});
@@ -180,7 +180,7 @@ TEST_SUITE("tf_config") {
     names(refusal(std::string("{\0}", 3)), {"malformed JSON"});
   }
 
-  TEST_CASE("values of every wrong type, at every place") {
+  TEST_CASE("values of every wrong type are refused, at every place") {
     const std::string deep = std::string(20'000, '[') + std::string(20'000, ']');
     for (const std::string& value : {std::string("null"), std::string("true"), std::string("-1"), std::string("1e300"),
                                      std::string("18446744073709551615"), std::string("-9223372036854775808"),

@@ -25,6 +25,7 @@ lockstep_add_source_test(
   umbrella_header COMMAND ${compiler} -D "INCLUDE=${PROJECT_SOURCE_DIR}/include"
                           -P "${CMAKE_CURRENT_SOURCE_DIR}/architecture/umbrella.cmake")
 
-# No program that a reader copies writes to a name in /tmp that another user of the machine could have taken.
+# No program that a reader copies writes to a name in /tmp that another user of the machine could
+# have taken.
 lockstep_add_source_test(no_fixed_temporary_names COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" -P
                                                           "${CMAKE_CURRENT_SOURCE_DIR}/architecture/temporary_names.cmake")

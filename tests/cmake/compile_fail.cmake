@@ -1,5 +1,6 @@
-# Likely mistakes get the error message that they deserve, from g++ and from clang++ where both are installed: each file in
-# compile_fail/ is one mistake (compile_fail/check.cmake says how it is written).
+# Likely mistakes get the error message that they deserve, from g++ and from clang++ where both are
+# installed: each file in compile_fail/ is one mistake (compile_fail/check.cmake says how it is
+# written).
 
 find_program(LOCKSTEP_GXX g++)
 find_program(LOCKSTEP_CLANGXX clang++)

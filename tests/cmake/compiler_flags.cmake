@@ -1,5 +1,6 @@
-# For tests that run a compiler by themselves: the flags of a program that links lockstep, one a line, so that the file is a
-# response file for compilers and the compile_flags.txt that clang's tools look for.
+# For tests that run a compiler by themselves: the flags of a program that links lockstep, one a
+# line, so that the file is a response file for compilers and the compile_flags.txt that clang's
+# tools look for.
 
 set(LOCKSTEP_FLAGS_DIR "${CMAKE_CURRENT_BINARY_DIR}/flags")
 set(LOCKSTEP_FLAGS_FILE "${LOCKSTEP_FLAGS_DIR}/compile_flags.txt")

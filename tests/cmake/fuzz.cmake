@@ -1,6 +1,7 @@
-# tests/fuzz/fuzz_<name>.cpp are libFuzzer targets, where the compiler has it (clang++); tests/fuzz/corpus/<name>/ are inputs to
-# start from. Each runs for LOCKSTEP_FUZZ_SECONDS. To go on from what a run has found:
-# build/release-clang/tests/fuzz_<name> build/release-clang/tests/fuzz/<name>
+# tests/fuzz/fuzz_<name>.cpp are libFuzzer targets, where the compiler has it (clang++);
+# tests/fuzz/corpus/<name>/ are inputs to start from. Each runs for LOCKSTEP_FUZZ_SECONDS. To go on
+# from what a run has found: build/release-clang/tests/fuzz_<name>
+# build/release-clang/tests/fuzz/<name>
 
 set(LOCKSTEP_FUZZ_SECONDS 10 CACHE STRING "How long the tests run each fuzz target")
 

@@ -1,5 +1,5 @@
-# Each header compiles alone. Its object file is built by the test (not by the target all), so that only what has changed is
-# compiled again.
+# Each header compiles alone. Its object file is built by the test (not by the target all), so that
+# only what has changed is compiled again.
 
 # An .ipp is part of the .hpp of its name, which includes it.
 

@@ -1,4 +1,5 @@
-# Translation units that include everything link together, also with one that was compiled for this very machine.
+# Translation units that include everything link together, also with one that was compiled for this
+# very machine.
 
 add_executable(test_link EXCLUDE_FROM_ALL link/main.cpp link/other.cpp link/native.cpp)
 target_include_directories(test_link PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")

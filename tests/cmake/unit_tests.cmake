@@ -1,9 +1,10 @@
 # One doctest program per folder: tests/<folder>/**/*.test.cpp makes test_<folder>, tests/*.test.cpp
 # makes test_lockstep.
 #
-# Test cases in a TEST_SUITE whose name ends in "[full]" run under the ctest label full, all others under quick. Those in a suite
-# whose name ends in "[needs python]", say, may be skipped: they are a ctest test of their own, test_<folder>.python, which
-# ctest then lists as skipped (see support/skip.hpp). With "[full] [needs python]" its label is full.
+# Test cases in a TEST_SUITE whose name ends in "[full]" run under the ctest label full, all others
+# under quick. Those in a suite whose name ends in "[needs python]", say, may be skipped: they are a
+# ctest test of their own, test_<folder>.python, which ctest then lists as skipped (see
+# support/skip.hpp). With "[full] [needs python]" its label is full.
 
 add_library(lockstep_test_main OBJECT main.cpp)
 target_link_libraries(lockstep_test_main PUBLIC doctest::doctest lockstep_test_program)
@@ -14,7 +15,8 @@ add_library(lockstep_test_trainer STATIC EXCLUDE_FROM_ALL support/tiny_trainer.c
 target_link_libraries(lockstep_test_trainer PUBLIC doctest::doctest lockstep_test_program)
 target_include_directories(lockstep_test_trainer PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
 
-# What nearly all tests include is parsed once. (That each header compiles alone is a test of its own.)
+# What nearly all tests include is parsed once. (That each header compiles alone is a test of its
+# own.)
 file(CONFIGURE OUTPUT precompiled.cpp CONTENT "")
 add_library(lockstep_test_headers OBJECT "${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp")
 target_link_libraries(lockstep_test_headers PRIVATE lockstep_test_main)
@@ -95,7 +97,8 @@ foreach(name IN LISTS folders)
   list(FILTER folder_sources INCLUDE REGEX "^${name}/")
   lockstep_add_unit_tests(test_${name} ${folder_sources})
 
-  # tests/<folder>/programs/<program>.cpp are programs that the folder's tests start; PROGRAM_<PROGRAM> is their path.
+  # tests/<folder>/programs/<program>.cpp are programs that the folder's tests start;
+  # PROGRAM_<PROGRAM> is their path.
   file(GLOB programs CONFIGURE_DEPENDS "${folder}/programs/*.cpp")
   foreach(source IN LISTS programs)
     cmake_path(GET source STEM program)

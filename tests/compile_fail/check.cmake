@@ -12,9 +12,10 @@
 #
 # Those of the second mistake are written `// expect-error 2: <regex>` and so on.
 #
-# The regular expressions are CMake's; in the messages that they see, ( ) stand for [ ], a comma for ; and / for \.
-# With the macro the file must not compile and every expectation must be met; without it the file must compile. The compiler
-# is told not to quote source lines, so that neighbouring lines are messages.
+# The regular expressions are CMake's; in the messages that they see, ( ) stand for [ ], a comma for
+# ; and / for \. With the macro the file must not compile and every expectation must be met; without
+# it the file must compile. The compiler is told not to quote source lines, so that neighbouring
+# lines are messages.
 
 cmake_minimum_required(VERSION 3.24)
 

@@ -23,13 +23,13 @@ TEST_CASE("Buffer: zeroed, aligned to a cache line, large ones to a huge page") 
   }
 }
 
-TEST_CASE("Buffer: nothing") {
+TEST_CASE("Buffer: an empty one has no memory") {
   CHECK(ls::Buffer().data() == nullptr);
   CHECK(ls::Buffer(0).data() == nullptr);
   CHECK(ls::Buffer(0).size() == 0);
 }
 
-TEST_CASE("Buffer: moving hands over, and self-assignment keeps") {
+TEST_CASE("Buffer: a move hands over the memory, and self-assignment keeps it") {
   ls::Buffer a(100);
   std::byte* const data = a.data();
   ls::Buffer b(std::move(a));
@@ -45,7 +45,7 @@ TEST_CASE("Buffer: moving hands over, and self-assignment keeps") {
   CHECK(c.data() == data);
 }
 
-TEST_CASE("Buffer: foreign memory is released once, as its owner says") {
+TEST_CASE("Buffer: memory of the caller is released once, by the caller's function") {
   struct Release {
     int calls = 0;
     std::size_t size = 0;

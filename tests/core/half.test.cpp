@@ -12,7 +12,8 @@ using namespace lockstep::detail;
 
 namespace {
 
-// What rounding to the nearest number with `bits` bits of precision, ties to even, gives for a number in the normal range.
+// What rounding to the nearest number with `bits` bits of precision, ties to even, gives for a
+// number in the normal range.
 float rounded(float value, int bits) {
   int exponent = 0;
   const double mantissa = std::frexp(static_cast<double>(value), &exponent);

@@ -24,13 +24,13 @@ struct Peer {
     is_left = LastWords::leave([](std::string_view reason, ExitCode code) {
       told.push_back(std::string(reason) + " " + std::to_string(static_cast<int>(code)));
     });
-    if (!is_left) told.emplace_back("nobody to leave it to");
+    if (!is_left) told.emplace_back("no object to leave it to");
   }
 };
 
 }  // namespace
 
-TEST_CASE("LastWords: what an exception has destroyed hears of its message, once") {
+TEST_CASE("LastWords: an object that an exception destroys gets the message, once") {
   told.clear();
   {
     LastWords words;
@@ -56,13 +56,13 @@ TEST_CASE(
   }
   CHECK(told == std::vector<std::string>{"ended because of an exception 1"});
   std::thread([] { const Peer peer; }).join();
-  CHECK(told.back() == "nobody to leave it to");
+  CHECK(told.back() == "no object to leave it to");
   { const Peer peer; }
   outer.say("end", ExitCode::terminated);
   CHECK(told.back() == "end 143");
 }
 
-TEST_CASE("LastWords: if the program handles the exception, the peers hear of it soon, or at the next strategy") {
+TEST_CASE("LastWords: if the program handles the exception, the peers are told soon, or at the next strategy") {
   std::atomic<int> heard = 0;
   LastWords words;
   const auto leave = [&] {

@@ -23,7 +23,7 @@ TEST_CASE("Logs keep the order of the first set") {
   CHECK(logs.empty());
 }
 
-TEST_CASE("Logs: a missing name is an error that lists what there is") {
+TEST_CASE("Logs: a missing name is an error that lists the existing names") {
   ls::Logs logs;
   CHECK_THROWS_WITH_AS((void)logs.at("loss"), "Logs have no 'loss'; available: nothing", ls::Error);
   logs.set("loss", 1);

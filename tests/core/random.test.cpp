@@ -98,7 +98,8 @@ TEST_CASE("below: in range and uniform") {
 }
 
 TEST_CASE("below: no bias where the bound is not a divisor of 2^64") {
-  // With bound 3/4 * 2^64, a plain remainder would give values below 2^62 twice as often as they should be.
+  // With bound 3/4 * 2^64, a plain remainder would give values below 2^62 twice as often as they
+  // should be.
   const std::uint64_t bound = 3ULL << 62;
   ls::RandomStream random{ls::RandomKey(5)};
   int low = 0;

@@ -29,7 +29,7 @@ TEST_CASE("StepContext: random keys depend on seed, step, layer and the sample's
   CHECK(changed.random_key(0).value() != key);
 }
 
-TEST_CASE("CrossReplicaSum does nothing alone, and else calls with its object") {
+TEST_CASE("CrossReplicaSum: does nothing with one rank, and calls its function otherwise") {
   std::array<double, 2> values{1, 2};
   ls::CrossReplicaSum{}(values);
   CHECK(values == std::array<double, 2>{1, 2});

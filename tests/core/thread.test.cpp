@@ -23,7 +23,7 @@ TEST_CASE("start_thread: runs what it is given") {
   CHECK(has_run);
 }
 
-TEST_CASE("start_thread: without a thread, the error says what for, and names the limits") {
+TEST_CASE("start_thread: when no thread can start, the error names its work and the limits") {
   std::string text;
   try {
     (void)lockstep::start_thread<NoThread>("replica 1 of 2", [] {});

@@ -1,5 +1,5 @@
-// libFuzzer: what a peer sends on its control connection, during start-up and afterwards. The first byte is the size of the pieces
-// in which the rest arrives; that must make no difference.
+// libFuzzer: what a peer sends on its control connection, during start-up and afterwards. The first
+// byte is the size of the pieces in which the rest arrives; that must make no difference.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

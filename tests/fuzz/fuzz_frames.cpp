@@ -1,5 +1,5 @@
-// libFuzzer: the frames that a peer sends after the handshake. The input is a stream of control frames with their texts, and
-// each 20 bytes of it are a data frame.
+// libFuzzer: the frames that a peer sends after the handshake. The input is a stream of control
+// frames with their texts, and each 20 bytes of it are a data frame.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,6 @@
-// libFuzzer: what a stranger sends to a worker, and what somebody answers whom a worker has called. The first byte picks the
-// side, whether there is a secret, and the size of the pieces in which the rest arrives.
+// libFuzzer: what a stranger sends to a worker, and what a peer answers that a worker has called.
+// The first byte picks the side, whether there is a secret, and the size of the pieces in which the
+// rest arrives.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

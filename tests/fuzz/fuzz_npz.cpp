@@ -1,4 +1,5 @@
-// libFuzzer: any bytes are refused by a DataError, or decoded into arrays that come back when they are written again.
+// libFuzzer: any bytes are refused by a DataError, or decoded into arrays that come back when they
+// are written again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -61,7 +61,7 @@ double number_after(const std::string& text, const std::string& mark) {
 
 }  // namespace
 
-TEST_CASE("evaluator: mnist says what it needs") {
+TEST_CASE("evaluator: mnist says which options it needs") {
   const Finished finished = run_process({example("mnist"), "--epochs", "1"}, evaluator_task, 30s);
   CHECK(finished.exit_code == 2);
   CHECK_MESSAGE(finished.output.find("needs --checkpoint-dir") != std::string::npos, finished.output);

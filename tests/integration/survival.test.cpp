@@ -54,10 +54,11 @@ Words command(const std::string& folder, Words options, const Words& launcher = 
   return all;
 }
 
-/// Such a line from its learning rate on: a run that is resumed at its end has nothing left to do, and no loss to show.
+/// Such a line from its learning rate on: a run that is resumed at its end has nothing left to do,
+/// and no loss to show.
 std::string without_loss(const std::string& line) { return line.substr(line.find("learning_rate")); }
 
-/// The last line of a run that nobody disturbs.
+/// The last line of an undisturbed run.
 std::string undisturbed(const Words& options, const std::string& workers = "2") {
   const TemporaryFolder folder;
   const Finished finished = run_process(command(folder.path(), options, {"--workers", workers}), {}, 60s);
@@ -107,9 +108,10 @@ void kill_all(const std::vector<pid_t>& processes, int signal) {
   for (const pid_t process : processes) ::kill(process, signal);
 }
 
-/// Kills workers at random moments of a run under the launcher: in turn the chief, the other one, and both; in every second
-/// run once more. Every run must end with the bits of one that nobody disturbed. `part`: of the time that a run takes, the part in
-/// which they are killed. (Close to the end, a worker may come back when the job is done, and has ten seconds to see it.)
+/// Kills workers at random moments of a run under the launcher: in turn the chief, the other one,
+/// and both; in every second run once more. Every run must end with the bits of an undisturbed one.
+/// `part`: of the time that a run takes, the part in which they are killed. (Close to the end, a
+/// worker may come back when the job is done, and has ten seconds to see it.)
 void kill_at_random_moments(int moments, unsigned seed, double part, bool rejoin,
                             const std::string& shared = "shared=0") {
   const Words options{"epochs=4", "steps=20", "freq=1", rejoin ? "rejoin=1" : "rejoin=0", shared};
@@ -225,7 +227,7 @@ TEST_CASE("survival: the launcher passes a signal to all, or one worker gets it:
   }
 }
 
-TEST_CASE("survival: a run that is preempted again and again comes to the same end") {
+TEST_CASE("survival: a run that is preempted again and again ends with the same bits") {
   const std::string expected = undisturbed({});
   const TemporaryFolder folder;
   for (int round = 0; round < 100; ++round) {
@@ -244,7 +246,7 @@ TEST_CASE("survival: a run that is preempted again and again comes to the same e
   FAIL("no progress");
 }
 
-TEST_CASE("survival: saved by four workers, gone on by fewer: the same run to float accuracy") {
+TEST_CASE("survival: saved by four workers, continued by fewer: the same run to float accuracy") {
   const auto loss = [](const Finished& finished) {
     REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
     return std::atof(finals(finished.output).at(0).c_str() + std::string("loss=").size());
@@ -265,7 +267,7 @@ TEST_CASE("survival: saved by four workers, gone on by fewer: the same run to fl
   }
 }
 
-TEST_CASE("survival: signals within a second are one, and SIGHUP is as SIGTERM: all save") {
+TEST_CASE("survival: signals within a second count once, and SIGHUP as SIGTERM: all save") {
   for (const bool to_launcher : {true, false}) {
     for (const int signal : {SIGINT, SIGHUP}) {
       CAPTURE(to_launcher);
@@ -327,7 +329,7 @@ TEST_CASE("survival: a second signal ends the process at once, and nothing is sa
   CHECK_FALSE(std::filesystem::exists(folder.path("training_state")));
 }
 
-TEST_CASE("survival: without save_before_preemption a signal ends the process, as everywhere") {
+TEST_CASE("survival: without save_before_preemption a signal ends the process, as in any program") {
   const TemporaryFolder folder;
   Process alone(command(folder.path(), {"step_ms=20000", "preempt=0"}));
   REQUIRE(alone.wait_for("training from update", 30s));
@@ -340,7 +342,7 @@ TEST_CASE("survival: killed at random moments, started again by the launcher: th
   kill_at_random_moments(6, 1, 0.25, false);
 }
 
-TEST_CASE("survival: with rejoin, whoever is not killed keeps its process, and the bits are the same") {
+TEST_CASE("survival: with rejoin, a worker that is not killed keeps its process, and the bits are the same") {
   for (const std::string shared : {"shared=0", "shared=1"}) {
     const Words options{"epochs=3", "steps=20", "step_ms=5", "rejoin=1", shared};
     const std::string expected = undisturbed(options, "3");
@@ -417,7 +419,7 @@ TEST_CASE("survival: the launcher kills and replaces a worker that hangs, not th
   }
 }
 
-TEST_CASE("survival: without restarts, a worker that hangs is killed soon after the others have lost it: 138") {
+TEST_CASE("survival: without restarts, a worker that hangs is killed soon after its peers have lost it: 138") {
   for (const std::string rejoin : {"rejoin=0", "rejoin=1"}) {
     CAPTURE(rejoin);
     const TemporaryFolder folder;
@@ -434,7 +436,7 @@ TEST_CASE("survival: without restarts, a worker that hangs is killed soon after 
   }
 }
 
-TEST_CASE("survival: workers are started again so often as they may be, and no more") {
+TEST_CASE("survival: workers are started again as often as restarts allows, and no more") {
   const TemporaryFolder folder;
   Process launcher(command(folder.path(), {"step_ms=10", "steps=500"}, {"--workers", "2", "--restarts", "1"}));
   for (const int times : {1, 2}) {
@@ -460,7 +462,7 @@ TEST_CASE("survival: at the end the backup is deleted, and a second run trains a
   CHECK(finals(again.output) == finals(first.output));
 }
 
-TEST_CASE("survival: after a finished run there is nothing to do, which is said") {
+TEST_CASE("survival: after a finished run there is nothing to do, which the log says") {
   const TemporaryFolder folder;
   const Words options{"delete=0"};
   const Finished first = run_process(command(folder.path(), options, {"--workers", "2"}), {}, 30s);
@@ -591,7 +593,7 @@ TEST_CASE("survival: a bit that changes on one worker ends all with 138 before a
   CHECK(finals(resumed.output) == Words{expected});
 }
 
-TEST_CASE("survival: an exception leaves no save behind that was due") {
+TEST_CASE("survival: an exception does not prevent a save that is due") {
   const std::string expected = undisturbed({});
   for (const char* freq : {"freq=1", "freq=6"}) {
     CAPTURE(freq);

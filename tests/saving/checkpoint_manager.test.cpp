@@ -1,4 +1,5 @@
-// CheckpointManager with a model; which files are kept is tested in tests/checkpoint/checkpoint_folder.test.cpp.
+// CheckpointManager with a model; which files are kept is tested in
+// tests/checkpoint/checkpoint_folder.test.cpp.
 #include "lockstep/saving/checkpoint_manager.hpp"
 
 #include <doctest/doctest.h>
@@ -69,7 +70,7 @@ TEST_CASE("CheckpointManager: the chief alone has the folder, and all workers ge
   }));
 }
 
-TEST_CASE("CheckpointManager: the interval is counted in updates, from the one restored on") {
+TEST_CASE("CheckpointManager: the interval is counted in updates, from the restored checkpoint on") {
   const TemporaryFolder folder;
   check_none(run_workers(1, [&](WorkerStrategy& strategy) {
     auto model = make(strategy, 1);

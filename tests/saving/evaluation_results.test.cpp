@@ -32,7 +32,7 @@ ls::CheckpointEvaluation evaluation(const std::string& name, std::int64_t iterat
 
 }  // namespace
 
-TEST_CASE("evaluation results: rows with a head, which the next one goes on with") {
+TEST_CASE("evaluation results: rows under a header, which the next object continues") {
   const TemporaryFolder folder;
   const std::string path = folder.path("made/results.csv");
   {

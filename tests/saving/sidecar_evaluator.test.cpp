@@ -1,4 +1,5 @@
-// The evaluator and a trainer in one process; with processes it is tested in tests/integration/sidecar_evaluator.test.cpp.
+// The evaluator and a trainer in one process; with processes it is tested in
+// tests/integration/sidecar_evaluator.test.cpp.
 #include "lockstep/saving/sidecar_evaluator.hpp"
 
 #include <doctest/doctest.h>
@@ -114,14 +115,15 @@ TEST_CASE("SidecarEvaluator: evaluates what a trainer saves meanwhile, each once
   CHECK(recorder.count("test_end") == 4);
 }
 
-TEST_CASE("SidecarEvaluator: started again, it evaluates what has no row yet, overwritten checkpoints included") {
+TEST_CASE("SidecarEvaluator: a new process evaluates what has no row yet, overwritten checkpoints included") {
   const TemporaryFolder folder;
   const ls::SidecarEvaluatorOptions options{.checkpoint_dir = folder.path("run"),
                                             .results = folder.path("results.csv")};
   CountedStrategy strategy;
   auto model = make(strategy);
   Evaluator evaluator;
-  // ModelCheckpoint, with one file that is overwritten, says at the end of each fit that training has ended.
+  // ModelCheckpoint, with one file that is overwritten, says at the end of each fit that training
+  // has ended.
   for (int epoch = 0; epoch < 3; ++epoch) {
     const ls::Logs expected = trained(model, epoch, ls::ModelCheckpoint({.filepath = folder.path("run/last")}));
     const auto evaluated = evaluator.evaluate(options);
@@ -155,7 +157,7 @@ TEST_CASE("SidecarEvaluator: damaged and missing checkpoints and weights alone a
   CHECK(evaluated[0].checkpoint == "ckpt-4");
 }
 
-TEST_CASE("SidecarEvaluator: max_evaluations counts the rows that there are; steps limits each evaluation") {
+TEST_CASE("SidecarEvaluator: max_evaluations counts existing rows, too; steps limits each evaluation") {
   const TemporaryFolder folder;
   CountedStrategy strategy;
   auto model = make(strategy);
@@ -166,14 +168,14 @@ TEST_CASE("SidecarEvaluator: max_evaluations counts the rows that there are; ste
   Recorder recorder;
   ls::SidecarEvaluatorOptions options{
       .checkpoint_dir = folder.path(), .results = folder.path("results.csv"), .steps = 2, .max_evaluations = 1};
-  CHECK(evaluator.evaluate(options, &recorder).size() == 1);  // though nobody has said that training has ended
+  CHECK(evaluator.evaluate(options, &recorder).size() == 1);  // though no file says that training has ended
   CHECK(recorder.count("test_batch_end") == 2);
   options.max_evaluations = 3;
   CHECK(evaluator.evaluate(options).size() == 2);
   CHECK(evaluator.evaluate(options).empty());
 }
 
-TEST_CASE("SidecarEvaluator: gives up when nothing comes, and says what it waited for") {
+TEST_CASE("SidecarEvaluator: gives up when no checkpoint comes, and says what it waited for") {
   const TemporaryFolder folder;
   Evaluator evaluator;
   const std::string message =
@@ -186,10 +188,10 @@ TEST_CASE("SidecarEvaluator: gives up when nothing comes, and says what it waite
   ls::CheckpointManager(checkpoint, {.directory = folder.path("run")}).save();
   CHECK(contains(
       message_of<ls::Error>([&] { (void)evaluator.evaluate({.checkpoint_dir = folder.path("run"), .timeout = 50ms}); }),
-      "nobody has said there that training has ended"));
+      "no file there says that training has ended"));
 }
 
-TEST_CASE("SidecarEvaluator: what cannot work is an error that says why") {
+TEST_CASE("SidecarEvaluator: options that cannot work are errors that say why") {
   const TemporaryFolder folder;
   Evaluator evaluator;
   const auto refusal = [&](ls::SidecarEvaluatorOptions options) {

@@ -12,8 +12,9 @@
 
 namespace lockstep_test {
 
-/// Checks dx and every gradient of layer L on a batch of `samples`, and what else a layer promises about its output: the padding
-/// of y is finite, that of dx is zero, and backward_weights gives the same gradients as backward. The loss is the sum of y * dy.
+/// Checks dx and every gradient of layer L on a batch of `samples`, and what else a layer promises
+/// about its output: the padding of y is finite, that of dx is zero, and backward_weights gives the
+/// same gradients as backward. The loss is the sum of y * dy.
 template <class L, class In>
 void check_gradients(std::size_t samples, double tolerance = 1e-7) {
   CAPTURE(samples);
@@ -29,7 +30,8 @@ void check_gradients(std::size_t samples, double tolerance = 1e-7) {
   REQUIRE(std::all_of(rig.y.begin(), rig.y.end(), [](double v) { return std::isfinite(v); }));
   rig.backward();
 
-  // Every parameter of a small array; of a large one, a part with a stride that is no multiple of any extent.
+  // Every parameter of a small array; of a large one, a part with a stride that is no multiple of
+  // any extent.
   double worst = 0;
   const auto compare = [&](const Array<double>& values, const Array<double>& gradient, bool is_input) {
     const std::size_t step = values.size() < 400 ? 1 : values.size() / 211;

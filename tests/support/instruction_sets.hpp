@@ -7,7 +7,8 @@
 
 namespace lockstep_test {
 
-/// Calls f() under every instruction set that this machine has; puts back the one that was in force.
+/// Calls f() under every instruction set that this machine has; puts back the one that was in
+/// force.
 template <class F>
 void for_each_instruction_set(const F& f) {
   using lockstep::InstructionSet;

@@ -11,9 +11,9 @@
 
 namespace lockstep::testing {
 
-/// The folder of MNIST's four IDX files (plain or .gz): LOCKSTEP_MNIST_DIR, or `--mnist-dir DIR` of a test program.
-/// Nothing where neither is given; throws std::runtime_error where the folder named does not exist, so that a typing
-/// error is no skip.
+/// The folder of MNIST's four IDX files (plain or .gz): LOCKSTEP_MNIST_DIR, or `--mnist-dir DIR` of
+/// a test program. Nothing where neither is given; throws std::runtime_error where the folder named
+/// does not exist, so that a typing error is no skip.
 inline std::optional<std::filesystem::path> mnist_dir() {
   const char* dir = std::getenv("LOCKSTEP_MNIST_DIR");
   if (dir == nullptr || *dir == '\0') return std::nullopt;

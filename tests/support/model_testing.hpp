@@ -1,4 +1,5 @@
-// What the tests of models share: layers as a user would write them, small data, a recording callback.
+// What the tests of models share: layers as a user would write them, small data, a recording
+// callback.
 #pragma once
 
 #include <Eigen/Core>
@@ -32,8 +33,8 @@ namespace lockstep_test {
 
 inline double uniform_half(lockstep::RandomStream& random, lockstep::Fans) { return random.uniform(-0.5, 0.5); }
 
-/// A user's own fully connected layer, with Eigen and without any of the optional hooks. (The work is in functions that
-/// do not depend on sizes: they are compiled once for all models.)
+/// A user's own fully connected layer, with Eigen and without any of the optional hooks. (The work
+/// is in functions that do not depend on sizes: they are compiled once for all models.)
 template <std::size_t Units>
 struct UserDense {
   static constexpr std::string_view name = "user_dense";
@@ -144,8 +145,9 @@ struct TinyData {
   }
 };
 
-/// A dataset written by hand to the concept: the rows of a TinyData in batches, in order. Its length can be hidden, or
-/// be without end, and reading a sample can fail. What it leaves in the padding is NaN.
+/// A dataset written by hand to the concept: the rows of a TinyData in batches, in order. Its
+/// length can be hidden, or be without end, and reading a sample can fail. What it leaves in the
+/// padding is NaN.
 class RowDataset {
  public:
   std::int64_t reported_cardinality;  ///< of one pass
@@ -201,7 +203,8 @@ class RowDataset {
   std::vector<std::int64_t> indices_;
 };
 
-/// Writes down every hook with its arguments, and calls a function of the test's where there is one.
+/// Writes down every hook with its arguments, and calls a function of the test's where there is
+/// one.
 struct Recorder {
   std::vector<std::string> calls;
   std::vector<lockstep::Logs> batch_logs;
@@ -276,7 +279,8 @@ struct Recorder {
   }
 };
 
-/// The message of the exception that f throws, which must be an E; else a text that says what happened.
+/// The message of the exception that f throws, which must be an E; else a text that says what
+/// happened.
 template <class E, class F>
 std::string message_of(F&& f) {
   try {

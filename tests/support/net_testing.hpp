@@ -22,7 +22,8 @@
 
 namespace lockstep_test {
 
-/// Net with random parameters, the samples first, first + 1, ... of an endless random data set, and MeanSquaredError.
+/// Net with random parameters, the samples first, first + 1, ... of an endless random data set, and
+/// MeanSquaredError.
 template <class Net, class T = double>
 class NetRunner {
  public:
@@ -53,7 +54,8 @@ class NetRunner {
     return program_.loss(workspace_.predictions(), workspace_.targets());
   }
 
-  /// The gradient of the input, by Sequential::backward; it overwrites the gradients of the parameters with equal ones.
+  /// The gradient of the input, by Sequential::backward; it overwrites the gradients of the
+  /// parameters with equal ones.
   std::vector<T> input_gradient() {
     const std::size_t stride = workspace_.x().stride();
     workspace_.forward(context_, parameters_.slices());

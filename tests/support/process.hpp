@@ -28,7 +28,8 @@ struct Finished {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-/// A program in a process group of its own, which is killed with all its children when this object goes.
+/// A program in a process group of its own, which is killed with all its children when this object
+/// goes.
 class Process {
  public:
   Process(const std::vector<std::string>& command, const Environment& environment = {}) {
@@ -65,8 +66,8 @@ class Process {
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   void signal(int number) const noexcept { ::kill(pid_, number); }
 
-  /// Waits until the program has printed `text`, `times` times. Returns false after `limit`, or when its output has ended
-  /// before.
+  /// Waits until the program has printed `text`, `times` times. Returns false after `limit`, or
+  /// when its output has ended before.
   bool wait_for(const std::string& text, std::chrono::seconds limit, int times = 1) {
     using Clock = std::chrono::steady_clock;
     const auto end = Clock::now() + limit;

@@ -11,7 +11,8 @@
 
 namespace lockstep_test {
 
-/// [samples x features] in the library's layout. The padding holds a finite number that is easy to notice.
+/// [samples x features] in the library's layout. The padding holds a finite number that is easy to
+/// notice.
 template <class T>
 class Tensor {
  public:

@@ -1,4 +1,5 @@
-// A compiled TinyNet behind a class that is no template, so that a model is compiled once for many test files.
+// A compiled TinyNet behind a class that is no template, so that a model is compiled once for many
+// test files.
 #pragma once
 
 #include <Eigen/Core>
@@ -25,8 +26,9 @@ struct TinyOptions {
   double momentum = 0;
 };
 
-/// TinyNet with SparseCategoricalCrossentropy, SGD and Accuracy, on a MirroredStrategy. Silent. Callbacks: a Recorder
-/// (one of its own when none is given), and after it a BackupAndRestore when there is one.
+/// TinyNet with SparseCategoricalCrossentropy, SGD and Accuracy, on a MirroredStrategy. Silent.
+/// Callbacks: a Recorder (one of its own when none is given), and after it a BackupAndRestore when
+/// there is one.
 class TinyTrainer {
  public:
   using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

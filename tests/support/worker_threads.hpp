@@ -1,5 +1,5 @@
-// A user's own collective and strategy, written outside the library: workers as threads of one process, each with a
-// model of its own, as if they were processes.
+// A user's own collective and strategy, written outside the library: workers as threads of one
+// process, each with a model of its own, as if they were processes.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace lockstep_test {
 
-/// Where the workers meet: everybody brings bytes and gets those of all.
+/// Where the workers meet: each brings bytes and gets those of all.
 class Board {
  public:
   explicit Board(int size) : parts_(static_cast<std::size_t>(size)) {}
@@ -159,7 +159,8 @@ class WorkerStrategy {
 };
 static_assert(lockstep::Strategy<WorkerStrategy>);
 
-/// Runs f(strategy) as each of `workers`. Returns for each the message of the exception that ended it; empty: none.
+/// Runs f(strategy) as each of `workers`. Returns for each the message of the exception that ended
+/// it; empty: none.
 inline std::vector<std::string> run_workers(int workers, const std::function<void(WorkerStrategy&)>& f) {
   Board board(workers);
   std::vector<std::string> failures(static_cast<std::size_t>(workers));

@@ -1,4 +1,4 @@
-// BackupAndRestore: a run that is interrupted goes on where it was.
+// BackupAndRestore: an interrupted run continues where it was.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,17 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What becomes of training when a save fails (disk full, no permission). The older backup stays in either case.
+/// What happens when a save fails (disk full, no permission). The older backup stays in either
+/// case.
 enum class OnSaveFailure {
-  fail,  ///< it ends on all workers, with an error that names the file
-  warn,  ///< it goes on, with a warning each time
+  fail,  ///< training ends on all workers, with an error that names the file
+  warn,  ///< training goes on, with a warning each time
 };
 
-/// What becomes of this worker when another one is lost (killed, hung, unplugged).
+/// What this worker does when another one is lost (killed, hung, unplugged).
 enum class OnPeerLoss {
-  fail,    ///< fit throws, the process ends with exit code 138, and is to be started again, as all others
-  rejoin,  ///< it waits until the lost one has been started again, and goes on with it: see Training::rejoin_on_peer_loss
+  fail,    ///< fit throws, and the process ends with exit code 138; start all workers again
+  rejoin,  ///< it waits until the lost worker is started again: see Training::rejoin_on_peer_loss
 };
 
 namespace detail {
@@ -32,36 +33,39 @@ class BackupWriter;
 [[nodiscard]] std::shared_ptr<BackupWriter> make_backup_writer();
 }  // namespace detail
 
-/// Saves the whole training state (variables, optimizer, epoch, step, position in the data, seed, other callbacks) to
-/// `backup_dir`/training_state, and continues from it, to the same bits, when fit starts and finds one; that overrides
-/// initial_epoch. The chief alone reads and writes, and sends the state to the others, so the folder need not be shared. The
-/// backup is deleted at a normal end and kept when fit ends by an exception or the process is killed.
+/// Saves the whole training state (variables, optimizer, epoch, step, position in the data, seed,
+/// other callbacks) to `backup_dir`/training_state, and continues from it, to the same bits, when
+/// fit finds one at its start; this overrides initial_epoch. The chief alone reads and writes, and
+/// sends the state to the others, so the folder need not be shared. The backup is deleted at a
+/// normal end and kept when fit ends by an exception or the process is killed.
 ///
-/// The backup before the last one is kept as training_state.previous: where the last one is
-/// damaged, training goes on from that, and says so. While fit runs, the file training_state.lock
-/// keeps other jobs out of the folder. The replicas are compared before each save (see
-/// FitOptions::verify_replicas).
+/// The backup before the last one is kept as training_state.previous: if the last one is damaged,
+/// training continues from that one, and the log says so. While fit runs, the file
+/// training_state.lock keeps other jobs out of the folder. The replicas are compared before each
+/// save (see FitOptions::verify_replicas).
 ///
-/// Where Keras starts the data at its beginning when it resumes, this continues at the exact sample. The History that a resumed fit
-/// returns has, as in Keras, its own epochs only: none when the saved run had come to its end, which is said in the log.
+/// Where Keras starts the data at its beginning when it resumes, this continues at the exact
+/// sample. As in Keras, the History of a resumed fit has the epochs of this fit only: none when the
+/// saved run had ended, which the log says.
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
 struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;
   bool delete_checkpoint = true;
-  /// SIGINT or SIGTERM on one worker: all save after the same step, and fit throws Preempted, which lockstep::run turns into exit
-  /// code 130 or 143. (Keras's default is false: there the work since the last save is lost. It costs nothing here.)
+  /// After SIGINT or SIGTERM on one worker, all workers save after the same step, and fit throws
+  /// Preempted, which lockstep::run turns into exit code 130 or 143. (Keras's default is false,
+  /// which loses the work since the last save.)
   bool save_before_preemption = true;
   /// A copy of the state is taken, into memory that is kept from save to save, and a thread writes
   /// it while training goes on. A save that is due while the one before is still being written is
   /// copied too, and written next (only the newest, if several were due), so that a slow disk never
-  /// holds up the steps. However fit ends, a save that was due is written first.
+  /// delays the steps. However fit ends, a save that was due is written first.
   bool asynchronous = true;
   /// A failure of the thread shows at the next step.
   OnSaveFailure on_save_failure = OnSaveFailure::fail;
   OnPeerLoss on_peer_loss = OnPeerLoss::fail;
-  /// Not to be set. Copies of a callback share the thread.
+  /// Not an option: copies of a callback share the thread.
   std::shared_ptr<detail::BackupWriter> writer = detail::make_backup_writer();
 
   [[nodiscard]] std::string path() const { return backup_dir + "/training_state"; }

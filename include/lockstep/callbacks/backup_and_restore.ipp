@@ -42,7 +42,7 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   if (backup_dir.empty()) throw ConfigurationError("BackupAndRestore: backup_dir is empty: name a folder");
   std::vector<std::byte> saved;
   if (training.is_chief()) {
-    finish_all(OnSaveFailure::warn);  // without fit there is no on_train_abort
+    finish_all(OnSaveFailure::warn);  // outside of fit no on_train_abort is called
     writer->is_waiting = false;
     lock_folder();
     remove_stale_temporaries(path());
@@ -98,7 +98,7 @@ LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {
   finish_save(on_save_failure);
   take_snapshot(training);
   finish_all(on_save_failure);
-  log_line(concat({"saved '", path(), "' before leaving: start the program again to go on"}));
+  log_line(concat({"saved '", path(), "' before leaving: start the program again to continue"}));
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_end(Training& training, Logs&) const {

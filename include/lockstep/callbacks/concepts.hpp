@@ -15,7 +15,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <class C>
 concept HookedCallback = detail::has_hook<C>();
 
-/// Every hook whose name C has is callable with the hook's arguments, and C has no name that looks like a hook's.
+/// Each hook that C names is callable with the hook's arguments, and C has no name that looks like
+/// a hook's.
 template <class C>
 concept CorrectHooks = detail::hooks_are_callable<C>() && !detail::has_near_miss<C>();
 
@@ -27,30 +28,33 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
                                c.restore(in);
                              };
 
-/// A callback of fit, evaluate or predict: a class with any of these hooks (`epoch` is an int, `batch` a std::int64_t,
-/// both from 0; `batch` within its epoch):
+/// A callback of fit, evaluate or predict: a class with any of these hooks (`epoch` is an int,
+/// `batch` a std::int64_t, both from 0; `batch` within its epoch):
 ///
 /// | hook | called |
 /// |---|---|
 /// | `on_train_begin(Training&)` | once, before anything |
 /// | `on_epoch_begin(Training&, epoch)` | |
 /// | `on_train_batch_begin(Training&, batch)` | before each step |
-/// | `on_train_batch_end(Training&, batch, Logs&)` | after each step, with the running averages of the epoch |
-/// | `on_train_batch_complete(Training&, batch)` | after every callback's on_train_batch_end: the state to save is complete |
-/// | `on_test_begin(Training&)`, `on_test_end(Training&, Logs&)` | around a validation or evaluate |
-/// | `on_test_batch_begin(Training&, batch)`, `on_test_batch_end(Training&, batch, Logs&)` | this worker's own sums |
-/// | `on_epoch_end(Training&, epoch, Logs&)` | with the val_* figures; changes to the logs reach later callbacks and History |
-/// | `on_epoch_complete(Training&, epoch)` | after every callback's on_epoch_end: the state to save is complete |
-/// | `on_preemption(Training&)` | the process is to stop: the state to save is complete; fit then throws Preempted |
+/// | `on_train_batch_end(Training&, batch, Logs&)` | after each step, with the epoch's averages |
+/// | `on_train_batch_complete(Training&, batch)` | after all callbacks: state can be saved |
+/// | `on_test_begin(Training&)` | before a validation or evaluate |
+/// | `on_test_end(Training&, Logs&)` | after it |
+/// | `on_test_batch_begin(Training&, batch)` | |
+/// | `on_test_batch_end(Training&, batch, Logs&)` | with the sums of this worker |
+/// | `on_epoch_end(Training&, epoch, Logs&)` | with val_*; later callbacks see changes |
+/// | `on_epoch_complete(Training&, epoch)` | after all callbacks: state can be saved |
+/// | `on_preemption(Training&)` | the process must stop: state can be saved; fit throws |
 /// | `on_train_end(Training&, Logs&)` | once, at a normal end (early stop included) |
 /// | `on_train_abort(Training&)` | an exception ends fit (or Preempted); on each worker by itself |
-/// | `on_predict_begin(Training&)`, `on_predict_end(Training&)` | around predict |
+/// | `on_predict_begin(Training&)` | before predict |
+/// | `on_predict_end(Training&)` | after it |
 ///
 ///  1. At least one hook exists.
-///  2. A hook whose name exists must be callable as above; names that look like a misspelled hook are refused, so that
-///     a callback never silently does nothing.
-///  3. Optional, together: `save(State&) const` and `restore(const State&)`; restore is called before the first epoch of
-///     a resumed run. Other members must not have these names.
+///  2. A hook whose name exists must be callable as above; names that look like a misspelled hook
+///     are refused. A callback never does nothing in silence.
+///  3. Optional, together: `save(State&) const` and `restore(const State&)`; restore is called
+///     before the first epoch of a resumed run. No other member may have these names.
 ///  4. Optional: `static constexpr bool stops_training = false;` says that on_train_batch_end never
 ///     asks to stop, which spares the workers an exchange after each step.
 ///
@@ -58,11 +62,11 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 /// load_weights, get_weights and set_weights; another model may be compiled and fitted too. All
 /// workers must make the same calls, and training goes on to the same bits unless the hook changes
 /// something. In a process with several replicas the on_test_batch_... hooks may not use models,
-/// because workers need not call them equally often.
+/// because workers may call them a different number of times.
 ///
-/// An exception of a hook ends fit on all workers. Its message gets the place in front ("fit, epoch
-/// 3, on_epoch_end of SaveImages: disk full"); one that is no lockstep::Error becomes one, with the
-/// former nested in it.
+/// An exception of a hook ends fit on all workers. The place is put in front of its message ("fit,
+/// epoch 3, on_epoch_end of SaveImages: disk full"); an exception of another type becomes an Error,
+/// with the original nested in it.
 ///
 /// Minimal model:
 /// @code

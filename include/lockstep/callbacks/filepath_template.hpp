@@ -12,16 +12,17 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A path as Keras's callbacks take it: "run/{epoch:02d}-{val_loss:.2f}". In braces stand epoch and batch (counted from 1) or the name of
-/// a figure of the logs, and after a colon how it is written: an optional 0, the width, a dot and the precision, and one of
-/// d (whole numbers), e, f, g. {{ and }} are braces.
+/// A path as Keras's callbacks take it: "run/{epoch:02d}-{val_loss:.2f}". A field in braces is
+/// epoch or batch (counted from 1), or the name of a figure of the logs. After a colon follows its
+/// format: an optional 0, the width, a dot and the precision, and one of d (whole numbers), e, f,
+/// g. {{ and }} are braces.
 class FilepathTemplate {
  public:
   /// Throws ConfigurationError when the text is no such template.
   explicit FilepathTemplate(std::string_view text);
 
-  /// `epoch` and `batch` from 0. Throws ConfigurationError naming what there is when a figure is missing, or when it cannot be written as
-  /// the template wants it.
+  /// `epoch` and `batch` from 0. Throws ConfigurationError when a figure is missing, listing those
+  /// that exist, or when its format does not fit.
   [[nodiscard]] std::string format(std::int64_t epoch, std::optional<std::int64_t> batch, const Logs& logs) const;
 
  private:

@@ -21,7 +21,8 @@ LOCKSTEP_INLINE std::size_t leading_digits(std::string_view text) {
 template <class N>
 std::string print_number(const std::string& flags, const char* conversion, N number) {
   const std::string format = "%" + flags + conversion;
-  std::string text(1500, '\0');  // (widths have three digits; the largest double 309 before the point)
+  // (widths have three digits; the largest double 309 before the point)
+  std::string text(1500, '\0');
   const int size = std::snprintf(text.data(), text.size(), format.c_str(), number);
   text.resize(static_cast<std::size_t>(size));
   return text;

@@ -1,5 +1,5 @@
-// The hooks of callbacks: their names and arguments. They are found by name, so that a misspelled or
-// ill-formed hook is an error, and not a callback that silently does nothing.
+// The hooks of callbacks: their names and arguments. They are found by name, so that a misspelled
+// or ill-formed hook is an error, and not a callback that silently does nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// ModelCheckpoint: saves the model now and then, or whenever it is the best so far.
+// ModelCheckpoint: saves the model at intervals, or whenever it is the best so far.
 #pragma once
 
 #include <cstdint>
@@ -25,31 +25,33 @@ struct ModelCheckpointOptions {
   std::string filepath;              ///< see FilepathTemplate: "run/{epoch:02d}-{val_loss:.2f}"
   std::string monitor = "val_loss";  ///< the figure of the logs that says what is best
   int verbose = 0;                   ///< 1: a line for each save
-  bool save_best_only = false;       ///< only when the figure is better than ever
-  bool save_weights_only =
-      false;  ///< by the extension .safetensors, .npz, or lockstep's own; else the whole training state
+  bool save_best_only = false;       ///< only when the figure is the best so far
+  /// The weights alone, by the extension as .safetensors, .npz, or in lockstep's own format; else the
+  /// whole training state.
+  bool save_weights_only = false;
   MonitorMode mode = MonitorMode::automatic;
   /// Or a number of batches: a save is due after that many since the last one, counted across
   /// epochs and fits, as in Keras.
   SaveFrequency save_freq = SaveFrequency::epoch;
-  std::optional<double> initial_value_threshold = std::nullopt;  ///< what the first value must better
+  /// The value that the first one must beat.
+  std::optional<double> initial_value_threshold = std::nullopt;
 };
 
 /// Saves at the end of an epoch (after validation) or every so many steps, for Model::load or
 /// Model::load_weights. Only the chief writes, after the replicas have been compared (see
 /// FitOptions::verify_replicas); parent folders are made. The best value so far is part of what
-/// BackupAndRestore saves: put this before it in the list of callbacks, so that a backup never
-/// knows of a best model that is not on the disk yet. Where the whole state is saved and the folder
-/// has no {epoch} or the like in its name, a file in it says at the end of fit that training has
-/// ended (see mark_training_ended), so that a SidecarEvaluator ends as well.
+/// BackupAndRestore saves: put this callback before it in the list, so that no backup names a best
+/// model that is not on the disk yet. If it saves the whole state, and the folder's name has no
+/// field such as {epoch}, a file in the folder says at the end of fit that training has ended (see
+/// mark_training_ended), so that a SidecarEvaluator ends as well.
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
 class ModelCheckpoint {
  public:
   static constexpr bool stops_training = false;
 
-  /// Throws ConfigurationError when the filepath is empty or no template, or names a format that has room for weights alone where a whole
-  /// training state is to be saved.
+  /// Throws ConfigurationError when the filepath is empty or no template, or names a format for
+  /// weights alone although the whole training state is to be saved.
   explicit ModelCheckpoint(ModelCheckpointOptions options);
 
   void on_train_begin(Training& training);

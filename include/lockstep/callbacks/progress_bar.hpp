@@ -12,7 +12,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What a progress line tells, apart from the figures.
+/// What a progress line shows beside the figures.
 struct Progress {
   std::int64_t step = 0;                    ///< steps done in this epoch
   std::optional<std::int64_t> target = {};  ///< steps of the epoch, if known
@@ -37,13 +37,11 @@ struct ProgressBarOutput {
   double (*seconds)() = nullptr;  ///< default: std::chrono::steady_clock
 };
 
-/// Shows the progress of fit, as Keras 2 does:
-///   verbose 0  nothing
-///   verbose 1  a bar that is redrawn at most every 0.05 s, and a last time at the end of the epoch with all figures. Where the
+/// Shows the progress of fit, as Keras 2 does: verbose 0 nothing verbose 1 a bar that is redrawn at
+/// most every 0.05 s, and a last time at the end of the epoch with all figures. Where the
 ///              output is no terminal, only the last is written.
-///   verbose 2  one line at the end of an epoch
-/// A line "Epoch 1/3" comes first when there is more than one epoch. When the data gives no number of steps, that of the
-/// epoch before is shown.
+/// verbose 2 one line at the end of an epoch A line "Epoch 1/3" comes first when there is more than
+/// one epoch. When the data gives no number of steps, that of the epoch before is shown.
 ///
 /// Unlike Keras, an epoch that ends early shows the steps that were done and not the target.
 ///

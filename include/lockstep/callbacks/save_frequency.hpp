@@ -14,7 +14,8 @@ class SaveFrequency {
  public:
   static constexpr std::int64_t epoch = 0;
 
-  /// SaveFrequency::epoch (0), or a number of steps of at least 1. Throws ConfigurationError when negative.
+  /// SaveFrequency::epoch (0), or a number of steps of at least 1. Throws ConfigurationError when
+  /// negative.
   SaveFrequency(std::int64_t steps = epoch) : steps_(steps) {
     if (steps < 0)
       throw ConfigurationError(

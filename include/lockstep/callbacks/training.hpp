@@ -17,9 +17,10 @@ using DecodeState = TrainingState (*)(std::span<const std::byte> bytes);
 /// The reverse.
 using EncodeState = std::vector<std::byte> (*)(const TrainingState& state);
 
-/// The running fit (or evaluate, predict), as callbacks see it. Every worker runs every callback, on the thread of its
-/// first replica; logs are equal on all workers, so a callback that decides by logs decides alike everywhere, and may
-/// change the learning rate or the weights. A decision to stop need not be alike: the workers agree on it.
+/// The running fit (or evaluate, predict), as callbacks see it. Every worker runs every callback,
+/// on the thread of its first replica; logs are equal on all workers, so a callback that decides by
+/// logs decides alike on every worker, and may change the learning rate or the weights. A decision
+/// to stop may differ: the workers agree on it.
 class Training {
  public:
   virtual ~Training() = default;
@@ -29,14 +30,16 @@ class Training {
   /// on_epoch_end still run.
   virtual void stop_training() = 0;
 
-  /// In on_train_begin: until fit ends, SIGINT and SIGTERM do not end the process but request preemption, with exit code 130
-  /// or 143. A second signal ends it at once. (Signals that the program ignores stay ignored.)
+  /// In on_train_begin: until fit ends, SIGINT and SIGTERM do not end the process but request
+  /// preemption, with exit code 130 or 143. A second signal ends it at once. (Signals that the
+  /// program ignores stay ignored.)
   virtual void preempt_on_signals() = 0;
 
-  /// Asks all workers to save and to leave, because this process is to stop. They agree on a step as for stop_training; after it, or at
-  /// the end of the epoch, the hook on_preemption is called on all of them, and fit throws Preempted with this exit
-  /// code. It may be asked for by one worker or by several. Throws ConfigurationError when the code is neither
-  /// ExitCode::interrupted nor ExitCode::terminated.
+  /// Asks all workers to save and to end, because this process must stop. They agree on a step as
+  /// for stop_training; after it, or at the end of the epoch, the hook on_preemption is called on
+  /// all of them, and fit throws Preempted with this exit code. One worker or several may ask for
+  /// it. Throws ConfigurationError when the code is neither ExitCode::interrupted nor
+  /// ExitCode::terminated.
   virtual void request_preemption(ExitCode code) = 0;
 
   [[nodiscard]] virtual double learning_rate() const = 0;
@@ -50,9 +53,9 @@ class Training {
   [[nodiscard]] virtual int worker_index() const = 0;
   [[nodiscard]] virtual int num_workers() const = 0;
 
-  /// A snapshot from which a run continues to the same bits. Complete in the hooks on_epoch_complete,
-  /// on_train_batch_complete, on_preemption and on_train_end.
-  /// The arrays are put into the memory of `reused`, a snapshot that is no longer needed, where they fit.
+  /// A snapshot from which a run continues to the same bits. It is complete in the hooks
+  /// on_epoch_complete, on_train_batch_complete, on_preemption and on_train_end. The arrays are put
+  /// into the memory of `reused`, a snapshot that is no longer needed, where they fit.
   [[nodiscard]] virtual TrainingState state(TrainingState reused = {}) const = 0;
 
   /// Bytes of all arrays of state().
@@ -67,26 +70,27 @@ class Training {
   /// on_train_batch_complete after verify_after_step.
   [[nodiscard]] virtual bool is_verified() const = 0;
 
-  /// In on_train_begin, on every worker: training goes on from the chief's `saved` bytes, which are sent to all and turned into a
-  /// state by `decode`; what other workers pass is ignored, and empty bytes restore nothing. fit throws
-  /// ConfigurationError when the state belongs to another model, naming the difference; of the optimizer's options the learning rate may
-  /// be another one, as that of the state is in force then.
+  /// In on_train_begin, on every worker: training goes on from the chief's `saved` bytes, which are
+  /// sent to all and turned into a state by `decode`; what other workers pass is ignored, and empty
+  /// bytes restore nothing. fit throws ConfigurationError when the state belongs to another model,
+  /// naming the difference; only the learning rate may differ: that of the state is in force then.
   virtual void restore(std::vector<std::byte> saved, DecodeState decode) = 0;
 
-  /// In on_train_begin, on every worker: when another worker is lost, fit does not throw but waits until it has been started again, and
-  /// goes on with all workers from the state of the survivor that has come furthest, which is sent by `encode` and `decode`. Workers
-  /// that are started again must come to this fit without other calls that all workers make together,
-  /// but for compile, and no callback may use a model in its on_train_begin.
-  /// What a callback had changed in a step or a validation that was cut off stays (a learning rate, say), and its hook is called again.
-  /// A loss before training has begun is not survived. While a worker waits, at most startup_timeout, SIGINT and SIGTERM end it.
-  /// Needs a strategy that can reconnect.
+  /// In on_train_begin, on every worker: when another worker is lost, fit does not throw but waits
+  /// until it has been started again, and goes on with all workers from the state of the survivor
+  /// that has come furthest, which is sent by `encode` and `decode`. Workers that are started again
+  /// must come to this fit without other calls that all workers make together, but for compile, and
+  /// no callback may use a model in its on_train_begin. What a callback had changed in a step or a
+  /// validation that was cut off stays (a learning rate, say), and its hook is called again. A
+  /// worker that is lost before training begins ends the run. While a worker waits, at most
+  /// startup_timeout, SIGINT and SIGTERM end it. Needs a strategy that can reconnect.
   virtual void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) = 0;
 
-  /// Every variable of the model, also those that are not trained (moving statistics), as Keras's model.get_weights() has them, but in
-  /// an order of the model's own: to be put back by set_parameters. Equal on all workers from the first epoch on.
+  /// The values of all variables, also of those that are not trained (moving statistics), in an
+  /// internal order, for set_parameters. Equal on all workers from the first epoch on.
   [[nodiscard]] virtual std::vector<std::byte> parameters() const = 0;
-  /// In all replicas of this worker. Must be called alike on every worker, and not in the on_test_batch_... hooks. Throws Error when the
-  /// size differs.
+  /// In all replicas of this worker. Must be called alike on every worker, and not in the
+  /// on_test_batch_... hooks. Throws Error when the size differs.
   virtual void set_parameters(std::span<const std::byte> parameters) = 0;
 };
 

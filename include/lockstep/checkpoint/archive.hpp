@@ -27,13 +27,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// | | the data: the elements of one array after the other |
 ///
 /// A section is its name and a list of records (see State); a reader skips sections and entries
-/// whose names it does not know. An array is its name, scalar type, extents, bytes and their CRC-32C.
+/// whose names it does not know. An array is its name, scalar type, extents, bytes and their
+/// CRC-32C.
 ///
 /// To write it, EncodedCheckpoint does without this copy of the data.
 [[nodiscard]] std::vector<std::byte> encode_checkpoint(const TrainingState& state);
 
-/// The same bytes where they are: header and manifest here, the elements in the arrays of the state, which must live longer and stay
-/// as it is.
+/// The same bytes without a copy of the data: this object holds header and manifest, and refers to
+/// the arrays of the state, which must outlive it unchanged.
 class EncodedCheckpoint {
  public:
   explicit EncodedCheckpoint(const TrainingState& state);

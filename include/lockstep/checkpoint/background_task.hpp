@@ -8,8 +8,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Runs one task at a time, while its owner goes on. Used by one thread. The destructor waits for the task; what that throws
-/// then is a warning.
+/// Runs one task at a time, while its owner goes on. Only one thread may call the members. The
+/// destructor waits for the task and logs what it throws.
 class BackgroundTask {
  public:
   BackgroundTask() = default;

@@ -37,8 +37,8 @@ class ByteParts {
 
 namespace detail {
 
-/// A copy of `source` in the memory that `bytes` has, where that is enough. New memory is made to be used again and again: huge pages
-/// cost more than others the first time.
+/// Copies `source` into the memory that `bytes` has, if that is enough. New memory asks for huge
+/// pages, because it will be used again (the first use of a huge page is dearer).
 inline void copy_bytes(std::span<const std::byte> source, std::vector<std::byte>& bytes) {
   bytes.clear();
   if (source.size() > bytes.capacity()) {

@@ -15,17 +15,20 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 struct CheckpointManagerOptions {
   std::string directory;
-  std::optional<std::int64_t> max_to_keep = 5;                         ///< nullopt keeps all
-  std::optional<double> keep_checkpoint_every_n_hours = std::nullopt;  ///< of those that go, keep one in so many hours
-  std::optional<std::int64_t> checkpoint_interval = std::nullopt;      ///< least number of updates between two saves
-  std::string checkpoint_name = "ckpt";                                ///< of the files: ckpt-1, ckpt-2, ...
+  std::optional<std::int64_t> max_to_keep = 5;  ///< nullopt keeps all
+  std::optional<double> keep_checkpoint_every_n_hours =
+      std::nullopt;  ///< of those that are deleted, keep one in so many hours
+  /// Least number of updates between two saves.
+  std::optional<std::int64_t> checkpoint_interval = std::nullopt;
+  /// Of the files: ckpt-1, ckpt-2, ...
+  std::string checkpoint_name = "ckpt";
 
   /// Throws ConfigurationError.
   void validate() const;
 };
 
-/// The path of the newest checkpoint of a folder that can be read; nothing where there is none. Skips, with a warning that names it,
-/// what is missing or damaged.
+/// The path of the newest checkpoint of a folder that can be read; nothing if there is none. Skips
+/// missing and damaged files, with a warning that names them.
 [[nodiscard]] std::optional<std::string> latest_checkpoint(const std::string& directory);
 
 namespace detail {
@@ -49,13 +52,15 @@ struct FoundCheckpoint {
 
 double seconds_since_1970();
 
-/// Files <name>-<number>, and the index, which lists those that are managed: others in the folder are left alone. Every file is written
-/// whole or not at all; a checkpoint is on the disk before the index names it, and none is deleted before that.
+/// The files <name>-<number> that the index lists; other files in the folder are left alone. Every
+/// file is written whole or not at all; a checkpoint is on the disk before the index names it, and
+/// none is deleted before that.
 class CheckpointFolder {
  public:
   using Clock = double (*)();
 
-  /// Takes over the list that the folder has. Throws ConfigurationError for wrong options, Error when the folder cannot be read.
+  /// Continues the list that the folder has. Throws ConfigurationError for wrong options, Error
+  /// when the folder cannot be read.
   explicit CheckpointFolder(CheckpointManagerOptions options, Clock clock = &seconds_since_1970);
 
   /// Paths, oldest first.
@@ -64,15 +69,17 @@ class CheckpointFolder {
   /// Whether checkpoint_interval allows a save after `step` updates.
   [[nodiscard]] bool due(std::int64_t step) const noexcept;
 
-  /// Writes a snapshot as the next checkpoint, or as the one numbered `number`, and returns its path. Throws Error naming the path; what was there
-  /// stays. Throws ConfigurationError for a number below 0 or without a successor.
+  /// Writes a snapshot as the next checkpoint, or as the one numbered `number`, and returns its
+  /// path. Throws Error naming the path; what was there stays. Throws ConfigurationError for a
+  /// number below 0 or without a successor.
   std::string save(const TrainingState& snapshot, std::optional<std::int64_t> number = {});
 
   /// The newest checkpoint that a model with arrays of `expected` bytes can read; warns of those
   /// that cannot be read.
   [[nodiscard]] std::optional<FoundCheckpoint> newest(std::optional<std::uint64_t> expected = {}) const;
 
-  /// Training begins or goes on, has ended: see training_end.hpp. They throw Error naming the path.
+  /// Say that training begins (or goes on), or has ended: see training_end.hpp. They throw Error
+  /// naming the path.
   void begin() const;
   void finish() const;
 

@@ -24,7 +24,8 @@ namespace detail {
 inline constexpr const char* checkpoint_index_name = "checkpoint";
 inline constexpr std::uint64_t largest_index = std::uint64_t{1} << 28;
 
-/// The number behind the last dash of "ckpt-12"; nothing where there is none, and for the largest, after which no other can come.
+/// The number behind the last dash of "ckpt-12"; nothing if there is none, or if it is the largest
+/// number, which has no successor.
 LOCKSTEP_INLINE std::optional<std::int64_t> checkpoint_number(std::string_view name) {
   const std::string_view digits = name.substr(name.rfind('-') + 1);
   std::int64_t number = 0;
@@ -66,7 +67,8 @@ LOCKSTEP_INLINE std::optional<CheckpointIndex> parse_index(std::string_view text
   return index;
 }
 
-/// The files <checkpoint_name>-<number> of a folder, by number, for when its index is damaged. Without a name, those of every name.
+/// The files <checkpoint_name>-<number> of a folder, by number, in place of a damaged index. An
+/// empty name stands for any.
 LOCKSTEP_INLINE CheckpointIndex list_folder(const std::string& directory, double now,
                                             std::string_view checkpoint_name) {
   CheckpointIndex index{.kept = {}, .last_preserved_timestamp = now};
@@ -94,7 +96,8 @@ LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double 
     log_line(concat({"warning: '", path, "' is damaged: going by the names of the files in the folder"}));
     return list_folder(directory, now, checkpoint_name);
   }
-  index->last_preserved_timestamp = std::min(index->last_preserved_timestamp, now);  // the clock was set back
+  // the clock was set back
+  index->last_preserved_timestamp = std::min(index->last_preserved_timestamp, now);
   return std::move(*index);
 }
 
@@ -181,7 +184,7 @@ LOCKSTEP_INLINE void CheckpointFolder::write_index() const {
   write_file_atomically(path(checkpoint_index_name), std::as_bytes(std::span(text)));
 }
 
-/// Takes the oldest off the list, and deletes it, unless it is the one to be kept of its hours.
+/// Takes the oldest off the list, and deletes it unless keep_checkpoint_every_n_hours keeps it.
 LOCKSTEP_INLINE void CheckpointFolder::drop_oldest() {
   const KeptCheckpoint oldest = std::move(index_.kept.front());
   index_.kept.erase(index_.kept.begin());

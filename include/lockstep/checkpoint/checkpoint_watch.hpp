@@ -1,4 +1,4 @@
-// Follows a folder in which another process writes checkpoints.
+// Follows a folder into which another process writes checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Finds each checkpoint of a folder once, and again when it was replaced under its name: those that the folder's index lists (see
-/// CheckpointFolder), or else all files that begin as checkpoints do (ModelCheckpoint's), in the order in which they were written.
+/// Finds each checkpoint of a folder once, and again when it is replaced under its name. These are
+/// the files in the folder's index (see CheckpointFolder) or, without an index, all files that
+/// begin as checkpoints do (ModelCheckpoint's), in the order in which they were written.
 class CheckpointWatch {
  public:
   explicit CheckpointWatch(std::string directory) : directory_(std::move(directory)) {}

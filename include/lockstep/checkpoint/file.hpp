@@ -29,12 +29,12 @@ void write_file_keeping_previous(const std::string& path, const ByteParts& bytes
 /// Where write_file_keeping_previous keeps the former file.
 [[nodiscard]] std::string previous_generation(const std::string& path);
 
-/// Removes what killed processes have left of unfinished writes to `path`: the temporary files beside it that no live process
-/// holds. Ignores what cannot be removed.
+/// Removes what killed processes have left of unfinished writes to `path`: the temporary files
+/// beside it that no live process holds. Ignores what cannot be removed.
 void remove_stale_temporaries(const std::string& path);
 
-/// Looks at the size of a file and at its first checked_head bytes (all of them, if it has fewer)
-/// before memory is allocated for the rest. Throws DataError, which says why the file is not read.
+/// Checks the size of a file and its first checked_head bytes (or all, if it has fewer) before
+/// memory is allocated for the rest. Throws DataError, which says why the file is refused.
 using HeadCheck = std::function<void(std::span<const std::byte> head, std::uint64_t size)>;
 inline constexpr std::size_t checked_head = 64;
 

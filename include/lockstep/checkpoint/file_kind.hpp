@@ -1,4 +1,4 @@
-// What a path leads to, before something is read or written there.
+// What stands at a path, before something is read or written there.
 #pragma once
 
 #include <sys/stat.h>

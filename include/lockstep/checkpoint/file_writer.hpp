@@ -33,7 +33,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
               (code == EFBIG ? limits_text(Resource::file_size) : ""));
 }
 
-/// The system calls that write a file. A test puts a class with the same functions in its place, whose calls fail.
+/// The system calls that write a file. A test puts a class with the same functions in its place,
+/// whose calls fail.
 struct FileCalls {
   int open(const char* path, int flags) { return ::open(path, flags | O_CLOEXEC, 0666); }
   ssize_t write(int descriptor, const void* bytes, std::size_t size) { return ::write(descriptor, bytes, size); }
@@ -83,9 +84,8 @@ inline std::filesystem::path folder_of(const std::filesystem::path& path) {
 inline constexpr const char* temporary_suffix = ".tmp.";  // and random digits
 inline constexpr const char* previous_suffix = ".previous";
 
-/// Whether a file of this name is a temporary one that is made beside a file named `base` while
-/// that is written. (An earlier version of the library put its process id where the random digits
-/// are.)
+/// Whether this is the name of a temporary file beside a file named `base`. (An earlier version of
+/// the library put its process id where the random digits are.)
 [[nodiscard]] inline bool is_temporary_of(std::string_view base, std::string_view name) noexcept {
   const std::string_view suffix = temporary_suffix;
   if (!name.starts_with(base) || !name.substr(base.size()).starts_with(suffix)) return false;
@@ -102,7 +102,7 @@ inline std::string random_digits() {
 }
 
 /// Keeps remove_stale_temporaries away from a new file for as long as it is open. False when that
-/// function was faster. (A file system without locks keeps nothing away.)
+/// function was faster. (On a file system without locks nothing is kept away.)
 inline bool hold_temporary(int descriptor) {
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
   struct stat status {};
@@ -141,8 +141,8 @@ void write_to_device(Calls calls, const std::string& path, const ByteParts& byte
   if (!file.close()) throw_file_error("cannot close", path);
 }
 
-/// Gives the file `target`, if it exists, the name `previous` as well; without hard links, in place
-/// of its own. At any moment one of the two exists. False, with errno, when that fails.
+/// Gives the file `target`, if it exists, the name `previous` as well; on a file system without
+/// hard links, instead. At any moment one of the two exists. False, with errno, when that fails.
 template <class Calls>
 bool keep_previous(Calls& calls, const std::string& target, const std::string& previous) {
   if (calls.link(target.c_str(), previous.c_str()) == 0 || errno == ENOENT) return true;
@@ -181,7 +181,7 @@ void write_file_through(Calls calls, const std::string& path, const ByteParts& b
   if (calls.fsync(file.get()) != 0) fail("cannot sync");
   if (!file.close()) fail("cannot close");
   if (keep == KeepPrevious::yes && !keep_previous(calls, target.string(), target.string() + previous_suffix))
-    fail("cannot keep the file that stood there before");
+    fail("cannot keep the former file");
   if (calls.rename(temporary.path().c_str(), target.c_str()) != 0) fail("cannot rename");
   const File<Calls> directory(folder.string(), O_RDONLY | O_DIRECTORY, calls);
   if (!directory.is_open() || calls.fsync(directory.get()) != 0)

@@ -33,7 +33,8 @@ inline constexpr std::string_view npy_magic = "\x93NUMPY";
   throw DataError(concat({"npz: array '", name, "': ", why}));
 }
 
-/// The dictionary of an .npy file, a Python literal: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+/// The dictionary of an .npy file, a Python literal: {'descr': '<f4', 'fortran_order': False,
+/// 'shape': (3, 4), }
 class NpyHeader {
  public:
   std::string_view descr;
@@ -180,7 +181,8 @@ LOCKSTEP_INLINE std::vector<std::byte> inflate_entry(const ZipEntry& entry) {
   stream.avail_in = static_cast<uInt>(entry.data.size());
   stream.next_out = reinterpret_cast<Bytef*>(contents.data());
   stream.avail_out = static_cast<uInt>(contents.size());
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error("npz: zlib does not start");  // without zlib's own header
+  // without zlib's own header
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error("npz: zlib does not start");
   const int result = inflate(&stream, Z_FINISH);
   inflateEnd(&stream);
   if (result != Z_STREAM_END || stream.avail_in != 0 || stream.avail_out != 0)
@@ -200,7 +202,8 @@ LOCKSTEP_INLINE void check_npz_head(std::span<const std::byte> head, std::uint64
 }  // namespace detail
 
 LOCKSTEP_INLINE std::vector<std::byte> encode_npz(std::span<const SavedArray> arrays) {
-  constexpr std::size_t alignment = 64, entry_overhead = 512;  // (headers of arrays with a rank and a name as usual)
+  // (headers of arrays with a rank and a name as usual)
+  constexpr std::size_t alignment = 64, entry_overhead = 512;
   std::size_t size = 0;
   for (const SavedArray& array : arrays) size += array.bytes.size() + entry_overhead;
   detail::ZipWriter writer(size);

@@ -11,12 +11,14 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A safetensors file: the size of a JSON header, the header (names, dtypes, shapes, offsets), the elements.
+/// A safetensors file: the size of a JSON header, the header (names, dtypes, shapes, offsets), the
+/// elements.
 [[nodiscard]] std::vector<std::byte> encode_safetensors(std::span<const SavedArray> arrays);
 
-/// The arrays in the order of their elements. F32 and F64 are taken as they are, F16 and BF16 become float32. Throws DataError, naming
-/// the array, for other dtypes and for whatever is not a whole and consistent file; sizes are checked before memory is taken. The
-/// format has no checksum: a changed element is not noticed.
+/// The arrays in the order of their elements. F32 and F64 are taken as they are, F16 and BF16
+/// become float32. Throws DataError, naming the array, for other dtypes, and when the file is
+/// incomplete or inconsistent. Verifies sizes before memory is allocated. The format has no
+/// checksum, so a changed element goes unnoticed.
 [[nodiscard]] std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes);
 
 namespace detail {

@@ -21,7 +21,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-inline constexpr std::uint64_t safetensors_header_limit = 100'000'000;  // as the format's own library has it
+// as the format's own library has it
+inline constexpr std::uint64_t safetensors_header_limit = 100'000'000;
 inline constexpr std::string_view safetensors_metadata = "__metadata__";
 
 [[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_safetensors(std::string_view why) {
@@ -36,8 +37,8 @@ struct SafetensorsEntry {
   std::vector<std::uint64_t> offsets;
 };
 
-/// Takes the header's JSON piece by piece, so that nothing is built that the format does not have: an object of objects, whose
-/// values are texts or lists of numbers. Each function is a call-back of nlohmann::json::sax_parse.
+/// Receives the header's JSON from nlohmann::json::sax_parse, and accepts what the format has and
+/// nothing else: an object of objects whose values are texts or lists of numbers.
 class SafetensorsHeader {
  public:
   [[nodiscard]] std::vector<SafetensorsEntry> take_entries() { return std::move(entries_); }

@@ -17,7 +17,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What an array is, and its elements in canonical layout (row-major, the last extent fastest), as little-endian bytes.
+/// What an array is, and its elements in canonical layout (row-major, the last extent fastest), as
+/// little-endian bytes.
 struct SavedArray {
   std::string name;                ///< "dense_1/kernel"
   std::string scalar = "float32";  ///< or "float64"
@@ -39,7 +40,8 @@ constexpr const char* scalar_name() {
   return std::is_same_v<T, float> ? "float32" : "float64";
 }
 
-/// How many extents the readers of other programs' files take: as many as an array of NumPy may have.
+/// How many extents the readers of other programs' files take: as many as an array of NumPy may
+/// have.
 inline constexpr std::size_t most_extents = 64;
 
 /// Bytes of one element. Throws DataError for a type that is neither float32 nor float64.
@@ -49,7 +51,8 @@ inline std::size_t scalar_size(std::string_view scalar) {
   throw DataError(concat({"unknown scalar type '", scalar, "', expected float32 or float64"}));
 }
 
-/// Bytes of an array with elements of `element` bytes; nothing when the number does not fit in 64 bits.
+/// Bytes of an array with elements of `element` bytes; nothing when the number does not fit in 64
+/// bits.
 inline std::optional<std::uint64_t> array_size(std::span<const std::uint64_t> extents, std::size_t element) {
   std::uint64_t size = element;
   bool overflow = false, empty = false;

@@ -1,4 +1,4 @@
-// How large a file may be for memory to be taken for it.
+// How large a file may be to be read.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Files of a whole training state: the one way in which all that save one write it and read it back.
+// Files of a whole training state: the one way in which all that save one write it and read it
+// back.
 #pragma once
 
 #include <cstddef>

@@ -25,7 +25,8 @@ class SnapshotWriter {
   void put(const GetSnapshot& get_snapshot) {
     const std::lock_guard guard(mutex_);
     if (!is_writing_) std::swap(current_, next_);  // then one of the two is enough
-    has_next_ = false;                             // get_snapshot may throw, and has taken next_ then
+    // get_snapshot may throw, and has taken next_ then
+    has_next_ = false;
     next_ = get_snapshot(std::move(next_));
     has_next_ = true;
   }

@@ -1,4 +1,4 @@
-// Whether the numbers of a training state can be those of a training.
+// Whether a training can have the numbers of a saved state.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A checksum shows that a file is as it was written, not that its contents make sense. Throws
+/// A checksum shows that a file is unchanged, not that its contents make sense. Throws
 /// DataError naming the field, its value and the range: counters are whole numbers up to 2^53, the
 /// epoch fits into an int, the learning rate is finite, and a state was saved by at least one rank.
 /// (The sums of a running epoch may be infinite or NaN: so is the loss of a training that goes

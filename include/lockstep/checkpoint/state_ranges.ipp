@@ -13,7 +13,7 @@ namespace detail {
 LOCKSTEP_INLINE void check_range(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value < least || value > most)
     throw DataError(concat({"checkpoint: ", field, " is ", value, ", expected ", least, " to ", most,
-                            ": whatever wrote this file, no training had that state"}));
+                            ": no training has such a state, the file was not written by one"}));
 }
 
 }  // namespace detail

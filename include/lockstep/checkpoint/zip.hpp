@@ -21,8 +21,9 @@ struct ZipEntry {
   std::span<const std::byte> data = {};
 };
 
-/// The files of a zip file. Throws DataError for what is not whole and consistent (entries that overlap included), encrypted, in parts, of
-/// another compression, or of 4 GiB and more. Takes no memory for contents.
+/// The files of a zip file. Throws DataError for a file that is incomplete, inconsistent
+/// (overlapping entries, too), encrypted, split, compressed in another way, or of 4 GiB and more.
+/// Allocates no memory for contents.
 [[nodiscard]] std::vector<ZipEntry> read_zip_directory(std::span<const std::byte> zip);
 
 /// Writes a zip file with stored entries. Throws DataError when it would need zip64.

@@ -11,14 +11,16 @@
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
 
-// The records of a zip file (PKWARE's APPNOTE, 4.3): for each file a local header with its name and its data; then the directory, an entry for
-// each file; then the end record, with a comment of up to 64 KiB behind it. All sizes are taken from the directory, because local headers
-// may leave them open.
+// The records of a zip file (PKWARE's APPNOTE, 4.3): for each file a local header with its name and
+// its data; then the directory, an entry for each file; then the end record, with a comment of up
+// to 64 KiB behind it. All sizes are taken from the directory, because local headers may leave them
+// open.
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 inline constexpr std::uint32_t zip_local_mark = 0x04034b50, zip_directory_mark = 0x02014b50, zip_end_mark = 0x06054b50;
 inline constexpr std::size_t zip_local_size = 30, zip_directory_size = 46, zip_end_size = 22;
-inline constexpr std::uint64_t zip64_mark = 0xFFFFFFFF;  // in place of a size or an offset: it stands elsewhere
+// in place of a size or an offset: it stands elsewhere
+inline constexpr std::uint64_t zip64_mark = 0xFFFFFFFF;
 
 [[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_zip(std::string_view why) {
   throw DataError(concat({"zip: ", why}));
@@ -40,7 +42,8 @@ LOCKSTEP_INLINE std::size_t find_zip_end(std::span<const std::byte> zip) {
   refuse_zip(concat({"these ", zip.size(), " bytes are no zip file, or one that is cut off"}));
 }
 
-/// Completes an entry: the data behind its local header, which begins at `offset`. Returns where the data end.
+/// Completes an entry: the data behind its local header, which begins at `offset`. Returns where
+/// the data end.
 LOCKSTEP_INLINE std::size_t locate_zip_data(std::span<const std::byte> files, std::uint64_t offset, std::uint64_t size,
                                             ZipEntry& entry) {
   if (offset > files.size() || files.size() - offset < zip_local_size)
@@ -120,7 +123,8 @@ LOCKSTEP_INLINE void ZipWriter::add(std::string_view name, std::span<const std::
   const std::uint32_t crc = crc32(body, crc32(head));
   constexpr std::uint64_t version = 20, first_of_january_1980 = 0x0021;
   const auto text = std::as_bytes(std::span(name));
-  // version, flags, compression, time, date, checksum, packed size, size, size of the name, size of the extra field
+  // version, flags, compression, time, date, checksum, packed size, size, size of the name, size of
+  // the extra field
   const std::initializer_list<std::pair<std::uint64_t, std::size_t>> description = {
       {version, 2}, {0, 2},    {0, 2},    {0, 2},           {first_of_january_1980, 2},
       {crc, 4},     {size, 4}, {size, 4}, {name.size(), 2}, {0, 2}};
@@ -131,7 +135,8 @@ LOCKSTEP_INLINE void ZipWriter::add(std::string_view name, std::span<const std::
   bytes_.insert(bytes_.end(), body.begin(), body.end());
   append_numbers(directory_, {{zip_directory_mark, 4}, {version, 2}});
   append_numbers(directory_, description);
-  append_numbers(directory_, {{0, 2}, {0, 2}, {0, 2}, {0, 4}, {offset, 4}});  // comment, part, attributes; place
+  // comment, part, attributes; place
+  append_numbers(directory_, {{0, 2}, {0, 2}, {0, 2}, {0, 4}, {offset, 4}});
   directory_.insert(directory_.end(), text.begin(), text.end());
 }
 

@@ -1,4 +1,4 @@
-// Which worker hangs, according to the others.
+// Which worker hangs, according to its peers.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 struct HungWorker {
   int worker = -1;
   int lost_to = -1;   ///< one of those that have lost it
-  std::string why{};  ///< in that worker's words
+  std::string why{};  ///< in that peer's words
 };
 
 /// Collects what the workers of a launcher say about each other. Accusations of a worker that ends
@@ -55,8 +55,8 @@ class Accusations {
   void lost(int by, int worker, std::string why, Clock::time_point now) {
     if (at(worker).began && *at(worker).began <= at(by).met) accuse(by, worker, std::move(why), now);
   }
-  /// `by` has waited in vain for a worker in a start-up. That worker may just be slow: it is
-  /// accused when a successor of `by` misses it again.
+  /// `by` has waited for a worker in a start-up that did not come. That worker may just be slow: it
+  /// is accused when a successor of `by` misses it again.
   void missed(int by, int worker, std::string why, Clock::time_point now) {
     if (at(by).is_successor && at(worker).began && *at(worker).began < *at(by).began)
       accuse(by, worker, std::move(why), now);

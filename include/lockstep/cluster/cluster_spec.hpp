@@ -1,4 +1,4 @@
-// Who is in a cluster, and who of them this process is.
+// The tasks of a cluster, and which of them this process is.
 #pragma once
 
 #include <string>
@@ -36,8 +36,8 @@ struct Task {
   friend bool operator==(const Task&, const Task&) = default;
 };
 
-/// The addresses ("host:port") of each job. The chief and the workers train; the evaluator and the parameter servers take no
-/// part in the ring.
+/// The addresses ("host:port") of each job. The chief and the workers train; the evaluator and the
+/// parameter servers take no part in the ring.
 struct ClusterSpec {
   std::vector<std::string> chief;  ///< at most one
   std::vector<std::string> worker;
@@ -62,8 +62,8 @@ struct ClusterSpec {
     return chief.empty() && worker.empty() && ps.empty() && evaluator.empty();
   }
 
-  /// Throws ConfigurationError, naming job and address, when a job has too many tasks, an address is malformed, or two
-  /// tasks have the same.
+  /// Throws ConfigurationError, naming job and address, when a job has too many tasks, an address
+  /// is malformed, or two tasks have the same.
   [[gnu::cold]] void validate() const {
     std::vector<std::pair<Address, std::string>> seen;
     for (const TaskType type : {TaskType::chief, TaskType::worker, TaskType::ps, TaskType::evaluator}) {
@@ -80,7 +80,8 @@ struct ClusterSpec {
           throw ConfigurationError(concat({place, ": ", error.what()}));
         }
         for (char& c : address.host)
-          if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');  // names are equal whatever their case
+          // names are equal whatever their case
+          if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
         for (const auto& [other, other_place] : seen)
           if (other == address)
             throw ConfigurationError(concat({"address '", addresses[i], "' is used twice, by ", other_place, " and ",
@@ -98,7 +99,7 @@ struct Cluster {
 
   [[nodiscard]] bool is_alone() const noexcept { return spec.empty(); }
 
-  /// An evaluator reads checkpoints and never joins the others, who never wait for it.
+  /// An evaluator reads checkpoints. It never joins the workers, and they never wait for it.
   [[nodiscard]] bool is_evaluator() const noexcept { return task.type == TaskType::evaluator; }
 
   /// Number of processes that train: the chief and the workers.
@@ -122,7 +123,8 @@ struct Cluster {
     return all;
   }
 
-  /// Throws ConfigurationError when the specification is wrong, the task is not in it, or the task is a parameter server.
+  /// Throws ConfigurationError when the specification is wrong, the task is not in it, or the task
+  /// is a parameter server.
   [[gnu::cold]] void validate() const {
     spec.validate();
     if (is_alone()) return;

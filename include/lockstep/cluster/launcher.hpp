@@ -13,14 +13,16 @@ struct LaunchOptions {
   int workers = 1;                       ///< at least 1
   std::vector<std::string> arguments{};  ///< argv of the workers, the program's name first
   std::string program = "/proc/self/exe";
-  /// How often each worker is started again when it was killed or has ended with an exit code that is worth it (128 and above: a
-  /// lost peer, a signal). The others lose their peer thereby, and are started again as well.
+  /// How often each worker is started again after it was killed or ended with an exit code of 128
+  /// and above (a lost peer, a signal). Its peers lose it, and are started again as well.
   int restarts = 0;
-  /// How long the other workers may take to notice that one has failed, before they are told to stop (SIGTERM).
+  /// How long the other workers may take to notice that one has failed, before they are told to
+  /// stop (SIGTERM).
   std::chrono::milliseconds failure_grace = std::chrono::seconds(10);
-  /// How long a worker that was told to stop may take (to save its state, say), before it is killed.
+  /// How long a worker that was told to stop may take (to save its state, say), before it is
+  /// killed.
   std::chrono::milliseconds stop_grace = std::chrono::seconds(30);
-  /// The same for a worker that keeps others waiting and has not agreed with them to stop.
+  /// The same for a worker that keeps others waiting and has not agreed to stop.
   std::chrono::milliseconds hung_grace = std::chrono::seconds(8);
 };
 
@@ -38,8 +40,8 @@ struct LaunchOptions {
 /// A worker that is started again finds the others, or their successors, on the same ports. Workers
 /// that had already ended with 0 are started again for it (also when the chief is not done three
 /// seconds later), unless the chief (worker 0) is among them: then the job is done, and workers
-/// that were started again have failure_grace to end as well. No worker is started again after a
-/// signal, or when a worker has failed for good.
+/// that were started again have failure_grace to end. No worker is started again after a signal, or
+/// when a worker has failed for good.
 ///
 /// A worker that hangs (stopped, deadlocked, cut off) does not end, but the others lose it and tell
 /// the launcher (LOCKSTEP_NOTE_FD). A second later the launcher kills it, and it counts as ended

@@ -81,7 +81,7 @@ class Launcher {
     }
   }
 
-  // Kills a worker that all others have lost, or wait for in vain.
+  // Kills a worker that its peers have lost, or wait for without end.
   void kill_hung(Worker& worker, HungWorker hung) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
     const bool again = stage_ == Stage::running && worker.restarts_left > 0 && !workers_.chief_has_succeeded();
@@ -119,7 +119,7 @@ class Launcher {
     } else if (worker.end.code >= 128 && worker.restarts_left > 0 && !workers_.chief_has_succeeded()) {
       restart(worker);
     } else if (worker.came_back) {
-      worker.end.code = 0;  // it had ended well, and was started again in vain
+      worker.end.code = 0;  // it had ended with 0 before it was started again
     } else {
       enter(Stage::failing, options_.failure_grace);
     }
@@ -132,7 +132,8 @@ class Launcher {
            workers_.any([](const Worker& other) { return other.process.lives() && other.was_started_again; });
   }
 
-  // A worker that has ended well is needed once more when the chief, which leaves last, was killed before it had left.
+  // A worker that ended with 0 is needed again if the chief, which leaves last, was killed before
+  // it left.
   [[nodiscard]] bool is_wanted_back(const Worker& worker) const {
     return worker.back_at && stage_ == Stage::running && !workers_.chief_has_succeeded();
   }

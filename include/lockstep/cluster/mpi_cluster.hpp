@@ -1,4 +1,5 @@
-// The cluster that MPI has started. This header is empty in programs that do not link the CMake target lockstep::mpi.
+// The cluster that MPI has started. This header is empty in programs that do not link the CMake
+// target lockstep::mpi.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The job that an MPI launcher has started (`mpirun -n 4 trainer`, or that of a supercomputer): each
-/// process is a worker, and TF_CONFIG does not count. A process without a launcher is alone.
+/// The job that an MPI launcher has started (`mpirun -n 4 trainer`, or that of a supercomputer):
+/// each process is a worker, and TF_CONFIG does not count. A process without a launcher is alone.
 /// @code
 /// MultiWorkerMirroredStrategy<Mpi> strategy(mpi_cluster());
 /// @endcode

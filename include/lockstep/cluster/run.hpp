@@ -1,4 +1,5 @@
-// What main() may be made of: `--workers N --restarts M`, and exceptions that become messages and exit codes.
+// run: the body of main(). `--workers N --restarts M`, and exceptions that become messages and exit
+// codes.
 #pragma once
 
 #include <type_traits>

@@ -100,14 +100,14 @@ LOCKSTEP_INLINE void occupy_standard_descriptors() noexcept {
     if (::fcntl(descriptor, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);  // writes fail
 }
 
-// Output that was lost may be the very purpose of the program.
+// Lost output may be the very purpose of the program.
 LOCKSTEP_INLINE int check_output(int code) {
   errno = 0;
   const bool complete = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (complete || code != 0) return code;
   const std::string why = errno != 0 ? concat({": ", std::strerror(errno)}) : "";
   return report_error(
-      concat({"the program has come to its end, but not all that it printed could be written to stdout", why}).c_str(),
+      concat({"the program has ended, but not all of its output could be written to stdout", why}).c_str(),
       ExitCode::failure);
 }
 

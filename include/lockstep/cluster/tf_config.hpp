@@ -12,13 +12,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 ///     {"cluster": {"chief": ["host:port"], "worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}
 ///
-/// Jobs are chief (or master), worker, ps and evaluator; the index may be a string of digits; other keys are ignored. Text
-/// that is empty, `{}` or has no cluster gives a process that is alone.
-/// Throws ConfigurationError, naming the key, the address or the position, when the text cannot be meant.
+/// Jobs are chief (or master), worker, ps and evaluator; the index may be a string of digits; other
+/// keys are ignored. Text that is empty, `{}` or has no cluster gives a process that is alone.
+/// Throws ConfigurationError, naming the key, the address or the position, when the text is no such
+/// specification.
 [[nodiscard]] Cluster parse_tf_config(std::string_view text);
 
-/// Reads the environment variable TF_CONFIG. Unset, the process is alone; so it is when the variable is empty, with a
-/// warning on stderr. Throws as parse_tf_config does.
+/// Reads the environment variable TF_CONFIG. Unset, the process is alone; so it is when the
+/// variable is empty, with a warning on stderr. Throws as parse_tf_config does.
 [[nodiscard]] Cluster cluster_from_environment();
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -27,7 +27,8 @@ inline constexpr const char* tf_config_jobs = "chief (or master), worker, ps and
   throw ConfigurationError(concat({"TF_CONFIG: ", printable(why, 2000)}));
 }
 
-// Text of a value for a message: short, and on one line. (Json::dump would cost half a second of compile time.)
+// Text of a value for a message: short, and on one line. (Json::dump would cost half a second of
+// compile time.)
 LOCKSTEP_INLINE std::string quote_json(const Json& value) {
   switch (value.type()) {
     case Json::value_t::string: {
@@ -68,7 +69,8 @@ LOCKSTEP_INLINE Json parse_json(std::string_view text) {
   try {
     return Json::parse(text, refuse_twice);
   } catch (const Json::exception& error) {  // a number beyond a double, too
-    // "[json.exception.parse_error.101] parse error at line 1, column 5: ...": what follows the bracket is for people.
+    // "[json.exception.parse_error.101] parse error at line 1, column 5: ...": what follows the
+    // bracket is for people.
     std::string what = error.what();
     if (const auto end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
     refuse_tf_config(concat({"malformed JSON: ", what}));
@@ -150,7 +152,7 @@ LOCKSTEP_INLINE Task read_task(const Json& root) {
   return result;
 }
 
-// Keys that this program does not know are ignored, but not those that must have been meant as the cluster.
+// Unknown keys are ignored, except for those that were probably meant as the cluster.
 LOCKSTEP_INLINE void refuse_other_clusters(const Json& root) {
   for (const auto& [key, value] : root.items()) {
     if (key == "cluster" || key == "task") continue;

@@ -30,7 +30,7 @@ struct Activity {
   return text;
 }
 
-/// Where one thread writes what it does, and others read it. Any thread may call any member.
+/// One thread writes here what it does, and others read it. Any thread may call any member.
 class ActivityBoard {
  public:
   void set(const Activity& activity) {

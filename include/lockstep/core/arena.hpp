@@ -12,9 +12,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// One value for each element of a list of variables, in one block. Slices lie in reverse order of the list: the order in
-/// which backward finishes gradients, so that what is ready is always a growing range from the start. Each slice is aligned
-/// to 64 bytes; what lies between slices is zero and stays zero.
+/// One value for each element of a list of variables, in one block. Slices lie in reverse order of
+/// the list: the order in which backward finishes gradients, so that what is ready is always a
+/// growing range from the start. Each slice is aligned to 64 bytes; what lies between slices is
+/// zero and stays zero.
 ///
 /// Threads may write different elements of it at once.
 template <class T>

@@ -15,8 +15,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 inline constexpr std::size_t cache_line = 64;
 
-/// Owns a block of bytes, aligned to 64 bytes (2 MiB when it is that large, and then in huge pages where the system has them),
-/// and zeroed. How it is given back is the owner's choice, so that a collective can hand out shared or registered memory.
+/// Owns a block of bytes, aligned to 64 bytes (2 MiB when it is that large, and then in huge pages
+/// where the system has them), and zeroed. Its creator decides how it is released, so that a
+/// collective can hand out shared or registered memory.
 ///
 /// Threads may write different bytes of it at once.
 class Buffer {
@@ -33,7 +34,7 @@ class Buffer {
     std::memset(data_, 0, size);
   }
 
-  /// Takes over memory that somebody else allocated.
+  /// Takes over memory that the caller allocated.
   Buffer(std::byte* data, std::size_t size, Release release, void* context) noexcept
       : data_(data), size_(size), release_(release), context_(context) {}
 

@@ -13,9 +13,9 @@
 #define LOCKSTEP_VERSION_MINOR 1
 #define LOCKSTEP_VERSION_PATCH 0
 
-// Everything lives in an inline namespace named after the instruction set that the translation unit may use. Without
-// it, the linker would keep one of two copies of an inline function, and a program with one file built with
-// -march=native could run AVX-512 code on a machine that has none.
+// Everything lives in an inline namespace named after the instruction set that the translation unit
+// may use. Otherwise the linker would keep one of two copies of an inline function, and a program
+// with one file built with -march=native could run AVX-512 code on a machine that has none.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define LOCKSTEP_ABI abi_0_x86_avx512
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -26,8 +26,9 @@
 #define LOCKSTEP_ABI abi_0_baseline
 #endif
 
-// With LOCKSTEP_COMPILED the parts that are no templates come from the library target lockstep::compiled, which must
-// be built with the same instruction-set flags as its user (else the linker names the namespace that is missing).
+// With LOCKSTEP_COMPILED the parts that are no templates come from the library target
+// lockstep::compiled, which must be built with the same instruction-set flags as its user (else the
+// linker names the namespace that is missing).
 #if defined(LOCKSTEP_COMPILED)
 #define LOCKSTEP_INLINE
 #else

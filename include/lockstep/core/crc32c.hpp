@@ -1,5 +1,4 @@
-// CRC-32C, the checksum of messages, checkpoints, event files and the line that tells two runs
-// apart.
+// CRC-32C, the checksum of messages, checkpoints and parameters.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +12,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The CRC-32C (Castagnoli) of `bytes`; of what came before and `bytes`, given the CRC of what came
-/// before: crc32c(b, crc32c(a)) is that of a and b. The CRC of nothing is 0. The same on every
-/// machine; some 20 GB/s where the processor has an instruction for it.
+/// The CRC-32C (Castagnoli) of `bytes`. `previous` is the CRC of the bytes before these, 0 for
+/// none: crc32c(b, crc32c(a)) is that of a and b together. The same on every machine; about 20 GB/s
+/// where the processor has an instruction for it.
 [[nodiscard]] constexpr std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t previous = 0) noexcept {
 #if defined(LOCKSTEP_CRC32C_INSTRUCTION)
   if (!std::is_constant_evaluated() && detail::has_crc32c_instruction())

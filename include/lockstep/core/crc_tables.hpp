@@ -10,9 +10,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// crc_tables<P>[k][b] is the remainder of byte b followed by k zero bytes: eight tables take eight bytes in one round
-/// (Kounavis, Berry, "A systematic approach to building high performance, software-based, CRC generators", ISCC 2005). P: the
-/// polynomial with its bits reversed.
+/// crc_tables<P>[k][b] is the remainder of byte b followed by k zero bytes: eight tables take eight
+/// bytes in one round (Kounavis, Berry, "A systematic approach to building high performance,
+/// software-based, CRC generators", ISCC 2005). P: the polynomial with its bits reversed.
 template <std::uint32_t P>
 inline constexpr auto crc_tables = [] {
   std::array<std::array<std::uint32_t, 256>, 8> tables{};
@@ -29,7 +29,7 @@ inline constexpr auto crc_tables = [] {
   return tables;
 }();
 
-/// The CRC of what came before, whose CRC is `previous`, and `bytes`.
+/// The CRC of the bytes whose CRC is `previous`, followed by `bytes`.
 template <std::uint32_t P>
 [[nodiscard]] constexpr std::uint32_t crc_by_tables(std::span<const std::byte> bytes, std::uint32_t previous) noexcept {
   const auto& tables = crc_tables<P>;

@@ -24,7 +24,7 @@ struct Option {
   std::string_view name;
   std::string value;
 
-  // (A template, because text in quotes would else become a flag.)
+  // (A template, because text in quotes would otherwise convert to bool.)
   template <std::same_as<bool> Flag>
   Option(std::string_view option, Flag flag) : name(option), value(flag ? "true" : "false") {}
   Option(std::string_view option, double number) : name(option), value(number_text(number)) {}
@@ -32,7 +32,8 @@ struct Option {
   Option(std::string_view option, std::string text) : name(option), value(std::move(text)) {}
 };
 
-/// "sgd(learning_rate=0.01, momentum=0)". Objects with equal options give equal text, and no others.
+/// "sgd(learning_rate=0.01, momentum=0)". Objects with equal options give equal text, and no
+/// others.
 [[nodiscard]] inline std::string describe(std::string_view name, std::initializer_list<Option> options) {
   std::string text(name);
   const char* separator = "(";

@@ -8,8 +8,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Exit codes of a program that uses lockstep. Codes of 128 and above are retried by orchestrators such as Kubernetes'
-/// TFJob operator, lower ones are permanent.
+/// Exit codes of a program that uses lockstep. Orchestrators such as Kubernetes' TFJob operator run
+/// a program with a code of 128 and above again; lower codes are permanent.
 enum class ExitCode : int {
   success = 0,
   failure = 1,        ///< a permanent error
@@ -19,8 +19,8 @@ enum class ExitCode : int {
   terminated = 143,   ///< SIGTERM
 };
 
-/// Base of all exceptions that lockstep throws. The message says who, where, what was expected, what was got and what
-/// to do.
+/// Base of all exceptions that lockstep throws. The message names the caller and the place, what
+/// was expected, what was found, and what to do.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ExitCode code = ExitCode::failure)
@@ -33,14 +33,16 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Wrong configuration: TF_CONFIG, options, command line, or workers that run different programs. Exit code 2.
+/// Wrong configuration: TF_CONFIG, options, command line, or workers that run different programs.
+/// Exit code 2.
 class ConfigurationError : public Error {
  public:
   explicit ConfigurationError(const std::string& message) : Error(message, ExitCode::usage) {}
 };
 
-/// Training ended early because the process is to stop: SIGINT, SIGTERM, or Training::request_preemption. Callbacks have saved
-/// what they save. Exit code 130 or 143: start the program again to go on.
+/// Training ended early because the process is to stop: SIGINT, SIGTERM, or
+/// Training::request_preemption. The callbacks have saved their state. Exit code 130 or 143: start
+/// the program again to go on.
 class Preempted : public Error {
  public:
   using Error::Error;

@@ -8,8 +8,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-// Both round to the nearest, ties to even; NaN stays NaN. Without branches, and always inlined, so that loops over them become vectors
-// of whatever instruction set their function is compiled for.
+// Both round to the nearest, ties to even; NaN stays NaN. They have no branches and are always
+// inlined, so that the compiler vectorizes loops over them for the caller's instruction set.
 
 /// The upper half of a float: its range, 8 bits of precision.
 struct Bfloat16 {

@@ -18,8 +18,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// A destructor that runs because of an exception cannot learn its message. If one of these objects
 /// lives further up on the same thread's stack, the destructor can leave the report to its peers to
-/// that object, whose owner catches the exception and so knows the message. If the program handles the
-/// exception itself, the peers are told two seconds later, without the message.
+/// that object, whose owner catches the exception and so knows the message. If the program handles
+/// the exception itself, the peers are told two seconds later, without the message.
 class LastWords {
  public:
   /// Tells why this process ends. It is called once, and must not throw.
@@ -39,12 +39,13 @@ class LastWords {
     innermost()->keep(std::move(tell));
     return true;
   }
-  /// Calls what has been left on this thread, if anything: the program goes on after its exception.
+  /// Calls the report that was left on this thread, if any: the program has handled its exception
+  /// and goes on.
   static void say_now() noexcept {
     if (innermost() != nullptr) innermost()->say(unknown_reason, ExitCode::failure);
   }
 
-  /// Calls what has been left. Any thread may call it.
+  /// Calls the report. Any thread may do this.
   void say(std::string_view reason, ExitCode code) noexcept {
     std::vector<Tell> left;
     {

@@ -1,4 +1,4 @@
-// Lines for the person who runs the program.
+// Log lines on standard error.
 #pragma once
 
 #include <cstdio>
@@ -9,15 +9,15 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Writes "lockstep: <text>" and a new line to stderr, in one piece, so that the lines of several threads and processes do
-/// not mix.
+/// Writes "lockstep: <text>" and a new line to stderr, in one piece, so that the lines of several
+/// threads and processes do not mix.
 inline void log_line(std::string_view text) noexcept {
   try {
     std::string line = "lockstep: ";
     line += text;
     line += '\n';
     std::fwrite(line.data(), 1, line.size(), stderr);
-  } catch (...) {  // out of memory: a line is not worth a failure
+  } catch (...) {  // out of memory: the program goes on without the line
   }
 }
 

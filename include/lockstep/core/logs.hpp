@@ -11,8 +11,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// An ordered map from name to value, small: loss first, then the metrics, then val_*. Callbacks may change it; what
-/// comes later (other callbacks, History) sees the change.
+/// A small map from name to value, in order: the loss, the metrics, then val_*. Callbacks may
+/// change it; later callbacks and History see the change.
 class Logs {
  public:
   using Entry = std::pair<std::string, double>;
@@ -24,7 +24,7 @@ class Logs {
   }
   [[nodiscard]] bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
 
-  /// Throws Error, naming what there is, when `name` is missing.
+  /// Throws Error, which lists the names that exist, when `name` is missing.
   [[nodiscard]] double at(std::string_view name) const {
     if (const double* value = find(name)) return *value;
     std::string available;

@@ -1,4 +1,5 @@
-// Counter-based random numbers: the value at (seed, key, counter) is a pure function, on every machine.
+// Counter-based random numbers: the value at (seed, key, counter) is a pure function, on every
+// machine.
 #pragma once
 
 #include <array>
@@ -12,7 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+/// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
+/// 2011.
 [[nodiscard]] constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                                                 std::array<std::uint32_t, 2> key) noexcept {
   for (int round = 0; round < 10; ++round) {
@@ -26,7 +28,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
   return counter;
 }
 
-/// Names a stream of random numbers. Derived keys are independent: `RandomKey(seed).fold_in(step).fold_in(layer)`.
+/// Names a stream of random numbers. Derived keys are independent:
+/// `RandomKey(seed).fold_in(step).fold_in(layer)`.
 class RandomKey {
  public:
   constexpr explicit RandomKey(std::uint64_t seed = 0) noexcept : value_(seed) {}
@@ -44,8 +47,9 @@ class RandomKey {
   std::uint64_t value_;
 };
 
-/// A sequence of random numbers from a key; a UniformRandomBitGenerator. Its own distributions give the same values with
-/// every standard library, which std::uniform_real_distribution and its kin do not.
+/// A sequence of random numbers from a key; a UniformRandomBitGenerator. Its own distributions give
+/// the same values with every standard library, which std::uniform_real_distribution and its kin do
+/// not.
 ///
 /// Used by one thread; for other threads, derive keys.
 class RandomStream {
@@ -84,7 +88,8 @@ class RandomStream {
 
   /// Uniform in {0, ..., bound - 1}, without bias. bound must be at least 1.
   constexpr std::uint64_t below(std::uint64_t bound) noexcept {
-    const std::uint64_t rejected = (0 - bound) % bound;  // 2^64 mod bound values would be drawn once too often
+    // 2^64 mod bound values would be drawn once too often
+    const std::uint64_t rejected = (0 - bound) % bound;
     for (;;) {
       const std::uint64_t high = operator()();
       const std::uint64_t value = high << 32 | operator()();

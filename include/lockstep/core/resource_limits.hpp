@@ -38,7 +38,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// The limits of this process that are set, for the end of a message: "; the limits are:
+/// The limits that are set for this process, for the end of a message: "; the limits are:
 /// RLIMIT_NPROC (ulimit -u) 100, pids.max of the control group 512". Empty when none is.
 [[nodiscard, gnu::cold]] inline std::string limits_text(Resource resource) {
   std::string text;

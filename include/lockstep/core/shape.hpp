@@ -18,8 +18,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
   return text + ")";
 }
 
-/// The shape of one sample, e.g. Shape<28, 28, 1> (height, width, channels). Elements are ordered row-major, the last
-/// extent fastest, as in Keras.
+/// The shape of one sample, e.g. Shape<28, 28, 1> (height, width, channels). Elements are ordered
+/// row-major, the last extent fastest, as in Keras.
 template <std::size_t... Extents>
 struct Shape {
   static_assert(((Extents > 0) && ...), "lockstep: every extent of a Shape must be at least 1");

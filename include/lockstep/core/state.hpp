@@ -1,4 +1,4 @@
-// Saved state of datasets, callbacks and schedules: a small, flat, typed record.
+// State: a small record of named values, in which an object saves itself.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What an object wants back after a restart. Values are whole numbers, floating-point numbers, text, or lists of the
-/// first two. `put` in save(State&), `get` in restore(const State&).
+/// What a callback or another object of the program saves, and restores after a restart: named
+/// whole numbers, floating-point numbers, texts, and lists of numbers. `put` belongs into
+/// save(State&) const, `get` into restore(const State&).
 class State {
  public:
   using Value = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>;

@@ -1,4 +1,4 @@
-// What every layer is told about the step that it takes part in.
+// What a layer knows of the step that it takes part in.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Sums `values` in place over all ranks. Every rank must call it, in the same order; so it never mixes with the reduction of
-/// the gradients. Alone, it does nothing.
+/// Sums `values` in place over all ranks. Every rank must make the same calls in the same order,
+/// which keeps them apart from the reduction of the gradients. With one rank it does nothing.
 class CrossReplicaSum {
  public:
   using Function = void (*)(void* self, std::span<double> values);
@@ -29,8 +29,9 @@ class CrossReplicaSum {
   Function function_ = nullptr;
 };
 
-/// Told by backward how far it has come: something holds for these gradients, and for those of all layers after them. Layers that
-/// announce their gradients call it (see Layer); for the others it does nothing, and the model calls it after them.
+/// Backward reports its progress here: what is announced holds for these gradients and for those of
+/// all later layers. Layers that announce their gradients call it themselves (see Layer); for the
+/// others the model does.
 class BackwardProgress {
  public:
   using Function = void (*)(void* self, const void* end);
@@ -54,22 +55,25 @@ class BackwardProgress {
   Function function_ = nullptr;
 };
 
-/// Goes along with forward and backward. What it says of the step is equal on every rank, but for the samples.
+/// Passed to forward and backward. Equal on every rank, except for the samples.
 struct StepContext {
   bool training = false;
-  std::int64_t step = 0;                              ///< optimizer iterations before this step
-  std::size_t layer = 0;                              ///< position of the running layer in the flattened model
-  std::uint64_t seed = 0;                             ///< the chief's
-  std::span<const std::int64_t> sample_indices = {};  ///< global index of each sample of this rank's part of the batch
+  std::int64_t step = 0;  ///< optimizer iterations before this step
+  /// Position of the running layer in the flattened model.
+  std::size_t layer = 0;
+  std::uint64_t seed = 0;  ///< the chief's
+  /// Global index of each sample of this rank's part of the batch.
+  std::span<const std::int64_t> sample_indices = {};
   CrossReplicaSum cross_replica_sum = {};
-  /// These gradients will not be touched any more in this step: their reduction may begin.
+  /// These gradients are final: their reduction may begin.
   BackwardProgress gradients_ready = {};
-  /// Nor will their variables be read: they may be updated.
+  /// Their variables are not read again in this step either: they may be updated.
   BackwardProgress variables_done = {};
   Trace* trace = nullptr;  ///< where the time is recorded; null: nowhere
 
-  /// The key for what a layer draws for one of its samples (row of the batch). It depends on seed, step, layer and the
-  /// global index of the sample, hence neither on the number of ranks nor on the sharding.
+  /// The key of the random numbers that a layer draws for one sample (row of the batch). It depends
+  /// on seed, step, layer and the global index of the sample, hence neither on the number of ranks
+  /// nor on the sharding.
   [[nodiscard]] RandomKey random_key(std::size_t row) const noexcept {
     return RandomKey(seed)
         .fold_in(static_cast<std::uint64_t>(step))

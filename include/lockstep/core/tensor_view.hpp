@@ -10,17 +10,18 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Samples are padded to a multiple of this inside, on every instruction set, so that kernels need no remainder loop
-/// over the batch. A batch of 1 therefore costs as much as one of 16.
+/// The batch dimension is padded to a multiple of this, on every instruction set, so that kernels
+/// need no remainder loop over the batch. A batch of 1 therefore costs as much as one of 16.
 inline constexpr std::size_t batch_multiple = 16;
 
 [[nodiscard]] constexpr std::size_t padded_batch(std::size_t samples) noexcept {
   return (samples + batch_multiple - 1) / batch_multiple * batch_multiple;
 }
 
-/// A non-owning view of [samples x features] in column-major order: the samples of one feature are contiguous, feature f
-/// starts at data() + f * stride(). stride() is the padded batch: rows samples()..stride()-1 are padding, finite in
-/// activations and zero in gradients. data() and every feature are aligned to 64 bytes for float and double.
+/// A non-owning view of [samples x features] in column-major order: the samples of one feature are
+/// contiguous, feature f starts at data() + f * stride(). stride() is the padded batch: rows
+/// samples()..stride()-1 are padding, finite in activations and zero in gradients. data() and every
+/// feature are aligned to 64 bytes for float and double.
 template <class T>
 class TensorView {
  public:

@@ -13,7 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A piece of a message: text, a whole number, or a number in the shortest form that reads back as itself ("0.01", "1e-07").
+/// A part of a message: text, a whole number, or a number in the shortest form that reads back as
+/// itself ("0.01", "1e-07").
 class TextPiece {
  public:
   TextPiece(std::string_view text) noexcept : text_(text.data()), size_(text.size()) {}
@@ -45,8 +46,8 @@ class TextPiece {
   char digits_[32];
 };
 
-/// `concat({"expected ", 3, " bytes, got ", size})`. Kept out of line: messages are many and rarely made, and chains of
-/// `+` and std::to_string are slow to compile.
+/// `concat({"expected ", 3, " bytes, got ", size})`. Kept out of line: messages are many and rarely
+/// made, and chains of `+` and std::to_string are slow to compile.
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string concat(std::initializer_list<TextPiece> pieces) {
   std::size_t size = 0;
   for (const TextPiece& piece : pieces) size += piece.view().size();
@@ -56,7 +57,8 @@ class TextPiece {
   return text;
 }
 
-/// What somebody else has sent, fit for a log: control characters become '?', and what is longer than `most` bytes is cut off.
+/// Makes a text from a peer fit for a log: control characters become '?', and the text is cut after
+/// `most` bytes.
 [[nodiscard, gnu::cold]] inline std::string printable(std::string_view text, std::size_t most) {
   std::string shown(text.substr(0, most));
   for (char& c : shown)

@@ -1,4 +1,4 @@
-// Threads that say what they are for when they cannot be started.
+// Threads whose work an error names when they cannot be started.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What the time of training steps is spent on.
+// Where the time of training steps goes.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ enum class TracePart : std::uint8_t { input, forward, loss, backward, collective
 
 inline constexpr std::size_t trace_part_count = 7;
 
-/// Records spans of time of one thread: their sums, and the first `max_events` one by one. Recording allocates nothing.
+/// Records spans of time of one thread: their sums, and the first `max_events` one by one.
+/// Recording allocates nothing.
 class Trace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -36,7 +37,7 @@ class Trace {
     events_.reserve(max_events);
   }
 
-  /// `layer` is 0 for what is not in a layer. `inside`: time of that which other spans count.
+  /// `layer` is 0 outside of layers. `inside`: the part of this time that other spans count.
   void add(TracePart part, std::size_t layer, Clock::time_point begin, Clock::time_point end,
            Clock::duration inside = {}) noexcept {
     totals_[static_cast<std::size_t>(part)][layer] += end - begin - inside;

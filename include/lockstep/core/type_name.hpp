@@ -18,7 +18,7 @@ template <class T>
   return function.substr(begin, (semicolon != std::string_view::npos ? semicolon : function.rfind(']')) - begin);
 }
 
-/// Whether T is the library's own.
+/// Whether T is one of this library's types.
 template <class T>
 inline constexpr bool is_own_type = full_type_name<T>().starts_with("lockstep::");
 

@@ -12,8 +12,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Number of inputs and outputs of one unit, as the glorot and he initialisers use them (for a convolution, times the
-/// receptive field).
+/// Number of inputs and outputs of one unit, as the glorot and he initialisers use them (for a
+/// convolution, times the receptive field).
 struct Fans {
   std::size_t in = 1;
   std::size_t out = 1;
@@ -22,8 +22,8 @@ struct Fans {
 /// Draws the initial value of one element. A user's own initialiser is a function of this type.
 using Initializer = double (*)(RandomStream& random, Fans fans);
 
-/// One array of a layer, in canonical layout: row-major, the last extent fastest, Keras's order of dimensions (Dense:
-/// inputs x units; Conv2D: height x width x input channels x filters).
+/// One array of a layer, in canonical layout: row-major, the last extent fastest, Keras's order of
+/// dimensions (Dense: inputs x units; Conv2D: height x width x input channels x filters).
 struct Variable {
   static constexpr std::size_t max_rank = 6;
 

@@ -1,4 +1,4 @@
-// Checkpoint: a model, and what else a program wants back with it.
+// Checkpoint: a model, saved with other objects of the program.
 #pragma once
 
 #include <concepts>
@@ -32,8 +32,8 @@ concept Restorable = std::same_as<O, State> || requires(O& object, const O& same
   object.restore(in);
 };
 
-/// What TensorFlow's tf.train.Checkpoint is for: the model with its optimizer, and objects of the program's own, which are saved and
-/// restored with it. Refers to all of them.
+/// The counterpart of tf.train.Checkpoint: saves and restores a model with its optimizer, and
+/// objects of the program with it. Refers to all of them.
 /// @code
 /// lockstep::State progress;
 /// lockstep::Checkpoint checkpoint(model, progress);
@@ -53,9 +53,9 @@ class Checkpoint {
     save_snapshot(path, state());
   }
 
-  /// Restores all, as Model::load does, from a file that save or CheckpointManager wrote. Without
-  /// objects of the program's own, also from a file of Model::save, ModelCheckpoint or
-  /// BackupAndRestore.
+  /// Restores all, as Model::load does, from a file that save or CheckpointManager wrote. A
+  /// checkpoint without objects takes the files of Model::save, ModelCheckpoint and
+  /// BackupAndRestore, too.
   void restore(const std::string& path) {
     decode(path, detail::file_from_chief(Files::trainer(model_).strategy(), "restore", path,
                                          checkpoint_check(Files::trainer(model_).state_bytes())));

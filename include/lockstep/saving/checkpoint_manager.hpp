@@ -18,9 +18,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Saves checkpoints under growing numbers in a folder, deletes the oldest, and restores the newest that can be read. A file named
-/// "checkpoint" in the folder lists them, as TensorFlow's does; files that are not on the list are left alone. Every worker makes
-/// the same calls; only the chief has the folder.
+/// Saves checkpoints under growing numbers in a folder, deletes the oldest, and restores the newest
+/// that can be read. A file named "checkpoint" in the folder lists them, as TensorFlow's does;
+/// files that are not on the list are left alone. Every worker makes the same calls; only the chief
+/// has the folder.
 /// @code
 /// lockstep::Checkpoint checkpoint(model);
 /// lockstep::CheckpointManager manager(checkpoint, {.directory = "run", .max_to_keep = 3});
@@ -31,22 +32,26 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <class CheckpointType>
 class CheckpointManager {
  public:
-  /// Throws ConfigurationError for wrong options; on the chief also Error when the folder's list cannot be read.
+  /// Throws ConfigurationError for wrong options; on the chief also Error when the folder's list
+  /// cannot be read.
   CheckpointManager(CheckpointType& checkpoint, CheckpointManagerOptions options) : checkpoint_(checkpoint) {
     options.validate();
     if (strategy().is_chief()) folder_.emplace(std::move(options));
   }
 
-  /// Saves under the next number, or `checkpoint_number`, and returns the path. Nothing on other workers than the chief, and when
-  /// checkpoint_interval's updates have not been made since the last time. Throws Error naming the path; the earlier ones stay.
+  /// Saves under the next number, or `checkpoint_number`, and returns the path. Returns nothing on
+  /// other workers than the chief, and when fewer than checkpoint_interval updates have been made
+  /// since the last save. Throws Error naming the path; the earlier ones stay.
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
     const std::int64_t updates = checkpoint_.model_.iterations();
     if (!folder_ || !folder_->due(updates)) return std::nullopt;
     return folder_->save(checkpoint_.state(), checkpoint_number);
   }
 
-  /// Restores the newest checkpoint that can be read (of those that cannot, a warning) on all workers, and returns its path; nothing
-  /// when there is none: the model stays as it is. Training then counts as begun, also where finish was called before. Throws ConfigurationError when it belongs to another program.
+  /// Restores, on all workers, the newest checkpoint that can be read, and returns its path; warns
+  /// of those that cannot. Without any it returns nothing, and the model stays as it is. Training
+  /// counts as begun from here on, even after finish. Throws ConfigurationError when the checkpoint
+  /// belongs to another program.
   std::optional<std::string> restore_or_initialize() {
     detail::FileContents path, state;
     if (folder_) {
@@ -70,13 +75,14 @@ class CheckpointManager {
     return restored;
   }
 
-  /// Says in the folder that training has ended, after the last save, so that a SidecarEvaluator ends as well. Throws Error naming
-  /// the path.
+  /// Says in the folder, after the last save, that training has ended, so that a SidecarEvaluator
+  /// ends as well. Throws Error naming the path.
   void finish() const {
     if (folder_) folder_->finish();
   }
 
-  /// The paths of those that are kept, oldest first; on other workers than the chief none.
+  /// The paths of the checkpoints that are kept, oldest first; on other workers than the chief
+  /// none.
   [[nodiscard]] std::vector<std::string> checkpoints() const {
     return folder_ ? folder_->checkpoints() : std::vector<std::string>{};
   }

@@ -1,4 +1,4 @@
-// What a SidecarEvaluator has found out, as a table in a file.
+// The results of a SidecarEvaluator, as a table in a file.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What one checkpoint is worth.
+/// The figures of one checkpoint.
 struct CheckpointEvaluation {
   std::string checkpoint;       ///< the file's name in its folder
   std::int64_t iterations = 0;  ///< optimizer updates made until then
@@ -19,12 +19,13 @@ struct CheckpointEvaluation {
 
 namespace detail {
 
-/// Rows of comma-separated values: checkpoint, iterations, and one column for each figure of the logs, as the first row says. The
-/// file is replaced as a whole with each new row, so that a reader never sees a part of one.
+/// Rows of comma-separated values: checkpoint, iterations, and one column for each figure of the
+/// logs, as the first row says. The file is replaced as a whole with each new row, so that a reader
+/// never sees a part of one.
 class EvaluationResults {
  public:
-  /// Goes on with the file, when there is one. An empty path: none is written. Throws Error naming the path when it cannot be read,
-  /// DataError when it is something else.
+  /// Continues the file, if there is one. With an empty path no file is written. Throws Error
+  /// naming the path when it cannot be read, DataError when it is something else.
   explicit EvaluationResults(std::string path);
 
   /// A checkpoint that was overwritten since has another number of iterations.
@@ -32,7 +33,8 @@ class EvaluationResults {
   /// Number of evaluations, those that the file had at the start included.
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
 
-  /// Throws ConfigurationError when the file has other columns, Error naming the path when it cannot be written.
+  /// Throws ConfigurationError when the file has other columns, Error naming the path when it
+  /// cannot be written.
   void append(const CheckpointEvaluation& evaluation);
 
  private:

@@ -28,8 +28,8 @@ struct WantedArray {
   std::span<const std::size_t> shape;
 };
 
-/// The arrays of a file in the order of `wanted`, as `scalar`. Throws ConfigurationError naming the first that is missing, unknown or of
-/// another shape.
+/// The arrays of a file in the order of `wanted`, as `scalar`. Throws ConfigurationError naming the
+/// first that is missing, unknown or of another shape.
 [[nodiscard]] std::vector<SavedArray> match_arrays(std::vector<SavedArray> found, std::span<const WantedArray> wanted,
                                                    std::string_view scalar);
 

@@ -1,4 +1,4 @@
-// SidecarEvaluator: evaluates the checkpoints of a training that runs elsewhere.
+// SidecarEvaluator: evaluates the checkpoints of a training in another process.
 #pragma once
 
 #include <chrono>
@@ -23,14 +23,19 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 struct SidecarEvaluatorOptions {
-  std::string checkpoint_dir;  ///< where CheckpointManager or ModelCheckpoint writes; need not be there yet
-  std::string results =
-      {};  ///< a .csv file, a row for each checkpoint; what has a row is not evaluated again. Default: none
-  std::optional<std::int64_t> steps = std::nullopt;            ///< of an evaluation; default: until the data ends
-  std::optional<std::int64_t> max_evaluations = std::nullopt;  ///< then it ends, the rows that results had included
+  /// Where CheckpointManager or ModelCheckpoint writes; need not be there yet.
+  std::string checkpoint_dir;
+  /// A .csv file with a row for each checkpoint; those that have one are not evaluated again.
+  /// Default: none.
+  std::string results = {};
+  /// Of an evaluation; default: until the data ends.
+  std::optional<std::int64_t> steps = std::nullopt;
+  /// Then it ends; the rows that `results` had count, too.
+  std::optional<std::int64_t> max_evaluations = std::nullopt;
   std::chrono::milliseconds poll_interval = std::chrono::seconds(1);
-  std::chrono::milliseconds timeout = std::chrono::hours(1);  ///< how long to wait for the next checkpoint
-  int verbose = 1;                                            ///< 1: a line for each checkpoint
+  /// How long to wait for the next checkpoint.
+  std::chrono::milliseconds timeout = std::chrono::hours(1);
+  int verbose = 1;  ///< 1: a line for each checkpoint
 
   /// Throws ConfigurationError.
   void validate() const;
@@ -38,7 +43,7 @@ struct SidecarEvaluatorOptions {
 
 namespace detail {
 
-/// The pauses between two looks into the folder, and for how long nothing has happened.
+/// Waits between two looks into the folder, up to the timeout.
 class CheckpointPoll {
  public:
   explicit CheckpointPoll(const SidecarEvaluatorOptions& options) : options_(options) {}
@@ -57,15 +62,16 @@ void warn_of_weights_alone(const std::string& path);
 
 }  // namespace detail
 
-/// The evaluator task of a cluster, as tf.keras.utils.SidecarEvaluator: a process of its own (`cluster_from_environment().is_evaluator()`)
-/// that follows the folder of checkpoints which the training writes, and evaluates each checkpoint once, so that the workers need
-/// not stop for it. The model has the same network, loss, optimizer and metrics as the one that is trained, under OneDeviceStrategy or
-/// MirroredStrategy.
+/// The evaluator task of a cluster, as tf.keras.utils.SidecarEvaluator: a process of its own
+/// (`cluster_from_environment().is_evaluator()`) that evaluates each checkpoint of a training once,
+/// so that the workers need not stop for it. The model has the same network, loss, optimizer and
+/// metrics as the one that is trained, under OneDeviceStrategy or MirroredStrategy.
 ///
-/// It ends when training has: CheckpointManager::finish, or the end of a fit with ModelCheckpoint, says so in the folder. Training that
-/// was killed has not ended: the evaluator waits until it goes on. In a folder whose training has ended, the evaluator does what is
-/// left and ends: where a new run uses the folder again, start the evaluator after it. A checkpoint that is damaged, has weights
-/// alone, or is deleted by the manager before it was read, is passed over.
+/// It ends when training has ended, which CheckpointManager::finish, or the end of a fit with
+/// ModelCheckpoint, says in the folder. Training that was killed has not ended: the evaluator waits
+/// for it. In a folder whose training has ended, it evaluates the rest and ends; so if a new run
+/// uses the folder again, start the evaluator after it. Checkpoints that are damaged, have weights
+/// alone, or are deleted before they are read, are skipped.
 /// @code
 /// lockstep::OneDeviceStrategy strategy;
 /// auto model = lockstep::compile<Cnn>(strategy, loss, optimizer, lockstep::Accuracy{});
@@ -78,8 +84,9 @@ class SidecarEvaluator {
   using Files = detail::ModelFiles<Model>;
 
  public:
-  /// Refers to the model; `data` is what Model::evaluate takes. Throws ConfigurationError for wrong options, and when
-  /// the model's strategy has several workers; Error naming the path when results cannot be read.
+  /// Refers to the model; `data` is what Model::evaluate takes. Throws ConfigurationError for wrong
+  /// options, and when the model's strategy has several workers; Error naming the path when results
+  /// cannot be read.
   SidecarEvaluator(Model& model, AnyDataset data, SidecarEvaluatorOptions options)
       : model_(model),
         data_(std::move(data)),
@@ -93,16 +100,17 @@ class SidecarEvaluator {
           "OneDeviceStrategy or a MirroredStrategy");
   }
 
-  /// Evaluates the checkpoints that are there, oldest first, and those that come, until training has ended. The callbacks are those
-  /// of Model::evaluate. Returns what it evaluated itself, in order. Throws ConfigurationError when a checkpoint belongs to another
-  /// program, naming the difference, and Error when no checkpoint has come for `timeout`.
+  /// Evaluates the checkpoints that are there, oldest first, and those that come, until training
+  /// has ended. The callbacks are those of Model::evaluate. Returns what it evaluated itself, in
+  /// order. Throws ConfigurationError when a checkpoint belongs to another program, naming the
+  /// difference, and Error when no checkpoint has come for `timeout`.
   template <class... Callbacks>
   std::vector<CheckpointEvaluation> start(Callbacks&&... callbacks) {
     std::vector<CheckpointEvaluation> evaluated;
     detail::CheckpointPoll poll(options_);
     while (!options_.max_evaluations || results_.size() < *options_.max_evaluations) {
-      const bool ended =
-          training_has_ended(options_.checkpoint_dir);  // asked first: the end is said after the last save
+      // Asked first, because the end is said after the last save.
+      const bool ended = training_has_ended(options_.checkpoint_dir);
       if (const auto found = watch_.next(Files::trainer(model_).state_bytes())) {
         if (auto evaluation = evaluate(*found, callbacks...)) evaluated.push_back(std::move(*evaluation));
         poll.renew();

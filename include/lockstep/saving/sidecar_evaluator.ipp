@@ -12,9 +12,9 @@ LOCKSTEP_INLINE void CheckpointPoll::wait() const {
   if (Clock::now() - since_ >= options_.timeout)
     throw Error(concat({"SidecarEvaluator: no new checkpoint in '", options_.checkpoint_dir, "' for ",
                         std::chrono::duration<double>(options_.timeout).count(),
-                        " seconds, and nobody has said there that training has ended",
+                        " seconds, and no file there says that training has ended",
                         " (as CheckpointManager::finish and ModelCheckpoint do):",
-                        " see whether it lives and writes to this folder, or allow a longer timeout"}));
+                        " check that training is running and writes to this folder, or set a longer timeout"}));
   std::this_thread::sleep_for(options_.poll_interval);
 }
 

@@ -46,7 +46,7 @@ TEST_CASE("launch result: a worker that was told to stop after the chief's end d
   CHECK(launch_result(workers, 0) == 1);
 }
 
-TEST_CASE("launch result: after a signal it is the signal's") {
+TEST_CASE("launch result: after a signal, the exit code of the signal") {
   auto workers = ended({5, 0});
   CHECK(launch_result(workers, SIGINT) == 130);
   CHECK(launch_result(workers, SIGTERM) == 143);

@@ -1,4 +1,5 @@
-// A program that trains nothing and misbehaves as its arguments say: the subject of launcher.test.cpp and run.test.cpp.
+// A program that trains nothing and misbehaves as its arguments say: the subject of
+// launcher.test.cpp and run.test.cpp.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>

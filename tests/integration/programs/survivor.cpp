@@ -1,16 +1,13 @@
 // A short training run to be killed, stopped and started again: survivor BACKUP_DIR
-// [name=number]...
-//   epochs=4 steps=6   of each epoch       batch=32   samples in a global batch
-//   freq=0             steps between two saves (0: epochs)      delete=1   the backup at the end
-//   step_ms=0          how long each step takes at least        warn=0     go on when a save fails
-//   preempt=1          save when told to stop                  rejoin=0  wait for lost workers
-//   spin_at=-1         update at which a worker loops without end, once (see BACKUP_DIR/../spun)
-//   spin_on=0          that worker
-//   progress_ms=600000 for a worker that lives and keeps others waiting
-//   timeout_ms=20000   of an operation between workers         shared=0  more units, and SGD in shared memory
+// [name=number]... epochs=4 steps=6 of each epoch batch=32 samples in a global batch freq=0 steps
+// between two saves (0: epochs) delete=1 the backup at the end step_ms=0 how long each step takes
+// at least warn=0 go on when a save fails preempt=1 save when told to stop rejoin=0 wait for lost
+// workers spin_at=-1 update at which a worker loops without end, once (see BACKUP_DIR/../spun)
+// spin_on=0 that worker progress_ms=600000 for a worker that lives and keeps others waiting
+// timeout_ms=20000 of an operation between workers shared=0 more units, and SGD in shared memory
 //                                                              (parameters change places) in place of Adam over TCP
-//   corrupt=0          after so many updates, worker 1 has a bit that the others have not      fail=0  update with an exception
-// The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
+// corrupt=0 after so many updates, worker 1 has a bit that the others have not fail=0 update with
+// an exception The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
 #include <unistd.h>
 
 #include <charconv>
@@ -35,7 +32,8 @@ namespace {
 template <std::size_t Units>
 using Net = ls::Sequential<ls::Input<16>, ls::Dense<Units, ls::ReLU>, ls::Dense<4>>;
 
-/// Halves the learning rate when the loss has not got better for two epochs, which is not worth much, but needs a memory.
+/// Halves the learning rate when the loss has not got better for two epochs, which is not worth
+/// much, but needs a memory.
 struct HalveOnPlateau {
   double best = 1e30;
   std::int64_t waited = 0;

@@ -29,7 +29,8 @@ class Descriptor {
   /// Throws Error, "cannot <what>: ...", when the system call that gave `descriptor` has failed.
   static Descriptor checked(int descriptor, const char* what) {
     if (descriptor < 0) throw Error(concat({"cannot ", what, ": ", std::strerror(errno)}));
-    // 0, 1 and 2 will be replaced in the child, and may be free in a program that was started without them.
+    // 0, 1 and 2 will be replaced in the child, and may be free in a program that was started
+    // without them.
     if (descriptor <= 2) {
       const Descriptor low(descriptor);
       return checked(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3), what);

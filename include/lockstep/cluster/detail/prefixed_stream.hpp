@@ -26,8 +26,8 @@ class PrefixedStream {
   /// Why lines were lost (errno); 0 if none was.
   [[nodiscard]] int failure() const noexcept { return failure_; }
 
-  /// Passes on the lines that are complete; at the end of the stream, also the rest. Reads a bounded number of bytes, as a worker may
-  /// write without end; returns whether there may be more.
+  /// Passes on the lines that are complete; at the end of the stream, also the rest. Reads a
+  /// bounded number of bytes, as a worker may write without end; returns whether there may be more.
   bool pump() {
     char chunk[65536];
     const ssize_t n = ::read(source_.get(), chunk, sizeof chunk);
@@ -63,7 +63,8 @@ class PrefixedStream {
     }
   }
 
-  // Of a line that was drawn several times, as progress bars are on a terminal, the last state counts.
+  // Of a line that was drawn several times, as progress bars are on a terminal, the last state
+  // counts.
   void add_line(std::string_view line) {
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (const auto drawn = line.rfind('\r'); drawn != std::string_view::npos) line.remove_prefix(drawn + 1);

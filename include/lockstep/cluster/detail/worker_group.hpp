@@ -28,8 +28,8 @@ class WorkerGroup {
  public:
   using Clock = LaunchedWorker::Clock;
 
-  /// Takes a port for each worker; starts none. `program` runs with `arguments`, and each worker may
-  /// be started again `restarts` times.
+  /// Takes a port for each worker; starts none. `program` runs with `arguments`, and each worker
+  /// may be started again `restarts` times.
   WorkerGroup(int workers, int restarts, std::string program, std::vector<std::string> arguments)
       : null_(Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null")),
         program_{std::move(program), std::move(arguments), {}, null_, ignored_} {

@@ -39,8 +39,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 inline constexpr const char* running_program = "/proc/self/exe";
 
-/// What to run in place of `program`: for running_program the path of this program, by which ps and top
-/// name the process, as long as that path still holds the same file.
+/// What to run in place of `program`: for running_program the path of this program, by which ps and
+/// top name the process, as long as that path still holds the same file.
 inline std::string program_to_run(const std::string& program) {
   char path[4096];
   const ssize_t size = program == running_program ? ::readlink(running_program, path, sizeof path - 1) : -1;
@@ -48,8 +48,8 @@ inline std::string program_to_run(const std::string& program) {
   path[size] = '\0';
   struct stat running {};
   struct stat named {};
-  const bool same = ::stat(running_program, &running) == 0 && ::stat(path, &named) == 0 && running.st_dev == named.st_dev &&
-                    running.st_ino == named.st_ino;
+  const bool same = ::stat(running_program, &running) == 0 && ::stat(path, &named) == 0 &&
+                    running.st_dev == named.st_dev && running.st_ino == named.st_ino;
   return same ? path : program;
 }
 
@@ -96,7 +96,8 @@ class WorkerProcess {
   /// Its output.
   [[nodiscard]] std::array<PrefixedStream, 2>& output() noexcept { return output_; }
   [[nodiscard]] const std::array<PrefixedStream, 2>& output() const noexcept { return output_; }
-  /// The descriptor of its notes (see collectives/host/launcher_notes.hpp); -1 when no more can come.
+  /// The descriptor of its notes (see collectives/host/launcher_notes.hpp); -1 when no more can
+  /// come.
   [[nodiscard]] int note_descriptor() const noexcept { return notes_.get(); }
 
   /// Why some of its output was lost (errno); 0 if none was.
