@@ -25,13 +25,16 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("chief file: what the chief reads, all workers receive; other workers need not have the file") {
+TEST_CASE("chief file: what the chief reads, all workers receive") {
   const TemporaryFolder folder;
-  ls::write_file_atomically(folder.path("0"), bytes_of("contents"));
+  const std::string path = folder.path("file");
+  ls::write_file_atomically(path, bytes_of("contents"));
   for (const std::string& failure : run_workers(2, [&](WorkerStrategy& strategy) {
-         const std::string path = folder.path("0");
-         if (!strategy.is_chief()) CHECK(strategy.worker_index() == 1);
-         CHECK(ls::detail::file_from_chief(strategy, "load", path, {}) == bytes_of("contents"));
+         const std::string mine = strategy.is_chief() ? path : "a file that only the chief needs";
+         CHECK(ls::detail::file_from_chief(strategy, "load", mine, ls::at_most(8, "this test")) ==
+               bytes_of("contents"));
+         CHECK_THROWS_AS((void)ls::detail::file_from_chief(strategy, "load", mine, ls::at_most(7, "this test")),
+                         ls::DataError);
        }))
     CHECK(failure.empty());
 }
@@ -48,8 +51,8 @@ TEST_CASE("chief file: what the chief cannot read is the same error on all worke
 
 TEST_CASE("chief file: workers in different calls are told so") {
   const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
-    const std::string path = strategy.is_chief() ? "one" : "another";
-    CHECK_THROWS_AS((void)ls::detail::file_from_chief(strategy, "load", path, {}), ls::ConfigurationError);
+    const char* const call = strategy.is_chief() ? "load" : "restore";
+    CHECK_THROWS_AS((void)ls::detail::file_from_chief(strategy, call, "none", {}), ls::ConfigurationError);
   });
   for (const std::string& failure : failures) CHECK(failure.empty());
 }

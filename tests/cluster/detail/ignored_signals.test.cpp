@@ -19,11 +19,11 @@ TEST_CASE("ignored signals: those without a handler, until they are restored") {
   void (*const former_pipe)(int) = ::signal(SIGPIPE, SIG_DFL);
   void (*const former_size)(int) = ::signal(SIGXFSZ, &handler);
   const lockstep::detail::IgnoredSignals ignored;
-  CHECK(handler_of(SIGPIPE) == SIG_IGN);
-  CHECK(handler_of(SIGXFSZ) == &handler);
+  CHECK((handler_of(SIGPIPE) == SIG_IGN));
+  CHECK((handler_of(SIGXFSZ) == &handler));
   ignored.restore();
-  CHECK(handler_of(SIGPIPE) == SIG_DFL);
-  CHECK(handler_of(SIGXFSZ) == &handler);
+  CHECK((handler_of(SIGPIPE) == SIG_DFL));
+  CHECK((handler_of(SIGXFSZ) == &handler));
   ::signal(SIGPIPE, former_pipe);
   ::signal(SIGXFSZ, former_size);
 }
