@@ -45,7 +45,7 @@ inline int launch_result(const std::vector<LaunchedWorker>& workers, int interru
 inline int code_with_lost_output(const std::vector<LaunchedWorker>& workers, int code) {
   for (const LaunchedWorker& worker : workers)
     if (const int error = worker.process.output_failure(); code == 0 && error != 0) {
-      log_line(concat({"error: the workers have ended, but not all of their output could be written to stdout:  ",
+      log_line(concat({"error: the workers have ended, but not all of their output could be written to stdout: ",
                        std::strerror(error)}));
       return static_cast<int>(ExitCode::failure);
     }
