@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/worker_threads.hpp"
@@ -23,6 +24,11 @@ std::vector<std::byte> bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
+std::vector<std::byte> from_chief(WorkerStrategy& strategy, const char* call, const std::string& path,
+                                  const ls::HeadCheck& check) {
+  return ls::detail::file_from_chief(*ls::any_strategy(strategy), call, path, check);
+}
+
 }  // namespace
 
 TEST_CASE("chief file: what the chief reads, all workers receive") {
@@ -31,10 +37,8 @@ TEST_CASE("chief file: what the chief reads, all workers receive") {
   ls::write_file_atomically(path, bytes_of("contents"));
   for (const std::string& failure : run_workers(2, [&](WorkerStrategy& strategy) {
          const std::string mine = strategy.is_chief() ? path : "a file that only the chief needs";
-         CHECK(ls::detail::file_from_chief(strategy, "load", mine, ls::at_most(8, "this test")) ==
-               bytes_of("contents"));
-         CHECK_THROWS_AS((void)ls::detail::file_from_chief(strategy, "load", mine, ls::at_most(7, "this test")),
-                         ls::DataError);
+         CHECK(from_chief(strategy, "load", mine, ls::at_most(8, "this test")) == bytes_of("contents"));
+         CHECK_THROWS_AS((void)from_chief(strategy, "load", mine, ls::at_most(7, "this test")), ls::DataError);
        }))
     CHECK(failure.empty());
 }
@@ -43,7 +47,7 @@ TEST_CASE("chief file: what the chief cannot read is the same error on all worke
   const TemporaryFolder folder;
   const std::string path = folder.path("none");
   for (const std::string& failure : run_workers(2, [&](WorkerStrategy& strategy) {
-         CHECK_THROWS_WITH_AS((void)ls::detail::file_from_chief(strategy, "load", path, {}),
+         CHECK_THROWS_WITH_AS((void)from_chief(strategy, "load", path, {}),
                               ("cannot read '" + path + "': the chief has no such file").c_str(), ls::DataError);
        }))
     CHECK(failure.empty());
@@ -52,7 +56,7 @@ TEST_CASE("chief file: what the chief cannot read is the same error on all worke
 TEST_CASE("chief file: workers in different calls are told so") {
   const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
     const char* const call = strategy.is_chief() ? "load" : "restore";
-    CHECK_THROWS_AS((void)ls::detail::file_from_chief(strategy, call, "none", {}), ls::ConfigurationError);
+    CHECK_THROWS_AS((void)from_chief(strategy, call, "none", {}), ls::ConfigurationError);
   });
   for (const std::string& failure : failures) CHECK(failure.empty());
 }
