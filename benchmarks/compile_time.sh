@@ -38,3 +38,8 @@ measure 'the tutorial with `lockstep::compiled`' \
   "$compiler" "${flags[@]}" -DLOCKSTEP_COMPILED=1 examples/tutorial.cpp "$out/lockstep.o" -o "$out/tutorial" "${libraries[@]}"
 measure 'no lockstep: Eigen, Asio, nlohmann_json and cereal, each used a little' \
   "$compiler" "${flags[@]}" benchmarks/compile_time/third_party.cpp -o "$out/third_party" "${libraries[@]}"
+for layers in 5 20 50; do
+  benchmarks/compile_time/sequential.sh $layers > "$out/sequential.cpp"
+  measure "a Sequential of $layers Conv2D and Dense layers with \`lockstep::compiled\`" \
+    "$compiler" "${flags[@]}" -DLOCKSTEP_COMPILED=1 -c "$out/sequential.cpp" -o "$out/sequential.o"
+done

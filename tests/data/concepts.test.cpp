@@ -3,14 +3,15 @@
 #include <doctest/doctest.h>
 
 #include "data/support.hpp"
-#include "lockstep/data/sharding.hpp"
+#include "lockstep/data/distributed_dataset.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
 
 namespace {
 
-// A user's own dataset, without source or pipeline: batches of 1, 2, 3, ... samples, of a length that it does not tell.
+// A user's own dataset, without source or pipeline: batches of 1, 2, 3, ... samples, of a length
+// that it does not tell.
 class Growing {
  public:
   explicit Growing(std::int64_t batches) : batches_(batches) {}

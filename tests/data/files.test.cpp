@@ -19,7 +19,8 @@ struct Loads {
   std::map<std::string, int> count;
 };
 
-/// File "a3" holds 3 samples: 'a' * 100, 'a' * 100 + 1, ...; their targets are the negative of them.
+/// File "a3" holds 3 samples: 'a' * 100, 'a' * 100 + 1, ...; their targets are the negative of
+/// them.
 auto reader(const std::shared_ptr<Loads>& loads) {
   return [loads](const std::string& name) {
     {

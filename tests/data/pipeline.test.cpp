@@ -31,7 +31,8 @@ class EverySecond : public ls::Transform<Upstream> {
   bool odd_;
 };
 
-/// At every position, seeking there gives what running there gives: from the beginning, from behind and from before.
+/// At every position, seeking there gives what running there gives: from the beginning, from behind
+/// and from before.
 template <class D>
 void check_seek(const D& dataset, std::size_t most = 40) {
   const ls::Iteration iteration{5, 2};

@@ -85,7 +85,8 @@ TEST_SUITE("shuffle") {
   }
 
   TEST_CASE("two shuffles of one pipeline differ") {
-    // With equal keys, shuffling twice would square the permutation; with independent ones it does not.
+    // With equal keys, shuffling twice would square the permutation; with independent ones it does
+    // not.
     const Indices once = samples_of(numbers(20).shuffle(20));
     const Indices twice = samples_of(numbers(20).shuffle(20).shuffle(20));
     Indices squared;

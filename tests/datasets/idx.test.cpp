@@ -51,7 +51,8 @@ Bytes gzip(const Bytes& bytes) {
 }
 #endif
 
-/// The message with which read_idx refuses a file of these bytes. It must come at once, and it must name the path.
+/// The message with which read_idx refuses a file of these bytes. It must come at once, and it must
+/// name the path.
 template <class U = std::uint8_t>
 std::string refusal(const Bytes& bytes, const std::string& name = "file") {
   const TemporaryFolder folder;

@@ -82,46 +82,7 @@ void check(const kernels::DenseSize& size) {
   CHECK(errors.worst < 16 * static_cast<double>(std::numeric_limits<T>::epsilon()));
 }
 
-/// A product that is masked with what was in its place.
-template <class T>
-void check_masked(std::size_t rows, std::size_t columns, std::size_t inner) {
-  CAPTURE(rows);
-  CAPTURE(columns);
-  CAPTURE(inner);
-  std::mt19937 random(2);
-  const std::size_t step = kernels::padded_columns(columns);
-  const Array<T> a = random_array<T>(rows * inner, random), b = random_array<T>(inner * step, random);
-  const Array<T> plain(rows * step, T(7)), held = random_array<T>(rows * step, random);
-  held[0] = T(0.25);  // as much as the minimum
-  held[rows * step - 1] = std::numeric_limits<T>::quiet_NaN();
-  Array<T> masked(rows * step);
-  std::copy_n(held.data(), rows * step, masked.data());
-  const kernels::Steps steps{.a_row = inner, .a = 1, .b = {step}};
-  kernels::multiply<T>({plain.data(), rows, columns, step}, a.data(), b.data(), inner, steps);
-  kernels::multiply<T>({masked.data(), rows, columns, step}, a.data(), b.data(), inner, steps, nullptr,
-                       {.minimum = T(0.25), .masks = true});
-  std::size_t wrong = 0;
-  for (std::size_t i = 0; i < rows * step; ++i) {
-    if (i % step >= columns)
-      wrong += masked[i] != held[i] && !std::isnan(held[i]);
-    else
-      wrong += masked[i] != (held[i] <= T(0.25) ? T(0) : plain[i]);
-  }
-  CHECK(wrong == 0);
-}
-
 }  // namespace
-
-TEST_CASE("products: one that masks is 0 where nothing above the minimum was") {
-  lockstep_test::for_each_instruction_set([] {
-    for (const std::size_t rows : {1u, 6u, 14u, 200u})
-      for (const std::size_t columns : {16u, 20u, 48u, 64u, 130u})
-        for (const std::size_t inner : {1u, 10u, 128u}) {
-          check_masked<float>(rows, columns, inner);
-          check_masked<double>(rows, columns, inner);
-        }
-  });
-}
 
 TEST_CASE("dense kernels: against loops in double, for awkward sizes") {
   lockstep_test::for_each_instruction_set([] {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/core/error.hpp"
 #include "support/instruction_sets.hpp"
 
 namespace ls = lockstep;
@@ -19,14 +19,21 @@ TEST_CASE("instruction sets: names") {
       ls::ConfigurationError);
 }
 
-TEST_CASE("instruction sets: dispatch runs the one in force") {
-  lockstep_test::for_each_instruction_set([] {
-    const ls::InstructionSet level = kernels::dispatch([]<class Isa>() LOCKSTEP_KERNEL_LAMBDA { return Isa::level; });
-    CHECK(level == kernels::instruction_set());
-  });
+TEST_CASE("instruction sets: the highest of this machine can be set, and lower ones") {
+  const ls::InstructionSet before = kernels::instruction_set();
+  CHECK(before <= kernels::supported_instruction_set());
+  lockstep_test::for_each_instruction_set(
+      [] { CHECK(kernels::instruction_set() <= kernels::supported_instruction_set()); });
+  kernels::set_instruction_set(kernels::supported_instruction_set());
+  CHECK(kernels::instruction_set() == kernels::supported_instruction_set());
+  kernels::set_instruction_set(ls::InstructionSet::baseline);
+  CHECK(kernels::instruction_set() == ls::InstructionSet::baseline);
+  kernels::set_instruction_set(before);
 }
 
-TEST_CASE("instruction sets: one that the machine does not have is refused") {
-  if (kernels::supported_instruction_set() == ls::InstructionSet::avx512) return;
-  CHECK_THROWS_AS(kernels::set_instruction_set(ls::InstructionSet::avx512), ls::ConfigurationError);
+TEST_CASE("instruction sets: one above the machine's is refused, and the one in force stays") {
+  const ls::InstructionSet before = kernels::instruction_set();
+  const auto above = static_cast<ls::InstructionSet>(static_cast<int>(kernels::supported_instruction_set()) + 1);
+  CHECK_THROWS_AS(kernels::set_instruction_set(above), ls::ConfigurationError);
+  CHECK(kernels::instruction_set() == before);
 }

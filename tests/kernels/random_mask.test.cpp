@@ -22,7 +22,8 @@ std::vector<std::uint64_t> keys() {
   return keys;
 }
 
-/// Compares with a scalar stream for each sample; elements of the gaps between features stay as they are.
+/// Compares with a scalar stream for each sample; elements of the gaps between features stay as
+/// they are.
 template <class T>
 void check(std::size_t features, std::size_t stride, std::uint64_t threshold) {
   CAPTURE(features);

@@ -23,11 +23,13 @@ using ls::Shape;
 
 namespace {
 
+constexpr ls::Initializer third = [](ls::RandomStream&, ls::Fans fans) { return static_cast<double>(fans.in) / 3; };
+
 using Plain = BatchNormalization<>;
-using Synchronized = BatchNormalization<BatchNormalizationOptions{.synchronized = true}>;
-using WithoutBeta = BatchNormalization<BatchNormalizationOptions{.center = false}>;
-using WithoutGamma = BatchNormalization<BatchNormalizationOptions{.scale = false}>;
-using Bare = BatchNormalization<BatchNormalizationOptions{.center = false, .scale = false}>;
+using Synchronized = BatchNormalization<ls::Linear, BatchNormalizationOptions{.synchronized = true}>;
+using WithoutBeta = BatchNormalization<ls::Linear, BatchNormalizationOptions{.center = false}>;
+using WithoutGamma = BatchNormalization<ls::Linear, BatchNormalizationOptions{.scale = false}>;
+using Bare = BatchNormalization<ls::Linear, BatchNormalizationOptions{.center = false, .scale = false}>;
 
 /// Gives the replicas of a batch normalisation a sum over all of them.
 ls::CrossReplicaSum sum_over(ls::InProcess& member) {
@@ -102,6 +104,24 @@ void check_synchronized(std::initializer_list<std::size_t> parts, double toleran
 }
 
 }  // namespace
+
+TEST_CASE("BatchNormalization: variables and their initialisers") {
+  using L = BatchNormalization<ls::ReLU, BatchNormalizationOptions{.gamma_initializer = third,
+                                                                   .moving_mean_initializer = ls::ones}>;
+  const auto& all = L::variables<Shape<4, 6>>;
+  const auto& state = L::state_variables<Shape<4, 6>>;
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].name == "gamma");
+  CHECK(all[1].name == "beta");
+  ls::RandomStream random{ls::RandomKey(1)};
+  CHECK(all[0].initializer(random, all[0].fans) == 2);
+  CHECK((all[1].initializer == ls::zeros));
+  CHECK(state[0].name == "moving_mean");
+  CHECK((state[0].initializer == ls::ones));
+  CHECK((state[1].initializer == ls::ones));
+  CHECK((Plain::state_variables<Shape<4, 6>>[0].initializer == ls::zeros));
+  CHECK((Plain::variables<Shape<4, 6>>[0].initializer == ls::ones));
+}
 
 TEST_CASE("BatchNormalization: variables and untrained state") {
   const auto& all = Plain::variables<Shape<4, 5, 3>>;

@@ -73,6 +73,17 @@ TEST_CASE("Conv2D: what is not finite stays visible") {
   CHECK(!std::isfinite(rig.gradients[1][0]));
 }
 
+TEST_CASE("Conv2D: initialisers") {
+  using L = ls::Conv2D<4, 3, ls::Linear,
+                       ls::Conv2DOptions{.kernel_initializer = ls::he_uniform, .bias_initializer = ls::ones}>;
+  const auto& variables = L::variables<ls::Shape<8, 8, 2>>;
+  CHECK((variables[0].initializer == ls::he_uniform));
+  CHECK(variables[0].fans.in == 18);
+  CHECK((variables[1].initializer == ls::ones));
+  CHECK((Conv2D<4, 3>::variables<ls::Shape<8, 8, 2>>[0].initializer == ls::glorot_uniform));
+  CHECK((Conv2D<4, 3>::variables<ls::Shape<8, 8, 2>>[1].initializer == ls::zeros));
+}
+
 TEST_CASE("Conv2D: without a bias") {
   constexpr ls::Conv2DOptions options{.padding = ls::Padding::same, .use_bias = false};
   using Few = ls::Conv2D<5, 3, ls::ReLU, options>;

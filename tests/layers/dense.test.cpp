@@ -18,10 +18,19 @@ TEST_CASE("Dense: shapes and variables") {
   CHECK(variables[0].extents[1] == 10);
   CHECK(variables[0].fans.in == 128);
   CHECK(variables[0].fans.out == 10);
-  CHECK((variables[0].initializer == &ls::glorot_uniform));
+  CHECK((variables[0].initializer == ls::glorot_uniform));
   CHECK(variables[1].name == "bias");
   CHECK(variables[1].size() == 10);
-  CHECK((variables[1].initializer == &ls::zeros));
+  CHECK((variables[1].initializer == ls::zeros));
+}
+
+TEST_CASE("Dense: initialisers") {
+  using L = ls::Dense<10, ls::Linear,
+                      ls::DenseOptions{.kernel_initializer = ls::he_normal, .bias_initializer = ls::random_uniform}>;
+  CHECK((L::variables<ls::Shape<3>>[0].initializer == ls::he_normal));
+  CHECK((L::variables<ls::Shape<3>>[1].initializer == ls::random_uniform));
+  CHECK(L::variables<ls::Shape<3>>[1].fans.in == 10);
+  static_assert(std::is_same_v<L::WithActivation<ls::ReLU>::Preactivation, L>);
 }
 
 TEST_CASE("Dense: gradients") {
@@ -70,7 +79,7 @@ TEST_CASE("Dense: what is not finite stays visible") {
 }
 
 TEST_CASE("Dense: without a bias") {
-  using L = ls::Dense<13, ls::ReLU, ls::glorot_uniform, ls::DenseOptions{.use_bias = false}>;
+  using L = ls::Dense<13, ls::ReLU, ls::DenseOptions{.use_bias = false}>;
   static_assert(L::variables<ls::Shape<7>>.size() == 1);
   lockstep_test::check_gradients_for_all_batches<L, ls::Shape<7>>();
   lockstep_test::LayerRig<L, ls::Shape<7>, float> without(20);

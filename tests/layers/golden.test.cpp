@@ -157,7 +157,7 @@ TEST_CASE("pooling: PyTorch's values and gradients") {
 }
 
 TEST_CASE("BatchNormalization: PyTorch's values and gradients, Keras's moving statistics") {
-  using BatchNormalization = ls::BatchNormalization<ls::BatchNormalizationOptions{.momentum = 0.9}>;
+  using BatchNormalization = ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.momentum = 0.9}>;
   namespace image = golden::batch_normalization_image;
   check<BatchNormalization, ls::Shape<3, 2, 4>>(
       {image::x,

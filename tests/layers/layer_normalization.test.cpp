@@ -21,6 +21,9 @@ TEST_CASE("LayerNormalization: variables") {
   CHECK(all[0].name == "gamma");
   CHECK(all[1].name == "beta");
   CHECK(all[1].size() == 3);
+  CHECK((all[0].initializer == ls::ones));
+  using Other = LayerNormalization<LayerNormalizationOptions{.beta_initializer = ls::ones}>;
+  CHECK((Other::variables<Shape<3>>[1].initializer == ls::ones));
 }
 
 TEST_CASE("LayerNormalization: gradients") {

@@ -11,8 +11,9 @@
 
 namespace lockstep_test {
 
-/// The gradient equals central differences, value() equals value_and_gradient(), the gradient's padding is zero, and rows
-/// do not depend on their neighbours. Predictions that lie on a kink are the caller's to avoid.
+/// The gradient equals central differences, value() equals value_and_gradient(), the gradient's
+/// padding is zero, and rows do not depend on their neighbours. Predictions that lie on a kink are
+/// the caller's to avoid.
 template <class Loss>
 void check_loss(const Loss& loss, const Tensor<double>& predictions, const Tensor<double>& targets) {
   const Tensor<double> gradient(predictions.samples(), predictions.features());

@@ -38,12 +38,12 @@ namespace {
 constexpr ls::Conv2DOptions same{.padding = ls::Padding::same};
 
 template <bool Synchronized>
-using Cnn =
-    ls::Sequential<ls::Input<8, 8, 3>, ls::Conv2D<6, 3, ls::ReLU, same>,
-                   ls::BatchNormalization<ls::BatchNormalizationOptions{.momentum = 0.9, .synchronized = Synchronized}>,
-                   ls::MaxPooling2D<>, ls::Conv2D<8, 3, ls::Linear, same>,
-                   ls::BatchNormalization<ls::BatchNormalizationOptions{.momentum = 0.9, .synchronized = Synchronized}>,
-                   ls::Activation<ls::ReLU>, ls::Dropout<0.25>, ls::MaxPooling2D<>, ls::Flatten, ls::Dense<3>>;
+using Cnn = ls::Sequential<
+    ls::Input<8, 8, 3>, ls::Conv2D<6, 3, ls::ReLU, same>,
+    ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.momentum = 0.9, .synchronized = Synchronized}>,
+    ls::MaxPooling2D<>, ls::Conv2D<8, 3, ls::Linear, same>,
+    ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.momentum = 0.9, .synchronized = Synchronized}>,
+    ls::Activation<ls::ReLU>, ls::Dropout<0.25>, ls::MaxPooling2D<>, ls::Flatten, ls::Dense<3>>;
 
 /// Noisy images, in which one corner has a colour of its own for each class.
 struct Images {

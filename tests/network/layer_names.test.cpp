@@ -17,9 +17,6 @@ using namespace lockstep_test;
 
 namespace {
 
-struct BatchNormLike {
-  static constexpr std::string_view name = "batch_norm_like_2d";
-};
 /// A block that hands on the variables of the layers in it, as a user writes one.
 struct Block {
   static constexpr std::string_view name = "block";
@@ -47,29 +44,24 @@ struct Latin : UserDense<4> {
 
 template <class... Layers>
 std::string refusal() {
-  using List = typename ls::Sequential<Layers...>::template Chain<ls::Shape<4>>::List;
-  return message_of<ls::ConfigurationError>([] { ls::detail::check_names(List{}); });
+  return message_of<ls::ConfigurationError>(
+      [] { ls::detail::check_names(ls::Sequential<Layers...>::template layers<ls::Shape<4>>); });
 }
-
-struct Named {
-  [[maybe_unused]] static constexpr std::string_view name = "x";
-  static constexpr std::string_view class_name = "LSTMCell";
-};
 
 }  // namespace
 
 TEST_CASE("layer names: repeated ones are numbered as in Keras, in each model anew") {
   using Net = ls::Sequential<ls::Input<4>, UserDense<4>, UserReLU, UserDense<4>,
                              ls::Sequential<UserDense<4>, UserDense<4>>, UserReLU, UserDense<4>>;
-  CHECK(ls::detail::unique_layer_names(Net::Chain<ls::Shape<4>>::List{}) ==
+  CHECK(ls::detail::unique_layer_names(Net::layers<ls::Shape<4>>) ==
         std::vector<std::string>{"input", "user_dense", "user_re_lu", "user_dense_1", "sequential", "user_re_lu_1",
                                  "user_dense_2"});
-  const auto names = ls::detail::variable_names<true>(Net::Chain<ls::Shape<4>>::List{});
+  const auto names = ls::detail::variable_names(Net::layers<ls::Shape<4>>, true);
   CHECK(names == std::vector<std::string>{"user_dense/kernel", "user_dense/bias", "user_dense_1/kernel",
                                           "user_dense_1/bias", "sequential/user_dense/kernel",
                                           "sequential/user_dense/bias", "sequential/user_dense_1/kernel",
                                           "sequential/user_dense_1/bias", "user_dense_2/kernel", "user_dense_2/bias"});
-  CHECK(ls::detail::variable_names<false>(Net::Chain<ls::Shape<4>>::List{}).empty());
+  CHECK(ls::detail::variable_names(Net::layers<ls::Shape<4>>, false).empty());
   CHECK(Net::layer_names<ls::Shape<4>>() ==
         std::vector<std::string>{"input", "user_dense", "user_re_lu", "user_dense_1", "sequential/user_dense",
                                  "sequential/user_dense_1", "user_re_lu_1", "user_dense_2"});
@@ -77,22 +69,31 @@ TEST_CASE("layer names: repeated ones are numbered as in Keras, in each model an
 }
 
 TEST_CASE("class names: the layer's own, or its name in CamelCase") {
-  CHECK(ls::detail::class_name<BatchNormLike>() == "BatchNormLike2d");
-  CHECK(ls::detail::class_name<Named>() == "LSTMCell");
-  CHECK(ls::detail::class_name<UserDense<1>>() == "UserDense");
+  CHECK(ls::detail::class_name_of({.name = "batch_norm_like_2d"}) == "BatchNormLike2d");
+  CHECK(ls::detail::class_name_of({.name = "x", .class_name = "LSTMCell"}) == "LSTMCell");
+  CHECK(ls::detail::class_name_of({.name = "user_dense"}) == "UserDense");
 }
 
 TEST_CASE(
     "variable names: those that a layer has from layers inside it are numbered, untrained ones after the trained") {
   using Net = ls::Sequential<Block, ls::Sequential<Block>>;
-  using List = Net::Chain<ls::Shape<4>>::List;
-  CHECK(ls::detail::variable_names<true>(List{}) ==
+  constexpr auto layers = Net::layers<ls::Shape<4>>;
+  CHECK(ls::detail::variable_names(layers, true) ==
         std::vector<std::string>{"block/kernel", "block/bias", "block/kernel_1", "block/bias_1",
                                  "sequential/block/kernel", "sequential/block/bias", "sequential/block/kernel_1",
                                  "sequential/block/bias_1"});
-  CHECK(ls::detail::variable_names<false>(List{}) ==
+  CHECK(ls::detail::variable_names(layers, false) ==
         std::vector<std::string>{"block/bias_2", "sequential/block/bias_2"});
   CHECK(refusal<Block, ls::Sequential<Block>>() == "NO EXCEPTION");
+}
+
+TEST_CASE("variable order: layer by layer, the trained ones first, in containers too") {
+  using Net = ls::Sequential<Block, ls::Sequential<Block, UserDense<4>>>;
+  const std::vector<bool> of_block{true, true, true, true, false};
+  std::vector<bool> expected = of_block;
+  expected.insert(expected.end(), of_block.begin(), of_block.end());
+  expected.insert(expected.end(), 2, true);
+  CHECK(ls::detail::variable_order(Net::layers<ls::Shape<4>>) == expected);
 }
 
 TEST_CASE("layer names: two layers of one name are refused, and both named, in a nested model too") {

@@ -62,7 +62,8 @@ inline std::vector<double> random_values(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
-/// The trajectory is the golden one; the gradients given are twice as large as meant, and gradient_scale is one half.
+/// The trajectory is the golden one; the gradients given are twice as large as meant, and
+/// gradient_scale is one half.
 template <class O>
 void check_trajectory(const O& optimizer, std::span<const double> start, std::span<const double> gradients,
                       std::span<const double> expected) {

@@ -106,8 +106,9 @@ struct Halved : Dense<Units> {
 };
 
 // 2.7 MiB of gradients each. The synchronised layer communicates in the middle of backward.
-using Net = Sequential<Input<300>, Dense<512>, BatchNormalization<BatchNormalizationOptions{.synchronized = true}>,
-                       Halved<512>, Sequential<Dense<512, ReLU>>, Dense<10>>;
+using Net =
+    Sequential<Input<300>, Dense<512>, BatchNormalization<Linear, BatchNormalizationOptions{.synchronized = true}>,
+               Halved<512>, Sequential<Dense<512, ReLU>>, Dense<10>>;
 using NetWithInterlude = Sequential<Input<300>, Dense<512>, Interlude, Dense<512, ReLU>, Dense<512, ReLU>, Dense<10>>;
 
 AnyDataset data(std::int64_t samples = 48, std::int64_t batch = 16) {

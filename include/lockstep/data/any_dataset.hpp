@@ -14,9 +14,9 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
-#include "lockstep/data/sharding.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -31,8 +31,9 @@ concept UnbatchedPipeline = !Dataset<D> && requires(const D& pipeline) {
 
 }  // namespace detail
 
-/// Holds any Dataset, so that options can hold one and the training loop is compiled once for all of them. A few virtual
-/// calls a batch, none a sample. A default-constructed AnyDataset is empty and converts to false.
+/// Holds any Dataset, so that options can hold one and the training loop is compiled once for all
+/// of them. A few virtual calls a batch, none a sample. A default-constructed AnyDataset is empty
+/// and converts to false.
 ///
 /// Used by one thread; copies are independent.
 class AnyDataset {

@@ -13,7 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Joins `size` samples to a batch. The last batch may be smaller; with `drop_remainder` it is then left out.
+/// Joins `size` samples to a batch. The last batch may be smaller; with `drop_remainder` it is then
+/// left out.
 template <class Upstream>
 class Batch : public Transform<Upstream> {
   static_assert(std::is_same_v<typename Upstream::item_type, Element>, "lockstep: a batch of batches");
@@ -52,8 +53,9 @@ class Batch : public Transform<Upstream> {
     description.batch_size = size_;
   }
 
-  /// From here on this copy delivers a worker's part: batches of size / num_shards samples (the first size % num_shards
-  /// workers have one more) from its own files. Throws ConfigurationError when a worker would get no samples.
+  /// From here on this copy delivers a worker's part: batches of size / num_shards samples (the
+  /// first size % num_shards workers have one more) from its own files. Throws ConfigurationError
+  /// when a worker would get no samples.
   void shard_files(int num_shards, int index) {
     if (size_ < num_shards)
       throw ConfigurationError(

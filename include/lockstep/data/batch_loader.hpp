@@ -17,20 +17,21 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/data/any_dataset.hpp"
-#include "lockstep/data/sharding.hpp"
+#include "lockstep/data/distributed_dataset.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Input and targets of one batch, each [samples x elements of a sample], with padding that is zero.
+/// Input and targets of one batch, each [samples x elements of a sample], with padding that is
+/// zero.
 template <class T>
 struct BatchViews {
   TensorView<T> x;
   TensorView<T> targets;
 };
 
-/// The batches of a DistributedDataset, one after the other. When the dataset has a prefetch_size() of n > 0, a thread of its
-/// own reads up to n batches ahead, into memory that is allocated once; what that thread throws is thrown by next(). Used
-/// by one thread.
+/// The batches of a DistributedDataset, one after the other. When the dataset has a prefetch_size()
+/// of n > 0, a thread of its own reads up to n batches ahead, into memory that is allocated once;
+/// what that thread throws is thrown by next(). Used by one thread.
 template <class T>
 class BatchLoader {
  public:
@@ -65,7 +66,8 @@ class BatchLoader {
     data_.seek(position);
   }
 
-  /// Goes to this rank's part of the next batch, which may have 0 samples. False when this rank's data have ended.
+  /// Goes to this rank's part of the next batch, which may have 0 samples. False when this rank's
+  /// data have ended.
   bool next() {
     if (!prefetches()) return data_.next();
     std::unique_lock lock(mutex_);
@@ -104,7 +106,8 @@ class BatchLoader {
     return prefetches() ? current_->batch_size : data_.batch_size();
   }
 
-  /// The current batch: read into `own` (whose views have samples() rows), or where it lies already. Valid until next().
+  /// The current batch: read into `own` (whose views have samples() rows), or where it lies
+  /// already. Valid until next().
   [[nodiscard]] BatchViews<T> load(BatchViews<T> own) {
     if (prefetches()) return current_->views;
     read(own);

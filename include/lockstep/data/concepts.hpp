@@ -21,7 +21,8 @@ struct Iteration {
   std::int64_t number = 0;  ///< 0 for the first pass; a shuffle that reshuffles depends on it
 };
 
-/// A dataset tells the sizes of a sample and of its targets, as numbers of elements, and how many batches a pass has.
+/// A dataset tells the sizes of a sample and of its targets, as numbers of elements, and how many
+/// batches a pass has.
 template <class D>
 concept SizedDataset = requires(const D& dataset) {
   { dataset.sample_size() } -> std::convertible_to<std::size_t>;
@@ -44,24 +45,30 @@ template <class D, class T>
 concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> positions, TensorView<T> x,
                                    TensorView<T> y) { dataset.read(positions, x, y); };
 
-/// What fit, evaluate and predict take: a source of global batches. Every rank holds a copy and runs it in step with the
-/// others; the training loop gives each rank its part of each global batch, so a dataset needs to know nothing of
-/// workers.
+/// What fit, evaluate and predict take: a source of global batches. Every rank holds a copy and
+/// runs it in step with the others; the training loop gives each rank its part of each global
+/// batch, so a dataset needs to know nothing of workers.
 ///
 /// For a dataset D:
-///  1. D is copyable; copies are independent (they may share constant data) and may be used in different threads.
-///  2. `sample_size()` and `target_size()`: elements per sample, and per target (0 when there are no targets).
+///  1. D is copyable; copies are independent (they may share constant data) and may be used in
+///     different threads.
+///  2. `sample_size()` and `target_size()`: elements per sample, and per target (0 when there are
+///     no targets).
 ///  3. `cardinality()`: batches in one pass, or infinite_cardinality, or unknown_cardinality.
 ///  4. `begin(iteration)` starts a pass. The same iteration gives the same batches.
-///  5. `next()` goes to the next global batch and returns its number of samples; 0 at the end, again and again.
-///  6. `sample_indices()`: for each sample of the current batch, its number in the source (for random keys).
-///  7. `read(positions, x, y)` writes the samples at these positions of the current batch to the rows 0, 1, ... of the views,
-///     for T = float and double. y is empty when the caller wants no targets.
-///  8. `position()`: batches consumed since begin; `seek(position)` goes to where next() delivers the batch after that many,
-///     or to the end when there are fewer.
+///  5. `next()` goes to the next global batch and returns its number of samples; 0 at the end,
+///     again and again.
+///  6. `sample_indices()`: for each sample of the current batch, its number in the source (for
+///     random keys).
+///  7. `read(positions, x, y)` writes the samples at these positions of the current batch to the
+///     rows 0, 1, ... of the views, for T = float and double. y is empty when the caller wants no
+///     targets.
+///  8. `position()`: batches consumed since begin; `seek(position)` goes to where next() delivers
+///     the batch after that many, or to the end when there are fewer.
 /// Optional:
 ///  9. `auto_shard_policy()`: an AutoShardPolicy; default automatic.
-/// 10. `prefetch_size()`: how many batches each rank may read ahead on a thread of its own; default 0.
+/// 10. `prefetch_size()`: how many batches each rank may read ahead on a thread of its own; default
+///     0.
 /// 11. `num_files()` and `shard_files(num_shards, index)`: for AutoShardPolicy::file. The other
 ///     members are then called on a copy that has only one worker's files, before training too.
 /// 12. `sample_shape()`: the extents of a sample, as a std::vector<std::size_t>; default flat,
@@ -72,8 +79,8 @@ concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> posi
 /// 14. `sample_name(i)`: the sample of that number, for messages, called at any time from any
 ///     thread; default "sample 17".
 ///
-/// Rarely written by hand: a class with size(), sample_size(), target_size() and read() is a source, and
-/// `from_source(MySource{}).shuffle(1000).batch(64)` a Dataset.
+/// Rarely written by hand: a class with size(), sample_size(), target_size() and read() is a
+/// source, and `from_source(MySource{}).shuffle(1000).batch(64)` a Dataset.
 template <class D>
 concept Dataset = std::copyable<D> && SizedDataset<D> && SeekableDataset<D> && ReadableDataset<D, float> &&
                   ReadableDataset<D, double>;

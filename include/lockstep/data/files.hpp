@@ -19,7 +19,7 @@
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/pipeline.hpp"
 #include "lockstep/data/scratch.hpp"
-#include "lockstep/data/sharding.hpp"
+#include "lockstep/data/shard.hpp"
 #include "lockstep/data/source.hpp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/data/tensor_slices.hpp"
@@ -75,8 +75,8 @@ class FileCache {
 
 }  // namespace detail
 
-/// The samples of all files, in the order of the list. With AutoShardPolicy::file, worker w reads the files i with
-/// i % num_workers == w and never opens the others.
+/// The samples of all files, in the order of the list. With AutoShardPolicy::file, worker w reads
+/// the files i with i % num_workers == w and never opens the others.
 ///
 /// A file is loaded when it is first needed, and stays loaded. The sizes and the shape of a sample
 /// need one file, size() all of them. The global number of a sample is its row, with the number of
@@ -147,7 +147,8 @@ class FileSource {
   template <class T>
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) {
     load(mine_.size());
-    // Each file delivers its samples at once, so they are read in the order of files and then put in their places.
+    // Each file delivers its samples at once, so they are read in the order of files and then put
+    // in their places.
     order_.clear();
     for (std::size_t i = 0; i < indices.size(); ++i) order_.push_back(i);
     std::sort(order_.begin(), order_.end(),
@@ -205,11 +206,13 @@ class FileSource {
   detail::Scratch targets_;
 };
 
-/// A pipeline of the samples in several files. `reader(path)` returns what is in one of them: a Source, a Tensor, or a
-/// std::pair of Tensors (samples and targets). It is called once for each file that is needed.
+/// A pipeline of the samples in several files. `reader(path)` returns what is in one of them: a
+/// Source, a Tensor, or a std::pair of Tensors (samples and targets). It is called once for each
+/// file that is needed.
 /// @code
 /// lockstep::from_files({"part-0", "part-1"}, [](const std::string& path) {
-///   return std::pair(lockstep::read_idx(path + "-images.gz"), lockstep::read_idx(path + "-labels.gz"));
+///   return std::pair(lockstep::read_idx(path + "-images.gz"),
+///                    lockstep::read_idx(path + "-labels.gz"));
 /// });
 /// @endcode
 template <class Reader>

@@ -1,4 +1,5 @@
-// Copies samples between arrays of samples (sample by sample) and the layout of activations (batch innermost).
+// Copies samples between arrays of samples (sample by sample) and the layout of activations (batch
+// innermost).
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,8 @@ struct Converter {
   T operator()(U value) const noexcept { return static_cast<T>(static_cast<Compute>(value) / divisor); }
 };
 
-/// Bytes have few values, so the division is done once for each value and not once for each element.
+/// Bytes have few values, so the division is done once for each value and not once for each
+/// element.
 template <class T, class U>
   requires(sizeof(U) == 1)
 struct Converter<T, U> {
@@ -36,8 +38,9 @@ struct Converter<T, U> {
   T operator()(U value) const noexcept { return table[static_cast<unsigned char>(value)]; }
 };
 
-/// Writes `count` samples, given by pointers to their elements, to rows first, first + 1, ... of the view. In tiles of 16 so
-/// that stores are contiguous; a last tile may write to the padding, which the caller clears.
+/// Writes `count` samples, given by pointers to their elements, to rows first, first + 1, ... of
+/// the view. In tiles of 16 so that stores are contiguous; a last tile may write to the padding,
+/// which the caller clears.
 template <class T, class U, class Convert, class RowAt>
 void scatter_rows(std::size_t count, RowAt row_at, TensorView<T> view, const Convert& convert) {
   constexpr std::size_t tile = batch_multiple;

@@ -42,9 +42,10 @@ static_assert(Source<BlankSource>);
 
 }  // namespace detail
 
-/// A pipeline of `size` samples that `f(Sample<T>&)` makes up from the sample's index, or from its random key (which
-/// depends on seed, iteration and repetition, too). x and y are zero before. Unlike tf.data's, f is called for any sample
-/// in any order, so that pipelines over it shuffle, shard and seek like others.
+/// A pipeline of `size` samples that `f(Sample<T>&)` makes up from the sample's index, or from its
+/// random key (which depends on seed, iteration and repetition, too). x and y are zero before.
+/// Unlike tf.data's, f is called for any sample in any order, so that pipelines over it shuffle,
+/// shard and seek like others.
 template <class F>
 [[nodiscard]] auto from_generator(F f, GeneratorSizes sizes) {
   return from_source(detail::BlankSource{sizes}).map(std::move(f));

@@ -36,13 +36,16 @@ struct DatasetOptions {
 
 /// A pipeline as users write it, a value:
 /// @code
-/// auto train = lockstep::from_tensor_slices(images / 255.0f, labels).shuffle(60'000).repeat().batch(128);
+/// auto train = lockstep::from_tensor_slices(images / 255.0f, labels)
+///                  .shuffle(60'000)
+///                  .repeat()
+///                  .batch(128);
 /// @endcode
-/// Each transform returns a new pipeline and leaves this one as it was. Once batched, a pipeline is a Dataset. Transforms
-/// after batch count in batches, as in tf.data.
+/// Each transform returns a new pipeline and leaves this one as it was. Once batched, a pipeline is
+/// a Dataset. Transforms after batch count in batches, as in tf.data.
 ///
-/// Any number of threads may make transforms of one pipeline. What goes through it (begin, next, read,
-/// seek) is for one thread: each takes a copy.
+/// Any number of threads may make transforms of one pipeline. What goes through it (begin, next,
+/// read, seek) is for one thread: each takes a copy.
 template <Stage S>
 class Pipeline {
  public:
@@ -83,9 +86,10 @@ class Pipeline {
     return then(Batch<S>(stage_, size, drop_remainder));
   }
 
-  /// Each rank reads up to `buffer_size` batches ahead on a thread of its own, while the step before them runs; autotune: 2.
-  /// Worth a core where reading takes long (map with much work, files). Results stay the same. Functions given to map run on
-  /// that thread. Throws ConfigurationError unless buffer_size is autotune or in [0, 1024].
+  /// Each rank reads up to `buffer_size` batches ahead on a thread of its own, while the step
+  /// before them runs; autotune: 2. Worth a core where reading takes long (map with much work,
+  /// files). Results stay the same. Functions given to map run on that thread. Throws
+  /// ConfigurationError unless buffer_size is autotune or in [0, 1024].
   [[nodiscard]] Pipeline prefetch(std::int64_t buffer_size = autotune) const {
     static_assert(is_batched, "lockstep: prefetch counts batches: write .prefetch(n) after .batch(n)");
     if (buffer_size < autotune || buffer_size > 1024)
@@ -94,8 +98,8 @@ class Pipeline {
     return Pipeline(stage_, options_, buffer_size == autotune ? 2 : static_cast<std::size_t>(buffer_size));
   }
 
-  /// A transform of the user's own: a template that derives from Transform<Upstream>, and the arguments that its
-  /// constructor takes after the upstream stage.
+  /// A transform of the user's own: a template that derives from Transform<Upstream>, and the
+  /// arguments that its constructor takes after the upstream stage.
   template <template <class> class Own, class... Arguments>
   [[nodiscard]] auto apply(Arguments&&... arguments) const {
     return then(Own<S>(stage_, std::forward<Arguments>(arguments)...));
@@ -159,8 +163,8 @@ class Pipeline {
     return current_.indices;
   }
 
-  /// Writes the samples at these positions of the current batch to the rows 0, 1, ... of x and y, and zeros to the
-  /// padding. y may be empty(). Throws DataError when the views have other sizes.
+  /// Writes the samples at these positions of the current batch to the rows 0, 1, ... of x and y,
+  /// and zeros to the padding. y may be empty(). Throws DataError when the views have other sizes.
   template <class T>
   void read(std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y)
     requires is_batched
@@ -180,8 +184,9 @@ class Pipeline {
     return position_;
   }
 
-  /// Goes to where next() delivers the batch after `position` batches, or to the end if there are fewer. Reads no data,
-  /// and leaves out whole repetitions; a shuffle buffer has to be run through.
+  /// Goes to where next() delivers the batch after `position` batches, or to the end if there are
+  /// fewer. Reads no data, and leaves out whole repetitions; a shuffle buffer has to be run
+  /// through.
   void seek(std::int64_t position)
     requires is_batched
   {

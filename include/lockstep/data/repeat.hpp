@@ -13,7 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Goes through upstream `count` times; -1 is without end, 0 is empty. An endless repetition of nothing ends.
+/// Goes through upstream `count` times; -1 is without end, 0 is empty. An endless repetition of
+/// nothing ends.
 template <class Upstream>
 class Repeat : public Transform<Upstream> {
   using Transform<Upstream>::upstream_;

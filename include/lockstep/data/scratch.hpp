@@ -10,7 +10,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// Grows when needed. Copies begin empty, so that an object that holds one is copyable and copies share nothing.
+/// Grows when needed. Copies begin empty, so that an object that holds one is copyable and copies
+/// share nothing.
 class Scratch {
  public:
   Scratch() noexcept = default;

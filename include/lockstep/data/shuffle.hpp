@@ -17,12 +17,14 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Fills a buffer from upstream, then again and again hands out one of it, picked uniformly, and refills its place. A
-/// buffer that holds all items gives a uniform permutation. Memory: 16 bytes for each sample in the buffer.
+/// Fills a buffer from upstream, then again and again hands out one of it, picked uniformly, and
+/// refills its place. A buffer that holds all items gives a uniform permutation. Memory: 16 bytes
+/// for each sample in the buffer.
 ///
-/// The order is a function of the seed (of the run's seed and the position in the pipeline, where there is none of its
-/// own), and, with `reshuffle_each_iteration`, of the iteration and of the repetition. So `shuffle().repeat()` shuffles every
-/// repetition anew and keeps them apart; `repeat().shuffle()` blends them.
+/// The order is a function of the seed (of the run's seed and the position in the pipeline, where
+/// there is none of its own), and, with `reshuffle_each_iteration`, of the iteration and of the
+/// repetition. So `shuffle().repeat()` shuffles every repetition anew and keeps them apart;
+/// `repeat().shuffle()` blends them.
 template <class Upstream>
 class Shuffle : public Transform<Upstream> {
   using Transform<Upstream>::upstream_;

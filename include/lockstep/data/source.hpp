@@ -25,20 +25,23 @@ concept ReadableSource = requires(S& source, std::span<const std::int64_t> indic
   source.read(indices, x, y);
 };
 
-/// Where samples come from: an array, files, a database, a simulation. `from_source(source)` makes it a pipeline.
+/// Where samples come from: an array, files, a database, a simulation. `from_source(source)` makes
+/// it a pipeline.
 ///
 /// For a source S:
 ///  1. S is copyable; copies may share constant data and may be used in different threads.
 ///  2. `size()`: number of samples.
-///  3. `sample_size()` and `target_size()`: elements per sample, and per target (0 when there are no targets).
-///  4. `read(indices, x, y)`, for T = float and double: writes sample indices[i] to row i of the views, for every i. Each
-///     index is in [0, size()), in any order, possibly repeated. y is empty() when there are no targets or the caller
-///     wants none. The padding of the views need not be written.
+///  3. `sample_size()` and `target_size()`: elements per sample, and per target (0 when there are
+///     no targets).
+///  4. `read(indices, x, y)`, for T = float and double: writes sample indices[i] to row i of the
+///     views, for every i. Each index is in [0, size()), in any order, possibly repeated. y is
+///     empty() when there are no targets or the caller wants none. The padding of the views need
+///     not be written.
 /// Optional:
-///  5. `index(i)`: the global number of sample i in [0, size()), when it is another one than i. read() is then given
-///     these numbers. Random augmentation and dropout are keyed by them.
-///  6. `num_files()` and `shard_files(num_shards, index)`, together: the source has files, and keeps the files i with
-///     i % num_shards == index. Neither needs a file to be there.
+///  5. `index(i)`: the global number of sample i in [0, size()), when it is another one than i.
+///     read() is then given these numbers. Random augmentation and dropout are keyed by them.
+///  6. `num_files()` and `shard_files(num_shards, index)`, together: the source has files, and
+///     keeps the files i with i % num_shards == index. Neither needs a file to be there.
 ///  7. `sample_shape()`: the extents of a sample, as a std::vector<std::size_t>; compared with the
 ///     model's Input. Default: flat, which fits every Input of its size.
 ///  8. `describe(description)`: adds the source to a PipelineDescription, which the workers
@@ -55,7 +58,8 @@ concept ReadableSource = requires(S& source, std::span<const std::int64_t> indic
 ///   std::size_t sample_size() const { return 1; }
 ///   std::size_t target_size() const { return 1; }
 ///   template <class T>
-///   void read(std::span<const std::int64_t> indices, lockstep::TensorView<T> x, lockstep::TensorView<T> y) const {
+///   void read(std::span<const std::int64_t> indices, lockstep::TensorView<T> x,
+///             lockstep::TensorView<T> y) const {
 ///     for (std::size_t i = 0; i < indices.size(); ++i) {
 ///       x(i, 0) = static_cast<T>(indices[i]);
 ///       if (!y.empty()) y(i, 0) = x(i, 0) * x(i, 0);

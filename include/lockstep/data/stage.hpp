@@ -18,9 +18,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-// A pipeline moves numbers of samples and no data: a source's stage counts 0, 1, 2, ..., and shuffle, repeat, take and
-// skip rearrange the numbers. Data are touched once, when the samples of a batch are read. That makes seeking cheap, and
-// every rank can run the whole pipeline.
+// A pipeline moves numbers of samples and no data: a source's stage counts 0, 1, 2, ..., and
+// shuffle, repeat, take and skip rearrange the numbers. Data are touched once, when the samples of
+// a batch are read. That makes seeking cheap, and every rank can run the whole pipeline.
 
 /// One sample on its way through a pipeline.
 struct Element {
@@ -63,7 +63,8 @@ struct Pass {
   }
 };
 
-/// A part of a pipeline: a source, or a transform of what comes from the stage before it (upstream).
+/// A part of a pipeline: a source, or a transform of what comes from the stage before it
+/// (upstream).
 ///
 /// For a stage S:
 ///  1. S is copyable; copies are independent and may be used in different threads.
@@ -71,9 +72,11 @@ struct Pass {
 ///  3. `S::depth`: number of stages upstream, for random keys.
 ///  4. `begin(pass)` starts a pass. The same pass gives the same items.
 ///  5. `next(item)` writes the next item; false at the end, again and again.
-///  6. `advance(n)` does what n calls of next do, and returns how many of them would have given an item.
+///  6. `advance(n)` does what n calls of next do, and returns how many of them would have given an
+///     item.
 ///  7. `cardinality()`: items in one pass, or infinite_cardinality, or unknown_cardinality.
-///  8. `sample_size()`, `target_size()`, `num_files()`, `shard_files(num_shards, index)`: as for a source.
+///  8. `sample_size()`, `target_size()`, `num_files()`, `shard_files(num_shards, index)`: as for a
+///     source.
 ///  9. `read(samples, x, y)` for T = float and double: as for a source.
 /// 10. `sample_shape()`, `describe(description)`, `fingerprint()`, `sample_name(i)`: as for a
 ///     source. The fingerprint is the source's.

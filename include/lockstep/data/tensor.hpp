@@ -16,22 +16,16 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// "(60000, 28, 28)", for messages.
-[[nodiscard]] inline std::string shape_to_string(std::span<const std::size_t> extents) {
-  std::string text = "(";
-  for (std::size_t i = 0; i < extents.size(); ++i) text += concat({i == 0 ? "" : ", ", extents[i]});
-  return text + ")";
-}
-
-/// A constant array of [rows x sample shape], row-major: the elements of one sample are contiguous. Copies and slices
-/// share the elements.
+/// A constant array of [rows x sample shape], row-major: the elements of one sample are contiguous.
+/// Copies and slices share the elements.
 ///
-/// U is the stored type; samples become float or double when they are read. `images / 255.0f` therefore still holds
-/// bytes, and is divided at that moment.
+/// U is the stored type; samples become float or double when they are read. `images / 255.0f`
+/// therefore still holds bytes, and is divided at that moment.
 ///
 /// Copies share the values, which are constant: any number of threads may read them.
 template <class U>
@@ -45,20 +39,19 @@ class Tensor {
   /// No rows.
   Tensor() = default;
 
-  /// `values` in row-major order. The first extent is the number of rows: {60000, 28, 28}. Throws DataError when the
-  /// shape has another number of elements.
+  /// `values` in row-major order. The first extent is the number of rows: {60000, 28, 28}. Throws
+  /// DataError when the shape has another number of elements.
   Tensor(std::vector<U> values, const std::vector<std::size_t>& shape) {
     if (shape.empty()) throw DataError("Tensor: the shape is empty; its first extent must be the number of rows");
     std::size_t expected = 1;
     for (const std::size_t extent : shape) {
       if (extent != 0 && expected > std::numeric_limits<std::size_t>::max() / extent)
-        throw DataError(
-            concat({"Tensor: the shape ", shape_to_string(shape), " has more elements than memory can hold"}));
+        throw DataError(concat({"Tensor: the shape ", shape_text(shape), " has more elements than memory can hold"}));
       expected *= extent;
     }
     if (values.size() != expected)
       throw DataError(
-          concat({"Tensor: the shape ", shape_to_string(shape), " needs ", expected, " values, got ", values.size()}));
+          concat({"Tensor: the shape ", shape_text(shape), " needs ", expected, " values, got ", values.size()}));
     adopt(std::move(values), shape);
   }
 
@@ -68,8 +61,8 @@ class Tensor {
     adopt(std::move(values), {rows});
   }
 
-  /// An Eigen matrix or array of [rows x features], in any storage order, or a vector of one number a row. The elements
-  /// are copied.
+  /// An Eigen matrix or array of [rows x features], in any storage order, or a vector of one number
+  /// a row. The elements are copied.
   template <class Derived>
     requires std::same_as<typename Derived::Scalar, U>
   Tensor(const Eigen::DenseBase<Derived>& expression) {
@@ -107,8 +100,8 @@ class Tensor {
   /// Samples are divided by this when they are read.
   [[nodiscard]] double divisor() const noexcept { return divisor_; }
 
-  /// The same elements, each divided when it is read: exactly T(element) / T(divisor), no multiplication by the inverse.
-  /// Of two divisions the divisors are multiplied.
+  /// The same elements, each divided when it is read: exactly T(element) / T(divisor), no
+  /// multiplication by the inverse. Of two divisions the divisors are multiplied.
   [[nodiscard]] Tensor operator/(std::type_identity_t<float> divisor) const {
     if (divisor == 0.0f) throw DataError("Tensor: division by zero");
     Tensor result = *this;
@@ -121,7 +114,7 @@ class Tensor {
   [[nodiscard]] Tensor channels_last() const {
     if (sample_shape_.size() != 3)
       throw DataError(concat({"Tensor: channels_last() is for samples of (channels, height, width), these are ",
-                              shape_to_string(sample_shape_)}));
+                              shape_text(sample_shape_)}));
     const std::size_t channels = sample_shape_[0];
     const std::size_t pixels = sample_shape_[1] * sample_shape_[2];
     std::vector<U> values;

@@ -10,6 +10,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/gather.hpp"
@@ -29,9 +30,8 @@ class TensorSlices {
   /// Throws DataError when the numbers of rows differ.
   TensorSlices(Tensor<X> x, Tensor<Y> y) : x_(std::move(x)), y_(std::move(y)), target_size_(y_.sample_size()) {
     if (x_.rows() != y_.rows())
-      throw DataError(
-          concat({"from_tensor_slices: every sample needs one target, got ", x_.rows(), " samples ",
-                  shape_to_string(x_.shape()), " and ", y_.rows(), " targets ", shape_to_string(y_.shape())}));
+      throw DataError(concat({"from_tensor_slices: every sample needs one target, got ", x_.rows(), " samples ",
+                              shape_text(x_.shape()), " and ", y_.rows(), " targets ", shape_text(y_.shape())}));
   }
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(x_.rows()); }
@@ -62,15 +62,16 @@ auto to_tensor(X&& x) {
 }
 }  // namespace detail
 
-/// A pipeline of the rows of x, without targets. x is a Tensor, an Eigen matrix or array of [samples x features], or a
-/// std::vector.
+/// A pipeline of the rows of x, without targets. x is a Tensor, an Eigen matrix or array of
+/// [samples x features], or a std::vector.
 template <class X>
 [[nodiscard]] auto from_tensor_slices(X&& x) {
   auto tensor = detail::to_tensor(std::forward<X>(x));
   return from_source(TensorSlices<typename decltype(tensor)::value_type>(std::move(tensor)));
 }
 
-/// A pipeline of the rows of x with the rows of y as their targets. Throws DataError when the numbers of rows differ.
+/// A pipeline of the rows of x with the rows of y as their targets. Throws DataError when the
+/// numbers of rows differ.
 template <class X, class Y>
 [[nodiscard]] auto from_tensor_slices(X&& x, Y&& y) {
   auto samples = detail::to_tensor(std::forward<X>(x));

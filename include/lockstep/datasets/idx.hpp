@@ -40,15 +40,16 @@ consteval std::uint8_t idx_type_code() {
 
 }  // namespace detail
 
-/// Reads an IDX file, plain or compressed with gzip (recognised by its contents). U is the file's type of elements:
-/// std::uint8_t (MNIST), std::int8_t, std::int16_t, std::int32_t, float or double. The first extent is the number of rows.
+/// Reads an IDX file, plain or compressed with gzip (recognised by its contents). U is the file's
+/// type of elements: std::uint8_t (MNIST), std::int8_t, std::int16_t, std::int32_t, float or
+/// double. The first extent is the number of rows.
 ///
-/// Format (http://yann.lecun.com/exdb/mnist): two zero bytes, a type code, the number of extents, the extents as 32-bit
-/// big-endian numbers, the elements, big-endian, the last extent fastest.
+/// Format (http://yann.lecun.com/exdb/mnist): two zero bytes, a type code, the number of extents,
+/// the extents as 32-bit big-endian numbers, the elements, big-endian, the last extent fastest.
 ///
-/// Throws DataError, naming the path, what was expected and what was found, when the file cannot be read, is not IDX, has
-/// another type, or is shorter or longer than its header says. Memory is taken only after the header was compared with
-/// the size of the file.
+/// Throws DataError, naming the path, what was expected and what was found, when the file cannot be
+/// read, is not IDX, has another type, or is shorter or longer than its header says. Memory is
+/// taken only after the header was compared with the size of the file.
 template <class U = std::uint8_t>
 [[nodiscard]] Tensor<U> read_idx(const std::string& path) {
   constexpr std::uint8_t code = detail::idx_type_code<U>();

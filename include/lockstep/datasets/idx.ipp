@@ -93,8 +93,8 @@ class IdxFile {
   std::uint64_t size_ = 0;
 };
 
-/// Reads header and elements from either kind of file. `read` fills as much of a buffer as there is; `most` is how many
-/// bytes there can be at all; `exact` says that there are that many.
+/// Reads header and elements from either kind of file. `read` fills as much of a buffer as there
+/// is; `most` is how many bytes there can be at all; `exact` says that there are that many.
 template <class Read>
 IdxContents parse_idx(const std::string& path, std::uint8_t type_code, std::size_t element_size, std::uint64_t most,
                       bool exact, Read read) {
@@ -125,15 +125,14 @@ IdxContents parse_idx(const std::string& path, std::uint8_t type_code, std::size
     for (std::size_t b = 0; b < 4; ++b) extent = extent << 8 | raw[4 * i + b];
     contents.shape.push_back(static_cast<std::size_t>(extent));
     if (extent == 0 && i > 0)
-      idx_error(path, {"has a dimension of 0 in its samples: the header says ", shape_to_string(contents.shape)});
+      idx_error(path, {"has a dimension of 0 in its samples: the header says ", shape_text(contents.shape)});
     too_large = too_large || (extent != 0 && size > std::numeric_limits<std::uint64_t>::max() / extent);
     size = too_large ? size : size * extent;
   }
   const std::uint64_t header = 4 + 4 * rank;
   // A product of extents that overflows is more than any file has.
-  const std::string expected =
-      concat({"the header says ", shape_to_string(contents.shape), " elements of ", element_size, " bytes, expected ",
-              too_large ? "over " : "", header + size, " bytes, got "});
+  const std::string expected = concat({"the header says ", shape_text(contents.shape), " elements of ", element_size,
+                                       " bytes, expected ", too_large ? "over " : "", header + size, " bytes, got "});
   if (too_large || size > most || header > most - size)
     idx_error(path, {"is truncated: ", expected, exact ? "" : "a compressed file that can hold at most ", most});
   if (exact && header + size < most) idx_error(path, {"is too long: ", expected, most});
@@ -205,7 +204,8 @@ class GzipReader {
 };
 
 LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t type_code, std::size_t element_size) {
-  // Deflate makes at most 1032 bytes of one: a longer claim of the header is false, whatever the rest.
+  // Deflate makes at most 1032 bytes of one: a longer claim of the header is false, whatever the
+  // rest.
   const std::uint64_t most = file.size() > std::numeric_limits<std::uint64_t>::max() / 1032
                                  ? std::numeric_limits<std::uint64_t>::max()
                                  : file.size() * 1032;

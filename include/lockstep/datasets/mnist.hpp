@@ -8,11 +8,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Reads the four files of MNIST (or of another dataset of its format: Fashion-MNIST, KMNIST, QMNIST, ...) from a
-/// directory: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each plain
-/// or with .gz, also in the spelling train-images.idx3-ubyte.
+/// Reads the four files of MNIST (or of another dataset of its format: Fashion-MNIST, KMNIST,
+/// QMNIST, ...) from a directory: train-images-idx3-ubyte, train-labels-idx1-ubyte,
+/// t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each plain or with .gz, also in the spelling
+/// train-images.idx3-ubyte.
 ///
-/// Throws DataError that names the files that are missing, malformed (see read_idx), or do not belong together.
+/// Throws DataError that names the files that are missing, malformed (see read_idx), or do not
+/// belong together.
 [[nodiscard]] ImageDataset load_mnist(const std::string& directory);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

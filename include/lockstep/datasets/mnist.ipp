@@ -30,11 +30,11 @@ LOCKSTEP_INLINE std::string find_mnist_file(const std::string& directory, const 
 LOCKSTEP_INLINE LabelledImages read_labelled_images(const std::string& images_path, const std::string& labels_path) {
   LabelledImages read{read_idx(images_path), read_idx(labels_path)};
   if (read.images.sample_shape().size() != 2)
-    throw DataError(concat({"IDX file ", images_path, ": expected images, (n, height, width), got ",
-                            shape_to_string(read.images.shape())}));
+    throw DataError(concat(
+        {"IDX file ", images_path, ": expected images, (n, height, width), got ", shape_text(read.images.shape())}));
   if (!read.labels.sample_shape().empty())
     throw DataError(
-        concat({"IDX file ", labels_path, ": expected labels, (n), got ", shape_to_string(read.labels.shape())}));
+        concat({"IDX file ", labels_path, ": expected labels, (n), got ", shape_text(read.labels.shape())}));
   if (read.images.rows() != read.labels.rows())
     throw DataError(concat({"IDX files with different counts: ", images_path, " has ", read.images.rows(), " images, ",
                             labels_path, " has ", read.labels.rows(), " labels; use files of the same dataset"}));
@@ -61,9 +61,9 @@ LOCKSTEP_INLINE ImageDataset load_mnist(const std::string& directory) {
   ImageDataset dataset{detail::read_labelled_images(paths[0], paths[1]),
                        detail::read_labelled_images(paths[2], paths[3])};
   if (dataset.train.images.sample_shape() != dataset.test.images.sample_shape())
-    throw DataError(concat({"load_mnist: the images differ in size: ", paths[0], " has ",
-                            shape_to_string(dataset.train.images.shape()), ", ", paths[2], " has ",
-                            shape_to_string(dataset.test.images.shape())}));
+    throw DataError(
+        concat({"load_mnist: the images differ in size: ", paths[0], " has ", shape_text(dataset.train.images.shape()),
+                ", ", paths[2], " has ", shape_text(dataset.test.images.shape())}));
   return dataset;
 }
 

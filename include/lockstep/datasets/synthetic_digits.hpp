@@ -10,14 +10,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Draws grey images of the digits 0 to 9, white on black as MNIST's: pen strokes with random rotation, shear, size, place,
-/// thickness, and jitter of every point; noise and short stray lines. Only operations that IEEE 754 rounds exactly are
-/// used, so the images are the same on every machine.
+/// Draws grey images of the digits 0 to 9, white on black as MNIST's: pen strokes with random
+/// rotation, shear, size, place, thickness, and jitter of every point; noise and short stray lines.
+/// Only operations that IEEE 754 rounds exactly are used, so the images are the same on every
+/// machine.
 ///
-/// How hard they are, measured with PyTorch 2.5 on 7,000 + 1,000 images, seeds 1 to 3, each from two initialisations: the
-/// best test accuracy that a linear softmax model reaches within 40 epochs (SGD, momentum 0.9) is 92.0 to 93.6 %. A CNN
-/// (Conv2D 32 3x3 ReLU, Dense 128 ReLU, Dense 10; SGD 0.02, momentum 0.9, batch 64, 5 x 109 steps) reaches 98.2 to 99.2 %,
-/// and after 3 x 70 steps of plain SGD 0.001 with batch 128, loss 2.08 to 2.18, it is at 41 to 58 %.
+/// How hard they are, measured with PyTorch 2.5 on 7,000 + 1,000 images, seeds 1 to 3, each from
+/// two initialisations: the best test accuracy that a linear softmax model reaches within 40 epochs
+/// (SGD, momentum 0.9) is 92.0 to 93.6 %. A CNN (Conv2D 32 3x3 ReLU, Dense 128 ReLU, Dense 10; SGD
+/// 0.02, momentum 0.9, batch 64, 5 x 109 steps) reaches 98.2 to 99.2 %, and after 3 x 70 steps of
+/// plain SGD 0.001 with batch 128, loss 2.08 to 2.18, it is at 41 to 58 %.
 class SyntheticDigits {
  public:
   static constexpr std::size_t height = 28;
@@ -26,7 +28,8 @@ class SyntheticDigits {
 
   explicit SyntheticDigits(std::uint64_t seed = 1) noexcept : seed_(seed) {}
 
-  /// Draws image `number` of the series, row-major, and returns its label. A function of seed and number alone.
+  /// Draws image `number` of the series, row-major, and returns its label. A function of seed and
+  /// number alone.
   std::uint8_t draw(std::uint64_t number, Image image) const;
 
  private:

@@ -12,8 +12,9 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/datasets/synthetic_digits.hpp"
 
-// Only + - * / and sqrt, which IEEE 754 rounds exactly: sine, cosine and logarithm differ between C libraries. What a
-// compiler may still change (multiply-add) is below the last bit, and the pixels are rounded to bytes in the end.
+// Only + - * / and sqrt, which IEEE 754 rounds exactly: sine, cosine and logarithm differ between C
+// libraries. What a compiler may still change (multiply-add) is below the last bit, and the pixels
+// are rounded to bytes in the end.
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail::digits {
@@ -23,7 +24,8 @@ struct Point {
   double y = 0;
 };
 
-/// A pen movement in the unit square (y points down): straight lines, or a smooth curve, through the points.
+/// A pen movement in the unit square (y points down): straight lines, or a smooth curve, through
+/// the points.
 struct Stroke {
   bool smooth = false;
   std::size_t count = 0;
@@ -152,7 +154,8 @@ inline constexpr std::array<Glyph, 17> glyphs{{
        {false, 2, {{{.75, .1}, {.73, .96}}}}}}},
 }};
 
-/// How far a digit strays from the pattern. Lengths are in pixels, but for the jitter of points (unit square).
+/// How far a digit strays from the pattern. Lengths are in pixels, but for the jitter of points
+/// (unit square).
 struct Hand {
   double rotation;     ///< largest, in radians (nearly)
   double shear;        ///< largest
@@ -164,8 +167,9 @@ struct Hand {
   double jitter;  ///< largest, of each point
 };
 
-// Most digits stand in the middle, as MNIST's do, so that a few steps of plain gradient descent already learn something.
-// The others are what a linear model cannot follow: it needs a weight for each place where a stroke may be.
+// Most digits stand in the middle, as MNIST's do, so that a few steps of plain gradient descent
+// already learn something. The others are what a linear model cannot follow: it needs a weight for
+// each place where a stroke may be.
 inline constexpr Hand neat{0.12, 0.2, 0.7, 19.0, 22.0, 0.8, 1.0, 0.045};
 inline constexpr Hand sloppy{0.25, 0.3, 3.2, 18.0, 22.0, 0.7, 1.15, 0.05};
 inline constexpr double sloppy_share = 0.35;
@@ -183,7 +187,8 @@ inline constexpr std::size_t curve_steps = 4;
 /// The strength of the ink at each pixel, 0 .. 255.
 using Canvas = std::array<double, SyntheticDigits::height * SyntheticDigits::width>;
 
-/// Draws a line with a round pen whose edge is one pixel wide; where lines overlap, the stronger counts.
+/// Draws a line with a round pen whose edge is one pixel wide; where lines overlap, the stronger
+/// counts.
 LOCKSTEP_INLINE void draw_line(Canvas& canvas, Point a, Point b, double radius, double ink) {
   const double reach = radius + 0.5;
   const double core = std::max(radius - 0.5, 0.0);

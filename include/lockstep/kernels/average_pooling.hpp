@@ -7,12 +7,13 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
-#include "lockstep/kernels/pieces.hpp"
 #include "lockstep/kernels/pooling.hpp"
+#include "lockstep/kernels/vector_loops.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// y = the mean x of each window, for kernels::dispatch; what lies outside the image does not count.
+/// y = the mean x of each window, for kernels::dispatch; what lies outside the image does not
+/// count.
 template <class T>
 struct AveragePooling {
   PoolingSize size;
@@ -41,7 +42,8 @@ struct AveragePooling {
   }
 };
 
-/// dx = the sum over the windows that an element is in of dy / the window's number of elements, for kernels::dispatch.
+/// dx = the sum over the windows that an element is in of dy / the window's number of elements, for
+/// kernels::dispatch.
 template <class T>
 struct AveragePoolingGradient {
   PoolingSize size;

@@ -11,12 +11,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// mean[c] and squares[c] = sum of (x - mean[c])^2 over pixels and samples, for kernels::dispatch; the padding does not count.
-/// Zero where there are no samples.
+/// mean[c] and squares[c] = sum of (x - mean[c])^2 over pixels and samples, for kernels::dispatch;
+/// the padding does not count. Zero where there are no samples.
 ///
-/// One pass. No large number is ever subtracted from another: each block of pixels is summed about the mean of those before it
-/// (the first one about the mean of its first pixel), and blocks are put together in double by their means and sums of
-/// squares. Both in Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983.
+/// One pass. No large number is ever subtracted from another: each block of pixels is summed about
+/// the mean of those before it (the first one about the mean of its first pixel), and blocks are
+/// put together in double by their means and sums of squares. Both in Chan, Golub, LeVeque,
+/// "Algorithms for computing the sample variance", 1983.
 template <class T>
 struct ChannelMoments {
   ChannelSize size;

@@ -9,8 +9,8 @@
 #include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
-#include "lockstep/kernels/pieces.hpp"
 #include "lockstep/kernels/vector.hpp"
+#include "lockstep/kernels/vector_loops.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -26,8 +26,8 @@ LOCKSTEP_KERNEL void for_each_feature(const ChannelSize& s, const F& f) {
 
 }  // namespace detail
 
-/// y = max((x - mean[c]) * scale[c] + offset[c], minimum), for kernels::dispatch; zero in the padding, which grows in no layer
-/// then. NaN stays.
+/// y = max((x - mean[c]) * scale[c] + offset[c], minimum), for kernels::dispatch; zero in the
+/// padding, which grows in no layer then. NaN stays.
 template <class T>
 struct ScaleChannels {
   ChannelSize size;
@@ -59,7 +59,8 @@ struct ScaleChannels {
   }
 };
 
-/// What the gradients of ScaleChannels start from. dy counts only where (x - mean[c]) * scale[c] + offset[c] was above `minimum`.
+/// What the gradients of ScaleChannels start from. dy counts only where (x - mean[c]) * scale[c] +
+/// offset[c] was above `minimum`.
 template <class T>
 struct ScaledDelta {
   const T* x = nullptr;
@@ -88,7 +89,8 @@ struct ScaledDelta {
   }
 };
 
-/// sums[c] = sum of dy and products[c] = sum of dy * (x - mean[c]) over pixels and samples, for kernels::dispatch.
+/// sums[c] = sum of dy and products[c] = sum of dy * (x - mean[c]) over pixels and samples, for
+/// kernels::dispatch.
 template <class T>
 struct ChannelGradients {
   ChannelSize size;
@@ -120,7 +122,8 @@ struct ChannelGradients {
   }
 };
 
-/// dx = dy * scale[c] + (x - mean[c]) * slope[c] + offset[c], for kernels::dispatch; zero in the padding. dx may be dy.
+/// dx = dy * scale[c] + (x - mean[c]) * slope[c] + offset[c], for kernels::dispatch; zero in the
+/// padding. dx may be dy.
 template <class T>
 struct ChannelInputGradient {
   ChannelSize size;

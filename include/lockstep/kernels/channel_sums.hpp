@@ -7,8 +7,8 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
-#include "lockstep/kernels/pieces.hpp"
 #include "lockstep/kernels/vector.hpp"
+#include "lockstep/kernels/vector_loops.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -20,8 +20,8 @@ struct ChannelSize {
   std::size_t stride = 0;  ///< a multiple of 16
 };
 
-/// Pixels that are treated together, channel by channel: they stay in the second-level cache, and a sum over them is short
-/// enough for its lanes to be of type T.
+/// Pixels that are treated together, channel by channel: they stay in the second-level cache, and a
+/// sum over them is short enough for its lanes to be of type T.
 template <class T>
 [[nodiscard]] constexpr std::size_t pixels_in_cache(const ChannelSize& s) noexcept {
   constexpr std::size_t elements = (std::size_t{1} << 18) / sizeof(T);
@@ -31,9 +31,10 @@ template <class T>
 /// Two sums for each channel, block of pixels by block of pixels, in the order of memory.
 ///
 /// For each channel and pixel, `constants(channel)` is called, and its result is handed to
-/// `add(constants, element, keep, first, second)` for each vector of the samples: it adds to the packs first and second; keep
-/// as in for_each_sample_piece. After a block, `take(channel, pixels before it, pixels in it, sum of first, sum of second)`.
-/// A block is so short that lanes may be of type T.
+/// `add(constants, element, keep, first, second)` for each vector of the samples: it adds to the
+/// packs first and second; keep as in for_each_sample_piece. After a block, `take(channel, pixels
+/// before it, pixels in it, sum of first, sum of second)`. A block is so short that lanes may be of
+/// type T.
 template <class Isa, class T, class Constants, class Add, class Take>
 LOCKSTEP_KERNEL void sum_channels(const ChannelSize& size, const Constants& constants, const Add& add,
                                   const Take& take) {

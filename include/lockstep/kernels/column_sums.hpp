@@ -10,7 +10,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// sums[j] += sum over i of from[i * panels.step + panels.offset(j)], for kernels::dispatch. Rows are padded to a multiple of 16.
+/// sums[j] += sum over i of from[i * panels.step + panels.offset(j)], for kernels::dispatch. Rows
+/// are padded to a multiple of 16.
 template <class T>
 struct ColumnSums {
   const T* from = nullptr;

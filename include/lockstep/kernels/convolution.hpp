@@ -9,10 +9,11 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/product.hpp"
 
-// Features are ordered (row, column, channel), each with its batch, padded to `batch`, innermost; weights are
-// [kernel row][kernel column][channel][filter]. So the features under one row of the kernel lie one after the other, as do the
-// weights that they are multiplied with: an output pixel is a small matrix product with one segment for each kernel row. No
-// feature is copied, and padding is a matter of shorter segments.
+// Features are ordered (row, column, channel), each with its batch, padded to `batch`, innermost;
+// weights are [kernel row][kernel column][channel][filter]. So the features under one row of the
+// kernel lie one after the other, as do the weights that they are multiplied with: an output pixel
+// is a small matrix product with one segment for each kernel row. No feature is copied, and padding
+// is a matter of shorter segments.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -84,7 +85,8 @@ class Accumulation {
 
 }  // namespace detail
 
-/// y[pixel][filter][b] = finish(bias[filter] + sum over the kernel's taps and channels of weights * x). bias may be null: zero.
+/// y[pixel][filter][b] = finish(bias[filter] + sum over the kernel's taps and channels of weights *
+/// x). bias may be null: zero.
 template <class T>
 void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights, const T* bias, T* y,
                          Finish<T> finish = {}) {

@@ -13,10 +13,11 @@
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/transpose.hpp"
 
-// Two ways. With many weights, the delta of a few pixels is transposed, so that filters are innermost, and one matrix product is
-// added to the gradient for each row of the kernel: [taps and channels x batch] * [batch x filters]. With few weights (a first
-// layer), that transposition would cost more than the product; there the sums of all pixels are kept for each lane of the
-// batch, and lanes are added up at the end.
+// Two ways. With many weights, the delta of a few pixels is transposed, so that filters are
+// innermost, and one matrix product is added to the gradient for each row of the kernel: [taps and
+// channels x batch] * [batch x filters]. With few weights (a first layer), that transposition would
+// cost more than the product; there the sums of all pixels are kept for each lane of the batch, and
+// lanes are added up at the end.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -33,14 +34,16 @@ namespace detail {
 
 }  // namespace detail
 
-/// Whether the sums of each lane are kept: whether they fit into the second-level cache, and the first besides x.
+/// Whether the sums of each lane are kept: whether they fit into the second-level cache, and the
+/// first besides x.
 [[nodiscard]] constexpr bool sums_by_lane(const ConvolutionSize& s) noexcept {
   return (detail::tap_count(s) + 1) * s.filters <= 2048;
 }
 
 namespace detail {
 
-/// Pixels whose deltas are collected together: enough that the sums are seldom loaded, and few enough for the caches.
+/// Pixels whose deltas are collected together: enough that the sums are seldom loaded, and few
+/// enough for the caches.
 inline constexpr std::size_t lane_group = 8;
 
 /// Filters are padded to a multiple of the largest tile.
@@ -70,8 +73,8 @@ struct LaneScratch {
   return transposed_size(s.filters, detail::pixels_at_once(s.batch) * s.batch);
 }
 
-/// One row of outputs of the gradient by lanes, for kernels::dispatch:
-/// sums[tap][filter][lane] += sum over pixels and vectors of the batch of x[pixel + tap] * delta[pixel][filter], and the same
+/// One row of outputs of the gradient by lanes, for kernels::dispatch: sums[tap][filter][lane] +=
+/// sum over pixels and vectors of the batch of x[pixel + tap] * delta[pixel][filter], and the same
 /// with 1 instead of x in the last tap (the bias).
 template <class T>
 struct ConvolutionLanes {
@@ -132,8 +135,9 @@ struct ConvolutionLanes {
     }
   }
 
-  /// scratch.deltas[filter / Filters][pixel and sample][filter % Filters], a vector of samples at a time: in the order in which
-  /// they are used, whereas they lie far apart in dy. And the bias's sums.
+  /// scratch.deltas[filter / Filters][pixel and sample][filter % Filters], a vector of samples at a
+  /// time: in the order in which they are used, whereas they lie far apart in dy. And the bias's
+  /// sums.
   template <class Isa, std::size_t Filters>
   LOCKSTEP_KERNEL void collect_deltas(std::size_t pixel, std::size_t pixels) const {
     constexpr std::size_t n = lanes<T, Isa>;
@@ -223,7 +227,8 @@ struct ConvolutionLanes {
   }
 };
 
-/// The last step of the gradient by lanes, for kernels::dispatch: to[i] = sum of the lanes of sums[i].
+/// The last step of the gradient by lanes, for kernels::dispatch: to[i] = sum of the lanes of
+/// sums[i].
 template <class T>
 struct AddLanes {
   const T* sums = nullptr;
@@ -302,8 +307,8 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, 
 
 }  // namespace detail
 
-/// weight_gradient = sum over pixels and batch of x * delta, bias_gradient = sum of delta. The padding of the delta is zero.
-/// bias_gradient may be null: not wanted.
+/// weight_gradient = sum over pixels and batch of x * delta, bias_gradient = sum of delta. The
+/// padding of the delta is zero. bias_gradient may be null: not wanted.
 template <class T>
 void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Delta<T>& delta, T* weight_gradient,
                                  T* bias_gradient, T* scratch) {

@@ -10,7 +10,8 @@
 #include "lockstep/kernels/product.hpp"
 #include "lockstep/kernels/transpose.hpp"
 
-// Activations are [features][stride]: the batch, padded to `stride`, is innermost. Weights are [inputs][units].
+// Activations are [features][stride]: the batch, padded to `stride`, is innermost. Weights are
+// [inputs][units].
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -38,7 +39,8 @@ void dense_forward(const DenseSize& size, const T* x, const T* weights, const T*
               {.a_row = 1, .a = size.units, .b = {size.stride}}, bias, finish);
 }
 
-/// dx[i][b] = finish(sum over u of weights[i][u] * dy[u][b]). One that masks needs `can_mask_input_gradient(units)`.
+/// dx[i][b] = finish(sum over u of weights[i][u] * dy[u][b]). One that masks needs
+/// `can_mask_input_gradient(units)`.
 template <class T>
 void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx, Finish<T> finish = {}) {
   multiply<T>({dx, size.inputs, size.stride, size.stride, 0, size.inputs_after}, weights, dy, size.units,
@@ -47,8 +49,8 @@ void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, 
 
 [[nodiscard]] constexpr bool can_mask_input_gradient(std::size_t units) noexcept { return units <= inner_block; }
 
-/// Leaves the transposed delta in scratch, for dense_weight_gradient; bias_gradient[u] = sum over b of delta[u][b]. The padding of
-/// the delta is zero. bias_gradient may be null: not wanted.
+/// Leaves the transposed delta in scratch, for dense_weight_gradient; bias_gradient[u] = sum over b
+/// of delta[u][b]. The padding of the delta is zero. bias_gradient may be null: not wanted.
 template <class T>
 void dense_bias_gradient(const DenseSize& size, const Delta<T>& delta, T* bias_gradient, T* scratch) {
   const Panels panels = transposed_panels(size.units, size.stride);

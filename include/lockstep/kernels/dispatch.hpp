@@ -6,14 +6,16 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
 
-// Kernels are templates on a tag (Baseline, Avx2, Avx512) over the compiler's vector extension. A function gets its
-// instruction set from a target attribute, which cannot depend on a template parameter and which a lambda does not inherit; but
-// code that is inlined takes over the attribute of the function that it lands in, and both g++ and clang++ split wide vectors
-// only after that. Hence the construction: three entry functions with the attribute, and everything below them always_inline
-// down to the last helper that touches a vector. A plain `inline` helper may stay a function of its own and at 128 bits.
+// Kernels are templates on a tag (Baseline, Avx2, Avx512) over the compiler's vector extension. A
+// function gets its instruction set from a target attribute, which cannot depend on a template
+// parameter and which a lambda does not inherit; but code that is inlined takes over the attribute
+// of the function that it lands in, and both g++ and clang++ split wide vectors only after that.
+// Hence the construction: three entry functions with the attribute, and everything below them
+// always_inline down to the last helper that touches a vector. A plain `inline` helper may stay a
+// function of its own and at 128 bits.
 //
-// Vectors are passed by reference: passing them by value between functions whose instruction sets differ, as long as they are
-// not inlined yet, is a warning in g++ and an error in clang++.
+// Vectors are passed by reference: passing them by value between functions whose instruction sets
+// differ, as long as they are not inlined yet, is a warning in g++ and an error in clang++.
 
 /// For every function and lambda that runs below kernels::dispatch:
 ///   LOCKSTEP_KERNEL void helper(...) {...}      [&](auto& x) LOCKSTEP_KERNEL_LAMBDA {...}
@@ -51,11 +53,13 @@ LOCKSTEP_VECTOR_WIDTH(512) decltype(auto) run_avx512(const F& f) {
 
 }  // namespace detail
 
-/// Calls `f.template operator()<Isa>()` with the tag of the instruction set in force, from a function that is compiled for it,
-/// and returns what f returns (a scalar or nothing). f is compiled three times, so let it be lean. Throws ConfigurationError
-/// when LOCKSTEP_MAX_ISA is wrong, and what f throws.
+/// Calls `f.template operator()<Isa>()` with the tag of the instruction set in force, from a
+/// function that is compiled for it, and returns what f returns (a scalar or nothing). f is
+/// compiled three times, so let it be lean. Throws ConfigurationError when LOCKSTEP_MAX_ISA is
+/// wrong, and what f throws.
 /// @code
-/// kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA { my_kernel<Isa>(x, y, n); });  // my_kernel: LOCKSTEP_KERNEL
+/// // my_kernel is LOCKSTEP_KERNEL.
+/// kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA { my_kernel<Isa>(x, y, n); });
 /// @endcode
 template <class F>
 decltype(auto) dispatch(const F& f) {

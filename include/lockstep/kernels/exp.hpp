@@ -33,8 +33,9 @@ LOCKSTEP_KERNEL P power_of_two(const typename P::Mask& k) {
 
 }  // namespace detail
 
-/// e^x with a relative error below 2 ulp (float: 2.4e-7, double: 4.4e-16) where the result is a normal number; 0 and infinity
-/// beyond; NaN stays NaN. Method and coefficients: Cephes Mathematical Library (Moshier), exp.c and expf.c.
+/// e^x with a relative error below 2 ulp (float: 2.4e-7, double: 4.4e-16) where the result is a
+/// normal number; 0 and infinity beyond; NaN stays NaN. Method and coefficients: Cephes
+/// Mathematical Library (Moshier), exp.c and expf.c.
 template <class T, std::size_t Bytes>
 LOCKSTEP_KERNEL Pack<T, Bytes> exp(const Pack<T, Bytes>& argument) {
   using P = Pack<T, Bytes>;
@@ -44,7 +45,8 @@ LOCKSTEP_KERNEL Pack<T, Bytes> exp(const Pack<T, Bytes>& argument) {
   P x = select(argument < P(lowest), P(lowest), argument);
   x = select(x > P(highest), P(highest), x);
 
-  // x = k ln 2 + r. Adding 1.5 * 2^(mantissa bits) rounds to a whole number, which then stands in the lowest bits.
+  // x = k ln 2 + r. Adding 1.5 * 2^(mantissa bits) rounds to a whole number, which then stands in
+  // the lowest bits.
   constexpr T rounder = is_float ? T(12582912) : T(6755399441055744);
   const P rounded = multiply_add(x, P(T(1.4426950408889634074)), P(rounder));
   const P whole = rounded - P(rounder);
@@ -81,7 +83,8 @@ LOCKSTEP_KERNEL Pack<T, Bytes> exp(const Pack<T, Bytes>& argument) {
   return value * detail::power_of_two<P>(half) * detail::power_of_two<P>(rest);
 }
 
-/// tanh x with a relative error below 4 ulp (float: 4.8e-7, double: 8.9e-16). Coefficients: Cephes, tanh.c and tanhf.c.
+/// tanh x with a relative error below 4 ulp (float: 4.8e-7, double: 8.9e-16). Coefficients: Cephes,
+/// tanh.c and tanhf.c.
 template <class T, std::size_t Bytes>
 LOCKSTEP_KERNEL Pack<T, Bytes> tanh(const Pack<T, Bytes>& x) {
   using P = Pack<T, Bytes>;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -12,7 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Levels of instruction sets, lowest first. Results depend on the level, so all ranks use the lowest that one of them has.
+/// Levels of instruction sets, lowest first. Results depend on the level, so all ranks use the
+/// lowest that one of them has.
 enum class InstructionSet : int {
   baseline = 0,  ///< what the translation unit is compiled for: SSE2 on a plain x86-64 build, NEON on aarch64
   avx2 = 1,      ///< AVX2 and FMA: x86-64-v3
@@ -21,7 +23,8 @@ enum class InstructionSet : int {
 
 [[nodiscard]] constexpr std::string_view to_string(InstructionSet level) noexcept {
   constexpr std::string_view names[] = {"baseline", "avx2", "avx512"};
-  return names[static_cast<int>(level)];
+  const auto index = static_cast<std::size_t>(level);
+  return index < std::size(names) ? names[index] : "an unknown level";
 }
 
 namespace kernels {
@@ -88,16 +91,17 @@ inline std::atomic<InstructionSet>& instruction_set_in_force() {
 
 }  // namespace detail
 
-/// The level that kernels use from now on: at first the highest that this machine has, at most the environment's
-/// LOCKSTEP_MAX_ISA=baseline|avx2|avx512, which is read once. Throws ConfigurationError when that names no level, at the first
-/// call; a program that wants the message early calls this early.
+/// The level that kernels use from now on: at first the highest that this machine has, at most the
+/// environment's LOCKSTEP_MAX_ISA=baseline|avx2|avx512, which is read once. Throws
+/// ConfigurationError when that names no level, at the first call; a program that wants the message
+/// early calls this early.
 [[nodiscard]] inline InstructionSet instruction_set() {
   return detail::instruction_set_in_force().load(std::memory_order_relaxed);
 }
 
-/// Sets the level for the whole process: ranks agree on the lowest in the handshake, and tests force each in turn. Not while
-/// kernels run in other threads, as one step would then mix two levels. Throws ConfigurationError when this machine has no
-/// such level.
+/// Sets the level for the whole process: ranks agree on the lowest in the handshake, and tests
+/// force each in turn. Not while kernels run in other threads, as one step would then mix two
+/// levels. Throws ConfigurationError when this machine has no such level.
 inline void set_instruction_set(InstructionSet level) {
   if (level > supported_instruction_set())
     throw ConfigurationError("instruction set " + std::string(to_string(level)) +

@@ -8,16 +8,28 @@
 #include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
-#include "lockstep/kernels/pieces.hpp"
 #include "lockstep/kernels/vector.hpp"
+#include "lockstep/kernels/vector_loops.hpp"
 
-// mean and inverse (1 / sqrt(variance + epsilon)) are arrays of [pixels][stride]: one of each for every pixel of every sample.
-// gamma and beta may be null: then they are one and zero.
+// mean and inverse (1 / sqrt(variance + epsilon)) are arrays of [pixels][stride]: one of each for
+// every pixel of every sample. gamma and beta may be null: then they are one and zero.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// y = (x - mean) * inverse * gamma[c] + beta[c], for kernels::dispatch; mean and variance are those of the pixel's channels, which
-/// are gone through twice, so that no large number is subtracted from another.
+namespace detail {
+
+/// Calls f(first, i) for each vector of samples of each pixel, padding included; see
+/// for_each_group.
+template <class Isa, class T, class F>
+LOCKSTEP_KERNEL void for_each_pixel(const ChannelSize& s, const F& f) {
+  for_each_group<Isa, T>({.groups = s.pixels, .features = s.channels, .samples = s.stride, .stride = s.stride}, f);
+}
+
+}  // namespace detail
+
+/// y = (x - mean) * inverse * gamma[c] + beta[c], for kernels::dispatch; mean and variance are
+/// those of the pixel's channels, which are gone through twice, so that no large number is
+/// subtracted from another.
 template <class T>
 struct LayerNormalization {
   ChannelSize size;
@@ -34,31 +46,31 @@ struct LayerNormalization {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
     const P share(T(1) / static_cast<T>(s.channels));
-    for (std::size_t pixel = 0; pixel < s.pixels; ++pixel)
-      for (std::size_t b = 0; b < s.stride; b += P::size) {
-        const T* const from = x + pixel * s.channels * s.stride + b;
-        T* const to = y + pixel * s.channels * s.stride + b;
-        P sum(T(0)), squares(T(0));
-        for (std::size_t c = 0; c < s.channels; ++c) sum += P(from + c * s.stride);
-        const P center = sum * share;
-        for (std::size_t c = 0; c < s.channels; ++c) {
-          const P deviation = P(from + c * s.stride) - center;
-          squares = multiply_add(deviation, deviation, squares);
-        }
-        const P factor = P(T(1)) / sqrt(multiply_add(squares, share, P(static_cast<T>(epsilon))));
-        for (std::size_t c = 0; c < s.channels; ++c) {
-          P value = (P(from + c * s.stride) - center) * factor;
-          if (gamma != nullptr) value *= P(gamma[c]);
-          if (beta != nullptr) value += P(beta[c]);
-          value.store(to + c * s.stride);
-        }
-        center.store(mean + pixel * s.stride + b);
-        factor.store(inverse + pixel * s.stride + b);
+    detail::for_each_pixel<Isa, T>(s, [&](std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+      const T* const from = x + first;
+      T* const to = y + first;
+      P sum(T(0)), squares(T(0));
+      for (std::size_t c = 0; c < s.channels; ++c) sum += P(from + c * s.stride);
+      const P center = sum * share;
+      for (std::size_t c = 0; c < s.channels; ++c) {
+        const P deviation = P(from + c * s.stride) - center;
+        squares = multiply_add(deviation, deviation, squares);
       }
+      const P factor = P(T(1)) / sqrt(multiply_add(squares, share, P(static_cast<T>(epsilon))));
+      for (std::size_t c = 0; c < s.channels; ++c) {
+        P value = (P(from + c * s.stride) - center) * factor;
+        if (gamma != nullptr) value *= P(gamma[c]);
+        if (beta != nullptr) value += P(beta[c]);
+        value.store(to + c * s.stride);
+      }
+      center.store(mean + i);
+      factor.store(inverse + i);
+    });
   }
 };
 
-/// sums[c] = sum of dy and products[c] = sum of dy * (x - mean) * inverse over pixels and samples, for kernels::dispatch.
+/// sums[c] = sum of dy and products[c] = sum of dy * (x - mean) * inverse over pixels and samples,
+/// for kernels::dispatch.
 template <class T>
 struct LayerNormalizationSums {
   ChannelSize size;
@@ -102,8 +114,9 @@ struct LayerNormalizationSums {
   }
 };
 
-/// dx = inverse * (g - mean of g - z * mean of g * z), for kernels::dispatch, where g = dy * gamma, z = (x - mean) * inverse, and
-/// the means are over the pixel's channels. Zero where dy is. dx may be dy.
+/// dx = inverse * (g - mean of g - z * mean of g * z), for kernels::dispatch, where g = dy * gamma,
+/// z = (x - mean) * inverse, and the means are over the pixel's channels. Zero where dy is. dx may
+/// be dy.
 template <class T>
 struct LayerNormalizationInputGradient {
   ChannelSize size;
@@ -119,28 +132,26 @@ struct LayerNormalizationInputGradient {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
     const P share(T(1) / static_cast<T>(s.channels));
-    for (std::size_t pixel = 0; pixel < s.pixels; ++pixel)
-      for (std::size_t b = 0; b < s.stride; b += P::size) {
-        const std::size_t first = pixel * s.channels * s.stride + b;
-        const P center(mean + pixel * s.stride + b);
-        const P factor(inverse + pixel * s.stride + b);
-        const auto gradient = [&](std::size_t c) LOCKSTEP_KERNEL_LAMBDA {
-          const P g(dy + first + c * s.stride);
-          return gamma != nullptr ? g * P(gamma[c]) : g;
-        };
-        const auto normal = [&](std::size_t c)
-                                LOCKSTEP_KERNEL_LAMBDA { return (P(x + first + c * s.stride) - center) * factor; };
-        P sum(T(0)), product(T(0));
-        for (std::size_t c = 0; c < s.channels; ++c) {
-          const P g = gradient(c);
-          sum += g;
-          product = multiply_add(g, normal(c), product);
-        }
-        sum *= share;
-        product *= share;
-        for (std::size_t c = 0; c < s.channels; ++c)
-          (factor * (gradient(c) - sum - normal(c) * product)).store(dx + first + c * s.stride);
+    detail::for_each_pixel<Isa, T>(s, [&](std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+      const P center(mean + i);
+      const P factor(inverse + i);
+      const auto gradient = [&](std::size_t c) LOCKSTEP_KERNEL_LAMBDA {
+        const P g(dy + first + c * s.stride);
+        return gamma != nullptr ? g * P(gamma[c]) : g;
+      };
+      const auto normal = [&](std::size_t c)
+                              LOCKSTEP_KERNEL_LAMBDA { return (P(x + first + c * s.stride) - center) * factor; };
+      P sum(T(0)), product(T(0));
+      for (std::size_t c = 0; c < s.channels; ++c) {
+        const P g = gradient(c);
+        sum += g;
+        product = multiply_add(g, normal(c), product);
       }
+      sum *= share;
+      product *= share;
+      for (std::size_t c = 0; c < s.channels; ++c)
+        (factor * (gradient(c) - sum - normal(c) * product)).store(dx + first + c * s.stride);
+    });
   }
 };
 

@@ -7,8 +7,8 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/pack.hpp"
-#include "lockstep/kernels/pieces.hpp"
 #include "lockstep/kernels/pooling.hpp"
+#include "lockstep/kernels/vector_loops.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -27,7 +27,8 @@ struct MaxPooling {
       const T* const from = x + window.first * s.pixel;
       T* const to = y + window.out * s.pixel;
       for_each_piece<Isa, T>(s.pixel, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-        // Two accumulators, because g++ would make one mask of two comparisons for one, and takes such masks apart.
+        // Two accumulators, because g++ would make one mask of two comparisons for one, and takes
+        // such masks apart.
         P largest[Vectors], not_a_number[Vectors];
         for (std::size_t v = 0; v < Vectors; ++v) {
           largest[v] = P(from + i + v * P::size);
@@ -49,9 +50,9 @@ struct MaxPooling {
   }
 };
 
-/// dx = the sum of dy over the windows whose maximum an element is, for kernels::dispatch; of several equal ones the first in
-/// row-major order is the maximum, as in TensorFlow. It is found by comparing x with y again: no index is stored, and x
-/// is read anyway, as an index would be.
+/// dx = the sum of dy over the windows whose maximum an element is, for kernels::dispatch; of
+/// several equal ones the first in row-major order is the maximum, as in TensorFlow. It is found by
+/// comparing x with y again: no index is stored, and x is read anyway, as an index would be.
 template <class T>
 struct MaxPoolingGradient {
   PoolingSize size;

@@ -18,8 +18,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// Bytes / sizeof(T) elements of T. Scalars convert to it (all lanes equal). Comparisons give a Mask, for `select`.
-/// (A class and not the bare vector, so that operations can return it by value: see dispatch.hpp.)
+/// Bytes / sizeof(T) elements of T. Scalars convert to it (all lanes equal). Comparisons give a
+/// Mask, for `select`. (A class and not the bare vector, so that operations can return it by value:
+/// see dispatch.hpp.)
 template <class T, std::size_t Bytes>
 struct Pack {
   using value_type = T;
@@ -78,7 +79,8 @@ struct Pack {
     return sum;
   }
 
-  /// The square root, correctly rounded. (In pieces of 128 bits: no compiler of today has it for the vector extension.)
+  /// The square root, correctly rounded. (In pieces of 128 bits: no compiler of today has it for
+  /// the vector extension.)
   LOCKSTEP_KERNEL friend Pack sqrt(const Pack& a) {
     alignas(Bytes) T values[size];
     a.store(values);

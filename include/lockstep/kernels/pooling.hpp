@@ -7,8 +7,8 @@
 #include "lockstep/kernels/convolution.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 
-// All channels and samples of a pixel lie one after the other, and pooling treats them alike: a window is a number of runs of
-// memory of equal length, one for each of its pixels.
+// All channels and samples of a pixel lie one after the other, and pooling treats them alike: a
+// window is a number of runs of memory of equal length, one for each of its pixels.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 

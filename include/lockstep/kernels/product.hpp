@@ -12,14 +12,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// Rows of B (one register tile wide) that stay in the first-level cache while all rows of A pass by, hence the number of
-/// summands that are added up in registers before they are added to C. Part of the order of summation.
+/// Rows of B (one register tile wide) that stay in the first-level cache while all rows of A pass
+/// by, hence the number of summands that are added up in registers before they are added to C. Part
+/// of the order of summation.
 inline constexpr std::size_t inner_block = 128;
 
 /// The smallest multiple of 16 that is at least n: rows of B are padded to it.
 [[nodiscard]] constexpr std::size_t padded_columns(std::size_t n) noexcept { return (n + 15) / 16 * 16; }
 
-/// Columns of B that a register tile takes at once, at most. B may consist of panels of so many columns: see Panels.
+/// Columns of B that a register tile takes at once, at most. B may consist of panels of so many
+/// columns: see Panels.
 inline constexpr std::size_t panel_columns = 64;
 
 /// How B lies in memory.
@@ -44,7 +46,8 @@ struct Target {
   std::size_t rows_after = 0;  ///< of the next product, whose rows of A follow, and are fetched ahead
 };
 
-/// The distances, in elements, between the elements of A and those of B. They are the same for all segments of a product.
+/// The distances, in elements, between the elements of A and those of B. They are the same for all
+/// segments of a product.
 struct Steps {
   std::size_t a_row = 0;
   std::size_t a = 0;
@@ -62,12 +65,14 @@ struct Onto {
 template <class T>
 struct Finish {
   T minimum = -std::numeric_limits<T>::infinity();  ///< no element below it (0 is ReLU; NaN stays NaN)
-  /// Instead: where C held nothing above the minimum, 0 (the gradient of that). The sum must be of one block.
+  /// Instead: where C held nothing above the minimum, 0 (the gradient of that). The sum must be of
+  /// one block.
   bool masks = false;
 };
 
-/// C = finish(onto + sum over segments of A * B), for kernels::dispatch. One function for all products and convolutions, so that
-/// a program has three copies of it (for each element type) and not three for each layer.
+/// C = finish(onto + sum over segments of A * B), for kernels::dispatch. One function for all
+/// products and convolutions, so that a program has three copies of it (for each element type) and
+/// not three for each layer.
 template <class T>
 struct ProductBlock {
   Target<T> target;
@@ -113,8 +118,8 @@ struct ProductBlock {
     Segment<T> packed[packed_segments];
     const Panels panels = steps.b;
     RowsOfB b{segments, panels.offset(column), panels.step};
-    // Rows of B that lie far apart fall into few sets of the first-level cache. Where they are used often enough they are
-    // copied to lie one after the other.
+    // Rows of B that lie far apart fall into few sets of the first-level cache. Where they are used
+    // often enough they are copied to lie one after the other.
     if (may_pack && panels.step != width && target.rows >= 8 * ThisTile::rows) {
       const std::size_t first = b.first;
       b = {packed, 0, width};
@@ -149,7 +154,8 @@ struct ProductBlock {
   template <class Isa, class ThisTile>
   LOCKSTEP_KERNEL void column_of_tiles(const RowsOfB b, std::size_t column, AheadCursor& cursor) const {
     if constexpr (ThisTile::rows == 6) {
-      // Most layers have an even number of units: 6 m, 6 m + 4, or 6 (m - 1) + 4 + 4 of them need no row for nothing.
+      // Most layers have an even number of units: 6 m, 6 m + 4, or 6 (m - 1) + 4 + 4 of them need
+      // no row for nothing.
       const std::size_t rest = target.rows % 6;
       const std::size_t fours = rest == 0 || rest == 5 ? 0 : rest == 2 && target.rows > 6 ? 8 : rest;
       rows_of_tiles<Isa, 6, ThisTile::columns>(b, 0, target.rows - fours, column, cursor);
@@ -185,7 +191,8 @@ struct ProductBlock {
       multiply_tile<Isa>(sums, b.segments, segment_count, rows, b.first, steps.a, b.step,
                          next == nullptr ? reinterpret_cast<const char*>(c.data) : next,
                          next == nullptr ? 0 : cache_line);
-      // (Read only here: during the tile it would take a register. On 16 of them, g++ then keeps a row of B in memory.)
+      // (Read only here: during the tile it would take a register. On 16 of them, g++ then keeps a
+      // row of B in memory.)
       const T minimum = finish.masks ? Finish<T>{}.minimum : finish.minimum;
       T* to = c.data + row * c.row_step + column;
       if (whole_columns) [[likely]] {
@@ -246,14 +253,16 @@ struct ProductBlock {
   }
 };
 
-/// With several blocks of summands, a group of rows of C stays in the second-level cache while they pass by: 64 Ki elements of it, and
-/// not fewer than need be, as each group copies the rows of B anew. With one block, C and A are fetched a group ahead.
+/// With several blocks of summands, a group of rows of C stays in the second-level cache while they
+/// pass by: 64 Ki elements of it, and not fewer than need be, as each group copies the rows of B
+/// anew. With one block, C and A are fetched a group ahead.
 [[nodiscard]] constexpr std::size_t rows_at_once(std::size_t columns, std::size_t inner) noexcept {
   return inner <= inner_block ? 192 : std::clamp<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 192, 512);
 }
 
-/// target = finish(bias + A * B), with `inner` summands. Rows of B are padded to a multiple of 16 elements. A is contiguous: one
-/// of its steps is 1, the other one the number of its rows or columns. So are B (or its panels), and C.
+/// target = finish(bias + A * B), with `inner` summands. Rows of B are padded to a multiple of 16
+/// elements. A is contiguous: one of its steps is 1, the other one the number of its rows or
+/// columns. So are B (or its panels), and C.
 template <class T>
 void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
               const T* bias = nullptr, Finish<T> finish = {}) {

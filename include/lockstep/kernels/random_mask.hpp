@@ -13,8 +13,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// to[f * stride + sample] = scale where number f of RandomStream(keys[sample]) is at least `threshold`, else 0, for features f in
-/// [0, features) and batch_multiple samples, for kernels::dispatch. It is the same on every instruction set.
+/// to[f * stride + sample] = scale where number f of RandomStream(keys[sample]) is at least
+/// `threshold`, else 0, for features f in [0, features) and batch_multiple samples, for
+/// kernels::dispatch. It is the same on every instruction set.
 template <class T>
 struct RandomMask {
   const std::uint64_t* keys = nullptr;  ///< RandomKey::value() of each sample
@@ -35,7 +36,8 @@ struct RandomMask {
  private:
   template <class Isa>
   struct WordsOf {
-    // NOLINTNEXTLINE(modernize-use-using): g++ takes this attribute of a dependent type in a typedef only
+    // NOLINTNEXTLINE(modernize-use-using): g++ takes this attribute of a dependent type in a
+    // typedef only
     typedef std::uint64_t type __attribute__((vector_size(Isa::vector_bytes)));
   };
 
@@ -44,8 +46,9 @@ struct RandomMask {
   static LOCKSTEP_KERNEL void multiply(Words& product, const Words& a, std::uint32_t b) {
     const Words factor = Words{} + b;
 #if defined(__x86_64__) && !defined(__clang__)
-    // g++ does not see that the upper halves are zero, and makes three products and two sums of one. (It inlines no intrinsic into a
-    // function without the target's attribute, but checks built-in functions after inlining.)
+    // g++ does not see that the upper halves are zero, and makes three products and two sums of
+    // one. (It inlines no intrinsic into a function without the target's attribute, but checks
+    // built-in functions after inlining.)
     using Halves = typename VectorTypes<float, sizeof(Words)>::mask;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"  // nothing is passed or returned: all of it is inlined
@@ -61,7 +64,8 @@ struct RandomMask {
       product = a * factor;
   }
 
-  /// philox4x32 for a vector of samples, with a word of each in the lower half of each lane: products need all of a lane.
+  /// philox4x32 for a vector of samples, with a word of each in the lower half of each lane:
+  /// products need all of a lane.
   template <class Isa>
   LOCKSTEP_KERNEL void write(std::uint64_t block, const std::uint64_t* sample_keys, std::size_t count, T* first) const {
     using Words = typename WordsOf<Isa>::type;

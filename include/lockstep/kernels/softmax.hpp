@@ -7,50 +7,51 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/exp.hpp"
 #include "lockstep/kernels/pack.hpp"
+#include "lockstep/kernels/vector_loops.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// Features in groups of `classes`, each feature with `stride` samples (a multiple of 16) innermost.
-struct SoftmaxSize {
-  std::size_t groups = 1;
-  std::size_t classes = 1;
-  std::size_t stride = 0;
-};
-
-/// y_c = exp(x_c) / sum over the group's features of exp(x), for kernels::dispatch. Computed from x - max x. y may be x.
+/// y_c = exp(x_c) / sum over the group's features of exp(x), for kernels::dispatch. Computed from
+/// x - max x, with the kernels' exponential, as the last bit of the standard library's may differ
+/// between machines. y may be x. Any of the three results may be null: not wanted.
 template <class T>
 struct Softmax {
-  SoftmaxSize size;
+  GroupSize size;
   const T* x = nullptr;
   T* y = nullptr;
+  T* largest = nullptr;  ///< of the group's x, [groups][stride]
+  T* sum = nullptr;      ///< of exp(x - largest), [groups][stride]
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     using P = Pack<T, Isa::vector_bytes>;
-    const std::size_t stride = size.stride;
-    for (std::size_t group = 0; group < size.groups; ++group)
-      for (std::size_t b = 0; b < stride; b += P::size) {
-        const T* from = x + group * size.classes * stride + b;
-        T* to = y + group * size.classes * stride + b;
-        P largest(from);
-        for (std::size_t c = 1; c < size.classes; ++c) largest = max(P(from + c * stride), largest);
-        P sum = 0;
-        for (std::size_t c = 0; c < size.classes; ++c) {
-          const P value = exp(P(from + c * stride) - largest);
-          sum += value;
-          value.store(to + c * stride);
-        }
-        const P scale = P(1) / sum;
-        for (std::size_t c = 0; c < size.classes; ++c)
-          (P(static_cast<const T*>(to + c * stride)) * scale).store(to + c * stride);
+    const GroupSize s = size;
+    for_each_group<Isa, T>(s, [&](std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+      const T* const from = x + first;
+      T* const to = y == nullptr ? nullptr : y + first;
+      P group_largest(from);
+      for (std::size_t c = 1; c < s.features; ++c) group_largest = max(P(from + c * s.stride), group_largest);
+      P group_sum(T(0));
+      for (std::size_t c = 0; c < s.features; ++c) {
+        const P value = exp(P(from + c * s.stride) - group_largest);
+        group_sum += value;
+        if (to != nullptr) value.store(to + c * s.stride);
       }
+      if (largest != nullptr) group_largest.store(largest + i);
+      if (sum != nullptr) group_sum.store(sum + i);
+      if (to == nullptr) return;
+      const P scale = P(T(1)) / group_sum;
+      for (std::size_t c = 0; c < s.features; ++c)
+        (P(static_cast<const T*>(to + c * s.stride)) * scale).store(to + c * s.stride);
+    });
   }
 };
 
-/// dx_c = y_c (dy_c - sum over the group's features of dy * y), for kernels::dispatch. dx may be dy.
+/// dx_c = y_c (dy_c - sum over the group's features of dy * y), for kernels::dispatch. dx may be
+/// dy.
 template <class T>
 struct SoftmaxGradient {
-  SoftmaxSize size;
+  GroupSize size;
   const T* dy = nullptr;
   const T* y = nullptr;
   T* dx = nullptr;
@@ -58,16 +59,14 @@ struct SoftmaxGradient {
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
     using P = Pack<T, Isa::vector_bytes>;
-    const std::size_t stride = size.stride;
-    for (std::size_t group = 0; group < size.groups; ++group)
-      for (std::size_t b = 0; b < stride; b += P::size) {
-        const std::size_t first = group * size.classes * stride + b;
-        P sum = 0;
-        for (std::size_t c = 0; c < size.classes; ++c)
-          sum = multiply_add(P(dy + first + c * stride), P(y + first + c * stride), sum);
-        for (std::size_t c = 0; c < size.classes; ++c)
-          (P(y + first + c * stride) * (P(dy + first + c * stride) - sum)).store(dx + first + c * stride);
-      }
+    const GroupSize s = size;
+    for_each_group<Isa, T>(s, [&](std::size_t first, std::size_t) LOCKSTEP_KERNEL_LAMBDA {
+      P sum = 0;
+      for (std::size_t c = 0; c < s.features; ++c)
+        sum = multiply_add(P(dy + first + c * s.stride), P(y + first + c * s.stride), sum);
+      for (std::size_t c = 0; c < s.features; ++c)
+        (P(y + first + c * s.stride) * (P(dy + first + c * s.stride) - sum)).store(dx + first + c * s.stride);
+    });
   }
 };
 

@@ -43,7 +43,8 @@ LOCKSTEP_KERNEL void sweep_vector(const F& f, P*... arrays) {
   }(Pack<std::remove_const_t<P>, Bytes>(arrays)...);
 }
 
-/// (f and the pointers by value: what is only known by address would be loaded again after every store.)
+/// (f and the pointers by value: what is only known by address would be loaded again after every
+/// store.)
 template <std::size_t Bytes, std::size_t Size, class F, class... P>
 LOCKSTEP_KERNEL void sweep_all(std::size_t n, const F f, P*... arrays) {
   const std::size_t whole = n - n % Size;
@@ -58,14 +59,17 @@ LOCKSTEP_KERNEL void sweep_all(std::size_t n, const F f, P*... arrays) {
 
 }  // namespace detail
 
-/// Calls f on n elements of each array, one vector of them at a time: `f(Pack&...)`, one argument for each array in order. What
-/// f leaves in the pack of a non-const array is written to it; the packs of const arrays are inputs. All arrays have elements
-/// of one type, float or double. Arrays may be the same; they must not overlap otherwise.
+/// Calls f on n elements of each array, one vector of them at a time: `f(Pack&...)`, one argument
+/// for each array in order. What f leaves in the pack of a non-const array is written to it; the
+/// packs of const arrays are inputs. All arrays have elements of one type, float or double. Arrays
+/// may be the same; they must not overlap otherwise.
 ///
-/// f must be LOCKSTEP_KERNEL_LAMBDA and work lane by lane. Every element, also in the incomplete last vector, goes
-/// through the same instructions, so results do not depend on how a range is split. f may be called on zeros beyond the end.
+/// f must be LOCKSTEP_KERNEL_LAMBDA and work lane by lane. Every element, also in the incomplete
+/// last vector, goes through the same instructions, so results do not depend on how a range is
+/// split. f may be called on zeros beyond the end.
 /// @code
-/// sweep(n, [=](auto& p, const auto& g) LOCKSTEP_KERNEL_LAMBDA { p -= rate * g; }, parameters, gradients);
+/// sweep(n, [=](auto& p, const auto& g) LOCKSTEP_KERNEL_LAMBDA { p -= rate * g; }, parameters,
+///       gradients);
 /// @endcode
 template <class F, class... P>
 void sweep(std::size_t n, const F& f, P*... arrays) {
@@ -77,10 +81,12 @@ void sweep(std::size_t n, const F& f, P*... arrays) {
                LOCKSTEP_KERNEL_LAMBDA { detail::sweep_all<Isa::vector_bytes, lanes<T, Isa>>(n, f, arrays...); });
 }
 
-/// The sum of f over n elements of each array, in double: `f(const Pack&...)` returns a Pack. Arrays as for sweep. The order of
-/// summation depends on n and on nothing else: 16 partial sums in T over blocks of 1024 elements, their sums in double.
+/// The sum of f over n elements of each array, in double: `f(const Pack&...)` returns a Pack.
+/// Arrays as for sweep. The order of summation depends on n and on nothing else: 16 partial sums in
+/// T over blocks of 1024 elements, their sums in double.
 /// @code
-/// double squares = sweep_sum(n, [](const auto& g) LOCKSTEP_KERNEL_LAMBDA { return g * g; }, gradients);
+/// const double squares =
+///     sweep_sum(n, [](const auto& g) LOCKSTEP_KERNEL_LAMBDA { return g * g; }, gradients);
 /// @endcode
 template <class F, class... P>
 [[nodiscard]] double sweep_sum(std::size_t n, const F& f, const P*... arrays) {

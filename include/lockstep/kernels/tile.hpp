@@ -6,13 +6,15 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-// Vocabulary of the products: C[m][n] = sum over k of A(m, k) * B[k][n]. Columns n are contiguous and vectorised: the samples of
-// a feature, or (for weight gradients) the units of a transposed delta. Elements of A are read one by one and broadcast. Each
-// element of C is the sum of its segments in order, each of them k by k, whatever the size of the tile that it falls in.
+// Vocabulary of the products: C[m][n] = sum over k of A(m, k) * B[k][n]. Columns n are contiguous
+// and vectorised: the samples of a feature, or (for weight gradients) the units of a transposed
+// delta. Elements of A are read one by one and broadcast. Each element of C is the sum of its
+// segments in order, each of them k by k, whatever the size of the tile that it falls in.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// A run of k: A(m, k) = a[m * row_step + k * a_step], row k of B starts at b + k * b_step. (The steps are the product's.)
+/// A run of k: A(m, k) = a[m * row_step + k * a_step], row k of B starts at b + k * b_step. (The
+/// steps are the product's.)
 template <class T>
 struct Segment {
   const T* a = nullptr;
@@ -20,22 +22,23 @@ struct Segment {
   std::size_t count = 0;
 };
 
-/// Memory that will be read or written soon: a cursor moves over it, one cache line for each k. (Blocks of A, B and C lie far
-/// apart, or are too short for what hardware prefetchers look for.)
+/// Memory that will be read or written soon: a cursor moves over it, one cache line for each k.
+/// (Blocks of A, B and C lie far apart, or are too short for what hardware prefetchers look for.)
 struct Ahead {
   const char* next = nullptr;
   const char* end = nullptr;
 };
 
-/// Rows x Columns (in vectors) of C that stay in registers. Columns are always a multiple of 16 elements.
+/// Rows x Columns (in vectors) of C that stay in registers. Columns are always a multiple of 16
+/// elements.
 template <std::size_t Rows, std::size_t Columns>
 struct Tile {
   static constexpr std::size_t rows = Rows;
   static constexpr std::size_t columns = Columns;
 };
 
-/// sums += the tile whose row r is `rows[r]` elements into each segment's a, and whose first column is `column`. For each k one
-/// cache line is fetched from `ahead`, which moves on by ahead_step.
+/// sums += the tile whose row r is `rows[r]` elements into each segment's a, and whose first column
+/// is `column`. For each k one cache line is fetched from `ahead`, which moves on by ahead_step.
 template <class Isa, std::size_t R, std::size_t C, class T>
 LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T>* segments, std::size_t count,
                                    const std::size_t (&rows)[R], std::size_t column, std::size_t a_step,
@@ -61,7 +64,8 @@ LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T
   }
 }
 
-/// Calls `f.template operator()<Tile>(first column)` for tiles that cover `columns` (a multiple of 16 elements).
+/// Calls `f.template operator()<Tile>(first column)` for tiles that cover `columns` (a multiple of
+/// 16 elements).
 template <class Isa, class T, class F>
 LOCKSTEP_KERNEL void for_each_tile_column(std::size_t columns, const F& f) {
   constexpr std::size_t size = lanes<T, Isa>;

@@ -25,8 +25,9 @@ LOCKSTEP_KERNEL void interleave(const V& a, const V& b, V& low, V& high, std::in
 
 }  // namespace detail
 
-/// The gradient of a layer's output, before its activation function: 0 where y <= minimum, else dy; so it is dy itself when
-/// minimum is NaN (then y may be dy). Where `masked` is not null, it is written there too; that may be dy.
+/// The gradient of a layer's output, before its activation function: 0 where y <= minimum, else dy;
+/// so it is dy itself when minimum is NaN (then y may be dy). Where `masked` is not null, it is
+/// written there too; that may be dy.
 template <class T>
 struct Delta {
   const T* dy = nullptr;
@@ -35,7 +36,8 @@ struct Delta {
   T* masked = nullptr;
 };
 
-/// The panels of a transposed delta of so many rows and columns, in which a register tile finds all that it needs in one run.
+/// The panels of a transposed delta of so many rows and columns, in which a register tile finds all
+/// that it needs in one run.
 [[nodiscard]] constexpr Panels transposed_panels(std::size_t rows, std::size_t columns) noexcept {
   return {std::min(padded_columns(rows), panel_columns), panel_columns * columns};
 }
@@ -46,8 +48,9 @@ struct Delta {
   return panels * transposed_panels(rows, columns).step * columns;
 }
 
-/// to[panels.offset(i) + j * panels.step] = delta[i * columns + j], for kernels::dispatch; columns is a multiple of 16. Padding
-/// of `to`, up to a multiple of 16 rows, becomes zero. What follows the delta in memory is fetched ahead: it is the next pixel's.
+/// to[panels.offset(i) + j * panels.step] = delta[i * columns + j], for kernels::dispatch; columns
+/// is a multiple of 16. Padding of `to`, up to a multiple of 16 rows, becomes zero. What follows
+/// the delta in memory is fetched ahead: it is the next pixel's.
 template <class T>
 struct Transpose {
   Delta<T> delta;
@@ -66,7 +69,8 @@ struct Transpose {
     for (std::size_t i = 0; i < padded_columns(rows); i += n) {
       const std::size_t first = panels.offset(i);
       for (std::size_t j = 0; j < columns; j += n) {
-        // Each round interleaves vector k with vector k + n/2; after log2(n) rounds the block is transposed.
+        // Each round interleaves vector k with vector k + n/2; after log2(n) rounds the block is
+        // transposed.
         V block[n];
         V mixed[n];
 #pragma GCC unroll 16

@@ -8,9 +8,9 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 
-// Why the vector extension, and not std::experimental::simd, xsimd or Highway: it needs no header (a translation unit
-// compiles in seconds), its types follow the target attribute of the function that they are inlined into, and it works on every
-// architecture that g++ and clang++ know.
+// Why the vector extension, and not std::experimental::simd, xsimd or Highway: it needs no header
+// (a translation unit compiles in seconds), its types follow the target attribute of the function
+// that they are inlined into, and it works on every architecture that g++ and clang++ know.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -19,7 +19,8 @@ template <class T, std::size_t Bytes>
 struct VectorTypes {
   using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
 
-  // NOLINTBEGIN(modernize-use-using): g++ takes these attributes of a dependent type in a typedef only
+  // NOLINTBEGIN(modernize-use-using): g++ takes these attributes of a dependent type in a typedef
+  // only
   typedef T type __attribute__((vector_size(Bytes)));
   typedef T unaligned __attribute__((vector_size(Bytes), aligned(sizeof(T)), may_alias));
   typedef Integer mask __attribute__((vector_size(Bytes)));  // lanes are 0 or -1, the result of a comparison
@@ -44,8 +45,8 @@ LOCKSTEP_KERNEL void store(T* p, const V& v) {
   *reinterpret_cast<typename VectorTypes<T, sizeof(V)>::unaligned*>(p) = v;
 }
 
-/// sum += a * b, fused where the instruction set has such an instruction: g++ fuses by default (not with -ffp-contract=off),
-/// clang++ because it is told so. One of a and b may be a scalar.
+/// sum += a * b, fused where the instruction set has such an instruction: g++ fuses by default (not
+/// with -ffp-contract=off), clang++ because it is told so. One of a and b may be a scalar.
 template <class V, class A, class B>
 LOCKSTEP_KERNEL void accumulate(V& sum, const A& a, const B& b) {
 #if defined(__clang__)

@@ -9,15 +9,16 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/softmax.hpp"
+#include "lockstep/kernels/vector_loops.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/pass.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// y = Function(x), element by element, for samples of any shape: `Activation<ReLU>`. A model lets the layer before it do it,
-/// where that has a WithActivation (Dense, Conv2D, BatchNormalization) and no activation of its own: then it costs what
-/// it does as their parameter.
+/// y = Function(x), element by element, for samples of any shape: `Activation<ReLU>`. A model lets
+/// the layer before it do it, where that has a WithActivation (Dense, Conv2D, BatchNormalization)
+/// and no activation of its own: then it costs what it does as their parameter.
 template <class Function>
 struct Activation {
   static_assert(ActivationFunction<Function>,
@@ -48,8 +49,8 @@ struct Activation {
 static_assert(Layer<Activation<ReLU>, Shape<26, 26, 32>>);
 static_assert(Layer<Activation<Tanh>, Shape<3>, double>);
 
-/// y_c = exp(x_c) / sum of exp(x) over the last dimension, for samples of any shape. (With a loss from logits leave it out: that
-/// loses no digits.)
+/// y_c = exp(x_c) / sum of exp(x) over the last dimension, for samples of any shape. (With a loss
+/// from logits leave it out: that loses no digits.)
 struct Softmax {
   static constexpr std::string_view name = "softmax";
   static constexpr bool keeps_padding = true;
@@ -59,7 +60,7 @@ struct Softmax {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    kernels::dispatch(kernels::Softmax<T>{size<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
+    kernels::dispatch(kernels::Softmax<T>{.size = size<In>(pass.x.stride()), .x = pass.x.data(), .y = pass.y.data()});
   }
 
   template <class In, class T>
@@ -70,9 +71,9 @@ struct Softmax {
 
  private:
   template <class In>
-  static constexpr kernels::SoftmaxSize size(std::size_t stride) {
+  static constexpr kernels::GroupSize size(std::size_t stride) {
     constexpr std::size_t classes = In::extents[In::rank - 1];
-    return {.groups = In::size / classes, .classes = classes, .stride = stride};
+    return {.groups = In::size / classes, .features = classes, .samples = stride, .stride = stride};
   }
 };
 

@@ -19,10 +19,12 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// For an activation A, P = kernels::Pack<T, bytes> with T = float or double, and const P x, y, dy:
 ///  1. `A::name` converts to std::string_view (Keras's name).
 ///  2. `A::value(x)` returns P. Finite for finite x.
-///  3. `A::gradient(dy, y)` returns P: dy times the derivative of A, where A's value is y. 0 where dy is 0.
+///  3. `A::gradient(dy, y)` returns P: dy times the derivative of A, where A's value is y. 0 where
+///     dy is 0.
 /// Both are LOCKSTEP_KERNEL functions, and templates over P.
 /// Optional:
-///  4. `A::template minimum<T>`: A is max(x, minimum), NaN staying NaN; the matrix products then do it at no cost.
+///  4. `A::template minimum<T>`: A is max(x, minimum), NaN staying NaN; the matrix products then do
+///     it at no cost.
 ///  5. `A::is_identity` is true: A does nothing and is not called.
 ///
 /// Minimal model:
@@ -30,7 +32,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// struct Square {  // for x >= 0
 ///   static constexpr std::string_view name = "square";
 ///   template <class P> LOCKSTEP_KERNEL static P value(const P& x) { return x * x; }
-///   template <class P> LOCKSTEP_KERNEL static P gradient(const P& dy, const P& y) { return 2 * sqrt(y) * dy; }
+///   template <class P> LOCKSTEP_KERNEL static P gradient(const P& dy, const P& y) {
+///     return 2 * sqrt(y) * dy;
+///   }
 /// };
 /// @endcode
 template <class A, class T = float>
@@ -69,7 +73,8 @@ struct ReLU {
   }
 };
 
-/// y = x for x > 0, else x * SlopePercent / 100. (Whole percents, as clang++ 14 has no floating-point template arguments.)
+/// y = x for x > 0, else x * SlopePercent / 100. (Whole percents, as clang++ 14 has no
+/// floating-point template arguments.)
 template <int SlopePercent = 30>
 struct LeakyReLU {
   static_assert(SlopePercent > 0, "lockstep: LeakyReLU needs a positive slope (in percent); for zero use ls::ReLU");
@@ -160,7 +165,8 @@ void activation_gradient(std::size_t n, const T* dy, const T* y, T* dx) {
       dy, y, dx);
 }
 
-/// The gradient of the value before activation A, for the kernels of weight gradients. In place: afterwards dy holds it.
+/// The gradient of the value before activation A, for the kernels of weight gradients. In place:
+/// afterwards dy holds it.
 template <class A, class T>
 kernels::Delta<T> activation_delta(std::size_t n, T* dy, const T* y, bool in_place) {
   if constexpr (is_identity<A>) {

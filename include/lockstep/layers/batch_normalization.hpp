@@ -31,54 +31,62 @@ struct BatchNormalizationOptions {
   bool center = true;         ///< add beta
   bool scale = true;          ///< multiply by gamma
   bool synchronized = false;  ///< statistics over the samples of all replicas, not of each by itself
+  InitializerOption gamma_initializer = ones;
+  InitializerOption beta_initializer = zeros;
+  InitializerOption moving_mean_initializer = zeros;
+  InitializerOption moving_variance_initializer = ones;
 };
 
-/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, for each channel, the last dimension of samples of any shape. Ioffe,
-/// Szegedy, "Batch normalization: accelerating deep network training by reducing internal covariate shift", ICML 2015.
+/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, for each channel, the last dimension
+/// of samples of any shape. Ioffe, Szegedy, "Batch normalization: accelerating deep network
+/// training by reducing internal covariate shift", ICML 2015.
 ///
-/// In training, mean and (biased) variance are those of the batch over all other dimensions; in inference the moving ones:
-/// moving = momentum * moving + (1 - momentum) * of the batch. Variables: gamma [channels], one at first, and beta [channels],
-/// zero at first; not trained: moving_mean (zero) and moving_variance (one).
+/// In training, mean and (biased) variance are those of the batch over all other dimensions; in
+/// inference the moving ones: moving = momentum * moving + (1 - momentum) * of the batch.
+/// Variables: gamma and beta [channels]; not trained: moving_mean and moving_variance [channels].
 ///
-/// The moving variance takes what Keras 2.11 takes: for samples of three or four dimensions (images; its fused kernel) the
-/// batch's variance times n / (n - 1), n being the number of values per channel; for others, and when synchronised, the biased
-/// one.
+/// The moving variance takes what Keras 2.11 takes: for samples of three or four dimensions
+/// (images; its fused kernel) the batch's variance times n / (n - 1), n being the number of values
+/// per channel; for others, and when synchronised, the biased one.
 ///
-/// On several replicas each normalises its own part of the batch, and after each step the moving statistics are the mean of the
-/// replicas', weighted with their samples (Keras's is not weighted). With `.synchronized = true` the statistics are those of
-/// the global batch, so that N replicas equal one: that costs a small reduction forward and another backward. Either
-/// way a replica without samples takes part and changes nothing, and a step without any leaves the moving statistics alone.
+/// On several replicas each normalises its own part of the batch, and after each step the moving
+/// statistics are the mean of the replicas', weighted with their samples (Keras's is not weighted).
+/// With `.synchronized = true` the statistics are those of the global batch, so that N replicas
+/// equal one: that costs a small reduction forward and another backward. Either way a replica
+/// without samples takes part and changes nothing, and a step without any leaves the moving
+/// statistics alone.
 ///
-/// `Function` is an activation that is applied to y, in the same pass. (A model does the same with an Activation that follows.)
-template <BatchNormalizationOptions Options = BatchNormalizationOptions{}, class Function = Linear>
+/// `Activation` is applied to y in the same pass. (A model does the same with an Activation layer
+/// that follows.)
+template <class Activation = Linear, BatchNormalizationOptions Options = BatchNormalizationOptions{}>
 struct BatchNormalization {
   static_assert(Options.momentum >= 0 && Options.momentum <= 1,
                 "lockstep: the momentum of BatchNormalization must be in [0, 1]");
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of BatchNormalization must be above 0");
 
-  static_assert(ActivationFunction<Function>,
-                "lockstep: the second parameter of BatchNormalization is no activation function; use ls::ReLU, ...");
+  static_assert(ActivationFunction<Activation>,
+                "lockstep: the first parameter of BatchNormalization is no activation function; use ls::ReLU, ...");
 
   static constexpr std::string_view name = "batch_normalization";
   static constexpr bool keeps_padding = true;
   static constexpr bool backward_in_place = true;
 
-  template <class F>
-    requires detail::is_identity<Function>
-  using WithActivation = BatchNormalization<Options, F>;
-  using OutputActivation = Function;
-  using Preactivation = BatchNormalization<Options>;
+  template <class Function>
+    requires detail::is_identity<Activation>
+  using WithActivation = BatchNormalization<Function, Options>;
+  using OutputActivation = Activation;
+  using Preactivation = BatchNormalization<Linear, Options>;
 
   template <class In>
   using Output = In;
 
   template <class In>
-  static constexpr auto variables = detail::scale_and_center<In, Options.scale, Options.center>();
+  static constexpr auto variables = detail::scale_and_center<In, Options>();
 
   template <class In>
   static constexpr std::array state_variables{
-      Variable{"moving_mean", {detail::channels<In>}, zeros},
-      Variable{"moving_variance", {detail::channels<In>}, ones},
+      detail::channel_variable<In>("moving_mean", Options.moving_mean_initializer),
+      detail::channel_variable<In>("moving_variance", Options.moving_variance_initializer),
   };
 
   template <class In>
@@ -115,9 +123,9 @@ struct BatchNormalization {
       if constexpr (Options.center) kept.offset[c] = pass.weights[beta][c];
     }
     kernels::dispatch(kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale, kept.offset,
-                                                detail::fused_minimum<Function, T>(), pass.y.data()});
-    if constexpr (!detail::is_fused<Function, T>)
-      detail::activate<Function, T>(In::size * s.stride, pass.y.data(), pass.y.data());
+                                                detail::fused_minimum<Activation, T>(), pass.y.data()});
+    if constexpr (!detail::is_fused<Activation, T>)
+      detail::activate<Activation, T>(In::size * s.stride, pass.y.data(), pass.y.data());
   }
 
   template <class In, class T>
@@ -176,7 +184,7 @@ struct BatchNormalization {
 
   template <class T>
   static kernels::ScaledDelta<T> delta(const BackwardPass<T>& pass, const Kept<T>& kept) {
-    return {pass.x.data(), kept.mean, kept.scale, kept.offset, detail::fused_minimum<Function, T>(), pass.dy.data()};
+    return {pass.x.data(), kept.mean, kept.scale, kept.offset, detail::fused_minimum<Activation, T>(), pass.dy.data()};
   }
 
   template <class T>
@@ -185,15 +193,16 @@ struct BatchNormalization {
     moving = static_cast<T>(before + (value - before) * (1 - Options.momentum));
   }
 
-  /// Sets the gradients of gamma and beta. Returns the sums of dy and of dy * (x - mean) over this replica's samples.
+  /// Sets the gradients of gamma and beta. Returns the sums of dy and of dy * (x - mean) over this
+  /// replica's samples.
   template <class In, class T>
   static Sums<In> weight_gradient(const BackwardPass<T>& pass) {
     const kernels::ChannelSize s = size<In>(pass.x);
     const Kept<T> kept(pass.scratch, s.channels);
     Sums<In> sums;
     sums.count() = static_cast<double>(s.pixels * s.samples);
-    if constexpr (!detail::is_fused<Function, T>)
-      detail::activation_gradient<Function, T>(In::size * s.stride, pass.dy.data(), pass.y.data(), pass.dy.data());
+    if constexpr (!detail::is_fused<Activation, T>)
+      detail::activation_gradient<Activation, T>(In::size * s.stride, pass.dy.data(), pass.y.data(), pass.dy.data());
     kernels::dispatch(kernels::ChannelGradients<T>{s, delta<T>(pass, kept), sums.first(), sums.second()});
     for (std::size_t c = 0; c < s.channels; ++c) {
       // (Without samples nothing is kept.)
@@ -206,8 +215,8 @@ struct BatchNormalization {
 };
 
 static_assert(Layer<BatchNormalization<>, Shape<26, 26, 32>>);
-static_assert(Layer<BatchNormalization<BatchNormalizationOptions{}, ReLU>, Shape<26, 26, 32>>);
-static_assert(
-    Layer<BatchNormalization<BatchNormalizationOptions{.scale = false, .synchronized = true}>, Shape<10>, double>);
+static_assert(Layer<BatchNormalization<ReLU>, Shape<26, 26, 32>>);
+static_assert(Layer<BatchNormalization<Linear, BatchNormalizationOptions{.scale = false, .synchronized = true}>,
+                    Shape<10>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

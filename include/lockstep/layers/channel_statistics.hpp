@@ -10,7 +10,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// A number of values and two figures for each channel, one after the other, so that one reduction carries them all.
+/// A number of values and two figures for each channel, one after the other, so that one reduction
+/// carries them all.
 template <std::size_t Channels>
 struct ChannelStatistics {
   std::array<double, 1 + 2 * Channels> values;
@@ -20,11 +21,13 @@ struct ChannelStatistics {
   double* second() { return values.data() + 1 + Channels; }
 };
 
-/// Means (first) and sums of squared deviations from them (second) of each replica become those of all replicas together.
+/// Means (first) and sums of squared deviations from them (second) of each replica become those of
+/// all replicas together.
 ///
-/// What is summed is n, n * mean and squares + n * mean^2, because a reduction can only sum, and one reduction is quicker than
-/// two. The subtraction afterwards is of doubles: it costs (mean / deviation)^2 * 1e-16 of the variance, less than the rounding
-/// of x to float did; and within a replica nothing was subtracted.
+/// What is summed is n, n * mean and squares + n * mean^2, because a reduction can only sum, and
+/// one reduction is quicker than two. The subtraction afterwards is of doubles: it costs (mean /
+/// deviation)^2 * 1e-16 of the variance, less than the rounding of x to float did; and within a
+/// replica nothing was subtracted.
 template <std::size_t Channels>
 void combine_moments(ChannelStatistics<Channels>& moments, const CrossReplicaSum& sum) {
   for (std::size_t c = 0; c < Channels; ++c) {

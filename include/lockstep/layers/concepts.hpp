@@ -1,19 +1,20 @@
-// The Layer concept.
+// The concepts Layer, FusibleLayer and ContainerLayer.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
-#include <iterator>
 #include <string_view>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/core/variable.hpp"
+#include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A layer says what it is called (Keras's snake_case class name; the model numbers repeated names).
+/// A layer says what it is called (Keras's snake_case class name; the model numbers repeated
+/// names).
 template <class L>
 concept NamedLayer = requires {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -31,49 +32,42 @@ concept ForwardLayer = requires(const ForwardPass<T>& pass) { L::template forwar
 template <class L, class In, class T>
 concept BackwardLayer = requires(const BackwardPass<T>& pass) { L::template backward<In, T>(pass); };
 
-/// A layer whose output is its input seen with another shape (Reshape, Flatten): it has no forward, no backward, no variables.
+/// A layer whose output is its input seen with another shape (Reshape, Flatten): it has no forward,
+/// no backward and no variables.
 template <class L>
 concept AliasingLayer = requires { requires L::aliases_input; };
 
-/// A layer of a model, as a type. All of its functions are static; its variables live in the model's arenas.
+/// What the author of a layer writes: a type whose functions are all static, since its variables
+/// live in the model's arenas.
 ///
 /// For a layer L, a static shape In that L accepts, and T = float or double:
 ///  1. `L::name` converts to std::string_view.
 ///  2. `L::template Output<In>` is a Shape.
-///  3. `L::template forward<In, T>(const ForwardPass<T>&)` writes y from x, for any number of samples, 0 included. It does
-///     not allocate. Rows are independent of their position in the batch.
-///  4. `L::template backward<In, T>(const BackwardPass<T>&)` writes dx and gradients, both summed over the samples and
-///     not divided by their number. Where a replica is alone, or shares its parameters with threads, these change while backward
-///     goes on: one that throws leaves a step half made.
-///  5. Or, instead of 3 and 4, `L::aliases_input` is true: the output is the input, seen with another shape.
+///  3. `L::template forward<In, T>(const ForwardPass<T>&)` writes y from x, for any number of
+///     samples, 0 included. It does not allocate. A sample's output does not depend on its row.
+///  4. `L::template backward<In, T>(const BackwardPass<T>&)` writes dx and gradients, both summed
+///     over the samples and not divided by their number. An exception ends the training: on some
+///     strategies variables change while backward goes on, so that a step would be half made.
+///  5. Or, instead of 3 and 4, `L::aliases_input` is true: the output is the input, seen with
+///     another shape.
 /// Optional:
-///  6. `L::template variables<In>`: a constexpr array of Variable, the trained ones. Absent: none.
-///  7. `L::template state_variables<In>`: the same for those that are not trained (moving statistics). After each training step
-///     the model makes them the mean of the replicas', weighted with their samples.
-///  8. `L::template scratch<In>(std::size_t stride)`: constexpr number of elements that forward leaves for backward.
-///  9. `L::template backward_weights<In, T>(const BackwardPass<T>&)`: like backward, but dx is empty and not wanted. It is
-///     called for the first layer that has variables. Absent: backward is called and its dx thrown away.
-/// 10. `L::keeps_padding` is true: L leaves finite values in the padding of y and zeros in that of dx. Absent or false: the
-///     model sees to it after each call.
-/// 11. `L::template check<Position, In>()`: a consteval bool function whose static_asserts refuse shapes that L cannot take, before
-///     Output<In> is asked. Position is the layer's in its Sequential; a static_assert over a concept of both puts them
-///     beside the message on every compiler.
-///
-/// 12. `L::template WithActivation<Function>`: the layer that does what L and an Activation<Function> after it do. A model uses it
-///     in place of the two, where both are there; names, summary and saved state stay those of the two. It has the output and the
-///     variables of L, and is there only while L has no activation of its own (a requires-clause). `L::Preactivation` is the
-///     way back: L without its activation, which is `L::OutputActivation`. (Both ways, so that a layer that inherits from L is
-///     not taken for it.)
-/// 13. `L::backward_in_place` is true: dx may be the same array as dy, which spares the caches; where input and output have the
-///     same size, the model mostly makes it so.
-/// 14. `L::AnnouncesGradients` is L itself: backward calls pass.context.gradients_ready(pass.gradients) when it will not touch its
-///     gradients any more, before it computes dx, and may also call pass.context.variables_done, and each with the beginning of its
-///     first variable (see StepContext). Otherwise the model does so after backward. (The name of the type, so that a layer
-///     that inherits from L, or calls it and then changes its gradients, promises nothing.)
-/// 15. `L::template backward_through<Self, Function, In, T>(const BackwardPass<T>&)`, with requires-clauses that Self is L itself,
-///     and for each Function that it can do: backward, where dx is the gradient of the value that the Function made x of, and is
-///     the same array as x. A model uses it where the layer before L has 12; of that, the Preactivation goes backward then (its
-///     y is dy, its scratch what forward has left). That spares a pass over memory. The Preactivation of L must have it too.
+///  6. `L::template variables<In>`: a constexpr array of Variable, the trained ones. Default: none.
+///  7. `L::template state_variables<In>`: the same for those that are not trained (moving
+///     statistics). After each training step the model sets them to the mean of the replicas'
+///     values, weighted by their samples.
+///  8. `L::template scratch<In>(std::size_t stride)`: constexpr number of elements that forward
+///     leaves for backward.
+///  9. `L::template backward_weights<In, T>(const BackwardPass<T>&)`: like backward, but dx is
+///     empty and not wanted. It is called for the first layer that has variables. Default:
+///     backward, with a dx that is thrown away.
+/// 10. `L::keeps_padding` is true: L leaves finite values in the padding of y and zeros in that of
+///     dx. Default: the model clears the padding after each call.
+/// 11. `L::template check<Position, In>()`: a consteval bool function whose static_asserts refuse
+///     shapes that L cannot take, before Output<In> is asked. Position is the layer's in its
+///     Sequential; a static_assert over a concept of both puts them beside the message on every
+///     compiler.
+/// A layer may also satisfy InPlaceLayer, AnnouncingLayer and FusibleLayer, which save time, and
+/// ContainerLayer, if it holds other layers.
 ///
 /// Minimal model:
 /// @code
@@ -81,10 +75,12 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///   static constexpr std::string_view name = "scale";
 ///   template <class In> using Output = In;
 ///   template <class In>
-///   static constexpr std::array variables{lockstep::Variable{"factor", {In::size}, lockstep::ones}};
+///   static constexpr std::array variables{
+///       lockstep::Variable{"factor", {In::size}, lockstep::ones}};
 ///   template <class In, class T>
 ///   static void forward(const lockstep::ForwardPass<T>& p) {
-///     for (std::size_t f = 0; f < In::size; ++f) p.y.matrix().col(f) = p.weights[0][f] * p.x.matrix().col(f);
+///     for (std::size_t f = 0; f < In::size; ++f)
+///       p.y.matrix().col(f) = p.weights[0][f] * p.x.matrix().col(f);
 ///   }
 ///   template <class In, class T>
 ///   static void backward(const lockstep::BackwardPass<T>& p) {
@@ -98,5 +94,94 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 template <class L, class In, class T = float>
 concept Layer =
     NamedLayer<L> && ShapedLayer<L, In> && (AliasingLayer<L> || (ForwardLayer<L, In, T> && BackwardLayer<L, In, T>));
+
+/// A layer whose backward may write dx over dy, which spares the caches: where input and output
+/// have the same size, the model mostly gives it one array for both.
+template <class L>
+concept InPlaceLayer = requires { requires L::backward_in_place; };
+
+/// A layer whose backward tells how far it is: it calls
+/// pass.context.gradients_ready(pass.gradients) when it will not touch its gradients any more,
+/// before it computes dx. It may also call pass.context.variables_done, and either for the
+/// beginning of its first variable (see BackwardProgress). For other layers the model makes both
+/// calls after backward.
+///
+/// `L::AnnouncesGradients` is L itself. (A type, so that a layer that inherits from L, or calls it
+/// and changes the gradients afterwards, promises nothing.)
+template <class L>
+concept AnnouncingLayer = requires { requires std::is_same_v<typename L::AnnouncesGradients, L>; };
+
+/// A layer that a model can fuse with its neighbours: with an Activation after it (1 to 3), and in
+/// backward with the activation of the layer before it (4). Names, summary and saved state stay
+/// those of the separate layers.
+///
+///  1. `L::template WithActivation<Function>`: the layer that does what L and an
+///     Activation<Function> after it do, with the output and the variables of L. It exists only
+///     while L has no activation of its own (a requires-clause).
+///  2. `L::OutputActivation`: the activation that L applies to its output; Linear for none.
+///  3. `L::Preactivation`: L without it; `Preactivation::WithActivation<OutputActivation>` is L
+///     again. (Both ways, so that a layer that inherits from L is not taken for it.)
+/// Optional:
+///  4. BackwardThroughLayer, for L and for its Preactivation.
+///
+/// Minimal model:
+/// @code
+/// template <class Function = lockstep::Linear>
+/// struct Shift {  // + name, Output, forward and backward of a Layer, with Function applied to y
+///   template <class F>
+///     requires std::is_same_v<Function, lockstep::Linear>
+///   using WithActivation = Shift<F>;
+///   using OutputActivation = Function;
+///   using Preactivation = Shift<>;
+/// };
+/// @endcode
+template <class L>
+concept FusibleLayer = requires {
+  requires std::is_same_v<typename L::Preactivation::template WithActivation<typename L::OutputActivation>, L>;
+};
+
+/// A layer whose backward can go on through Function, the activation of the FusibleLayer before it:
+/// `L::template backward_through<Self, Function, In, T>(const BackwardPass<T>&)`, with a
+/// requires-clause that Self is L. There dx is the gradient of the value that Function made x of,
+/// and is the same array as x. Of the layer before L, Preactivation then goes backward: its y is
+/// dy, its scratch is what forward has left. This spares a pass over memory.
+template <class L, class Function, class In, class T>
+concept BackwardThroughLayer =
+    requires(const BackwardPass<T>& pass) { L::template backward_through<L, Function, In, T>(pass); };
+
+/// A layer that holds layers, as Sequential does: the model sees the layers inside for names,
+/// files, profile and summary.
+///
+///  1. `L::layer_count`: how many positions L takes in the flattened model: one for each layer
+///     inside, and for a container inside its layer_count.
+///  2. `L::template layers<In>`: a constexpr array of LayerInfo, one for each layer inside.
+///     `L::template variables<In>` are their variables, layer by layer, and
+///     `L::template state_variables<In>` their state variables.
+///  3. forward and backward give each layer inside a StepContext whose `layer` is the own one plus
+///     the positions of the layers before it: that keeps random numbers and times apart.
+/// Optional:
+///  4. `L::template each_output<In, T>(first, pass, f)` calls f(position, y) for the output of each
+///     layer inside, where `pass` is the ForwardPass<T> that forward has had and `first` the
+///     position of L. Default: f is called for the output of L.
+///
+/// Minimal model, around one layer:
+/// @code
+/// template <class Inner>
+/// struct Wrapped {  // + forward and backward, which call Inner's
+///   static constexpr std::string_view name = "wrapped";
+///   static constexpr std::size_t layer_count = 1;
+///   template <class In> using Output = typename Inner::template Output<In>;
+///   template <class In>
+///   static constexpr auto variables = Inner::template variables<In>;
+///   template <class In>
+///   static constexpr std::array layers{lockstep::LayerInfo{
+///       .name = Inner::name, .output_extents = Output<In>::extents, .variables = variables<In>}};
+/// };
+/// @endcode
+template <class L, class In>
+concept ContainerLayer = NamedLayer<L> && requires {
+  { L::layer_count } -> std::convertible_to<std::size_t>;
+  L::template layers<In>;  // (clang++ 14 does not deduce its type here)
+};
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

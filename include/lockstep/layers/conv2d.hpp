@@ -20,17 +20,21 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Compile-time options of Conv2D. `Conv2D<32, 3, ReLU, Conv2DOptions{.stride = 2, .padding = Padding::same}>`; g++, and
-/// clang++ from version 18 on, also take `{.stride = 2}` without the name of the type.
+/// Compile-time options of Conv2D; the defaults are Keras's. `Conv2D<32, 3, ReLU,
+/// Conv2DOptions{.stride = 2, .padding = Padding::same}>`; g++, and clang++ from version 18 on,
+/// also take `{.stride = 2}` without the name of the type.
 struct Conv2DOptions {
   Extent2D stride = 1;
   Padding padding = Padding::valid;
   bool use_bias = true;
+  InitializerOption kernel_initializer = glorot_uniform;
+  InitializerOption bias_initializer = zeros;
 };
 
 namespace detail {
 
-/// Shape<1, 1, Filters> where the input is none that Conv2D takes: the message of check() says enough.
+/// Shape<1, 1, Filters> where the input is none that Conv2D takes: the message of check() says
+/// enough.
 template <class In, std::size_t Filters, Extent2D Kernel, Conv2DOptions Options>
 constexpr auto conv2d_output() {
   if constexpr (In::rank == 3) {
@@ -48,11 +52,10 @@ constexpr auto conv2d_output() {
 
 }  // namespace detail
 
-/// y = Activation(x convolved with Filters kernels + bias), for samples of shape Shape<height, width, channels>; as usual with
-/// neural networks it is a cross-correlation. `Kernel` is an extent or {height, width}. The variables: kernel [height x width x
-/// channels x filters], glorot_uniform at first, and bias [filters], zero at first.
-template <std::size_t Filters, Extent2D Kernel, class Activation = Linear, Conv2DOptions Options = Conv2DOptions{},
-          Initializer KernelInitializer = glorot_uniform>
+/// y = Activation(x convolved with Filters kernels + bias), for samples of shape Shape<height,
+/// width, channels>; as usual with neural networks it is a cross-correlation. `Kernel` is an extent
+/// or {height, width}. Variables: kernel [height x width x channels x filters] and bias [filters].
+template <std::size_t Filters, Extent2D Kernel, class Activation = Linear, Conv2DOptions Options = Conv2DOptions{}>
 struct Conv2D {
   static_assert(Filters > 0, "lockstep: Conv2D needs at least one filter");
   static_assert(Kernel.height > 0 && Kernel.width > 0, "lockstep: the kernel of Conv2D must be at least 1 x 1");
@@ -80,10 +83,10 @@ struct Conv2D {
 
   template <class Function>
     requires detail::is_identity<Activation>
-  using WithActivation = Conv2D<Filters, Kernel, Function, Options, KernelInitializer>;
+  using WithActivation = Conv2D<Filters, Kernel, Function, Options>;
 
   using OutputActivation = Activation;
-  using Preactivation = Conv2D<Filters, Kernel, Linear, Options, KernelInitializer>;
+  using Preactivation = Conv2D<Filters, Kernel, Linear, Options>;
 
   template <class In>
   using Output = decltype(detail::conv2d_output<In, Filters, Kernel, Options>());
@@ -92,9 +95,9 @@ struct Conv2D {
   static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
       Variable{"kernel",
                {Kernel.height, Kernel.width, In::extents[2], Filters},
-               KernelInitializer,
+               Options.kernel_initializer,
                Fans{Kernel.height * Kernel.width * In::extents[2], Kernel.height* Kernel.width* Filters}},
-      Variable{"bias", {Filters}, zeros});
+      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}});
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {

@@ -19,15 +19,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Compile-time options of Dense.
+/// Compile-time options of Dense; the defaults are Keras's.
 struct DenseOptions {
   bool use_bias = true;
+  InitializerOption kernel_initializer = glorot_uniform;
+  InitializerOption bias_initializer = zeros;
 };
 
-/// y = Activation(x W + b), for samples of shape Shape<inputs>: the kernel W is [inputs x units], glorot_uniform at first, the
-/// bias b is [units], zero at first.
-template <std::size_t Units, class Activation = Linear, Initializer KernelInitializer = glorot_uniform,
-          DenseOptions Options = DenseOptions{}>
+/// y = Activation(x W + b), for samples of shape Shape<inputs>. Variables: the kernel W, [inputs x
+/// units], and the bias b, [units].
+template <std::size_t Units, class Activation = Linear, DenseOptions Options = DenseOptions{}>
 struct Dense {
   static_assert(Units > 0, "lockstep: Dense needs at least one unit");
   static_assert(ActivationFunction<Activation>,
@@ -46,18 +47,18 @@ struct Dense {
 
   template <class Function>
     requires detail::is_identity<Activation>
-  using WithActivation = Dense<Units, Function, KernelInitializer, Options>;
+  using WithActivation = Dense<Units, Function, Options>;
 
   using OutputActivation = Activation;
-  using Preactivation = Dense<Units, Linear, KernelInitializer, Options>;
+  using Preactivation = Dense<Units, Linear, Options>;
 
   template <class In>
   using Output = Shape<Units>;
 
   template <class In>
   static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
-      Variable{"kernel", {In::size, Units}, KernelInitializer, Fans{In::size, Units}},
-      Variable{"bias", {Units}, zeros});
+      Variable{"kernel", {In::size, Units}, Options.kernel_initializer, Fans{In::size, Units}},
+      Variable{"bias", {Units}, Options.bias_initializer, Fans{Units, Units}});
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
@@ -90,7 +91,8 @@ struct Dense {
   }
 
  private:
-  /// Some inputs after the other, so that their values, weights and gradients come from memory once.
+  /// Some inputs after the other, so that their values, weights and gradients come from memory
+  /// once.
   template <class In, class T, bool InputGradient>
   static void run_backward(const BackwardPass<T>& pass, kernels::Finish<T> finish = {}) {
     const std::size_t stride = pass.x.stride();

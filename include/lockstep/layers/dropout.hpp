@@ -20,19 +20,21 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A probability as a template argument. (A class, because clang++ 14 takes no bare floating-point number there.)
+/// A probability as a template argument. (A class, because clang++ 14 takes no bare floating-point
+/// number there.)
 struct Probability {
   double value = 0;
   constexpr Probability(double probability) : value(probability) {}
 };
 
-/// In training each value is zero with probability Rate and is divided by 1 - Rate otherwise, so that its mean stays; in
-/// inference it is left alone. For samples of any shape: `Dropout<0.5>`. Srivastava et al., "Dropout: a simple way to
-/// prevent neural networks from overfitting", JMLR 15, 2014.
+/// In training each value is zero with probability Rate and is divided by 1 - Rate otherwise, so
+/// that its mean stays; in inference it is left alone. For samples of any shape: `Dropout<0.5>`.
+/// Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 15,
+/// 2014.
 ///
-/// Value f of a sample is kept where number f of RandomStream(context.random_key(sample)) is at least Rate * 2^32. So what is
-/// dropped depends on the seed, the step, the layer and the sample's index in the dataset, and neither on the number of
-/// replicas nor on the instruction set.
+/// Value f of a sample is kept where number f of RandomStream(context.random_key(sample)) is at
+/// least Rate * 2^32. So what is dropped depends on the seed, the step, the layer and the sample's
+/// index in the dataset, and neither on the number of replicas nor on the instruction set.
 template <Probability Rate>
 struct Dropout {
   static_assert(Rate.value >= 0 && Rate.value < 1,

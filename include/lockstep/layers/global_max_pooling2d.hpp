@@ -6,14 +6,13 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/layers/concepts.hpp"
-#include "lockstep/layers/max_pooling2d.hpp"
 #include "lockstep/layers/pooling.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The largest value of each channel: Shape<channels> from samples of shape Shape<height, width, channels>. The gradient goes to
-/// the first of equal maxima.
-struct GlobalMaxPooling2D : detail::MaxPooling<detail::GlobalPooling2D> {
+/// The largest value of each channel: Shape<channels> from samples of shape Shape<height, width,
+/// channels>. The gradient goes to the first of equal maxima.
+struct GlobalMaxPooling2D : detail::PoolingLayer<detail::GlobalPooling2D, detail::MaxOperation> {
   static constexpr std::string_view name = "global_max_pooling2d";
   static constexpr std::string_view class_name = "GlobalMaxPooling2D";
 };

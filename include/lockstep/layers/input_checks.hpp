@@ -20,8 +20,8 @@ inline constexpr bool has_room_for = In::extents[0] >= Kernel::extents[0] && In:
 
 }  // namespace detail
 
-// Concepts over the layer's position in its model and its input shape, because a compiler prints the arguments of a concept that is not
-// satisfied beside the message of the static_assert.
+// Concepts over the layer's position in its model and its input shape, because a compiler prints
+// the arguments of a concept that is not satisfied beside the message of the static_assert.
 
 /// One dimension.
 template <std::size_t Position, class In>

@@ -13,6 +13,7 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/layer_normalization.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/normalization.hpp"
 #include "lockstep/layers/pass.hpp"
 
@@ -23,11 +24,14 @@ struct LayerNormalizationOptions {
   double epsilon = 1e-3;  ///< added to the variance, above 0
   bool center = true;     ///< add beta
   bool scale = true;      ///< multiply by gamma
+  InitializerOption gamma_initializer = ones;
+  InitializerOption beta_initializer = zeros;
 };
 
-/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, where mean and (biased) variance are those over the last dimension of
-/// each sample, of any shape; the same in training and inference. Variables: gamma [channels], one at first, and beta [channels],
-/// zero at first. Ba, Kiros, Hinton, "Layer normalization", arXiv 1607.06450, 2016.
+/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, where mean and (biased) variance are
+/// those over the last dimension of each sample, of any shape; the same in training and inference.
+/// Variables: gamma and beta [channels]. Ba, Kiros, Hinton, "Layer normalization", arXiv
+/// 1607.06450, 2016.
 template <LayerNormalizationOptions Options = LayerNormalizationOptions{}>
 struct LayerNormalization {
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of LayerNormalization must be above 0");
@@ -40,7 +44,7 @@ struct LayerNormalization {
   using Output = In;
 
   template <class In>
-  static constexpr auto variables = detail::scale_and_center<In, Options.scale, Options.center>();
+  static constexpr auto variables = detail::scale_and_center<In, Options>();
 
   /// Mean and inverse deviation.
   template <class In>

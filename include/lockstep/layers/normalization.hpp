@@ -3,10 +3,10 @@
 
 #include <array>
 #include <cstddef>
+#include <string_view>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/variable.hpp"
-#include "lockstep/layers/initializers.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -14,12 +14,18 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class In>
 inline constexpr std::size_t channels = In::extents[In::rank - 1];
 
-/// gamma and beta, or one of them, or neither.
-template <class In, bool Scale, bool Center>
+/// A value for each channel.
+template <class In>
+consteval Variable channel_variable(std::string_view name, Initializer initializer) {
+  return {name, {channels<In>}, initializer, Fans{channels<In>, channels<In>}};
+}
+
+/// gamma and beta, or one of them, or neither, as the options of a normalisation layer say.
+template <class In, auto Options>
 consteval auto scale_and_center() {
-  std::array<Variable, std::size_t{Scale} + std::size_t{Center}> all{};
-  if constexpr (Scale) all[0] = Variable{"gamma", {channels<In>}, ones};
-  if constexpr (Center) all[Scale ? 1 : 0] = Variable{"beta", {channels<In>}, zeros};
+  std::array<Variable, std::size_t{Options.scale} + std::size_t{Options.center}> all{};
+  if constexpr (Options.scale) all[0] = channel_variable<In>("gamma", Options.gamma_initializer);
+  if constexpr (Options.center) all[Options.scale ? 1 : 0] = channel_variable<In>("beta", Options.beta_initializer);
   return all;
 }
 

@@ -11,8 +11,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The arrays of a layer's variables, in the order in which the layer declares them; each is contiguous, in canonical
-/// layout, aligned to 64 bytes.
+/// The arrays of a layer's variables, in the order in which the layer declares them; each is
+/// contiguous, in canonical layout, aligned to 64 bytes.
 template <class T>
 using Slices = std::span<const std::span<T>>;
 
@@ -27,7 +27,8 @@ struct ForwardPass {
   std::span<T> scratch;   ///< kept until backward; scratch<In>(x.stride()) elements, uninitialised
 };
 
-/// The arguments of a layer's backward. x, y, weights and scratch are as forward left them (but see Layer, item 15).
+/// The arguments of a layer's backward. x, y, weights and scratch are as forward left them (but see
+/// Layer, item 15).
 template <class T>
 struct BackwardPass {
   const StepContext& context;

@@ -1,17 +1,22 @@
-// What the pooling layers share: options, shapes, checks.
+// What the pooling layers share: options, shapes, checks, and how a kernel becomes a layer.
 #pragma once
 
 #include <cstddef>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/kernels/average_pooling.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/max_pooling.hpp"
 #include "lockstep/kernels/pooling.hpp"
 #include "lockstep/layers/input_checks.hpp"
+#include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Compile-time options of MaxPooling2D and AveragePooling2D: `MaxPooling2D<3, PoolingOptions{.stride = 2}>`.
+/// Compile-time options of MaxPooling2D and AveragePooling2D: `MaxPooling2D<3,
+/// PoolingOptions{.stride = 2}>`.
 struct PoolingOptions {
   Extent2D stride = 0;  ///< 0: as large as the pool
   Padding padding = Padding::valid;
@@ -100,6 +105,43 @@ struct Pooling2D {
   template <class In>
   static constexpr kernels::PoolingSize size(std::size_t batch) {
     return pooling_size<In>(Pool, pooling_stride(Pool, Options.stride), Options.padding, batch);
+  }
+};
+
+/// A layer of `Windows` (Pooling2D, GlobalPooling2D). `Operation` makes one value of each:
+///   Operation::Forward<T>, a kernel of {PoolingSize, x, y};
+///   Operation::gradient<T>(PoolingSize, const BackwardPass<T>&), the kernel that writes dx.
+template <class Windows, class Operation>
+struct PoolingLayer : Windows {
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    kernels::dispatch(typename Operation::template Forward<T>{Windows::template size<In>(pass.x.stride()),
+                                                              pass.x.data(), pass.y.data()});
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    kernels::dispatch(Operation::template gradient<T>(Windows::template size<In>(pass.x.stride()), pass));
+  }
+};
+
+/// The largest value of each window.
+struct MaxOperation {
+  template <class T>
+  using Forward = kernels::MaxPooling<T>;
+  template <class T>
+  static kernels::MaxPoolingGradient<T> gradient(const kernels::PoolingSize& size, const BackwardPass<T>& pass) {
+    return {size, pass.x.data(), pass.y.data(), pass.dy.data(), pass.dx.data()};
+  }
+};
+
+/// The mean of each window.
+struct AverageOperation {
+  template <class T>
+  using Forward = kernels::AveragePooling<T>;
+  template <class T>
+  static kernels::AveragePoolingGradient<T> gradient(const kernels::PoolingSize& size, const BackwardPass<T>& pass) {
+    return {size, pass.dy.data(), pass.dx.data()};
   }
 };
 

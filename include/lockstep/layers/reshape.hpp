@@ -11,7 +11,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Sees each sample as another shape of the same size, in row-major order: `Reshape<28, 28, 1>`. Costs nothing.
+/// Sees each sample as another shape of the same size, in row-major order: `Reshape<28, 28, 1>`.
+/// Costs nothing.
 template <std::size_t... Extents>
 struct Reshape {
   static constexpr std::string_view name = "reshape";

@@ -9,7 +9,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// An extent for both dimensions (`3`) or for each (`Extent2D{3, 5}`: height, width), as a template argument.
+/// An extent for both dimensions (`3`) or for each (`Extent2D{3, 5}`: height, width), as a template
+/// argument.
 struct Extent2D {
   std::size_t height = 1;
   std::size_t width = 1;
@@ -22,8 +23,9 @@ struct Extent2D {
   friend constexpr bool operator==(const Extent2D&, const Extent2D&) = default;
 };
 
-/// valid: the window stays inside the image. same: there are ceil(extent / stride) positions, and what lies outside the image
-/// counts as zero; half of it lies before the image, the odd one after it (TensorFlow's rule).
+/// valid: the window stays inside the image. same: there are ceil(extent / stride) positions, and
+/// what lies outside the image counts as zero; half of it lies before the image, the odd one after
+/// it (TensorFlow's rule).
 enum class Padding { valid, same };
 
 /// Number of positions of a window along one dimension.

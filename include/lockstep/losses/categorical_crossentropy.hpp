@@ -16,14 +16,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Cross-entropy for targets y that are distributions over n classes (one-hot vectors, as a rule) and a flat output of n
-/// scores. In nats. Smoothed targets are s = y (1 - label_smoothing) + label_smoothing / n.
+/// Cross-entropy for targets y that are distributions over n classes (one-hot vectors, as a rule)
+/// and a flat output of n scores. In nats. Smoothed targets are s = y (1 - label_smoothing) +
+/// label_smoothing / n.
 ///
 ///   from logits z:         sum_i s_i (log(sum_j exp z_j) - z_i)
 ///   from probabilities p:  -sum_i s_i log q_i,   q = p / sum_j p_j, clipped to [1e-7, 1 - 1e-7]
 ///
-/// These are Keras 2's formulas. No target is checked; the gradient is that of the formula even where y does not sum to
-/// 1, and is 0 through a clipped q_i. For class labels use SparseCategoricalCrossentropy.
+/// These are Keras 2's formulas. No target is checked; the gradient is that of the formula even
+/// where y does not sum to 1, and is 0 through a clipped q_i. For class labels use
+/// SparseCategoricalCrossentropy.
 struct CategoricalCrossentropy {
   bool from_logits = false;    ///< true: the model ends without softmax
   double label_smoothing = 0;  ///< in [0, 1]

@@ -30,16 +30,19 @@ concept DifferentiableLoss =
 ///
 /// For a loss L, an output shape Out and T = float or double:
 ///  1. `L::name` converts to std::string_view (Keras's snake_case name).
-///  2. `loss.description()` converts to std::string: name and options; workers compare it before they train together.
-///  3. `L::template target_size<Out>`: target values per sample. Sparse class labels are whole numbers stored as T.
+///  2. `loss.description()` converts to std::string: name and options; workers compare it before
+///     they train together.
+///  3. `L::template target_size<Out>`: target values per sample. Sparse class labels are whole
+///     numbers stored as T.
 ///  4. `loss.value(predictions, targets)`: the SUM (not the mean) of the loss over the samples, as
 ///     double; 0 without samples. predictions is [samples x Out::size], targets [samples x
 ///     target_size]. Throws DataError for a bad target: BadTarget, where the message is to name the
 ///     sample.
-///  5. `loss.value_and_gradient(predictions, targets, gradient)`: the same, and writes the gradient of that sum with
-///     respect to the predictions, zero in the padding.
+///  5. `loss.value_and_gradient(predictions, targets, gradient)`: the same, and writes the gradient
+///     of that sum with respect to the predictions, zero in the padding.
 /// Optional:
-///  6. `loss.validate()`: throws ConfigurationError for options that make no sense; compile calls it.
+///  6. `loss.validate()`: throws ConfigurationError for options that make no sense; compile calls
+///     it.
 ///  7. `L::target_advice` converts to std::string_view: what to do if the data have another number
 ///     of target values per sample. It ends the error's message.
 ///

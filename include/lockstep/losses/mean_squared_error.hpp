@@ -11,8 +11,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Mean over the outputs of a sample of (prediction - target)^2, for targets of the output's shape. The gradient is
-/// 2 (prediction - target) / outputs.
+/// Mean over the outputs of a sample of (prediction - target)^2, for targets of the output's shape.
+/// The gradient is 2 (prediction - target) / outputs.
 struct MeanSquaredError {
   static constexpr std::string_view name = "mean_squared_error";
   template <class Out>

@@ -16,12 +16,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Cross-entropy for targets that are class labels 0, 1, ..., n - 1 (one for each sample, a whole number stored as T) and
-/// a flat output of n scores. In nats.
+/// Cross-entropy for targets that are class labels 0, 1, ..., n - 1 (one for each sample, a whole
+/// number stored as T) and a flat output of n scores. In nats.
 ///
-///   from logits z:         log(sum_j exp z_j) - z_label,            gradient softmax(z)_i - [i = label]
-///   from probabilities p:  log(sum_j c_j) - log c_label,            c = p clipped to [1e-7, 1 - 1e-7],
-///                          gradient 1 / sum_j c_j - [i = label] / c_i where p_i was not clipped, 0 where it was
+///   from logits z:         log(sum_j exp z_j) - z_label,
+///                          gradient softmax(z)_i - [i = label]
+///   from probabilities p:  log(sum_j c_j) - log c_label, c = p clipped to [1e-7, 1 - 1e-7],
+///                          gradient 1 / sum_j c_j - [i = label] / c_i; 0 where p_i was clipped
 ///
 /// These are Keras 2's formulas; it too divides the clipped probabilities by their sum. Prefer
 /// logits: they lose no digits. A NaN in a prediction makes the loss NaN. A label that is no class

@@ -14,12 +14,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The share of samples that are classified rightly, in [0, 1]. What is right depends on the widths, as when Keras is
-/// given the name "accuracy":
+/// The share of samples that are classified rightly, in [0, 1]. What is right depends on the
+/// widths, as when Keras is given the name "accuracy":
 ///
 ///   outputs  targets
-///   1        1        binary: the output is above 0.5 exactly when the target is 1 (a logit is compared with 0.5 too)
-///   n > 1    1        sparse categorical: the largest output is the one that the target, a class label, names
+///   1        1        binary: the output is above 0.5 exactly when the target is 1 (a logit, too,
+///                     is compared with 0.5)
+///   n > 1    1        sparse categorical: the largest output is that of the target, a class label
 ///   n > 1    n        categorical: the largest output is where the largest target is
 ///
 /// Of equal outputs the first counts as the largest. Other widths throw DataError.

@@ -11,15 +11,17 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A metric accumulates a few numbers over samples; the sums over ranks and steps give the reported figure, so that every
-/// worker reports the same one.
+/// A metric accumulates a few numbers over samples; the sums over ranks and steps give the reported
+/// figure, so that every worker reports the same one.
 ///
 /// For a metric M and T = float or double:
 ///  1. `M::name` converts to std::string_view: the key in the logs.
 ///  2. `M::state_size` is a constexpr number of doubles, all zero before the first sample.
-///  3. `metric.update(predictions, targets, state)` adds the samples to the std::span<double> state. The state must be
-///     additive: the state of two sets of samples is the sum of their states.
-///  4. `metric.result(state)`: the figure, from a std::span<const double>; 0 (not NaN) without samples.
+///  3. `metric.update(predictions, targets, state)` adds the samples to the std::span<double>
+///     state. The state must be additive: the state of two sets of samples is the sum of their
+///     states.
+///  4. `metric.result(state)`: the figure, from a std::span<const double>; 0 (not NaN) without
+///     samples.
 ///
 /// The replicas of a process call one metric at the same time.
 template <class M, class T = float>

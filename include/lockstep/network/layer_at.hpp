@@ -1,8 +1,9 @@
-// A layer at its place in a model: input shape, optional hooks with their defaults, offsets.
+// A layer at its place in a container: checks with readable messages, and what it hands over.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -12,6 +13,9 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/input.hpp"
+#include "lockstep/network/fusion.hpp"
+#include "lockstep/network/run_layers.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -21,48 +25,85 @@ template <AliasingLayer L>
 inline constexpr bool aliases_input<L> = true;
 
 template <class L, class In>
-consteval auto variables_of() {
+consteval std::span<const Variable> variables_of() {
   if constexpr (requires { L::template variables<In>; })
     return L::template variables<In>;
   else
-    return std::array<Variable, 0>{};
+    return {};
 }
 
 template <class L, class In>
-consteval auto state_variables_of() {
+consteval std::span<const Variable> state_variables_of() {
   if constexpr (requires { L::template state_variables<In>; })
     return L::template state_variables<In>;
   else
-    return std::array<Variable, 0>{};
+    return {};
 }
 
 /// Elements that L keeps from forward to backward, rounded up so that what follows stays aligned.
 template <class L, class In>
 constexpr std::size_t scratch_of(std::size_t stride) {
-  if constexpr (requires { L::template scratch<In>(stride); })
-    return padded_batch(L::template scratch<In>(stride));
-  else
-    return 0;
+  return padded_batch(L::template scratch<In>(stride));
 }
 
-struct SomeActivation;
-
-/// Whether L has a WithActivation now.
-template <class L>
-inline constexpr bool takes_activation = requires { typename L::template WithActivation<SomeActivation>; };
-
-/// Whether L is made of layers, like a nested Sequential.
-template <class L>
-inline constexpr bool is_container = requires { L::layer_count; };
-
-/// How many positions L takes in the flattened model.
 template <class L>
 consteval std::size_t layer_count_of() {
-  if constexpr (is_container<L>)
+  if constexpr (requires { L::layer_count; })
     return L::layer_count;
   else
     return 1;
 }
+
+template <class L>
+consteval std::string_view class_name_of_type() {
+  if constexpr (requires { L::class_name; })
+    return L::class_name;
+  else
+    return {};
+}
+
+template <class L>
+inline constexpr bool keeps_padding = requires { requires L::keeps_padding; };
+
+// What the tables of a container point to. The names contain neither a position nor another layer,
+// so equal layers share one function. For a layer that does not see to the padding, they make it
+// finite.
+
+template <class Work, class In, class T>
+void forward_layer(const ForwardPass<T>& pass) {
+  Work::template forward<In, T>(pass);
+  if constexpr (!keeps_padding<Work>) pass.y.clear_padding();
+}
+
+template <class Work, class In, class T>
+void backward_layer(const BackwardPass<T>& pass) {
+  Work::template backward<In, T>(pass);
+  if constexpr (!keeps_padding<Work>) pass.dx.clear_padding();
+}
+
+template <class Work, class In, class T>
+void backward_weights_of_layer(const BackwardPass<T>& pass) {
+  Work::template backward_weights<In, T>(pass);
+}
+
+template <class Work, class Function, class In, class T>
+void backward_through_layer(const BackwardPass<T>& pass) {
+  Work::template backward_through<Work, Function, In, T>(pass);
+  if constexpr (!keeps_padding<Work>) pass.dx.clear_padding();
+}
+
+template <class Work, class In, class T>
+void each_output_of_layer(std::size_t first, const ForwardPass<T>& pass, OutputVisitor<T> visit) {
+  Work::template each_output<In, T>(first, pass, visit);
+}
+
+/// What a layer has to do in backward, in the company that it is in.
+struct BackwardRole {
+  bool called = false;
+  bool came_through = false;    ///< dy has come through its activation already
+  bool goes_through = false;    ///< it goes on through the activation of the layer below
+  bool input_gradient = false;  ///< dx is wanted
+};
 
 template <class L>
 inline constexpr bool is_activation_function = ActivationFunction<L>;
@@ -70,12 +111,14 @@ inline constexpr bool is_activation_function = ActivationFunction<L>;
 template <std::size_t Position, class L>
 concept NoActivationFunction = !is_activation_function<L>;
 
-/// Layer number Position of a model, with the shape that it is given. The names of this template's arguments are what a
-/// user reads beside a compile-time error, so they are the layer's position, the layer, and its input shape.
+/// Layer number Position of a container, with the shape that it is given. The names of this
+/// template's arguments are what a user reads beside a compile-time error, so they begin with the
+/// layer's position, the layer, and its input shape.
 ///
-/// `WorkType` does what the layer does: the layer itself, or the one that it was fused into with the layer after it; void
-/// where the layer before does it.
-template <std::size_t Position, class L, class In, class WorkType = L>
+/// `WorkType` does what the layer does: the layer itself, or the one that it was fused into with
+/// the layer after it; void where the layer before does it. `BelowType` is the WorkType of the
+/// layer that computes the input; void for none.
+template <std::size_t Position, class L, class In, class WorkType = L, class BelowType = void>
 struct LayerAt {
   static_assert(NamedLayer<L>,
                 "lockstep: this type is no layer: it has no static constexpr member 'name' (see layers/concepts.hpp)");
@@ -91,16 +134,20 @@ struct LayerAt {
       return true;
   }());
 
-  static constexpr std::size_t position = Position;
   static_assert(
-      !detail::takes_activation<L> || requires { typename L::Preactivation; },
-      "lockstep: a layer with WithActivation needs a Preactivation too (see layers/concepts.hpp)");
+      !takes_activation<L> || requires { typename L::Preactivation; },
+      "lockstep: a layer with WithActivation needs a Preactivation too (see FusibleLayer in layers/concepts.hpp)");
 
   using Layer = L;
   using Work = WorkType;
+  using Below = BelowType;
   using Input = In;
   using Output = typename L::template Output<In>;
 
+  static constexpr bool is_container = ContainerLayer<L, In>;
+  static_assert(
+      is_container || !requires { L::layer_count; },
+      "lockstep: a layer with layer_count needs layers<In> too (see ContainerLayer in layers/concepts.hpp)");
   static constexpr bool aliases = aliases_input<L> || std::is_void_v<Work>;
   static_assert(
       !aliases || Output::size == Input::size,
@@ -115,115 +162,73 @@ struct LayerAt {
         return true;
       }(),
       "lockstep: a layer's WithActivation must have the output and the variables of the layer itself");
-  static constexpr auto variables = variables_of<L, In>();
-  static constexpr auto state_variables = state_variables_of<L, In>();
-  static constexpr std::size_t layer_count = layer_count_of<L>();
-  static constexpr bool keeps_padding = [] {
-    if constexpr (requires { Work::keeps_padding; })
-      return Work::keeps_padding;
-    else
-      return false;
-  }();
 
-  static constexpr bool backward_in_place = [] {
-    if constexpr (requires { Work::backward_in_place; })
-      return Work::backward_in_place && Input::size == Output::size;
-    else
-      return false;
-  }();
+  /// For names, files and summary.
+  static consteval LayerInfo info() {
+    LayerInfo all{.name = L::name,
+                  .class_name = class_name_of_type<L>(),
+                  .output_extents = Output::extents,
+                  .variables = variables_of<L, In>(),
+                  .state_variables = state_variables_of<L, In>(),
+                  .layers = {},
+                  .layer_count = layer_count_of<L>(),
+                  .is_input = is_input<L>};
+    if constexpr (is_container) all.layers = L::template layers<In>;
+    return all;
+  }
 
-  static constexpr bool announces_gradients = [] {
-    if constexpr (requires { typename Work::AnnouncesGradients; })
-      return std::is_same_v<typename Work::AnnouncesGradients, Work>;
-    else
-      return false;
-  }();
+  /// For what runs it, without the figures that depend on other layers.
+  static consteval LayerPlace place() {
+    LayerPlace all{.input_size = Input::size,
+                   .output_size = Output::size,
+                   .variables = variables_of<L, In>().size(),
+                   .state_variables = state_variables_of<L, In>().size(),
+                   .is_container = is_container};
+    if constexpr (requires { Work::template scratch<In>(std::size_t{}); }) all.scratch = scratch_of<Work, In>;
+    return all;
+  }
 
-  static constexpr std::size_t scratch(std::size_t stride) { return scratch_of<Work, In>(stride); }
-
-  /// Forward, with the padding of y made finite for layers that do not see to it.
   template <class T>
-  static void forward(const ForwardPass<T>& pass) {
+  static consteval ForwardCall<T> forward_call() {
     static_assert(ForwardLayer<L, In, T>,
                   "lockstep: this layer needs a static template function forward<In, T>(const ForwardPass<T>&)");
-    Work::template forward<In, T>(pass);
-    if constexpr (!keeps_padding) pass.y.clear_padding();
+    ForwardCall<T> call{.run = forward_layer<Work, In, T>};
+    if constexpr (requires(const ForwardPass<T>& pass, OutputVisitor<T>& visit) {
+                    Work::template each_output<In, T>(std::size_t{}, pass, visit);
+                  })
+      call.each_output = each_output_of_layer<Work, In, T>;
+    return call;
   }
 
+  /// Whether backward can go on through the activation of Below.
   template <class T>
-  static void backward(const BackwardPass<T>& pass) {
+  static constexpr bool passes_through = detail::passes_through<Work, Below, In, T>;
+
+  template <class T, BackwardRole Role>
+  static consteval BackwardCall<T> backward_call() {
     static_assert(BackwardLayer<L, In, T>,
                   "lockstep: this layer needs a static template function backward<In, T>(const BackwardPass<T>&)");
-    Work::template backward<In, T>(pass);
-    if constexpr (!keeps_padding) pass.dx.clear_padding();
+    if constexpr (Role.called)
+      return backward_call_of<T, Role, typename BackwardWork<Work, Role.came_through>::Type>();
+    else
+      return {};
   }
 
-  /// Backward, and on through the activation Function of the layer before: dx is in the place of x.
-  template <class Function, class T>
-    requires requires(const BackwardPass<T>& pass) { Work::template backward_through<Work, Function, In, T>(pass); }
-  static void backward_through(const BackwardPass<T>& pass) {
-    Work::template backward_through<Work, Function, In, T>(pass);
-    if constexpr (!keeps_padding) pass.dx.clear_padding();
+ private:
+  template <class T, BackwardRole Role, class Run>
+  static consteval BackwardCall<T> backward_call_of() {
+    constexpr bool announces = AnnouncingLayer<Run>;
+    if constexpr (Role.goes_through) {
+      using Function = typename Below::OutputActivation;
+      return {backward_through_layer<Run, Function, In, T>, GradientPlace::of_x, announces};
+    } else if constexpr (!Role.input_gradient &&
+                         requires(const BackwardPass<T>& pass) { Run::template backward_weights<In, T>(pass); }) {
+      return {backward_weights_of_layer<Run, In, T>, GradientPlace::nowhere, announces};
+    } else {
+      constexpr bool in_place = InPlaceLayer<Run> && Input::size == Output::size;
+      return {backward_layer<Run, In, T>, in_place ? GradientPlace::of_dy : GradientPlace::buffer, announces};
+    }
   }
-
-  /// True when L can leave out its input gradient; else it needs a dx to throw away.
-  template <class T>
-  static constexpr bool can_skip_input_gradient =
-      requires(const BackwardPass<T>& pass) { Work::template backward_weights<In, T>(pass); };
-};
-
-/// L = its Preactivation with its OutputActivation. (Not of a layer that inherits both.)
-template <class L>
-concept SeparableActivation = requires {
-  requires std::is_same_v<typename L::Preactivation::template WithActivation<typename L::OutputActivation>, L>;
-};
-
-/// Layer At can go backward through the activation of the layer before it too, which is Below.
-template <class At, class Below, class T>
-concept PassesThrough = SeparableActivation<typename Below::Work> && requires(const BackwardPass<T>& pass) {
-  At::template backward_through<typename Below::Work::OutputActivation, T>(pass);
-};
-
-/// What goes backward for At: a layer without its activation, where dy has come through that already.
-template <class At, bool CameThrough>
-struct Backward {
-  using Type = At;
-};
-template <class At>
-struct Backward<At, true> {
-  using Type = LayerAt<At::position, typename At::Work::Preactivation, typename At::Input>;
-};
-
-template <class... At>
-struct LayerList {};
-
-/// Walks the layers from first to last, handing each one's output shape to the next.
-template <std::size_t Position, class In, class Done, class... Rest>
-struct Chain;
-
-template <std::size_t Position, class In, class... Done>
-struct Chain<Position, In, LayerList<Done...>> {
-  using List = LayerList<Done...>;
-  using Output = In;
-};
-
-template <std::size_t Position, class In, class... Done, class L, class... Rest>
-struct Chain<Position, In, LayerList<Done...>, L, Rest...> {
-  using At = LayerAt<Position, L, In>;
-  using Next = Chain<Position + 1, typename At::Output, LayerList<Done..., At>, Rest...>;
-  using List = typename Next::List;
-  using Output = typename Next::Output;
-};
-
-/// An activation whose work the layer before it can do.
-template <std::size_t Position, class In, class... Done, class L, class A, class... Rest>
-  requires requires { typename A::template FusedInto<L>; }
-struct Chain<Position, In, LayerList<Done...>, L, A, Rest...> {
-  using At = LayerAt<Position, L, In, typename A::template FusedInto<L>>;
-  using AfterAt = LayerAt<Position + 1, A, typename At::Output, void>;
-  using Next = Chain<Position + 2, typename AfterAt::Output, LayerList<Done..., At, AfterAt>, Rest...>;
-  using List = typename Next::List;
-  using Output = typename Next::Output;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

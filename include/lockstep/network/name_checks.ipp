@@ -29,14 +29,14 @@ LOCKSTEP_INLINE std::string printable_name(std::string_view name) {
 
 LOCKSTEP_INLINE std::string quoted_name(std::string_view name) { return "'" + printable_name(name) + "'"; }
 
-LOCKSTEP_INLINE void check_name(std::string_view whose, std::string_view name) {
+LOCKSTEP_INLINE void check_name(std::string_view owner, std::string_view name) {
   const char* const fault = name.empty()                                ? "it is empty"
                             : !is_utf8(name)                            ? "it is no UTF-8"
                             : name.find('/') != std::string_view::npos  ? "it has a slash in it, which separates names"
                             : name.find('\0') != std::string_view::npos ? "it has a NUL in it"
                                                                         : nullptr;
   if (fault != nullptr)
-    throw ConfigurationError(concat({"compile: ", whose, " is named ", quoted_name(name), ": ", fault,
+    throw ConfigurationError(concat({"compile: ", owner, " is named ", quoted_name(name), ": ", fault,
                                      ", and the files of weights could not be read: give it another name"}));
 }
 
@@ -51,14 +51,14 @@ LOCKSTEP_INLINE void check_layer_names(const std::string& inside, const std::vec
       if (layers[k].name == layers[i].name)
         throw ConfigurationError(
             concat({"compile: ", layer_text(k), " and ", layer_text(i), " are both named ", quoted_name(layers[i].name),
-                    ": nobody could load a file of their weights: give one another name"}));
+                    ": files of their weights would be ambiguous: give one another name"}));
     const std::vector<std::string>& variables = layers[i].variables;
     for (auto variable = variables.begin(); variable != variables.end(); ++variable) {
       check_name("a variable of " + layer_text(i), *variable);
       if (std::find(variables.begin(), variable, *variable) != variable)
         throw ConfigurationError(
             concat({"compile: two variables of ", layer_text(i), " are named ", quoted_name(*variable),
-                    ": nobody could load a file of its weights: give one another name"}));
+                    ": files of its weights would be ambiguous: give one another name"}));
     }
   }
 }
@@ -70,7 +70,7 @@ LOCKSTEP_INLINE void check_variable_names(std::vector<std::string> trained, std:
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())
     throw ConfigurationError(concat({"compile: two variables of the model are named ", quoted_name(*twice),
-                                     ": nobody could load a file of its weights: let the layer's variable_names give "
+                                     ": files of its weights would be ambiguous: let the layer's variable_names give "
                                      "each a name of its own"}));
 }
 

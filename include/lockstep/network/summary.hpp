@@ -20,8 +20,9 @@ struct SummaryRow {
   std::size_t non_trainable_parameters = 0;
 };
 
-/// The text that model.summary() prints in TensorFlow 2.11, character by character: 65 columns, long names broken, totals
-/// with thousands separators. (Later versions print no separators and add sizes in bytes.)
+/// The text that model.summary() prints in TensorFlow 2.11, character by character: 65 columns,
+/// long names broken, totals with thousands separators. (Later versions print no separators and add
+/// sizes in bytes.)
 [[nodiscard]] std::string render_summary(std::string_view model_name, std::span<const SummaryRow> rows);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

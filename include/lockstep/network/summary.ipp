@@ -10,8 +10,9 @@ namespace detail {
 
 inline constexpr std::size_t summary_width = 65;
 
-// keras.utils.layer_utils.print_row: each column ends with two spaces, and a text that does not fit goes on in the next
-// line. The space in front of the first column is not counted, so that a full first column moves the second by one.
+// keras.utils.layer_utils.print_row: each column ends with two spaces, and a text that does not fit
+// goes on in the next line. The space in front of the first column is not counted, so that a full
+// first column moves the second by one.
 LOCKSTEP_INLINE std::string summary_row(std::array<std::string, 3> columns) {
   constexpr std::size_t ends[] = {29, 55, summary_width};
   std::string text;

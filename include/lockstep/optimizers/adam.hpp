@@ -16,9 +16,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Adam: Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, in the form that comes before its section
-/// 2.1 and that Keras uses (epsilon is added to the root of the uncorrected second moment). With g the mean gradient, t
-/// the iteration, and m and v slots:
+/// Adam: Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, in the form that
+/// comes before its section 2.1 and that Keras uses (epsilon is added to the root of the
+/// uncorrected second moment). With g the mean gradient, t the iteration, and m and v slots:
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first (AdamW)
 ///   m += (1 - beta_1) * (g - m);  v += (1 - beta_2) * (g * g - v)

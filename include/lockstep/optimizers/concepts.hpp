@@ -19,21 +19,24 @@ struct UpdateContext {
   double gradient_scale = 1;   ///< multiply the gradients by this: 1 / global sample count
 };
 
-/// An optimizer as a plain aggregate of hyper-parameters; its per-run state (slots, iterations, the learning rate in
-/// force) belongs to the model and is saved with it.
+/// An optimizer as a plain aggregate of hyper-parameters; its per-run state (slots, iterations, the
+/// learning rate in force) belongs to the model and is saved with it.
 ///
 /// For an optimizer O and T = float or double:
 ///  1. `O::name` converts to std::string_view (Keras's name).
-///  2. `optimizer.description()` converts to std::string: name and every hyper-parameter; workers compare it before they train together.
+///  2. `optimizer.description()` converts to std::string: name and every hyper-parameter; workers
+///     compare it before they train together.
 ///  3. `optimizer.learning_rate` converts to double: the initial one.
-///  4. `optimizer.slots()`: how many arrays of the size of the parameters it keeps (0 for plain SGD); zero at first, unless
-///     `optimizer.initial_slot_value()` (optional) says otherwise.
-///  5. `optimizer.update(context, parameters, gradients, slots)` changes the parameters (std::span<T>) and the slots
-///     (std::span<T* const>, each as long as parameters) by the gradients (std::span<const T>), element by element: the
-///     model calls it on any partition of the arena, from several threads at once, and an element's result must not
-///     depend on the partition. Spans start at multiples of 64 bytes.
+///  4. `optimizer.slots()`: how many arrays of the size of the parameters it keeps (0 for plain
+///     SGD); zero at first, unless `optimizer.initial_slot_value()` (optional) says otherwise.
+///  5. `optimizer.update(context, parameters, gradients, slots)` changes the parameters
+///     (std::span<T>) and the slots (std::span<T* const>, each as long as parameters) by the
+///     gradients (std::span<const T>), element by element: the model calls it on any partition of
+///     the arena, from several threads at once, and an element's result must not depend on the
+///     partition. Spans start at multiples of 64 bytes.
 /// Optional:
-///  6. `optimizer.validate()`: throws ConfigurationError for options that make no sense; compile calls it.
+///  6. `optimizer.validate()`: throws ConfigurationError for options that make no sense; compile
+///     calls it.
 template <class O, class T = float>
 concept Optimizer =
     std::copyable<O> && requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,

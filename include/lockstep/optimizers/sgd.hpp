@@ -14,7 +14,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Stochastic gradient descent with momentum; Keras's formulas, with g the mean gradient and m a slot:
+/// Stochastic gradient descent with momentum; Keras's formulas, with g the mean gradient and m a
+/// slot:
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   w -= learning_rate * g                      momentum == 0: no slot
@@ -54,7 +55,8 @@ struct SGD {
       kernels::sweep(parameters.size(), step, parameters.data(), gradients.data());
       return;
     }
-    // No branch on nesterov: it could make a compiler fuse differently in the last vector than in the others.
+    // No branch on nesterov: it could make a compiler fuse differently in the last vector than in
+    // the others.
     const T mu = static_cast<T>(momentum);
     const T by_m = nesterov ? mu : T(1), by_move = nesterov ? T(1) : T(0);
     const auto step = [=](auto& w, auto& m, const auto& g) LOCKSTEP_KERNEL_LAMBDA {

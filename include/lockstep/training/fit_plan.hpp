@@ -12,7 +12,7 @@
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/data/any_dataset.hpp"
-#include "lockstep/data/sharding.hpp"
+#include "lockstep/data/distribution_context.hpp"
 #include "lockstep/step/data_sizes.hpp"
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/worker_data.hpp"

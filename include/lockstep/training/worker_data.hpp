@@ -9,7 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/auto_shard_policy.hpp"
-#include "lockstep/data/sharding.hpp"
+#include "lockstep/data/distribution_context.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 

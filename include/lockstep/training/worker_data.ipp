@@ -4,6 +4,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/shard_decision.hpp"
 #include "lockstep/training/worker_data.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {

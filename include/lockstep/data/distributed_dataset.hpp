@@ -1,4 +1,4 @@
-// A rank's part of a dataset.
+// A dataset of global batches, as one rank sees it.
 #pragma once
 
 #include <algorithm>
@@ -12,93 +12,29 @@
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/concepts.hpp"
+#include "lockstep/data/distribution_context.hpp"
+#include "lockstep/data/shard.hpp"
+#include "lockstep/data/shard_decision.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-// The rule of tf.data's shard: element i belongs to shard i % num_shards, where it is number i / num_shards.
-
-[[nodiscard]] constexpr std::int64_t shard_of(std::int64_t i, std::int64_t num_shards) noexcept {
-  return i % num_shards;
-}
-[[nodiscard]] constexpr std::int64_t index_in_shard(std::int64_t i, std::int64_t num_shards) noexcept {
-  return i / num_shards;
-}
-
-/// Throws ConfigurationError unless num_shards is at least 1 and index is in [0, num_shards).
-inline void check_shard(std::int64_t num_shards, std::int64_t index) {
-  if (num_shards < 1) throw ConfigurationError(concat({"shard: num_shards must be at least 1, got ", num_shards}));
-  if (index < 0 || index >= num_shards)
-    throw ConfigurationError(concat({"shard: the index must be in [0, ", num_shards, "), got ", index}));
-}
-
-/// How many of n elements belong to a shard. Throws ConfigurationError as check_shard does.
-[[nodiscard]] inline std::int64_t shard_size(std::int64_t n, std::int64_t num_shards, std::int64_t index) {
-  check_shard(num_shards, index);
-  return n / num_shards + (index < n % num_shards ? 1 : 0);
-}
-
-/// The place of a replica among all. Ranks count worker by worker; every worker has the same number of replicas.
-struct DistributionContext {
-  int num_workers = 1;
-  int worker = 0;
-  int local_replicas = 1;
-  int local_replica = 0;
-
-  [[nodiscard]] constexpr int num_ranks() const noexcept { return num_workers * local_replicas; }
-  [[nodiscard]] constexpr int rank() const noexcept { return worker * local_replicas + local_replica; }
-};
-
-namespace detail {
-
-struct ShardDecision {
-  AutoShardPolicy policy = AutoShardPolicy::data;
-  std::string reason;
-};
-
-/// Throws ConfigurationError when there are not enough files for AutoShardPolicy::file.
-[[nodiscard]] inline ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::int64_t num_files,
-                                                       int num_workers) {
-  const std::string files = concat({num_files, num_files == 1 ? " file" : " files"});
-  const std::string workers = concat({num_workers, num_workers == 1 ? " worker" : " workers"});
-  switch (wanted) {
-    case AutoShardPolicy::file:
-      if (num_files == 0)
-        throw ConfigurationError(concat({"AutoShardPolicy::file: the dataset has 0 files for ", workers,
-                                         "; make it with from_files, or use AutoShardPolicy::data"}));
-      if (num_files < num_workers)
-        throw ConfigurationError(concat({"AutoShardPolicy::file: the dataset has ", files, ", fewer than the ", workers,
-                                         "; write more files, or use AutoShardPolicy::data"}));
-      return {wanted, concat({"file (chosen by the program; ", files, " for ", workers, ")"})};
-    case AutoShardPolicy::automatic:
-      if (num_workers == 1) return {AutoShardPolicy::data, "data (automatic: there is one worker)"};
-      if (num_files == 0) return {AutoShardPolicy::data, "data (automatic: the dataset has no files)"};
-      if (num_files < num_workers)
-        return {AutoShardPolicy::data, concat({"data (automatic: ", files, " are fewer than ", workers, ")"})};
-      return {AutoShardPolicy::file, concat({"file (automatic: ", files, " for ", workers, ")"})};
-    default:
-      return {wanted, concat({to_string(wanted), " (chosen by the program)"})};
-  }
-}
-
-}  // namespace detail
-
 /// A dataset of global batches, as one rank sees it. With R ranks in W workers:
-/// - data: the rank takes the positions p of each global batch with p % R == rank; row i of its part is position
-///   i * R + rank. All ranks have the same number of parts, some perhaps with 0 samples.
-/// - file: the worker's files, in batches of 1/W of the global batch, of which the replica takes every
-///   local_replicas-th sample. A worker may end earlier than others.
-/// - off: every worker sees each global batch, divided into W consecutive parts (the first ones may be larger by one),
-///   one after the other; of each the replica takes every local_replicas-th sample.
+/// - data: the rank takes the positions p of each global batch with p % R == rank; row i of its
+///   part is position i * R + rank. All ranks have the same number of parts, some perhaps with 0
+///   samples.
+/// - file: the worker's files, in batches of 1/W of the global batch, of which the replica takes
+///   every local_replicas-th sample. A worker may end earlier than others.
+/// - off: every worker sees each global batch, divided into W consecutive parts (the first ones may
+///   be larger by one), one after the other; of each the replica takes every local_replicas-th
+///   sample.
 template <Dataset D>
 class DistributedDataset {
  public:
-  /// `policy` replaces the dataset's own (predict needs data). Throws ConfigurationError when file is wanted and there are
-  /// fewer files than workers.
+  /// `policy` replaces the dataset's own (predict needs data). Throws ConfigurationError when file
+  /// is wanted and there are fewer files than workers.
   DistributedDataset(D dataset, DistributionContext context, std::optional<AutoShardPolicy> policy = std::nullopt)
       : dataset_(std::move(dataset)), context_(context) {
     check_shard(context.num_workers, context.worker);
@@ -146,7 +82,8 @@ class DistributedDataset {
     leave_batch();
   }
 
-  /// Goes to this rank's part of the next batch, which may have 0 samples. False when this rank's data have ended.
+  /// Goes to this rank's part of the next batch, which may have 0 samples. False when this rank's
+  /// data have ended.
   bool next() {
     if (part_ + 1 < parts_) {
       ++part_;
@@ -174,7 +111,8 @@ class DistributedDataset {
   /// Samples in the whole batch of which this is a part.
   [[nodiscard]] std::size_t batch_size() const noexcept { return batch_size_; }
 
-  /// Writes this rank's samples to the rows of x and y, which have samples() rows. y may be empty().
+  /// Writes this rank's samples to the rows of x and y, which have samples() rows. y may be
+  /// empty().
   template <class T>
   void read(TensorView<T> x, TensorView<T> y) {
     dataset_.read(std::span<const std::size_t>(positions_), x, y);

@@ -1,4 +1,5 @@
-// Sequential and its layers: aliases, which of a layer's functions is called, padding, scratch, untrained state.
+#include "lockstep/network/run_layers.hpp"
+
 #include <doctest/doctest.h>
 
 #include <array>
@@ -41,7 +42,8 @@ struct CountingDense : UserDense<Units> {
   }
 };
 
-/// A layer without variables whose backward must not be asked for when nothing before it is trained.
+/// A layer without variables whose backward must not be asked for when nothing before it is
+/// trained.
 struct CountingReLU : UserReLU {
   template <class In, class T>
   static void backward(const ls::BackwardPass<T>& pass) {
@@ -50,8 +52,8 @@ struct CountingReLU : UserReLU {
   }
 };
 
-/// Computes with whole padded columns, as fast kernels do, and relies on what Sequential says of the padding: finite in
-/// activations and zero in gradients.
+/// Computes with whole padded columns, as fast kernels do, and relies on what Sequential says of
+/// the padding: finite in activations and zero in gradients.
 template <std::size_t Units>
 struct PaddedDense : UserDense<Units> {
   static constexpr bool keeps_padding = true;

@@ -1,4 +1,4 @@
-// Loops over vectors, several at a time.
+// Loops over the vectors of an array.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// Calls `f.template operator()<Vectors>(i)` for pieces of Vectors vectors from element i on, which cover n elements (a multiple
-/// of a vector).
+/// Calls `f.template operator()<Vectors>(i)` for pieces of Vectors vectors from element i on, which
+/// cover n elements (a multiple of a vector).
 template <class Isa, class T, class F>
 LOCKSTEP_KERNEL void for_each_piece(std::size_t n, const F& f) {
   constexpr std::size_t size = lanes<T, Isa>;
@@ -44,8 +44,8 @@ struct FirstLanes {
 
 }  // namespace detail
 
-/// Calls `f.template operator()<Vectors>(i, keep)` for pieces that cover `samples` elements; keep(pack) is the pack, with zero in
-/// place of what lies beyond them.
+/// Calls `f.template operator()<Vectors>(i, keep)` for pieces that cover `samples` elements;
+/// keep(pack) is the pack, with zero in place of what lies beyond them.
 template <class Isa, class T, class F>
 LOCKSTEP_KERNEL void for_each_sample_piece(std::size_t samples, const F& f) {
   using P = Pack<T, Isa::vector_bytes>;
@@ -53,6 +53,25 @@ LOCKSTEP_KERNEL void for_each_sample_piece(std::size_t samples, const F& f) {
   for_each_piece<Isa, T>(whole, [&]<std::size_t Vectors>(std::size_t i)
                                     LOCKSTEP_KERNEL_LAMBDA { f.template operator()<Vectors>(i, detail::AllLanes{}); });
   if (whole < samples) f.template operator()<1>(whole, detail::FirstLanes<P>(samples - whole));
+}
+
+/// Features in groups, each feature with `stride` samples innermost, of which the first `samples`
+/// (a multiple of a vector) are gone through.
+struct GroupSize {
+  std::size_t groups = 1;
+  std::size_t features = 1;  ///< of a group
+  std::size_t samples = 0;
+  std::size_t stride = 0;  ///< a multiple of 16
+};
+
+/// Calls f(first, i) for each vector of samples of each group: `first` is its element of the
+/// group's first feature, the next feature's is `stride` further; i is its element of an array that
+/// has one value for each group and sample, [groups][stride].
+template <class Isa, class T, class F>
+LOCKSTEP_KERNEL void for_each_group(const GroupSize& s, const F& f) {
+  for (std::size_t group = 0; group < s.groups; ++group)
+    for (std::size_t sample = 0; sample < s.samples; sample += lanes<T, Isa>)
+      f(group * s.features * s.stride + sample, group * s.stride + sample);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -1,0 +1,155 @@
+// The layers of a container one after the other: their shapes, and the tables that run them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/layers/layer_info.hpp"
+#include "lockstep/network/fusion.hpp"
+#include "lockstep/network/layer_at.hpp"
+#include "lockstep/network/run_layers.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class... At>
+struct LayerList {
+  static constexpr std::size_t size = sizeof...(At);
+};
+
+/// Appends a layer, if it computes something.
+template <class List, class At, bool Computes = !At::aliases>
+struct Computing {
+  using Type = List;
+};
+template <class... Done, class At>
+struct Computing<LayerList<Done...>, At, true> {
+  using Type = LayerList<Done..., At>;
+};
+
+/// Walks the layers from first to last, handing each one's output shape to the next. `List`: a
+/// LayerAt for each layer; `Steps`: those that compute something; `Below`: the Work of the last of
+/// these.
+template <std::size_t Position, class In, class Below, class All, class Computed, class... Rest>
+struct Chain {
+  using List = All;
+  using Steps = Computed;
+  using Output = In;
+};
+
+template <std::size_t Position, class In, class Below, class... All, class Computed, class L, class... Rest>
+struct Chain<Position, In, Below, LayerList<All...>, Computed, L, Rest...> {
+  using At = LayerAt<Position, L, In, L, Below>;
+  using Next = Chain<Position + 1, typename At::Output, std::conditional_t<At::aliases, Below, L>,
+                     LayerList<All..., At>, typename Computing<Computed, At>::Type, Rest...>;
+  using List = typename Next::List;
+  using Steps = typename Next::Steps;
+  using Output = typename Next::Output;
+};
+
+/// A layer that does the work of the one after it.
+template <std::size_t Position, class In, class Below, class... All, class Computed, class L, class A, class... Rest>
+  requires FusesWith<L, A>
+struct Chain<Position, In, Below, LayerList<All...>, Computed, L, A, Rest...> {
+  using Work = typename A::template FusedInto<L>;
+  using At = LayerAt<Position, L, In, Work, Below>;
+  using AfterAt = LayerAt<Position + 1, A, typename At::Output, void, Work>;
+  using Next = Chain<Position + 2, typename AfterAt::Output, Work, LayerList<All..., At, AfterAt>,
+                     typename Computing<Computed, At>::Type, Rest...>;
+  using List = typename Next::List;
+  using Steps = typename Next::Steps;
+  using Output = typename Next::Output;
+};
+
+template <class In, class... Layers>
+using ChainOf = Chain<0, In, void, LayerList<>, LayerList<>, Layers...>;
+
+template <class... At>
+consteval auto layer_infos(LayerList<At...>) {
+  return std::array<LayerInfo, sizeof...(At)>{At::info()...};
+}
+
+/// The places of the layers that compute something, `Count` of all.
+template <std::size_t Count, class... At>
+consteval auto layer_places(LayerList<At...>) {
+  constexpr std::size_t size = sizeof...(At);
+  const std::array<LayerPlace, size> all{At::place()...};
+  const std::array<bool, size> aliases{At::aliases...};
+  const std::array<std::size_t, size> layer_counts{layer_count_of<typename At::Layer>()...};
+  std::array<LayerPlace, Count> places{};
+  LayerPlace before{};
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    if (!aliases[i]) {
+      LayerPlace place = all[i];
+      place.position = before.position;
+      place.first_output = before.first_output;
+      place.first_variable = before.first_variable;
+      place.first_state_variable = before.first_state_variable;
+      before.first_output += place.output_size;
+      places[next++] = place;
+    }
+    before.position += layer_counts[i];
+    before.first_variable += all[i].variables;
+    before.first_state_variable += all[i].state_variables;
+  }
+  return places;
+}
+
+template <class T, class... At>
+consteval auto forward_calls(LayerList<At...>) {
+  return std::array<ForwardCall<T>, sizeof...(At)>{At::template forward_call<T>()...};
+}
+
+/// What each layer does in backward. Called are those with variables and all after them, or all
+/// where the gradient of the container's input is wanted.
+template <class T, bool InputGradient, class... At>
+consteval auto backward_roles(LayerList<At...>) {
+  constexpr std::size_t size = sizeof...(At);
+  const std::array<bool, size> trained{!variables_of<typename At::Layer, typename At::Input>().empty()...};
+  const std::array<bool, size> passes{At::template passes_through<T>...};
+  std::array<BackwardRole, size> roles{};
+  std::size_t begin = 0;
+  while (!InputGradient && begin < size && !trained[begin]) ++begin;
+  for (std::size_t i = begin; i < size; ++i) {
+    roles[i].called = true;
+    roles[i].input_gradient = InputGradient || i > begin;
+    roles[i].goes_through = i > begin && passes[i];
+    if (roles[i].goes_through) roles[i - 1].came_through = true;
+  }
+  return roles;
+}
+
+template <class T, bool InputGradient, class... At, std::size_t... I>
+consteval auto backward_calls(LayerList<At...>, std::index_sequence<I...>) {
+  constexpr auto roles = backward_roles<T, InputGradient>(LayerList<At...>{});
+  std::array<BackwardCall<T>, sizeof...(At)> calls{At::template backward_call<T, roles[I]>()...};
+  if constexpr (InputGradient && sizeof...(At) > 0) calls[0].dx = GradientPlace::given;
+  return calls;
+}
+template <class T, bool InputGradient, class... At>
+consteval auto backward_calls(LayerList<At...> list) {
+  return backward_calls<T, InputGradient>(list, std::index_sequence_for<At...>{});
+}
+
+/// The variables of all layers, one after the other: `Variables` is a member of LayerInfo.
+template <auto Variables>
+consteval std::size_t variable_count(std::span<const LayerInfo> layers) {
+  std::size_t count = 0;
+  for (const LayerInfo& layer : layers) count += (layer.*Variables).size();
+  return count;
+}
+template <auto Variables, std::size_t Count>
+consteval auto concatenate(std::span<const LayerInfo> layers) {
+  std::array<Variable, Count> all{};
+  std::size_t next = 0;
+  for (const LayerInfo& layer : layers)
+    for (const Variable& variable : layer.*Variables) all[next++] = variable;
+  return all;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

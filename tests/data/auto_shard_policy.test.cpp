@@ -1,0 +1,12 @@
+#include "lockstep/data/auto_shard_policy.hpp"
+
+#include <doctest/doctest.h>
+
+namespace ls = lockstep;
+
+TEST_CASE("AutoShardPolicy: names") {
+  CHECK(ls::to_string(ls::AutoShardPolicy::automatic) == "automatic");
+  CHECK(ls::to_string(ls::AutoShardPolicy::data) == "data");
+  CHECK(ls::to_string(ls::AutoShardPolicy::file) == "file");
+  CHECK(ls::to_string(ls::AutoShardPolicy::off) == "off");
+}

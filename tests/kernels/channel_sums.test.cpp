@@ -1,0 +1,58 @@
+#include "lockstep/kernels/channel_sums.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/pack.hpp"
+#include "support/instruction_sets.hpp"
+#include "support/random_array.hpp"
+
+namespace kernels = lockstep::kernels;
+using lockstep_test::Array;
+using lockstep_test::for_each_instruction_set;
+using lockstep_test::random_array;
+
+TEST_CASE("channel sums: every sample of every pixel once, in blocks of pixels") {
+  for_each_instruction_set([] {
+    for (const std::size_t samples : {1u, 16u, 37u}) {
+      CAPTURE(samples);
+      const kernels::ChannelSize size{.pixels = 300, .channels = 35, .samples = samples, .stride = 48};
+      const Array<float> x(size.pixels * size.channels * size.stride, 1.0F);
+      std::vector<double> sums(size.channels), weighted(size.channels);
+      std::size_t pixels = 0;
+      kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
+        using P = kernels::Pack<float, Isa::vector_bytes>;
+        kernels::sum_channels<Isa, float>(
+            size, [&](std::size_t channel) LOCKSTEP_KERNEL_LAMBDA { return P(static_cast<float>(channel)); },
+            [&](const P& channel, std::size_t element, const auto& keep, P& first, P& second) LOCKSTEP_KERNEL_LAMBDA {
+              const P value = keep(P(static_cast<const float*>(x.data() + element)));
+              first += value;
+              second += value * channel;
+            },
+            [&](std::size_t channel, std::size_t before, std::size_t count, double first, double second)
+                LOCKSTEP_KERNEL_LAMBDA {
+                  if (channel == 34) {
+                    CHECK(before == pixels);
+                    pixels += count;
+                  }
+                  sums[channel] += first;
+                  weighted[channel] += second;
+                });
+      });
+      CHECK(pixels == size.pixels);
+      for (std::size_t c = 0; c < size.channels; ++c) {
+        CHECK(sums[c] == static_cast<double>(300 * samples));
+        CHECK(weighted[c] == static_cast<double>(300 * samples * c));
+      }
+    }
+  });
+}
+
+TEST_CASE("channel sums: pixels that stay in the cache together") {
+  CHECK(kernels::pixels_in_cache<float>({.pixels = 1000, .channels = 32, .samples = 64, .stride = 64}) == 32);
+  CHECK(kernels::pixels_in_cache<float>({.pixels = 10, .channels = 1, .samples = 0, .stride = 0}) == 10);
+  CHECK(kernels::pixels_in_cache<double>({.pixels = 10, .channels = 4096, .samples = 64, .stride = 64}) == 1);
+}

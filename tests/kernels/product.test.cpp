@@ -1,0 +1,69 @@
+#include "lockstep/kernels/product.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <random>
+
+#include "support/instruction_sets.hpp"
+#include "support/random_array.hpp"
+
+namespace kernels = lockstep::kernels;
+using lockstep_test::Array;
+using lockstep_test::random_array;
+
+namespace {
+
+/// A product that is masked with what was in its place.
+template <class T>
+void check_masked(std::size_t rows, std::size_t columns, std::size_t inner) {
+  CAPTURE(rows);
+  CAPTURE(columns);
+  CAPTURE(inner);
+  std::mt19937 random(2);
+  const std::size_t step = kernels::padded_columns(columns);
+  const Array<T> a = random_array<T>(rows * inner, random), b = random_array<T>(inner * step, random);
+  const Array<T> plain(rows * step, T(7)), held = random_array<T>(rows * step, random);
+  held[0] = T(0.25);  // as much as the minimum
+  held[rows * step - 1] = std::numeric_limits<T>::quiet_NaN();
+  Array<T> masked(rows * step);
+  std::copy_n(held.data(), rows * step, masked.data());
+  const kernels::Steps steps{.a_row = inner, .a = 1, .b = {step}};
+  kernels::multiply<T>({plain.data(), rows, columns, step}, a.data(), b.data(), inner, steps);
+  kernels::multiply<T>({masked.data(), rows, columns, step}, a.data(), b.data(), inner, steps, nullptr,
+                       {.minimum = T(0.25), .masks = true});
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < rows * step; ++i) {
+    if (i % step >= columns)
+      wrong += masked[i] != held[i] && !std::isnan(held[i]);
+    else
+      wrong += masked[i] != (held[i] <= T(0.25) ? T(0) : plain[i]);
+  }
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("products: one that masks is 0 where nothing above the minimum was") {
+  lockstep_test::for_each_instruction_set([] {
+    for (const std::size_t rows : {1u, 6u, 14u, 200u})
+      for (const std::size_t columns : {16u, 20u, 48u, 64u, 130u})
+        for (const std::size_t inner : {1u, 10u, 128u}) {
+          check_masked<float>(rows, columns, inner);
+          check_masked<double>(rows, columns, inner);
+        }
+  });
+}
+
+TEST_CASE("products: columns in panels") {
+  constexpr kernels::Panels whole{.step = 130}, panels{.step = 64, .panel = 1000};
+  CHECK(whole.offset(129) == 129);
+  CHECK(panels.offset(63) == 63);
+  CHECK(panels.offset(64) == 1000);
+  CHECK(panels.offset(130) == 2002);
+  CHECK(kernels::padded_columns(0) == 0);
+  CHECK(kernels::padded_columns(17) == 32);
+}

@@ -1,0 +1,46 @@
+#include "lockstep/kernels/transpose.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <random>
+
+#include "lockstep/kernels/dispatch.hpp"
+#include "support/instruction_sets.hpp"
+#include "support/random_array.hpp"
+
+namespace kernels = lockstep::kernels;
+using lockstep_test::Array;
+using lockstep_test::for_each_instruction_set;
+using lockstep_test::random_array;
+
+TEST_CASE_TEMPLATE("transpose: masked delta, panels, padding", T, float, double) {
+  for_each_instruction_set([] {
+    std::mt19937 random(1);
+    for (const std::size_t rows : {1u, 17u, 64u, 70u}) {
+      CAPTURE(rows);
+      const std::size_t columns = 32;
+      const Array<T> dy = random_array<T>(rows * columns, random), y = random_array<T>(rows * columns, random);
+      const Array<T> to(kernels::transposed_size(rows, columns), T(7)), masked(rows * columns, T(7));
+      const kernels::Panels panels = kernels::transposed_panels(rows, columns);
+      kernels::dispatch(
+          kernels::Transpose<T>{{dy.data(), y.data(), T(0), masked.data()}, rows, columns, to.data(), panels});
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < kernels::padded_columns(rows); ++i)
+        for (std::size_t j = 0; j < columns; ++j) {
+          const std::size_t place = i * columns + j;
+          const T expected = i >= rows || y[place] <= T(0) ? T(0) : dy[place];
+          wrong += to[panels.offset(i) + j * panels.step] != expected;
+          if (i < rows) wrong += masked[place] != expected;
+        }
+      CHECK(wrong == 0);
+    }
+  });
+}
+
+TEST_CASE("transpose: without a minimum the delta is dy") {
+  const Array<float> dy(16, -2.0F), to(kernels::transposed_size(1, 16), 7.0F);
+  kernels::dispatch(
+      kernels::Transpose<float>{{dy.data(), dy.data()}, 1, 16, to.data(), kernels::transposed_panels(1, 16)});
+  CHECK(to[0] == -2);
+}

@@ -1,0 +1,22 @@
+#include "lockstep/layers/window.hpp"
+
+#include <doctest/doctest.h>
+
+namespace ls = lockstep;
+
+TEST_CASE("window: positions and padding, TensorFlow's rule") {
+  using ls::Padding, ls::window_outputs, ls::window_padding;
+  CHECK(window_outputs(28, 3, 1, Padding::valid) == 26);
+  CHECK(window_outputs(28, 3, 1, Padding::same) == 28);
+  CHECK(window_outputs(7, 3, 2, Padding::valid) == 3);
+  CHECK(window_outputs(7, 3, 2, Padding::same) == 4);
+  CHECK(window_padding(7, 3, 2, Padding::valid) == 0);
+  CHECK(window_padding(7, 3, 2, Padding::same) == 1);
+  CHECK(window_padding(8, 3, 2, Padding::same) == 0);  // one column in all: after the image
+  CHECK(window_padding(5, 1, 4, Padding::same) == 0);
+}
+
+TEST_CASE("window: an extent for both dimensions, or for each") {
+  constexpr ls::Extent2D both = 3, each{3, 5};
+  static_assert(both == ls::Extent2D{3, 3} && each.width == 5 && ls::Extent2D{} == ls::Extent2D{1});
+}
