@@ -36,7 +36,8 @@ std::vector<T> random_numbers(int rank, std::size_t count) {
   return values;
 }
 
-/// Listens on a free port of the loopback interface, so that nobody else can take it before the test does.
+/// Listens on a free port of the loopback interface, so that nobody else can take it before the
+/// test does.
 class Listener {
  public:
   Listener() : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -64,7 +65,8 @@ class Listener {
   std::uint16_t port_ = 0;
 };
 
-/// Addresses for processes that listen by themselves. (Below the ports that a system gives to those who ask for any.)
+/// Addresses for processes that listen by themselves. (Below the ports that a system gives to those
+/// who ask for any.)
 inline std::vector<std::string> free_addresses(int count) {
   static int next = 11'000 + ::getpid() * 97 % 15'000;  // processes that run side by side stay apart
   std::vector<std::string> addresses;
@@ -204,7 +206,8 @@ struct HierarchicalFamily {
   }
 };
 
-/// The numerics contract, spelled out: element i of block b is ((x[s] + x[s + 1]) + ...) with s = b mod ranks.
+/// The numerics contract, spelled out: element i of block b is ((x[s] + x[s + 1]) + ...) with s = b
+/// mod ranks.
 template <class T>
 std::vector<T> contract_sum(const std::vector<std::vector<T>>& inputs) {
   const std::size_t ranks = inputs.size();

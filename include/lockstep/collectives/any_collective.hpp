@@ -14,8 +14,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A Collective of which only the optional operations are known that it `can`. The training step and
-/// the training loop use it, a few calls each step, so that they are no templates of the collective.
+/// A Collective of which only the optional operations are known that it `can`. The training step
+/// and the training loop use it, a few calls each step, so that they are no templates of the
+/// collective.
 class AnyCollective {
  public:
   /// Which optional operations there are.

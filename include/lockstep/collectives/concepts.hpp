@@ -17,18 +17,18 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Messages between ranks, in order, without loss: what the algorithms are written over. An algorithm
-/// knows no sockets, a transport no arithmetic.
+/// Messages between ranks, in order, without loss: what the algorithms are written over. An
+/// algorithm knows no sockets, a transport no arithmetic.
 ///
-/// For a transport T (all calls block, each with a progress-based deadline, and throw CollectiveError
-/// naming the peer):
+/// For a transport T (all calls block, each with a progress-based deadline, and throw
+/// CollectiveError naming the peer):
 ///  1. `rank()` in [0, size()), `size()` at least 1.
-///  2. `transfer(to, from, flow)` moves a Flow: it sends the flow's outgoing stream to rank `to` and
-///     receives its incoming one from rank `from`, both at once, so that a ring of ranks that all
-///     transfer never locks up. Either stream may be empty; to and from may be equal. Both sides know
-///     how long a stream is.
-///  3. `abort(reason)` makes every other rank's pending and later calls fail with that reason, and a
-///     call of this rank that another thread is in. Any thread may call it. Never throws.
+///  2. `transfer(to, from, flow)` moves a Flow: it sends the flow's outgoing stream to rank `to`
+///     and receives its incoming one from rank `from`, both at once, so that a ring of ranks that
+///     all transfer never locks up. Either stream may be empty; to and from may be equal. Both
+///     sides know how long a stream is.
+///  3. `abort(reason)` makes every other rank's pending and later calls fail with that reason, and
+///     a call of this rank that another thread is in. Any thread may call it. Never throws.
 /// Optional:
 ///  4. `abort(reason, code)`: the same, with the exit code with which the others shall end.
 ///  5. `begin(operation)`: names the operation that the messages which follow belong to.
@@ -49,9 +49,9 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 /// For a collective C (every call throws CollectiveError when a peer is lost; buffers are then
 /// undefined):
 ///  1. `rank()` and `size()`, as in Transport.
-///  2. `all_reduce(values, op)`, in place, for spans of float, double and std::int64_t, of any length:
-///     every rank holds the same bits afterwards. The order of summation follows the numerics contract
-///     (see Partition).
+///  2. `all_reduce(values, op)`, in place, for spans of float, double and std::int64_t, of any
+///     length: every rank holds the same bits afterwards. The order of summation follows the
+///     numerics contract (see Partition).
 ///  3. `all_reduce(status, values)` sums both, as one operation on the wire; status is a span of
 ///     double, values of float or double. This is the step's reduction: status block and gradients.
 ///  4. `broadcast(bytes, root)`: root's bytes go to all.
@@ -59,8 +59,8 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 ///     mine.size() * size(). mine may stand in its place in all.
 ///  6. `barrier()` returns when every rank has called it.
 ///  7. `abort(reason)`: as in Transport; `abort(reason, code)` is optional.
-/// One function that takes a NumberSpan does for all types; so do the library's own collectives, and
-/// so can code that is compiled once. Optional operations are the concepts below.
+/// One function that takes a NumberSpan does for all types; so do the library's own collectives,
+/// and so can code that is compiled once. Optional operations are the concepts below.
 ///
 /// All calls but abort() come from one thread at a time, though not always the same.
 template <class C>
@@ -80,8 +80,8 @@ concept Collective = requires(C& collective, const C& same, std::span<float> flo
   { collective.abort(reason) } noexcept;
 };
 
-/// `close()`: the orderly end. Returns when all peers have come to their end too, rank 0 last, or after
-/// a bounded wait. Of a Collective or a Transport; without it, the destructor is all.
+/// `close()`: the orderly end. Returns when all peers have come to their end too, rank 0 last, or
+/// after a bounded wait. Of a Collective or a Transport; without it, the destructor is all.
 template <class C>
 concept ClosingCollective = requires(C& collective) { collective.close(); };
 
@@ -104,17 +104,18 @@ struct AnyFunction {
 };
 }  // namespace detail
 
-/// What reduce_scatter calls: f(status sums, offset in elements, sums of values). A function that takes a
-/// std::span<const float> in the third place will do for float.
+/// What reduce_scatter calls: f(status sums, offset in elements, sums of values). A function that
+/// takes a std::span<const float> in the third place will do for float.
 using TakeSums = FunctionRef<void(std::span<const double>, std::size_t, ConstNumberSpan)>;
-/// What reduce_scatter_all_gather calls: f(status sums, offset in elements, sums of values, results).
+/// What reduce_scatter_all_gather calls: f(status sums, offset in elements, sums of values,
+/// results).
 using UseSums = FunctionRef<void(std::span<const double>, std::size_t, ConstNumberSpan, NumberSpan)>;
 
 /// `reduce_scatter(status, values, f)`, where the ranks share memory, and hence may share the
-/// parameters. Sums as all_reduce(status, values) does, but leaves `values` as they are and hands each
-/// rank a share of the sums: it calls f(status sums, offset, sums of values) for pieces that together
-/// cover the share. Returns when all ranks have come back from their calls of f, with the sums in
-/// `status`. If f throws, so does this, after that.
+/// parameters. Sums as all_reduce(status, values) does, but leaves `values` as they are and hands
+/// each rank a share of the sums: it calls f(status sums, offset, sums of values) for pieces that
+/// together cover the share. Returns when all ranks have come back from their calls of f, with the
+/// sums in `status`. If f throws, so does this, after that.
 template <class C>
 concept ScatteringCollective =
     Collective<C> && requires(C& collective, std::span<double> status, std::span<float> values) {
@@ -123,11 +124,11 @@ concept ScatteringCollective =
     };
 
 /// A reduce_scatter that begins while a rank still computes its values:
-/// `begin_reduce_scatter(status, values)`, then `advance_reduce_scatter(count, f)` as often as the rank
-/// likes, which says that its first `count` values are there. That waits for nobody: it calls f for
-/// what all ranks have so far, with the sums of that first status. reduce_scatter then calls f for the
-/// rest, and ends it. All ranks call begin with equal lengths; advance throws what f throws. Values
-/// that are ready must not change until all ranks are through, or have failed.
+/// `begin_reduce_scatter(status, values)`, then `advance_reduce_scatter(count, f)` as often as the
+/// rank likes, which says that its first `count` values are there. That does not wait: it calls
+/// f for what all ranks have so far, with the sums of that first status. reduce_scatter then calls
+/// f for the rest, and ends it. All ranks call begin with equal lengths; advance throws what f
+/// throws. Values that are ready must not change until all ranks are through, or have failed.
 template <class C>
 concept EarlyScatteringCollective =
     ScatteringCollective<C> && requires(C& collective, std::span<const double> status, std::span<const float> values) {
@@ -136,9 +137,10 @@ concept EarlyScatteringCollective =
       collective.advance_reduce_scatter(std::size_t{}, detail::AnyFunction{});
     };
 
-/// `all_reduce_async(values)` begins to sum them as all_reduce({}, values) does, and returns; they are
-/// not to be touched until `wait()` has returned, which throws what has failed. Operations are carried
-/// out in the order of the calls, whether they block or not. `overlap()`: what the options say of it.
+/// `all_reduce_async(values)` begins to sum them as all_reduce({}, values) does, and returns; they
+/// are not to be touched until `wait()` has returned, which throws what has failed. Operations are
+/// carried out in the order of the calls, whether they block or not. `overlap()`: what the options
+/// say of it.
 template <class C>
 concept OverlappingCollective =
     Collective<C> && requires(C& collective, const C& same, std::span<float> values, std::span<double> doubles) {
@@ -148,12 +150,12 @@ concept OverlappingCollective =
       same.overlap();
     };
 
-/// `shares_memory()`, the same on all ranks. Where it is true, ranks that have parameters of their own
-/// reach each other's `values`, and there is `reduce_scatter_all_gather(status, values, f)`: sums as
-/// all_reduce(status, values) does, but gives all ranks what f makes of the sums. It calls
-/// f(status sums, offset, sums of values, results) for pieces of a share (of all values where these are
-/// few), and f writes as many results. f must make the same of a piece on any rank. If f throws, so
-/// does this, and the other ranks wait until abort tells them.
+/// `shares_memory()`, the same on all ranks. Where it is true, ranks that have parameters of their
+/// own reach each other's `values`, and there is `reduce_scatter_all_gather(status, values, f)`:
+/// sums as all_reduce(status, values) does, but gives all ranks what f makes of the sums. It calls
+/// f(status sums, offset, sums of values, results) for pieces of a share (of all values where these
+/// are few), and f writes as many results. f must make the same of a piece on any rank. If f
+/// throws, so does this, and the other ranks wait until abort tells them.
 template <class C>
 concept SharingCollective =
     Collective<C> && requires(C& collective, const C& same, std::span<double> status, std::span<float> values) {

@@ -53,9 +53,9 @@ namespace detail {
 }
 }  // namespace detail
 
-/// A span of numbers whose type is known at run time. A span of float, double or std::int64_t converts to
-/// it, and it converts back to a span of the same type; for another type, that throws Error. `Byte` is
-/// std::byte or const std::byte.
+/// A span of numbers whose type is known at run time. A span of float, double or std::int64_t
+/// converts to it, and it converts back to a span of the same type; for another type, that throws
+/// Error. `Byte` is std::byte or const std::byte.
 template <class Byte>
 class BasicNumberSpan {
   template <class T>
@@ -74,7 +74,7 @@ class BasicNumberSpan {
   /// A span that may be written to is one that may be read.
   template <std::same_as<std::byte> Other>
     requires std::is_const_v<Byte>
-  constexpr BasicNumberSpan(const BasicNumberSpan<Other>& other) noexcept  // NOLINT(google-explicit-constructor)
+  constexpr BasicNumberSpan(const BasicNumberSpan<Other>& other) noexcept  // NOLINT(*-explicit-constructor)
       : BasicNumberSpan(other.data(), other.size(), other.type()) {}
 
   [[nodiscard]] constexpr Byte* data() const noexcept { return data_; }

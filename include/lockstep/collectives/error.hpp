@@ -13,21 +13,23 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What is known about the failure that ended a collective operation. `failed_rank`, `address`, `reason` and `code`
-/// describe the cause and are the same on every rank that hears of it; the rest is this rank's own view.
+/// What is known about the failure that ended a collective operation. `failed_rank`, `address`,
+/// `reason` and `code` describe the cause and are the same on every rank that hears of it; the rest
+/// is this rank's own view.
 struct CollectiveFailure {
-  int failed_rank = -1;                 ///< the rank that failed first, -1 when nobody can be blamed
+  int failed_rank = -1;                 ///< the rank that failed first, -1 when no rank can be blamed
   std::string address{};                ///< its "host:port"; empty for a thread
   std::string operation{};              ///< what this rank was doing: "all_reduce", "start-up", ...
-  std::int64_t step = -1;               ///< in training: optimizer updates that this rank had made; -1 elsewhere
+  std::int64_t step = -1;               ///< in training: updates that this rank had made; else -1
   std::uint64_t bytes_done = 0;         ///< bytes that this rank had received in the operation
   double seconds = 0;                   ///< time that this rank had spent in the operation
   std::string reason{};                 ///< "closed the connection", "std::bad_alloc", ...
-  ExitCode code = ExitCode::lost_peer;  ///< below 128 when the cause is permanent: running again would not help
+  ExitCode code = ExitCode::lost_peer;  ///< below 128: running again would not help
 };
 
-/// A rank died, hung, misbehaved, or reported an error of its own. The buffers of the operation are undefined and the
-/// collective cannot be used again. Exit code 138 (run again), or that of the rank that reported a permanent error.
+/// A rank died, hung, misbehaved, or reported an error of its own. The buffers of the operation are
+/// undefined and the collective cannot be used again. Exit code 138 (run again), or that of the
+/// rank that reported a permanent error.
 class CollectiveError : public Error {
  public:
   explicit CollectiveError(CollectiveFailure failure)

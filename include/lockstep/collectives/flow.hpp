@@ -9,10 +9,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What one rank sends to one peer, and receives from one, in an operation. What is sent may depend on what has been received: so the
-/// whole of a ring is one flow, in which a byte leaves as soon as it is reduced.
+/// What one rank sends to one peer, and receives from one, in an operation. What is sent may depend
+/// on what has been received: so the whole of a ring is one flow, in which a byte leaves as soon as
+/// it is reduced.
 ///
-/// (Virtual functions, because transports are compiled on their own; they are called once for some 100 KiB.)
+/// (Virtual functions, because transports are compiled on their own; they are called once for some
+/// 100 KiB.)
 class Flow {
  public:
   /// Bytes of the whole stream, in each direction; the peers know the same numbers.
@@ -25,7 +27,8 @@ class Flow {
   [[nodiscard]] virtual std::uint64_t rest_of_part_to_send() const = 0;
   [[nodiscard]] virtual std::uint64_t rest_of_part_to_receive() const = 0;
 
-  /// The next bytes of the stream, as far as they are known by now; empty when they depend on what is still to come.
+  /// The next bytes of the stream, as far as they are known by now; empty when they depend on what
+  /// is still to come.
   [[nodiscard]] virtual std::span<const std::byte> outgoing() = 0;
   /// So many of them have been sent.
   virtual void sent(std::size_t bytes) = 0;

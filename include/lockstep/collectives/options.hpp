@@ -18,7 +18,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 enum class CommunicationImplementation : std::uint8_t {
   automatic,  ///< gather for short arrays, ring for others
   ring,       ///< 2 (n - 1) / n of the array to the next rank, and as much from the previous one
-  gather,     ///< everybody gets everybody's values, in log2 n rounds, and sums them
+  gather,     ///< every rank gets all values, in log2 n rounds, and sums them
 };
 
 [[nodiscard]] constexpr const char* to_string(CommunicationImplementation implementation) noexcept {
@@ -33,12 +33,13 @@ enum class CommunicationImplementation : std::uint8_t {
   return "automatic";
 }
 
-/// Whether gradients are reduced, by a thread of its own, while backward still computes others (as in PyTorch's
-/// DistributedDataParallel and in Horovod). The result is the same to the last bit.
+/// Whether gradients are reduced, by a thread of its own, while backward still computes others (as
+/// in PyTorch's DistributedDataParallel and in Horovod). The result is the same to the last bit.
 enum class Overlap : std::uint8_t {
   off,
-  on,  ///< where there is a core to spare, or a wire that ranks wait for. Ranks then do not update shares of the parameters for each
-       ///< other (SharedMemory).
+  /// Where there is a core to spare, or a wire that ranks wait for. Ranks then do not update shares
+  /// of the parameters for each other (SharedMemory).
+  on,
 };
 
 [[nodiscard]] constexpr const char* to_string(Overlap overlap) noexcept {
@@ -57,16 +58,18 @@ struct CommunicationOptions {
   std::chrono::milliseconds progress_timeout = std::chrono::minutes(10);
   /// How long the workers may take to find each other.
   std::chrono::milliseconds startup_timeout = std::chrono::minutes(5);
-  /// Bytes that the ring combines, and passes on, at a time (rounded up to whole cache lines). 0: chosen by the library.
+  /// Bytes that the ring combines, and passes on, at a time (rounded up to whole cache lines). 0:
+  /// chosen by the library.
   std::int64_t bytes_per_pack = 0;
-  /// The type of float gradients between workers; a float32 sum over a wire of half the bytes. Not between the threads of a process,
-  /// and not for arrays that are short enough to be gathered.
+  /// The type of float gradients between workers; a float32 sum over a wire of half the bytes. Not
+  /// between the threads of a process, and not for arrays that are short enough to be gathered.
   Wire wire = Wire::native;
   Overlap overlap = Overlap::off;
   /// TCP's congestion control, such as "cubic" or "bbr". Empty: the system's.
   std::string congestion_control{};
-  /// TCP connections for data between two ranks, at most 16. A long message is spread over them, so that on a link of much bandwidth
-  /// and delay not one connection's window is the limit, nor one flow's share of bundled links. 0: chosen by the library, which is 1.
+  /// TCP connections for data between two ranks, at most 16. A long message is spread over them, so
+  /// that on a link of much bandwidth and delay not one connection's window is the limit, nor one
+  /// flow's share of bundled links. 0: chosen by the library, which is 1.
   int connections = 0;
   /// Whether messages over TCP carry a CRC-32C, so that bits that change on the way end the
   /// operation, with an error that names sender and receiver, before they are summed or passed on.

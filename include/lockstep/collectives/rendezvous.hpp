@@ -15,16 +15,18 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A place in a cluster. The list of addresses is the cluster's identity: all workers must have the same.
+/// A place in a cluster. The list of addresses is the cluster's identity: all workers must have the
+/// same.
 struct Rendezvous {
   int rank = 0;                        ///< this worker's place in `addresses`
   std::vector<std::string> addresses;  ///< "host:port" of every worker, by rank
-  /// Further properties that all workers must share, as (name, value): a difference is refused by its name.
+  /// Further properties that all workers must share, as (name, value): a difference is refused by
+  /// its name.
   std::vector<std::pair<std::string, std::string>> properties{};
   int ranks_on_host = 0;  ///< all workers' threads on this machine (0: one per address)
   /// This worker meets the others again, so a port that is taken is no fault of the configuration.
   bool was_connected = false;
-  int listen_socket = -1;  ///< a socket that listens on this worker's port already, to be taken over; -1: none
+  int listen_socket = -1;  ///< listens on this worker's port already, to be taken over; -1: none
   /// If set, the worker's listening socket is kept here when it is first opened, and used from then
   /// on, so that the worker also keeps its port between two connects.
   std::shared_ptr<KeptPort> port{};
@@ -33,8 +35,8 @@ struct Rendezvous {
   /// that LOCKSTEP_CLUSTER_SECRET_FILE names; without both, no secret.
   std::string secret{};
 
-  /// Whether each rank on this machine has a core of its own. Spinning in a wait saves the wake-up, but
-  /// where there are more threads than cores, it takes the core from the rank that is awaited.
+  /// Whether each rank on this machine has a core of its own. Spinning in a wait saves the wake-up,
+  /// but where there are more threads than cores, it takes the core from the rank that is awaited.
   [[nodiscard]] bool has_cores_for_all() const;
 };
 
@@ -45,10 +47,10 @@ void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,
 /// MultiWorkerMirroredStrategy.
 ///
 ///  1. `P` is a Collective.
-///  2. `P::connect(rendezvous, options)` returns one that is connected to all its peers. It blocks until
-///     they are there, at most options.startup_timeout. Throws ConfigurationError when workers do not fit
-///     together and CollectiveError when one is missing.
-///     All later calls come from one thread at a time, though not always the same (see Overlap); abort() from any.
+///  2. `P::connect(rendezvous, options)` returns one that is connected to all its peers. It blocks
+///     until they are there, at most options.startup_timeout. Throws ConfigurationError when
+///     workers do not fit together and CollectiveError when one is missing. All later calls come
+///     from one thread at a time, though not always the same (see Overlap); abort() from any.
 /// Optional:
 ///  3. What concepts.hpp says; ClosingCollective above all.
 ///

@@ -10,7 +10,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Refers to a Transport for the time of an operation: two calls through a pointer for each of them.
+/// Refers to a Transport for the time of an operation: two calls through a pointer for each of
+/// them.
 class TransportRef {
  public:
   template <class T>

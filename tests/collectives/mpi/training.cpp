@@ -1,4 +1,5 @@
-// A model trains on the ranks of an MPI job; run by mpiexec. Exit code 0 when it has learned, the same on all ranks.
+// A model trains on the ranks of an MPI job; run by mpiexec. Exit code 0 when it has learned, the
+// same on all ranks.
 #include <array>
 #include <cstddef>
 #include <cstdint>

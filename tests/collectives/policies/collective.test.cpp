@@ -239,7 +239,8 @@ TEST_SUITE("collective") {
         const auto rank = static_cast<std::size_t>(collective.rank());
         std::vector<float> values(1000);
         try {
-          // A rank that has its sum may report before a slower one has come out of the same operation.
+          // A rank that has its sum may report before a slower one has come out of the same
+          // operation.
           collective.all_reduce(std::span(values));
           if (rank == 2) {
             collective.abort("the loss is not finite", ExitCode::failure);

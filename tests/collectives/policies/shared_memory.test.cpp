@@ -62,7 +62,8 @@ T finished(std::size_t i, T sum, double status) {
   return static_cast<T>(i % 7) - static_cast<T>(status) * sum;
 }
 
-/// reduce_scatter_all_gather of `count` elements in memory from allocate(), or, on rank 0, elsewhere. Throws what is wrong.
+/// reduce_scatter_all_gather of `count` elements in memory from allocate(), or, on rank 0,
+/// elsewhere. Throws what is wrong.
 template <class T, class C>
 void finish_shares(C& collective, std::size_t count, bool in_place, std::atomic<std::size_t>& calls) {
   const int ranks = collective.size();
@@ -118,9 +119,8 @@ TEST_SUITE("shared memory") {
       collective.reduce_scatter_all_gather(std::span(status), std::span(values), [](auto...) {});
     });
     for (const auto& exception : thrown)
-      CHECK(
-          failure_of(exception).reason.find("rank 0 is in all_reduce of float and 1 status values, 40 bytes, rank 1 "
-                                            "in reduce_scatter_all_gather of float") != std::string::npos);
+      CHECK(failure_of(exception).reason.find("rank 0 is in all_reduce of float and 1 status values, 40 bytes, rank 1 "
+                                              "in reduce_scatter_all_gather of float") != std::string::npos);
   }
 
   TEST_CASE("only workers with one thread, of which there are several, have memory that all ranks share") {

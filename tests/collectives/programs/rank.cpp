@@ -2,8 +2,8 @@
 //
 //   rank RANK STARTUP_MS TIMEOUT_MS join|reduce|auto ADDRESS...
 //
-// It prints "connected" when all ranks are there, and then sums once and leaves with the others (join, auto: with Auto instead of
-// Ring<Tcp>) or sums without end (reduce).
+// It prints "connected" when all ranks are there, and then sums once and leaves with the others
+// (join, auto: with Auto instead of Ring<Tcp>) or sums without end (reduce).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

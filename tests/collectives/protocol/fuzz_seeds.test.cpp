@@ -1,4 +1,5 @@
-// The files that tests/fuzz/fuzz_control.cpp starts from. With LOCKSTEP_WRITE_SEEDS set, they are written.
+// The files that tests/fuzz/fuzz_control.cpp starts from. With LOCKSTEP_WRITE_SEEDS set, they are
+// written.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -25,7 +25,8 @@ Handshake call(const Hello& mine, int peer, const ClusterSecret& secret = {}) {
   return Handshake::caller(mine, secret, peer, Hello::Channel::control);
 }
 
-/// Moves what one has to say to the other, `chunk` bytes at a time as a socket would, and returns it.
+/// Moves what one has to say to the other, `chunk` bytes at a time as a socket would, and returns
+/// it.
 std::string pass(Handshake& from, Handshake& to, std::size_t chunk = 7) {
   std::string passed;
   while (!from.out().empty()) {
@@ -288,7 +289,8 @@ TEST_SUITE("handshake") {
       CHECK(victim.outcome() == Outcome::stranger);
     }
     SUBCASE("its challenge, as the callee's of another connection that it calls itself") {
-      // Rank 1 calls the attacker, who lets rank 1's own answer to a call in the other direction look like his.
+      // Rank 1 calls the attacker, who lets rank 1's own answer to a call in the other direction
+      // look like his.
       Handshake calling = call(worker(1), 0, secret);
       Handshake called = Handshake::callee(worker(1), secret);
       Hello attacker = worker(0);

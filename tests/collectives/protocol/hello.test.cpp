@@ -117,7 +117,8 @@ TEST_SUITE("hello") {
   }
 
   TEST_CASE("hellos of one version earlier or later are read to their end") {
-    // 40 bytes and as many as the payload's length says: the reader waits for no byte that does not come.
+    // 40 bytes and as many as the payload's length says: the reader waits for no byte that does not
+    // come.
     std::string bytes = hello(1, 0).encode().substr(0, Hello::prefix_bytes) + "abc";
     bytes[8] = 1;
     put_number<4>(reinterpret_cast<std::byte*>(&bytes[12]), 3);

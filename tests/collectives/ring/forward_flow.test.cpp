@@ -20,8 +20,8 @@ Bytes numbered(std::size_t count) {
   return bytes;
 }
 
-/// Moves bytes from each rank to the next one, at most `portion` at once, until nothing moves any more. (An end of the loop before all
-/// has arrived is a flow that waits for what never comes.)
+/// Moves bytes from each rank to the next one, at most `portion` at once, until nothing moves any
+/// more. (An end of the loop before all has arrived is a flow that waits for what never comes.)
 void run_ring(std::vector<ForwardFlow>& flows, std::size_t portion) {
   std::vector<std::uint64_t> sent(flows.size()), received(flows.size());
   for (bool moves = true; moves;) {

@@ -25,7 +25,8 @@ Bytes message_of_rank(int rank, std::size_t bytes) {
   return message;
 }
 
-/// The other ranks, as one of them sees them: in each round it is sent what the scheme says that they hold by then.
+/// The other ranks, as one of them sees them: in each round it is sent what the scheme says that
+/// they hold by then.
 class Others {
  public:
   Others(std::size_t bytes, int rank, int ranks) : bytes_(bytes), rank_(rank), ranks_(ranks) {}

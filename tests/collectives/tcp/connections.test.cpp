@@ -42,7 +42,8 @@ std::vector<std::exception_ptr> run_ring(int size, int connections, const std::s
   });
 }
 
-/// Established TCP connections of this process, each end counted, that go to or come from one of the ports.
+/// Established TCP connections of this process, each end counted, that go to or come from one of
+/// the ports.
 int established(const std::vector<std::uint16_t>& ports) {
   int count = 0;
   std::ifstream lines("/proc/self/net/tcp");
@@ -56,7 +57,8 @@ int established(const std::vector<std::uint16_t>& ports) {
   return count;
 }
 
-/// The one with the highest descriptor in this process. (Those for data come after those for control.)
+/// The one with the highest descriptor in this process. (Those for data come after those for
+/// control.)
 int newest_connection() {
   int newest = -1;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

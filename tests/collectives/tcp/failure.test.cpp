@@ -1,4 +1,5 @@
-// Processes that are killed or stopped, in every role and operation, whatever the ranks communicate by.
+// Processes that are killed or stopped, in every role and operation, whatever the ranks communicate
+// by.
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -48,7 +49,8 @@ template <class C>
   }
 }
 
-/// Three ranks work; `victim`, a process, gets the signal. Checks how the two others, threads here, fail.
+/// Three ranks work; `victim`, a process, gets the signal. Checks how the two others, threads here,
+/// fail.
 template <class Policy>
 void check_failure(int signal, int victim, Work work, const CommunicationOptions& options) {
   if (work == Work::reduction_by_shares && !shares_memory<Policy>) return;

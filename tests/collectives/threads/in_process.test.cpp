@@ -114,7 +114,8 @@ TEST_SUITE("in_process") {
   }
 
   TEST_CASE("a reduce_scatter that begins early has the same sums, each once, however far the threads are") {
-    // In between there are other operations, of another length; and in a round one thread does not begin early.
+    // In between there are other operations, of another length; and in a round one thread does not
+    // begin early.
     constexpr std::size_t count = 100'003;
     for (const int size : {1, 2, 3}) {
       CAPTURE(size);

@@ -24,8 +24,9 @@ struct PipeMemory {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-// Who waits says so before looking for the last time, and the other one moves before looking whether somebody waits: one of the two
-// sees the other. How a waiting process is woken is not a pipe's business.
+// A process that waits says so before it looks for the last time, and the other one moves before it
+// looks whether one waits: one of the two sees the other. How a waiting process is woken is not a
+// pipe's business.
 
 class PipeWriter {
  public:
@@ -77,7 +78,8 @@ class PipeReader {
     memory_.read.store(read_ += n);
     return n;
   }
-  /// After read(): whether the writer is to be woken. Not before half of the ring is free, so that he is not for each piece.
+  /// After read(): whether the writer is to be woken. Not before half of the ring is free, so that
+  /// it is not woken for each piece.
   [[nodiscard]] bool writer_waits() noexcept {
     return available() <= PipeMemory::capacity / 2 && memory_.writer_waits.load() != 0 &&
            memory_.writer_waits.exchange(0) != 0;

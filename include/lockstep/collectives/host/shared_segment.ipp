@@ -26,7 +26,7 @@ LOCKSTEP_INLINE SharedSegment SharedSegment::create(std::size_t size, std::uint6
   segment.descriptor_ = ::memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (segment.descriptor_ < 0) throw Error(concat({"cannot make shared memory: ", std::strerror(errno)}));
   segment.name_ = {.process = ::getpid(), .descriptor = segment.descriptor_, .size = size, .cookie = cookie};
-  // Nobody can make it shorter under the feet of those who have mapped it.
+  // No process can make it shorter under the feet of those that have mapped it.
   if (::ftruncate(segment.descriptor_, static_cast<off_t>(header_bytes + size)) != 0 ||
       ::fcntl(segment.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
     throw Error(concat({"cannot make ", size, " bytes of shared memory: ", std::strerror(errno)}));
@@ -46,7 +46,8 @@ LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName& name) {
   struct stat status {};
   SharedSegment segment;
   segment.name_ = name;
-  // Of exactly this length, and sealed: else it is some other file, which had better not be touched.
+  // Of exactly this length, and sealed: else it is some other file, which had better not be
+  // touched.
   if (::fstat(descriptor, &status) != 0 || static_cast<std::uint64_t>(status.st_size) != header_bytes + name.size ||
       !is_sealed(descriptor))
     throw Error(concat({path, " is not the shared memory that was announced"}));

@@ -22,8 +22,9 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A CollectivePolicy: SharedMemory when all ranks are on one machine and can share memory, else
-/// Ring<Tcp>, in which the bytes between ranks that are neighbours on one host go through memory that
-/// they share, if they can. Both give the same bits, unless `options.wire` rounds what Ring<Tcp> moves.
+/// Ring<Tcp>, in which the bytes between ranks that are neighbours on one host go through memory
+/// that they share, if they can. Both give the same bits, unless `options.wire` rounds what
+/// Ring<Tcp> moves.
 ///
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
 class Auto {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lockstep/collectives/policies/auto.hpp"
-#include "lockstep/collectives/policies/share_pipes.hpp"
+#include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -13,7 +13,7 @@ LOCKSTEP_INLINE Auto Auto::connect(Rendezvous rendezvous, const CommunicationOpt
   Tcp tcp = Tcp::connect(rendezvous, options);
   SharedMemory::Homes homes = SharedMemory::share_homes(tcp, rendezvous);
   if (!homes.problem.empty()) {
-    const int pairs = detail::share_pipes(tcp);
+    const int pairs = detail::open_neighbour_pipes(tcp);
     if (tcp.rank() == 0)
       log_line(concat({"workers communicate over TCP", pairs > 0 ? ", and neighbours on a host in shared memory" : "",
                        ": ", homes.problem}));

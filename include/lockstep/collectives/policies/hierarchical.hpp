@@ -36,17 +36,17 @@ class Hierarchical;
 template <Collective Outer>
 class HierarchicalGroup {
  public:
-  /// `outer` is the collective between processes; nullptr for a process that is alone. It must outlive
-  /// the group. Throws ConfigurationError when local_size < 1 or when it is not the same in all
-  /// processes.
+  /// `outer` is the collective between processes; nullptr for a process that is alone. It must
+  /// outlive the group. Throws ConfigurationError when local_size < 1 or when it is not the same in
+  /// all processes.
   HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options = {}, int ranks_on_host = 0);
 
   [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
-  /// Makes the threads' own group usable again after a failure (the outer collective may not be). No
-  /// member may be in an operation.
+  /// Makes the threads' own group usable again after a failure (the outer collective may not be).
+  /// No member may be in an operation.
   void reset() noexcept { inner_.reset(); }
-  /// Returns when no operation that has been begun is still under way, with what memory it has; after
-  /// abort() that is soon.
+  /// Returns when no operation that has been begun is still under way, with what memory it has;
+  /// after abort() that is soon.
   void drain() noexcept { progress_.drain(); }
   /// The collective of one thread. It refers to the group.
   [[nodiscard]] Hierarchical<Outer> member(int local_rank) noexcept { return Hierarchical<Outer>(*this, local_rank); }
@@ -61,9 +61,9 @@ class HierarchicalGroup {
   detail::ProgressThread progress_;  // of the first thread
 };
 
-/// A Collective of all threads of all processes. Rank = outer rank * local size + local rank. Sums are
-/// formed inside each process first (each level keeps the order of Partition), so that the bits differ
-/// from those of as many ranks on one level, but not from one run to the next.
+/// A Collective of all threads of all processes. Rank = outer rank * local size + local rank. Sums
+/// are formed inside each process first (each level keeps the order of Partition), so that the bits
+/// differ from those of as many ranks on one level, but not from one run to the next.
 template <Collective Outer>
 class Hierarchical {
  public:
@@ -91,8 +91,8 @@ class Hierarchical {
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
   void barrier();
 
-  /// See OverlappingCollective. The threads of the process sum their values at once; then the first one's
-  /// go out.
+  /// See OverlappingCollective. The threads of the process sum their values at once; then the first
+  /// one's go out.
   void all_reduce_async(NumberSpan values);
   void wait();
   [[nodiscard]] Overlap overlap() const noexcept;
@@ -115,8 +115,8 @@ class Hierarchical {
  private:
   [[nodiscard]] int outer_rank() const noexcept { return group_->outer_ == nullptr ? 0 : group_->outer_->rank(); }
 
-  // Runs f on the first thread, after what has been begun before. When something fails, the other threads
-  // get the same failure.
+  // Runs f on the first thread, after what has been begun before. When something fails, the other
+  // threads get the same failure.
   void outside(FunctionRef<void(Outer&)> f);
 
   // While the first thread is outside, the others wait without a deadline of their own: it has one.

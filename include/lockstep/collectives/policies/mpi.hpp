@@ -1,4 +1,5 @@
-// The collective of an MPI library. This header is empty in programs that do not link the CMake target lockstep::mpi.
+// The collective of an MPI library. This header is empty in programs that do not link the CMake
+// target lockstep::mpi.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/policies/mpi_place.hpp"
 #include "lockstep/collectives/policies/watchdog.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -36,38 +38,6 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-/// Initializes MPI if the program has not done so, and then finalizes it when the program ends.
-class MpiEnvironment {
- public:
-  /// Throws ConfigurationError when MPI does not let the program's threads call it in turns.
-  static void need() { static const MpiEnvironment environment; }
-  MpiEnvironment(const MpiEnvironment&) = delete;
-  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
-
- private:
-  MpiEnvironment() {
-    int initialized = 0, provided = 0;
-    MPI_Initialized(&initialized);
-    if (initialized != 0)
-      MPI_Query_thread(&provided);
-    else
-      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
-    mine_ = initialized == 0;
-    if (provided < MPI_THREAD_SERIALIZED)
-      throw ConfigurationError(
-          "MPI was initialized without threads; initialize it by MPI_Init_thread with MPI_THREAD_SERIALIZED, or leave "
-          "it to "
-          "lockstep, and use an MPI library that was built with threads");
-  }
-  ~MpiEnvironment() {
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (mine_ && finalized == 0) MPI_Finalize();
-  }
-
-  bool mine_ = false;
-};
-
 [[nodiscard]] inline MPI_Datatype mpi_type(DataType type) noexcept {
   return type == DataType::float32 ? MPI_FLOAT : type == DataType::float64 ? MPI_DOUBLE : MPI_INT64_T;
 }
@@ -80,37 +50,16 @@ void mpi_maximum(void* in, void* in_and_out, int* count, MPI_Datatype*) {
 
 }  // namespace detail
 
-/// Where a process stands in the job that mpirun, or a supercomputer's own launcher, has started.
-struct MpiPlace {
-  int rank = 0;
-  int size = 1;
-  std::vector<std::string> hosts{};  ///< the name of each rank's machine
-
-  /// Initializes MPI if need be. All ranks must call this. Throws ConfigurationError as Mpi::connect does.
-  [[nodiscard, gnu::cold]] static MpiPlace get() {
-    detail::MpiEnvironment::need();
-    MpiPlace place;
-    MPI_Comm_rank(MPI_COMM_WORLD, &place.rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &place.size);
-    char own[MPI_MAX_PROCESSOR_NAME] = {};
-    int length = 0;
-    MPI_Get_processor_name(own, &length);
-    std::vector<char> all(sizeof own * static_cast<std::size_t>(place.size));
-    MPI_Allgather(own, sizeof own, MPI_CHAR, all.data(), sizeof own, MPI_CHAR, MPI_COMM_WORLD);
-    for (std::size_t at = 0; at < all.size(); at += sizeof own) place.hosts.emplace_back(all.data() + at);
-    return place;
-  }
-};
-
 /// A CollectivePolicy over MPI: the way onto InfiniBand and onto supercomputers.
 ///
 ///     mpirun -n 4 ./trainer
 ///
-/// with `MultiWorkerMirroredStrategy<Mpi> strategy(mpi_cluster())` in the program (see cluster/mpi_cluster.hpp), or with a TF_CONFIG
-/// that says the same as mpirun.
+/// with `MultiWorkerMirroredStrategy<Mpi> strategy(mpi_cluster())` in the program (see
+/// cluster/mpi_cluster.hpp), or with a TF_CONFIG that says the same as mpirun.
 ///
-/// Sums are formed in the MPI library's order, which is not Partition's: the promise of equal bits between this collective and the
-/// others does not hold. All ranks hold the same bits if the library gives them the same, as MPI's standard recommends.
+/// Sums are formed in the MPI library's order, which is not Partition's: the promise of equal bits
+/// between this collective and the others does not hold. All ranks hold the same bits if the
+/// library gives them the same, as MPI's standard recommends.
 ///
 /// A failure ends the job: MPI has no other way. abort(), and an operation that makes no progress
 /// for `options.progress_timeout` (MPI cannot ask whether a rank lives), end all processes by
@@ -120,8 +69,8 @@ struct MpiPlace {
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
 class Mpi {
  public:
-  /// Throws ConfigurationError when MPI has another place for this process than the rendezvous, when ranks differ in a property,
-  /// and for options that only MPI itself can follow.
+  /// Throws ConfigurationError when MPI has another place for this process than the rendezvous,
+  /// when ranks differ in a property, and for options that only MPI itself can follow.
   [[nodiscard]] static Mpi connect(const Rendezvous& rendezvous, const CommunicationOptions& options) {
     check(options);
     detail::MpiEnvironment::need();
@@ -351,7 +300,7 @@ class Mpi {
   std::unique_ptr<State> state_;
 };
 
-static_assert(CollectivePolicy<Mpi> && LengthDependentCollective<Mpi>);
+static_assert(CollectivePolicy<Mpi>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

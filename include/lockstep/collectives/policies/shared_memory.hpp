@@ -27,29 +27,29 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A CollectivePolicy for ranks that are processes of one machine, of one user, and in one process
-/// namespace (not in containers of their own). Every rank has a **home** in shared memory: a counter of
-/// its arrivals, a description of the operation that it is in, and two staging areas that take turns. To
-/// **arrive** is to count up and to wait until all others have.
+/// namespace (not in containers of their own). Every rank has a **home** in shared memory: a
+/// counter of its arrivals, a description of the operation that it is in, and two staging areas
+/// that take turns. To **arrive** is to count up and to wait until all others have.
 ///
 /// - Short arrays are put into the staging area; after one arrival every rank sums all of them.
-/// - Long arrays in memory from allocate() are summed in place: each rank does its share for all, reading
-///   and writing the others' arrays.
+/// - Long arrays in memory from allocate() are summed in place: each rank does its share for all,
+///   reading and writing the others' arrays.
 /// - Other long arrays go through the staging areas, part by part.
 ///
-/// Before a rank gives its share to all, it may do more with the sums (reduce_scatter_all_gather): that is
-/// done once, not on every rank.
+/// Before a rank gives its share to all, it may do more with the sums (reduce_scatter_all_gather):
+/// that is done once, not on every rank.
 ///
-/// Sums are those of Ring, to the last bit. Nothing of this memory has a name, so that nothing is left
-/// behind, also after kill -9.
+/// Sums are those of Ring, to the last bit. Nothing of this memory has a name, so that nothing is
+/// left behind, also after kill -9.
 ///
-/// Start-up, failure and end are Tcp's: the connections stay open, and a wait in shared memory looks at
-/// them. `options.wire`, `bytes_per_pack` and `implementation` mean nothing here.
+/// Start-up, failure and end are Tcp's: the connections stay open, and a wait in shared memory
+/// looks at them. `options.wire`, `bytes_per_pack` and `implementation` mean nothing here.
 ///
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
 class SharedMemory {
  public:
-  /// As CollectivePolicy demands. Throws ConfigurationError, on all ranks, when their memory cannot be
-  /// shared, with the reason.
+  /// As CollectivePolicy demands. Throws ConfigurationError, on all ranks, when their memory cannot
+  /// be shared, with the reason.
   [[nodiscard]] static SharedMemory connect(Rendezvous rendezvous, const CommunicationOptions& options);
 
   /// Every rank's home, by rank, and which ranks may spin.
@@ -120,27 +120,28 @@ class SharedMemory {
     return *reinterpret_cast<Home*>(homes_.segments[static_cast<std::size_t>(rank)].data());
   }
 
-  // What a rank writes before arrival k, the others read after it and before their arrival k + 1; it is
-  // written again before arrival k + 2, when all have come to arrival k + 1. So two areas do, and the
-  // parity of k picks one.
+  // What a rank writes before arrival k, the others read after it and before their arrival k + 1;
+  // it is written again before arrival k + 2, when all have come to arrival k + 1. So two areas do,
+  // and the parity of k picks one.
   [[nodiscard]] std::byte* next_staging() const noexcept { return home(rank_).staging[(arrivals_ + 1) % 2].data(); }
   [[nodiscard]] std::byte* staging(int rank) const noexcept { return home(rank).staging[arrivals_ % 2].data(); }
 
   // Names the operation, for enter().
   Slot& begin(const detail::CollectiveCall& call);
-  // Arrives, with what begin() and the caller wrote. Throws, on all ranks, when they have come with different operations.
+  // Arrives, with what begin() and the caller wrote. Throws, on all ranks, when they have come with
+  // different operations.
   void enter();
   void arrive();
   void await(int other);
 
   // Says in the slot where in memory from allocate() the array is, if it is there.
   void find_segment(Slot& mine, const void* data) const noexcept;
-  // After an arrival: where everybody's arrays are, if all are in such memory; else nothing.
+  // After an arrival: where the arrays of all ranks are, if all are in such memory; else nothing.
   void find_arrays();
   [[nodiscard]] std::byte* mapped(int rank, const Slot& slot);
 
-  // Rank by rank parts of `bytes` that fit into the staging area: write(offset, count, area) before,
-  // read(offset, count) after an arrival.
+  // Rank by rank parts of `bytes` that fit into the staging area: write(offset, count, area)
+  // before, read(offset, count) after an arrival.
   void in_parts(std::size_t bytes, FunctionRef<void(std::size_t, std::size_t, std::byte*)> write,
                 FunctionRef<void(std::size_t, std::size_t)> read);
 
@@ -158,7 +159,7 @@ class SharedMemory {
   Homes homes_;
   std::uint32_t arrivals_ = 0;
   std::shared_ptr<OwnSegments> own_;
-  std::vector<std::vector<detail::SharedSegment>> mapped_;  // of other ranks, those used last at the end
+  std::vector<std::vector<detail::SharedSegment>> mapped_;  // by rank, the last used at the end
   std::vector<std::byte*> arrays_;                          // of the operation, by rank
 };
 

@@ -165,7 +165,8 @@ struct SharedMemory::Arrival final : ExternalEvent {
     return static_cast<std::int32_t>(home.arrivals.load(std::memory_order_acquire) - wanted) >= 0;
   }
 
-  // The sleeper counts itself before it looks, the other arrives before it counts the sleepers: one of the two sees the other.
+  // The sleeper counts itself before it looks, the other arrives before it counts the sleepers: one
+  // of the two sees the other.
   void sleep(std::chrono::milliseconds most) override {
     home.sleepers.fetch_add(1);
     const std::uint32_t seen = home.arrivals.load();
@@ -226,7 +227,8 @@ LOCKSTEP_INLINE void SharedMemory::find_arrays() {
       arrays_.push_back(mapped(r, home(r).slots[arrivals_ % 2]));
     } catch (const Error& error) {
       ASecond second;
-      if (r != rank_) tcp_.await(r, second);  // throws when that rank has ended, and its memory with it
+      // Throws when that rank has ended, and its memory with it.
+      if (r != rank_) tcp_.await(r, second);
       tcp_.fail({.failed_rank = rank_, .reason = error.what(), .code = ExitCode::failure});
     }
   }

@@ -17,8 +17,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// For calls into a library that blocks and has no deadlines: a thread that calls `late(what)` when what was begun has not ended
-/// within `limit` (or up to a quarter of it later).
+/// For calls into a library that blocks and has no deadlines: a thread that calls `late(what)` when
+/// what was begun has not ended within `limit` (or up to a quarter of it later).
 class Watchdog {
  public:
   using Late = std::function<void(const char* what)>;

@@ -13,10 +13,11 @@ namespace detail {
 inline constexpr std::size_t nonce_bytes = 32;
 inline constexpr std::size_t proof_bytes = 32;
 
-/// Bytes that nobody can foresee, from the operating system. Throws Error when it has none.
+/// Bytes that no one can foresee, from the operating system. Throws Error when it has none.
 [[nodiscard]] std::string make_nonce();
 
-/// What the workers of a cluster know, and nobody else. It never leaves the process and stands in no message.
+/// What only the workers of a cluster know. It never leaves the process and stands in
+/// no message.
 class ClusterSecret {
  public:
   /// None: the workers take each other's word.
@@ -34,8 +35,8 @@ class ClusterSecret {
 
   [[nodiscard]] bool is_set() const noexcept { return !secret_.empty(); }
 
-  /// HMAC-SHA256 (RFC 2104) of `role`, a zero byte and `transcript`, under the secret: proof_bytes long. The role keeps what one
-  /// side has sent from being of use to the other.
+  /// HMAC-SHA256 (RFC 2104) of `role`, a zero byte and `transcript`, under the secret: proof_bytes
+  /// long. The role keeps what one side has sent from being of use to the other.
   [[nodiscard]] std::string prove(std::string_view role, std::string_view transcript) const;
   /// Whether `proof` is that. Takes the same time wherever the first wrong byte is.
   [[nodiscard]] bool accepts(std::string_view proof, std::string_view role, std::string_view transcript) const;

@@ -55,10 +55,11 @@ class ControlChannel {
   /// Takes what a peer says of an Inquiry; without it, that is dropped.
   void set_inquiry(Inquire inquire) { inquire_ = std::move(inquire); }
 
-  /// The first failure that a peer has reported. Its failed_rank is -1 when nobody can be blamed.
+  /// The first failure that a peer has reported. Its failed_rank is -1 when no rank can be blamed.
   [[nodiscard]] const std::optional<CollectiveFailure>& reported() const noexcept { return reported_; }
 
-  /// Takes bytes that `from` has sent, if any, and handles all messages that are complete. Returns false when it has sent something else.
+  /// Takes bytes that `from` has sent, if any, and handles all messages that are complete. Returns
+  /// false when it has sent something else.
   [[nodiscard]] bool take(int from, std::string_view bytes, Clock::time_point now) {
     ControlInbox& inbox = peer(from).inbox;
     inbox.append(bytes);

@@ -12,8 +12,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Puts the messages of a control connection together from the pieces in which they arrive. What a peer can make it hold is what one
-/// read brings and one message.
+/// Puts the messages of a control connection together from the pieces in which they arrive. What a
+/// peer can make it hold is what one read brings and one message.
 class ControlInbox {
  public:
   struct Message {

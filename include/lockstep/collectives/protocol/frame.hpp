@@ -61,12 +61,12 @@ struct ControlFrame {
 
   enum class Type : std::uint8_t {
     ready = 1,  ///< to rank 0: all my connections stand
-    go,         ///< from rank 0: so do everybody's
+    go,         ///< from rank 0: so do those of all
     abort,      ///< value: the rank that failed first (or -1), extra: exit code, text: the reason
     probe,      ///< are you there? extra: the question's number
     waiting,    ///< yes; value: the rank I wait for, extra: the question's number, text: my work
     goodbye,    ///< I have come to my end
-    farewell,   ///< from rank 0: everybody has
+    farewell,   ///< from rank 0: all have
     doubt,      ///< a rank may be lost: find out which ranks you hear
     ballot,     ///< text: the ranks that I hear (see encode_ballot)
   };

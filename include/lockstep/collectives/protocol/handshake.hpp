@@ -22,14 +22,16 @@ namespace detail {
 /// a secret, the callee tells nothing until the caller has proved that it knows the secret, and the
 /// caller believes nothing until the callee has:
 ///
-///     caller                                        callee
-///     hello, with a nonce               ->
-///                                       <-          bare hello, with a nonce
-///     proof("caller", what was said)    ->
-///                                       <-          hello, proof("callee", what was said), or bare hello: refused
+///     caller                                callee
+///     hello, with a nonce             ->
+///                                     <-    bare hello, with a nonce
+///     proof("caller", what was said)  ->
+///                                     <-    hello, proof("callee", what was said),
+///                                           or bare hello: refused
 ///
-/// What was said holds both nonces, and so is never the same again: neither a recording nor something that the same side has
-/// said elsewhere is of any use. It holds ranks, channel, incarnation, cluster and properties of both sides, too.
+/// What was said holds both nonces, and so is never the same again: neither a recording nor
+/// something that the same side has said elsewhere is of any use. It holds ranks, channel,
+/// incarnation, cluster and properties of both sides, too.
 class Handshake {
  public:
   enum class Outcome {
@@ -171,7 +173,8 @@ class Handshake {
     return hello;
   }
 
-  // The caller: the answer is the callee's hello, or a bare one that demands a proof or refuses the one that it got.
+  // The caller: the answer is the callee's hello, or a bare one that demands a proof or refuses the
+  // one that it got.
   void take_answer(const std::string& message, Hello theirs) {
     const bool demands = theirs.version == mine_.version && theirs.is_bare();
     if (demands && theirs.authentication == Hello::Authentication::at_work) {
@@ -194,7 +197,8 @@ class Handshake {
     const bool must_prove =
         secret_.is_set() && theirs_.version == mine_.version && theirs_.authentication == mine_.authentication;
     if (!must_prove) return compare();
-    if (!proved_) return distrust();  // it did not ask for our proof, without which it cannot make its own
+    // It did not ask for our proof, without which it cannot make its own.
+    if (!proved_) return distrust();
     transcript_ += message;
     awaits_proof_ = true;
   }

@@ -23,7 +23,8 @@ namespace detail {
 
 /// The speaker, the rank that it speaks to, and what both must have in common. On the wire: a
 /// prefix of fixed size, whose fields keep their places in all versions of the protocol,
-///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 2 | lane 2 | from 4 | to 4 | world 4 | incarnation 8
+///     magic "LOCKSTEP" | version 4 | payload length 4 | channel 2 | lane 2 | from 4 | to 4 |
+///     world 4 | incarnation 8
 /// and a payload: authentication 4 | nonce 32 | texts, each a length (4 bytes) and as many bytes:
 /// the addresses, then name and value of each property. A bare hello has no addresses and a world
 /// of 0: it tells nothing about the cluster.
@@ -47,8 +48,8 @@ struct Hello {
 
   std::uint32_t version = this_version;
   Channel channel = Channel::data;
-  std::uint16_t lane =
-      0;  ///< which of the connections for data; for control the last one, which both must have in common
+  /// Which of the connections for data; for control the last one, which both must have in common.
+  std::uint16_t lane = 0;
   int from = 0;
   int to = 0;
   std::uint64_t incarnation = 0;  ///< differs between two processes that have the same rank
@@ -95,8 +96,9 @@ struct Hello {
     return std::string(reinterpret_cast<const char*>(prefix.data()), prefix.size()) + payload;
   }
 
-  /// How long a payload this worker reads: enough for a cluster of another size, so that the difference can be named, and
-  /// little enough that hundreds of strangers cost no memory to speak of.
+  /// How long a payload this worker reads: enough for a cluster of another size, so that the
+  /// difference can be named, and little enough that hundreds of strangers cost no memory to speak
+  /// of.
   [[nodiscard]] std::size_t longest_to_read() const noexcept {
     std::size_t own = 4 + nonce_bytes;
     for (const std::string& address : addresses) own += 4 + address.size();
@@ -173,8 +175,8 @@ struct Hello {
   return {};
 }
 
-/// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this worker has 2". Empty when
-/// they fit. Of the peer's texts it has the begin.
+/// What keeps two workers apart, as the end of a sentence about the peer: "has world size 3, this
+/// worker has 2". Empty when they fit. Of the peer's texts it has the begin.
 [[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
   const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
     constexpr std::size_t most = 200;

@@ -20,8 +20,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What is said on the control connections during start-up: rank 0 hears from all others when they are **ready**, connected to all, and
-/// then tells them to **go**. In the meantime everybody is asked whether he is there, and for whom he waits.
+/// What is said on the control connections during start-up: rank 0 hears from all others when they
+/// are **ready**, connected to all, and then tells them to **go**. In the meantime each rank
+/// is asked whether it is there, and for which rank it waits.
 class StartupAgreement {
  public:
   using Clock = StartupRoster::Clock;
@@ -37,7 +38,7 @@ class StartupAgreement {
   StartupAgreement(StartupRoster& roster, Send send)
       : roster_(roster), send_(std::move(send)), inboxes_(static_cast<std::size_t>(roster.world())) {}
 
-  /// Everybody goes.
+  /// All ranks go.
   [[nodiscard]] bool is_reached() const noexcept { return reached_; }
   /// A peer's report that it has given up.
   [[nodiscard]] const std::optional<CollectiveFailure>& aborted() const noexcept { return aborted_; }
@@ -69,7 +70,7 @@ class StartupAgreement {
     return inbox(from).is_broken() ? Taken::garbage : Taken::all;
   }
 
-  /// To be called when something has changed, and while nobody contends for a place.
+  /// To be called when something has changed, and while no guest contends for a place.
   void consider() {
     if (reached_ || !roster_.all_connected()) return;
     if (roster_.rank() != 0) {

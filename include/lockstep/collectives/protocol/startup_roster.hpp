@@ -1,4 +1,4 @@
-// Who is there and who is not, during start-up.
+// Which ranks are there, and which are not, during start-up.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,14 @@ class StartupRoster {
  public:
   using Clock = std::chrono::steady_clock;
 
-  static constexpr auto silence = std::chrono::seconds(3);  // of a peer that is asked each second: it hangs
+  // Of a peer that is asked each second: then it hangs.
+  static constexpr auto silence = std::chrono::seconds(3);
 
   struct Peer {
     bool connected = false;     ///< all connections to it stand
     bool ready = false;         ///< it is connected to all others
     std::string problem{};      ///< why it is not connected
-    std::string turned_away{};  ///< what was wrong with somebody who claimed to be it; which has been said
+    std::string turned_away{};  ///< what was wrong with a process that claimed to be it; has been said
     bool answered = false;      ///< the last question that mattered
     Clock::time_point heard{};  ///< when it last answered
     int waits_for = -1;         ///< what it answered
@@ -37,7 +38,7 @@ class StartupRoster {
     int told_by = -1;           ///< from which this rank knows of it
   };
 
-  /// Of one who is missing.
+  /// Why a rank is missing.
   struct Reason {
     int rank;
     std::string why;
@@ -61,8 +62,8 @@ class StartupRoster {
     return all_others([](const Peer& p) { return p.ready; });
   }
 
-  /// Those that are not there yet, or silent; when all are there, those that are not connected to all others, as far as this rank hears
-  /// of it: rank 0 from all, the others from rank 0.
+  /// Those that are not there yet, or silent; when all are there, those that are not connected to
+  /// all others, as far as this rank hears of it: rank 0 from all, the others from rank 0.
   [[nodiscard]] std::vector<Reason> missing(Clock::time_point now) const {
     std::vector<Reason> result;
     for (int other = 0; other < world(); ++other) {
@@ -91,7 +92,7 @@ class StartupRoster {
     return result;
   }
 
-  /// What to answer to somebody who asks for whom this rank waits, or -1.
+  /// The rank that this one waits for, for a peer that asks, or -1.
   [[nodiscard]] int first_missing(Clock::time_point now) const {
     const auto all = missing(now);
     return all.empty() ? -1 : all.front().rank;

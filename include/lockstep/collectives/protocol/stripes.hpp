@@ -9,9 +9,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The bytes of a message go over parallel connections in stripes of a fixed size, in turn, so that both sides know without any header
-/// what travels where. Both go through the message in order: what a connection brings early waits in the kernel's buffer. Each message
-/// begins on the first connection, and a short one stays there.
+/// The bytes of a message go over parallel connections in stripes of a fixed size, in turn, so that
+/// both sides know without any header what travels where. Both go through the message in order:
+/// what a connection brings early waits in the kernel's buffer. Each message begins on the first
+/// connection, and a short one stays there.
 class Stripes {
  public:
   static constexpr std::size_t stripe_bytes = std::size_t{128} << 10;

@@ -23,7 +23,8 @@ void combine_arrays(void* target_data, const void* first_data, const void* secon
   T* const target = static_cast<T*>(target_data);
   const T* const first = static_cast<const T*>(first_data);
   const T* const second = static_cast<const T*>(second_data);
-  // A constant trip count lets g++ vectorise at -O2, where it refuses loops that would need a remainder.
+  // A constant trip count lets g++ vectorise at -O2, where it refuses loops that would need a
+  // remainder.
   constexpr std::size_t chunk = 64 / sizeof(T);
   std::size_t i = 0;
   for (; i + chunk <= count; i += chunk) {

@@ -6,8 +6,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// f(i) for each i below count, compiled for the instruction set in force. (A constant trip count lets
-/// g++ vectorise at -O2.)
+/// f(i) for each i below count, compiled for the instruction set in force. (A constant trip count
+/// lets g++ vectorise at -O2.)
 template <class F>
 void for_each_index(std::size_t count, const F& f) noexcept {
   kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {

@@ -1,4 +1,4 @@
-// Who adds what, in which order: the index arithmetic of the numerics contract.
+// Which rank adds what, in which order: the index arithmetic of the numerics contract.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// An array is cut into blocks of this many elements, counted from its first element. Changing it changes results.
+/// An array is cut into blocks of this many elements, counted from its first element. Changing it
+/// changes results.
 inline constexpr std::size_t block_elements = std::size_t{1} << 16;
 
 /// A range of elements.
@@ -20,12 +21,14 @@ struct Piece {
 /// How an array of `elements` is summed over `ranks` ranks.
 ///
 /// Block i holds elements [i * block_elements, (i + 1) * block_elements). Its sum is
-///     ((x[s] + x[s + 1]) + x[s + 2]) + ... + x[s + ranks - 1]      with s = i mod ranks, and indices modulo ranks
-/// whatever the algorithm, the transport and the number of threads: floating-point addition is not associative, so this
-/// order is what makes results equal bit for bit. It depends on an element's offset in its array and on nothing else.
-/// A status that goes along with an array is a block of its own that starts at rank 0.
+///     ((x[s] + x[s + 1]) + x[s + 2]) + ... + x[s + ranks - 1]    with s = i mod ranks, indices modulo ranks
+/// whatever the algorithm, the transport and the number of threads: floating-point addition is not
+/// associative, so this order is what makes results equal bit for bit. It depends on an element's
+/// offset in its array and on nothing else. A status that goes along with an array is a block of
+/// its own that starts at rank 0.
 ///
-/// The blocks that start at the same rank are a **group**: group g holds blocks g, g + ranks, g + 2 * ranks, ...
+/// The blocks that start at the same rank are a **group**: group g holds blocks g, g + ranks, g + 2
+/// * ranks, ...
 class Partition {
  public:
   constexpr Partition(std::size_t elements, int ranks) noexcept

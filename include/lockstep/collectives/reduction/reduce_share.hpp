@@ -20,12 +20,13 @@ using ResultSink = FunctionRef<void(std::size_t offset, ConstNumberSpan results)
 /// The pieces in which shares are worked on, in elements, stay in the nearest cache.
 inline constexpr std::size_t piece_elements = 1024;
 
-/// target[i] = element i of all arrays combined, of two ranks or more, in their order from `first` on.
+/// target[i] = element i of all arrays combined, of two ranks or more, in their order from `first`
+/// on.
 void combine_ranks(const Combination& how, void* target, int first, int ranks, std::size_t count,
                    ConstRankArrays arrays);
 
-/// The same for `count` elements from element `begin` of a whole array on, in the order of Partition.
-/// The arrays begin there.
+/// The same for `count` elements from element `begin` of a whole array on, in the order of
+/// Partition. The arrays begin there.
 void combine_range(const Combination& how, void* target, std::size_t begin, std::size_t count, int ranks,
                    ConstRankArrays arrays);
 

@@ -9,8 +9,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Elements [begin, begin + count) of a whole array, block by block: f(the block's first rank, offset
-/// from begin, elements).
+/// Elements [begin, begin + count) of a whole array, block by block: f(the block's first rank,
+/// offset from begin, elements).
 template <class F>
 void for_blocks(std::size_t begin, std::size_t count, int ranks, F f) {
   for (std::size_t i = 0; i < count;) {

@@ -1,4 +1,4 @@
-// Broadcast and all-gather on a ring: everybody passes on what arrives.
+// Broadcast and all-gather on a ring: each rank passes on what arrives.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Slices of an array travel around a ring. A rank sends slices first, first - 1, first - 2, ... (modulo their number) and receives
-/// them from first - 1 on; the first `ready` bytes that it sends are there from the begin, each later one has just been received.
+/// Slices of an array travel around a ring. A rank sends slices first, first - 1, first - 2, ...
+/// (modulo their number) and receives them from first - 1 on; the first `ready` bytes that it sends
+/// are there from the begin, each later one has just been received.
 class ForwardFlow final : public Flow {
  public:
   struct Plan {
@@ -33,7 +34,7 @@ class ForwardFlow final : public Flow {
     return {all, {slice, ranks, rank, wrap_rank(rank - 1, ranks), others, others, slice}};
   }
 
-  /// The root has all, and everybody wants it; the ring ends before the root.
+  /// The root has all, and all ranks want it; the ring ends before the root.
   [[nodiscard]] static ForwardFlow broadcast(std::span<std::byte> bytes, int rank, int root, int ranks) noexcept {
     const int distance = wrap_rank(rank - root, ranks);
     const std::uint64_t all = bytes.size();

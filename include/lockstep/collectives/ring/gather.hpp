@@ -13,11 +13,11 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The messages of all ranks, of equal length, in a memory of its own: slot j holds that of rank + j
-/// (modulo the ranks). In round k each rank sends its first 2^k slots to the rank that stands 2^k before
-/// it, and receives as many from behind, so that ceil(log2 n) rounds do for any number of ranks; two
-/// ranks just swap (Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all
-/// communications in multiport message-passing systems", 1997).
+/// The messages of all ranks, of equal length, in a memory of its own: slot j holds that of rank +
+/// j (modulo the ranks). In round k each rank sends its first 2^k slots to the rank that stands 2^k
+/// before it, and receives as many from behind, so that ceil(log2 n) rounds do for any number of
+/// ranks; two ranks just swap (Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for
+/// all-to-all communications in multiport message-passing systems", 1997).
 class GatheredMessages {
  public:
   GatheredMessages(Buffer& memory, std::size_t bytes, int rank, int ranks);

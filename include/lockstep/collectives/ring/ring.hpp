@@ -20,12 +20,13 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// A Collective over a Transport, and a CollectivePolicy if the transport has a static connect():
 /// `Ring<Tcp>`.
 ///
-/// all_reduce of a long array is a reduce-scatter followed by an all-gather (Patarasuk, Yuan, "Bandwidth
-/// optimal all-reduce algorithms for clusters of workstations", 2009): each rank sends and receives
-/// 2 (n - 1) / n of the array, whatever n. All of it is one stream of bytes from each rank to the next,
-/// without steps to wait for (see detail::RingFlow). A short array is gathered and summed on every rank
-/// (see detail::GatheredMessages). Either way the sum of an element is formed in the order of Partition,
-/// so that the choice does not show in the result; `options.implementation` overrides it.
+/// all_reduce of a long array is a reduce-scatter followed by an all-gather (Patarasuk, Yuan,
+/// "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009): each rank sends
+/// and receives 2 (n - 1) / n of the array, whatever n. All of it is one stream of bytes from each
+/// rank to the next, without steps to wait for (see detail::RingFlow). A short array is gathered
+/// and summed on every rank (see detail::GatheredMessages). Either way the sum of an element is
+/// formed in the order of Partition, so that the choice does not show in the result;
+/// `options.implementation` overrides it.
 ///
 /// One thread calls it at a time, though not always the same; abort() may come from any thread.
 template <class T>
@@ -36,8 +37,8 @@ class Ring {
   explicit Ring(T transport, CommunicationOptions options = {})
       : transport_(std::move(transport)), engine_(std::move(options)) {}
 
-  /// Connects to all peers, as CollectivePolicy demands. Options that must be equal on all ranks are
-  /// compared.
+  /// Connects to all peers, as CollectivePolicy demands. Options that must be equal on all ranks
+  /// are compared.
   [[nodiscard]] static Ring connect(Rendezvous rendezvous, const CommunicationOptions& options)
     requires requires { T(T::connect(rendezvous, options)); }
   {

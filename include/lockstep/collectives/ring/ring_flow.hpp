@@ -21,12 +21,13 @@ struct RingStaging {
   Buffer encoded;
 };
 
-/// What one rank does in a ring's all-reduce of a status and an array (see RingRoute for the order).
-/// Values are combined in packs: what has arrived of a pack waits in the staging memory, and goes on to
-/// the next rank as soon as it is combined. Complete sums are received right into the array.
+/// What one rank does in a ring's all-reduce of a status and an array (see RingRoute for the
+/// order). Values are combined in packs: what has arrived of a pack waits in the staging memory,
+/// and goes on to the next rank as soon as it is combined. Complete sums are received right into
+/// the array.
 ///
-/// With a half-precision wire, each rank rounds the partial sum that it sends; the rank that completes a
-/// sum rounds it too, so that all hold the same bits.
+/// With a half-precision wire, each rank rounds the partial sum that it sends; the rank that
+/// completes a sum rounds it too, so that all hold the same bits.
 class RingFlow final : public Flow {
  public:
   /// `pack_bytes`: memory of a pack, at least 64. A wire other than native is for sums of float.

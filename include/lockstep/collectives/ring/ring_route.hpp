@@ -10,11 +10,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Ranks stand in a circle; each sends to the next and receives from the previous one. Both streams have 2 (n - 1) **segments**,
-/// one for each group of blocks that passes (see Partition): in the first n - 1 the receiver adds its own values to partial sums, in
-/// the others it takes over complete sums. Segment s of what a rank receives is segment s + 1 of what it sends. A segment's
-/// **pieces** are the blocks of its group; a status that goes along is the first piece of group 0, so that it is everywhere
-/// before most of the values are.
+/// Ranks stand in a circle; each sends to the next and receives from the previous one. Both streams
+/// have 2 (n - 1) **segments**, one for each group of blocks that passes (see Partition): in the
+/// first n - 1 the receiver adds its own values to partial sums, in the others it takes over
+/// complete sums. Segment s of what a rank receives is segment s + 1 of what it sends. A segment's
+/// **pieces** are the blocks of its group; a status that goes along is the first piece of group 0,
+/// so that it is everywhere before most of the values are.
 class RingRoute {
  public:
   constexpr RingRoute(const Partition& partition, int rank, bool has_status) noexcept

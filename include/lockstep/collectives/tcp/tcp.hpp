@@ -20,13 +20,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 class HostPipe;
-struct TcpState;
 }  // namespace detail
 
-/// A Transport over TCP: a full mesh, with one connection for control and one or more for data (`options.connections`) between
-/// each pair of ranks. The ring's data needs neighbours only; but barriers and the reports of failures go the shortest way, and
-/// the end of a process shows on a connection at once, so that every rank learns of it from the kernel and not from a chain of
-/// others. Control has a connection of its own, so that a report never waits behind data which nobody reads.
+/// A Transport over TCP: a full mesh, with one connection for control and one or more for data
+/// (`options.connections`) between each pair of ranks. The ring's data needs neighbours only; but
+/// barriers and the reports of failures go the shortest way, and the end of a process shows on a
+/// connection at once, so that every rank learns of it from the kernel and not from a chain of
+/// others. Control has a connection of its own, so that a report never waits behind data which
+/// no rank reads.
 ///
 /// Failure: each wait ends when a peer is lost, or when a rank reports a failure. A thread of its
 /// own, which does nothing else, answers the others' questions: whether this rank lives, which rank
@@ -48,19 +49,20 @@ struct TcpState;
 /// same place. With a secret (Rendezvous::secret), each side proves that it knows it, and a process
 /// that cannot is turned away; what follows is neither encrypted nor authenticated.
 ///
-/// The worker listens on its port until close() or the end of the object (see detail::TcpPort);
-/// Rendezvous::port keeps it for longer. If the environment variable LOCKSTEP_LISTEN_FD names a
-/// listening socket for the worker's port, that is used.
+/// The worker listens on its port until close() or the end of the object (see
+/// detail::ListeningPort); Rendezvous::port keeps it for longer. If the environment variable
+/// LOCKSTEP_LISTEN_FD names a listening socket for the worker's port, that is used.
 ///
 /// With `options.checksum`, messages carry a CRC-32C: bits that change on the way end the operation
 /// on all ranks, with an error that names sender and receiver, before they are summed.
 ///
-/// All calls come from one thread at a time, though not always the same (see Overlap); abort() from any.
+/// All calls come from one thread at a time, though not always the same (see Overlap); abort() from
+/// any.
 class Tcp {
  public:
-  /// Connects to all peers. While some are missing, says every 5 s on stderr who and why; rank 0 says when the cluster is
-  /// ready. Throws ConfigurationError when workers do not fit together or the port cannot be used, CollectiveError when
-  /// the time is over.
+  /// Connects to all peers. While some are missing, says every 5 s on stderr which and why; rank 0
+  /// says when the cluster is ready. Throws ConfigurationError when workers do not fit together or
+  /// the port cannot be used, CollectiveError when the time is over.
   [[nodiscard]] static Tcp connect(const Rendezvous& rendezvous, const CommunicationOptions& options);
 
   Tcp(Tcp&& other) noexcept;
@@ -74,9 +76,11 @@ class Tcp {
   /// Names the operation that the next messages belong to, and starts its clock.
   void begin(Operation operation) noexcept;
   void transfer(int to, int from, Flow& flow);
-  /// From now on, data to and from this peer goes through memory. The peer does the same at the same place.
+  /// From now on, data to and from this peer goes through memory. The peer does the same at the
+  /// same place.
   void attach(int peer, std::unique_ptr<detail::HostPipe> pipe);
-  /// Waits for an event that depends on rank `peer`, with the deadline and the failures of a transfer.
+  /// Waits for an event that depends on rank `peer`, with the deadline and the failures of a
+  /// transfer.
   void await(int peer, ExternalEvent& event);
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
   /// See Collective.
@@ -95,8 +99,10 @@ class Tcp {
   void close() noexcept;
 
  private:
-  explicit Tcp(std::unique_ptr<detail::TcpState> state) noexcept;
-  std::unique_ptr<detail::TcpState> state_;
+  struct Impl;
+  explicit Tcp(std::unique_ptr<Impl> impl) noexcept;
+
+  std::unique_ptr<Impl> impl_;
 };
 
 static_assert(Transport<Tcp>);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -7,100 +9,109 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/collectives/tcp/detail/state.hpp"
+#include "lockstep/collectives/tcp/detail/goodbye.hpp"
+#include "lockstep/collectives/tcp/detail/mesh.hpp"
+#include "lockstep/collectives/tcp/detail/transfer.hpp"
+#include "lockstep/collectives/tcp/detail/waiting.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE Tcp::Tcp(std::unique_ptr<detail::TcpState> state) noexcept : state_(std::move(state)) {}
+struct Tcp::Impl {
+  detail::TcpMesh mesh;
+  std::mutex busy{};  // held while the connections are in use
+};
+
+LOCKSTEP_INLINE Tcp::Tcp(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 LOCKSTEP_INLINE Tcp::Tcp(Tcp&& other) noexcept = default;
 LOCKSTEP_INLINE Tcp& Tcp::operator=(Tcp&& other) noexcept = default;
 LOCKSTEP_INLINE Tcp::~Tcp() = default;
 
 LOCKSTEP_INLINE Tcp Tcp::connect(const Rendezvous& rendezvous, const CommunicationOptions& options) {
-  auto state = std::make_unique<detail::TcpState>(rendezvous, options);
-  state->start(rendezvous);
-  return Tcp(std::move(state));
+  std::unique_ptr<Impl> impl(new Impl{{rendezvous, options}});
+  impl->mesh.connect(rendezvous);
+  return Tcp(std::move(impl));
 }
 
-LOCKSTEP_INLINE int Tcp::rank() const noexcept { return state_->rank; }
-LOCKSTEP_INLINE int Tcp::size() const noexcept { return state_->size(); }
+LOCKSTEP_INLINE int Tcp::rank() const noexcept { return impl_->mesh.rank; }
+LOCKSTEP_INLINE int Tcp::size() const noexcept { return impl_->mesh.size(); }
 
 LOCKSTEP_INLINE void Tcp::begin(Operation operation) noexcept {
-  state_->operation = operation;
-  state_->operation_begin = detail::TcpState::Clock::now();
-  state_->operation_bytes = 0;
+  impl_->mesh.operation = operation;
+  impl_->mesh.operation_begin = detail::TcpMesh::Clock::now();
+  impl_->mesh.operation_bytes = 0;
 }
 
 LOCKSTEP_INLINE void Tcp::transfer(int to, int from, Flow& flow) {
-  detail::TcpState& s = *state_;
-  const std::lock_guard lock(s.busy);
-  s.throw_if_unusable();
-  detail::TcpState::Transfer transfer = s.transfer(to, from, flow);
-  const bool receives = !transfer.receiving.is_complete();
-  s.run(transfer);
-  if (receives) ++s.counts(from).received;
+  const std::lock_guard lock(impl_->busy);
+  impl_->mesh.throw_if_unusable();
+  detail::TcpTransfer(impl_->mesh, to, from, flow).run();
 }
 
 LOCKSTEP_INLINE void Tcp::attach(int peer, std::unique_ptr<detail::HostPipe> pipe) {
-  const std::lock_guard lock(state_->busy);
-  state_->links_to(peer).pipe = std::move(pipe);
+  const std::lock_guard lock(impl_->busy);
+  impl_->mesh.links_to(peer).pipe = std::move(pipe);
 }
 
 LOCKSTEP_INLINE void Tcp::await(int peer, ExternalEvent& event) {
-  detail::TcpState& s = *state_;
-  const std::lock_guard lock(s.busy);
+  const std::lock_guard lock(impl_->busy);
   if (event.has_come()) return;
-  s.throw_if_failed();
-  s.throw_if_unusable();
-  s.await(peer, event);
+  impl_->mesh.throw_if_failed();
+  impl_->mesh.throw_if_unusable();
+  detail::TcpWait wait(impl_->mesh);
+  while (!event.has_come()) {
+    // A failure does not wake this thread.
+    event.sleep(std::min(wait.next(peer, -1, false), std::chrono::milliseconds(20)));
+    if (event.has_come()) return;  // a failure after it belongs to the next operation
+    impl_->mesh.throw_if_failed();
+  }
 }
 
 LOCKSTEP_INLINE void Tcp::fail(CollectiveFailure failure) {
-  const std::lock_guard lock(state_->busy);
-  state_->fail(std::move(failure));
+  const std::lock_guard lock(impl_->busy);
+  impl_->mesh.fail(std::move(failure));
 }
 
 LOCKSTEP_INLINE std::string Tcp::calls() {
-  const std::lock_guard lock(state_->busy);
-  return state_->calls({});
+  const std::lock_guard lock(impl_->busy);
+  return impl_->mesh.calls({});
 }
 
 LOCKSTEP_INLINE void Tcp::check() {
-  if (!state_->cause.is_set() && !state_->is_closed) return;
-  const std::lock_guard lock(state_->busy);
-  state_->throw_if_failed();
-  state_->throw_if_unusable();
+  if (!impl_->mesh.cause.is_set() && !impl_->mesh.is_closed) return;
+  const std::lock_guard lock(impl_->busy);
+  impl_->mesh.throw_if_failed();
+  impl_->mesh.throw_if_unusable();
 }
 
 LOCKSTEP_INLINE void Tcp::abort(std::string_view reason, ExitCode code) noexcept {
-  detail::TcpState& s = *state_;
+  detail::TcpMesh& mesh = impl_->mesh;
   try {
-    CollectiveFailure failure = detail::TcpState::lost(s.rank, std::string(reason));
+    CollectiveFailure failure = detail::TcpMesh::lost(mesh.rank, std::string(reason));
     failure.code = code;
-    s.has_failed = true;
-    s.control.settle(std::move(failure));
+    mesh.has_failed = true;
+    mesh.control.settle(std::move(failure));
   } catch (...) {  // out of memory: the others see the connection closed
   }
 }
 
-LOCKSTEP_INLINE ActivityBoard& Tcp::activity() noexcept { return state_->activity; }
+LOCKSTEP_INLINE ActivityBoard& Tcp::activity() noexcept { return impl_->mesh.activity; }
 
 LOCKSTEP_INLINE void Tcp::close() noexcept {
-  if (state_ == nullptr) return;
-  detail::TcpState& s = *state_;
+  if (impl_ == nullptr) return;
+  detail::TcpMesh& mesh = impl_->mesh;
   try {
-    const std::lock_guard lock(s.busy);
-    if (!s.is_closed && !s.cause.is_set()) s.say_goodbye();
+    const std::lock_guard lock(impl_->busy);
+    if (!mesh.is_closed && !mesh.cause.is_set()) detail::say_goodbye(mesh);
   } catch (const std::exception& error) {
     log_line(concat({"warning: at the end of the work: ", error.what()}));
   }
-  const std::lock_guard lock(s.busy);
-  s.is_closed = true;
-  s.control.close();
-  s.close_sockets();
+  const std::lock_guard lock(impl_->busy);
+  mesh.is_closed = true;
+  mesh.control.close();
+  mesh.close_sockets();
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -26,24 +26,24 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 class InProcess;
 
-/// What the threads of a group share. An operation has two barriers. Before the first one, each thread
-/// says where its buffers are; between the two, each thread works on a slice of its own, reading it from
-/// all buffers and writing the result into all of them: nothing is copied, and no two threads touch the
-/// same element.
+/// What the threads of a group share. An operation has two barriers. Before the first one, each
+/// thread says where its buffers are; between the two, each thread works on a slice of its own,
+/// reading it from all buffers and writing the result into all of them: nothing is copied, and no
+/// two threads touch the same element.
 ///
 /// A thread lives as long as its process, so a wait for one has a single limit: `progress_timeout`.
 /// Every 5 s the group says which thread it waits for.
 ///
-/// Threads that come with different operations, types or lengths all get a CollectiveError, and nothing
-/// is touched.
+/// Threads that come with different operations, types or lengths all get a CollectiveError, and
+/// nothing is touched.
 ///
-/// A reduce_scatter may begin before its first barrier: each thread says where its buffers are and how
-/// much of them is ready, and works on its part of what is ready on all. Until the operation ends, also
-/// by a failure, the buffers must stay.
+/// A reduce_scatter may begin before its first barrier: each thread says where its buffers are and
+/// how much of them is ready, and works on its part of what is ready on all. Until the operation
+/// ends, also by a failure, the buffers must stay.
 class InProcessGroup {
  public:
-  /// `ranks_on_host`: threads of all processes that compete for this machine's cores (0: this group's).
-  /// Throws ConfigurationError when size < 1.
+  /// `ranks_on_host`: threads of all processes that compete for this machine's cores (0: this
+  /// group's). Throws ConfigurationError when size < 1.
   explicit InProcessGroup(int size, const CommunicationOptions& options = {}, int ranks_on_host = 0);
 
   [[nodiscard]] int size() const noexcept { return size_; }
@@ -53,7 +53,8 @@ class InProcessGroup {
   /// From now on the members show on this board what they wait for. It must outlive the group.
   void share_board(ActivityBoard& board) noexcept { board_ = &board; }
 
-  /// Makes every member's pending and later operations fail. The first failure counts. Any thread may call it.
+  /// Makes every member's pending and later operations fail. The first failure counts. Any thread
+  /// may call it.
   void abort(CollectiveFailure failure) noexcept;
 
   /// Makes the group usable again after a failure. No member may be in an operation.
@@ -62,8 +63,8 @@ class InProcessGroup {
  private:
   friend class InProcess;
 
-  // What one thread brings to an operation. Two sets of them take turns, so that a thread may enter the
-  // next operation while another still compares what all threads brought to this one.
+  // What one thread brings to an operation. Two sets of them take turns, so that a thread may enter
+  // the next operation while another still compares what all threads brought to this one.
   struct alignas(cache_line) Slot {
     detail::CollectiveCall call;
     std::byte* data = nullptr;
@@ -71,12 +72,13 @@ class InProcessGroup {
     unsigned operations = 0;  // in set 0: operations that this thread has begun
   };
 
-  // What one thread has of a reduce_scatter that it has begun; the others read it as far as `progress`
-  // says.
+  // What one thread has of a reduce_scatter that it has begun; the others read it as far as
+  // `progress` says.
   struct alignas(cache_line) Begun {
     static constexpr int count_bits = 40;
 
-    std::atomic<std::uint64_t> progress{0};  // the operation's number, modulo 2^24, and the elements that are ready
+    // The operation's number, modulo 2^24, and the elements that are ready.
+    std::atomic<std::uint64_t> progress{0};
     ConstNumberSpan values;
     std::vector<double> status;  // (allocated once)
     // This thread's alone:
@@ -89,8 +91,8 @@ class InProcessGroup {
 
   static int checked(int size);
 
-  // How many elements all threads have ready, of the reduce_scatter that `rank` is in. 0: not all have
-  // begun it, or not the same.
+  // How many elements all threads have ready, of the reduce_scatter that `rank` is in. 0: not all
+  // have begun it, or not the same.
   [[nodiscard]] std::size_t ready_on_all(int rank) const noexcept;
 
   [[nodiscard]] Begun& begun(int rank) const noexcept { return begun_[static_cast<std::size_t>(rank)]; }
@@ -149,8 +151,8 @@ class InProcess {
     advance_reduce_scatter(ready, f);
   }
 
-  /// `patient`: while it is true, waiting for the others takes no time (they are kept by something that has a deadline of
-  /// its own).
+  /// `patient`: while it is true, waiting for the others takes no time (they are kept by something
+  /// that has a deadline of its own).
   void broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient = nullptr);
 
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);

@@ -12,12 +12,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Carries out jobs in the order in which they were posted (MPI's asynchronous progress). The thread is
-/// made for the first job. After one that has thrown, the others are dropped until wait() or drain().
-/// All calls come from one thread.
+/// Carries out jobs in the order in which they were posted (MPI's asynchronous progress). The
+/// thread is made for the first job. After one that has thrown, the others are dropped until wait()
+/// or drain(). All calls come from one thread.
 class ProgressThread {
  public:
-  /// function(self, values): a job owns nothing, so that posting one takes no memory in the long run.
+  /// function(self, values): a job owns nothing, so that posting one takes no memory in the long
+  /// run.
   struct Job {
     void (*function)(void* self, NumberSpan values) = nullptr;
     void* self = nullptr;

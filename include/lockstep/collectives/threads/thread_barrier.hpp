@@ -32,26 +32,28 @@ class WaitListener {
   void (*call_)(const void* context, std::chrono::milliseconds waited) = nullptr;
 };
 
-/// A barrier for a fixed number of threads. Unlike std::barrier its waits are bounded, and it can be broken.
+/// A barrier for a fixed number of threads. Unlike std::barrier its waits are bounded, and it can
+/// be broken.
 class ThreadBarrier {
  public:
   enum class Outcome { released, broken, timed_out };
   using Duration = std::chrono::milliseconds;
 
-  /// `threads_on_host`: how many threads compete for this machine's cores. Spinning for about 50 us saves the cost of
-  /// waking up (some 5 us), but when there are more threads than cores it steals the core from the one that is awaited.
+  /// `threads_on_host`: how many threads compete for this machine's cores. Spinning for about 50 us
+  /// saves the cost of waking up (some 5 us), but when there are more threads than cores it steals
+  /// the core from the one that is awaited.
   ThreadBarrier(int size, int threads_on_host)
       : size_(size),
         spins_(static_cast<unsigned>(threads_on_host) <= std::thread::hardware_concurrency()),
         arrivals_(std::make_unique<Arrival[]>(static_cast<std::size_t>(size))) {}
 
-  /// Waits until every thread has come. All threads, or none, see `released`; `broken` and `timed_out` leave the barrier
-  /// broken for all. While *patient is true, the time does not count.
+  /// Waits until every thread has come. All threads, or none, see `released`; `broken` and
+  /// `timed_out` leave the barrier broken for all. While *patient is true, the time does not count.
   Outcome arrive_and_wait(int rank, Duration timeout, const std::atomic<bool>* patient = nullptr,
                           const WaitListener& listener = {});
 
-  /// For a wait that nothing may cut short, because the others still use this thread's memory. All of them are known to be
-  /// on their way.
+  /// For a wait that nothing may cut short, because the others still use this thread's memory. All
+  /// of them are known to be on their way.
   void arrive_and_wait_always(int rank);
 
   /// Makes all present and later waits return `broken`. Any thread may call it.
@@ -76,7 +78,8 @@ class ThreadBarrier {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // The generation and whether the barrier is broken are one word, so that "released" and "broken" exclude each other.
+  // The generation and whether the barrier is broken are one word, so that "released" and "broken"
+  // exclude each other.
   static constexpr std::uint64_t broken_bit = 1;
   static constexpr std::uint64_t next = 2;
 
@@ -97,8 +100,8 @@ class ThreadBarrier {
     return state_.load() >> 1 != before >> 1 ? Outcome::released : Outcome::broken;
   }
 
-  // The state is stored before the sleepers are counted, and a sleeper counts itself before it looks at the state: one of
-  // the two sees the other.
+  // The state is stored before the sleepers are counted, and a sleeper counts itself before it
+  // looks at the state: one of the two sees the other.
   void wake() noexcept;
 
   const int size_;

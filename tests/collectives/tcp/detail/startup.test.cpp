@@ -1,4 +1,5 @@
-// Who may join, and who cannot keep the workers from finding each other. (More of the start-up: tcp.test.cpp.)
+// Who may join, and who cannot keep the workers from finding each other. (More of the start-up:
+// tcp.test.cpp.)
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -134,7 +135,8 @@ std::unique_ptr<Process> start_rank(int rank, const std::vector<std::string>& ad
   return std::make_unique<Process>(command, environment);
 }
 
-/// "address:port", in hexadecimal as the kernel shows them, of the sockets on which a process listens.
+/// "address:port", in hexadecimal as the kernel shows them, of the sockets on which a process
+/// listens.
 std::vector<std::string> listening_sockets(pid_t process) {
   const std::filesystem::path folder = "/proc/" + std::to_string(process);
   std::set<std::string> own;
@@ -287,8 +289,8 @@ TEST_SUITE("tcp start-up, with a secret") {
   TEST_CASE("who cannot prove that he is rank 0 keeps nobody, and learns no proof that helps him") {
     LocalCluster cluster(2);
     Rendezvous place = places_with(cluster, {secret, secret})[1];
-    // Somebody sits on rank 0's port. He sends each caller's own nonce back to it, and then its own proof; or he skips the
-    // proofs, and answers at once with a hello in which nothing is wrong.
+    // Somebody sits on rank 0's port. He sends each caller's own nonce back to it, and then its own
+    // proof; or he skips the proofs, and answers at once with a hello in which nothing is wrong.
     bool challenges = true;
     SUBCASE("who returns the caller's proof") {}
     SUBCASE("who skips the proofs") { challenges = false; }
@@ -526,7 +528,8 @@ TEST_SUITE("tcp start-up, two processes with one place") {
 }
 
 TEST_SUITE("tcp start-up, strangers") {
-  /// Whether rank 0, while `disturb` goes on, takes in rank 1 as soon as it comes, and without using much memory.
+  /// Whether rank 0, while `disturb` goes on, takes in rank 1 as soon as it comes, and without
+  /// using much memory.
   template <class F>
   void check_undisturbed(F disturb, const Environment& environment = {}) {
     const auto addresses = free_addresses(2);
@@ -1007,15 +1010,16 @@ TEST_SUITE("tcp start-up, ports") {
   }
 }
 
-// Rank `late` comes when `victim` is gone or hangs, so that the start-up cannot have been over before.
+// Rank `late` comes when `victim` is gone or hangs, so that the start-up cannot have been over
+// before.
 struct Lineup {
   int victim;
   int late;
 };
 constexpr std::array<Lineup, 3> lineups{{{0, 2}, {1, 2}, {2, 1}}};
 
-/// In three clusters at once, each role is struck by `signal` during start-up. All others must end, in time, with an error that
-/// names it.
+/// In three clusters at once, each role is struck by `signal` during start-up. All others must end,
+/// in time, with an error that names it.
 void check_named_by_all(int signal, std::chrono::milliseconds startup_timeout) {
   struct Cluster {
     std::vector<std::string> addresses;
@@ -1131,8 +1135,8 @@ TEST_SUITE("tcp start-up, processes that die or hang [full]") {
   }
 }
 
-// Three hosts, each in a network namespace of its own, on one switch. Host 2's cable is pulled before the start ($2: before)
-// or when all ranks are connected (after).
+// Three hosts, each in a network namespace of its own, on one switch. Host 2's cable is pulled
+// before the start ($2: before) or when all ranks are connected (after).
 constexpr const char* three_hosts = R"sh(
 set -euo pipefail
 folder=$(mktemp -d)
@@ -1199,7 +1203,8 @@ TEST_SUITE("tcp start-up, hosts [full] [needs namespaces]") {
 }
 
 TEST_SUITE("tcp start-up, the number of open files") {
-  /// Runs f() in a process of its own that may have so many open files; returns whether it has returned true.
+  /// Runs f() in a process of its own that may have so many open files; returns whether it has
+  /// returned true.
   template <class F>
   bool with_open_files(rlim_t now, rlim_t at_most, F f) {
     const pid_t process = ::fork();
@@ -1265,7 +1270,8 @@ TEST_SUITE("tcp start-up, the number of open files") {
     CHECK(with_open_files(64, 64, [&] {
       std::vector<int> files;
       for (int file = 0; (file = ::dup(place.listen_socket)) >= 0;) files.push_back(file);
-      // What the worker needs beside connections is not known here: it gets one more after the other.
+      // What the worker needs beside connections is not known here: it gets one more after the
+      // other.
       for (const int file : files) {
         ::close(file);
         const std::string text = failure_to_join(place, {.startup_timeout = 300ms});

@@ -26,13 +26,14 @@
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
+#include "lockstep/collectives/tcp/detail/socket_options.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// One connection, made by this worker or accepted, from its begin to the end of its handshake. Then, or when it fails, it calls its
-/// owner, and from discard() on nobody.
+/// One connection, made by this worker or accepted, from its begin to the end of its handshake.
+/// Then, or when it fails, it calls its owner; after discard(), it does not.
 class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
  private:
   // What happens next.
@@ -80,7 +81,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     resolver_.cancel();
   }
 
-  /// Who is on the other side.
+  /// The host on the other side.
   [[nodiscard]] std::string host() const {
     ErrorCode error;
     const auto endpoint = socket.remote_endpoint(error);
@@ -116,7 +117,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
 
   void fail(const std::string& problem) { owner_.failed(shared_from_this(), problem); }
 
-  // --- calling -----------------------------------------------------------------------------------------------------
+  // --- calling -----------------------------------------------------------------------------------
 
   void resolve(ErrorCode) {
     ErrorCode error;
@@ -149,7 +150,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   }
 
   void connected(ErrorCode error) {
-    if (!error && !socket.is_open()) error = asio::error::operation_aborted;  // out of time just now
+    // It may have run out of time just now.
+    if (!error && !socket.is_open()) error = asio::error::operation_aborted;
     if (error) {
       if (error != asio::error::operation_aborted)
         problem_ = concat({socket.is_open() ? "" : "cannot be called from here: ", lower_case(error.message())});
@@ -161,12 +163,13 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     pump({});
   }
 
-  static std::string lower_case(std::string text) {  // "Connection refused" stands in the middle of a sentence
+  // "Connection refused" stands in the middle of a sentence.
+  static std::string lower_case(std::string text) {
     if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z') text[0] = static_cast<char>(text[0] - 'A' + 'a');
     return text;
   }
 
-  // --- the handshake -----------------------------------------------------------------------------------------------
+  // --- the handshake -----------------------------------------------------------------------------
 
   void limit_handshake() {
     timer.expires_after(handshake_timeout);
@@ -185,7 +188,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       fail(problem_);
   }
 
-  // Sends what is to be sent and reads what the handshake waits for, as far as both go without waiting.
+  // Sends what is to be sent and reads what the handshake waits for, as far as both go without
+  // waiting.
   void pump(ErrorCode error) {
     std::array<char, 4096> chunk;
     for (;;) {

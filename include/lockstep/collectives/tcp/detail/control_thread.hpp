@@ -8,15 +8,12 @@
 #include <array>
 #include <asio/buffer.hpp>
 #include <asio/error.hpp>
-#include <asio/ip/address.hpp>
-#include <asio/ip/tcp.hpp>
 #include <chrono>
 #include <cstddef>
 #include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,10 +21,10 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/signal_mask.hpp"
 #include "lockstep/collectives/host/wake_pipe.hpp"
+#include "lockstep/collectives/protocol/ballot.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/control_inbox.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
@@ -35,7 +32,7 @@
 #include "lockstep/collectives/protocol/inquiry.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
-#include "lockstep/collectives/tcp/detail/port_probe.hpp"
+#include "lockstep/collectives/tcp/detail/port_probes.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -82,7 +79,7 @@ class TcpControl {
         if (other == channel_.rank()) continue;
         channel_.peer(other).heard = now;
         channel_.peer(other).inbox = std::move(link(other).inbox);
-        remember_port(other);
+        probes_.remember(other, addresses_[static_cast<std::size_t>(other)], link(other).control);
         take(other, {}, now);
       }
       conclude(now);
@@ -205,10 +202,7 @@ class TcpControl {
         if (other != channel_.rank() && !channel_.peer(other).gone)
           watched.push_back({link(other).control.native_handle(), POLLIN, 0});
       auto due = cause_.is_set() ? Clock::time_point::max() : inquiry_.due();
-      for (const auto& [other, probe] : probes_) {
-        watched.push_back(probe.watch());
-        due = std::min(due, probe.due());
-      }
+      due = std::min(due, probes_.watch(watched));
       const std::size_t own = watched.size();
       lock.unlock();
       if (resident_) due = std::min(due, resident_->watch(watched));
@@ -266,30 +260,8 @@ class TcpControl {
   void lose(int other, int error, Clock::time_point now) {
     if (cause_.is_set() || channel_.reported()) return;
     inquiry_.lose(other, error, now);
-    const auto& port = ports_[static_cast<std::size_t>(other)];
-    if (!port) return;
-    probes_.emplace_back(other, PortProbe(port->data(), static_cast<socklen_t>(port->size()), now));
     // A connection that is closed was closed by the peer; a reset may come from the network.
-    inquiry_.look_for(other, error != 0);
-  }
-
-  void advance_probes(Clock::time_point now) {
-    std::erase_if(probes_, [&](auto& entry) {
-      auto& [other, probe] = entry;
-      probe.advance(now);
-      if (probe.is_over()) inquiry_.found(other, probe.outcome());
-      return probe.is_over();
-    });
-  }
-
-  // Where a peer listens: at its address in the list if that is a number, else at the address of
-  // its connection.
-  void remember_port(int other) {
-    const Address listed = parse_address(addresses_[static_cast<std::size_t>(other)]);
-    asio::error_code error;
-    asio::ip::address host = asio::ip::make_address(listed.host, error);
-    if (error) host = link(other).control.remote_endpoint(error).address();
-    if (!error) ports_[static_cast<std::size_t>(other)].emplace(host, listed.port);
+    if (probes_.call(other, now)) inquiry_.look_for(other, error != 0);
   }
 
   void conclude(Clock::time_point now) {
@@ -298,7 +270,7 @@ class TcpControl {
       settle_locked(*channel_.reported());
       return;
     }
-    advance_probes(now);
+    probes_.advance(now, [&](int other, Hearing::Process outcome) { inquiry_.found(other, outcome); });
     if (auto verdict = inquiry_.advance(now)) settle_locked(std::move(*verdict));
   }
 
@@ -314,8 +286,7 @@ class TcpControl {
   Inquiry inquiry_;
   // By rank: errno of a message that could not be sent.
   std::vector<int> resets_ = std::vector<int>(addresses_.size());
-  std::vector<std::optional<asio::ip::tcp::endpoint>> ports_{addresses_.size()};  // by rank
-  std::vector<std::pair<int, PortProbe>> probes_;                                 // of lost ranks
+  PortProbes probes_{addresses_.size()};
   bool stopping_ = false;
   bool closed_ = false;
   std::thread thread_;

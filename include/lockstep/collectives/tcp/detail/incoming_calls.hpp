@@ -1,4 +1,4 @@
-// Who comes to a worker during start-up: see TcpStartup.
+// The connections that come to a worker during start-up: see TcpStartup.
 #pragma once
 
 #include <algorithm>
@@ -24,15 +24,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The own port, and those who have come to it and are not taken in yet: the **guests**. There is room for a number of them; then
-/// the oldest goes, so that nobody can keep others out.
-class TcpDoor {
+/// This worker's own port, and the connections that have come to it and have no place yet: the
+/// **guests**. There is room for a number of them; then the oldest goes, so that no guest can keep
+/// others out.
+class IncomingCalls {
  public:
   using Guest = TcpConnection::Pointer;
 
   /// `greet` makes the handshake with a guest.
-  TcpDoor(asio::io_context& io, std::size_t most_guests, const TcpConnection::Owner& owner,
-          std::function<Handshake()> greet, std::shared_ptr<KeptPort> kept)
+  IncomingCalls(asio::io_context& io, std::size_t most_guests, const TcpConnection::Owner& owner,
+                std::function<Handshake()> greet, std::shared_ptr<KeptPort> kept)
       : io_(io),
         most_guests_(most_guests),
         owner_(owner),

@@ -19,8 +19,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// What one transfer sends to one peer (TcpSending) or receives from it (TcpReceiving): a frame and
 /// a stream. If the stream is empty, there is no message.
 ///
-/// On a connection with checksums the stream travels in **blocks** of up to 256 KiB, which end where
-/// a part of the stream does (see Flow) or a stripe. After each block comes its **seal**, the
+/// On a connection with checksums the stream travels in **blocks** of up to 256 KiB, which end
+/// where a part of the stream does (see Flow) or a stripe. After each block comes its **seal**, the
 /// CRC-32C of the frame and of the stream up to there, so that no block can be lost, come twice, or
 /// pass for another. A block is summed and passed on only after its seal has been verified: bits
 /// that changed on the way go no further. Memory that two processes share needs no seals.

@@ -19,14 +19,14 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The connections that this worker makes, until their handshakes are over.
-class TcpCalls {
+class OutgoingCalls {
  public:
   using Call = TcpConnection::Pointer;
   /// Makes the handshake for a link to a rank.
   using Greet = std::function<Handshake(int to, std::size_t link)>;
 
-  TcpCalls(asio::io_context& io, const std::vector<std::string>& addresses, const TcpConnection::Owner& owner,
-           Greet greet)
+  OutgoingCalls(asio::io_context& io, const std::vector<std::string>& addresses, const TcpConnection::Owner& owner,
+                Greet greet)
       : io_(io), owner_(owner), greet_(std::move(greet)), addresses_(addresses), delays_(addresses.size(), shortest) {}
 
   void start(int to, std::size_t link, std::chrono::milliseconds delay = {}) {

@@ -1,4 +1,4 @@
-#include "lockstep/collectives/policies/share_pipes.hpp"
+#include "lockstep/collectives/policies/neighbour_pipes.hpp"
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -20,7 +20,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Ranks that are on the hosts named, whatever machine this is: f(ring) on each. Returns what each has thrown.
+/// Ranks that are on the hosts named, whatever machine this is: f(ring) on each. Returns what each
+/// has thrown.
 template <class F>
 std::vector<std::exception_ptr> run_on_hosts(const std::vector<std::string>& hosts, int expected_pairs,
                                              const CommunicationOptions& options, F f) {
@@ -32,7 +33,7 @@ std::vector<std::exception_ptr> run_on_hosts(const std::vector<std::string>& hos
   auto thrown = run_threads(size, [&](int rank) {
     const auto i = static_cast<std::size_t>(rank);
     Tcp tcp = Tcp::connect(places[i], options);
-    pairs[i] = detail::share_pipes(tcp, hosts[i]);
+    pairs[i] = detail::open_neighbour_pipes(tcp, hosts[i]);
     Ring<Tcp> ring(std::move(tcp), options);
     f(ring);
     ring.close();
@@ -189,7 +190,7 @@ TEST_SUITE("pipes on a host") {
         ~Leaving() { working = 3; }  // whatever happens, the signal is sent
       } const leaving{working};
       Tcp tcp = Tcp::connect(places[static_cast<std::size_t>(rank)], own);
-      (void)detail::share_pipes(tcp, rank < 2 ? "a" : "b");
+      (void)detail::open_neighbour_pipes(tcp, rank < 2 ? "a" : "b");
       Ring<Tcp> ring(std::move(tcp), own);
       std::vector<float> values(count);
       ring.all_reduce(std::span(values));

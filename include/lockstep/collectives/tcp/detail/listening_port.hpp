@@ -29,14 +29,14 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// to join hears that the cluster is at work; any other guest is turned away without a word, and at
 /// once if it has closed its own direction. The number of guests, their time and their rate are
 /// limited.
-class TcpPort final : public ControlResident {
+class ListeningPort final : public ControlResident {
  public:
   /// Takes over a listening socket, which does not block.
-  TcpPort(int listener, Hello mine, ClusterSecret secret)
+  ListeningPort(int listener, Hello mine, ClusterSecret secret)
       : listener_(listener), mine_(std::move(mine)), secret_(std::move(secret)) {}
-  TcpPort(const TcpPort&) = delete;
-  TcpPort& operator=(const TcpPort&) = delete;
-  ~TcpPort() override {
+  ListeningPort(const ListeningPort&) = delete;
+  ListeningPort& operator=(const ListeningPort&) = delete;
+  ~ListeningPort() override {
     ::close(listener_);
     for (const Guest& guest : guests_) ::close(guest.socket);
   }

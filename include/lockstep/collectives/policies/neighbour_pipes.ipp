@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lockstep/collectives/host/host_pipe.hpp"
-#include "lockstep/collectives/policies/share_pipes.hpp"
+#include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
@@ -16,7 +16,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE int share_pipes(Tcp& tcp, std::string_view host) {
+LOCKSTEP_INLINE int open_neighbour_pipes(Tcp& tcp, std::string_view host) {
   const int size = tcp.size(), rank = tcp.rank();
   // Of two ranks, each is the other's next one, and that is enough.
   const int sides = size > 2 ? 2 : size - 1;
@@ -69,7 +69,8 @@ LOCKSTEP_INLINE int share_pipes(Tcp& tcp, std::string_view host) {
   for (int side = 0; side < sides; ++side) {
     if (!share(rank, index(side), facing(side))) continue;
     auto& [own, other] = ends[index(side)];
-    own.disown();  // what this rank has written can be read, and stays what it is, also when this rank has failed
+    // What this rank has written can be read, and stays what it is, also when this rank has failed.
+    own.disown();
     tcp.attach(neighbour(side), std::make_unique<HostPipe>(std::move(own), std::move(other)));
   }
   int pairs = 0;

@@ -1,0 +1,194 @@
+// How the connections to all peers come to stand: see TcpStartup.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+#include "lockstep/collectives/protocol/handshake.hpp"
+#include "lockstep/collectives/protocol/hello.hpp"
+#include "lockstep/collectives/protocol/startup_roster.hpp"
+#include "lockstep/collectives/tcp/detail/connection.hpp"
+#include "lockstep/collectives/tcp/detail/startup_contention.hpp"
+#include "lockstep/collectives/tcp/detail/startup_context.hpp"
+#include "lockstep/collectives/tcp/detail/startup_conversation.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Calls the lower ranks, and gives each connection that has ended its handshake the place that it
+/// has earned.
+class StartupConnecting {
+ public:
+  using Pointer = TcpConnection::Pointer;
+  using Clock = TcpConnection::Clock;
+  using Place = StartupPlace;
+
+  explicit StartupConnecting(StartupContext& context) : context_(context) {
+    context_.owner = {[this](const Pointer& connection) { conclude(connection); },
+                      [this](const Pointer& connection, const std::string& problem) { fail(connection, problem); }};
+  }
+  StartupConnecting(const StartupConnecting&) = delete;
+  StartupConnecting& operator=(const StartupConnecting&) = delete;
+
+  void begin() {
+    for (int peer = 0; peer < context_.rank(); ++peer) context_.outgoing.start(peer, Place::control_link);
+    if (context_.rank() == 0 && context_.world() > 1)  // see meet_myself
+      context_.outgoing.start(0, Place::control_link, ask_interval);
+    conversation_.ask_later();
+    conversation_.consider_done();
+  }
+  void tell_others(const Error& error) { conversation_.tell_others(error); }
+  void stop() { conversation_.stop(); }
+
+ private:
+  static constexpr auto ask_interval = std::chrono::seconds(1);
+
+  // --- the end of a handshake --------------------------------------------------------------------
+
+  void conclude(const Pointer& connection) {
+    TcpConnection& c = *connection;
+    const Handshake& handshake = *c.handshake;
+    const Hello& theirs = handshake.theirs();
+    c.incarnation = theirs.incarnation;
+    const bool unproved = context_.secret.is_set() && !handshake.is_authenticated();
+    switch (handshake.outcome()) {
+      case Handshake::Outcome::open:
+        return;
+      case Handshake::Outcome::myself:
+        return meet_myself(connection);
+      case Handshake::Outcome::stranger:
+        if (!handshake.problem().empty()) return fail(connection, handshake.problem());
+        return fail(connection, c.incoming ? "does not speak this protocol"
+                                           : "is another program, which does not speak this protocol");
+      case Handshake::Outcome::refused:
+        if (c.incoming) return contention_.refuse_guest(connection);
+        if (unproved) return doubt_proof(connection, handshake.problem());
+        if (handshake.is_authenticated()) return context_.refuse_peer(c.peer, handshake.problem());
+        return contention_.doubt_fit(connection, handshake.problem());
+      case Handshake::Outcome::at_work:
+        return fail(connection, handshake.problem());
+      case Handshake::Outcome::agreed:
+        if (unproved) return fail(connection, "has not proved that it knows the cluster secret");
+        break;
+    }
+    if (c.incoming) {
+      c.peer = theirs.from;
+      c.link = theirs.channel == Hello::Channel::control ? Place::control_link : Place::first_data_link + theirs.lane;
+      // A probe is answered by now.
+      if (theirs.channel == Hello::Channel::probe) return context_.incoming.drop(connection);
+      if (c.peer < context_.rank())
+        return fail(connection, concat({"claims to be rank ", c.peer, ", which this worker calls itself"}));
+      if (c.link >= context_.place(c.peer).links.size())
+        return fail(connection, concat({"claims to be rank ", c.peer,
+                                        ", with more connections for data than this worker, which has ",
+                                        context_.options.data_connections()}));
+    } else if (theirs.from != c.peer) {
+      return contention_.doubt_fit(connection, concat({"answers as rank ", theirs.from}));
+    }
+    adopt(connection);
+  }
+
+  void fail(const Pointer& connection, const std::string& problem) {
+    if (connection->incoming) return context_.incoming.turn_away(connection, problem);
+    connection->discard();
+    context_.outgoing.forget(connection);
+    if (connection->peer == context_.rank()) {
+      StartupRoster::Peer& own = context_.roster.peer(context_.rank());
+      if (connection->unresolved) {
+        own.complaint = problem;
+        own.complainant = context_.rank();
+      } else if (own.complainant == context_.rank()) {
+        own.complainant = -1;
+      }
+      if (!met_myself_) context_.outgoing.start(context_.rank(), connection->link, ask_interval);
+      return;
+    }
+    context_.roster.peer(connection->peer).problem = problem;
+    context_.outgoing.start_again(connection->peer, connection->link);
+  }
+
+  // Two processes that both claim rank 0 call no peer and would wait for each other's; so rank 0
+  // looks which process answers at its address. And a socket that connects to a free port of its
+  // own host may be given that very port, and so meet itself.
+  void meet_myself(const Pointer& connection) {
+    if (!connection->incoming) return fail(connection, "connection refused");
+    met_myself_ = true;
+    context_.incoming.drop(connection);
+  }
+
+  // A process that has a lower rank's port and proves nothing may be a stranger: the true peer may
+  // still come.
+  void doubt_proof(const Pointer& connection, const std::string& problem) {
+    contention_.name_doubt(connection->peer, problem, "; this worker tries again until the start-up times out");
+    fail(connection, problem);
+  }
+
+  // --- places ------------------------------------------------------------------------------------
+
+  // The connection stands. It replaces an older one: a process that connects again has lost or left
+  // that. But when another process has the place, it depends on whether that one still lives.
+  void adopt(const Pointer& connection) {
+    TcpConnection& c = *connection;
+    Place& p = context_.place(c.peer);
+    if (c.incoming && !c.prevails && p.control() != nullptr && p.control()->incarnation != c.incarnation)
+      return contention_.contend(connection);
+    if (c.incoming)
+      context_.incoming.forget(connection);
+    else
+      context_.outgoing.forget(connection);
+    c.handshake.reset();
+    c.timer.cancel();
+    c.contends = false;
+    if (p.links[c.link] != nullptr) p.links[c.link]->discard();
+    p.links[c.link] = connection;
+    for (std::size_t link = 0; link < p.links.size(); ++link) {
+      Pointer& other = p.links[link];
+      if (other == nullptr || other->incarnation == c.incarnation) continue;
+      other->discard();
+      other = nullptr;
+      if (!c.incoming) context_.outgoing.start(c.peer, link);
+    }
+    context_.outgoing.succeed(c.peer);
+    context_.claims.settle(c.peer);
+    StartupRoster::Peer& peer = context_.roster.peer(c.peer);
+    peer.connected = p.is_complete();
+    peer.problem.clear();
+    peer.turned_away.clear();
+    if (c.link == Place::control_link) {
+      context_.agreement.begin(c.peer, Clock::now());
+      conversation_.watch(connection);
+      if (!c.incoming) call_for_data(c.peer);
+    }
+    conversation_.consider_done();
+  }
+
+  // The connection for control comes first: while a peer is not there, one is enough to try.
+  void call_for_data(int to) {
+    const auto& links = context_.place(to).links;
+    for (std::size_t link = Place::first_data_link; link < links.size(); ++link)
+      if (links[link] == nullptr && !context_.outgoing.is_calling(to, link)) context_.outgoing.start(to, link);
+  }
+
+  void lose(int peer) {
+    Place& p = context_.place(peer);
+    for (Pointer& link : p.links) {
+      if (link != nullptr) link->discard();
+      link = nullptr;
+    }
+    context_.outgoing.stop(peer);  // those for data begin again when control stands
+    context_.agreement.lose(peer);
+    context_.roster.peer(peer).connected = false;
+    context_.roster.peer(peer).problem = "closed the connection again";
+    if (peer < context_.rank()) context_.outgoing.start_again(peer, Place::control_link);
+  }
+
+  StartupContext& context_;
+  StartupContention contention_{context_, [this](const Pointer& guest) { adopt(guest); },
+                                [this] { conversation_.consider_done(); }};
+  StartupConversation conversation_{context_, [this](int peer) { lose(peer); }};
+  bool met_myself_ = false;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
