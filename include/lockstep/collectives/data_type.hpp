@@ -74,7 +74,8 @@ class BasicNumberSpan {
   /// A span that may be written to is one that may be read.
   template <std::same_as<std::byte> Other>
     requires std::is_const_v<Byte>
-  constexpr BasicNumberSpan(const BasicNumberSpan<Other>& other) noexcept  // NOLINT(*-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr BasicNumberSpan(const BasicNumberSpan<Other>& other) noexcept
       : BasicNumberSpan(other.data(), other.size(), other.type()) {}
 
   [[nodiscard]] constexpr Byte* data() const noexcept { return data_; }

@@ -17,7 +17,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// `reason` and `code` describe the cause and are the same on every rank that hears of it; the rest
 /// is this rank's own view.
 struct CollectiveFailure {
-  int failed_rank = -1;                 ///< the rank that failed first, -1 when no rank can be blamed
+  int failed_rank = -1;                 ///< the rank that failed first; -1: none can be blamed
   std::string address{};                ///< its "host:port"; empty for a thread
   std::string operation{};              ///< what this rank was doing: "all_reduce", "start-up", ...
   std::int64_t step = -1;               ///< in training: updates that this rank had made; else -1

@@ -151,10 +151,10 @@ TEST_SUITE("in_process") {
             std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(done), step,
                         values[i].begin() + static_cast<std::ptrdiff_t>(done));
             done += step;
-            if (begins) collective.advance_reduce_scatter<float>(done, take);
+            if (begins) collective.advance_reduce_scatter(done, take);
           }
           if (round == 1) collective.barrier();
-          if (begins) collective.advance_reduce_scatter<float>(count, take);  // nothing is taken twice
+          if (begins) collective.advance_reduce_scatter(count, take);  // nothing is taken twice
           is_early = false;
           std::vector<double> last{3};
           collective.reduce_scatter(std::span(last), std::span(values[i]), take);
@@ -179,12 +179,12 @@ TEST_SUITE("in_process") {
       const std::span<float> mine(rank == 0 ? values : others);
       collective.begin_reduce_scatter({}, std::span<const float>(mine));
       if (rank == 0) {
-        collective.advance_reduce_scatter<float>(20'000, [](auto...) {});
+        collective.advance_reduce_scatter(20'000, [](auto...) {});
         return collective.abort("no more");
       }
       bool taken = false;
       for (int i = 0; i < 10'000 && !taken; ++i) {
-        collective.advance_reduce_scatter<float>(mine.size(), [&](auto...) { taken = true; });
+        collective.advance_reduce_scatter(mine.size(), [&](auto...) { taken = true; });
         if (!taken) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       if (!taken) throw Error("nothing was taken");
@@ -201,7 +201,7 @@ TEST_SUITE("in_process") {
       std::vector<float> mine = values;
       collective.barrier();
       if (rank == 0) collective.begin_reduce_scatter({}, std::span<const float>(mine));
-      if (rank == 0) collective.advance_reduce_scatter<float>(mine.size(), never);  // rank 1 has not begun
+      if (rank == 0) collective.advance_reduce_scatter(mine.size(), never);  // rank 1 has not begun
       collective.reduce_scatter(std::span<double>(), std::span(mine), take);
     }));
     CHECK(sums == std::vector<float>(values.size(), 2.0f));

@@ -29,7 +29,7 @@ class StartupRoster {
     bool connected = false;     ///< all connections to it stand
     bool ready = false;         ///< it is connected to all others
     std::string problem{};      ///< why it is not connected
-    std::string turned_away{};  ///< what was wrong with a process that claimed to be it; has been said
+    std::string turned_away{};  ///< what was wrong with a process that claimed to be it
     bool answered = false;      ///< the last question that mattered
     Clock::time_point heard{};  ///< when it last answered
     int waits_for = -1;         ///< what it answered

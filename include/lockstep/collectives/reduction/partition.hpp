@@ -21,7 +21,8 @@ struct Piece {
 /// How an array of `elements` is summed over `ranks` ranks.
 ///
 /// Block i holds elements [i * block_elements, (i + 1) * block_elements). Its sum is
-///     ((x[s] + x[s + 1]) + x[s + 2]) + ... + x[s + ranks - 1]    with s = i mod ranks, indices modulo ranks
+///     ((x[s] + x[s + 1]) + x[s + 2]) + ... + x[s + ranks - 1]
+/// with s = i mod ranks, and indices modulo ranks,
 /// whatever the algorithm, the transport and the number of threads: floating-point addition is not
 /// associative, so this order is what makes results equal bit for bit. It depends on an element's
 /// offset in its array and on nothing else. A status that goes along with an array is a block of

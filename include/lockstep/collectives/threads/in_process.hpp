@@ -146,10 +146,6 @@ class InProcess {
   /// See EarlyScatteringCollective.
   void begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values);
   void advance_reduce_scatter(std::size_t ready, TakeSums f);
-  template <Reducible T>
-  void advance_reduce_scatter(std::size_t ready, TakeSums f) {
-    advance_reduce_scatter(ready, f);
-  }
 
   /// `patient`: while it is true, waiting for the others takes no time (they are kept by something
   /// that has a deadline of its own).
