@@ -101,12 +101,17 @@ class Hierarchical {
   [[nodiscard]] bool shares_memory() const noexcept
     requires SharingCollective<Outer>
   {
-    return group_->outer_ != nullptr && local_size() == 1 && group_->outer_->shares_memory();
+    // (clang++ 14 instantiates it for every Outer.)
+    if constexpr (SharingCollective<Outer>)
+      return group_->outer_ != nullptr && local_size() == 1 && group_->outer_->shares_memory();
+    else
+      return false;
   }
   void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f)
     requires SharingCollective<Outer>
   {
-    outside([&](Outer& outer) { detail::reduce_scatter_all_gather(outer, status, values, f); });
+    if constexpr (SharingCollective<Outer>)
+      outside([&](Outer& outer) { detail::reduce_scatter_all_gather(outer, status, values, f); });
   }
 
   /// For the threads of this process and for all others.
