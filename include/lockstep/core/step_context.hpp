@@ -30,8 +30,7 @@ class CrossReplicaSum {
 };
 
 /// Backward reports its progress here: what is announced holds for these gradients and for those of
-/// all later layers. Layers that announce their gradients call it themselves (see Layer); for the
-/// others the model does.
+/// all later layers. An AnnouncingLayer calls it itself; for other layers the model does.
 class BackwardProgress {
  public:
   using Function = void (*)(void* self, const void* end);

@@ -28,7 +28,7 @@ struct ForwardPass {
 };
 
 /// The arguments of a layer's backward. x, y, weights and scratch are as forward left them (but see
-/// Layer, item 15).
+/// BackwardThroughLayer).
 template <class T>
 struct BackwardPass {
   const StepContext& context;
