@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -61,4 +62,27 @@ TEST_SUITE("mirrored") {
       CHECK(error.failed_rank() == 1);
     }
   }
+}
+
+TEST_CASE("MirroredStrategy: run in team_lead, and after its failure") {
+  MirroredStrategy strategy({.replicas = 2});
+  std::atomic<int> sum = 0;
+  const auto add = [&](MirroredStrategy::Replica& replica) {
+    double one = 1;
+    replica.collective().all_reduce(std::span(&one, 1));
+    sum += static_cast<int>(one);
+  };
+  strategy.run([&](MirroredStrategy::Replica& replica) {
+    replica.team_lead([&] {
+      strategy.run(add);
+      CHECK_THROWS_WITH(strategy.run([](MirroredStrategy::Replica& inner) {
+        if (inner.local_rank() == 1) throw Error("broken");
+        inner.team_barrier();
+      }),
+                        "broken");
+      strategy.run(add);
+    });
+    add(replica);
+  });
+  CHECK(sum == 3 * 4);
 }

@@ -13,6 +13,8 @@
 
 #include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/text.hpp"
@@ -63,6 +65,27 @@ template <class T>
     text += concat({text.empty() ? "" : ", ", "rank ", rank, " (first in ", all[rank].data(), ")"});
   }
   return text;
+}
+
+/// At the first step whose loss is not finite on some rank, all ranks tell each other where, and
+/// the chief reports it. With `stop` all of them throw, but none before every other
+/// rank has left the exchange.
+template <class T>
+[[gnu::cold]] void report_non_finite(const Parts<T>& parts, bool stop, int epoch, std::int64_t step) {
+  AnyReplica& replica = parts.replica;
+  parts.workspace.non_finite.is_reported = true;
+  const std::string where = share_non_finite(replica.collective(), parts.workspace.non_finite.source);
+  const std::string what = concat({"fit: the loss is not finite in step ", step + 1, " of epoch ", epoch + 1, ", on ",
+                                   static_cast<std::int64_t>(parts.workspace.status()[StatusBlock::non_finite]), " of ",
+                                   replica.collective().size(), " replicas: ", where, "; "});
+  if (stop) {
+    replica.collective().barrier();
+    throw Error(what + "the parameters are those before it: use a lower learning rate, or look at the data");
+  }
+  if (replica.collective().rank() == 0)
+    log_line("warning: " + what +
+             "use a lower learning rate, or look at the data; without a TerminateOnNaN or .stop_on_non_finite training "
+             "goes on");
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

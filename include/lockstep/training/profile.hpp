@@ -49,6 +49,10 @@ class Profile {
 /// to. Throws Error naming it.
 std::string write_profile(const Profile& profile, const std::string& path, int worker);
 
+/// Writes the profile of a training that has ended, and says so. What is wrong with the file is a
+/// warning: it shall not take the training away.
+void finish_profile(const Profile& profile, const std::string& path, int worker);
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/training/profile.hpp"
 
@@ -122,6 +124,17 @@ LOCKSTEP_INLINE std::string write_profile(const Profile& profile, const std::str
   const std::string text = chrome_trace(profile, worker);
   write_file_atomically(own.string(), std::as_bytes(std::span(text)));
   return own.string();
+}
+
+LOCKSTEP_INLINE void finish_profile(const Profile& profile, const std::string& path, int worker) {
+  try {
+    log_line("profile: wrote " + write_profile(profile, path, worker));
+    const std::size_t left_out = profile.traces()[0].left_out();
+    if (left_out > 0)
+      log_line(concat({"profile: it has the first events only, ", left_out, " later ones are left out"}));
+  } catch (const Error& error) {
+    log_line(std::string("warning: profile: ") + error.what());
+  }
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

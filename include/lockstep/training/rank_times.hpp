@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/trace.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -19,6 +22,10 @@ struct RankTime {
 /// for waits for nobody, so that the least time in a reduction is what the wire takes, and the rest of the others' is waiting. With more
 /// than eight ranks, only the slowest four and the fastest are listed.
 [[nodiscard]] std::string rank_times_text(std::span<const RankTime> ranks, int epoch, std::int64_t steps);
+
+/// Called by all ranks, whatever their own verbosity: those of all, given this rank's.
+[[nodiscard]] std::vector<RankTime> gather_rank_times(AnyCollective& collective, Trace::Clock::duration whole,
+                                                      Trace::Clock::duration in_collective);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

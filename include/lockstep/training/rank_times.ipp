@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <numeric>
 #include <vector>
@@ -34,6 +35,15 @@ LOCKSTEP_INLINE std::string rank_times_text(std::span<const RankTime> ranks, int
     text += concat({" rank ", r, " compute ", milliseconds(ranks[r].compute), " wait ",
                     milliseconds(ranks[r].collective - wire), ","});
   return text + concat({" wire ", milliseconds(wire), "; slowest: rank ", slowest});
+}
+
+LOCKSTEP_INLINE std::vector<RankTime> gather_rank_times(AnyCollective& collective, Trace::Clock::duration whole,
+                                                        Trace::Clock::duration in_collective) {
+  const auto seconds = [](Trace::Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  const RankTime mine{.compute = seconds(whole - in_collective), .collective = seconds(in_collective)};
+  std::vector<RankTime> all(static_cast<std::size_t>(collective.size()));
+  collective.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  return all;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -10,8 +10,12 @@
 #include <vector>
 
 #include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/error.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/crc32c.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/step/parts.hpp"
 #include "lockstep/step/variables.hpp"
 #include "lockstep/step/workspace.hpp"
 
@@ -50,6 +54,26 @@ template <Collective C>
   std::vector<ReplicaChecksums> all(static_cast<std::size_t>(collective.size()));
   collective.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
   return replica_difference(all, static_cast<std::size_t>(local_size));
+}
+
+/// All ranks throw ReplicasDiffer when one has other variables than the rest, but none before every
+/// other rank knows.
+template <class T>
+void verify_replicas(const Parts<T>& parts) {
+  auto& collective = parts.replica.collective();
+  if (collective.size() == 1) return;
+  const auto difference =
+      compare_replicas(collective, checksums_of(parts.variables, parts.workspace, parts.replica.local_rank() == 0),
+                       parts.replica.local_size());
+  if (!difference) return;
+  try {
+    collective.barrier();
+  } catch (const CollectiveError&) {  // a rank has thrown already
+  }
+  throw ReplicasDiffer(concat(
+      {"fit: after ", parts.variables.iterations, " updates the replicas have become different: ", *difference,
+       ". Bits were flipped in memory or on the way, or a callback has changed one worker alone. Nothing of this is "
+       "saved: start all workers again, and training goes on from the last backup"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
