@@ -9,7 +9,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/strategies/concepts.hpp"
-#include "lockstep/strategies/team_lead.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -76,7 +75,15 @@ class ReplicaAdapter final : private CollectiveAdapter<std::remove_cvref_t<declt
         replica_(replica) {}
 
   void team_barrier() override { replica_.team_barrier(); }
-  void team_lead(FunctionRef<void()> f) override { detail::team_lead(replica_, f); }
+  void team_lead(FunctionRef<void()> f) override {
+    if constexpr (requires { replica_.team_lead(f); }) {
+      replica_.team_lead(f);
+    } else {
+      replica_.team_barrier();
+      if (replica_.local_rank() == 0) f();
+      replica_.team_barrier();
+    }
+  }
 
  private:
   R& replica_;
