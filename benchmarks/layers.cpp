@@ -78,12 +78,12 @@ class Rig {
   explicit Rig(std::size_t samples) : samples_(samples), stride_(ls::padded_batch(samples)) { forward(); }
 
   void forward() {
-    At::template forward<float>({.context = context_,
-                                 .weights = weights_.slices(),
-                                 .state = state_.slices(),
-                                 .x = {x_.data(), samples_, In::size, stride_},
-                                 .y = {y_.data(), samples_, Out::size, stride_},
-                                 .scratch = scratch_.span()});
+    At::Work::template forward<In, float>({.context = context_,
+                                           .weights = weights_.slices(),
+                                           .state = state_.slices(),
+                                           .x = {x_.data(), samples_, In::size, stride_},
+                                           .y = {y_.data(), samples_, Out::size, stride_},
+                                           .scratch = scratch_.span()});
   }
   /// The seconds of one backward or backward_weights, which may overwrite dy.
   double backward(bool weights_only) {
@@ -98,23 +98,31 @@ class Rig {
                                        .gradients = gradients_.slices(),
                                        .scratch = scratch_.span()};
     const double begin = now();
-    if constexpr (At::template can_skip_input_gradient<float>) {
+    if constexpr (requires { At::Work::template backward_weights<In, float>(pass); }) {
       if (weights_only)
         At::Work::template backward_weights<In, float>(pass);
       else
-        At::template backward<float>(pass);
+        At::Work::template backward<In, float>(pass);
     } else {
-      At::template backward<float>(pass);
+      At::Work::template backward<In, float>(pass);
     }
     return now() - begin;
   }
 
  private:
+  [[nodiscard]] std::size_t scratch() const {
+    if constexpr (requires { At::Work::template scratch<In>(stride_); })
+      return At::Work::template scratch<In>(stride_);
+    else
+      return 0;
+  }
+
   std::size_t samples_, stride_;
   ls::StepContext context_{.training = true};
   Array x_{In::size * stride_, 1}, y_{Out::size * stride_, 1}, dx_{In::size * stride_, 1}, dy_{Out::size * stride_, 1};
-  Array kept_dy_{Out::size * stride_, 1}, scratch_{At::scratch(stride_), 1};
-  Arrays weights_{At::variables, 0.05f}, gradients_{At::variables, 1}, state_{At::state_variables, 1};
+  Array kept_dy_{Out::size * stride_, 1}, scratch_{scratch(), 1};
+  Arrays weights_{At::info().variables, 0.05f}, gradients_{At::info().variables, 1},
+      state_{At::info().state_variables, 1};
 };
 
 template <class F>

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "lockstep/core/shape.hpp"
-#include "lockstep/network/layer_at.hpp"
+#include "lockstep/network/layer_chain.hpp"
 
 namespace benchmarks {
 
@@ -17,7 +17,7 @@ namespace benchmarks {
 template <class At>
 constexpr double product_flop(std::size_t samples) {
   double flop = 0;
-  for (const auto& variable : At::variables)
+  for (const auto& variable : At::info().variables)
     if (variable.name == "kernel") {
       constexpr auto extents = At::Output::extents;
       const std::size_t positions = At::Output::size / extents[extents.size() - 1];

@@ -29,3 +29,18 @@ lockstep_add_source_test(
 # have taken.
 lockstep_add_source_test(no_fixed_temporary_names COMMAND "${CMAKE_COMMAND}" -D "ROOT=${PROJECT_SOURCE_DIR}" -P
                                                           "${CMAKE_CURRENT_SOURCE_DIR}/architecture/temporary_names.cmake")
+
+# What a program of the tutorial's size compiles for itself when it links lockstep::compiled. (Other
+# compilers count otherwise.)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_NM)
+  find_program(LOCKSTEP_SIZE size)
+endif()
+if(LOCKSTEP_SIZE)
+  lockstep_add_source_test(
+    compile_budget
+    COMMAND ${compiler} -D "SOURCE=${PROJECT_SOURCE_DIR}/examples/tutorial.cpp" -D "NM=${CMAKE_NM}" -D "SIZE=${LOCKSTEP_SIZE}"
+            -D "OBJECT=${CMAKE_CURRENT_BINARY_DIR}/compile_budget.o" -D FUNCTIONS=200 -D TEXT=90000 -P
+            "${CMAKE_CURRENT_SOURCE_DIR}/architecture/compile_budget.cmake")
+else()
+  lockstep_add_skipped_test(compile_budget "counts what g++ compiles, with nm and size")
+endif()
