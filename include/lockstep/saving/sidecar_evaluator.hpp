@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -127,9 +126,8 @@ class SidecarEvaluator {
   template <class... Callbacks>
   std::optional<CheckpointEvaluation> evaluate(const detail::FoundCheckpoint& found, Callbacks&... callbacks) {
     const TrainingState state = decode_checkpoint(found.bytes);
-    CheckpointEvaluation evaluation{.checkpoint = std::filesystem::path(found.path).filename().string(),
-                                    .iterations = state.iterations,
-                                    .logs = {}};
+    CheckpointEvaluation evaluation{
+        .checkpoint = found.path.substr(found.path.rfind('/') + 1), .iterations = state.iterations, .logs = {}};
     if (state.signature.empty()) {
       detail::warn_of_weights_alone(found.path);
       return std::nullopt;

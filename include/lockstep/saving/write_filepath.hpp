@@ -1,7 +1,7 @@
 // Where each worker writes its own copy of a file.
 #pragma once
 
-#include <filesystem>
+#include <cstddef>
 #include <string>
 
 #include "lockstep/core/config.hpp"
@@ -16,8 +16,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <Strategy S>
 [[nodiscard]] std::string write_filepath(const std::string& path, const S& strategy) {
   if (strategy.is_chief()) return path;
-  const std::filesystem::path whole(path);
-  return (whole.parent_path() / concat({"workertemp_", strategy.worker_index()}) / whole.filename()).string();
+  const std::size_t name = path.rfind('/') + 1;  // 0 without a folder
+  return concat({path.substr(0, name), "workertemp_", strategy.worker_index(), "/", path.substr(name)});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
