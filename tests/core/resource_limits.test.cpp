@@ -1,6 +1,7 @@
 #include "lockstep/core/resource_limits.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <string>
 
