@@ -36,8 +36,8 @@ struct RandomMask {
  private:
   template <class Isa>
   struct WordsOf {
-    // NOLINTNEXTLINE(modernize-use-using): g++ takes this attribute of a dependent type in a
-    // typedef only
+    // g++ takes this attribute of a dependent type in a typedef only.
+    // NOLINTNEXTLINE(modernize-use-using)
     typedef std::uint64_t type __attribute__((vector_size(Isa::vector_bytes)));
   };
 

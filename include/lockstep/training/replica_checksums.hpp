@@ -70,10 +70,11 @@ void verify_replicas(const Parts<T>& parts) {
     collective.barrier();
   } catch (const CollectiveError&) {  // a rank has thrown already
   }
-  throw ReplicasDiffer(concat(
-      {"fit: after ", parts.variables.iterations, " updates the replicas have become different: ", *difference,
-       ". Bits were flipped in memory or on the way, or a callback has changed one worker alone. Nothing of this is "
-       "saved: start all workers again, and training goes on from the last backup"}));
+  const char* const remedy =
+      ". Bits were flipped in memory or on the way, or a callback has changed one worker alone. Nothing of this is "
+      "saved: start all workers again, and training goes on from the last backup";
+  throw ReplicasDiffer(concat({"fit: after ", parts.variables.iterations,
+                               " updates the replicas have become different: ", *difference, remedy}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
