@@ -45,7 +45,39 @@ void check_masked(std::size_t rows, std::size_t columns, std::size_t inner) {
   CHECK(wrong == 0);
 }
 
+/// A product that is added to what is there: the sum of two is the product of both.
+template <class T>
+void check_onto(std::size_t rows, std::size_t columns, std::size_t inner, std::size_t first) {
+  CAPTURE(rows);
+  CAPTURE(columns);
+  CAPTURE(inner);
+  std::mt19937 random(2);
+  const std::size_t step = kernels::padded_columns(columns);
+  const Array<T> a = random_array<T>(rows * inner, random), b = random_array<T>(inner * step, random);
+  const Array<T> bias = random_array<T>(rows, random);
+  const Array<T> whole(rows * step, T(7)), parts(rows * step, T(7));
+  const kernels::Steps steps{.a_row = inner, .a = 1, .b = {step}};
+  kernels::multiply<T>({whole.data(), rows, columns, step}, a.data(), b.data(), inner, steps, bias.data());
+  kernels::multiply<T>({parts.data(), rows, columns, step}, a.data(), b.data(), first, steps);
+  kernels::multiply_onto<T>({parts.data(), rows, columns, step}, a.data() + first, b.data() + first * step,
+                            inner - first, steps, bias.data());
+  T worst = 0;
+  for (std::size_t i = 0; i < rows * step; ++i) worst = std::max(worst, std::abs(whole[i] - parts[i]));
+  CHECK(worst < 16 * static_cast<T>(inner) * std::numeric_limits<T>::epsilon());
+}
+
 }  // namespace
+
+TEST_CASE("products: one that is added to what is there") {
+  lockstep_test::for_each_instruction_set([] {
+    for (const std::size_t rows : {1u, 14u, 200u})
+      for (const std::size_t columns : {16u, 20u, 64u})
+        for (const std::size_t inner : {10u, 300u}) {
+          check_onto<float>(rows, columns, inner, 3);
+          check_onto<double>(rows, columns, inner, inner);
+        }
+  });
+}
 
 TEST_CASE("products: one that masks is 0 where nothing above the minimum was") {
   lockstep_test::for_each_instruction_set([] {

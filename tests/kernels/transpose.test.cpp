@@ -44,3 +44,13 @@ TEST_CASE("transpose: without a minimum the delta is dy") {
       kernels::Transpose<float>{{dy.data(), dy.data()}, 1, 16, to.data(), kernels::transposed_panels(1, 16)});
   CHECK(to[0] == -2);
 }
+
+TEST_CASE("transpose: rows may lie further apart than they are long") {
+  constexpr std::size_t columns = 16, row_step = 48;
+  std::mt19937 random(1);
+  const Array<float> dy = random_array<float>(row_step + columns, random);
+  const Array<float> to(kernels::transposed_size(2, columns), 7.0F);
+  kernels::dispatch(kernels::Transpose<float>{
+      {dy.data(), dy.data()}, 2, columns, to.data(), kernels::transposed_panels(2, columns), row_step});
+  for (std::size_t j = 0; j < columns; ++j) CHECK(to[j * 16 + 1] == dy[row_step + j]);
+}

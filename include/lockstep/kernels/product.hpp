@@ -203,12 +203,11 @@ struct ProductBlock {
   return inner <= inner_block ? 192 : std::clamp<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 192, 512);
 }
 
-/// target = finish(bias + A * B), with `inner` summands. Rows of B are padded to a multiple of 16
-/// elements. A is contiguous: one of its steps is 1, the other one the number of its rows or
-/// columns. So are B (or its panels), and C.
+/// target = finish(onto + A * B), with `inner` summands. Rows of B are padded to a multiple of 16
+/// elements. What lies ahead of a block is fetched as if A, B and C were contiguous.
 template <class T>
-void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
-              const T* bias = nullptr, Finish<T> finish = {}) {
+void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
+                     const Onto<T>& first_onto, Finish<T> finish) {
   const auto range = [](const T* from, std::size_t count) -> Ahead {
     return {reinterpret_cast<const char*>(from), reinterpret_cast<const char*>(from + count)};
   };
@@ -225,7 +224,8 @@ void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner
       const T* block_of_a = a + row * steps.a_row + k * steps.a;
       const T* block_of_b = b + k * steps.b.step;
       const Segment<T> segment{block_of_a, block_of_b, count};
-      const Onto<T> onto{k > 0, k > 0 || bias == nullptr ? nullptr : bias + row};
+      const T* const bias = first_onto.bias;
+      const Onto<T> onto{k > 0 || first_onto.sums, k > 0 || bias == nullptr ? nullptr : bias + row};
       const bool last = k + count == inner;
       ProductBlock<T> block{part, &segment, count > 0, steps, onto, last ? finish : Finish<T>{}, {}};
       if (!last) {
@@ -242,5 +242,24 @@ void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner
     } while (k < inner);
   }
 }
+
+/// target = finish(bias + A * B). bias: one number for each row; null: zero.
+template <class T>
+void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
+              const T* bias = nullptr, Finish<T> finish = {}) {
+  multiply_blocks<T>(target, a, b, inner, steps, {false, bias}, finish);
+}
+
+/// target += bias + A * B.
+template <class T>
+void multiply_onto(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
+                   const T* bias = nullptr) {
+  multiply_blocks<T>(target, a, b, inner, steps, {true, bias}, {});
+}
+
+LOCKSTEP_INSTANCE(void multiply_blocks<float>(const Target<float>&, const float*, const float*, std::size_t,
+                                              const Steps&, const Onto<float>&, Finish<float>));
+LOCKSTEP_INSTANCE(void multiply_blocks<double>(const Target<double>&, const double*, const double*, std::size_t,
+                                               const Steps&, const Onto<double>&, Finish<double>));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -23,6 +23,21 @@ LOCKSTEP_KERNEL void interleave(const V& a, const V& b, V& low, V& high, std::in
   high = __builtin_shufflevector(a, b, (static_cast<int>(I) / 2 + n / 2 + (I % 2 ? n : 0))...);
 }
 
+/// block[i][j] becomes block[j][i], for as many vectors as each has lanes. Each round interleaves
+/// vector k with vector k + n/2; after log2(n) rounds the block is transposed.
+template <class V, std::size_t n>
+LOCKSTEP_KERNEL void transpose_block(V (&block)[n]) {
+  V mixed[n];
+#pragma GCC unroll 4
+  for (std::size_t round = 1; round < n; round *= 2) {
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < n / 2; ++k)
+      detail::interleave(block[k], block[k + n / 2], mixed[2 * k], mixed[2 * k + 1], std::make_index_sequence<n>{});
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k < n; ++k) block[k] = mixed[k];
+  }
+}
+
 }  // namespace detail
 
 /// The gradient of a layer's output, before its activation function: 0 where y <= minimum, else dy;
@@ -48,7 +63,7 @@ struct Delta {
   return panels * transposed_panels(rows, columns).step * columns;
 }
 
-/// to[panels.offset(i) + j * panels.step] = delta[i * columns + j], for kernels::dispatch; columns
+/// to[panels.offset(i) + j * panels.step] = delta[i * row_step + j], for kernels::dispatch; columns
 /// is a multiple of 16. Padding of `to`, up to a multiple of 16 rows, becomes zero. What follows
 /// the delta in memory is fetched ahead: it is the next pixel's.
 template <class T>
@@ -58,6 +73,7 @@ struct Transpose {
   std::size_t columns = 0;
   T* to = nullptr;
   Panels panels;
+  std::size_t row_step = columns;
 
   template <class Isa>
   LOCKSTEP_KERNEL void operator()() const {
@@ -65,19 +81,16 @@ struct Transpose {
     constexpr std::size_t n = lanes<T, Isa>;
     const Delta<T> from = delta;
     const std::size_t step = panels.step;
-    const std::size_t next = rows * columns;
+    const std::size_t next = row_step == columns ? rows * columns : columns;
     for (std::size_t i = 0; i < padded_columns(rows); i += n) {
       const std::size_t first = panels.offset(i);
       for (std::size_t j = 0; j < columns; j += n) {
-        // Each round interleaves vector k with vector k + n/2; after log2(n) rounds the block is
-        // transposed.
         V block[n];
-        V mixed[n];
 #pragma GCC unroll 16
         for (std::size_t k = 0; k < n; ++k) {
           block[k] = V{};
           if (i + k >= rows) continue;
-          const std::size_t place = (i + k) * columns + j;
+          const std::size_t place = (i + k) * row_step + j;
           V y;
           load(block[k], from.dy + place);
           load(y, from.y + place);
@@ -86,15 +99,7 @@ struct Transpose {
           __builtin_prefetch(from.dy + place + next, 0, 2);
           __builtin_prefetch(from.y + place + next, 0, 2);
         }
-#pragma GCC unroll 4
-        for (std::size_t round = 1; round < n; round *= 2) {
-#pragma GCC unroll 8
-          for (std::size_t k = 0; k < n / 2; ++k)
-            detail::interleave(block[k], block[k + n / 2], mixed[2 * k], mixed[2 * k + 1],
-                               std::make_index_sequence<n>{});
-#pragma GCC unroll 16
-          for (std::size_t k = 0; k < n; ++k) block[k] = mixed[k];
-        }
+        detail::transpose_block(block);
 #pragma GCC unroll 16
         for (std::size_t k = 0; k < n; ++k) store(to + first + (j + k) * step, block[k]);
       }
