@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -87,6 +89,29 @@ void check_trajectory(const O& optimizer, std::span<const double> start, std::sp
     check(double{}, 1e-12);
     check(float{}, 1e-5);
   });
+}
+
+/// The test of one step of Keras's optimizers: the learning rate of `optimizer` is 0.5.
+template <class O>
+void check_keras_step(const O& optimizer, std::array<double, 4> expected) {
+  const double start[] = {1, 2, 3, 4}, gradients[] = {1, 6, 7, 2};
+  Arena<float, O> arena(optimizer, start);
+  arena.update({.learning_rate = optimizer.learning_rate},
+               std::vector<float>(std::begin(gradients), std::end(gradients)));
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK(static_cast<double>(arena.parameters()[i]) == doctest::Approx(expected[i]).epsilon(1e-4));
+}
+
+/// The test of five steps of Keras's optimizers: from 1, the first gradient 0.01, then 0.1.
+template <class O>
+void check_keras_steps(const O& optimizer, std::array<double, 5> expected) {
+  const double start[] = {1};
+  Arena<float, O> arena(optimizer, start);
+  for (std::size_t i = 0; i < 5; ++i) {
+    arena.update({.iteration = static_cast<std::int64_t>(i) + 1, .learning_rate = optimizer.learning_rate},
+                 std::vector<float>{i == 0 ? 0.01F : 0.1F});
+    CHECK(static_cast<double>(arena.parameters()[0]) == doctest::Approx(expected[i]).epsilon(2e-4));
+  }
 }
 
 /// An update in parts gives the bits of an update of the whole, wherever it is cut.

@@ -2,17 +2,22 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/buffer.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/input.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
+#include "lockstep/optimizers/adamw.hpp"
 #include "lockstep/step/compiled.hpp"
 #include "support/model_testing.hpp"
 
@@ -111,4 +116,42 @@ TEST_CASE("Variables: the parts of an update make the whole") {
   CHECK(whole[5] != 0);
   CHECK(whole[size + 5] == doctest::Approx(0.1 * 5 / 10));  // Adam's first moment: the mean over 10 samples
   for (const std::size_t parts : {2u, 3u, 5u}) CHECK(updated(parts) == whole);
+}
+
+TEST_CASE("Variables: an update is cut where the rules change, and nowhere else") {
+  using Net = ls::Sequential<ls::Input<4>, ls::Dense<4>, ls::Dense<4>, ls::Dense<3>>;
+  const auto compiled = [](ls::AdamW optimizer) {
+    return ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::AdamW>({}, std::move(optimizer), {});
+  };
+  const auto begins = [](const Variables& variables) {
+    std::vector<std::size_t> list;
+    for (const auto& range : variables.ranges()) list.push_back(range.begin);
+    return list;
+  };
+  const auto plain = compiled({});
+  CHECK(begins(Variables(plain)) == std::vector<std::size_t>{0});
+  const auto last_layer = compiled({.exclude_from_weight_decay = {"dense_2"}});
+  CHECK(begins(Variables(last_layer)) == std::vector<std::size_t>{0, 32});
+
+  // In the arena: bias 3, kernel 4 x 3, bias 4, kernel 4 x 4, bias 4, kernel 4 x 4, each a multiple of 16.
+  const auto program = compiled({.learning_rate = 0.5,
+                                 .weight_decay = 0.125,
+                                 .exclude_from_weight_decay = ls::fewer_dimensions_than(2),
+                                 .learning_rate_factors = {{.variables = {"dense_1"}, .factor = 0.5}}});
+  const std::size_t size = Variables(program).parameters().values().size();
+  for (const std::size_t parts : {1u, 2u, 3u, 6u}) {
+    const Variables variables(program);
+    CHECK(begins(variables) == std::vector<std::size_t>{0, 16, 32, 48, 64, 80});
+    for (const auto slice : variables.parameters().slices()) std::ranges::fill(slice, 1.0F);
+    const std::vector<float> gradients(size);  // zeros: decay alone
+    for (std::size_t index = 0; index < parts; ++index) {
+      const auto [begin, count] = variables.parameters().part(index, parts);
+      variables.update(variables.parameters().values().subspan(begin, count),
+                       std::span<const float>(gradients).subspan(begin, count), begin, 1, 1);
+    }
+    const auto slices = variables.parameters().slices();
+    const float expected[] = {1 - 0.5F * 0.125F, 1, 1 - 0.25F * 0.125F, 1, 1 - 0.5F * 0.125F, 1};
+    for (std::size_t i = 0; i < 6; ++i)
+      for (const float value : slices[i]) REQUIRE(value == expected[i]);
+  }
 }

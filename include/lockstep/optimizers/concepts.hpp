@@ -17,6 +17,12 @@ struct UpdateContext {
   std::int64_t iteration = 1;  ///< 1 for the first update
   double learning_rate = 0;    ///< in force for this update (callbacks and schedules may change it)
   double gradient_scale = 1;   ///< multiply the gradients by this: 1 / global sample count
+  bool decays = true;          ///< weight decay applies to these parameters
+
+  /// What decoupled weight decay leaves of a parameter.
+  [[nodiscard]] constexpr double keep(double weight_decay) const noexcept {
+    return decays ? 1 - learning_rate * weight_decay : 1;
+  }
 };
 
 /// An optimizer as a plain aggregate of hyper-parameters; its per-run state (slots, iterations, the
@@ -37,6 +43,10 @@ struct UpdateContext {
 /// Optional:
 ///  6. `optimizer.validate()`: throws ConfigurationError for options that make no sense; compile
 ///     calls it.
+///  7. Members `clipnorm`, `clipvalue`, `global_clipnorm` (double; 0: none), `learning_rate_factors`
+///     (LearningRateFactors) and `exclude_from_weight_decay` (VariableFilter): what they ask for is
+///     done for the optimizer (see update_rules.hpp). It learns of it by the context; only weight
+///     decay it does itself, with context.keep(weight_decay).
 template <class O, class T = float>
 concept Optimizer =
     std::copyable<O> && requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,

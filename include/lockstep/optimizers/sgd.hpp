@@ -7,10 +7,11 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/describe.hpp"
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/update_rules.hpp"
+#include "lockstep/optimizers/variable_filter.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -26,14 +27,19 @@ struct SGD {
   double momentum = 0;    ///< in [0, 1)
   bool nesterov = false;  ///< no effect without momentum
   double weight_decay = 0;
+  double clipnorm = 0;         ///< the largest norm of a variable's gradient; 0: any
+  double clipvalue = 0;        ///< the largest element of a gradient; 0: any
+  double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
+  VariableFilter exclude_from_weight_decay = {};
+  LearningRateFactors learning_rate_factors = {};
 
   static constexpr std::string_view name = "SGD";
 
   [[nodiscard]] std::string description() const {
-    return describe(name, {{"learning_rate", learning_rate},
-                           {"momentum", momentum},
-                           {"nesterov", nesterov},
-                           {"weight_decay", weight_decay}});
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate},
+                                              {"momentum", momentum},
+                                              {"nesterov", nesterov},
+                                              {"weight_decay", weight_decay}});
   }
 
   /// Throws ConfigurationError.
@@ -49,7 +55,7 @@ struct SGD {
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const {
     const T rate = static_cast<T>(context.learning_rate * context.gradient_scale);
-    const T keep = static_cast<T>(1 - context.learning_rate * weight_decay);
+    const T keep = static_cast<T>(context.keep(weight_decay));
     if (momentum == 0) {
       const auto step = [=](auto& w, const auto& g) LOCKSTEP_KERNEL_LAMBDA { w = keep * w - rate * g; };
       kernels::sweep(parameters.size(), step, parameters.data(), gradients.data());

@@ -17,6 +17,7 @@
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/network/name_checks.hpp"
 #include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/program.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -108,6 +109,9 @@ class Compiled final : public Program<T> {
       return static_cast<double>(optimizer_.initial_slot_value());
     else
       return 0;
+  }
+  [[nodiscard]] UpdateRules update_rules() const override {
+    return detail::update_rules(optimizer_, Net::template variable_names<In>(), this->layout().variables);
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/data_sizes.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -80,6 +81,8 @@ class Program {
                       std::span<T* const> slots) const = 0;
   [[nodiscard]] virtual double initial_learning_rate() const = 0;
   [[nodiscard]] virtual double initial_slot_value() const = 0;
+  /// What the optimizer's options ask for besides its sweep.
+  [[nodiscard]] virtual UpdateRules update_rules() const { return {}; }
 
  protected:
   explicit Program(const Layout& layout) noexcept : layout_(layout) {}

@@ -12,6 +12,7 @@
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/program.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -23,6 +24,12 @@ using Allocate = FunctionRef<Buffer(std::size_t bytes)>;
 /// on the seed and on its place in the model alone.
 template <class T>
 void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices, RandomKey key);
+
+/// A part of the arena that is updated by one rule: from element `begin` on, to the next range.
+struct UpdateRange {
+  std::size_t begin = 0;
+  VariableRule rule{};
+};
 
 /// Parameters, optimizer slots and counters of a Program.
 template <class T>
@@ -53,12 +60,16 @@ class Variables {
 
   /// Applies gradients, reduced over `samples` samples, of the parameters from number `begin` on;
   /// these are in `parameters`. Update `iteration` is 1 for the first one. Several threads may call
-  /// it at once, for different parameters.
+  /// it at once, for different parameters. The optimizer sweeps over each range of equal rules.
   void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double samples,
               std::int64_t iteration) const;
 
+  /// As update() cuts the arena: neighbours have different rules.
+  [[nodiscard]] std::span<const UpdateRange> ranges() const noexcept { return ranges_; }
+
  private:
   const Program<T>& program_;
+  std::vector<UpdateRange> ranges_;  // at least one
   Arena<T> parameters_;
   std::vector<Arena<T>> slots_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lockstep/core/crc32c.hpp"
@@ -28,6 +29,15 @@ Variables<T>::Variables(const Program<T>& program)
     if (initial != T(0))
       for (const std::span<T> slice : slots_.back().slices()) std::fill(slice.begin(), slice.end(), initial);
   }
+  const UpdateRules rules = program.update_rules();
+  ranges_.emplace_back();
+  for (std::size_t i = rules.variables.size(); i > 0; --i) {  // the last variable is the first in the arena
+    const auto begin = static_cast<std::size_t>(parameters_.slices()[i - 1].data() - parameters_.values().data());
+    if (begin == 0)
+      ranges_.back().rule = rules.variables[i - 1];
+    else if (ranges_.back().rule != rules.variables[i - 1])
+      ranges_.push_back({.begin = begin, .rule = rules.variables[i - 1]});
+  }
 }
 
 template <class T>
@@ -50,10 +60,22 @@ std::uint32_t Variables<T>::parameters_crc32c() const {
 template <class T>
 void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double samples,
                           std::int64_t iteration) const {
-  T* slots[Program<T>::max_slots] = {};
-  for (std::size_t i = 0; i < slots_.size(); ++i) slots[i] = slots_[i].values().data() + begin;
-  program_.update({.iteration = iteration, .learning_rate = learning_rate, .gradient_scale = 1.0 / samples}, parameters,
-                  gradients, std::span<T* const>(slots, slots_.size()));
+  auto range = std::ranges::upper_bound(ranges_, begin, {}, &UpdateRange::begin);  // the one behind
+  for (std::size_t done = 0; done < parameters.size();) {
+    const VariableRule& rule = std::prev(range)->rule;
+    const std::size_t end =
+        range == ranges_.end() ? parameters.size() : std::min(parameters.size(), range->begin - begin);
+    T* slots[Program<T>::max_slots] = {};
+    for (std::size_t i = 0; i < slots_.size(); ++i) slots[i] = slots_[i].values().data() + begin + done;
+    program_.update({.iteration = iteration,
+                     .learning_rate = learning_rate * rule.learning_rate_factor,
+                     .gradient_scale = 1.0 / samples,
+                     .decays = rule.decays},
+                    parameters.subspan(done, end - done), gradients.subspan(done, end - done),
+                    std::span<T* const>(slots, slots_.size()));
+    done = end;
+    if (range != ranges_.end()) ++range;
+  }
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,61 @@
+// Adam with decoupled weight decay.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/optimizers/adam.hpp"
+#include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/update_rules.hpp"
+#include "lockstep/optimizers/variable_filter.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Adam with decoupled weight decay: Loshchilov, Hutter, "Decoupled weight decay regularization",
+/// ICLR 2019. The formulas are Adam's, with Keras's epsilon and Keras's default of weight_decay.
+/// (PyTorch adds epsilon after the correction of v, and decays by 0.01.) As in Keras, all variables
+/// are decayed, biases included, unless they are excluded; GPT-2 and nanoGPT decay matrices only:
+/// @code
+/// AdamW{.learning_rate = 6e-4, .weight_decay = 0.1, .beta_2 = 0.95, .global_clipnorm = 1.0,
+///       .exclude_from_weight_decay = fewer_dimensions_than(2)}
+/// @endcode
+struct AdamW {
+  double learning_rate = 0.001;
+  double weight_decay = 0.004;
+  double beta_1 = 0.9;    ///< in [0, 1)
+  double beta_2 = 0.999;  ///< in [0, 1)
+  double epsilon = 1e-7;
+  bool amsgrad = false;
+  double clipnorm = 0;         ///< the largest norm of a variable's gradient; 0: any
+  double clipvalue = 0;        ///< the largest element of a gradient; 0: any
+  double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
+  VariableFilter exclude_from_weight_decay = {};
+  LearningRateFactors learning_rate_factors = {};
+
+  static constexpr std::string_view name = "AdamW";
+
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate},
+                                              {"weight_decay", weight_decay},
+                                              {"beta_1", beta_1},
+                                              {"beta_2", beta_2},
+                                              {"epsilon", epsilon}});
+  }
+
+  /// Throws ConfigurationError.
+  void validate() const { detail::check_adam_options(*this); }
+
+  [[nodiscard]] std::size_t slots() const { return amsgrad ? 3 : 2; }
+
+  template <class T>
+  void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
+              std::span<T* const> slots) const {
+    detail::update_adam({beta_1, beta_2, epsilon, weight_decay, amsgrad}, context, parameters, gradients, slots);
+  }
+};
+static_assert(Optimizer<AdamW, float> && Optimizer<AdamW, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

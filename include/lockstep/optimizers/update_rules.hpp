@@ -1,0 +1,135 @@
+// What is done for every optimizer outside its own formula, as its options say.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/describe.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/variable_filter.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A factor of the learning rate, for some variables.
+/// @code
+/// Adam{.learning_rate_factors = {{.variables = {"embedding*"}, .factor = 0.1}}}
+/// @endcode
+struct LearningRateFactor {
+  VariableFilter variables;
+  double factor = 1;  ///< at least 0; those of all entries that choose a variable are multiplied
+};
+using LearningRateFactors = std::vector<LearningRateFactor>;
+
+namespace detail {
+
+/// How a variable is updated.
+struct VariableRule {
+  double learning_rate_factor = 1;
+  bool decays = true;  ///< weight decay applies to it
+
+  friend bool operator==(const VariableRule&, const VariableRule&) = default;
+};
+
+/// Keras's options, where 0 is None.
+struct Clipping {
+  double clipnorm = 0;         ///< the norm of each variable's gradient becomes at most this
+  double clipvalue = 0;        ///< each element becomes at most this, and at least its negative
+  double global_clipnorm = 0;  ///< the norm of all gradients together becomes at most this
+
+  [[nodiscard]] bool is_by_norm() const noexcept { return clipnorm > 0 || global_clipnorm > 0; }
+};
+
+struct UpdateRules {
+  Clipping clipping;
+  std::vector<VariableRule> variables;  ///< one for each that is trained; empty: all are as by default
+};
+
+/// Throws unless all patterns choose a variable.
+inline void check_filter(std::string_view optimizer, std::string_view option, const VariableFilter& filter,
+                         std::span<const std::string> names) {
+  for (const std::string& pattern : filter.patterns()) {
+    bool found = false;
+    std::string list;
+    for (const std::string& name : names) {
+      found |= VariableFilter::matches(pattern, name);
+      list.append(list.empty() ? "" : ", ").append(name);
+    }
+    if (!found)
+      throw ConfigurationError(std::string(optimizer)
+                                   .append(": ")
+                                   .append(option)
+                                   .append(": '")
+                                   .append(pattern)
+                                   .append("' is the name of no variable; there are: ")
+                                   .append(list));
+  }
+}
+
+/// Reads the options that an optimizer has. Throws ConfigurationError for those that make no sense
+/// for these variables.
+template <class O>
+[[nodiscard]] UpdateRules update_rules(const O& optimizer, std::span<const std::string> names,
+                                       std::span<const Variable> variables) {
+  UpdateRules rules;
+  Clipping& clipping = rules.clipping;
+  if constexpr (requires { optimizer.clipnorm; }) clipping.clipnorm = optimizer.clipnorm;
+  if constexpr (requires { optimizer.clipvalue; }) clipping.clipvalue = optimizer.clipvalue;
+  if constexpr (requires { optimizer.global_clipnorm; }) clipping.global_clipnorm = optimizer.global_clipnorm;
+  require_not_negative(O::name, "clipnorm", clipping.clipnorm);
+  require_not_negative(O::name, "clipvalue", clipping.clipvalue);
+  require_not_negative(O::name, "global_clipnorm", clipping.global_clipnorm);
+  if ((clipping.clipnorm > 0) + (clipping.clipvalue > 0) + (clipping.global_clipnorm > 0) > 1)
+    throw ConfigurationError(std::string(O::name) +
+                             ": clipnorm, clipvalue and global_clipnorm exclude each other; give one of them");
+
+  rules.variables.resize(variables.size());
+  if constexpr (requires { optimizer.exclude_from_weight_decay; }) {
+    const VariableFilter& excluded = optimizer.exclude_from_weight_decay;
+    check_filter(O::name, "exclude_from_weight_decay", excluded, names);
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      rules.variables[i].decays = !excluded.contains(names[i], variables[i].rank);
+  }
+  if constexpr (requires { optimizer.learning_rate_factors; })
+    for (const LearningRateFactor& entry : optimizer.learning_rate_factors) {
+      require_not_negative(O::name, "learning_rate_factors", entry.factor);
+      check_filter(O::name, "learning_rate_factors", entry.variables, names);
+      for (std::size_t i = 0; i < variables.size(); ++i)
+        if (entry.variables.contains(names[i], variables[i].rank))
+          rules.variables[i].learning_rate_factor *= entry.factor;
+    }
+  return rules;
+}
+
+/// The description of an optimizer: its own options, and those of several optimizers where they are
+/// not the default, so that programs without them have the descriptions of saved states.
+template <class O>
+[[nodiscard]] std::string describe_optimizer(const O& optimizer, std::initializer_list<Option> own) {
+  std::string text = describe(O::name, own);
+  const auto add = [&](std::string_view name, const std::string& value) {
+    text.insert(text.size() - 1, std::string(", ").append(name).append("=").append(value));
+  };
+  const auto add_number = [&](std::string_view name, double value) {
+    if (value != 0) add(name, number_text(value));
+  };
+  if constexpr (requires { optimizer.amsgrad; })
+    if (optimizer.amsgrad) add("amsgrad", "true");
+  add_number("clipnorm", optimizer.clipnorm);
+  add_number("clipvalue", optimizer.clipvalue);
+  add_number("global_clipnorm", optimizer.global_clipnorm);
+  const VariableFilter& excluded = optimizer.exclude_from_weight_decay;
+  if (!excluded.empty()) add("exclude_from_weight_decay", excluded.description());
+  for (const LearningRateFactor& entry : optimizer.learning_rate_factors)
+    add("learning_rate_factor[" + entry.variables.description() + "]", number_text(entry.factor));
+  return text;
+}
+
+}  // namespace detail
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
