@@ -66,7 +66,43 @@ void check_onto(std::size_t rows, std::size_t columns, std::size_t inner, std::s
   CHECK(worst < 16 * static_cast<T>(inner) * std::numeric_limits<T>::epsilon());
 }
 
+/// A product of parts of larger matrices: A transposed, C with one column more.
+template <class T>
+void check_parts(std::size_t rows, std::size_t columns, std::size_t inner, bool adds) {
+  CAPTURE(rows);
+  CAPTURE(columns);
+  CAPTURE(inner);
+  std::mt19937 random(2);
+  const std::size_t a_step = rows + 3, b_step = kernels::padded_columns(columns), c_step = columns + 1;
+  const Array<T> a = random_array<T>(inner * a_step, random), b = random_array<T>(inner * b_step, random);
+  const Array<T> before = random_array<T>(rows * c_step, random), c(rows * c_step);
+  std::copy_n(before.data(), rows * c_step, c.data());
+  kernels::multiply_parts<T>({c.data(), rows, columns, c_step}, a.data(), b.data(), inner,
+                             {.a_row = 1, .a = a_step, .b = {b_step}}, adds);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < c_step; ++j) {
+      double expected = adds || j == columns ? static_cast<double>(before[i * c_step + j]) : 0;
+      for (std::size_t k = 0; k < inner && j < columns; ++k)
+        expected += static_cast<double>(a[k * a_step + i]) * static_cast<double>(b[k * b_step + j]);
+      wrong += !(std::abs(static_cast<double>(c[i * c_step + j]) - expected) < 1e-4);
+    }
+  CHECK(wrong == 0);
+}
+
 }  // namespace
+
+TEST_CASE("products: of parts of matrices") {
+  lockstep_test::for_each_instruction_set([] {
+    for (const std::size_t rows : {1u, 14u})
+      for (const std::size_t columns : {16u, 20u, 130u})
+        for (const std::size_t inner : {1u, 128u, 200u})
+          for (const bool adds : {false, true}) {
+            check_parts<float>(rows, columns, inner, adds);
+            check_parts<double>(rows, columns, inner, adds);
+          }
+  });
+}
 
 TEST_CASE("products: one that is added to what is there") {
   lockstep_test::for_each_instruction_set([] {

@@ -39,12 +39,13 @@ void dense_forward(const DenseSize& size, const T* x, const T* weights, const T*
               {.a_row = 1, .a = size.units, .b = {size.stride}}, bias, finish);
 }
 
-/// dx[i][b] = finish(sum over u of weights[i][u] * dy[u][b]). One that masks needs
-/// `can_mask_input_gradient(units)`.
+/// dx[i][b] = finish(sum over u of weights[i][u] * dy[u][b]), or with `adds` of dx and that sum. One
+/// that masks needs `can_mask_input_gradient(units)`.
 template <class T>
-void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx, Finish<T> finish = {}) {
-  multiply<T>({dx, size.inputs, size.stride, size.stride, 0, size.inputs_after}, weights, dy, size.units,
-              {.a_row = size.units, .a = 1, .b = {size.stride}}, nullptr, finish);
+void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx, Finish<T> finish = {},
+                          bool adds = false) {
+  multiply_blocks<T>({dx, size.inputs, size.stride, size.stride, 0, size.inputs_after}, weights, dy, size.units,
+                     {.a_row = size.units, .a = 1, .b = {size.stride}}, {adds, nullptr}, finish);
 }
 
 [[nodiscard]] constexpr bool can_mask_input_gradient(std::size_t units) noexcept { return units <= inner_block; }
@@ -69,14 +70,14 @@ void dense_weight_gradient(const DenseSize& size, const T* x, const T* scratch, 
 
 LOCKSTEP_INSTANCE(void dense_forward<float>(const DenseSize&, const float*, const float*, const float*, float*,
                                             Finish<float>));
-LOCKSTEP_INSTANCE(void dense_input_gradient<float>(const DenseSize&, const float*, const float*, float*,
-                                                   Finish<float>));
+LOCKSTEP_INSTANCE(void dense_input_gradient<float>(const DenseSize&, const float*, const float*, float*, Finish<float>,
+                                                   bool));
 LOCKSTEP_INSTANCE(void dense_bias_gradient<float>(const DenseSize&, const Delta<float>&, float*, float*));
 LOCKSTEP_INSTANCE(void dense_weight_gradient<float>(const DenseSize&, const float*, const float*, float*));
 LOCKSTEP_INSTANCE(void dense_forward<double>(const DenseSize&, const double*, const double*, const double*, double*,
                                              Finish<double>));
 LOCKSTEP_INSTANCE(void dense_input_gradient<double>(const DenseSize&, const double*, const double*, double*,
-                                                    Finish<double>));
+                                                    Finish<double>, bool));
 LOCKSTEP_INSTANCE(void dense_bias_gradient<double>(const DenseSize&, const Delta<double>&, double*, double*));
 LOCKSTEP_INSTANCE(void dense_weight_gradient<double>(const DenseSize&, const double*, const double*, double*));
 

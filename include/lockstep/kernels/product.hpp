@@ -257,6 +257,20 @@ void multiply_onto(const Target<T>& target, const T* a, const T* b, std::size_t 
   multiply_blocks<T>(target, a, b, inner, steps, {true, bias}, {});
 }
 
+/// target = A * B, or target + A * B with `adds`. As multiply, but A, B and C may be parts of larger
+/// matrices, with any steps: what follows them in memory is not fetched ahead.
+template <class T>
+void multiply_parts(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
+                    bool adds = false) {
+  std::size_t k = 0;
+  do {
+    const std::size_t count = std::min(inner_block, inner - k);
+    const Segment<T> segment{a + k * steps.a, b + k * steps.b.step, count};
+    dispatch(ProductBlock<T>{target, &segment, count > 0, steps, {.sums = adds || k > 0}, {}, {}});
+    k += count;
+  } while (k < inner);
+}
+
 LOCKSTEP_INSTANCE(void multiply_blocks<float>(const Target<float>&, const float*, const float*, std::size_t,
                                               const Steps&, const Onto<float>&, Finish<float>));
 LOCKSTEP_INSTANCE(void multiply_blocks<double>(const Target<double>&, const double*, const double*, std::size_t,

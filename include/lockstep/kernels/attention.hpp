@@ -1,0 +1,241 @@
+// Attention: each query's mean of the values, weighted by how well its key fits.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/kernels/attention_block.hpp"
+#include "lockstep/kernels/attention_size.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/product.hpp"
+#include "lockstep/kernels/random_mask.hpp"
+#include "lockstep/kernels/sweep.hpp"
+#include "lockstep/kernels/transpose_part.hpp"
+
+// q, k, v and o are [head][feature][stride]; the positions of a sequence are contiguous, those of
+// the next one follow. For each sequence and head, a block of queries after the other:
+//
+//   scores^T = k^T q / sqrt(key_size)    keys are rows, so that a query's scores are a column
+//   p^T      = softmax down the columns
+//   o        = v p^T
+//
+// which needs no transposition. Backward sums over the queries in two of its products, and so
+// transposes q and the gradient of o, both small:
+//
+//   dp^T = v^T do    ds^T = p^T (dp^T - sums of p dp)    dq = k ds^T    dk^T += ds^T q^T    dv^T += p^T do^T
+//
+// Nothing in it depends on the number of sequences: each has the same bits alone as among others.
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+namespace detail {
+
+/// One sequence and head.
+template <class T>
+struct AttentionHead {
+  const AttentionSize& size;
+  const AttentionMasks<T>& masks;
+  const AttentionDropout& dropout;
+  const T *q, *k;
+  T* kept;
+  T* work;
+  std::size_t sample, head;
+
+  /// A block of its queries.
+  struct Block {
+    std::size_t first, valid, columns, keys;
+  };
+
+  template <class F>
+  void for_each_block(const F& f) const {
+    const std::size_t block = attention_block(size.queries);
+    for (std::size_t first = 0; first < size.queries; first += block) {
+      const std::size_t valid = std::min(block, size.queries - first);
+      f(Block{first, valid, padded_columns(valid), size.causal ? std::min(size.keys, first + valid) : size.keys});
+    }
+  }
+
+  /// The block's softmax, or with `again` the same bits once more, in backward. `packed` is scratch.
+  void probabilities(const Block& b, T* to, T* packed, bool again) const {
+    const AttentionWork parts(size);
+    const T scale = T(1) / std::sqrt(static_cast<T>(size.key_size));
+    dispatch(PackColumns<T>{q + b.first, size.key_size, size.query_stride, b.valid, b.columns, scale, packed});
+    multiply_parts<T>({to, b.keys, b.columns, b.columns}, k, packed, size.key_size,
+                      {.a_row = 1, .a = size.key_stride, .b = {b.columns}});
+    const bool keeps_all = attention_keeps_probabilities(size);
+    T* const largest = keeps_all ? work + parts.size() - 3 * parts.block : kept + b.first;
+    T* const factor = keeps_all ? largest + parts.block : largest + padded_columns(size.queries);
+    dispatch(AttentionSoftmax<T>{
+        .scores = to,
+        .keys = b.keys,
+        .columns = b.columns,
+        .valid = b.valid,
+        .first_query = b.first,
+        .causal = size.causal,
+        .query_mask = masks.queries == nullptr ? nullptr : masks.queries + sample * size.queries + b.first,
+        .key_mask = masks.keys == nullptr ? nullptr : masks.keys + sample * size.keys,
+        .largest = largest,
+        .factor = factor,
+        .known = again});
+  }
+
+  /// Negates those of the block's probabilities that are dropped, which keeps both what they are and
+  /// that they are dropped; `random` is scratch.
+  void drop(const Block& b, T* probabilities, T* random) const {
+    for (std::size_t column = 0; column < b.columns; column += batch_multiple) {
+      std::array<std::uint64_t, batch_multiple> keys{};
+      for (std::size_t i = 0; i < batch_multiple; ++i)
+        keys[i] = dropout.query_key(size, sample, head, b.first + column + i).value();
+      dispatch(RandomMask<T>{.keys = keys.data(),
+                             .threshold = dropout.threshold,
+                             .features = b.keys,
+                             .stride = b.columns,
+                             .to = random + column});
+    }
+    sweep(
+        b.keys * b.columns,
+        [](auto& p, const auto& factor)
+            LOCKSTEP_KERNEL_LAMBDA { p *= factor + factor - std::decay_t<decltype(p)>(T(1)); },
+        probabilities, static_cast<const T*>(random));
+  }
+
+  /// What is left of them.
+  void keep(const Block& b, const T* probabilities, T* to) const {
+    const T scale = static_cast<T>(dropout.scale);
+    sweep(
+        b.keys * b.columns,
+        [scale](const auto& p, auto& left) LOCKSTEP_KERNEL_LAMBDA {
+          using P = std::decay_t<decltype(p)>;
+          left = max(p, P(T(0))) * P(scale);
+        },
+        probabilities, to);
+  }
+};
+
+}  // namespace detail
+
+/// o from q, k and v. Nothing is written beyond the samples.
+template <class T>
+void attention_forward(const AttentionSize& s, const T* q, const T* k, const T* v, const AttentionMasks<T>& masks,
+                       const AttentionDropout& dropout, T* o, T* kept, T* work) {
+  const detail::AttentionWork parts(s);
+  T* const left = work + parts.scores;
+  T* const random = left + parts.scores;
+  T* const packed = random + parts.scores;
+  for (std::size_t sample = 0; sample < s.samples; ++sample)
+    for (std::size_t head = 0; head < s.heads; ++head, kept += detail::attention_kept_of_head(s)) {
+      const std::size_t query = sample * s.queries, key = sample * s.keys;
+      const detail::AttentionHead<T> one{s,
+                                         masks,
+                                         dropout,
+                                         q + head * s.key_size * s.query_stride + query,
+                                         k + head * s.key_size * s.key_stride + key,
+                                         kept,
+                                         work,
+                                         sample,
+                                         head};
+      one.for_each_block([&](const auto& b) {
+        T* p = attention_keeps_probabilities(s) ? kept + b.first * s.keys : work;
+        one.probabilities(b, p, packed, false);
+        if (dropout.threshold > 0) {
+          one.drop(b, p, random);
+          one.keep(b, p, left);
+          p = left;
+        }
+        multiply_parts<T>(
+            {o + head * s.value_size * s.query_stride + query + b.first, s.value_size, b.valid, s.query_stride},
+            v + head * s.value_size * s.key_stride + key, p, b.keys, {.a_row = s.key_stride, .a = 1, .b = {b.columns}});
+      });
+    }
+}
+
+/// The arrays of attention's backward.
+template <class T>
+struct AttentionGradients {
+  const T *q, *k, *v;
+  const T* o;       ///< what forward has computed
+  const T* output;  ///< gradient of o
+  T *dq, *dk, *dv;  ///< may be q, k and v
+};
+
+/// dq, dk and dv from what forward has left. Nothing is written beyond the samples.
+template <class T>
+void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arrays, const AttentionMasks<T>& masks,
+                        const AttentionDropout& dropout, T* kept, T* work) {
+  const detail::AttentionWork parts(s);
+  T* const gradient = work + parts.scores;
+  T* const left = gradient + parts.scores;  // after dropout; before, scratch of it
+  T* const packed_q = left + parts.scores;
+  T* const transposed_q = packed_q + parts.packed;
+  T* const packed_output = transposed_q + parts.packed;
+  T* const transposed_output = packed_output + parts.packed;
+  T* const key_result = transposed_output + parts.packed;
+  T* const value_result = key_result + parts.result;
+  T* const sums = value_result + parts.result + 2 * parts.block;
+  const std::size_t key_step = padded_columns(s.key_size), value_step = padded_columns(s.value_size);
+  const T scale = T(1) / std::sqrt(static_cast<T>(s.key_size));
+  for (std::size_t sample = 0; sample < s.samples; ++sample)
+    for (std::size_t head = 0; head < s.heads; ++head, kept += detail::attention_kept_of_head(s)) {
+      const std::size_t query = head * s.key_size * s.query_stride + sample * s.queries;
+      const std::size_t key = head * s.key_size * s.key_stride + sample * s.keys;
+      const std::size_t value = head * s.value_size * s.key_stride + sample * s.keys;
+      const std::size_t output = head * s.value_size * s.query_stride + sample * s.queries;
+      const detail::AttentionHead<T> one{s, masks, dropout, arrays.q + query, arrays.k + key, kept, work, sample, head};
+      std::fill_n(key_result, s.keys * key_step, T(0));
+      std::fill_n(value_result, s.keys * value_step, T(0));
+      one.for_each_block([&](const auto& b) {
+        T* p = kept + b.first * s.keys;
+        if (!attention_keeps_probabilities(s)) {
+          p = work;
+          one.probabilities(b, p, packed_q, true);
+          if (dropout.threshold > 0) one.drop(b, p, left);
+        }
+        dispatch(TransposePart<T>{arrays.q + query + b.first, s.key_size, b.valid, s.query_stride, transposed_q,
+                                  key_step, key_step});
+        const T* const d_output = arrays.output + output + b.first;
+        dispatch(TransposePart<T>{d_output, s.value_size, b.valid, s.query_stride, transposed_output, value_step,
+                                  value_step});
+        dispatch(PackColumns<T>{d_output, s.value_size, s.query_stride, b.valid, b.columns, T(1), packed_output});
+        dispatch(ColumnProducts<T>{packed_output, arrays.o + output + b.first, s.value_size, s.query_stride, b.valid,
+                                   b.columns, sums});
+        const T* used = p;
+        if (dropout.threshold > 0) {
+          one.keep(b, p, left);
+          used = left;
+        }
+        multiply_parts<T>({value_result, b.keys, s.value_size, value_step}, used, transposed_output, b.valid,
+                          {.a_row = b.columns, .a = 1, .b = {value_step}}, true);
+        multiply_parts<T>({gradient, b.keys, b.columns, b.columns}, arrays.v + value, packed_output, s.value_size,
+                          {.a_row = 1, .a = s.key_stride, .b = {b.columns}});
+        dispatch(AttentionGradient<T>{p, gradient, b.keys, b.columns, sums, scale,
+                                      static_cast<T>(dropout.threshold > 0 ? dropout.scale : 1)});
+        multiply_parts<T>({key_result, b.keys, s.key_size, key_step}, gradient, transposed_q, b.valid,
+                          {.a_row = b.columns, .a = 1, .b = {key_step}}, true);
+        multiply_parts<T>({arrays.dq + query + b.first, s.key_size, b.valid, s.query_stride}, arrays.k + key, gradient,
+                          b.keys, {.a_row = s.key_stride, .a = 1, .b = {b.columns}});
+      });
+      dispatch(TransposePart<T>{key_result, s.keys, s.key_size, key_step, arrays.dk + key, s.keys, s.key_stride});
+      dispatch(
+          TransposePart<T>{value_result, s.keys, s.value_size, value_step, arrays.dv + value, s.keys, s.key_stride});
+    }
+}
+
+LOCKSTEP_INSTANCE(void attention_forward<float>(const AttentionSize&, const float*, const float*, const float*,
+                                                const AttentionMasks<float>&, const AttentionDropout&, float*, float*,
+                                                float*));
+LOCKSTEP_INSTANCE(void attention_backward<float>(const AttentionSize&, const AttentionGradients<float>&,
+                                                 const AttentionMasks<float>&, const AttentionDropout&, float*,
+                                                 float*));
+LOCKSTEP_INSTANCE(void attention_forward<double>(const AttentionSize&, const double*, const double*, const double*,
+                                                 const AttentionMasks<double>&, const AttentionDropout&, double*,
+                                                 double*, double*));
+LOCKSTEP_INSTANCE(void attention_backward<double>(const AttentionSize&, const AttentionGradients<double>&,
+                                                  const AttentionMasks<double>&, const AttentionDropout&, double*,
+                                                  double*));
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
