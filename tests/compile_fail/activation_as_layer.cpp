@@ -7,6 +7,9 @@
 // expect-error 3: ReLU .or Tanh,.* is an activation, not a layer: write ls::Activation<
 // expect-nearby 3: 3
 // expect-nearby 3: Linear
+// expect-error 4: ReLU .or Tanh,.* is an activation, not a layer: write ls::Activation<
+// expect-nearby 4: 2
+// expect-nearby 4: GELU
 #include <lockstep/layers/activation.hpp>
 #include <lockstep/layers/dense.hpp>
 #include <lockstep/layers/flatten.hpp>
@@ -20,6 +23,8 @@ using Model = ls::Sequential<ls::Input<784>, ls::Dense<128>, ls::ReLU, ls::Dense
 using Model = ls::Sequential<ls::Input<784>, ls::LeakyReLU<10>, ls::Dense<10>>;
 #elif LOCKSTEP_COMPILE_FAIL == 3
 using Model = ls::Sequential<ls::Input<28, 28>, ls::Flatten, ls::Dense<128>, ls::Linear>;
+#elif LOCKSTEP_COMPILE_FAIL == 4
+using Model = ls::Sequential<ls::Input<784>, ls::Dense<128>, ls::GELU, ls::Dense<10>>;
 #else
 using Model = ls::Sequential<ls::Input<784>, ls::Dense<128>, ls::Activation<ls::ReLU>, ls::Dense<10>>;
 #endif

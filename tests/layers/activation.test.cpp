@@ -80,6 +80,11 @@ TEST_CASE("Activation: gradients") {
     check_gradients_for_all_batches<ls::Activation<ls::Sigmoid>, ls::Shape<7>>();
     check_gradients_for_all_batches<ls::Activation<ls::Tanh>, ls::Shape<7>>();
     check_gradients_for_all_batches<ls::Activation<ls::Linear>, ls::Shape<7>>();
+    check_gradients_for_all_batches<ls::Activation<ls::GELU>, ls::Shape<3, 5>>();
+    check_gradients_for_all_batches<ls::Activation<ls::GELUTanh>, ls::Shape<7>>();
+    check_gradients_for_all_batches<ls::Activation<ls::Mish>, ls::Shape<7>>();
+    check_gradients_for_all_batches<ls::Activation<ls::SELU>, ls::Shape<7>>();
+    check_gradients_for_all_batches<ls::Activation<ls::Softplus>, ls::Shape<7>>();
   });
 }
 

@@ -1,55 +1,119 @@
+// All activation functions against Keras, and what the concept promises beyond values.
 #include "lockstep/layers/activations.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <random>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
 
+#include "golden/activations.hpp"
 #include "support/instruction_sets.hpp"
-#include "support/random_array.hpp"
 
 namespace ls = lockstep;
+namespace golden = lockstep_test::golden::activations;
 
 namespace {
 
-using lockstep_test::Array;
+template <class T>
+struct Result {
+  std::vector<T> y, dx;
+};
 
-/// value and gradient against a function of one number and its central difference.
-template <class A>
-void check(const char* name, double (*function)(double)) {
-  CHECK(A::name == name);
-  std::mt19937 random(1);
-  const Array<double> x = lockstep_test::random_array<double>(37, random);
-  const Array<double> dy = lockstep_test::random_array<double>(37, random), y(37), dx(37);
-  for (double& value : x) value *= 4;
-  dy[5] = 0;
-  ls::detail::activate<A>(37, static_cast<const double*>(x.data()), y.data());
-  ls::detail::activation_gradient<A>(37, static_cast<const double*>(dy.data()), static_cast<const double*>(y.data()),
-                                     dx.data());
-  for (std::size_t i = 0; i < 37; ++i) {
-    const double difference = (function(x[i] + 1e-6) - function(x[i] - 1e-6)) / 2e-6;
-    CHECK(y[i] == doctest::Approx(function(x[i])).epsilon(1e-12));
-    CHECK(std::abs(dx[i] - dy[i] * difference) < 1e-8);
+template <class A, class T>
+Result<T> run(const std::vector<T>& x, const std::vector<T>& dy) {
+  const std::size_t n = x.size();
+  std::vector<T> y(n), slope(n), dx(n);
+  ls::detail::activate<A, T>(n, x.data(), y.data(), slope.data());
+  ls::detail::activation_gradient<A, T>(n, dy.data(), y.data(), slope.data(), dx.data());
+  return {y, dx};
+}
+
+template <class T>
+double worst_error(const double* expected, const std::vector<T>& got) {
+  double worst = 0;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - expected[i]) / std::max(1.0, std::abs(expected[i])));
+  return worst;
+}
+
+template <class A, class T>
+void check_values(const double* values, const double* derivatives, double tolerance) {
+  const std::vector<T> x(std::begin(golden::x), std::end(golden::x));
+  const Result<T> result = run<A, T>(x, std::vector<T>(x.size(), T(1)));
+  CHECK(worst_error(values, result.y) < tolerance);
+  CHECK(worst_error(derivatives, result.dx) < tolerance);
+}
+
+/// Finite for finite x, 0 where dy is 0, NaN stays NaN, and each element alone gives the same bits
+/// as in a vector.
+template <class A, class T>
+void check_promises() {
+  constexpr T largest = std::numeric_limits<T>::max() / T(2);
+  constexpr T least = std::numeric_limits<T>::min();
+  std::vector<T> x{T(0), -T(0), largest, -largest, least, -least, T(1e4), T(-1e4), T(88), T(-88), T(709), T(-709)};
+  for (int i = -60; i <= 60; ++i) x.push_back(static_cast<T>(i) * T(0.37));
+  std::vector<T> dy(x.size(), T(1.25));
+  dy[3] = dy[20] = 0;
+  const Result<T> all = run<A>(x, dy);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(x[i]);
+    CHECK(std::isfinite(all.y[i]));
+    CHECK(std::isfinite(run<A>(std::vector<T>{x[i]}, std::vector<T>{T(0.5)}).y[0]));
+    const Result<T> alone = run<A>(std::vector<T>{x[i]}, std::vector<T>{dy[i]});
+    CHECK(alone.y[0] == all.y[i]);
+    CHECK((alone.dx[0] == all.dx[i] || std::isnan(all.dx[i])));
+    CHECK(std::isfinite(all.dx[i]) !=
+          (std::is_same_v<A, ls::Exponential> && all.y[i] == std::numeric_limits<T>::max()));
   }
-  CHECK(dx[5] == 0);
+  CHECK(all.dx[3] == 0);
+  CHECK(all.dx[20] == 0);
+  const T nan = std::numeric_limits<T>::quiet_NaN();
+  CHECK(std::isnan(run<A>(std::vector<T>{nan}, std::vector<T>{T(1)}).y[0]));
+}
+
+template <class A>
+void check(const char* name, const double* values, const double* derivatives, double double_tolerance = 2e-14) {
+  CAPTURE(std::string(name));
+  CHECK(A::name == name);
+  check_values<A, float>(values, derivatives, 6e-7);
+  check_values<A, double>(values, derivatives, double_tolerance);
+  check_promises<A, float>();
+  check_promises<A, double>();
 }
 
 }  // namespace
 
-TEST_CASE("activations: values, and gradients from the value") {
-  lockstep_test::for_each_instruction_set([] {
-    check<ls::Linear>("linear", [](double x) { return x; });
-    check<ls::ReLU>("relu", [](double x) { return x > 0 ? x : 0; });
-    check<ls::LeakyReLU<10>>("leaky_relu", [](double x) { return x > 0 ? x : 0.1 * x; });
-    check<ls::Sigmoid>("sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); });
-    check<ls::Tanh>("tanh", [](double x) { return std::tanh(x); });
-  });
+TEST_CASE("GELU: its exact values") {
+  const Result<double> exact = run<ls::GELU>(std::vector<double>{-1, 0.5, 1, 2}, std::vector<double>(4, 1.0));
+  const double expected[] = {-0.15865525393145707, 0.34573123063700656, 0.84134474606854293, 1.9544997361036416};
+  CHECK(worst_error(expected, exact.y) < 1e-15);
 }
 
-TEST_CASE("activations: which ones the products do by themselves") {
-  static_assert(ls::detail::is_fused<ls::Linear, float> && ls::detail::is_fused<ls::ReLU, float>);
-  static_assert(!ls::detail::is_fused<ls::Tanh, float>);
-  CHECK(ls::detail::fused_minimum<ls::ReLU, float>() == 0);
-  CHECK(std::isinf(ls::detail::fused_minimum<ls::Tanh, float>()));
+TEST_CASE("activation functions: Keras's values and derivatives; finite, local, honest about NaN") {
+  lockstep_test::for_each_instruction_set([] {
+    // (Keras has the constants of GELU and leaky ReLU in float32.)
+    check<ls::Linear>("linear", golden::linear, golden::linear_derivative);
+    check<ls::ReLU>("relu", golden::relu, golden::relu_derivative);
+    check<ls::ReLU6>("relu6", golden::relu6, golden::relu6_derivative);
+    check<ls::LeakyReLU<20>>("leaky_relu", golden::leaky_relu, golden::leaky_relu_derivative, 5e-8);
+    check<ls::LeakyReLU<>>("leaky_relu", golden::leaky_relu_layer, golden::leaky_relu_layer_derivative, 5e-8);
+    check<ls::ELU>("elu", golden::elu, golden::elu_derivative);
+    check<ls::SELU>("selu", golden::selu, golden::selu_derivative);
+    check<ls::GELU>("gelu", golden::gelu, golden::gelu_derivative, 2e-8);
+    check<ls::GELUTanh>("gelu_tanh", golden::gelu_tanh, golden::gelu_tanh_derivative, 2e-8);
+    check<ls::SiLU>("silu", golden::silu, golden::silu_derivative);
+    check<ls::Sigmoid>("sigmoid", golden::sigmoid, golden::sigmoid_derivative);
+    check<ls::Tanh>("tanh", golden::tanh, golden::tanh_derivative);
+    check<ls::Softplus>("softplus", golden::softplus, golden::softplus_derivative);
+    check<ls::Softsign>("softsign", golden::softsign, golden::softsign_derivative);
+    check<ls::Mish>("mish", golden::mish, golden::mish_derivative);
+    check<ls::HardSigmoid>("hard_sigmoid", golden::hard_sigmoid, golden::hard_sigmoid_derivative);
+    check<ls::HardSiLU>("hard_silu", golden::hard_silu, golden::hard_silu_derivative);
+    check<ls::Exponential>("exponential", golden::exponential, golden::exponential_derivative);
+  });
 }

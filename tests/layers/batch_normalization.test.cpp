@@ -143,6 +143,7 @@ TEST_CASE("BatchNormalization: gradients") {
   for_each_instruction_set([] {
     lockstep_test::check_gradients_for_all_batches<Plain, Shape<3, 4, 5>>();
     lockstep_test::check_gradients_for_all_batches<Plain, Shape<7>>();
+    lockstep_test::check_gradients_for_all_batches<BatchNormalization<ls::HardSiLU>, Shape<3, 5>>();
     lockstep_test::check_gradients_for_all_batches<Synchronized, Shape<2, 2, 3>>();
     lockstep_test::check_gradients<WithoutBeta, Shape<2, 3, 2>>(5);
     lockstep_test::check_gradients<WithoutGamma, Shape<4, 2>>(17);

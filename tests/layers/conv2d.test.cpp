@@ -49,6 +49,7 @@ TEST_CASE("Conv2D: gradients with few weights") {
     lockstep_test::check_gradients<Conv2D<4, 5, ls::Sigmoid, Conv2DOptions{.padding = Padding::same}>, Shape<3, 2, 1>>(
         5);
     lockstep_test::check_gradients<Conv2D<3, 1, ls::Linear, Conv2DOptions{.stride = 3}>, Shape<7, 7, 2>>(2);
+    lockstep_test::check_gradients_for_all_batches<Conv2D<3, 2, ls::SiLU>, Shape<4, 3, 2>>();
   });
 }
 

@@ -42,6 +42,7 @@ TEST_CASE("Dense: gradients") {
     lockstep_test::check_gradients<ls::Dense<5, ls::Sigmoid>, ls::Shape<9>>(33);
     lockstep_test::check_gradients<ls::Dense<200, ls::LeakyReLU<20>>, ls::Shape<4>>(5);
     lockstep_test::check_gradients<ls::Dense<3>, ls::Shape<5>>(300);
+    lockstep_test::check_gradients_for_all_batches<ls::Dense<17, ls::GELU>, ls::Shape<5>>();
   });
 }
 

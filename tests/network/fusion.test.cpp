@@ -29,6 +29,10 @@ struct Apart {
   static constexpr bool keeps_padding = true;
   template <class In>
   using Output = In;
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t stride) {
+    return ls::Activation<Function>::template scratch<In>(stride);
+  }
   template <class In, class T>
   static void forward(const ls::ForwardPass<T>& pass) {
     ls::Activation<Function>::template forward<In, T>(pass);
@@ -83,6 +87,7 @@ TEST_CASE("fused activations: loss and gradients are those of two layers") {
   check_equal<ls::ReLU>();
   check_equal<ls::Tanh>();
   check_equal<ls::LeakyReLU<>>();
+  check_equal<ls::GELU>();
 }
 
 TEST_CASE("fused activations: names and summary show both layers") {

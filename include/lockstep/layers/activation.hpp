@@ -35,14 +35,20 @@ struct Activation {
     requires requires { requires std::is_same_v<typename L::template WithActivation<Function>::Preactivation, L>; }
   using FusedInto = typename L::template WithActivation<Function>;
 
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t stride) {
+    return detail::slope_size<Function>(In::size * stride);
+  }
+
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    detail::activate<Function, T>(In::size * pass.x.stride(), pass.x.data(), pass.y.data());
+    detail::activate<Function, T>(In::size * pass.x.stride(), pass.x.data(), pass.y.data(), pass.scratch.data());
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    detail::activation_gradient<Function, T>(In::size * pass.y.stride(), pass.dy.data(), pass.y.data(), pass.dx.data());
+    detail::activation_gradient<Function, T>(In::size * pass.y.stride(), pass.dy.data(), pass.y.data(),
+                                             pass.scratch.data(), pass.dx.data());
   }
 };
 

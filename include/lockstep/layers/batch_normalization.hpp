@@ -90,8 +90,8 @@ struct BatchNormalization {
   };
 
   template <class In>
-  static constexpr std::size_t scratch(std::size_t) {
-    return 6 * detail::channels<In>;
+  static constexpr std::size_t scratch(std::size_t stride) {
+    return 6 * detail::channels<In> + detail::slope_size<Activation>(In::size * stride);
   }
 
   template <class In, class T>
@@ -125,7 +125,7 @@ struct BatchNormalization {
     kernels::dispatch(kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale, kept.offset,
                                                 detail::fused_minimum<Activation, T>(), pass.y.data()});
     if constexpr (!detail::is_fused<Activation, T>)
-      detail::activate<Activation, T>(In::size * s.stride, pass.y.data(), pass.y.data());
+      detail::activate<Activation, T>(In::size * s.stride, pass.y.data(), pass.y.data(), kept.activation_slope);
   }
 
   template <class In, class T>
@@ -162,6 +162,7 @@ struct BatchNormalization {
   struct Kept {
     T *mean, *inverse, *scale, *offset;  ///< inverse: 1 / sqrt(variance + epsilon)
     T *slope, *rest;                     ///< of backward alone
+    T* activation_slope;                 ///< for each value, if the activation needs it
 
     Kept(std::span<T> scratch, std::size_t n)
         : mean(scratch.data()),
@@ -169,7 +170,8 @@ struct BatchNormalization {
           scale(inverse + n),
           offset(scale + n),
           slope(offset + n),
-          rest(slope + n) {}
+          rest(slope + n),
+          activation_slope(rest + n) {}
     void set(std::size_t channel, double channel_mean, double variance) const {
       mean[channel] = static_cast<T>(channel_mean);
       inverse[channel] = static_cast<T>(1 / std::sqrt(variance + Options.epsilon));
@@ -202,7 +204,8 @@ struct BatchNormalization {
     Sums<In> sums;
     sums.count() = static_cast<double>(s.pixels * s.samples);
     if constexpr (!detail::is_fused<Activation, T>)
-      detail::activation_gradient<Activation, T>(In::size * s.stride, pass.dy.data(), pass.y.data(), pass.dy.data());
+      detail::activation_gradient<Activation, T>(In::size * s.stride, pass.dy.data(), pass.y.data(),
+                                                 kept.activation_slope, pass.dy.data());
     kernels::dispatch(kernels::ChannelGradients<T>{s, delta<T>(pass, kept), sums.first(), sums.second()});
     for (std::size_t c = 0; c < s.channels; ++c) {
       // (Without samples nothing is kept.)

@@ -101,7 +101,7 @@ struct Conv2D {
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
-    return kernels::convolution_scratch(size<In>(stride));
+    return kernels::convolution_scratch(size<In>(stride)) + detail::slope_size<Activation>(Output<In>::size * stride);
   }
 
   template <class In, class T>
@@ -110,7 +110,8 @@ struct Conv2D {
                                     detail::bias<Options.use_bias>(pass.weights), pass.y.data(),
                                     {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
-      detail::activate<Activation, T>(Output<In>::size * pass.y.stride(), pass.y.data(), pass.y.data());
+      detail::activate<Activation, T>(Output<In>::size * pass.y.stride(), pass.y.data(), pass.y.data(),
+                                      slope<In>(pass));
   }
 
   template <class In, class T>
@@ -127,6 +128,12 @@ struct Conv2D {
   }
 
  private:
+  /// Kept for backward, if the activation needs it.
+  template <class In, class Pass>
+  static auto* slope(const Pass& pass) {
+    return pass.scratch.data() + kernels::convolution_scratch(size<In>(pass.y.stride()));
+  }
+
   template <class In>
   static constexpr kernels::ConvolutionSize size(std::size_t batch) {
     using Out = Output<In>;
@@ -150,7 +157,7 @@ struct Conv2D {
     const std::size_t outputs = Output<In>::size * pass.y.stride();
     kernels::convolution_weight_gradient<T>(
         size<In>(pass.x.stride()), pass.x.data(),
-        detail::activation_delta<Activation, T>(outputs, pass.dy.data(), pass.y.data(), keep_delta),
+        detail::activation_delta<Activation, T>(outputs, pass.dy.data(), pass.y.data(), slope<In>(pass), keep_delta),
         pass.gradients[0].data(), detail::bias<Options.use_bias>(pass.gradients), pass.scratch.data());
   }
 };

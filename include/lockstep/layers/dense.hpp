@@ -62,7 +62,7 @@ struct Dense {
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
-    return kernels::dense_scratch(Units, stride);
+    return kernels::dense_scratch(Units, stride) + detail::slope_size<Activation>(Units * stride);
   }
 
   template <class In, class T>
@@ -71,7 +71,7 @@ struct Dense {
                               detail::bias<Options.use_bias>(pass.weights), pass.y.data(),
                               {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
-      detail::activate<Activation, T>(Units * pass.y.stride(), pass.y.data(), pass.y.data());
+      detail::activate<Activation, T>(Units * pass.y.stride(), pass.y.data(), pass.y.data(), slope(pass));
   }
 
   template <class In, class T>
@@ -91,13 +91,19 @@ struct Dense {
   }
 
  private:
+  /// Kept for backward, if the activation needs it.
+  template <class Pass>
+  static auto* slope(const Pass& pass) {
+    return pass.scratch.data() + kernels::dense_scratch(Units, pass.y.stride());
+  }
+
   /// Some inputs after the other, so that their values, weights and gradients come from memory
   /// once.
   template <class In, class T, bool InputGradient>
   static void run_backward(const BackwardPass<T>& pass, kernels::Finish<T> finish = {}) {
     const std::size_t stride = pass.x.stride();
-    const kernels::Delta<T> delta =
-        detail::activation_delta<Activation, T>(Units * stride, pass.dy.data(), pass.y.data(), InputGradient);
+    const kernels::Delta<T> delta = detail::activation_delta<Activation, T>(Units * stride, pass.dy.data(),
+                                                                            pass.y.data(), slope(pass), InputGradient);
     kernels::dense_bias_gradient<T>({0, Units, stride}, delta, detail::bias<Options.use_bias>(pass.gradients),
                                     pass.scratch.data());
     for (std::size_t input = 0; input < In::size;) {
