@@ -15,20 +15,6 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-namespace detail {
-
-/// The first `count` elements of a vector at p, and zeros; what follows them is not read.
-template <class P>
-LOCKSTEP_KERNEL P load_first(const typename P::value_type* p, std::size_t count) {
-  if (count >= P::size) [[likely]]
-    return P(p);
-  typename P::value_type values[P::size] = {};
-  std::copy_n(p, count, values);
-  return P(static_cast<const typename P::value_type*>(values));
-}
-
-}  // namespace detail
-
 /// to[f * columns + t] = factor * from[f * stride + t] for features f and t below `valid`, then
 /// zeros up to `columns`; for kernels::dispatch.
 template <class T>
@@ -48,7 +34,7 @@ struct PackColumns {
     for (std::size_t f = 0; f < s.features; ++f)
       for (std::size_t t = 0; t < s.columns; t += P::size) {
         const std::size_t count = s.valid > t ? s.valid - t : 0;
-        (detail::load_first<P>(s.from + f * s.stride + t, count) * P(s.factor)).store(s.to + f * s.columns + t);
+        (P::load_first(s.from + f * s.stride + t, count) * P(s.factor)).store(s.to + f * s.columns + t);
       }
   }
 };
@@ -123,7 +109,7 @@ struct AttentionSoftmax {
       if (s.known) continue;
       scale = select(sum == P(T(0)), P(T(0)), P(T(1)) / sum);
       if (s.query_mask != nullptr)
-        scale *= detail::load_first<P>(s.query_mask + column, s.valid > column ? s.valid - column : 0);
+        scale *= P::load_first(s.query_mask + column, s.valid > column ? s.valid - column : 0);
       scale.store(s.factor + column);
       for (key = 0; key < end; ++key) (at(key) * scale).store(first + key * s.columns);
     }
@@ -151,7 +137,7 @@ struct ColumnProducts {
       const std::size_t count = s.valid > t ? s.valid - t : 0;
       P sum(T(0));
       for (std::size_t f = 0; f < s.features; ++f)
-        sum = multiply_add(P(s.a + f * s.columns + t), detail::load_first<P>(s.b + f * s.stride + t, count), sum);
+        sum = multiply_add(P(s.a + f * s.columns + t), P::load_first(s.b + f * s.stride + t, count), sum);
       sum.store(s.sums + t);
     }
   }

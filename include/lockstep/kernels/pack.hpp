@@ -44,6 +44,13 @@ struct Pack {
     kernels::load(v, p);
   }
   LOCKSTEP_KERNEL void store(T* p) const { kernels::store(p, v); }
+  /// The first `count` elements at p, then zeros.
+  LOCKSTEP_KERNEL static Pack load_first(const T* p, std::size_t count) {
+    Pack pack;
+    kernels::load_first(pack.v, p, count);
+    return pack;
+  }
+  LOCKSTEP_KERNEL void store_first(T* p, std::size_t count) const { kernels::store_first(p, v, count); }
 
   LOCKSTEP_KERNEL friend Pack operator+(const Pack& a, const Pack& b) { return Pack(a.v + b.v); }
   LOCKSTEP_KERNEL friend Pack operator-(const Pack& a, const Pack& b) { return Pack(a.v - b.v); }

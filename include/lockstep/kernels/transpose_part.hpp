@@ -1,7 +1,6 @@
 // Transposition of a part of a matrix, of any size.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include "lockstep/core/config.hpp"
@@ -30,36 +29,17 @@ struct TransposePart {
     constexpr std::size_t n = lanes<T, Isa>;
     const TransposePart s = *this;
     for (std::size_t i = 0; i < s.to_columns; i += n) {
-      const bool whole_store = i + n <= s.to_columns;
       for (std::size_t j = 0; j < s.columns; j += n) {
-        const bool whole_load = j + n <= s.columns;
         V block[n];
 #pragma GCC unroll 16
         for (std::size_t k = 0; k < n; ++k) {
           block[k] = V{};
-          if (i + k >= s.rows) continue;
-          const T* const row = s.from + (i + k) * s.from_step + j;
-          if (whole_load) {
-            load(block[k], row);
-          } else {
-            T values[n] = {};
-            std::copy_n(row, s.columns - j, values);
-            load(block[k], values);
-          }
+          if (i + k < s.rows) load_first(block[k], s.from + (i + k) * s.from_step + j, s.columns - j);
         }
         detail::transpose_block(block);
 #pragma GCC unroll 16
-        for (std::size_t k = 0; k < n; ++k) {
-          if (j + k >= s.columns) continue;
-          T* const row = s.to + (j + k) * s.to_step + i;
-          if (whole_store) {
-            store(row, block[k]);
-          } else {
-            T values[n];
-            store(values, block[k]);
-            std::copy_n(values, s.to_columns - i, row);
-          }
-        }
+        for (std::size_t k = 0; k < n; ++k)
+          if (j + k < s.columns) store_first(s.to + (j + k) * s.to_step + i, block[k], s.to_columns - i);
       }
     }
   }

@@ -1,6 +1,7 @@
 // SIMD vectors: the compiler's vector extension, sized by the instruction set.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -40,9 +41,35 @@ LOCKSTEP_KERNEL void load(V& v, const T* p) {
   v = *reinterpret_cast<const typename VectorTypes<T, sizeof(V)>::unaligned*>(p);
 }
 
+/// The first `count` elements at p, then zeros; what follows them is not read.
+template <class T, class V>
+LOCKSTEP_KERNEL void load_first(V& v, const T* p, std::size_t count) {
+  constexpr std::size_t size = sizeof(V) / sizeof(T);
+  if (count >= size) [[likely]] {
+    load(v, p);
+    return;
+  }
+  T values[size] = {};
+  std::copy_n(p, count, values);
+  load(v, static_cast<const T*>(values));
+}
+
 template <class T, class V>
 LOCKSTEP_KERNEL void store(T* p, const V& v) {
   *reinterpret_cast<typename VectorTypes<T, sizeof(V)>::unaligned*>(p) = v;
+}
+
+/// p[0 ... count - 1] = the first of v; nothing beyond is written.
+template <class T, class V>
+LOCKSTEP_KERNEL void store_first(T* p, const V& v, std::size_t count) {
+  constexpr std::size_t size = sizeof(V) / sizeof(T);
+  if (count >= size) [[likely]] {
+    store(p, v);
+    return;
+  }
+  T values[size];
+  store(static_cast<T*>(values), v);
+  std::copy_n(values, count, p);
 }
 
 /// sum += a * b, fused where the instruction set has such an instruction: g++ fuses by default (not

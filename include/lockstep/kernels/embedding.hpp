@@ -1,0 +1,95 @@
+// Rows of a table, chosen by number, and their gradients.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/transpose.hpp"
+#include "lockstep/kernels/vector.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+/// to[d * stride + i] = table[ids[i] * width + d] for d below width and i below count, and zeros up
+/// to the stride; for kernels::dispatch. A vector of rows at a time is transposed in registers.
+template <class T>
+struct GatherRows {
+  const T* table = nullptr;
+  std::size_t width = 0;
+  const T* ids = nullptr;  ///< whole numbers
+  std::size_t count = 0;
+  std::size_t stride = 0;  ///< of `to`, a multiple of 16
+  T* to = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using V = Vector<T, Isa>;
+    constexpr std::size_t n = lanes<T, Isa>;
+    const GatherRows s = *this;
+    for (std::size_t i = 0; i < s.stride; i += n) {
+      const T* rows[n];
+      for (std::size_t k = 0; k < n; ++k)
+        rows[k] = i + k < s.count ? s.table + static_cast<std::size_t>(s.ids[i + k]) * s.width : nullptr;
+      for (std::size_t d = 0; d < s.width; d += n) {
+        V block[n];
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < n; ++k) {
+          block[k] = V{};
+          if (rows[k] != nullptr) load_first(block[k], rows[k] + d, s.width - d);
+        }
+        detail::transpose_block(block);
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < n; ++k)
+          if (d + k < s.width) store(s.to + (d + k) * s.stride + i, block[k]);
+      }
+    }
+  }
+};
+
+/// gradient[ids[i] * width + d] += dy[d * stride + i], for d below width and i below count, in the
+/// order of i, for kernels::dispatch.
+template <class T>
+struct ScatterRows {
+  const T* dy = nullptr;  ///< zero in the padding
+  const T* ids = nullptr;
+  std::size_t count = 0;
+  std::size_t stride = 0;
+  std::size_t width = 0;
+  T* gradient = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using V = Vector<T, Isa>;
+    constexpr std::size_t n = lanes<T, Isa>;
+    const ScatterRows s = *this;
+    for (std::size_t i = 0; i < s.count; i += n)
+      for (std::size_t d = 0; d < s.width; d += n) {
+        V block[n];
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < n; ++k) {
+          block[k] = V{};
+          if (d + k < s.width) load(block[k], s.dy + (d + k) * s.stride + i);
+        }
+        detail::transpose_block(block);
+        const std::size_t width_left = std::min(n, s.width - d);
+        T values[n][n];
+#pragma GCC unroll 16
+        for (std::size_t k = 0; k < n; ++k) store(values[k], block[k]);
+        for (std::size_t k = 0; k < n && i + k < s.count; ++k) {
+          T* const row = s.gradient + static_cast<std::size_t>(s.ids[i + k]) * s.width + d;
+          if (width_left == n) {
+            V sum, more;
+            load(sum, row);
+            load(more, static_cast<const T*>(values[k]));
+            sum += more;
+            store(row, sum);
+          } else {
+            for (std::size_t j = 0; j < width_left; ++j) row[j] += values[k][j];
+          }
+        }
+      }
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
