@@ -65,3 +65,44 @@ TEST_CASE("layer normalisation kernels: against loops in double, with gamma and 
     }
   });
 }
+
+TEST_CASE("layer normalisation kernels: about zero, against loops in double") {
+  for_each_instruction_set([] {
+    const kernels::ChannelSize size{.pixels = 2, .channels = 5, .samples = 20, .stride = 32};
+    const std::size_t elements = 2 * 5 * 32;
+    std::mt19937 random(1);
+    const Array<double> x = random_array<double>(elements, random), dy = random_array<double>(elements, random);
+    const Array<double> gamma = random_array<double>(5, random);
+    const Array<double> inverse(64), y(elements), dx(elements);
+    for (std::size_t i = 0; i < elements; ++i)
+      if (i % 32 >= 20) dy[i] = 0;
+    double products[5], expected_products[5] = {};
+    kernels::dispatch(kernels::LayerNormalization<double, false>{
+        .size = size, .x = x.data(), .gamma = gamma.data(), .epsilon = 1e-3, .inverse = inverse.data(), .y = y.data()});
+    kernels::dispatch(kernels::LayerNormalizationSums<double, false>{
+        .size = size, .x = x.data(), .inverse = inverse.data(), .dy = dy.data(), .products = products});
+    kernels::dispatch(kernels::LayerNormalizationInputGradient<double, false>{.size = size,
+                                                                              .x = x.data(),
+                                                                              .inverse = inverse.data(),
+                                                                              .gamma = gamma.data(),
+                                                                              .dy = dy.data(),
+                                                                              .dx = dx.data()});
+    double worst = 0;
+    for (std::size_t pixel = 0; pixel < 2; ++pixel)
+      for (std::size_t b = 0; b < 20; ++b) {
+        const auto at = [&](std::size_t c) { return (pixel * 5 + c) * 32 + b; };
+        double square = 0, product = 0;
+        for (std::size_t c = 0; c < 5; ++c) square += x[at(c)] * x[at(c)] / 5;
+        const double factor = 1 / std::sqrt(square + 1e-3);
+        for (std::size_t c = 0; c < 5; ++c) {
+          worst = std::max(worst, std::abs(y[at(c)] - x[at(c)] * factor * gamma[c]));
+          product += dy[at(c)] * gamma[c] * x[at(c)] * factor / 5;
+          expected_products[c] += dy[at(c)] * x[at(c)] * factor;
+        }
+        for (std::size_t c = 0; c < 5; ++c)
+          worst = std::max(worst, std::abs(dx[at(c)] - factor * (dy[at(c)] * gamma[c] - x[at(c)] * factor * product)));
+      }
+    for (std::size_t c = 0; c < 5; ++c) worst = std::max(worst, std::abs(products[c] - expected_products[c]));
+    CHECK(worst < 1e-13);
+  });
+}

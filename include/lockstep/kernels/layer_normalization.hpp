@@ -11,18 +11,25 @@
 #include "lockstep/kernels/vector.hpp"
 #include "lockstep/kernels/vector_loops.hpp"
 
-// mean and inverse (1 / sqrt(variance + epsilon)) are arrays of [pixels][stride]: one of each for
-// every pixel of every sample. gamma and beta may be null: then they are one and zero.
+// Two normalisations: Centered is that of LayerNormalization, about the mean; the other one, of
+// RMSNormalization, takes the mean to be zero, and its arrays of means are null. mean and inverse
+// (1 / sqrt(variance + epsilon)) are arrays of [pixels][stride]: one of each for every pixel of
+// every sample. gamma and beta may be null: then they are one and zero.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
 namespace detail {
 
-/// Calls f(first, i) for each vector of samples of each pixel, padding included; see
-/// for_each_group.
+/// Calls `f.template operator()<Vectors>(first, i)` for pieces of Vectors vectors of the samples of
+/// each pixel, padding included: `first` is the piece's element of the pixel's first channel, i its
+/// element of an array [pixels][stride]. (Four vectors are a run of memory long enough for the
+/// caches; one after the other, they would take a line of each channel at a time.)
 template <class Isa, class T, class F>
 LOCKSTEP_KERNEL void for_each_pixel(const ChannelSize& s, const F& f) {
-  for_each_group<Isa, T>({.groups = s.pixels, .features = s.channels, .samples = s.stride, .stride = s.stride}, f);
+  for (std::size_t pixel = 0; pixel < s.pixels; ++pixel)
+    for_each_piece<Isa, T>(s.stride, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+      f.template operator()<Vectors>(pixel * s.channels * s.stride + i, pixel * s.stride + i);
+    });
 }
 
 }  // namespace detail
@@ -30,7 +37,7 @@ LOCKSTEP_KERNEL void for_each_pixel(const ChannelSize& s, const F& f) {
 /// y = (x - mean) * inverse * gamma[c] + beta[c], for kernels::dispatch; mean and variance are
 /// those of the pixel's channels, which are gone through twice, so that no large number is
 /// subtracted from another.
-template <class T>
+template <class T, bool Centered = true>
 struct LayerNormalization {
   ChannelSize size;
   const T* x = nullptr;
@@ -46,32 +53,54 @@ struct LayerNormalization {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
     const P share(T(1) / static_cast<T>(s.channels));
-    detail::for_each_pixel<Isa, T>(s, [&](std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-      const T* const from = x + first;
-      T* const to = y + first;
-      P sum(T(0)), squares(T(0));
-      for (std::size_t c = 0; c < s.channels; ++c) sum += P(from + c * s.stride);
-      const P center = sum * share;
-      for (std::size_t c = 0; c < s.channels; ++c) {
-        const P deviation = P(from + c * s.stride) - center;
-        squares = multiply_add(deviation, deviation, squares);
-      }
-      const P factor = P(T(1)) / sqrt(multiply_add(squares, share, P(static_cast<T>(epsilon))));
-      for (std::size_t c = 0; c < s.channels; ++c) {
-        P value = (P(from + c * s.stride) - center) * factor;
-        if (gamma != nullptr) value *= P(gamma[c]);
-        if (beta != nullptr) value += P(beta[c]);
-        value.store(to + c * s.stride);
-      }
-      center.store(mean + i);
-      factor.store(inverse + i);
-    });
+    detail::for_each_pixel<Isa, T>(
+        s, [&]<std::size_t Vectors>(std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+          const T* from = x + first;
+          P center[Vectors], squares[Vectors];
+#pragma GCC unroll 4
+          for (std::size_t v = 0; v < Vectors; ++v) center[v] = squares[v] = P(T(0));
+          if constexpr (Centered) {
+            for (std::size_t c = 0; c < s.channels; ++c) {
+#pragma GCC unroll 4
+              for (std::size_t v = 0; v < Vectors; ++v) center[v] += P(from + c * s.stride + v * P::size);
+            }
+#pragma GCC unroll 4
+            for (std::size_t v = 0; v < Vectors; ++v) {
+              center[v] *= share;
+              center[v].store(mean + i + v * P::size);
+            }
+          }
+          for (std::size_t c = 0; c < s.channels; ++c) {
+#pragma GCC unroll 4
+            for (std::size_t v = 0; v < Vectors; ++v) {
+              P deviation(from + c * s.stride + v * P::size);
+              if constexpr (Centered) deviation -= center[v];
+              squares[v] = multiply_add(deviation, deviation, squares[v]);
+            }
+          }
+          P factor[Vectors];
+#pragma GCC unroll 4
+          for (std::size_t v = 0; v < Vectors; ++v) {
+            factor[v] = P(T(1)) / sqrt(multiply_add(squares[v], share, P(static_cast<T>(epsilon))));
+            factor[v].store(inverse + i + v * P::size);
+          }
+          T* const to = y + first;
+          for (std::size_t c = 0; c < s.channels; ++c) {
+            const P scale(gamma != nullptr ? gamma[c] : T(1)), shift(beta != nullptr ? beta[c] : T(0));
+#pragma GCC unroll 4
+            for (std::size_t v = 0; v < Vectors; ++v) {
+              P value(from + c * s.stride + v * P::size);
+              if constexpr (Centered) value -= center[v];
+              multiply_add(value * factor[v], scale, shift).store(to + c * s.stride + v * P::size);
+            }
+          }
+        });
   }
 };
 
-/// sums[c] = sum of dy and products[c] = sum of dy * (x - mean) * inverse over pixels and samples,
-/// for kernels::dispatch.
-template <class T>
+/// products[c] = sum of dy * (x - mean) * inverse and, if Centered, sums[c] = sum of dy over pixels
+/// and samples, for kernels::dispatch.
+template <class T, bool Centered = true>
 struct LayerNormalizationSums {
   ChannelSize size;
   const T* x = nullptr;
@@ -85,7 +114,7 @@ struct LayerNormalizationSums {
   LOCKSTEP_KERNEL void operator()() const {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
-    std::fill_n(sums, s.channels, 0.0);
+    if constexpr (Centered) std::fill_n(sums, s.channels, 0.0);
     std::fill_n(products, s.channels, 0.0);
     const std::size_t block = pixels_in_cache<T>(s);
     for (std::size_t pixel = 0; pixel < s.pixels; pixel += block) {
@@ -96,17 +125,21 @@ struct LayerNormalizationSums {
         for (std::size_t k = pixel; k < end; ++k) {
           const std::size_t feature = (k * s.channels + channel) * s.stride;
           for_each_piece<Isa, T>(s.stride, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+#pragma GCC unroll 4
             for (std::size_t v = 0; v < Vectors; ++v) {
               const std::size_t at = i + v * P::size;
               const P gradient(dy + feature + at);
-              const P deviation = P(x + feature + at) - P(mean + k * s.stride + at);
-              sum[v] += gradient;
+              P deviation(x + feature + at);
+              if constexpr (Centered) {
+                deviation -= P(mean + k * s.stride + at);
+                sum[v] += gradient;
+              }
               product[v] = multiply_add(gradient, deviation * P(inverse + k * s.stride + at), product[v]);
             }
           });
         }
         for (std::size_t v = 0; v < 4; ++v) {
-          sums[channel] += static_cast<double>(sum_of_lanes<T>(sum[v].v));
+          if constexpr (Centered) sums[channel] += static_cast<double>(sum_of_lanes<T>(sum[v].v));
           products[channel] += static_cast<double>(sum_of_lanes<T>(product[v].v));
         }
       }
@@ -115,9 +148,9 @@ struct LayerNormalizationSums {
 };
 
 /// dx = inverse * (g - mean of g - z * mean of g * z), for kernels::dispatch, where g = dy * gamma,
-/// z = (x - mean) * inverse, and the means are over the pixel's channels. Zero where dy is. dx may
-/// be dy.
-template <class T>
+/// z = (x - mean) * inverse, and the means are over the pixel's channels; that of g counts only if
+/// Centered. Zero where dy is. dx may be dy.
+template <class T, bool Centered = true>
 struct LayerNormalizationInputGradient {
   ChannelSize size;
   const T* x = nullptr;
@@ -132,25 +165,47 @@ struct LayerNormalizationInputGradient {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
     const P share(T(1) / static_cast<T>(s.channels));
-    detail::for_each_pixel<Isa, T>(s, [&](std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-      const P center(mean + i);
-      const P factor(inverse + i);
-      const auto gradient = [&](std::size_t c) LOCKSTEP_KERNEL_LAMBDA {
-        const P g(dy + first + c * s.stride);
-        return gamma != nullptr ? g * P(gamma[c]) : g;
-      };
-      const auto normal = [&](std::size_t c)
-                              LOCKSTEP_KERNEL_LAMBDA { return (P(x + first + c * s.stride) - center) * factor; };
-      P sum(T(0)), product(T(0));
-      for (std::size_t c = 0; c < s.channels; ++c) {
-        const P g = gradient(c);
-        sum += g;
-        product = multiply_add(g, normal(c), product);
+    detail::for_each_pixel<Isa, T>(s, [&]<std::size_t Vectors>(std::size_t first,
+                                                               std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+      P center[Vectors], factor[Vectors], sum[Vectors], product[Vectors];
+#pragma GCC unroll 4
+      for (std::size_t v = 0; v < Vectors; ++v) {
+        if constexpr (Centered) center[v] = P(static_cast<const T*>(mean + i + v * P::size));
+        factor[v] = P(static_cast<const T*>(inverse + i + v * P::size));
+        sum[v] = product[v] = P(T(0));
       }
-      sum *= share;
-      product *= share;
-      for (std::size_t c = 0; c < s.channels; ++c)
-        (factor * (gradient(c) - sum - normal(c) * product)).store(dx + first + c * s.stride);
+      const auto scale = [&](std::size_t c) LOCKSTEP_KERNEL_LAMBDA { return P(gamma != nullptr ? gamma[c] : T(1)); };
+      const auto gradient = [&](std::size_t c, std::size_t v)
+                                LOCKSTEP_KERNEL_LAMBDA { return P(dy + first + c * s.stride + v * P::size); };
+      const auto normal = [&](std::size_t c, std::size_t v) LOCKSTEP_KERNEL_LAMBDA {
+        const P value(x + first + c * s.stride + v * P::size);
+        if constexpr (Centered)
+          return (value - center[v]) * factor[v];
+        else
+          return value * factor[v];
+      };
+      for (std::size_t c = 0; c < s.channels; ++c) {
+        const P factor_of_dy = scale(c);
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < Vectors; ++v) {
+          const P g = gradient(c, v) * factor_of_dy;
+          if constexpr (Centered) sum[v] += g;
+          product[v] = multiply_add(g, normal(c, v), product[v]);
+        }
+      }
+#pragma GCC unroll 4
+      for (std::size_t v = 0; v < Vectors; ++v) {
+        sum[v] *= -share;
+        product[v] *= -share;
+      }
+      for (std::size_t c = 0; c < s.channels; ++c) {
+        const P factor_of_dy = scale(c);
+#pragma GCC unroll 4
+        for (std::size_t v = 0; v < Vectors; ++v) {
+          const P rest = multiply_add(normal(c, v), product[v], sum[v]);
+          (factor[v] * multiply_add(gradient(c, v), factor_of_dy, rest)).store(dx + first + c * s.stride + v * P::size);
+        }
+      }
     });
   }
 };

@@ -10,7 +10,6 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/channel_moments.hpp"
 #include "lockstep/kernels/channel_scaling.hpp"
@@ -96,7 +95,7 @@ struct BatchNormalization {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    const kernels::ChannelSize s = size<In>(pass.x);
+    const kernels::ChannelSize s = detail::channel_size<In>(pass.x);
     const Kept<T> kept(pass.scratch, s.channels);
     if (pass.context.training) {
       Sums<In> batch;
@@ -135,7 +134,7 @@ struct BatchNormalization {
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    const kernels::ChannelSize s = size<In>(pass.x);
+    const kernels::ChannelSize s = detail::channel_size<In>(pass.x);
     const Kept<T> kept(pass.scratch, s.channels);
     Sums<In> gradients = weight_gradient<In, T>(pass);
     if constexpr (Options.synchronized)
@@ -178,12 +177,6 @@ struct BatchNormalization {
     }
   };
 
-  template <class In, class T>
-  static kernels::ChannelSize size(const TensorView<T>& x) {
-    constexpr std::size_t channels = detail::channels<In>;
-    return {.pixels = In::size / channels, .channels = channels, .samples = x.samples(), .stride = x.stride()};
-  }
-
   template <class T>
   static kernels::ScaledDelta<T> delta(const BackwardPass<T>& pass, const Kept<T>& kept) {
     return {pass.x.data(), kept.mean, kept.scale, kept.offset, detail::fused_minimum<Activation, T>(), pass.dy.data()};
@@ -199,7 +192,7 @@ struct BatchNormalization {
   /// replica's samples.
   template <class In, class T>
   static Sums<In> weight_gradient(const BackwardPass<T>& pass) {
-    const kernels::ChannelSize s = size<In>(pass.x);
+    const kernels::ChannelSize s = detail::channel_size<In>(pass.x);
     const Kept<T> kept(pass.scratch, s.channels);
     Sums<In> sums;
     sums.count() = static_cast<double>(s.pixels * s.samples);

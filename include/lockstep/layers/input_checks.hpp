@@ -17,6 +17,8 @@ template <std::size_t Position, class In, class Wanted>
 inline constexpr bool has_size_of = In::size == Wanted::size;
 template <std::size_t Position, class In, class Kernel>
 inline constexpr bool has_room_for = In::extents[0] >= Kernel::extents[0] && In::extents[1] >= Kernel::extents[1];
+template <std::size_t Position, class In, std::size_t Groups>
+inline constexpr bool has_channel_groups = In::extents[In::rank - 1] % Groups == 0;
 
 }  // namespace detail
 
@@ -38,5 +40,9 @@ concept InputOfSize = detail::has_size_of<Position, In, Wanted>;
 /// Height and width at least those of Kernel, a Shape.
 template <std::size_t Position, class In, class Kernel>
 concept InputWithRoomFor = detail::has_room_for<Position, In, Kernel>;
+
+/// Channels, the last dimension, that fall into Groups of equal size.
+template <std::size_t Position, class In, std::size_t Groups>
+concept InputOfChannelGroups = detail::has_channel_groups<Position, In, Groups>;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -7,9 +7,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
-#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
-#include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/layer_normalization.hpp"
 #include "lockstep/layers/concepts.hpp"
@@ -49,18 +47,16 @@ struct LayerNormalization {
   /// Mean and inverse deviation.
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
-    return 2 * pixels<In> * stride;
+    return 2 * detail::pixels<In> * stride;
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    const T* gamma = nullptr;
-    const T* offset = nullptr;
-    if constexpr (Options.scale) gamma = pass.weights[0].data();
-    if constexpr (Options.center) offset = pass.weights[beta].data();
+    const auto [gamma, beta] = detail::scale_and_center_of<Options>(pass.weights);
     T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::LayerNormalization<T>{size<In>(pass.x), pass.x.data(), gamma, offset, Options.epsilon,
-                                                     mean, mean + pixels<In> * pass.x.stride(), pass.y.data()});
+    kernels::dispatch(kernels::LayerNormalization<T>{detail::channel_size<In>(pass.x), pass.x.data(), gamma, beta,
+                                                     Options.epsilon, mean, mean + detail::pixels<In> * pass.x.stride(),
+                                                     pass.y.data()});
   }
 
   template <class In, class T>
@@ -68,34 +64,19 @@ struct LayerNormalization {
     constexpr std::size_t channels = detail::channels<In>;
     std::array<double, 2 * channels> sums;
     const T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::LayerNormalizationSums<T>{size<In>(pass.x), pass.x.data(), mean,
-                                                         mean + pixels<In> * pass.x.stride(), pass.dy.data(),
+    kernels::dispatch(kernels::LayerNormalizationSums<T>{detail::channel_size<In>(pass.x), pass.x.data(), mean,
+                                                         mean + detail::pixels<In> * pass.x.stride(), pass.dy.data(),
                                                          sums.data(), sums.data() + channels});
-    for (std::size_t c = 0; c < channels; ++c) {
-      if constexpr (Options.scale) pass.gradients[0][c] = static_cast<T>(sums[channels + c]);
-      if constexpr (Options.center) pass.gradients[beta][c] = static_cast<T>(sums[c]);
-    }
+    detail::set_scale_and_center<Options>(pass.gradients, channels, sums.data(), sums.data() + channels);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     if constexpr (Options.scale || Options.center) backward_weights<In, T>(pass);
-    const T* gamma = nullptr;
-    if constexpr (Options.scale) gamma = pass.weights[0].data();
     const T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::LayerNormalizationInputGradient<T>{size<In>(pass.x), pass.x.data(), mean,
-                                                                  mean + pixels<In> * pass.x.stride(), gamma,
-                                                                  pass.dy.data(), pass.dx.data()});
-  }
-
- private:
-  template <class In>
-  static constexpr std::size_t pixels = In::size / In::extents[In::rank - 1];
-  static constexpr std::size_t beta = Options.scale ? 1 : 0;  ///< its place among the variables
-
-  template <class In, class T>
-  static kernels::ChannelSize size(const TensorView<T>& x) {
-    return {.pixels = pixels<In>, .channels = detail::channels<In>, .samples = x.samples(), .stride = x.stride()};
+    kernels::dispatch(kernels::LayerNormalizationInputGradient<T>{
+        detail::channel_size<In>(pass.x), pass.x.data(), mean, mean + detail::pixels<In> * pass.x.stride(),
+        detail::scale_and_center_of<Options>(pass.weights).gamma, pass.dy.data(), pass.dx.data()});
   }
 };
 
