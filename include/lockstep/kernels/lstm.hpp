@@ -1,0 +1,150 @@
+// The recurrence of an LSTM.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/exp.hpp"
+#include "lockstep/kernels/pack.hpp"
+#include "lockstep/kernels/recurrence.hpp"
+
+// Gates in the order i, f, c, o; s is the logistic function:
+//   c' = s(f) c + s(i) tanh(c gate),  h' = s(o) tanh(c').
+// Recurrence::inner is c, with the state before the first step as `states` has it.
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+namespace detail {
+
+/// The gates of step number i, forward, for kernels::dispatch.
+template <class T>
+struct LstmStep {
+  const Recurrence<T>& recurrence;
+  std::size_t i;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using P = Pack<T, Isa::vector_bytes>;
+    const Recurrence<T> r = recurrence;
+    const RecurrenceSize s = r.size;
+    const std::size_t stride = s.stride(), batch = s.batch(), next_gate = s.units * stride;
+    const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
+    for (std::size_t unit = 0; unit < s.units; ++unit) {
+      T* const gates = r.gates + unit * stride + s.column(i);
+      T* const states = r.states + unit * stride;
+      T* const cells = r.inner + unit * stride;
+      for (std::size_t b = 0; b < batch; b += P::size) {
+        const P input = logistic(P(gates + b));
+        const P forget = logistic(P(gates + next_gate + b));
+        const P candidate = tanh(P(gates + 2 * next_gate + b));
+        const P output = logistic(P(gates + 3 * next_gate + b));
+        const P cell_before(cells + s.before(i) + b);
+        P cell = multiply_add(forget, cell_before, input * candidate);
+        P state = output * tanh(cell);
+        if (mask != nullptr) {
+          const typename P::Mask counts = P(mask + b) != P(T(0));
+          cell = select(counts, cell, cell_before);
+          state = select(counts, state, P(states + s.before(i) + b));
+        }
+        input.store(gates + b);
+        forget.store(gates + next_gate + b);
+        candidate.store(gates + 2 * next_gate + b);
+        output.store(gates + 3 * next_gate + b);
+        cell.store(cells + s.after(i) + b);
+        state.store(states + s.after(i) + b);
+        if (r.dropout != nullptr)
+          (state * P(r.dropout + unit * batch + b)).store(r.dropped + unit * stride + s.after(i) + b);
+      }
+    }
+  }
+};
+
+/// The gates of step number i, backward: from the gradients of h' (in r.gradients) and c' (in
+/// r.carry) to those of the gates' inputs, in place of the gates, and of c. A masked sample's
+/// gradients go to the step before as they are.
+template <class T>
+struct LstmBackStep {
+  const Recurrence<T>& recurrence;
+  std::size_t i;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using P = Pack<T, Isa::vector_bytes>;
+    const Recurrence<T> r = recurrence;
+    const RecurrenceSize s = r.size;
+    const std::size_t stride = s.stride(), batch = s.batch(), next_gate = s.units * stride;
+    const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
+    for (std::size_t unit = 0; unit < s.units; ++unit) {
+      T* const gates = r.gates + unit * stride + s.column(i);
+      const T* const cells = r.inner + unit * stride;
+      T* const gradients = r.gradients + unit * stride;
+      T* const carry = r.carry + unit * batch;
+      for (std::size_t b = 0; b < batch; b += P::size) {
+        const P input(gates + b), forget(gates + next_gate + b), candidate(gates + 2 * next_gate + b),
+            output(gates + 3 * next_gate + b);
+        const P state_gradient(gradients + s.column(i) + b);
+        const P old_carry(carry + b);
+        const P squashed = tanh(P(cells + s.after(i) + b));
+        const P cell_gradient = multiply_add(state_gradient * output, P(1) - squashed * squashed, old_carry);
+        P d_input = logistic_gradient(cell_gradient * candidate, input);
+        P d_forget = logistic_gradient(cell_gradient * P(cells + s.before(i) + b), forget);
+        P d_candidate = cell_gradient * input * (P(1) - candidate * candidate);
+        P d_output = logistic_gradient(state_gradient * squashed, output);
+        P new_carry = cell_gradient * forget;
+        if (mask != nullptr) {
+          const typename P::Mask counts = P(mask + b) != P(T(0));
+          const P zero(T(0));
+          d_input = select(counts, d_input, zero);
+          d_forget = select(counts, d_forget, zero);
+          d_candidate = select(counts, d_candidate, zero);
+          d_output = select(counts, d_output, zero);
+          new_carry = select(counts, new_carry, old_carry);
+          if (i > 0) {
+            T* const before = gradients + s.column(i - 1) + b;
+            (P(before) + select(counts, zero, state_gradient)).store(before);
+          }
+        }
+        d_input.store(gates + b);
+        d_forget.store(gates + next_gate + b);
+        d_candidate.store(gates + 2 * next_gate + b);
+        d_output.store(gates + 3 * next_gate + b);
+        new_carry.store(carry + b);
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Leaves h in r.states, c in r.inner, the gates in r.gates. recurrent_bias is not used.
+template <class T>
+void lstm_forward(const Recurrence<T>& r) {
+  detail::clear_first_state(r.size, r.states);
+  detail::clear_first_state(r.size, r.dropped);
+  detail::clear_first_state(r.size, r.inner);
+  for (std::size_t i = 0; i < r.size.steps; ++i) {
+    detail::input_product(r, i);
+    if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.dropped + r.size.before(i));
+    dispatch(detail::LstmStep<T>{r, i});
+  }
+}
+
+/// After forward, with the gradients of all states from outside in r.gradients: leaves those of the
+/// gates' inputs in r.gates, for recurrent_gradients and recurrent_input_gradient.
+template <class T>
+void lstm_backward(const Recurrence<T>& r) {
+  std::fill_n(r.carry, r.size.units * r.size.batch(), T(0));
+  for (std::size_t i = r.size.steps; i-- > 0;) {
+    dispatch(detail::LstmBackStep<T>{r, i});
+    if (i > 0) detail::back_to_state<T>(r, i, 0, r.rows(), r.gates + r.size.column(i));
+  }
+}
+
+LOCKSTEP_INSTANCE(void lstm_forward<float>(const Recurrence<float>&));
+LOCKSTEP_INSTANCE(void lstm_forward<double>(const Recurrence<double>&));
+LOCKSTEP_INSTANCE(void lstm_backward<float>(const Recurrence<float>&));
+LOCKSTEP_INSTANCE(void lstm_backward<double>(const Recurrence<double>&));
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels

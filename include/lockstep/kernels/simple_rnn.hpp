@@ -1,0 +1,109 @@
+// The recurrence of a SimpleRNN.
+#pragma once
+
+#include <cstddef>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/kernels/exp.hpp"
+#include "lockstep/kernels/pack.hpp"
+#include "lockstep/kernels/recurrence.hpp"
+
+// h' = tanh(gate), with one gate. Recurrence::inner is not used.
+
+namespace lockstep::inline LOCKSTEP_ABI::kernels {
+
+namespace detail {
+
+/// Step number i, forward, for kernels::dispatch.
+template <class T>
+struct SimpleStep {
+  const Recurrence<T>& recurrence;
+  std::size_t i;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using P = Pack<T, Isa::vector_bytes>;
+    const Recurrence<T> r = recurrence;
+    const RecurrenceSize s = r.size;
+    const std::size_t stride = s.stride(), batch = s.batch();
+    const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
+    for (std::size_t unit = 0; unit < s.units; ++unit) {
+      T* const gates = r.gates + unit * stride + s.column(i);
+      T* const states = r.states + unit * stride;
+      for (std::size_t b = 0; b < batch; b += P::size) {
+        P state = tanh(P(gates + b));
+        state.store(gates + b);
+        if (mask != nullptr) state = select(P(mask + b) != P(T(0)), state, P(states + s.before(i) + b));
+        state.store(states + s.after(i) + b);
+        if (r.dropout != nullptr)
+          (state * P(r.dropout + unit * batch + b)).store(r.dropped + unit * stride + s.after(i) + b);
+      }
+    }
+  }
+};
+
+/// And backward: the gradient of the gate's input takes the gate's place.
+template <class T>
+struct SimpleBackStep {
+  const Recurrence<T>& recurrence;
+  std::size_t i;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using P = Pack<T, Isa::vector_bytes>;
+    const Recurrence<T> r = recurrence;
+    const RecurrenceSize s = r.size;
+    const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
+    for (std::size_t unit = 0; unit < s.units; ++unit) {
+      T* const gates = r.gates + unit * s.stride() + s.column(i);
+      T* const gradients = r.gradients + unit * s.stride();
+      for (std::size_t b = 0; b < s.batch(); b += P::size) {
+        const P gate(gates + b);
+        const P gradient(gradients + s.column(i) + b);
+        P inside = gradient * (P(T(1)) - gate * gate);
+        if (mask != nullptr) {
+          const typename P::Mask counts = P(mask + b) != P(T(0));
+          const P zero(T(0));
+          inside = select(counts, inside, zero);
+          if (i > 0) {
+            T* const before = gradients + s.column(i - 1) + b;
+            (P(before) + select(counts, zero, gradient)).store(before);
+          }
+        }
+        inside.store(gates + b);
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Leaves h in r.states, and in r.gates what backward needs.
+template <class T>
+void simple_rnn_forward(const Recurrence<T>& r) {
+  detail::clear_first_state(r.size, r.states);
+  detail::clear_first_state(r.size, r.dropped);
+  for (std::size_t i = 0; i < r.size.steps; ++i) {
+    detail::input_product(r, i);
+    if (i > 0) detail::recurrent_product<T>(r, i, 0, r.rows(), r.dropped + r.size.before(i));
+    dispatch(detail::SimpleStep<T>{r, i});
+  }
+}
+
+/// After forward, with the gradients of all states from outside in r.gradients: leaves those of the
+/// gates' inputs in r.gates, for recurrent_gradients and recurrent_input_gradient.
+template <class T>
+void simple_rnn_backward(const Recurrence<T>& r) {
+  for (std::size_t i = r.size.steps; i-- > 0;) {
+    dispatch(detail::SimpleBackStep<T>{r, i});
+    if (i > 0) detail::back_to_state<T>(r, i, 0, r.rows(), r.gates + r.size.column(i));
+  }
+}
+
+LOCKSTEP_INSTANCE(void simple_rnn_forward<float>(const Recurrence<float>&));
+LOCKSTEP_INSTANCE(void simple_rnn_forward<double>(const Recurrence<double>&));
+LOCKSTEP_INSTANCE(void simple_rnn_backward<float>(const Recurrence<float>&));
+LOCKSTEP_INSTANCE(void simple_rnn_backward<double>(const Recurrence<double>&));
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::kernels
