@@ -98,11 +98,17 @@ struct GruBackStep {
     const RecurrenceSize s = r.size;
     const std::size_t stride = s.stride(), next_gate = s.units * stride;
     const T* const mask = r.mask == nullptr ? nullptr : r.mask + s.column(i);
+    const std::size_t following = i > 0 ? i - 1 : 0;
     const P zero(T(0)), one(T(1));
     for (std::size_t unit = 0; unit < s.units; ++unit) {
       T* const gates = r.gates + unit * stride + s.column(i);
       T* const gradients = r.gradients + unit * stride;
+      const T* const next = r.gates + unit * stride + s.column(following);
       for (std::size_t b = 0; b < s.batch(); b += P::size) {
+        // (Steps of a row lie next to each other: no prefetcher sees them coming.)
+#pragma GCC unroll 3
+        for (std::size_t gate = 0; gate < 3; ++gate) __builtin_prefetch(next + gate * next_gate + b);
+        __builtin_prefetch(gradients + s.column(following) + b);
         const P update(gates + b), candidate(gates + 2 * next_gate + b);
         const P before(r.states + unit * stride + s.before(i) + b);
         const P gradient(gradients + s.column(i) + b);
