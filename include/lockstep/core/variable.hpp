@@ -8,19 +8,9 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/random.hpp"
+#include "lockstep/core/initializer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
-/// Number of inputs and outputs of one unit, as the glorot and he initialisers use them (for a
-/// convolution, times the receptive field).
-struct Fans {
-  std::size_t in = 1;
-  std::size_t out = 1;
-};
-
-/// Draws the initial value of one element. A user's own initialiser is a function of this type.
-using Initializer = double (*)(RandomStream& random, Fans fans);
 
 /// One array of a layer, in canonical layout: row-major, the last extent fastest, Keras's order of
 /// dimensions (Dense: inputs x units; Conv2D: height x width x input channels x filters).
@@ -30,7 +20,7 @@ struct Variable {
   std::string_view name;  ///< Keras's name: "kernel", "bias", ...
   std::size_t rank = 0;
   std::array<std::size_t, max_rank> extents{};
-  Initializer initializer = nullptr;
+  Initializer initializer{};
   Fans fans{};
 
   constexpr Variable() = default;

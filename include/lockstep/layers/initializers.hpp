@@ -3,32 +3,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/initializer.hpp"
 #include "lockstep/core/random.hpp"
-#include "lockstep/core/variable.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/layers/orthogonal.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-namespace detail {
-
-/// Normal with standard deviation `stddev` after truncation at two standard deviations of the
-/// distribution that is truncated.
-inline double truncated_normal(RandomStream& random, double stddev) {
-  constexpr double truncated_stddev = 0.87962566103423978;  // of the standard normal distribution cut off at -2 and 2
-  double value = random.normal();
-  while (std::abs(value) > 2.0) value = random.normal();
-  return value * stddev / truncated_stddev;
-}
-
-inline double fan_in(Fans fans) { return static_cast<double>(std::max<std::size_t>(fans.in, 1)); }
-inline double fan_average(Fans fans) {
-  return std::max(1.0, (static_cast<double>(fans.in) + static_cast<double>(fans.out)) / 2.0);
-}
-
-}  // namespace detail
-
-/// An initialiser among a layer's options: any constant of type Initializer, those below or your
+/// An initialiser among a layer's options: one of those below with its numbers,
+/// `RandomNormal{.stddev = 0.02}`, or a constant of type Initializer, such as glorot_uniform or your
 /// own.
 /// @code
 /// constexpr lockstep::Initializer small = [](lockstep::RandomStream& random, lockstep::Fans) {
@@ -39,53 +28,185 @@ inline double fan_average(Fans fans) {
 /// @endcode
 /// (It holds the constant's address, as g++ 12 takes no function among such options.)
 struct InitializerOption {
-  const Initializer* constant;
+  const Initializer* constant = nullptr;  ///< or:
+  const InitializerMethod* method = nullptr;
+  double first = 0;
+  double second = 0;
+
   constexpr InitializerOption(const Initializer& initializer) : constant(&initializer) {}
   InitializerOption(const Initializer&&) = delete;  ///< a function by itself: make it a constant
-  constexpr operator Initializer() const { return *constant; }
+  template <std::convertible_to<Initializer> Numbers>
+    requires std::is_aggregate_v<Numbers>
+  constexpr InitializerOption(const Numbers& numbers) {
+    const Initializer initializer = numbers;
+    method = initializer.method();
+    first = initializer.numbers().first;
+    second = initializer.numbers().second;
+  }
+
+  constexpr operator Initializer() const {
+    return constant != nullptr ? *constant : Initializer(*method, {first, second});
+  }
 };
 
-inline constexpr Initializer zeros = [](RandomStream&, Fans) { return 0.0; };
-inline constexpr Initializer ones = [](RandomStream&, Fans) { return 1.0; };
+/// What a unit's number of inputs and outputs makes of the deviation in VarianceScaling.
+enum class FanMode { fan_in, fan_out, fan_avg };
+enum class Distribution { truncated_normal, untruncated_normal, uniform };
+
+namespace detail {
+
+/// Normal with mean 0 and deviation 1, drawn again beyond 2.
+inline double truncated_normal(RandomStream& random) {
+  double value = random.normal();
+  while (std::abs(value) > 2.0) value = random.normal();
+  return value;
+}
+
+template <FanMode Mode>
+double fan(Fans fans) {
+  const double in = static_cast<double>(fans.in), out = static_cast<double>(fans.out);
+  return std::max(1.0, Mode == FanMode::fan_in ? in : Mode == FanMode::fan_out ? out : (in + out) / 2.0);
+}
+
+inline constexpr InitializerMethod uniform{.draw = [](RandomStream& random, Fans, InitializerNumbers limits) {
+  return random.uniform(limits.first, limits.second);
+}};
+inline constexpr InitializerMethod normal{.draw = [](RandomStream& random, Fans, InitializerNumbers moments) {
+  return moments.first + moments.second * random.normal();
+}};
+inline constexpr InitializerMethod cut_normal{.draw = [](RandomStream& random, Fans, InitializerNumbers moments) {
+  return moments.first + moments.second * truncated_normal(random);
+}};
+inline constexpr InitializerMethod constant{
+    .draw = [](RandomStream&, Fans, InitializerNumbers value) { return value.first; }};
+
+template <FanMode Mode, Distribution From>
+inline constexpr InitializerMethod scaled{.draw = [](RandomStream& random, Fans fans, InitializerNumbers scale) {
+  if constexpr (From == Distribution::uniform) {
+    const double limit = std::sqrt(3.0 * scale.first / fan<Mode>(fans));
+    return random.uniform(-limit, limit);
+  } else {
+    const double deviation = std::sqrt(scale.first / fan<Mode>(fans));
+    constexpr double left_by_cut = 0.87962566103423978;  // of the deviation, by a cut at -2 and 2
+    return From == Distribution::truncated_normal ? truncated_normal(random) * deviation / left_by_cut
+                                                  : random.normal() * deviation;
+  }
+}};
+
+template <FanMode Mode>
+constexpr const InitializerMethod& scaled_of(Distribution from) {
+  switch (from) {
+    case Distribution::truncated_normal:
+      return scaled<Mode, Distribution::truncated_normal>;
+    case Distribution::untruncated_normal:
+      return scaled<Mode, Distribution::untruncated_normal>;
+    case Distribution::uniform:
+      break;
+  }
+  return scaled<Mode, Distribution::uniform>;
+}
+
+inline void fill_identity(RandomStream&, const InitialArray& array, InitializerNumbers gain) {
+  if (array.shape.size() != 2)
+    throw ConfigurationError(
+        concat({"the initialiser identity needs a variable of two dimensions, and this one has ", array.shape.size()}));
+  for (std::size_t i = 0; i < std::min(array.shape[0], array.shape[1]); ++i)
+    array.values[i * array.shape[1] + i] = gain.first;
+}
+
+inline constexpr InitializerMethod identity{.fill = fill_identity};
+inline constexpr InitializerMethod orthogonal{.fill = fill_orthogonal};
+
+}  // namespace detail
+
+/// Uniform in [minval, maxval).
+struct RandomUniform {
+  double minval = -0.05;
+  double maxval = 0.05;
+  constexpr operator Initializer() const { return {detail::uniform, {minval, maxval}}; }
+};
+
+struct RandomNormal {
+  double mean = 0;
+  double stddev = 0.05;
+  constexpr operator Initializer() const { return {detail::normal, {mean, stddev}}; }
+};
+
+/// Normal, drawn again where it is more than two `stddev` from the mean.
+struct TruncatedNormal {
+  double mean = 0;
+  double stddev = 0.05;
+  constexpr operator Initializer() const { return {detail::cut_normal, {mean, stddev}}; }
+};
+
+struct Constant {
+  double value = 0;
+  constexpr operator Initializer() const { return {detail::constant, {value}}; }
+};
+
+/// Variance scale / max(1, n), with n the fan of `mode`. uniform: within +-sqrt(3 scale / n).
+/// untruncated_normal: standard deviation sqrt(scale / n). truncated_normal: the same after the cut
+/// at two standard deviations of the distribution that is cut.
+struct VarianceScaling {
+  double scale = 1;
+  FanMode mode = FanMode::fan_in;
+  Distribution distribution = Distribution::truncated_normal;
+
+  constexpr operator Initializer() const {
+    switch (mode) {
+      case FanMode::fan_in:
+        return {detail::scaled_of<FanMode::fan_in>(distribution), {scale}};
+      case FanMode::fan_out:
+        return {detail::scaled_of<FanMode::fan_out>(distribution), {scale}};
+      case FanMode::fan_avg:
+        break;
+    }
+    return {detail::scaled_of<FanMode::fan_avg>(distribution), {scale}};
+  }
+};
+
+/// `gain` on the diagonal, else 0; for variables of two dimensions.
+struct Identity {
+  double gain = 1;
+  constexpr operator Initializer() const { return {detail::identity, {gain}}; }
+};
+
+/// A matrix with orthonormal columns, or rows if these are fewer, times `gain`: the last dimension
+/// counts columns, the others together rows. Saxe, McClelland, Ganguli, "Exact solutions to the
+/// nonlinear dynamics of learning in deep linear neural networks", ICLR 2014. Keras's default for
+/// recurrent kernels.
+struct Orthogonal {
+  double gain = 1;
+  constexpr operator Initializer() const { return {detail::orthogonal, {gain}}; }
+};
+
+inline constexpr Initializer zeros = Constant{0};
+inline constexpr Initializer ones = Constant{1};
+inline constexpr Initializer random_uniform = RandomUniform{};
+inline constexpr Initializer random_normal = RandomNormal{};
+inline constexpr Initializer truncated_normal = TruncatedNormal{};
+inline constexpr Initializer identity = Identity{};
+inline constexpr Initializer orthogonal = Orthogonal{};
 
 /// Uniform within +-sqrt(6 / (fan_in + fan_out)). Glorot, Bengio, "Understanding the difficulty of
 /// training deep feedforward neural networks", AISTATS 2010. Keras's default for kernels.
-inline constexpr Initializer glorot_uniform = [](RandomStream& random, Fans fans) {
-  const double limit = std::sqrt(3.0 / detail::fan_average(fans));
-  return random.uniform(-limit, limit);
-};
+inline constexpr Initializer glorot_uniform =
+    VarianceScaling{.mode = FanMode::fan_avg, .distribution = Distribution::uniform};
 
 /// Truncated normal with standard deviation sqrt(2 / (fan_in + fan_out)).
-inline constexpr Initializer glorot_normal = [](RandomStream& random, Fans fans) {
-  return detail::truncated_normal(random, std::sqrt(1.0 / detail::fan_average(fans)));
-};
+inline constexpr Initializer glorot_normal = VarianceScaling{.mode = FanMode::fan_avg};
 
 /// Uniform within +-sqrt(6 / fan_in). He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV
 /// 2015. For ReLU.
-inline constexpr Initializer he_uniform = [](RandomStream& random, Fans fans) {
-  const double limit = std::sqrt(6.0 / detail::fan_in(fans));
-  return random.uniform(-limit, limit);
-};
+inline constexpr Initializer he_uniform = VarianceScaling{.scale = 2, .distribution = Distribution::uniform};
 
 /// Truncated normal with standard deviation sqrt(2 / fan_in).
-inline constexpr Initializer he_normal = [](RandomStream& random, Fans fans) {
-  return detail::truncated_normal(random, std::sqrt(2.0 / detail::fan_in(fans)));
-};
+inline constexpr Initializer he_normal = VarianceScaling{.scale = 2};
 
 /// Uniform within +-sqrt(3 / fan_in). LeCun, Bottou, Orr, Mueller, "Efficient BackProp", 1998.
-inline constexpr Initializer lecun_uniform = [](RandomStream& random, Fans fans) {
-  const double limit = std::sqrt(3.0 / detail::fan_in(fans));
-  return random.uniform(-limit, limit);
-};
+inline constexpr Initializer lecun_uniform = VarianceScaling{.distribution = Distribution::uniform};
 
-/// Truncated normal with standard deviation sqrt(1 / fan_in).
-inline constexpr Initializer lecun_normal = [](RandomStream& random, Fans fans) {
-  return detail::truncated_normal(random, std::sqrt(1.0 / detail::fan_in(fans)));
-};
-
-/// Keras's RandomUniform and RandomNormal with their defaults: within +-0.05, and standard
-/// deviation 0.05.
-inline constexpr Initializer random_uniform = [](RandomStream& random, Fans) { return random.uniform(-0.05, 0.05); };
-inline constexpr Initializer random_normal = [](RandomStream& random, Fans) { return 0.05 * random.normal(); };
+/// Truncated normal with standard deviation sqrt(1 / fan_in). For SELU.
+inline constexpr Initializer lecun_normal = VarianceScaling{};
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

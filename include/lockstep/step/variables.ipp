@@ -13,9 +13,7 @@ template <class T>
 void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices, RandomKey key) {
   for (std::size_t i = 0; i < variables.size(); ++i) {
     RandomStream random(key.fold_in(i));
-    const Variable& variable = variables[i];
-    for (T& value : slices[i])
-      value = variable.initializer != nullptr ? static_cast<T>(variable.initializer(random, variable.fans)) : T(0);
+    variables[i].initializer.fill(random, variables[i].shape(), variables[i].fans, slices[i]);
   }
 }
 
