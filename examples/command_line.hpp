@@ -1,0 +1,153 @@
+// Options of the example programs: `--name value` or `--name=value`.
+#pragma once
+
+#include <lockstep/lockstep.hpp>
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace examples {
+
+/// The options of a program by name, each with what is done with its value.
+class CommandLine {
+ public:
+  explicit CommandLine(std::string program) : program_(std::move(program)) {}
+
+  void text(const std::string& name, std::string& to) {
+    options_[name] = [&to](std::string_view value) { to = value; };
+  }
+  template <class Number>
+  void number(const std::string& name, Number least, Number most, Number& to) {
+    options_[name] = [this, name, least, most, &to](std::string_view value) { read(name, value, least, most, to); };
+  }
+  /// What `read(value)` makes of it, which throws ConfigurationError.
+  void other(const std::string& name, std::function<void(std::string_view)> read) { options_[name] = std::move(read); }
+
+  template <class Number>
+  void read(const std::string& name, std::string_view text, Number least, Number most, Number& to) const {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to);
+    if (error != std::errc() || end != text.data() + text.size() || !(to >= least && to <= most))
+      refuse(name + ": '" + std::string(text) + "' is no number from " +
+             lockstep::number_text(static_cast<double>(least)) + " to " +
+             lockstep::number_text(static_cast<double>(most)));
+  }
+
+  /// False: the user asks for help. Throws ConfigurationError.
+  [[nodiscard]] bool parse(int argc, char** argv) const {
+    for (int i = 1; i < argc; ++i) {
+      std::string name = argv[i];
+      if (name == "--help" || name == "-h") return false;
+      std::optional<std::string> value;
+      if (const auto equals = name.find('='); equals != std::string::npos) {
+        value = name.substr(equals + 1);
+        name.resize(equals);
+      }
+      const auto option = options_.find(name);
+      if (option == options_.end()) refuse("unknown option '" + name + "'");
+      if (!value) {
+        if (i + 1 == argc) refuse(name + " needs a value");
+        value = argv[++i];
+      }
+      option->second(*value);
+    }
+    return true;
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw lockstep::ConfigurationError(program_ + ": " + what);
+  }
+
+ private:
+  std::string program_;
+  std::map<std::string, std::function<void(std::string_view)>> options_;
+};
+
+/// The options that all programs have.
+struct TrainingOptions {
+  int workers = 1;  // read by lockstep::run
+  int replicas = 1;
+  std::int64_t batch_size = 32;
+  std::uint64_t seed = 1;
+  int verbose = 1;
+  std::string backup_dir, model_in, model_out;
+  std::int64_t save_freq = lockstep::SaveFrequency::epoch;
+
+  void add_to(CommandLine& line) {
+    constexpr int many = 1'000'000;
+    line.number("--workers", 1, 1024, workers);
+    line.number("--replicas", 0, 1024, replicas);
+    line.number<std::int64_t>("--batch-size", 1, many, batch_size);
+    line.number<std::uint64_t>("--seed", 0, UINT64_MAX, seed);
+    line.number("--verbose", 0, 2, verbose);
+    line.text("--backup-dir", backup_dir);
+    line.text("--model-in", model_in);
+    line.text("--model-out", model_out);
+    line.other("--save-freq", [this, &line](std::string_view value) {
+      if (value != "epoch") line.read<std::int64_t>("--save-freq", value, 1, many, save_freq);
+    });
+  }
+
+  /// How their lines of the usage text read.
+  static constexpr const char* usage =
+      R"(  --workers N          start N worker processes on this machine (default: this process, or TF_CONFIG's cluster)
+  --replicas R         replicas (threads) in each worker (default 1; 0: its share of the cores)
+  --batch-size N       samples in a step, per worker
+  --seed N             (default 1)
+  --backup-dir DIR     save the training state there, and go on from it when it is there
+  --save-freq epoch|N  how often: at every epoch, or every N steps (default epoch)
+  --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
+  --model-out FILE     save the model at the end
+  --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
+  --help
+)";
+
+  [[nodiscard]] std::optional<lockstep::BackupAndRestore> backup() const {
+    if (backup_dir.empty()) return std::nullopt;
+    return lockstep::BackupAndRestore{.backup_dir = backup_dir, .save_freq = save_freq};
+  }
+  template <class Model>
+  void load(Model& model) const {
+    if (model_in.empty()) return;
+    has_weights_alone(model_in) ? model.load_weights(model_in) : model.load(model_in);
+  }
+  template <class Model>
+  void save(Model& model) const {
+    if (model_out.empty()) return;
+    has_weights_alone(model_out) ? model.save_weights(model_out) : model.save(model_out);
+  }
+
+ private:
+  static bool has_weights_alone(const std::string& path) {
+    return path.ends_with(".safetensors") || path.ends_with(".npz");
+  }
+};
+
+/// A figure of the last epoch; NaN where no epoch was left to do.
+inline double last(const lockstep::History& history, const std::string& figure) {
+  return history.epoch.empty() ? NAN : history[figure].back();
+}
+
+/// Reads the command line with `line`, then runs `train` in each worker; returns main's exit code.
+template <class Train>
+int run(int argc, char** argv, const CommandLine& line, const std::string& usage, const Train& train) {
+  try {
+    if (!line.parse(argc, argv)) {
+      std::fputs(usage.c_str(), stdout);
+      return static_cast<int>(lockstep::ExitCode::success);
+    }
+  } catch (const lockstep::Error& error) {
+    std::fprintf(stderr, "%s\n%s", error.what(), usage.c_str());
+    return static_cast<int>(lockstep::ExitCode::usage);
+  }
+  return lockstep::run(argc, argv, train);
+}
+
+}  // namespace examples
