@@ -70,12 +70,12 @@ def keras_array(name, values):
 
 
 def keras_case(name, optimizer, cut=None):
-    """Ten steps; with `cut`, of two variables: the elements before it and the others."""
-    parts = [keras_start] if cut is None else [keras_start[:cut], keras_start[cut:]]
+    """Ten steps; with `cut`, of two variables: as many elements as it says for each."""
+    parts = [keras_start] if cut is None else [keras_start[:cut], keras_start[cut : 2 * cut]]
     variables = [keras.Variable(part.copy(), dtype="float64", name=f"part_{i}") for i, part in enumerate(parts)]
     optimizer.build(variables)
     for g in keras_gradients:
-        gradients = [g] if cut is None else [g[:cut], g[cut:]]
+        gradients = [g] if cut is None else [g[:cut], g[cut : 2 * cut]]
         optimizer.apply([keras.ops.convert_to_tensor(part) for part in gradients], variables)
     keras_array(name, numpy.concatenate([keras.ops.convert_to_numpy(v) for v in variables]))
 

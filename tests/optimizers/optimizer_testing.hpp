@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +26,11 @@ class Arena {
   Arena(const O& optimizer, std::span<const double> start)
       : optimizer_(optimizer), size_(start.size()), parameters_(size_ * sizeof(T)) {
     for (std::size_t i = 0; i < size_; ++i) parameters()[i] = static_cast<T>(start[i]);
-    for (std::size_t s = 0; s < optimizer.slots(); ++s) slots_.emplace_back(size_ * sizeof(T));
+    for (std::size_t s = 0; s < optimizer.slots(); ++s) {
+      slots_.emplace_back(size_ * sizeof(T));
+      if constexpr (requires { optimizer.initial_slot_value(); })
+        std::fill_n(slot(s), size_, static_cast<T>(optimizer.initial_slot_value()));
+    }
   }
 
   void update(const lockstep::UpdateContext& context, std::span<const T> gradients) {

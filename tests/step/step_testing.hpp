@@ -22,6 +22,7 @@
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/parts.hpp"
 #include "lockstep/step/program.hpp"
 #include "lockstep/step/step.hpp"
@@ -120,6 +121,7 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
   std::function<void(std::size_t)> after_end{};  ///< is told each of `ends`
   /// Where the parameters are, for "update 0-16"; where they are not there, it is "update 16 elements".
   std::span<const float> parameters{};
+  lockstep::detail::UpdateRules rules{};
 
   [[nodiscard]] lockstep::detail::ProgramNames names() const override {
     return {.layers = {"made_up"}, .variables = {"made_up/kernel"}, .state_variables = {}, .is_trained = {true}};
@@ -163,6 +165,7 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
   }
   [[nodiscard]] double initial_learning_rate() const override { return 0.5; }
   [[nodiscard]] double initial_slot_value() const override { return 0; }
+  [[nodiscard]] lockstep::detail::UpdateRules update_rules() const override { return rules; }
 
  private:
   static constexpr std::array<std::size_t, 1> input_shape{4};

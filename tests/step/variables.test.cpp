@@ -7,10 +7,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "golden/optimizers.hpp"
+#include "lockstep/core/arena.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/input.hpp"
@@ -18,10 +21,12 @@
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/adamw.hpp"
+#include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/step/compiled.hpp"
 #include "support/model_testing.hpp"
 
 namespace ls = lockstep;
+namespace golden = lockstep_test::golden;
 using namespace lockstep_test;
 
 namespace {
@@ -67,7 +72,7 @@ TEST_CASE("parameters_crc32c: every bit counts, and the zeros between the arrays
 
 TEST_CASE("Variables: start with the optimizer's learning rate and slots, and no update") {
   const Variables variables(program);
-  CHECK(variables.learning_rate == 0.125);
+  CHECK(variables.learning_rate() == 0.125);
   CHECK(variables.iterations == 0);
   CHECK(variables.next_pass == 0);
   REQUIRE(variables.slots().size() == 2);
@@ -154,4 +159,93 @@ TEST_CASE("Variables: an update is cut where the rules change, and nowhere else"
     for (std::size_t i = 0; i < 6; ++i)
       for (const float value : slices[i]) REQUIRE(value == expected[i]);
   }
+}
+
+namespace {
+
+/// Ten updates of two variables of three elements each, as in the golden trajectories.
+template <class T>
+std::vector<double> ten_updates(const ls::SGD& optimizer) {
+  using Net = ls::Sequential<ls::Input<1>, ls::Dense<3>>;
+  const ls::detail::Compiled<Net, T, ls::SparseCategoricalCrossentropy, ls::SGD> two({}, optimizer, {});
+  ls::detail::Variables<T> variables(two);
+  const auto fill_both = [](const ls::Arena<T>& arena, const double* values) {
+    for (std::size_t i = 0; i < 6; ++i) arena.slices()[i / 3][i % 3] = static_cast<T>(values[i]);
+  };
+  fill_both(variables.parameters(), golden::keras_start);
+  const ls::Arena<T> gradients(two.layout().variables);
+  for (std::size_t step = 0; step < 10; ++step) {
+    std::vector<double> sums;  // of two samples
+    for (std::size_t i = 0; i < 6; ++i) sums.push_back(2 * golden::keras_gradients[7 * step + i]);
+    fill_both(gradients, sums.data());
+    for (const std::size_t part : {2u, 0u, 1u})
+      variables.norms().compute_part(std::span<const T>(gradients.values()), part, 3);
+    variables.update(variables.parameters().values(), gradients.values(), 0, 2, static_cast<std::int64_t>(step) + 1);
+  }
+  std::vector<double> result;
+  for (const auto slice : variables.parameters().slices()) result.insert(result.end(), slice.begin(), slice.end());
+  return result;
+}
+
+void check_golden(const ls::SGD& optimizer, std::span<const double> expected, double tolerance) {
+  const auto doubles = ten_updates<double>(optimizer), floats = ten_updates<float>(optimizer);
+  REQUIRE(expected.size() == doubles.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(doubles[i] == doctest::Approx(expected[i]).epsilon(tolerance));
+    CHECK(floats[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Variables: golden trajectories of gradients that are clipped") {
+  const double of_norm = 1e-6;  // Keras computes norms in float
+  check_golden({.learning_rate = 0.1, .momentum = 0.9, .clipnorm = 1.5}, golden::keras_clipnorm, of_norm);
+  check_golden({.learning_rate = 0.1, .momentum = 0.9, .clipvalue = 0.5}, golden::keras_clipvalue, 1e-12);
+  check_golden({.learning_rate = 0.1, .momentum = 0.9, .global_clipnorm = 2}, golden::keras_global_clipnorm, of_norm);
+}
+
+TEST_CASE("Variables: a gradient that is not finite, clipped") {
+  using Net = ls::Sequential<ls::Input<1>, ls::Dense<3>>;
+  constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  // How many of the three elements of kernel and bias are NaN after an update; one of the kernel's gradient is `bad`.
+  const auto spoiled = [](const ls::SGD& optimizer, float bad) {
+    const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::SGD> two({}, optimizer, {});
+    ls::detail::Variables<float> variables(two);
+    const ls::Arena<float> gradients(two.layout().variables);
+    gradients.slices()[0][1] = bad;
+    gradients.slices()[1][1] = 1;
+    variables.norms().compute_part(std::span<const float>(gradients.values()), 0, 1);
+    variables.update(variables.parameters().values(), gradients.values(), 0, 1, 1);
+    std::vector<std::ptrdiff_t> counts;
+    for (const auto slice : variables.parameters().slices())
+      counts.push_back(std::ranges::count_if(slice, [](float value) { return std::isnan(value); }));
+    return counts;
+  };
+  using Counts = std::vector<std::ptrdiff_t>;
+  for (const float bad : {infinity, nan}) CHECK(spoiled({.global_clipnorm = 1}, bad) == Counts{3, 3});
+  CHECK(spoiled({.clipnorm = 1}, nan) == Counts{3, 0});
+  CHECK(spoiled({.clipnorm = 1}, infinity) == Counts{1, 0});
+  CHECK(spoiled({.clipvalue = 1}, nan) == Counts{1, 0});
+  CHECK(spoiled({.clipvalue = 1}, infinity) == Counts{0, 0});
+}
+
+TEST_CASE("Variables: an update that is clipped by value does not depend on how it is cut") {
+  const ls::detail::Compiled<ls::Sequential<ls::Input<100>, ls::Dense<50>>, float, ls::SparseCategoricalCrossentropy,
+                             ls::AdamW>
+      large({}, {.clipvalue = 0.01}, {});
+  const auto updated = [&](std::size_t parts) {
+    const Variables variables(large);
+    std::vector<float> gradients(variables.parameters().values().size());
+    for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::sin(static_cast<float>(i));
+    for (std::size_t index = 0; index < parts; ++index) {
+      const auto [begin, count] = variables.parameters().part(index, parts);
+      variables.update(variables.parameters().values().subspan(begin, count),
+                       std::span<const float>(gradients).subspan(begin, count), begin, 10, 1);
+    }
+    return std::vector<float>(variables.parameters().values().begin(), variables.parameters().values().end());
+  };
+  const std::vector<float> whole = updated(1);
+  CHECK(whole[5] != 0);
+  for (const std::size_t parts : {2u, 3u, 7u}) CHECK(updated(parts) == whole);
 }

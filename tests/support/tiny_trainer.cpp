@@ -18,7 +18,10 @@ struct TinyTrainer::Implementation {
   explicit Implementation(const TinyOptions& options)
       : strategy({.replicas = options.replicas}),
         model(strategy, {.seed = options.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-              ls::SGD{.learning_rate = options.learning_rate, .momentum = options.momentum}, {}) {}
+              ls::SGD{.learning_rate = options.learning_rate,
+                      .momentum = options.momentum,
+                      .global_clipnorm = options.global_clipnorm},
+              {}) {}
 };
 
 namespace {

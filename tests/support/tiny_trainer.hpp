@@ -22,8 +22,9 @@ namespace lockstep_test {
 struct TinyOptions {
   int replicas = 1;
   std::uint64_t seed = 7;
-  double learning_rate = 0.1;
+  lockstep::LearningRate learning_rate = 0.1;
   double momentum = 0;
+  double global_clipnorm = 0;
 };
 
 /// TinyNet with SparseCategoricalCrossentropy, SGD and Accuracy, on a MirroredStrategy. Silent.

@@ -18,7 +18,7 @@ using namespace lockstep_test;
 
 namespace {
 
-constexpr TinyOptions frozen{.learning_rate = 0};  // losses then tell which samples were seen
+const TinyOptions frozen{.learning_rate = 0};  // losses then tell which samples were seen
 
 /// 22 rows in 5 batches of 5, the last of 2.
 RowDataset rows() { return {TinyData(22), 5}; }
@@ -405,6 +405,34 @@ TEST_CASE("fit: a learning rate that is set between two fits is that of the seco
   for (const double wrong : {-0.1, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
     CHECK_THROWS_AS(trainer.set_learning_rate(wrong), ls::ConfigurationError);
   CHECK(trainer.learning_rate() == 0.125);
+}
+
+TEST_CASE("fit: a schedule counts updates over all fits, and the logs have the rate that comes next") {
+  TinyTrainer trainer({.learning_rate = [](std::int64_t step) { return 1.0 / static_cast<double>(step + 2); }});
+  std::vector<double> rates;
+  Recorder recorder;
+  recorder.at_batch_begin = [&](ls::Training& training, std::int64_t) { rates.push_back(training.learning_rate()); };
+  for (const int fit : {0, 1}) {
+    const ls::History history = trainer.fit(rows(), {}, &recorder);
+    CHECK(history["learning_rate"] == std::vector<double>{1.0 / (5 * fit + 7)});
+  }
+  CHECK(rates == std::vector<double>{1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5, 1.0 / 6, 1.0 / 7, 1.0 / 8, 1.0 / 9, 1.0 / 10,
+                                     1.0 / 11});
+  CHECK(trainer.learning_rate() == 1.0 / 12);
+  CHECK(contains(message_of<ls::ConfigurationError>([&] { trainer.set_learning_rate(0.1); }),
+                 "set_learning_rate: the optimizer has a schedule"));
+}
+
+TEST_CASE("fit: a schedule has the bits of rates that are set before each update") {
+  TinyTrainer scheduled({.learning_rate = ls::CosineDecay{.initial_learning_rate = 0.3, .decay_steps = 5}}),
+      set(TinyOptions{});
+  Recorder recorder;
+  recorder.at_batch_begin = [](ls::Training& training, std::int64_t step) {
+    training.set_learning_rate(ls::CosineDecay{.initial_learning_rate = 0.3, .decay_steps = 5}(step));
+  };
+  scheduled.fit(rows());
+  set.fit(rows(), {}, &recorder);
+  CHECK(scheduled.parameters_crc32c() == set.parameters_crc32c());
 }
 
 TEST_CASE("fit: validation_steps beyond the data is said, once") {

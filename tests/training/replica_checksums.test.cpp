@@ -45,17 +45,18 @@ TEST_CASE("replica checksums: each sum is of its own part; replicas but the firs
     const auto all = ls::detail::checksums_of(variables, workspace, leader);
     return std::array<std::uint32_t, 4>{all.parameters, all.slots, all.counters, all.untrained};
   };
-  const auto changed_by = [&](auto& value) {
+  const auto changed_by_call = [&](auto&& change) {
     const auto before = sums();
-    value += 1;
+    change();
     const auto after = sums();
     std::string parts;
     for (std::size_t i = 0; i < 4; ++i) parts += before.at(i) != after.at(i) ? '1' : '0';
     return parts;
   };
+  const auto changed_by = [&](auto& value) { return changed_by_call([&] { value += 1; }); };
   CHECK(changed_by(variables.parameters().slices()[1][2]) == "1000");
   CHECK(changed_by(variables.slots()[1].slices()[0][5]) == "0100");
-  CHECK(changed_by(variables.learning_rate) == "0010");
+  CHECK(changed_by_call([&] { variables.set_learning_rate(2); }) == "0010");
   CHECK(changed_by(variables.iterations) == "0010");
   CHECK(changed_by(workspace.state().slices()[0][1]) == "0001");
   const auto leader = sums();

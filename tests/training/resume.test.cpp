@@ -11,6 +11,7 @@
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/optimizers/schedules/cosine_decay.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
@@ -28,9 +29,9 @@ struct Interrupted : std::runtime_error {
 /// Halves the learning rate after every second epoch, and counts the epochs in its saved state.
 struct HalvingRecorder : Recorder {
   int epochs = 0;
-  HalvingRecorder() {
-    at_epoch_end = [this](ls::Training& training, int, ls::Logs&) {
-      if (++epochs % 2 == 0) training.set_learning_rate(training.learning_rate() / 2);
+  explicit HalvingRecorder(bool halves = true) {
+    at_epoch_end = [this, halves](ls::Training& training, int, ls::Logs&) {
+      if (++epochs % 2 == 0 && halves) training.set_learning_rate(training.learning_rate() / 2);
     };
     at_save = [this](ls::State& state) { state.put("epochs", epochs); };
     at_restore = [this](const ls::State& state) { epochs = state.get<int>("epochs"); };
@@ -43,6 +44,8 @@ struct Run {
   std::int64_t save_freq = ls::SaveFrequency::epoch;
   int replicas = 1;
   bool asynchronous = false;  // which file is there at an interruption then depends on the disk
+  ls::LearningRate learning_rate = 0.2;
+  double global_clipnorm = 0;
 };
 
 struct Result {
@@ -62,8 +65,12 @@ struct Result {
 /// Trains in a model of its own (another seed: the saved one must win), and fails before update `fail_before`.
 Result train(const Run& run, const std::string& folder, std::uint64_t seed,
              std::optional<std::int64_t> fail_before = {}) {
-  TinyTrainer trainer({.replicas = run.replicas, .seed = seed, .learning_rate = 0.2, .momentum = 0.9});
-  HalvingRecorder recorder;
+  TinyTrainer trainer({.replicas = run.replicas,
+                       .seed = seed,
+                       .learning_rate = run.learning_rate,
+                       .momentum = 0.9,
+                       .global_clipnorm = run.global_clipnorm});
+  HalvingRecorder recorder(!run.learning_rate.is_scheduled());
   if (fail_before)
     recorder.at_batch_begin = [&](ls::Training& training, std::int64_t) {
       if (training.iterations() == *fail_before) throw Interrupted();
@@ -131,6 +138,15 @@ TEST_CASE("resume: saved at the last step of each epoch only") {
 TEST_CASE("resume: on two replicas") {
   check_resume(new_passes(3, 2), {4, 10});
   check_resume(one_endless_pass(0, 2), {8});
+}
+
+TEST_CASE("resume: a schedule goes on where it was, with clipping by the global norm") {
+  for (const int replicas : {1, 2}) {
+    Run run = new_passes(3, replicas);
+    run.learning_rate = ls::CosineDecay{.decay_steps = 15, .alpha = 0.1, .warmup_target = 0.4, .warmup_steps = 4};
+    run.global_clipnorm = 0.05;
+    check_resume(run, {4, 10});
+  }
 }
 
 TEST_CASE("resume: saved on a thread while training goes on") {

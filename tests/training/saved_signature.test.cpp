@@ -29,6 +29,8 @@ TEST_CASE("check_signature: the learning rate may differ") {
                 signature("SGD(learning_rate=1e-05, momentum=0.9)")) == "");
   CHECK(message(signature("Own(a=1, learning_rate=0.1)"), signature("Own(a=1, learning_rate=2)")) == "");
   CHECK(message(signature("Own(learning_rate=0.1"), signature("Own(learning_rate=2")) == "");  // whatever a user writes
+  CHECK(message(signature("SGD(learning_rate=CosineDecay(initial_learning_rate=1, alpha=0), momentum=0.9)"),
+                signature("SGD(learning_rate=0.1, momentum=0.9)")) == "");
   CHECK(message(signature("Own"), signature("Own")) == "");
   CHECK(message(signature("Own(final_learning_rate=1, learning_rate=2)"),
                 signature("Own(final_learning_rate=1, learning_rate=3)")) == "");
@@ -39,6 +41,9 @@ TEST_CASE("check_signature: nothing else may, and the first difference is named"
       message(signature("SGD(learning_rate=0.1, momentum=0.9)"), signature("SGD(learning_rate=0.2, momentum=0.8)")),
       "the saved state has 'optimizer: SGD(learning_rate=..., momentum=0.9)', this program has 'optimizer: "
       "SGD(learning_rate=..., momentum=0.8)'"));
+  CHECK(contains(message(signature("SGD(learning_rate=Decay(a=1, b=f(2)), momentum=0.9)"),
+                         signature("SGD(learning_rate=0.1, momentum=0.8)")),
+                 "SGD(learning_rate=..., momentum=0.9)"));
   CHECK(
       contains(message(signature("SGD(learning_rate=0.1)"), signature("Adam(learning_rate=0.1)")), "'optimizer: SGD("));
   CHECK(contains(message(signature("Own", "a"), signature("Own", "b")), "'loss: a', this program has 'loss: b'"));

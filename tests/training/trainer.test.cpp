@@ -52,7 +52,7 @@ void spoil(Trainer& trainer) {
       for (float& value : slice) value = static_cast<float>(i) + 0.5F;
   trainer.workspace(0).state().slices()[0][1] = 77;
   trainer.variables().iterations = 12;
-  trainer.variables().learning_rate = 0.25;
+  trainer.variables().set_learning_rate(0.25);
   trainer.variables().seed = ~std::uint64_t{0};
   trainer.variables().next_pass = 4;
 }
@@ -65,7 +65,7 @@ TEST_CASE("Trainer: starts from the seed, on each strategy with the same bits, u
   CHECK(same.trainer.variables().parameters_crc32c() == crc);
   CHECK(other.trainer.variables().parameters_crc32c() != crc);
   CHECK(one.trainer.variables().seed == 7);
-  CHECK(one.trainer.variables().learning_rate == 0.125);
+  CHECK(one.trainer.variables().learning_rate() == 0.125);
   CHECK(one.trainer.replicas() == 1);
   CHECK_FALSE(one.trainer.is_in_fit());
   ls::MirroredStrategy mirrored({.replicas = 3});

@@ -197,13 +197,14 @@ class Model {
 
   /// The seed in force: the chief's.
   [[nodiscard]] std::uint64_t seed() const noexcept { return trainer_.variables().seed; }
-  [[nodiscard]] double learning_rate() const noexcept { return trainer_.variables().learning_rate; }
+  [[nodiscard]] double learning_rate() const { return trainer_.variables().learning_rate(); }
   /// Sets it for the fits that follow; the updates made so far still count. The chief's value goes
   /// to all workers when the next fit begins; in a callback, all workers must make the same call.
-  /// Throws ConfigurationError unless it is finite and at least 0.
+  /// Throws ConfigurationError unless it is finite and at least 0, and if the optimizer has a
+  /// schedule.
   void set_learning_rate(double learning_rate) {
-    detail::check_learning_rate(learning_rate);
-    trainer_.variables().learning_rate = learning_rate;
+    detail::check_learning_rate(learning_rate, trainer_.variables().has_schedule());
+    trainer_.variables().set_learning_rate(learning_rate);
   }
   /// Optimizer updates made so far.
   [[nodiscard]] std::int64_t iterations() const noexcept { return trainer_.variables().iterations; }

@@ -11,6 +11,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/power.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
@@ -82,7 +83,7 @@ LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std
 /// amsgrad: with the largest v so far, one more slot, in place of v. Reddi, Kale, Kumar, "On the
 /// convergence of Adam and beyond", ICLR 2018.
 struct Adam {
-  double learning_rate = 0.001;
+  LearningRate learning_rate = 0.001;
   double beta_1 = 0.9;    ///< in [0, 1)
   double beta_2 = 0.999;  ///< in [0, 1)
   double epsilon = 1e-7;
@@ -97,7 +98,7 @@ struct Adam {
   static constexpr std::string_view name = "Adam";
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate},
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
                                               {"beta_1", beta_1},
                                               {"beta_2", beta_2},
                                               {"epsilon", epsilon},

@@ -9,6 +9,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
 
@@ -23,7 +24,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///       .exclude_from_weight_decay = fewer_dimensions_than(2)}
 /// @endcode
 struct AdamW {
-  double learning_rate = 0.001;
+  LearningRate learning_rate = 0.001;
   double weight_decay = 0.004;
   double beta_1 = 0.9;    ///< in [0, 1)
   double beta_2 = 0.999;  ///< in [0, 1)
@@ -38,7 +39,7 @@ struct AdamW {
   static constexpr std::string_view name = "AdamW";
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate},
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
                                               {"weight_decay", weight_decay},
                                               {"beta_1", beta_1},
                                               {"beta_2", beta_2},

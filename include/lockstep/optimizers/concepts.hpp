@@ -32,7 +32,8 @@ struct UpdateContext {
 ///  1. `O::name` converts to std::string_view (Keras's name).
 ///  2. `optimizer.description()` converts to std::string: name and every hyper-parameter; workers
 ///     compare it before they train together.
-///  3. `optimizer.learning_rate` converts to double: the initial one.
+///  3. `optimizer.learning_rate` converts to double: the initial one. As a LearningRate it may be a
+///     schedule.
 ///  4. `optimizer.slots()`: how many arrays of the size of the parameters it keeps (0 for plain
 ///     SGD); zero at first, unless `optimizer.initial_slot_value()` (optional) says otherwise.
 ///  5. `optimizer.update(context, parameters, gradients, slots)` changes the parameters
@@ -43,9 +44,9 @@ struct UpdateContext {
 /// Optional:
 ///  6. `optimizer.validate()`: throws ConfigurationError for options that make no sense; compile
 ///     calls it.
-///  7. Members `clipnorm`, `clipvalue`, `global_clipnorm` (double; 0: none), `learning_rate_factors`
-///     (LearningRateFactors) and `exclude_from_weight_decay` (VariableFilter): what they ask for is
-///     done for the optimizer (see update_rules.hpp). It learns of it by the context; only weight
+///  7. Members `clipnorm`, `clipvalue`, `global_clipnorm` (double; 0: none),
+///     `learning_rate_factors` (LearningRateFactors) and `exclude_from_weight_decay`
+///     (VariableFilter): what they ask for is done for the optimizer (see update_rules.hpp). It learns of it by the context; only weight
 ///     decay it does itself, with context.keep(weight_decay).
 template <class O, class T = float>
 concept Optimizer =

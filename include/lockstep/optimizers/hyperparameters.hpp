@@ -1,6 +1,7 @@
 // Checks of the optimizers' options.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,10 @@ inline void require_option(bool valid, std::string_view optimizer, std::string_v
 
 inline void require_not_negative(std::string_view optimizer, std::string_view option, double value) {
   require_option(value >= 0 && value <= 1e300, optimizer, option, value, "a finite number of at least 0");
+}
+
+inline void require_count(std::string_view owner, std::string_view option, std::int64_t value, std::int64_t least) {
+  require_option(value >= least, owner, option, static_cast<double>(value), "at least " + std::to_string(least));
 }
 
 inline void require_decay_rate(std::string_view optimizer, std::string_view option, double value) {

@@ -10,6 +10,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
 
@@ -23,7 +24,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   m = momentum * m - learning_rate * g;  w += m
 ///   ... nesterov:                          w += momentum * m - learning_rate * g
 struct SGD {
-  double learning_rate = 0.01;
+  LearningRate learning_rate = 0.01;
   double momentum = 0;    ///< in [0, 1)
   bool nesterov = false;  ///< no effect without momentum
   double weight_decay = 0;
@@ -36,7 +37,7 @@ struct SGD {
   static constexpr std::string_view name = "SGD";
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate},
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
                                               {"momentum", momentum},
                                               {"nesterov", nesterov},
                                               {"weight_decay", weight_decay}});

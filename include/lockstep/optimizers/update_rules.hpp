@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -46,9 +48,16 @@ struct Clipping {
   [[nodiscard]] bool is_by_norm() const noexcept { return clipnorm > 0 || global_clipnorm > 0; }
 };
 
+/// What gradients are multiplied by so that a norm is at most `limit`. As in Keras, a norm that is
+/// NaN makes all of them NaN.
+[[nodiscard]] constexpr double clipping_factor(double norm, double limit) noexcept {
+  return norm <= limit ? 1 : limit / norm;
+}
+
 struct UpdateRules {
+  std::optional<LearningRate> schedule;  ///< if the learning rate is not set, but follows one
   Clipping clipping;
-  std::vector<VariableRule> variables;  ///< one for each that is trained; empty: all are as by default
+  std::vector<VariableRule> variables;  ///< one for each that is trained; empty: as by default
 };
 
 /// Throws unless all patterns choose a variable.
@@ -78,6 +87,8 @@ template <class O>
 [[nodiscard]] UpdateRules update_rules(const O& optimizer, std::span<const std::string> names,
                                        std::span<const Variable> variables) {
   UpdateRules rules;
+  if constexpr (requires { optimizer.learning_rate.is_scheduled(); })
+    if (optimizer.learning_rate.is_scheduled()) rules.schedule = optimizer.learning_rate;
   Clipping& clipping = rules.clipping;
   if constexpr (requires { optimizer.clipnorm; }) clipping.clipnorm = optimizer.clipnorm;
   if constexpr (requires { optimizer.clipvalue; }) clipping.clipvalue = optimizer.clipvalue;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,7 +13,9 @@
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
+#include "lockstep/step/gradient_norms.hpp"
 #include "lockstep/step/program.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -47,7 +50,12 @@ class Variables {
 
   [[nodiscard]] const std::vector<Arena<T>>& slots() const noexcept { return slots_; }
 
-  double learning_rate;         ///< in force
+  /// Of the next update: what the schedule says, or what was set.
+  [[nodiscard]] double learning_rate() const { return learning_rate_of(iterations); }
+  /// With a schedule it has no effect.
+  void set_learning_rate(double rate) noexcept { learning_rate_ = rate; }
+  [[nodiscard]] bool has_schedule() const noexcept { return schedule_.has_value(); }
+
   std::int64_t iterations = 0;  ///< updates made
   std::uint64_t seed = 0;
   /// Number of the pass over the training data that the next fit begins with: passes are counted
@@ -61,15 +69,32 @@ class Variables {
   /// Applies gradients, reduced over `samples` samples, of the parameters from number `begin` on;
   /// these are in `parameters`. Update `iteration` is 1 for the first one. Several threads may call
   /// it at once, for different parameters. The optimizer sweeps over each range of equal rules.
+  /// With clips_by_norm(), norms() must be those of these gradients.
   void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double samples,
               std::int64_t iteration) const;
 
-  /// As update() cuts the arena: neighbours have different rules.
+  /// An update needs the norms of all gradients, and so all gradients before it begins.
+  [[nodiscard]] bool clips_by_norm() const noexcept { return clipping_.is_by_norm(); }
+  [[nodiscard]] GradientNorms& norms() noexcept { return norms_; }
+
+  /// As update() cuts the arena: neighbours have different rules, or are clipped each by its norm.
   [[nodiscard]] std::span<const UpdateRange> ranges() const noexcept { return ranges_; }
 
  private:
+  // After `step` updates.
+  [[nodiscard]] double learning_rate_of(std::int64_t step) const {
+    return schedule_ ? (*schedule_)(step) : learning_rate_;
+  }
+  /// Calls the optimizer for a range of parameters of one rule. With clipvalue in small pieces,
+  /// since the gradients may belong to others.
+  void sweep(UpdateContext context, std::span<T> parameters, std::span<const T> gradients, std::size_t begin) const;
+
   const Program<T>& program_;
+  double learning_rate_;
+  std::optional<LearningRate> schedule_;
   std::vector<UpdateRange> ranges_;  // at least one
+  Clipping clipping_;
+  GradientNorms norms_;
   Arena<T> parameters_;
   std::vector<Arena<T>> slots_;
 };

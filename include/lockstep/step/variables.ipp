@@ -1,10 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "lockstep/core/crc32c.hpp"
+#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/step/variables.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -19,7 +23,7 @@ void initialize(std::span<const Variable> variables, std::span<const std::span<T
 
 template <class T>
 Variables<T>::Variables(const Program<T>& program)
-    : learning_rate(program.initial_learning_rate()), program_(program), parameters_(program.layout().variables) {
+    : program_(program), learning_rate_(program.initial_learning_rate()), parameters_(program.layout().variables) {
   const T initial = static_cast<T>(program.initial_slot_value());
   slots_.reserve(program.layout().slots);
   for (std::size_t i = 0; i < program.layout().slots; ++i) {
@@ -28,12 +32,15 @@ Variables<T>::Variables(const Program<T>& program)
       for (const std::span<T> slice : slots_.back().slices()) std::fill(slice.begin(), slice.end(), initial);
   }
   const UpdateRules rules = program.update_rules();
+  schedule_ = rules.schedule;
+  clipping_ = rules.clipping;
+  if (clips_by_norm()) norms_ = GradientNorms(parameters_);
   ranges_.emplace_back();
   for (std::size_t i = rules.variables.size(); i > 0; --i) {  // the last variable is the first in the arena
     const auto begin = static_cast<std::size_t>(parameters_.slices()[i - 1].data() - parameters_.values().data());
     if (begin == 0)
       ranges_.back().rule = rules.variables[i - 1];
-    else if (ranges_.back().rule != rules.variables[i - 1])
+    else if (clipping_.clipnorm > 0 || ranges_.back().rule != rules.variables[i - 1])
       ranges_.push_back({.begin = begin, .rule = rules.variables[i - 1]});
   }
 }
@@ -58,21 +65,50 @@ std::uint32_t Variables<T>::parameters_crc32c() const {
 template <class T>
 void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double samples,
                           std::int64_t iteration) const {
-  auto range = std::ranges::upper_bound(ranges_, begin, {}, &UpdateRange::begin);  // the one behind
+  const double all = clipping_.global_clipnorm > 0 ? norms_.norm() / samples : 0;
+  auto next = std::ranges::upper_bound(ranges_, begin, {}, &UpdateRange::begin);
   for (std::size_t done = 0; done < parameters.size();) {
-    const VariableRule& rule = std::prev(range)->rule;
-    const std::size_t end =
-        range == ranges_.end() ? parameters.size() : std::min(parameters.size(), range->begin - begin);
+    const UpdateRange& range = *std::prev(next);
+    const std::size_t range_end = next == ranges_.end() ? parameters_.values().size() : (next++)->begin;
+    const std::size_t end = std::min(parameters.size(), range_end - begin);
+    UpdateContext context{.iteration = iteration,
+                          .learning_rate = learning_rate_of(iteration - 1) * range.rule.learning_rate_factor,
+                          .gradient_scale = 1.0 / samples,
+                          .decays = range.rule.decays};
+    if (clipping_.clipnorm > 0)
+      context.gradient_scale *= clipping_factor(norms_.norm(range.begin, range_end) / samples, clipping_.clipnorm);
+    if (clipping_.global_clipnorm > 0)
+      context.gradient_scale *= std::isfinite(all) ? clipping_factor(all, clipping_.global_clipnorm)
+                                                   : std::numeric_limits<double>::quiet_NaN();
+    sweep(context, parameters.subspan(done, end - done), gradients.subspan(done, end - done), begin + done);
+    done = end;
+  }
+}
+
+template <class T>
+void Variables<T>::sweep(UpdateContext context, std::span<T> parameters, std::span<const T> gradients,
+                         std::size_t begin) const {
+  constexpr std::size_t piece = 2048;
+  alignas(cache_line) T clipped[piece];
+  const T scale = static_cast<T>(context.gradient_scale), limit = static_cast<T>(clipping_.clipvalue);
+  const bool clips = clipping_.clipvalue > 0;
+  if (clips) context.gradient_scale = 1;
+  for (std::size_t done = 0; done < parameters.size();) {
+    const std::size_t size = clips ? std::min(piece, parameters.size() - done) : parameters.size();
+    if (clips)
+      kernels::sweep(
+          size,
+          [=](auto& to, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
+            using P = std::remove_cvref_t<decltype(to)>;
+            to = max(P(-limit), min(P(limit), P(scale) * gradient));  // NaN stays NaN
+          },
+          clipped, gradients.data() + done);
     T* slots[Program<T>::max_slots] = {};
     for (std::size_t i = 0; i < slots_.size(); ++i) slots[i] = slots_[i].values().data() + begin + done;
-    program_.update({.iteration = iteration,
-                     .learning_rate = learning_rate * rule.learning_rate_factor,
-                     .gradient_scale = 1.0 / samples,
-                     .decays = rule.decays},
-                    parameters.subspan(done, end - done), gradients.subspan(done, end - done),
+    program_.update(context, parameters.subspan(done, size),
+                    clips ? std::span<const T>(clipped, size) : gradients.subspan(done, size),
                     std::span<T* const>(slots, slots_.size()));
-    done = end;
-    if (range != ranges_.end()) ++range;
+    done += size;
   }
 }
 

@@ -369,6 +369,7 @@ void FitLoop<T>::end_epoch(int epoch, const Status& running, const Status* valid
   logs_.clear();
   report(trainer_.program(), running, logs_);
   if (validated != nullptr) report(trainer_.program(), *validated, logs_, std::string("val_"));
+  if (trainer_.variables().has_schedule()) logs_.set("learning_rate", trainer_.variables().learning_rate());
   callbacks_.on_epoch_end(*this, epoch, logs_);
   progress_.end_epoch(logs_);
   history_.append(epoch, logs_);

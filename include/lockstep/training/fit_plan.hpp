@@ -68,7 +68,7 @@ template <Collective C>
 }
 
 /// Throws ConfigurationError unless it is finite and at least 0.
-void check_learning_rate(double learning_rate);
+void check_learning_rate(double learning_rate, bool has_schedule);
 
 /// The batch size of plain arrays. Throws ConfigurationError when it is below 1.
 [[nodiscard]] std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted);

@@ -113,7 +113,11 @@ LOCKSTEP_INLINE std::string fit_signature(const FitOptions& options) {
                  "\nverify_replicas: ", options.verify_replicas ? "yes" : "no", "\n"});
 }
 
-LOCKSTEP_INLINE void check_learning_rate(double learning_rate) {
+LOCKSTEP_INLINE void check_learning_rate(double learning_rate, bool has_schedule) {
+  if (has_schedule)
+    throw ConfigurationError(
+        "set_learning_rate: the optimizer has a schedule, which gives the learning rate: compile with a number, or "
+        "put the change into the schedule");
   if (!std::isfinite(learning_rate) || learning_rate < 0)
     throw ConfigurationError(
         concat({"set_learning_rate: the learning rate must be finite and at least 0, got ", learning_rate}));

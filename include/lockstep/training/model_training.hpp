@@ -13,6 +13,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/training/fit_plan.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -29,8 +30,11 @@ class ModelTraining : public Training {
   void stop_training() override {}
   void preempt_on_signals() override {}
   void request_preemption(ExitCode) override {}
-  [[nodiscard]] double learning_rate() const override { return trainer_.variables().learning_rate; }
-  void set_learning_rate(double learning_rate) override { trainer_.variables().learning_rate = learning_rate; }
+  [[nodiscard]] double learning_rate() const override { return trainer_.variables().learning_rate(); }
+  void set_learning_rate(double learning_rate) override {
+    check_learning_rate(learning_rate, trainer_.variables().has_schedule());
+    trainer_.variables().set_learning_rate(learning_rate);
+  }
   [[nodiscard]] std::int64_t iterations() const override { return trainer_.variables().iterations; }
   [[nodiscard]] bool is_chief() const override { return trainer_.strategy().is_chief(); }
   [[nodiscard]] int worker_index() const override { return trainer_.strategy().worker_index(); }

@@ -37,7 +37,7 @@ template <class T>
   sums.parameters = variables.parameters_crc32c();
   for (const auto& slot : variables.slots())
     for (const auto slice : slot.slices()) sums.slots = crc32c(std::as_bytes(slice), sums.slots);
-  const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(variables.learning_rate),
+  const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(variables.learning_rate()),
                                     static_cast<std::uint64_t>(variables.iterations)};
   sums.counters = crc32c(std::as_bytes(std::span(counters)));
   return sums;

@@ -10,7 +10,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Puts "..." in place of the learning rate in "optimizer: SGD(learning_rate=0.1, momentum=0)".
+/// Puts "..." in place of the learning rate in "optimizer: SGD(learning_rate=0.1, momentum=0)". A
+/// schedule has options in parentheses.
 inline std::string without_learning_rate(std::string_view signature) {
   constexpr std::string_view option = "learning_rate=";
   std::string text(signature);
@@ -21,7 +22,9 @@ inline std::string without_learning_rate(std::string_view signature) {
   while (found < line_end && text[found - 1] != '(' && text[found - 1] != ' ') found = text.find(option, found + 1);
   if (found >= line_end) return text;
   const std::size_t begin = found + option.size();
-  const std::size_t end = std::min(text.find_first_of(",)", begin), line_end);
+  std::size_t end = begin;
+  for (int depth = 0; end < line_end && (depth > 0 || (text[end] != ',' && text[end] != ')')); ++end)
+    depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
   return text.replace(begin, end - begin, "...");
 }
 

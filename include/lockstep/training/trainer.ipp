@@ -81,12 +81,12 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
     send(variables_.parameters().values());
     for (const Arena<T>& slot : variables_.slots()) send(slot.values());
     if (!own.state().values().empty()) collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
-    const double learning_rate = from_chief(collective, variables_.learning_rate);
+    const double learning_rate = from_chief(collective, variables_.learning_rate());
     const std::int64_t iterations = from_chief(collective, variables_.iterations);
     const std::int64_t next_pass = from_chief(collective, variables_.next_pass);
     replica.team_barrier();  // all have read the counters
     if (leader) {
-      variables_.learning_rate = learning_rate;
+      variables_.set_learning_rate(learning_rate);
       variables_.iterations = iterations;
       variables_.next_pass = next_pass;
     }
@@ -246,7 +246,7 @@ TrainingState Trainer<T>::save_state(TrainingState reused) const {
   saved.world_size = strategy_->num_replicas_in_sync();
   saved.scalar = scalar_name<T>();
   saved.iterations = variables_.iterations;
-  saved.learning_rate = variables_.learning_rate;
+  saved.learning_rate = variables_.learning_rate();
   saved.seed = variables_.seed;
   saved.data_iteration = variables_.next_pass;
   save_arrays(saved.parameters, 0, trained_arrays(program_, variables_.parameters()));
@@ -283,12 +283,15 @@ void Trainer<T>::restore_state(const TrainingState& saved) {
       load_arrays(saved.slots, i * count, trained_arrays(program_, slots[i]), check_only);
   }
   variables_.iterations = saved.iterations;
-  variables_.learning_rate = saved.learning_rate;
+  variables_.set_learning_rate(saved.learning_rate);
   variables_.seed = saved.seed;
   variables_.next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // a new one
   if (strategy_->is_chief() && saved.signature != mine)
-    log_line(concat({"restore: goes on with the learning rate ", saved.learning_rate,
-                     " of the saved state; this program has ", program_.initial_learning_rate()}));
+    log_line(variables_.has_schedule()
+                 ? concat({"restore: goes on with the schedule of this program, now at the learning rate ",
+                           variables_.learning_rate(), "; the saved state has ", saved.learning_rate})
+                 : concat({"restore: goes on with the learning rate ", saved.learning_rate,
+                           " of the saved state; this program has ", program_.initial_learning_rate()}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "collectives/harness.hpp"
+#include "lockstep/collectives/policies/single.hpp"
+#include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "step/step_testing.hpp"
 #include "step/updaters/expected_updates.hpp"
@@ -55,4 +59,32 @@ TEST_CASE("AllReduceUpdater: the bits do not depend on who updates") {
     }
   const Updated<LargeNet> large({.from_logits = true}, {.learning_rate = 0.3}, {});
   check_steps<ls::testing::TcpFamily>(large, 4, "all-reduce");
+}
+
+TEST_CASE("AllReduceUpdater: an update that is clipped by norms has the same bits alone, on threads and on workers") {
+  for (const ls::SGD& optimizer : {ls::SGD{.learning_rate = 0.3, .momentum = 0.5, .global_clipnorm = 0.7},
+                                   ls::SGD{.learning_rate = 0.3, .clipnorm = 0.2}}) {
+    const Updated<LargeNet> program({.from_logits = true}, optimizer, {});
+    const auto parameters = [&](auto collective, int rank, int size, ls::detail::Variables<float>& variables) {
+      const Rank own(program, variables, std::move(collective), rank, size);
+      const auto updater = own.updater();
+      require(updater->name() == "all-reduce", "the route");
+      for (int step = 1; step <= 3; ++step) make_update(own.parts, *updater, step, samples_of(rank));
+    };
+    {
+      ls::detail::Variables<float> variables(program);
+      initialize(program, variables);
+      parameters(ls::Single{}, 0, 1, variables);
+      CHECK(copy(variables.parameters().values()) == expected_steps(program, 1, 3).back());
+    }
+    for (const int threads : {2, 3}) {
+      ls::detail::Variables<float> variables(program);
+      initialize(program, variables);
+      ls::InProcessGroup group(threads, ls::testing::patient_options());
+      ls::testing::rethrow_first(ls::testing::run_threads(
+          threads, [&](int rank) { parameters(group.member(rank), rank, threads, variables); }));
+      CHECK(copy(variables.parameters().values()) == expected_steps(program, threads, 3).back());
+    }
+    check_steps<ls::testing::TcpFamily>(program, 2, "all-reduce");
+  }
 }

@@ -33,8 +33,9 @@ struct Able : LonelyCollective {
 };
 
 template <class C>
-std::string route(C collective, std::size_t slots = 0, int local_size = 1) {
-  const MadeUpProgram program(100, slots);
+std::string route(C collective, std::size_t slots = 0, int local_size = 1, bool clips = false) {
+  MadeUpProgram program(100, slots);
+  if (clips) program.rules.clipping.global_clipnorm = 1;
   ls::detail::Variables<float> variables(program);
   const Rank rank(program, variables, std::move(collective), 0, local_size);
   return std::string(rank.updater()->name());
@@ -60,6 +61,18 @@ TEST_CASE("choose_updater: by what the collective can, and the ranks, and the op
   CHECK(route(Able{}) == "all-reduce, overlapped with backward");
   Able::shares = false;
   CHECK(route(Able{}) == "all-reduce, overlapped with backward");
+  Able::wanted = ls::Overlap::off;
+}
+
+TEST_CASE("choose_updater: all gradients come before the update that needs their norm") {
+  CHECK(route(ls::Single{}, 0, 1, true) == "all-reduce");
+  ls::InProcessGroup two(2);
+  CHECK(route(two.member(0), 0, 2, true) == "all-reduce");
+  Able::shares = true;
+  CHECK(route(Able{}, 0, 1, true) == "all-reduce");
+  Able::shares = false;
+  Able::wanted = ls::Overlap::on;
+  CHECK(route(Able{}, 0, 1, true) == "all-reduce, overlapped with backward");
   Able::wanted = ls::Overlap::off;
 }
 

@@ -57,7 +57,7 @@ inline double samples_of(int rank) { return rank + 1.0; }
 /// contract, and all of them used at once.
 inline std::vector<std::vector<float>> expected_steps(const lockstep::detail::Program<float>& program, int ranks,
                                                       int steps) {
-  const lockstep::detail::Variables<float> variables(program);
+  lockstep::detail::Variables<float> variables(program);
   initialize(program, variables);
   double samples = 0;
   for (int rank = 0; rank < ranks; ++rank) samples += samples_of(rank);
@@ -70,6 +70,7 @@ inline std::vector<std::vector<float>> expected_steps(const lockstep::detail::Pr
       gradients.push_back(copy(drawn.values()));
     }
     const std::vector<float> sums = lockstep::testing::contract_sum(gradients);
+    if (variables.clips_by_norm()) variables.norms().compute_part(std::span<const float>(sums), 0, 1);
     variables.update(variables.parameters().values(), sums, 0, samples, step);
     all.push_back(copy(variables.parameters().values()));
   }

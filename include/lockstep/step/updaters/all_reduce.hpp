@@ -19,8 +19,13 @@ void update_part(const Parts<T>& parts, const UpdateStep& step) {
   {
     const TraceSpan span(step.trace, TracePart::optimizer);
     if (StatusBlock::makes_update(status.values(), step.stop_on_non_finite)) {
-      const auto [first, size] = parts.workspace.gradients().part(static_cast<std::size_t>(replica.local_rank()),
-                                                                  static_cast<std::size_t>(replica.local_size()));
+      const auto index = static_cast<std::size_t>(replica.local_rank());
+      const auto count = static_cast<std::size_t>(replica.local_size());
+      if (parts.variables.clips_by_norm()) {
+        parts.variables.norms().compute_part(std::span<const T>(parts.workspace.gradients().values()), index, count);
+        replica.team_barrier();
+      }
+      const auto [first, size] = parts.workspace.gradients().part(index, count);
       parts.variables.update(parts.variables.parameters().values().subspan(first, size),
                              parts.workspace.gradients().values().subspan(first, size), first,
                              status[StatusBlock::samples], step.iteration);

@@ -13,11 +13,13 @@ template <class T>
 [[nodiscard]] std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts);
 
 /// Whether each rank can update a share of the parameters for all ranks: they share memory, each has
-/// parameters to itself, and the optimizer has no slots, which would have to be given to all as well.
-/// Parameters are then in memory of the collective. The same on all ranks.
+/// parameters to itself, and the optimizer has no slots, which would have to be given to all as well,
+/// and does not clip by a norm, for which all gradients must be known first. Parameters are then in
+/// memory of the collective. The same on all ranks.
 template <class T>
 [[nodiscard]] bool can_update_for_all(const Program<T>& program, AnyReplica& replica) {
-  return replica.collective().can().share && replica.local_size() == 1 && program.layout().slots == 0;
+  return replica.collective().can().share && replica.local_size() == 1 && program.layout().slots == 0 &&
+         !program.update_rules().clipping.is_by_norm();
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -13,8 +13,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
   const AnyCollective& collective = parts.replica.collective();
-  if (collective.size() == 1) return std::make_unique<AloneUpdater<T>>(parts);
-  if (collective.can().scatter) return std::make_unique<ThreadsUpdater<T>>(parts);
+  const bool needs_all = parts.variables.clips_by_norm();
+  if (collective.size() == 1 && !needs_all) return std::make_unique<AloneUpdater<T>>(parts);
+  if (collective.can().scatter && !needs_all) return std::make_unique<ThreadsUpdater<T>>(parts);
   if (collective.overlap() == Overlap::on) return std::make_unique<OverlappedUpdater<T>>(parts);
   if (can_update_for_all(parts.program, parts.replica)) return std::make_unique<SharedMemoryUpdater<T>>(parts);
   return std::make_unique<AllReduceUpdater<T>>(parts);

@@ -1,0 +1,76 @@
+// Updates as large as the former ones, in relation to the gradients.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/sweep.hpp"
+#include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/learning_rate.hpp"
+#include "lockstep/optimizers/update_rules.hpp"
+#include "lockstep/optimizers/variable_filter.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Adadelta: Zeiler, "ADADELTA: an adaptive learning rate method", 2012; Keras's formulas. With g the
+/// mean gradient and G and D slots:
+///
+///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
+///   G = rho * G + (1 - rho) * g * g;  d = sqrt(D + epsilon) / sqrt(G + epsilon) * g
+///   D = rho * D + (1 - rho) * d * d;  w -= learning_rate * d
+///
+/// (The paper has no learning rate: it is 1 there.)
+struct Adadelta {
+  LearningRate learning_rate = 0.001;
+  double rho = 0.95;  ///< in [0, 1)
+  double epsilon = 1e-7;
+  double weight_decay = 0;
+  double clipnorm = 0;         ///< the largest norm of a variable's gradient; 0: any
+  double clipvalue = 0;        ///< the largest element of a gradient; 0: any
+  double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
+  VariableFilter exclude_from_weight_decay = {};
+  LearningRateFactors learning_rate_factors = {};
+
+  static constexpr std::string_view name = "Adadelta";
+
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
+                                              {"rho", rho},
+                                              {"epsilon", epsilon},
+                                              {"weight_decay", weight_decay}});
+  }
+
+  /// Throws ConfigurationError.
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_decay_rate(name, "rho", rho);
+    detail::require_not_negative(name, "epsilon", epsilon);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+  }
+
+  [[nodiscard]] std::size_t slots() const { return 2; }
+
+  template <class T>
+  void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
+              std::span<T* const> slots) const {
+    const T rate = static_cast<T>(context.learning_rate), eps = static_cast<T>(epsilon);
+    const T old = static_cast<T>(rho), fresh = static_cast<T>(1 - rho);
+    const T keep = static_cast<T>(context.keep(weight_decay));
+    const T scale = static_cast<T>(context.gradient_scale);
+    const auto step = [=](auto& w, auto& of_gradients, auto& of_moves, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
+      const auto g = scale * gradient;
+      of_gradients = old * of_gradients + fresh * (g * g);
+      const auto move = sqrt(of_moves + eps) / sqrt(of_gradients + eps) * g;
+      of_moves = old * of_moves + fresh * (move * move);
+      w = keep * w - rate * move;
+    };
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
+  }
+};
+static_assert(Optimizer<Adadelta, float> && Optimizer<Adadelta, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

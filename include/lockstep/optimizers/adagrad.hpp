@@ -1,0 +1,73 @@
+// Gradients divided by the root of the sum of their squares.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/sweep.hpp"
+#include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/learning_rate.hpp"
+#include "lockstep/optimizers/update_rules.hpp"
+#include "lockstep/optimizers/variable_filter.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Adagrad: Duchi, Hazan, Singer, "Adaptive subgradient methods for online learning and stochastic
+/// optimization", JMLR 12, 2011; Keras's formulas. With g the mean gradient and the slot a, which
+/// begins at initial_accumulator_value:
+///
+///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
+///   a += g * g;  w -= learning_rate * g / sqrt(a + epsilon)
+struct Adagrad {
+  LearningRate learning_rate = 0.001;
+  double initial_accumulator_value = 0.1;
+  double epsilon = 1e-7;
+  double weight_decay = 0;
+  double clipnorm = 0;         ///< the largest norm of a variable's gradient; 0: any
+  double clipvalue = 0;        ///< the largest element of a gradient; 0: any
+  double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
+  VariableFilter exclude_from_weight_decay = {};
+  LearningRateFactors learning_rate_factors = {};
+
+  static constexpr std::string_view name = "Adagrad";
+
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
+                                              {"initial_accumulator_value", initial_accumulator_value},
+                                              {"epsilon", epsilon},
+                                              {"weight_decay", weight_decay}});
+  }
+
+  /// Throws ConfigurationError.
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_not_negative(name, "initial_accumulator_value", initial_accumulator_value);
+    detail::require_not_negative(name, "epsilon", epsilon);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+  }
+
+  [[nodiscard]] std::size_t slots() const { return 1; }
+
+  [[nodiscard]] double initial_slot_value() const { return initial_accumulator_value; }
+
+  template <class T>
+  void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
+              std::span<T* const> slots) const {
+    const T rate = static_cast<T>(context.learning_rate), eps = static_cast<T>(epsilon);
+    const T keep = static_cast<T>(context.keep(weight_decay));
+    const T scale = static_cast<T>(context.gradient_scale);
+    const auto step = [=](auto& w, auto& a, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
+      const auto g = scale * gradient;
+      a += g * g;
+      w = keep * w - rate * g / sqrt(a + eps);
+    };
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());
+  }
+};
+static_assert(Optimizer<Adagrad, float> && Optimizer<Adagrad, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

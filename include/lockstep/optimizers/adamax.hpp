@@ -1,0 +1,77 @@
+// Adam with the largest gradient in place of the second moment.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/kernels/sweep.hpp"
+#include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/learning_rate.hpp"
+#include "lockstep/optimizers/power.hpp"
+#include "lockstep/optimizers/update_rules.hpp"
+#include "lockstep/optimizers/variable_filter.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Adamax: Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, section 7.1. With g
+/// the mean gradient, t the iteration, and m and u slots:
+///
+///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
+///   m += (1 - beta_1) * (g - m);  u = max(beta_2 * u, |g|)
+///   w -= learning_rate / (1 - beta_1^t) * m / (u + epsilon)
+struct Adamax {
+  LearningRate learning_rate = 0.001;
+  double beta_1 = 0.9;    ///< in [0, 1)
+  double beta_2 = 0.999;  ///< in [0, 1)
+  double epsilon = 1e-7;
+  double weight_decay = 0;
+  double clipnorm = 0;         ///< the largest norm of a variable's gradient; 0: any
+  double clipvalue = 0;        ///< the largest element of a gradient; 0: any
+  double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
+  VariableFilter exclude_from_weight_decay = {};
+  LearningRateFactors learning_rate_factors = {};
+
+  static constexpr std::string_view name = "Adamax";
+
+  [[nodiscard]] std::string description() const {
+    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
+                                              {"beta_1", beta_1},
+                                              {"beta_2", beta_2},
+                                              {"epsilon", epsilon},
+                                              {"weight_decay", weight_decay}});
+  }
+
+  /// Throws ConfigurationError.
+  void validate() const {
+    detail::require_not_negative(name, "learning_rate", learning_rate);
+    detail::require_decay_rate(name, "beta_1", beta_1);
+    detail::require_decay_rate(name, "beta_2", beta_2);
+    detail::require_not_negative(name, "epsilon", epsilon);
+    detail::require_not_negative(name, "weight_decay", weight_decay);
+  }
+
+  [[nodiscard]] std::size_t slots() const { return 2; }
+
+  template <class T>
+  void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
+              std::span<T* const> slots) const {
+    const T rate = static_cast<T>(context.learning_rate / (1 - detail::power(beta_1, context.iteration)));
+    const T new_m = static_cast<T>(1 - beta_1), old_u = static_cast<T>(beta_2), eps = static_cast<T>(epsilon);
+    const T keep = static_cast<T>(context.keep(weight_decay));
+    const T scale = static_cast<T>(context.gradient_scale);
+    const auto step = [=](auto& w, auto& m, auto& u, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
+      const auto g = scale * gradient;
+      m += new_m * (g - m);
+      u = max(old_u * u, abs(g));
+      w = keep * w - rate * m / (u + eps);
+    };
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
+  }
+};
+static_assert(Optimizer<Adamax, float> && Optimizer<Adamax, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

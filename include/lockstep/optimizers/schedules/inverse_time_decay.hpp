@@ -1,0 +1,46 @@
+// A rate that falls like 1 / t.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/describe.hpp"
+#include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/learning_rate.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Keras's InverseTimeDecay: initial_learning_rate / (1 + decay_rate * step / decay_steps).
+struct InverseTimeDecay {
+  double initial_learning_rate = 0.001;
+  std::int64_t decay_steps = 1000;
+  double decay_rate = 0.5;
+  bool staircase = false;  ///< only whole multiples of decay_steps count
+
+  static constexpr std::string_view name = "InverseTimeDecay";
+
+  [[nodiscard]] std::string description() const {
+    return describe(name, {{"initial_learning_rate", initial_learning_rate},
+                           {"decay_steps", decay_steps},
+                           {"decay_rate", decay_rate},
+                           {"staircase", staircase}});
+  }
+
+  /// Throws ConfigurationError.
+  void validate() const {
+    detail::require_not_negative(name, "initial_learning_rate", initial_learning_rate);
+    detail::require_count(name, "decay_steps", decay_steps, 1);
+    detail::require_not_negative(name, "decay_rate", decay_rate);
+  }
+
+  [[nodiscard]] double operator()(std::int64_t step) const {
+    const double times = static_cast<double>(step) / static_cast<double>(decay_steps);
+    return initial_learning_rate / (1 + decay_rate * (staircase ? std::floor(times) : times));
+  }
+};
+static_assert(LearningRateSchedule<InverseTimeDecay>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
