@@ -14,6 +14,8 @@
 #include "lockstep/data/files.hpp"
 #include "lockstep/data/generator.hpp"
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/datasets/cifar10.hpp"
+#include "lockstep/datasets/csv.hpp"
 #include "lockstep/datasets/mnist.hpp"
 #include "lockstep/datasets/synthetic_digits.hpp"
 #include "lockstep/layers/activation.hpp"

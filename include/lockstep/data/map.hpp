@@ -52,6 +52,7 @@ class Assignable {
     return *this;
   }
   F& operator*() noexcept { return *f_; }
+  const F& operator*() const noexcept { return *f_; }
 
  private:
   std::optional<F> f_;
@@ -65,7 +66,7 @@ class Assignable {
 
 /// Calls `f(sample)` for every sample when it is read, after its conversion: f changes it in place.
 /// Its shape stays. f takes `auto&`, or Sample<float>& or Sample<double>& where it is written for
-/// one of them. Copies of the pipeline hold copies of f and may run in different threads, so f must
+/// one of them. What its `description()` says, if it has one, is compared between workers. Copies of the pipeline hold copies of f and may run in different threads, so f must
 /// not change what they share.
 template <class Upstream, class F>
 class Map : public Transform<Upstream> {
@@ -81,7 +82,10 @@ class Map : public Transform<Upstream> {
 
   void describe(PipelineDescription& description) const {
     upstream_.describe(description);
-    description.add({"map"});
+    if constexpr (requires(const F& f) { f.description(); })
+      description.add({"map(", (*f_).description(), ")"});
+    else
+      description.add({"map"});
   }
 
   template <class T>

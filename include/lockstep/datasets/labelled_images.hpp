@@ -9,7 +9,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 struct LabelledImages {
-  Tensor<std::uint8_t> images;  ///< [n x height x width], 0 .. 255
+  Tensor<std::uint8_t> images;  ///< [n x height x width], or with channels behind, 0 .. 255
   Tensor<std::uint8_t> labels;  ///< [n]
 };
 

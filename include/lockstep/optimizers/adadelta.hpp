@@ -16,8 +16,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Adadelta: Zeiler, "ADADELTA: an adaptive learning rate method", 2012; Keras's formulas. With g the
-/// mean gradient and G and D slots:
+/// Adadelta: Zeiler, "ADADELTA: an adaptive learning rate method", 2012; Keras's formulas. With g
+/// the mean gradient and G and D slots:
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   G = rho * G + (1 - rho) * g * g;  d = sqrt(D + epsilon) / sqrt(G + epsilon) * g

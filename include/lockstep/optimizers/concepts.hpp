@@ -46,8 +46,9 @@ struct UpdateContext {
 ///     calls it.
 ///  7. Members `clipnorm`, `clipvalue`, `global_clipnorm` (double; 0: none),
 ///     `learning_rate_factors` (LearningRateFactors) and `exclude_from_weight_decay`
-///     (VariableFilter): what they ask for is done for the optimizer (see update_rules.hpp). It learns of it by the context; only weight
-///     decay it does itself, with context.keep(weight_decay).
+///     (VariableFilter): what they ask for is done for the optimizer (see update_rules.hpp). It
+///     learns of it by the context; only weight decay it does itself, with
+///     context.keep(weight_decay).
 template <class O, class T = float>
 concept Optimizer =
     std::copyable<O> && requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,

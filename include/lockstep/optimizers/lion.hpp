@@ -17,11 +17,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Lion: Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023. With g the mean
-/// gradient and m a slot:
+/// Lion: Chen et al., "Symbolic discovery of optimization algorithms", NeurIPS 2023. With g the
+/// mean gradient and m a slot:
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
-///   w -= learning_rate * sign(beta_1 * m + (1 - beta_1) * g);  then m = beta_2 * m + (1 - beta_2) * g
+///   w -= learning_rate * sign(beta_1 * m + (1 - beta_1) * g)
+///   m = beta_2 * m + (1 - beta_2) * g           after it
 struct Lion {
   LearningRate learning_rate = 0.001;
   double beta_1 = 0.9;   ///< in [0, 1)

@@ -17,8 +17,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// RMSprop: Hinton, "Neural networks for machine learning", lecture 6.5; Keras's formulas. With g the
-/// mean gradient and v, a (centered) and m (momentum) slots:
+/// RMSprop: Hinton, "Neural networks for machine learning", lecture 6.5; Keras's formulas. With g
+/// the mean gradient and v, a (centered) and m (momentum) slots:
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   v = rho * v + (1 - rho) * g * g
