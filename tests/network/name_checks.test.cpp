@@ -29,6 +29,9 @@ TEST_CASE("name checks: layers and their variables") {
                  "compile: layer 0 of 'block' (A) and layer 2 of 'block' (C) are both named 'a'"));
   CHECK(contains(refusal({{"a", "A", {"x", "x"}}}), "two variables of layer 0 (A) are named 'x'"));
   CHECK(contains(refusal({{"a", "A", {""}}}), "a variable of layer 0 (A) is named '': it is empty"));
+  CHECK(refusal({{"a", "A", {"query/kernel", "key/kernel", "key/part/kernel"}}}) == "NO EXCEPTION");
+  CHECK(contains(refusal({{"a", "A", {"query//kernel"}}}), "a variable of layer 0 (A) is named '': it is empty"));
+  CHECK(contains(refusal({{"a", "A", {"kernel/"}}}), "a variable of layer 0 (A) is named '': it is empty"));
   CHECK(contains(refusal({{std::string("a\0b", 3), "A", {}}}), "is named 'a\\x00b': it has a NUL in it"));
 }
 

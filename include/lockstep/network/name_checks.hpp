@@ -16,8 +16,9 @@ struct LayerNames {
 };
 
 /// Throws ConfigurationError, naming the layers, when two of them have the same name, or a name is
-/// empty, not UTF-8, or contains a slash or NUL; the same for the variables of a layer. `inside` is
-/// the container that the layers are in; empty for the model itself.
+/// empty, not UTF-8, or contains a slash or NUL; the same for the variables of a layer, in whose
+/// names slashes may separate parts ("query/kernel"). `inside` is the container that the layers are
+/// in; empty for the model itself.
 void check_layer_names(const std::string& inside, const std::vector<LayerNames>& layers);
 
 /// Throws ConfigurationError when two variables of a model have the same name (a container that

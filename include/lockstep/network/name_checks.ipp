@@ -54,7 +54,11 @@ LOCKSTEP_INLINE void check_layer_names(const std::string& inside, const std::vec
                     ": files of their weights would be ambiguous: give one another name"}));
     const std::vector<std::string>& variables = layers[i].variables;
     for (auto variable = variables.begin(); variable != variables.end(); ++variable) {
-      check_name("a variable of " + layer_text(i), *variable);
+      // (A variable may have several names, as those of a part of a layer: "query/kernel".)
+      for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+        end = variable->find('/', begin);
+        check_name("a variable of " + layer_text(i), std::string_view(*variable).substr(begin, end - begin));
+      }
       if (std::find(variables.begin(), variable, *variable) != variable)
         throw ConfigurationError(
             concat({"compile: two variables of ", layer_text(i), " are named ", quoted_name(*variable),
