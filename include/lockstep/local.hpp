@@ -23,6 +23,7 @@
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/depthwise_conv2d.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/flatten.hpp"
 #include "lockstep/layers/global_average_pooling2d.hpp"

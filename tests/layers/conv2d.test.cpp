@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <type_traits>
+
+#include "golden/image_layers.hpp"
 #include "support/finite_differences.hpp"
+#include "support/golden_layer.hpp"
 #include "support/instruction_sets.hpp"
 
 namespace ls = lockstep;
@@ -93,4 +97,40 @@ TEST_CASE("Conv2D: without a bias") {
   static_assert(std::is_same_v<ls::Conv2D<5, 3, ls::Linear, options>::WithActivation<ls::ReLU>, Few>);
   lockstep_test::check_gradients_for_all_batches<Few, ls::Shape<4, 5, 2>>();
   lockstep_test::check_gradients<Many, ls::Shape<3, 2, 16>>(5);
+}
+
+TEST_CASE("Conv2D: groups and dilation, Keras's values and gradients") {
+  using lockstep_test::check_golden;
+  namespace groups = lockstep_test::golden::conv_groups;
+  constexpr Conv2DOptions in_groups{.stride = 2, .padding = Padding::same, .groups = 2};
+  static_assert(Conv2D<6, 3, ls::ReLU, in_groups>::variables<Shape<5, 4, 4>>[0].extents[2] == 2);
+  check_golden<Conv2D<6, 3, ls::ReLU, in_groups>, Shape<5, 4, 4>>(
+      {groups::x,
+       groups::y,
+       groups::dy,
+       groups::dx,
+       {{groups::kernel, groups::kernel_gradient}, {groups::bias, groups::bias_gradient}}});
+  namespace gaps = lockstep_test::golden::conv_dilation;
+  constexpr Conv2DOptions with_gaps{.padding = Padding::same, .dilation_rate = {3, 2}};
+  check_golden<Conv2D<3, Extent2D{2, 3}, ls::Linear, with_gaps>, Shape<6, 5, 2>>(
+      {gaps::x,
+       gaps::y,
+       gaps::dy,
+       gaps::dx,
+       {{gaps::kernel, gaps::kernel_gradient}, {gaps::bias, gaps::bias_gradient}}});
+  namespace both = lockstep_test::golden::conv_dilation_groups;  // one channel in a group
+  constexpr Conv2DOptions with_both{.dilation_rate = 2, .groups = 3};
+  static_assert(std::is_same_v<Conv2D<6, 3, ls::Tanh, with_both>::Output<Shape<6, 5, 3>>, Shape<2, 1, 6>>);
+  check_golden<Conv2D<6, 3, ls::Tanh, with_both>, Shape<6, 5, 3>>(
+      {both::x,
+       both::y,
+       both::dy,
+       both::dx,
+       {{both::kernel, both::kernel_gradient}, {both::bias, both::bias_gradient}}});
+}
+
+TEST_CASE("Conv2D: gradients with groups and dilation") {
+  constexpr Conv2DOptions options{.stride = {1, 2}, .padding = Padding::same, .dilation_rate = {2, 1}, .groups = 2};
+  lockstep_test::for_each_instruction_set(
+      [] { lockstep_test::check_gradients_for_all_batches<Conv2D<4, 3, ls::ReLU, options>, Shape<5, 4, 6>>(); });
 }

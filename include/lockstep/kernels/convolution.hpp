@@ -6,6 +6,8 @@
 #include <cstddef>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/kernels/convolution_size.hpp"
+#include "lockstep/kernels/depthwise.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/product.hpp"
 
@@ -13,34 +15,10 @@
 // weights are [kernel row][kernel column][channel][filter]. So the features under one row of the
 // kernel lie one after the other, as do the weights that they are multiplied with: an output pixel
 // is a small matrix product with one segment for each kernel row. No feature is copied, and padding
-// is a matter of shorter segments.
+// is a matter of shorter segments. With groups or gaps between the taps, there is a segment for each
+// tap.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
-
-struct ConvolutionSize {
-  std::size_t height = 0, width = 0, channels = 0;  ///< input
-  std::size_t out_height = 0, out_width = 0, filters = 0;
-  std::size_t kernel_height = 0, kernel_width = 0;
-  std::size_t stride_height = 1, stride_width = 1;
-  std::size_t pad_top = 0, pad_left = 0;
-  std::size_t batch = 0;  ///< padded, a multiple of 16
-};
-
-/// A range [begin, end).
-struct Range {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  [[nodiscard]] constexpr std::size_t size() const noexcept { return end - begin; }
-  friend constexpr bool operator==(Range, Range) = default;
-};
-
-/// Which of `kernel` taps, the first of which lies at `position - pad`, lie inside [0, extent).
-[[nodiscard]] constexpr Range taps_inside(std::size_t position, std::size_t pad, std::size_t kernel,
-                                          std::size_t extent) noexcept {
-  const std::size_t begin = position < pad ? pad - position : 0;
-  const std::size_t end = std::min(kernel, extent + pad > position ? extent + pad - position : 0);
-  return {std::min(begin, end), end};
-}
 
 namespace detail {
 
@@ -91,57 +69,74 @@ template <class T>
 void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights, const T* bias, T* y,
                          Finish<T> finish = {}) {
   if (s.batch == 0) return;
+  if (s.is_depthwise()) return dispatch(DepthwiseForward<T>{s, x, weights, bias, y, finish});
+  const std::size_t channels = s.all_channels(), filters = s.all_filters();
+  // Taps whose features and weights lie one after the other.
+  const bool in_a_row = s.groups == 1 && s.dilation_width == 1;
   for (std::size_t row = 0; row < s.out_height; ++row) {
-    const Range tap_rows = taps_inside(row * s.stride_height, s.pad_top, s.kernel_height, s.height);
+    const TapLine tap_rows =
+        taps_to_input(row, s.stride_height, s.pad_top, s.kernel_height, s.height, s.dilation_height);
     for (std::size_t column = 0; column < s.out_width; ++column) {
-      const Range taps = taps_inside(column * s.stride_width, s.pad_left, s.kernel_width, s.width);
-      detail::Accumulation<T> sum(
-          {y + (row * s.out_width + column) * s.filters * s.batch, s.filters, s.batch, s.batch, s.filters * s.batch},
-          {.a_row = 1, .a = s.filters, .b = {s.batch}}, bias, finish);
-      for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row) {
-        const std::size_t input_row = row * s.stride_height + tap_row - s.pad_top;
-        const std::size_t input_column = column * s.stride_width + taps.begin - s.pad_left;
-        sum.add(weights + (tap_row * s.kernel_width + taps.begin) * s.channels * s.filters,
-                x + (input_row * s.width + input_column) * s.channels * s.batch, taps.size() * s.channels);
+      const TapLine taps = taps_to_input(column, s.stride_width, s.pad_left, s.kernel_width, s.width, s.dilation_width);
+      const std::size_t runs = in_a_row ? std::min<std::size_t>(taps.count, 1) : taps.count;
+      const std::size_t summands = in_a_row ? taps.count * s.channels : s.channels;
+      for (std::size_t group = 0; group < s.groups; ++group) {
+        detail::Accumulation<T> sum({y + ((row * s.out_width + column) * filters + group * s.filters) * s.batch,
+                                     s.filters, s.batch, s.batch, s.filters * s.batch},
+                                    {.a_row = 1, .a = filters, .b = {s.batch}},
+                                    bias == nullptr ? nullptr : bias + group * s.filters, finish);
+        for (std::size_t i = 0; i < tap_rows.count; ++i)
+          for (std::size_t run = 0; run < runs; ++run) {
+            const std::size_t tap = tap_rows.tap_at(i) * s.kernel_width + taps.tap_at(run);
+            const std::size_t pixel = tap_rows.place_at(i) * s.width + taps.place_at(run);
+            sum.add(weights + tap * s.channels * filters + group * s.filters,
+                    x + (pixel * channels + group * s.channels) * s.batch, summands);
+          }
+        sum.finish();
       }
-      sum.finish();
     }
   }
 }
 
-/// dx[pixel][channel][b] = sum over the outputs that saw it of weights * dy.
+/// dx[pixel][channel][b] = finish(bias[channel] + sum over the outputs that saw it of weights * dy).
+/// bias may be null: zero. (With these it is the forward of a transposed convolution; not where each
+/// channel has filters of its own.)
 template <class T>
-void convolution_input_gradient(const ConvolutionSize& s, const T* weights, const T* dy, T* dx) {
+void convolution_input_gradient(const ConvolutionSize& s, const T* weights, const T* dy, T* dx, const T* bias = nullptr,
+                                Finish<T> finish = {}) {
   if (s.batch == 0) return;
-  for (std::size_t row = 0; row < s.height; ++row)
+  if (s.is_depthwise()) return dispatch(DepthwiseInputGradient<T>{s, weights, dy, dx});
+  const std::size_t channels = s.all_channels(), filters = s.all_filters();
+  for (std::size_t row = 0; row < s.height; ++row) {
+    const TapLine tap_rows =
+        taps_to_output(row, s.stride_height, s.pad_top, s.kernel_height, s.out_height, s.dilation_height);
     for (std::size_t column = 0; column < s.width; ++column) {
-      detail::Accumulation<T> sum({dx + (row * s.width + column) * s.channels * s.batch, s.channels, s.batch, s.batch},
-                                  {.a_row = s.filters, .a = 1, .b = {s.batch}}, nullptr, {});
-      for (std::size_t tap_row = 0; tap_row < s.kernel_height; ++tap_row) {
-        // The output row whose tap `tap_row` lies on this row, if there is one.
-        const std::size_t from_row = row + s.pad_top - tap_row;
-        if (row + s.pad_top < tap_row || from_row % s.stride_height != 0) continue;
-        const std::size_t out_row = from_row / s.stride_height;
-        if (out_row >= s.out_height) continue;
-        for (std::size_t tap = 0; tap < s.kernel_width; ++tap) {
-          const std::size_t from_column = column + s.pad_left - tap;
-          if (column + s.pad_left < tap || from_column % s.stride_width != 0) continue;
-          const std::size_t out_column = from_column / s.stride_width;
-          if (out_column >= s.out_width) continue;
-          sum.add(weights + (tap_row * s.kernel_width + tap) * s.channels * s.filters,
-                  dy + (out_row * s.out_width + out_column) * s.filters * s.batch, s.filters);
-        }
+      const TapLine taps =
+          taps_to_output(column, s.stride_width, s.pad_left, s.kernel_width, s.out_width, s.dilation_width);
+      for (std::size_t group = 0; group < s.groups; ++group) {
+        detail::Accumulation<T> sum(
+            {dx + ((row * s.width + column) * channels + group * s.channels) * s.batch, s.channels, s.batch, s.batch},
+            {.a_row = filters, .a = 1, .b = {s.batch}}, bias == nullptr ? nullptr : bias + group * s.channels, finish);
+        for (std::size_t i = 0; i < tap_rows.count; ++i)
+          for (std::size_t j = 0; j < taps.count; ++j) {
+            const std::size_t tap = tap_rows.tap_at(i) * s.kernel_width + taps.tap_at(j);
+            const std::size_t pixel = tap_rows.place_at(i) * s.out_width + taps.place_at(j);
+            sum.add(weights + tap * s.channels * filters + group * s.filters,
+                    dy + (pixel * filters + group * s.filters) * s.batch, s.filters);
+          }
+        sum.finish();
       }
-      sum.finish();
     }
+  }
 }
 
 LOCKSTEP_INSTANCE(void convolution_forward<float>(const ConvolutionSize&, const float*, const float*, const float*,
                                                   float*, Finish<float>));
-LOCKSTEP_INSTANCE(void convolution_input_gradient<float>(const ConvolutionSize&, const float*, const float*, float*));
+LOCKSTEP_INSTANCE(void convolution_input_gradient<float>(const ConvolutionSize&, const float*, const float*, float*,
+                                                         const float*, Finish<float>));
 LOCKSTEP_INSTANCE(void convolution_forward<double>(const ConvolutionSize&, const double*, const double*, const double*,
                                                    double*, Finish<double>));
-LOCKSTEP_INSTANCE(void convolution_input_gradient<double>(const ConvolutionSize&, const double*, const double*,
-                                                          double*));
+LOCKSTEP_INSTANCE(void convolution_input_gradient<double>(const ConvolutionSize&, const double*, const double*, double*,
+                                                          const double*, Finish<double>));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

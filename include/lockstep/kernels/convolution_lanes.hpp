@@ -48,15 +48,15 @@ struct LaneScratch {
 
 }  // namespace detail
 
-/// One row of outputs of the gradient by lanes, for kernels::dispatch: sums[tap][filter][lane] +=
+/// One row of outputs of the gradient by lanes of one group, for kernels::dispatch: sums[tap][filter][lane] +=
 /// sum over pixels and vectors of the batch of x[pixel + tap] * delta[pixel][filter], and the same
 /// with 1 instead of x in the last tap (the bias).
 template <class T>
 struct ConvolutionLanes {
   const ConvolutionSize& size;
   std::size_t row = 0;
-  const T* x = nullptr;
-  Delta<T> delta;
+  const T* x = nullptr;  ///< of the group's first channel
+  Delta<T> delta;        ///< of the group's first filter
   detail::LaneScratch<T> scratch;
 
   template <class Isa>
@@ -65,8 +65,8 @@ struct ConvolutionLanes {
     Range inside;
     inside.begin = std::min((size.pad_left + size.stride_width - 1) / size.stride_width, size.out_width);
     inside.end = inside.begin;
-    while (inside.end < size.out_width &&
-           inside.end * size.stride_width + size.kernel_width <= size.width + size.pad_left)
+    const std::size_t covered = (size.kernel_width - 1) * size.dilation_width + 1;
+    while (inside.end < size.out_width && inside.end * size.stride_width + covered <= size.width + size.pad_left)
       ++inside.end;
     for (std::size_t column = 0; column < size.out_width;) {
       const bool is_inside = column >= inside.begin && column < inside.end;
@@ -88,7 +88,7 @@ struct ConvolutionLanes {
     for (std::size_t tap = 0; tap < taps; tap += Taps) {
       // Taps and filters beyond the last one are computed, of zeros, and not stored.
       const T* inputs[Taps];
-      std::size_t step = size.stride_width * size.channels * size.batch;
+      std::size_t step = size.stride_width * size.all_channels() * size.batch;
       bool linear = step == size.batch;  // all samples of all pixels lie one after the other
       std::size_t steps[Taps];
       for (std::size_t t = 0; t < Taps; ++t) {
@@ -121,7 +121,8 @@ struct ConvolutionLanes {
     T* const masked = delta.masked;
     const std::size_t batch = size.batch;
     const std::size_t filters = size.filters;
-    const T* gradients = delta.dy + pixel * filters * batch;
+    const std::size_t other_filters = (size.all_filters() - filters) * batch;
+    const T* gradients = delta.dy + pixel * size.all_filters() * batch;
     const std::ptrdiff_t to_values = delta.y - delta.dy;
     constexpr std::size_t ahead = 2048;  // hardware prefetchers stop at the end of each page
     for (std::size_t p = 0; p < pixels; ++p) {
@@ -145,17 +146,19 @@ struct ConvolutionLanes {
         store(bias_sums, bias_sum);
         bias_sums += n;
       }
+      gradients += other_filters;
     }
   }
 
   /// Where tap number `tap` of the pixel in `column` lies; null: outside the input.
   LOCKSTEP_KERNEL const T* find_input(std::size_t tap, std::size_t column) const {
     const std::size_t channel = tap % size.channels;
-    const std::size_t input_row = row * size.stride_height + tap / size.channels / size.kernel_width - size.pad_top;
-    const std::size_t input_column =
-        column * size.stride_width + tap / size.channels % size.kernel_width - size.pad_left;
+    const std::size_t tap_row = tap / size.channels / size.kernel_width;
+    const std::size_t tap_column = tap / size.channels % size.kernel_width;
+    const std::size_t input_row = row * size.stride_height + tap_row * size.dilation_height - size.pad_top;
+    const std::size_t input_column = column * size.stride_width + tap_column * size.dilation_width - size.pad_left;
     if (input_row >= size.height || input_column >= size.width) return nullptr;  // (also below zero, as it wraps)
-    return x + ((input_row * size.width + input_column) * size.channels + channel) * size.batch;
+    return x + ((input_row * size.width + input_column) * size.all_channels() + channel) * size.batch;
   }
 
   template <class Isa, std::size_t Taps, std::size_t Filters>
@@ -222,6 +225,7 @@ struct AddLanes {
 
 namespace detail {
 
+/// Of the group whose first channel and filter x, delta and the gradients begin with.
 template <class T>
 void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x, const Delta<T>& delta,
                                          T* weight_gradient, T* bias_gradient, T* scratch) {
@@ -230,10 +234,13 @@ void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x, c
   std::fill(parts.zeros, parts.deltas, T(0));
   std::fill_n(parts.deltas, lane_deltas(s), T(0));
   for (std::size_t row = 0; row < s.out_height; ++row) dispatch(ConvolutionLanes<T>{s, row, x, delta, parts});
-  dispatch(AddLanes<T>{parts.sums, weights, weight_gradient});
-  if (bias_gradient == nullptr) return;
-  dispatch([=]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
-    AddLanes<T>{parts.sums + weights * lanes<T, Isa>, s.filters, bias_gradient}.template operator()<Isa>();
+  dispatch([=, &s]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
+    const std::size_t run = s.groups == 1 ? weights : s.filters;  // weights that lie one after the other
+    T* to = weight_gradient;
+    for (std::size_t first = 0; first < weights; first += run, to += s.all_filters())
+      AddLanes<T>{parts.sums + first * lanes<T, Isa>, run, to}.template operator()<Isa>();
+    if (bias_gradient != nullptr)
+      AddLanes<T>{parts.sums + weights * lanes<T, Isa>, s.filters, bias_gradient}.template operator()<Isa>();
   });
 }
 

@@ -28,6 +28,11 @@ struct Extent2D {
 /// it (TensorFlow's rule).
 enum class Padding { valid, same };
 
+/// The extent of a kernel whose taps lie `dilation` apart, the gaps included.
+[[nodiscard]] constexpr Extent2D dilated(Extent2D kernel, Extent2D dilation) noexcept {
+  return {(kernel.height - 1) * dilation.height + 1, (kernel.width - 1) * dilation.width + 1};
+}
+
 /// Number of positions of a window along one dimension.
 [[nodiscard]] constexpr std::size_t window_outputs(std::size_t extent, std::size_t window, std::size_t stride,
                                                    Padding padding) noexcept {
