@@ -32,6 +32,7 @@ struct InitializerOption {
   const InitializerMethod* method = nullptr;
   double first = 0;
   double second = 0;
+  bool has_method = false;  ///< (g++'s sanitizers take no comparison with null for a constant)
 
   constexpr InitializerOption(const Initializer& initializer) : constant(&initializer) {}
   InitializerOption(const Initializer&&) = delete;  ///< a function by itself: make it a constant
@@ -40,13 +41,12 @@ struct InitializerOption {
   constexpr InitializerOption(const Numbers& numbers) {
     const Initializer initializer = numbers;
     method = initializer.method();
+    has_method = true;
     first = initializer.numbers().first;
     second = initializer.numbers().second;
   }
 
-  constexpr operator Initializer() const {
-    return constant != nullptr ? *constant : Initializer(*method, {first, second});
-  }
+  constexpr operator Initializer() const { return has_method ? Initializer(*method, {first, second}) : *constant; }
 };
 
 /// What a unit's number of inputs and outputs makes of the deviation in VarianceScaling.
