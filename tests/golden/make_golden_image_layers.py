@@ -1,4 +1,4 @@
-"""Remakes image_layers.hpp, the golden values of the image layers, with Keras 3 on TensorFlow (CPU):
+"""Remakes image_layers.hpp, the golden values of the image layers, with Keras 3 on TensorFlow (CPU), and PyTorch where that rounds to float32:
 
     python3 make_golden_image_layers.py > image_layers.hpp
 
@@ -9,6 +9,7 @@ order (height, width, channel); variables have Keras's names and layouts. Gradie
 import keras
 import numpy as np
 import tensorflow as tf
+import torch
 from keras import layers
 
 keras.config.set_floatx("float64")
@@ -36,12 +37,24 @@ def case(name, layer, *shape, scale=1.0, offset=0.0):
         dy = draw(*y.shape)
         loss = tf.reduce_sum(y * dy)
     dx, *gradients = tape.gradient(loss, [x] + [w.value for w in layer.trainable_weights])
+    output(name, x, dy, y, dx, [(w.name, w.value, g) for w, g in zip(layer.trainable_weights, gradients)])
+
+
+def bilinear(name, size, *shape):
+    x = torch.tensor(draw(*shape), requires_grad=True)
+    y = torch.nn.functional.interpolate(x.permute(0, 3, 1, 2), scale_factor=size, mode="bilinear").permute(0, 2, 3, 1)
+    dy = torch.tensor(draw(*y.shape))
+    (y * dy).sum().backward()
+    output(name, x.detach(), dy, y.detach(), x.grad, [])
+
+
+def output(name, x, dy, y, dx, variables):
     print(f"\nnamespace {name} {{")
     for key, values in {"x": x, "dy": dy, "y": y, "dx": dx}.items():
         array(key, values)
-    for variable, gradient in zip(layer.trainable_weights, gradients):
-        array(variable.name, variable.value)
-        array(variable.name + "_gradient", gradient)
+    for key, value, gradient in variables:
+        array(key, value)
+        array(key + "_gradient", gradient)
     print(f"}}  // namespace {name}")
 
 
@@ -63,6 +76,6 @@ case("transpose_gaps", layers.Conv2DTranspose(2, (1, 2), strides=(2, 3)), 2, 2, 
 case("zero_padding", layers.ZeroPadding2D(((1, 0), (2, 1))), 2, 2, 3, 2)
 case("cropping", layers.Cropping2D(((1, 0), (2, 1))), 2, 3, 5, 2)
 case("up_sampling", layers.UpSampling2D((2, 3)), 2, 2, 3, 2)
-case("up_sampling_bilinear", layers.UpSampling2D((2, 3), interpolation="bilinear"), 2, 3, 2, 2)
+bilinear("up_sampling_bilinear", (2, 3), 2, 3, 2, 2)
 case("permute", layers.Permute((3, 1, 2)), 2, 2, 3, 4)
 print("\n}  // namespace lockstep_test::golden")

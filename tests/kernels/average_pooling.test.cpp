@@ -70,3 +70,24 @@ TEST_CASE("average pooling kernels: the mean of what lies inside the image, and 
     CHECK(worst < 1e-5);
   });
 }
+
+TEST_CASE("average pooling kernels: sums instead of means") {
+  for_each_instruction_set([] {
+    std::mt19937 random(1);
+    const Array<double> x = random_array<double>(20 * 48, random), dy = random_array<double>(8 * 48, random);
+    const Array<double> y(8 * 48), dx(20 * 48);
+    kernels::dispatch(kernels::AveragePooling<double, false>{size, x.data(), y.data()});
+    kernels::dispatch(kernels::AveragePoolingGradient<double, false>{size, dy.data(), dx.data()});
+    std::vector<double> sums(8 * 48), expected(20 * 48);
+    for_each_tap([&](std::size_t out, std::size_t in) {
+      for (std::size_t i = 0; i < 48; ++i) {
+        sums[out * 48 + i] += x[in * 48 + i];
+        expected[in * 48 + i] += dy[out * 48 + i];
+      }
+    });
+    double worst = 0;
+    for (std::size_t i = 0; i < sums.size(); ++i) worst = std::max(worst, std::abs(y[i] - sums[i]));
+    for (std::size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(dx[i] - expected[i]));
+    CHECK(worst < 1e-14);
+  });
+}

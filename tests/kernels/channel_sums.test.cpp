@@ -56,3 +56,16 @@ TEST_CASE("channel sums: pixels that stay in the cache together") {
   CHECK(kernels::pixels_in_cache<float>({.pixels = 10, .channels = 1, .samples = 0, .stride = 0}) == 10);
   CHECK(kernels::pixels_in_cache<double>({.pixels = 10, .channels = 4096, .samples = 64, .stride = 64}) == 1);
 }
+
+TEST_CASE("channel totals: the sum of each channel, without the padding") {
+  for_each_instruction_set([] {
+    const kernels::ChannelSize size{.pixels = 3, .channels = 2, .samples = 20, .stride = 32};
+    const Array<double> x(size.pixels * size.channels * size.stride, 1e9);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (i % 32 < 20) x[i] = i / 32 % 2 == 0 ? 0.5 : 2;
+    double totals[2];
+    kernels::dispatch(kernels::ChannelTotals<double>{size, x.data(), totals});
+    CHECK(totals[0] == 30);
+    CHECK(totals[1] == 120);
+  });
+}

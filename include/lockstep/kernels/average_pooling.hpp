@@ -1,4 +1,4 @@
-// Means of windows, and their gradient.
+// Means or sums of windows, and their gradient.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
-/// y = the mean x of each window, for kernels::dispatch; what lies outside the image does not
-/// count.
-template <class T>
+/// y = the mean x of each window, or the sum, for kernels::dispatch; what lies outside the image
+/// does not count.
+template <class T, bool Mean = true>
 struct AveragePooling {
   PoolingSize size;
   const T* x = nullptr;
@@ -27,7 +27,7 @@ struct AveragePooling {
     for_each_window(s, [&](const Window& window) LOCKSTEP_KERNEL_LAMBDA {
       const T* const from = x + window.first * s.pixel;
       T* const to = y + window.out * s.pixel;
-      const P scale(T(1) / static_cast<T>(window.rows * window.columns));
+      const P scale(T(1) / static_cast<T>(Mean ? window.rows * window.columns : 1));
       for_each_piece<Isa, T>(s.pixel, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
         P sum[Vectors];
         for (std::size_t v = 0; v < Vectors; ++v) sum[v] = P(T(0));
@@ -42,9 +42,9 @@ struct AveragePooling {
   }
 };
 
-/// dx = the sum over the windows that an element is in of dy / the window's number of elements, for
-/// kernels::dispatch.
-template <class T>
+/// dx = the sum over the windows that an element is in of dy, divided by the window's number of
+/// elements for the mean, for kernels::dispatch.
+template <class T, bool Mean = true>
 struct AveragePoolingGradient {
   PoolingSize size;
   const T* dy = nullptr;
@@ -63,7 +63,7 @@ struct AveragePoolingGradient {
           for (std::size_t out_column = columns.begin; out_column < columns.end; ++out_column) {
             const Range taps_down = taps_inside(out_row * s.stride_height, s.pad_top, s.pool_height, s.height);
             const Range taps_across = taps_inside(out_column * s.stride_width, s.pad_left, s.pool_width, s.width);
-            const T scale = T(1) / static_cast<T>(taps_down.size() * taps_across.size());
+            const T scale = T(1) / static_cast<T>(Mean ? taps_down.size() * taps_across.size() : 1);
             const T* const from = dy + (out_row * s.out_width + out_column) * s.pixel;
             if (out_row == rows.begin && out_column == columns.begin)
               add<Isa, false>(scale, from, to);

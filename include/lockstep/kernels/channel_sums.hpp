@@ -69,4 +69,26 @@ LOCKSTEP_KERNEL void sum_channels(const ChannelSize& size, const Constants& cons
   }
 }
 
+/// totals[c] = sum of x over pixels and samples, for kernels::dispatch; the padding does not count.
+template <class T>
+struct ChannelTotals {
+  ChannelSize size;
+  const T* x = nullptr;
+  double* totals = nullptr;
+
+  template <class Isa>
+  LOCKSTEP_KERNEL void operator()() const {
+    using P = Pack<T, Isa::vector_bytes>;
+    const T* const from = x;
+    double* const to = totals;
+    std::fill_n(to, size.channels, 0.0);
+    sum_channels<Isa, T>(
+        size, [](std::size_t channel) LOCKSTEP_KERNEL_LAMBDA { return channel; },
+        [&](std::size_t, std::size_t element, const auto& keep, P& sum, P&)
+            LOCKSTEP_KERNEL_LAMBDA { sum += keep(P(from + element)); },
+        [&](std::size_t channel, std::size_t, std::size_t, double sum, double)
+            LOCKSTEP_KERNEL_LAMBDA { to[channel] += sum; });
+  }
+};
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -1,0 +1,160 @@
+// Conv2DTranspose: a convolution the other way round, which makes an image larger.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/kernels/channel_sums.hpp"
+#include "lockstep/kernels/convolution.hpp"
+#include "lockstep/kernels/convolution_size.hpp"
+#include "lockstep/kernels/convolution_weights.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/bias.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/convolution.hpp"
+#include "lockstep/layers/initializers.hpp"
+#include "lockstep/layers/input_checks.hpp"
+#include "lockstep/layers/normalization.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/layers/window.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Compile-time options of Conv2DTranspose; the defaults are Keras's.
+struct Conv2DTransposeOptions {
+  Extent2D stride = 1;
+  Padding padding = Padding::valid;
+  bool use_bias = true;
+  InitializerOption kernel_initializer = glorot_uniform;
+  InitializerOption bias_initializer = zeros;
+};
+
+namespace detail {
+
+[[nodiscard]] constexpr std::size_t transposed_extent(std::size_t in, std::size_t kernel, std::size_t stride,
+                                                      Padding padding) noexcept {
+  return in * stride + (padding == Padding::valid && kernel > stride ? kernel - stride : 0);
+}
+
+template <class In, std::size_t Filters, Extent2D Kernel, Extent2D Stride, Padding Padded>
+constexpr auto transposed_output() {
+  if constexpr (In::rank == 3)
+    return Shape<transposed_extent(In::extents[0], Kernel.height, Stride.height, Padded),
+                 transposed_extent(In::extents[1], Kernel.width, Stride.width, Padded), Filters>{};
+  else
+    return Shape<1, 1, Filters>{};  // (the message of check() says enough)
+}
+
+}  // namespace detail
+
+/// y = Activation(g + bias), where g is the gradient of the input of a Conv2D of the same stride and
+/// padding whose output's gradient is x. For samples of shape Shape<height, width, channels>; the
+/// output has extent * stride rows and columns, and with Padding::valid kernel - stride more, if the
+/// kernel is larger. Variables: kernel [height x width x filters x channels] and bias [filters].
+template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,
+          Conv2DTransposeOptions Options = Conv2DTransposeOptions{}>
+struct Conv2DTranspose {
+  static_assert(Filters > 0, "lockstep: Conv2DTranspose needs at least one filter");
+  static_assert(Kernel.height > 0 && Kernel.width > 0,
+                "lockstep: the kernel of Conv2DTranspose must be at least 1 x 1");
+  static_assert(Options.stride.height > 0 && Options.stride.width > 0,
+                "lockstep: the stride of Conv2DTranspose must be at least 1");
+  static_assert(ActivationFunction<Activation>,
+                "lockstep: the third parameter of Conv2DTranspose is no activation function; use ls::ReLU, ...");
+
+  static constexpr std::string_view name = "conv2d_transpose";
+  static constexpr std::string_view class_name = "Conv2DTranspose";
+  static constexpr bool keeps_padding = true;
+  using AnnouncesGradients = Conv2DTranspose;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(ImageInput<Position, In>,
+                  "lockstep: Conv2DTranspose needs an input of height x width x channels, and its input is no such "
+                  "image: put ls::Reshape<height, width, channels> before it");
+    return true;
+  }
+
+  template <class Function>
+    requires detail::is_identity<Activation>
+  using WithActivation = Conv2DTranspose<Filters, Kernel, Function, Options>;
+
+  using OutputActivation = Activation;
+  using Preactivation = Conv2DTranspose<Filters, Kernel, Linear, Options>;
+
+  template <class In>
+  using Output = decltype(detail::transposed_output<In, Filters, Kernel, Options.stride, Options.padding>());
+
+  template <class In>
+  static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
+      Variable{"kernel",
+               {Kernel.height, Kernel.width, Filters, In::extents[2]},
+               Options.kernel_initializer,
+               Fans{Kernel.height * Kernel.width * Filters, Kernel.height* Kernel.width* In::extents[2]}},
+      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}});
+
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t stride) {
+    return kernels::convolution_scratch(size<In>(stride)) + detail::slope_size<Activation>(Output<In>::size * stride);
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    kernels::convolution_input_gradient<T>(size<In>(pass.x.stride()), pass.weights[0].data(), pass.x.data(),
+                                           pass.y.data(), detail::bias<Options.use_bias>(pass.weights),
+                                           {detail::fused_minimum<Activation, T>()});
+    if constexpr (!detail::is_fused<Activation, T>)
+      detail::activate<Activation, T>(Output<In>::size * pass.y.stride(), pass.y.data(), pass.y.data(),
+                                      slope<In>(pass));
+  }
+
+  template <class In, class T>
+  static void backward_weights(const BackwardPass<T>& pass) {
+    if constexpr (!detail::is_identity<Activation>)
+      detail::activation_gradient<Activation, T>(Output<In>::size * pass.y.stride(), pass.dy.data(), pass.y.data(),
+                                                 slope<In>(pass), pass.dy.data());
+    kernels::convolution_weight_gradient<T>(size<In>(pass.x.stride()), pass.dy.data(),
+                                            {.dy = pass.x.data(), .y = pass.x.data()}, pass.gradients[0].data(),
+                                            nullptr, pass.scratch.data());
+    if constexpr (Options.use_bias) {
+      std::array<double, Filters> sums;
+      kernels::dispatch(
+          kernels::ChannelTotals<T>{detail::channel_size<Output<In>>(pass.dy), pass.dy.data(), sums.data()});
+      for (std::size_t f = 0; f < Filters; ++f) pass.gradients[1][f] = static_cast<T>(sums[f]);
+    }
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    backward_weights<In, T>(pass);
+    pass.context.gradients_ready(pass.gradients);
+    kernels::convolution_forward<T>(size<In>(pass.x.stride()), pass.dy.data(), pass.weights[0].data(), nullptr,
+                                    pass.dx.data(), {});
+  }
+
+ private:
+  /// Kept for backward, if the activation needs it.
+  template <class In, class Pass>
+  static auto* slope(const Pass& pass) {
+    return pass.scratch.data() + kernels::convolution_scratch(size<In>(pass.y.stride()));
+  }
+
+  /// Of the convolution whose input is y.
+  template <class In>
+  static constexpr kernels::ConvolutionSize size(std::size_t batch) {
+    return detail::convolution_size<Output<In>, In,
+                                    detail::Sliding{Kernel, Options.stride, Options.padding, Extent2D{1, 1}}>(1, batch);
+  }
+};
+
+static_assert(Layer<Conv2DTranspose<8, 3, ReLU>, Shape<7, 7, 32>>);
+static_assert(Layer<Conv2DTranspose<1, 4, Tanh, Conv2DTransposeOptions{.stride = 2, .padding = Padding::same}>,
+                    Shape<7, 4, 3>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
