@@ -3,12 +3,11 @@
 // Add lockstep/saving/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
 #pragma once
 
-#include "lockstep/core/config.hpp"  // first: see there
-
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/run.hpp"
+#include "lockstep/core/config.hpp"  // first: see there
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/files.hpp"
@@ -41,7 +40,9 @@
 #include "lockstep/layers/reshape.hpp"
 #include "lockstep/layers/rms_normalization.hpp"
 #include "lockstep/layers/separable_conv2d.hpp"
+#include "lockstep/layers/slice.hpp"
 #include "lockstep/layers/spatial_dropout2d.hpp"
+#include "lockstep/layers/to_sequence.hpp"
 #include "lockstep/layers/up_sampling2d.hpp"
 #include "lockstep/layers/zero_padding2d.hpp"
 #include "lockstep/losses/categorical_crossentropy.hpp"
@@ -49,6 +50,9 @@
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/network/frozen.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adadelta.hpp"
 #include "lockstep/optimizers/adagrad.hpp"
@@ -68,3 +72,4 @@
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"
+

@@ -105,7 +105,7 @@ TEST_CASE("identity: ones on the diagonal of two dimensions, others are refused"
   ls::RandomStream random{ls::RandomKey(1)};
   std::vector<float> values(6);
   const std::size_t shape[] = {2, 3};
-  ls::Initializer(ls::Identity{.gain = 4}).fill(random, shape, {}, std::span<float>(values));
+  ls::Initializer(ls::IdentityMatrix{.gain = 4}).fill(random, shape, {}, std::span<float>(values));
   CHECK(values == std::vector<float>{4, 0, 0, 0, 4, 0});
   const std::size_t cube[] = {1, 2, 3};
   CHECK_THROWS_WITH_AS(ls::identity.fill(random, cube, {}, std::span<float>(values)),

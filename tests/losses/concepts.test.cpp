@@ -20,16 +20,17 @@ struct MeanAbsoluteError {
   std::string description() const { return "mean_absolute_error"; }
 
   template <class T>
-  double value(ls::TensorView<const T> predictions, ls::TensorView<const T> targets) const {
-    return static_cast<double>((predictions.matrix() - targets.matrix()).cwiseAbs().sum()) /
-           static_cast<double>(predictions.features());
-  }
-  template <class T>
-  double value_and_gradient(ls::TensorView<const T> predictions, ls::TensorView<const T> targets,
-                            ls::TensorView<T> gradient) const {
+  void compute(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<double> losses,
+               ls::TensorView<T> gradient) const {
+    for (std::size_t i = 0; i < predictions.samples(); ++i) {
+      losses[i] = 0;
+      for (std::size_t f = 0; f < predictions.features(); ++f)
+        losses[i] += std::abs(static_cast<double>(predictions(i, f) - targets(i, f)));
+      losses[i] /= static_cast<double>(predictions.features());
+    }
+    if (gradient.empty()) return;
     gradient.matrix() = (predictions.matrix() - targets.matrix()).cwiseSign() / static_cast<T>(predictions.features());
     gradient.clear_padding();
-    return value(predictions, targets);
   }
 };
 static_assert(ls::Loss<MeanAbsoluteError, ls::Shape<3>> && ls::Loss<MeanAbsoluteError, ls::Shape<2, 2>, double>);
@@ -40,8 +41,8 @@ struct Model {
   template <class Out>
   static constexpr std::size_t target_size = 1;
   std::string description() const;
-  double value(ls::TensorView<const float>, ls::TensorView<const float>) const;
-  double value_and_gradient(ls::TensorView<const float>, ls::TensorView<const float>, ls::TensorView<float>) const;
+  void compute(ls::TensorView<const float>, ls::TensorView<const float>, std::span<double>,
+               ls::TensorView<float>) const;
 };
 static_assert(ls::Loss<Model, ls::Shape<3>>);
 static_assert(!ls::Loss<Model, ls::Shape<3>, double>);
@@ -57,15 +58,15 @@ struct TargetSizeIsText : Model {
   template <class Out>
   static constexpr std::string_view target_size = "1";
 };
-struct ValueNotConst : Model {
-  double value(ls::TensorView<const float>, ls::TensorView<const float>);
+struct ComputeNotConst : Model {
+  void compute(ls::TensorView<const float>, ls::TensorView<const float>, std::span<double>, ls::TensorView<float>);
 };
-struct NoValue : Model {
-  void value(ls::TensorView<const float>, ls::TensorView<const float>) const;
+struct FloatLosses : Model {
+  void compute(ls::TensorView<const float>, ls::TensorView<const float>, std::span<float>, ls::TensorView<float>) const;
 };
 struct GradientIsReadOnly : Model {
-  double value_and_gradient(ls::TensorView<const float>, ls::TensorView<const float>,
-                            ls::TensorView<const float>&) const;
+  void compute(ls::TensorView<const float>, ls::TensorView<const float>, std::span<double>,
+               ls::TensorView<const float>&) const;
 };
 struct NotCopyable : Model {
   NotCopyable(const NotCopyable&) = delete;
@@ -73,8 +74,8 @@ struct NotCopyable : Model {
 static_assert(!ls::Loss<Nameless, ls::Shape<3>>);
 static_assert(!ls::Loss<Undescribed, ls::Shape<3>>);
 static_assert(!ls::Loss<TargetSizeIsText, ls::Shape<3>>);
-static_assert(!ls::Loss<ValueNotConst, ls::Shape<3>>);
-static_assert(!ls::Loss<NoValue, ls::Shape<3>>);
+static_assert(!ls::Loss<ComputeNotConst, ls::Shape<3>>);
+static_assert(!ls::Loss<FloatLosses, ls::Shape<3>>);
 static_assert(!ls::Loss<GradientIsReadOnly, ls::Shape<3>>);
 static_assert(!ls::Loss<NotCopyable, ls::Shape<3>>);
 

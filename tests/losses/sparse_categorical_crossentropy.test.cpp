@@ -12,6 +12,7 @@
 
 namespace ls = lockstep;
 namespace golden = lockstep_test::golden;
+using lockstep_test::sum_of_losses;
 using lockstep_test::Tensor;
 using ls::SparseCategoricalCrossentropy;
 
@@ -35,8 +36,8 @@ std::string error_for(float label) {
   labels(2, 0) = 0;
   std::string message;
   try {
-    (void)SparseCategoricalCrossentropy{.from_logits = true}.value_and_gradient(logits.cview(), labels.cview(),
-                                                                                gradient.view());
+    lockstep_test::sum_of_losses(SparseCategoricalCrossentropy{.from_logits = true}, logits.cview(), labels.cview(),
+                                 gradient.view());
   } catch (const ls::DataError& error) {
     message = error.what();
     CHECK(gradient(0, 0) == Tensor<float>::padding);  // untouched
@@ -68,7 +69,7 @@ TEST_CASE("SparseCategoricalCrossentropy: equal logits cost log(classes)") {
   const Tensor<float> logits(20, 10, std::vector<float>(200, 3.5f));
   const Tensor<float> labels(20, 1, std::vector<float>(20, 4.0f));
   const SparseCategoricalCrossentropy loss{.from_logits = true};
-  CHECK(loss.value(logits.cview(), labels.cview()) == doctest::Approx(20 * std::log(10.0)));
+  CHECK(sum_of_losses(loss, logits.cview(), labels.cview()) == doctest::Approx(20 * std::log(10.0)));
 }
 
 TEST_CASE("SparseCategoricalCrossentropy: the largest logits neither overflow nor lose the loss") {
@@ -76,7 +77,7 @@ TEST_CASE("SparseCategoricalCrossentropy: the largest logits neither overflow no
   const Tensor<float> labels(2, 1, std::vector<float>{0.0f, 1.0f});
   const Tensor<float> gradient(2, 2);
   const SparseCategoricalCrossentropy loss{.from_logits = true};
-  CHECK(loss.value_and_gradient(logits.cview(), labels.cview(), gradient.view()) == 0.0);
+  CHECK(sum_of_losses(loss, logits.cview(), labels.cview(), gradient.view()) == 0.0);
   CHECK(gradient(0, 0) == 0.0f);
   CHECK(gradient(1, 0) == 0.0f);
 }
@@ -87,7 +88,7 @@ TEST_CASE("SparseCategoricalCrossentropy: not-a-number in a prediction is not hi
     const Tensor<float> labels(17, 1, std::vector<float>(17, 2.0f));
     predictions(16, 1) = std::numeric_limits<float>::quiet_NaN();
     CHECK(std::isnan(
-        SparseCategoricalCrossentropy{.from_logits = from_logits}.value(predictions.cview(), labels.cview())));
+        sum_of_losses(SparseCategoricalCrossentropy{.from_logits = from_logits}, predictions.cview(), labels.cview())));
   }
 }
 
@@ -107,4 +108,21 @@ TEST_CASE("SparseCategoricalCrossentropy: a label that is no class is an error t
 TEST_CASE("SparseCategoricalCrossentropy: description") {
   CHECK(SparseCategoricalCrossentropy{.from_logits = true}.description() ==
         "sparse_categorical_crossentropy(from_logits=true)");
+}
+
+TEST_CASE("SparseCategoricalCrossentropy: an ignored class, which may be none of the model's, gets no weight") {
+  const Tensor<float> logits = Tensor<float>::random(18, 3, 1, -1, 1);
+  const Tensor<float> labels(18, 1, std::vector<float>(18, 2.0f));
+  labels(0, 0) = labels(17, 0) = -1;
+  const SparseCategoricalCrossentropy loss{.from_logits = true, .ignore_class = -1};
+  std::vector<float> weights(18, 1.0f);
+  CHECK(loss.ignore(labels.cview(), std::span(weights)));
+  std::vector<float> expected(18, 1.0f);
+  expected.front() = expected.back() = 0;
+  CHECK(weights == expected);
+  CHECK(std::isfinite(sum_of_losses(loss, logits.cview(), labels.cview())));
+  labels(3, 0) = -2;
+  CHECK_THROWS_AS(sum_of_losses(loss, logits.cview(), labels.cview()), ls::DataError);
+  CHECK_FALSE(SparseCategoricalCrossentropy{}.ignore(labels.cview(), std::span(weights)));
+  CHECK(loss.description() == "sparse_categorical_crossentropy(from_logits=true, ignore_class=-1)");
 }

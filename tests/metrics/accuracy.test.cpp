@@ -20,7 +20,7 @@ using State = std::array<double, ls::Accuracy::state_size>;
 template <class T>
 State state_of(const Tensor<T>& predictions, const Tensor<T>& targets) {
   State state{};
-  ls::Accuracy{}.update(predictions.cview(), targets.cview(), std::span<double>(state));
+  ls::Accuracy{}.update(predictions.cview(), targets.cview(), {}, std::span<double>(state));
   return state;
 }
 
@@ -44,10 +44,19 @@ TEST_CASE_TEMPLATE("Accuracy: binary with threshold 0.5 for one output", T, floa
   CHECK(state_of(predictions, targets) == State{4, 5});
 }
 
+TEST_CASE_TEMPLATE("Accuracy: a row counts as often as its weight says", T, float, double) {
+  const Tensor<T> predictions(4, 3, std::vector<T>{0, 1, 2, 5, 1, 2, -3, -1, -2, 1, 1, 0});
+  const Tensor<T> labels(4, 1, std::vector<T>{2, 0, 0, 0});
+  const std::vector<T> weights{1, 0, T(0.5), 2};
+  State state{};
+  ls::Accuracy{}.update(predictions.cview(), labels.cview(), std::span<const T>(weights), std::span<double>(state));
+  CHECK(state == State{3, 3.5});
+}
+
 TEST_CASE("Accuracy: other widths are an error") {
   State state{};
   const Tensor<float> predictions(2, 10), targets(2, 3);
-  CHECK_THROWS_WITH_AS(ls::Accuracy{}.update(predictions.cview(), targets.cview(), std::span<double>(state)),
+  CHECK_THROWS_WITH_AS(ls::Accuracy{}.update(predictions.cview(), targets.cview(), {}, std::span<double>(state)),
                        "Accuracy: the model has 10 outputs and the data 3 target values per sample; expected 1 or 10",
                        ls::DataError);
 }
@@ -63,7 +72,7 @@ TEST_CASE("Accuracy: states of parts add up, and padding does not count") {
       for (std::size_t f = 0; f < 10; ++f) part(i, f) = all(begin + i, f);
       part_labels(i, 0) = labels(begin + i, 0);
     }
-    ls::Accuracy{}.update(part.cview(), part_labels.cview(), std::span<double>(parts));
+    ls::Accuracy{}.update(part.cview(), part_labels.cview(), {}, std::span<double>(parts));
   }
   CHECK(parts == state_of(all, labels));
   CHECK(parts[1] == 37);

@@ -20,7 +20,8 @@ struct RootMeanSquaredError {
   static constexpr std::size_t state_size = 2;
 
   template <class T>
-  void update(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<double> state) const {
+  void update(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<const T>,
+              std::span<double> state) const {
     state[0] += static_cast<double>((predictions.matrix() - targets.matrix()).squaredNorm());
     state[1] += static_cast<double>(predictions.samples() * predictions.features());
   }
@@ -32,7 +33,8 @@ static_assert(ls::Metric<RootMeanSquaredError, float> && ls::Metric<RootMeanSqua
 struct Model {
   static constexpr std::string_view name = "model";
   static constexpr std::size_t state_size = 1;
-  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<double>) const;
+  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<const float>,
+              std::span<double>) const;
   double result(std::span<const double>) const;
 };
 static_assert(ls::Metric<Model, float>);
@@ -45,10 +47,10 @@ struct NoStateSize : Model {
   static constexpr std::string_view state_size = "2";
 };
 struct UpdateNotConst : Model {
-  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<double>);
+  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<const float>, std::span<double>);
 };
 struct FloatState : Model {
-  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<float>) const;
+  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<const float>, std::span<float>) const;
 };
 struct ResultChangesState : Model {
   double result(std::span<double>) const;
@@ -70,6 +72,6 @@ TEST_CASE("a user's own metric") {
   std::array<double, 2> state{};
   const RootMeanSquaredError metric;
   CHECK(metric.result(state) == 0.0);
-  metric.update(predictions.cview(), targets.cview(), std::span<double>(state));
+  metric.update(predictions.cview(), targets.cview(), {}, std::span<double>(state));
   CHECK(metric.result(state) == 2.0);
 }

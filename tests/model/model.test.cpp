@@ -91,8 +91,8 @@ TEST_CASE("SGD with momentum through the model equals a loop by hand") {
       }
       const ls::StepContext context{.training = true};
       replica.forward(context, slices);
-      loss.value_and_gradient(replica.predictions(), ls::TensorView<const double>(replica.targets()),
-                              replica.prediction_gradient());
+      loss.compute(replica.predictions(), ls::TensorView<const double>(replica.targets()), replica.losses(),
+                   replica.prediction_gradient());
       replica.backward(context, slices);
       for (std::size_t v = 0; v < weights.size(); ++v)
         for (std::size_t i = 0; i < weights[v].size(); ++i) {

@@ -44,15 +44,13 @@ struct LogCosh {
   static constexpr std::size_t target_size = Out::size;
   std::string description() const { return "log_cosh"; }
   template <class T>
-  double value(ls::TensorView<const T> predictions, ls::TensorView<const T> targets) const {
-    return static_cast<double>((predictions.matrix() - targets.matrix()).array().cosh().log().sum());
-  }
-  template <class T>
-  double value_and_gradient(ls::TensorView<const T> predictions, ls::TensorView<const T> targets,
-                            ls::TensorView<T> gradient) const {
+  void compute(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<double> losses,
+               ls::TensorView<T> gradient) const {
+    for (std::size_t i = 0; i < predictions.samples(); ++i)
+      losses[i] = static_cast<double>(std::log(std::cosh(predictions(i, 0) - targets(i, 0))));
+    if (gradient.empty()) return;
     gradient.matrix() = (predictions.matrix() - targets.matrix()).array().tanh().matrix();
     gradient.clear_padding();
-    return value(predictions, targets);
   }
 };
 static_assert(ls::Loss<LogCosh, ls::Shape<1>>);
@@ -81,7 +79,8 @@ struct Within {
   static constexpr std::string_view name = "within";
   static constexpr std::size_t state_size = 2;
   template <class T>
-  void update(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<double> state) const {
+  void update(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<const T>,
+              std::span<double> state) const {
     for (std::size_t i = 0; i < predictions.samples(); ++i)
       state[0] += std::abs(predictions(i, 0) - targets(i, 0)) < T(0.2) ? 1 : 0;
     state[1] += static_cast<double>(predictions.samples());

@@ -40,6 +40,7 @@ struct Everything : UserReLU {
   static constexpr bool keeps_padding = true;
   static constexpr bool backward_in_place = true;
   static constexpr bool aliases_input = false;
+  static constexpr bool takes_sequences = true;
   static constexpr std::size_t layer_count = 3;
   using AnnouncesGradients = Everything;
   template <class I>
@@ -49,8 +50,8 @@ struct Everything : UserReLU {
   template <class I>
   static constexpr std::array layers{ls::LayerInfo{.name = "a"}, ls::LayerInfo{.name = "b", .layer_count = 2}};
   template <class I>
-  static constexpr std::size_t scratch(std::size_t stride) {
-    return stride + 1;
+  static constexpr std::size_t scratch(std::size_t samples) {
+    return samples + 1;
   }
   template <class I, class T>
   static void backward_weights(const ls::BackwardPass<T>&) {}

@@ -42,13 +42,11 @@ TEST_CASE("layer places: sums over the layers before, aliases left out") {
   CHECK(places[0].position == 2);
   CHECK(places[1].position == 4);
   CHECK(places[2].position == 6);
-  CHECK(places[1].first_output == 6);
-  CHECK(places[2].first_output == 12);
-  CHECK(places[2].input_size == 6);
-  CHECK(places[2].output_size == 3);
+  CHECK(places[2].input == ls::detail::TensorSize{.features = 6});
+  CHECK(places[2].output == ls::detail::TensorSize{.features = 3});
   CHECK(places[1].variables == 0);
   CHECK(places[2].first_variable == 2);
-  CHECK(ls::detail::container_scratch(places, 16) == (12 + 2 * 6) * 16);
+  CHECK(ls::detail::container_scratch(places, 3) == (12 + 2 * 6) * 16);
 }
 
 TEST_CASE("backward roles: nothing below the first trained layer, unless the input's gradient is wanted") {

@@ -48,7 +48,7 @@ struct Descent {
 struct Samples {
   static constexpr std::string_view name = "samples";
   static constexpr std::size_t state_size = 1;
-  void update(auto predictions, auto, std::span<double> state) const {
+  void update(auto predictions, auto, auto, std::span<double> state) const {
     state[0] += static_cast<double>(predictions.samples());
   }
   double result(std::span<const double> state) const { return state[0]; }
@@ -56,7 +56,7 @@ struct Samples {
 struct FirstOutput {
   static constexpr std::string_view name = "first_output";
   static constexpr std::size_t state_size = 2;
-  void update(auto predictions, auto, std::span<double> state) const {
+  void update(auto predictions, auto, auto, std::span<double> state) const {
     for (std::size_t i = 0; i < predictions.samples(); ++i) state[0] += static_cast<double>(predictions(i, 0));
     state[1] += 1;
   }
@@ -124,8 +124,8 @@ TEST_CASE("Compiled: each metric has its own place in the state, and is reported
   const Compiled program({}, {}, {});
   const Matrix y(2, 3, 2.5), targets(2, 3, 0);
   std::vector<double> state(3);
-  program.update_metrics(y.view, targets.view, state);
-  program.update_metrics(y.view, targets.view, state);
+  program.update_metrics(y.view, targets.view, {}, state);
+  program.update_metrics(y.view, targets.view, {}, state);
   CHECK(state == std::vector<double>{4, 10, 2});
   ls::Logs logs;
   program.report_metrics(state, logs, "");
@@ -137,11 +137,15 @@ TEST_CASE("Compiled: each metric has its own place in the state, and is reported
   CHECK(logs.at("first_output") == 10);
 }
 
-TEST_CASE("Compiled: the loss is summed over the samples, with its gradient") {
+TEST_CASE("Compiled: the loss of each sample, with and without its gradient") {
   const Compiled program({}, {}, {});
   const Matrix y(2, 3, 2), targets(2, 3, 0.5), gradient(2, 3, 9);
-  CHECK(program.loss(y.view, targets.view) == 2 * 1.5 * 1.5);
-  CHECK(program.loss_and_gradient(y.view, targets.view, gradient.view) == 2 * 1.5 * 1.5);
+  std::vector<double> losses(2);
+  program.compute_loss(y.view, targets.view, losses, {});
+  CHECK(losses == std::vector<double>{1.5 * 1.5, 1.5 * 1.5});
+  CHECK(gradient.view(1, 0) == 9);
+  program.compute_loss(y.view, targets.view, losses, gradient.view);
+  CHECK(losses == std::vector<double>{1.5 * 1.5, 1.5 * 1.5});
   for (std::size_t f = 0; f < 3; ++f) CHECK(gradient.view(1, f) == 2 * 1.5 / 3);
 }
 

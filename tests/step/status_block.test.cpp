@@ -12,6 +12,7 @@ TEST_CASE("StatusBlock: starts with zeros, and its fields and metrics are what i
   CHECK(status.saved().size() == Status::field_count + 2);  // files have that many
   for (const double value : status.values()) CHECK(value == 0);
   status[Status::samples] = 3;
+  status[Status::rows] = 3;
   status[Status::stop] = 1;
   status.metrics()[1] = 7;
   CHECK(status.values()[Status::samples] == 3);
@@ -22,6 +23,7 @@ TEST_CASE("StatusBlock: starts with zeros, and its fields and metrics are what i
 TEST_CASE("StatusBlock: accumulate adds all of it, clear forgets it") {
   Status sum(2), one(2);
   one[Status::samples] = 2;
+  one[Status::rows] = 2;
   one[Status::loss_sum] = 0.5;
   one.metrics()[0] = 1;
   sum.accumulate(one);
@@ -59,6 +61,7 @@ TEST_CASE("StatusBlock: a step makes an update of samples, unless a loss that is
   Status sums(0);
   CHECK_FALSE(Status::makes_update(sums.values(), false));
   sums[Status::samples] = 3;
+  sums[Status::rows] = 3;
   CHECK(Status::makes_update(sums.values(), true));
   sums[Status::non_finite] = 1;
   CHECK(Status::makes_update(sums.values(), false));

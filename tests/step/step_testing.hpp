@@ -141,14 +141,12 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
     note(")");
   }
   void each_output(const lockstep::ForwardPass<float>&, EachOutput) const override {}
-  [[nodiscard]] double loss(lockstep::TensorView<const float>, lockstep::TensorView<const float>) const override {
-    return 1;
+  void compute_loss(lockstep::TensorView<const float>, lockstep::TensorView<const float>, std::span<double> losses,
+                    lockstep::TensorView<float>) const override {
+    for (double& loss : losses) loss = 1;
   }
-  double loss_and_gradient(lockstep::TensorView<const float>, lockstep::TensorView<const float>,
-                           lockstep::TensorView<float>) const override {
-    return 1;
-  }
-  void update_metrics(lockstep::TensorView<const float>, lockstep::TensorView<const float>,
+  [[nodiscard]] bool ignore(lockstep::TensorView<const float>, std::span<float>) const override { return false; }
+  void update_metrics(lockstep::TensorView<const float>, lockstep::TensorView<const float>, std::span<const float>,
                       std::span<double>) const override {}
   void report_metrics(std::span<const double>, lockstep::Logs&, const std::string&) const override {}
   void update(const lockstep::UpdateContext& context, std::span<float> values, std::span<const float> gradients,

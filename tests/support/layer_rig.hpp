@@ -13,6 +13,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/concepts.hpp"
+#include "lockstep/network/layer_at.hpp"
 #include "support/random_array.hpp"
 
 namespace lockstep_test {
@@ -33,20 +34,28 @@ constexpr std::size_t state_variable_count() {
     return 0;
 }
 
+/// A layer that is no SequenceLayer is given the shape of a token, and as many samples as there are
+/// tokens.
 template <class L, class In, class T>
 struct LayerRig {
   using Out = typename L::template Output<In>;
 
+  static constexpr auto in_size = lockstep::detail::tensor_size<In>;
+  static constexpr auto out_size = lockstep::detail::tensor_size<Out>;
+
   std::size_t samples;
-  std::size_t stride = lockstep::padded_batch(samples);
+  std::size_t stride = in_size.stride(samples);       // of x
+  std::size_t out_stride = out_size.stride(samples);  // of y
   std::mt19937 random{12345};
   lockstep::StepContext context{};
-  Array<T> x{In::size * stride}, dx{In::size * stride};
-  Array<T> y{Out::size * stride}, dy{Out::size * stride};
+  Array<T> x{in_size.elements(samples)}, dx{in_size.elements(samples)};
+  Array<T> y{out_size.elements(samples)}, dy{out_size.elements(samples)};
   Array<T> scratch{scratch_size()};
   std::vector<Array<T>> weights, gradients, state;
   std::vector<std::span<T>> weight_spans, gradient_spans, state_spans;
   std::vector<std::int64_t> sample_indices;
+  const T* mask = nullptr;       // of the rows of x
+  const T* mask_of_y = nullptr;  // as the layer has set it
 
   explicit LayerRig(std::size_t batch) : samples(batch), sample_indices(batch) {
     std::iota(sample_indices.begin(), sample_indices.end(), std::int64_t{0});
@@ -70,8 +79,9 @@ struct LayerRig {
     for (T& value : x) value = static_cast<T>(uniform(random));  // the padding too: it is finite, and not zero
     for (const Array<T>& array : weights)
       for (T& value : array) value = static_cast<T>(uniform(random));
-    for (std::size_t f = 0; f < Out::size; ++f)
-      for (std::size_t s = 0; s < samples; ++s) dy[f * stride + s] = static_cast<T>(uniform(random));
+    for (std::size_t f = 0; f < out_size.features; ++f)
+      for (std::size_t row = 0; row < samples * out_size.positions; ++row)
+        dy[f * out_stride + row] = static_cast<T>(uniform(random));
     // What a layer must write: found out by what is there before.
     for (T& value : y) value = T(77);
     for (T& value : dx) value = T(77);
@@ -88,19 +98,21 @@ struct LayerRig {
     return {context,
             weight_spans,
             state_spans,
-            {x.data(), samples, In::size, stride},
-            {y.data(), samples, Out::size, stride},
-            scratch.span()};
+            in_size.view(static_cast<const T*>(x.data()), samples),
+            out_size.view(y.data(), samples),
+            scratch.span(),
+            mask,
+            &mask_of_y};
   }
   lockstep::BackwardPass<T> backward_pass(bool with_dx) {
     lockstep::TensorView<T> dx_view;
-    if (with_dx) dx_view = {dx.data(), samples, In::size, stride};
+    if (with_dx) dx_view = in_size.view(dx.data(), samples);
     return {context,
             weight_spans,
             state_spans,
-            {x.data(), samples, In::size, stride},
-            {y.data(), samples, Out::size, stride},
-            {dy.data(), samples, Out::size, stride},
+            in_size.view(static_cast<const T*>(x.data()), samples),
+            out_size.view(static_cast<const T*>(y.data()), samples),
+            out_size.view(dy.data(), samples),
             dx_view,
             gradient_spans,
             scratch.span()};
@@ -108,10 +120,12 @@ struct LayerRig {
 
  private:
   std::size_t scratch_size() const {
-    if constexpr (requires { L::template scratch<In>(stride); })
-      return L::template scratch<In>(stride);
-    else
+    if constexpr (!requires { L::template scratch<In>(stride); })
       return 0;
+    else if constexpr (lockstep::SequenceLayer<L>)
+      return L::template scratch<In>(samples);
+    else
+      return L::template scratch<In>(stride);
   }
 };
 

@@ -15,10 +15,12 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/network/layer_at.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/step/compiled.hpp"
 #include "lockstep/step/variables.hpp"
 #include "lockstep/step/workspace.hpp"
+#include "support/loss_sums.hpp"
 
 namespace lockstep_test {
 
@@ -51,7 +53,7 @@ class NetRunner {
   }
   double loss() {
     workspace_.forward(context_, parameters_.slices());
-    return program_.loss(workspace_.predictions(), workspace_.targets());
+    return sum_of_losses(lockstep::MeanSquaredError{}, workspace_.predictions(), targets());
   }
 
   /// The gradient of the input, by Sequential::backward; it overwrites the gradients of the
@@ -60,11 +62,13 @@ class NetRunner {
     const std::size_t stride = workspace_.x().stride();
     workspace_.forward(context_, parameters_.slices());
     gradient_of_predictions();
-    const lockstep::Buffer scratch(Net::template scratch<In>(stride) * sizeof(T)), dx(In::size * stride * sizeof(T)),
-        y(Out::size * stride * sizeof(T));
-    const std::span<T> scratch_span(reinterpret_cast<T*>(scratch.data()), Net::template scratch<In>(stride));
-    const lockstep::TensorView<T> output(reinterpret_cast<T*>(y.data()), workspace_.x().samples(), Out::size, stride);
-    const lockstep::TensorView<T> result(reinterpret_cast<T*>(dx.data()), workspace_.x().samples(), In::size, stride);
+    const std::size_t samples = workspace_.x().samples();
+    constexpr auto out = lockstep::detail::tensor_size<Out>;
+    const lockstep::Buffer scratch(Net::template scratch<In>(samples) * sizeof(T)), dx(In::size * stride * sizeof(T)),
+        y(out.elements(samples) * sizeof(T));
+    const std::span<T> scratch_span(reinterpret_cast<T*>(scratch.data()), Net::template scratch<In>(samples));
+    const lockstep::TensorView<T> output = out.view(reinterpret_cast<T*>(y.data()), samples);
+    const lockstep::TensorView<T> result(reinterpret_cast<T*>(dx.data()), samples, In::size, stride);
     Net::template forward<In, T>({.context = context_,
                                   .weights = parameters_.slices(),
                                   .state = workspace_.state().slices(),
@@ -110,16 +114,20 @@ class NetRunner {
     for (std::size_t i = 0; i < samples; ++i) {
       lockstep::RandomStream random(lockstep::RandomKey(77).fold_in(first + i));
       for (std::size_t f = 0; f < In::size; ++f) workspace_.x()(i, f) = static_cast<T>(random.uniform(-1, 1));
-      for (std::size_t f = 0; f < Out::size; ++f) workspace_.targets()(i, f) = static_cast<T>(random.uniform(-1, 1));
+      for (std::size_t f = 0; f < Out::size; ++f)
+        workspace_.batch().targets(i, f) = static_cast<T>(random.uniform(-1, 1));
     }
     workspace_.x().clear_padding();
-    workspace_.targets().clear_padding();
+    workspace_.batch().targets.clear_padding();
+    workspace_.use(workspace_.batch());
   }
 
  private:
   double gradient_of_predictions() {
-    return program_.loss_and_gradient(workspace_.predictions(), workspace_.targets(), workspace_.prediction_gradient());
+    return sum_of_losses(lockstep::MeanSquaredError{}, workspace_.predictions(), targets(),
+                         workspace_.prediction_gradient());
   }
+  lockstep::TensorView<const T> targets() const { return workspace_.targets(); }
   static std::vector<T> copy(std::span<const std::span<T>> slices) {
     std::vector<T> values;
     for (const std::span<T> slice : slices) values.insert(values.end(), slice.begin(), slice.end());

@@ -22,6 +22,7 @@ constexpr std::size_t metric_state = 2;
 TEST_CASE("training position: what is saved comes back") {
   Status sums(metric_state);
   sums[Status::samples] = 64;
+  sums[Status::rows] = 64;
   Position position{
       .epoch = 3, .step = 5, .data_iteration = 2, .data_position = 17, .batch = 32, .is_epoch_open = true};
   position.keep(sums);
@@ -51,11 +52,22 @@ TEST_CASE("training position: the end, and sums of other metrics") {
                        "fit: the saved state has other metrics than this program", ls::ConfigurationError);
 }
 
+TEST_CASE("training position: in older files each sample is a row") {
+  ls::TrainingState saved;
+  saved.running.assign(Status(metric_state).saved().size() - 1, 7.0);
+  saved.running[Status::samples] = 64;
+  const Position taken = Position::take(saved, metric_state);
+  REQUIRE(taken.running.size() == Status(metric_state).saved().size());
+  CHECK(taken.running[Status::rows] == 64);
+  CHECK(taken.running.back() == 7);
+}
+
 TEST_CASE("training position: numbers that no training has are refused") {
   const auto refusal = [](std::int64_t batch, std::int64_t position, double samples) {
     Position wrong{.data_position = position, .batch = batch};
     Status sums(metric_state);
     sums[Status::samples] = samples;
+    sums[Status::rows] = samples;
     sums[Status::loss_sum] = NAN;  // of a training that goes wrong
     wrong.keep(sums);
     ls::TrainingState saved;

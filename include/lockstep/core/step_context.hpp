@@ -63,6 +63,10 @@ struct StepContext {
   std::uint64_t seed = 0;  ///< the chief's
   /// Global index of each sample of this rank's part of the batch.
   std::span<const std::int64_t> sample_indices = {};
+  /// Rows of the running layer's tensors that belong to one sample: more than 1 where it is applied
+  /// to each token of a Sequence.
+  std::size_t positions = 1;
+  bool frozen = false;  ///< the running layer is not trained (see Frozen)
   CrossReplicaSum cross_replica_sum = {};
   /// These gradients are final: their reduction may begin.
   BackwardProgress gradients_ready = {};
@@ -70,14 +74,15 @@ struct StepContext {
   BackwardProgress variables_done = {};
   Trace* trace = nullptr;  ///< where the time is recorded; null: nowhere
 
-  /// The key of the random numbers that a layer draws for one sample (row of the batch). It depends
-  /// on seed, step, layer and the global index of the sample, hence neither on the number of ranks
-  /// nor on the sharding.
+  /// The key of the random numbers that a layer draws for one row of the batch: a sample, or a
+  /// token. It depends on seed, step, layer, the global index of the sample and the position in it,
+  /// hence neither on the number of ranks nor on the sharding.
   [[nodiscard]] RandomKey random_key(std::size_t row) const noexcept {
-    return RandomKey(seed)
-        .fold_in(static_cast<std::uint64_t>(step))
-        .fold_in(layer)
-        .fold_in(static_cast<std::uint64_t>(sample_indices[row]));
+    const RandomKey key = RandomKey(seed)
+                              .fold_in(static_cast<std::uint64_t>(step))
+                              .fold_in(layer)
+                              .fold_in(static_cast<std::uint64_t>(sample_indices[row / positions]));
+    return positions == 1 ? key : key.fold_in(row % positions);
   }
 };
 

@@ -22,6 +22,7 @@ struct Variable {
   std::array<std::size_t, max_rank> extents{};
   Initializer initializer{};
   Fans fans{};
+  bool is_constant = false;  ///< of a state variable: no step changes it, so that it is never reduced
 
   constexpr Variable() = default;
   constexpr Variable(std::string_view variable_name, std::initializer_list<std::size_t> shape, Initializer init,

@@ -74,7 +74,7 @@ class Pipeline {
   }
 
   /// -1 repeats without end: fit then needs steps_per_epoch.
-  [[nodiscard]] auto repeat(std::int64_t count = -1) const { return then(Repeat<S>(stage_, count)); }
+  [[nodiscard]] auto repeat(std::int64_t count = -1) const { return then(RepeatDataset<S>(stage_, count)); }
 
   [[nodiscard]] auto take(std::int64_t count) const { return then(Take<S>(stage_, count)); }
 

@@ -16,14 +16,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Goes through upstream `count` times; -1 is without end, 0 is empty. An endless repetition of
 /// nothing ends.
 template <class Upstream>
-class Repeat : public Transform<Upstream> {
+class RepeatDataset : public Transform<Upstream> {
   using Transform<Upstream>::upstream_;
 
  public:
   using item_type = typename Upstream::item_type;
 
   /// Throws ConfigurationError when count is below -1.
-  Repeat(Upstream upstream, std::int64_t count) : Transform<Upstream>(std::move(upstream)), count_(count) {
+  RepeatDataset(Upstream upstream, std::int64_t count) : Transform<Upstream>(std::move(upstream)), count_(count) {
     if (count < -1)
       throw ConfigurationError(concat({"repeat: count must be -1 (without end) or at least 0, got ", count}));
   }

@@ -97,7 +97,7 @@ struct BatchNormalization {
   static void forward(const ForwardPass<T>& pass) {
     const kernels::ChannelSize s = detail::channel_size<In>(pass.x);
     const Kept<T> kept(pass.scratch, s.channels);
-    if (pass.context.training) {
+    if (in_training(pass.context)) {
       Sums<In> batch;
       batch.count() = static_cast<double>(s.pixels * s.samples);
       kernels::dispatch(kernels::ChannelMoments<T>{s, pass.x.data(), batch.first(), batch.second()});
@@ -138,9 +138,9 @@ struct BatchNormalization {
     const Kept<T> kept(pass.scratch, s.channels);
     Sums<In> gradients = weight_gradient<In, T>(pass);
     if constexpr (Options.synchronized)
-      if (pass.context.training) pass.context.cross_replica_sum(gradients.values);
+      if (in_training(pass.context)) pass.context.cross_replica_sum(gradients.values);
     // In training, mean and variance depend on x as well.
-    const double share = pass.context.training && gradients.count() > 0 ? 1 / gradients.count() : 0;
+    const double share = in_training(pass.context) && gradients.count() > 0 ? 1 / gradients.count() : 0;
     for (std::size_t c = 0; c < s.channels; ++c) {
       const double scale = static_cast<double>(kept.scale[c]) * share;
       const double inverse = static_cast<double>(kept.inverse[c]);
@@ -151,6 +151,9 @@ struct BatchNormalization {
   }
 
  private:
+  /// (Keras: frozen statistics are those of inference.)
+  static bool in_training(const StepContext& context) { return context.training && !context.frozen; }
+
   static constexpr std::size_t beta = Options.scale ? 1 : 0;  ///< its place among the variables
 
   template <class In>

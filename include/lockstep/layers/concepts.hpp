@@ -37,6 +37,14 @@ concept BackwardLayer = requires(const BackwardPass<T>& pass) { L::template back
 template <class L>
 concept AliasingLayer = requires { requires L::aliases_input; };
 
+/// A layer that is given a Sequence whole. (Any other layer is applied to each token of a Sequence by
+/// itself: it sees the token's shape, and tokens as samples.) Where x is a Sequence<P, D>, the
+/// rows of x.samples() are tokens, those of one sample one after the other: element d of token t of
+/// sample s is x.feature(d)[s * P + t]. y likewise. Its scratch<In> is given the number of samples,
+/// not a stride. The mask of x ends here, unless L::keeps_mask is true or forward calls set_mask.
+template <class L>
+concept SequenceLayer = requires { requires L::takes_sequences; };
+
 /// What the author of a layer writes: a type whose functions are all static, since its variables
 /// live in the model's arenas.
 ///
@@ -66,8 +74,8 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 ///     shapes that L cannot take, before Output<In> is asked. Position is the layer's in its
 ///     Sequential; a static_assert over a concept of both puts them beside the message on every
 ///     compiler.
-/// A layer may also satisfy InPlaceLayer, AnnouncingLayer and FusibleLayer, which save time, and
-/// ContainerLayer, if it holds other layers.
+/// A layer may also satisfy InPlaceLayer, AnnouncingLayer and FusibleLayer, which save time,
+/// SequenceLayer, if it knows of positions, and ContainerLayer, if it holds other layers.
 ///
 /// Minimal model:
 /// @code
@@ -152,6 +160,7 @@ concept BackwardThroughLayer =
 /// A layer that holds layers, as Sequential does: the model sees the layers inside for names,
 /// files, profile and summary.
 ///
+///  0. It is a SequenceLayer.
 ///  1. `L::layer_count`: how many positions L takes in the flattened model: one for each layer
 ///     inside, and for a container inside its layer_count.
 ///  2. `L::template layers<In>`: a constexpr array of LayerInfo, one for each layer inside.
@@ -169,6 +178,7 @@ concept BackwardThroughLayer =
 /// template <class Inner>
 /// struct Wrapped {  // + forward and backward, which call Inner's
 ///   static constexpr std::string_view name = "wrapped";
+///   static constexpr bool takes_sequences = true;
 ///   static constexpr std::size_t layer_count = 1;
 ///   template <class In> using Output = typename Inner::template Output<In>;
 ///   template <class In>
@@ -179,7 +189,7 @@ concept BackwardThroughLayer =
 /// };
 /// @endcode
 template <class L, class In>
-concept ContainerLayer = NamedLayer<L> && requires {
+concept ContainerLayer = NamedLayer<L> && SequenceLayer<L> && requires {
   { L::layer_count } -> std::convertible_to<std::size_t>;
   L::template layers<In>;  // (clang++ 14 does not deduce its type here)
 };

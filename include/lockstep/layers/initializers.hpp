@@ -166,7 +166,7 @@ struct VarianceScaling {
 };
 
 /// `gain` on the diagonal, else 0; for variables of two dimensions.
-struct Identity {
+struct IdentityMatrix {
   double gain = 1;
   constexpr operator Initializer() const { return {detail::identity, {gain}}; }
 };
@@ -185,7 +185,7 @@ inline constexpr Initializer ones = Constant{1};
 inline constexpr Initializer random_uniform = RandomUniform{};
 inline constexpr Initializer random_normal = RandomNormal{};
 inline constexpr Initializer truncated_normal = TruncatedNormal{};
-inline constexpr Initializer identity = Identity{};
+inline constexpr Initializer identity = IdentityMatrix{};
 inline constexpr Initializer orthogonal = Orthogonal{};
 
 /// Uniform within +-sqrt(6 / (fan_in + fan_out)). Glorot, Bengio, "Understanding the difficulty of

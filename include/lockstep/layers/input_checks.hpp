@@ -12,7 +12,9 @@ namespace detail {
 template <std::size_t Position, class In>
 inline constexpr bool is_flat = In::rank == 1;
 template <std::size_t Position, class In>
-inline constexpr bool is_image = In::rank == 3;
+inline constexpr bool is_image = In::rank == 3 && !is_sequence<In>;
+template <std::size_t Position, class In>
+inline constexpr bool is_sequence_at = is_sequence<In>;
 template <std::size_t Position, class In, class Wanted>
 inline constexpr bool has_size_of = In::size == Wanted::size;
 template <std::size_t Position, class In, class Kernel>
@@ -32,6 +34,10 @@ concept FlatInput = detail::is_flat<Position, In>;
 /// Height, width and channels.
 template <std::size_t Position, class In>
 concept ImageInput = detail::is_image<Position, In>;
+
+/// A Sequence.
+template <std::size_t Position, class In>
+concept SequenceInput = detail::is_sequence_at<Position, In>;
 
 /// As many elements as Wanted, a Shape.
 template <std::size_t Position, class In, class Wanted>

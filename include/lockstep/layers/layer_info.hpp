@@ -21,6 +21,7 @@ struct LayerInfo {
   std::span<const LayerInfo> layers = {};  ///< inside a container; empty for any other layer
   std::size_t layer_count = 1;             ///< positions in the flattened model
   bool is_input = false;                   ///< an Input, which summary() leaves out
+  bool is_frozen = false;                  ///< all variables count as state variables: see Frozen
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

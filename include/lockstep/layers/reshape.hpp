@@ -8,15 +8,15 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/input_checks.hpp"
+#include "lockstep/layers/sequence_copies.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Sees each sample as another shape of the same size, in row-major order: `Reshape<28, 28, 1>`.
-/// Costs nothing.
+/// Costs nothing; a Sequence is copied.
 template <std::size_t... Extents>
-struct Reshape {
+struct Reshape : detail::ReshapingLayer {
   static constexpr std::string_view name = "reshape";
-  static constexpr bool aliases_input = true;
 
   template <std::size_t Position, class In>
   static consteval bool check() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -46,36 +47,12 @@ struct CategoricalCrossentropy {
                                "; expected a number in [0, 1]");
   }
 
+  /// See Loss; `gradient` must not overlap `predictions`.
   template <class T>
-  [[nodiscard]] double value(TensorView<const T> predictions, TensorView<const T> targets) const {
-    return run(predictions, targets, TensorView<T>{});
-  }
-
-  /// `gradient` must not overlap `predictions`.
-  template <class T>
-  double value_and_gradient(TensorView<const T> predictions, TensorView<const T> targets,
-                            TensorView<T> gradient) const {
-    return run(predictions, targets, gradient);
-  }
+  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+               TensorView<T> gradient) const;
 
  private:
-  template <class T>
-  double run(TensorView<const T> predictions, TensorView<const T> targets, TensorView<T> gradient) const {
-    double sum = 0;
-    for (std::size_t row = 0; row < predictions.samples(); row += batch_multiple) {
-      const std::size_t rows = std::min(batch_multiple, predictions.samples() - row);
-      if (from_logits) {
-        const detail::SoftmaxBlock<T> softmax = detail::softmax_block(predictions, gradient, row);
-        for (std::size_t i = 0; i < rows; ++i)
-          sum += logits_row(predictions, targets, gradient, row + i, softmax.largest[i], softmax.sum[i]);
-      } else {
-        for (std::size_t i = 0; i < rows; ++i) sum += probabilities_row(predictions, targets, gradient, row + i);
-      }
-    }
-    if (!gradient.empty()) gradient.clear_padding();
-    return sum;
-  }
-
   double smoothed(double target, std::size_t classes) const {
     return target * (1 - label_smoothing) + label_smoothing / static_cast<double>(classes);
   }
@@ -122,12 +99,30 @@ struct CategoricalCrossentropy {
     return total;
   }
 };
+
+template <class T>
+void CategoricalCrossentropy::compute(TensorView<const T> predictions, TensorView<const T> targets,
+                                      std::span<double> losses, TensorView<T> gradient) const {
+  for (std::size_t row = 0; row < predictions.samples(); row += batch_multiple) {
+    const std::size_t rows = std::min(batch_multiple, predictions.samples() - row);
+    if (from_logits) {
+      const detail::SoftmaxBlock<T> softmax = detail::softmax_block(predictions, gradient, row);
+      for (std::size_t i = 0; i < rows; ++i)
+        losses[row + i] = logits_row(predictions, targets, gradient, row + i, softmax.largest[i], softmax.sum[i]);
+    } else {
+      for (std::size_t i = 0; i < rows; ++i)
+        losses[row + i] = probabilities_row(predictions, targets, gradient, row + i);
+    }
+  }
+  if (!gradient.empty()) gradient.clear_padding();
+}
+
 static_assert(Loss<CategoricalCrossentropy, Shape<10>, float>);
 static_assert(Loss<CategoricalCrossentropy, Shape<10>, double>);
 
-LOCKSTEP_INSTANCE(double CategoricalCrossentropy::run<float>(TensorView<const float>, TensorView<const float>,
-                                                             TensorView<float>) const);
-LOCKSTEP_INSTANCE(double CategoricalCrossentropy::run<double>(TensorView<const double>, TensorView<const double>,
-                                                              TensorView<double>) const);
+LOCKSTEP_INSTANCE(void CategoricalCrossentropy::compute<float>(TensorView<const float>, TensorView<const float>,
+                                                               std::span<double>, TensorView<float>) const);
+LOCKSTEP_INSTANCE(void CategoricalCrossentropy::compute<double>(TensorView<const double>, TensorView<const double>,
+                                                                std::span<double>, TensorView<double>) const);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,33 +19,40 @@ concept TargetedLoss = StaticShape<Out> && requires {
   { L::template target_size<Out> } -> std::convertible_to<std::size_t>;
 };
 
-/// A loss computes its value, with and without the gradient.
+/// A loss computes the loss of each row and its gradient.
 template <class L, class T>
 concept DifferentiableLoss =
-    requires(const L& loss, TensorView<const T> predictions, TensorView<const T> targets, TensorView<T> gradient) {
-      { loss.value(predictions, targets) } -> std::convertible_to<double>;
-      { loss.value_and_gradient(predictions, targets, gradient) } -> std::convertible_to<double>;
-    };
+    requires(const L& loss, TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+             TensorView<T> gradient) { loss.compute(predictions, targets, losses, gradient); };
 
-/// A loss function over the samples of a batch.
+/// A loss that leaves some rows out, by their targets.
+template <class L, class T>
+concept IgnoringLoss = requires(const L& loss, TensorView<const T> targets, std::span<T> weights) {
+  { loss.ignore(targets, weights) } -> std::convertible_to<bool>;
+};
+
+/// A loss function over the rows of a batch: samples or, where the output is a Sequence, tokens. The
+/// model sums over them, leaves out those that are masked, and divides by the number of the others.
 ///
 /// For a loss L, an output shape Out and T = float or double:
 ///  1. `L::name` converts to std::string_view (Keras's snake_case name).
 ///  2. `loss.description()` converts to std::string: name and options; workers compare it before
 ///     they train together.
-///  3. `L::template target_size<Out>`: target values per sample. Sparse class labels are whole
-///     numbers stored as T.
-///  4. `loss.value(predictions, targets)`: the SUM (not the mean) of the loss over the samples, as
-///     double; 0 without samples. predictions is [samples x Out::size], targets [samples x
-///     target_size]. Throws DataError for a bad target: BadTarget, where the message is to name the
-///     sample.
-///  5. `loss.value_and_gradient(predictions, targets, gradient)`: the same, and writes the gradient
-///     of that sum with respect to the predictions, zero in the padding.
+///  3. `L::template target_size<Out>`: target values per row; Out is the shape of a row. Sparse
+///     class labels are whole numbers stored as T.
+///  4. `loss.compute(predictions, targets, losses, gradient)`: writes the loss of row i to losses[i]
+///     (std::span<double> of the rows, without padding), and its gradient with respect to the
+///     predictions to row i of gradient, zero in the padding, unless gradient.empty(). predictions
+///     is [rows x Out::size], targets [rows x target_size]. A row does not depend on others. Throws
+///     DataError for a bad target: BadTarget, where the message is to name the sample.
 /// Optional:
-///  6. `loss.validate()`: throws ConfigurationError for options that make no sense; compile calls
+///  5. `loss.validate()`: throws ConfigurationError for options that make no sense; compile calls
 ///     it.
-///  7. `L::target_advice` converts to std::string_view: what to do if the data have another number
-///     of target values per sample. It ends the error's message.
+///  6. `L::target_advice` converts to std::string_view: what to do if the data have another number
+///     of target values per row. It ends the error's message.
+///  7. `loss.ignore(targets, weights)`: sets the weights (std::span<T> of the rows) of those rows to
+///     0 that do not count, and returns whether there may be any. Their losses and gradients are
+///     not used; compute takes their targets all the same.
 ///
 /// The replicas of a process call one loss at the same time.
 template <class L, class Out, class T = float>

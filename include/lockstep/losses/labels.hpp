@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
@@ -30,13 +31,15 @@ consteval std::size_t one_label() {
                           classes, " outputs)"}));
 }
 
-/// Throws BadTarget unless every label is one of 0, 1, ..., classes - 1.
+/// Throws BadTarget unless every label is one of 0, 1, ..., classes - 1, or `ignored`.
 template <class T>
-void check_labels(std::string_view loss, TensorView<const T> labels, std::size_t classes) {
+void check_labels(std::string_view loss, TensorView<const T> labels, std::size_t classes,
+                  std::optional<int> ignored = {}) {
   for (std::size_t row = 0; row < labels.samples(); ++row) {
     const T label = labels(row, 0);
     const bool in_range = label >= T(0) && label < static_cast<T>(classes);  // false for NaN
-    if (!in_range || label != std::floor(label)) throw_bad_label(loss, row, static_cast<double>(label), classes);
+    if ((!in_range || label != std::floor(label)) && !(ignored && label == static_cast<T>(*ignored)))
+      throw_bad_label(loss, row, static_cast<double>(label), classes);
   }
 }
 

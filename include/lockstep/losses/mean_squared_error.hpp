@@ -1,7 +1,9 @@
 // Mean squared error.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,33 +22,26 @@ struct MeanSquaredError {
 
   [[nodiscard]] std::string description() const { return std::string(name); }
 
+  /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  [[nodiscard]] double value(TensorView<const T> predictions, TensorView<const T> targets) const {
-    double sum = 0;
-    for (std::size_t f = 0; f < predictions.features(); ++f) {
-      const T* p = predictions.feature(f);
-      const T* t = targets.feature(f);
-      for (std::size_t i = 0; i < predictions.samples(); ++i) {
-        const double error = static_cast<double>(p[i] - t[i]);
-        sum += error * error;
-      }
-    }
-    return sum / static_cast<double>(predictions.features());
-  }
-
-  template <class T>
-  double value_and_gradient(TensorView<const T> predictions, TensorView<const T> targets,
-                            TensorView<T> gradient) const {
-    const double sum = value(predictions, targets);  // first: gradient may be predictions, overwritten
+  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+               TensorView<T> gradient) const {
+    const std::size_t rows = predictions.samples();
+    const double outputs = static_cast<double>(predictions.features());
     const T scale = T(2) / static_cast<T>(predictions.features());
+    std::fill_n(losses.begin(), rows, 0.0);
     for (std::size_t f = 0; f < predictions.features(); ++f) {
       const T* p = predictions.feature(f);
       const T* t = targets.feature(f);
+      for (std::size_t i = 0; i < rows; ++i) {
+        const double error = static_cast<double>(p[i] - t[i]);
+        losses[i] += error * error / outputs;
+      }
+      if (gradient.empty()) continue;
       T* g = gradient.feature(f);
-      for (std::size_t i = 0; i < predictions.samples(); ++i) g[i] = scale * (p[i] - t[i]);
+      for (std::size_t i = 0; i < rows; ++i) g[i] = scale * (p[i] - t[i]);
     }
-    gradient.clear_padding();
-    return sum;
+    if (!gradient.empty()) gradient.clear_padding();
   }
 };
 static_assert(Loss<MeanSquaredError, Shape<10>, float>);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,57 +30,57 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// logits: they lose no digits. A NaN in a prediction makes the loss NaN. A label that is no class
 /// throws BadTarget before anything is written.
 struct SparseCategoricalCrossentropy {
-  bool from_logits = false;  ///< true: the model ends without softmax
+  bool from_logits = false;              ///< true: the model ends without softmax
+  std::optional<int> ignore_class = {};  ///< rows with this label, which may be no class, do not count
 
   static constexpr std::string_view name = "sparse_categorical_crossentropy";
   static constexpr std::string_view target_advice = "one-hot targets are for CategoricalCrossentropy";
   template <class Out>
   static constexpr std::size_t target_size = detail::one_label<Out>();
 
-  [[nodiscard]] std::string description() const { return describe(name, {{"from_logits", from_logits}}); }
-
-  template <class T>
-  [[nodiscard]] double value(TensorView<const T> predictions, TensorView<const T> labels) const {
-    return run(predictions, labels, TensorView<T>{});
+  [[nodiscard]] std::string description() const {
+    std::string text = describe(name, {{"from_logits", from_logits}});
+    if (ignore_class) text.insert(text.size() - 1, ", ignore_class=" + std::to_string(*ignore_class));
+    return text;
   }
 
-  /// `gradient` must not overlap `predictions`.
+  /// See Loss; `gradient` must not overlap `predictions`.
   template <class T>
-  double value_and_gradient(TensorView<const T> predictions, TensorView<const T> labels, TensorView<T> gradient) const {
-    return run(predictions, labels, gradient);
+  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+               TensorView<T> gradient) const;
+
+  template <class T>
+  [[nodiscard]] bool ignore(TensorView<const T> labels, std::span<T> weights) const {
+    if (!ignore_class) return false;
+    for (std::size_t row = 0; row < weights.size(); ++row)
+      if (labels(row, 0) == static_cast<T>(*ignore_class)) weights[row] = T(0);
+    return true;
   }
 
  private:
   static constexpr std::size_t lanes = batch_multiple;
 
+  /// (An ignored label may be any number: what is computed for it does not count.)
   template <class T>
-  double run(TensorView<const T> predictions, TensorView<const T> labels, TensorView<T> gradient) const {
-    detail::check_labels(name, labels, predictions.features());
-    double sum = 0;
-    for (std::size_t row = 0; row < predictions.samples(); row += lanes)
-      sum += from_logits ? logits_block(predictions, labels, gradient, row)
-                         : probabilities_block(predictions, labels, gradient, row);
-    if (!gradient.empty()) gradient.clear_padding();
-    return sum;
+  static std::size_t class_of(T label, std::size_t classes) {
+    return label >= T(0) && label < static_cast<T>(classes) ? static_cast<std::size_t>(label) : 0;
   }
 
   template <class T>
-  static double logits_block(TensorView<const T> logits, TensorView<const T> labels, TensorView<T> gradient,
-                             std::size_t first) {
+  static void logits_block(TensorView<const T> logits, TensorView<const T> labels, std::span<double> losses,
+                           TensorView<T> gradient, std::size_t first) {
     const detail::SoftmaxBlock<T> softmax = detail::softmax_block(logits, gradient, first);
-    double total = 0;
     for (std::size_t i = 0; i < std::min(lanes, logits.samples() - first); ++i) {
-      const auto label = static_cast<std::size_t>(labels(first + i, 0));
-      total += std::log(static_cast<double>(softmax.sum[i])) +
-               static_cast<double>(softmax.largest[i] - logits(first + i, label));
+      const std::size_t label = class_of(labels(first + i, 0), logits.features());
+      losses[first + i] = std::log(static_cast<double>(softmax.sum[i])) +
+                          static_cast<double>(softmax.largest[i] - logits(first + i, label));
       if (!gradient.empty()) gradient(first + i, label) -= T(1);
     }
-    return total;
   }
 
   template <class T>
-  static double probabilities_block(TensorView<const T> probabilities, TensorView<const T> labels,
-                                    TensorView<T> gradient, std::size_t first) {
+  static void probabilities_block(TensorView<const T> probabilities, TensorView<const T> labels,
+                                  std::span<double> losses, TensorView<T> gradient, std::size_t first) {
     constexpr T low = T(1e-7), high = T(1) - T(1e-7);
     T sum[lanes] = {}, inverse[lanes];
     for (std::size_t c = 0; c < probabilities.features(); ++c) {
@@ -93,22 +95,36 @@ struct SparseCategoricalCrossentropy {
         for (std::size_t i = 0; i < lanes; ++i) g[i] = p[i] < low || p[i] > high ? T(0) : inverse[i];
       }
     }
-    double total = 0;
     for (std::size_t i = 0; i < std::min(lanes, probabilities.samples() - first); ++i) {
-      const auto label = static_cast<std::size_t>(labels(first + i, 0));
+      const std::size_t label = class_of(labels(first + i, 0), probabilities.features());
       const T p = probabilities(first + i, label);
-      total += std::log(static_cast<double>(sum[i])) - std::log(static_cast<double>(std::clamp(p, low, high)));
+      losses[first + i] =
+          std::log(static_cast<double>(sum[i])) - std::log(static_cast<double>(std::clamp(p, low, high)));
       if (!gradient.empty() && !(p < low || p > high)) gradient(first + i, label) -= T(1) / p;
     }
-    return total;
   }
 };
+
+template <class T>
+void SparseCategoricalCrossentropy::compute(TensorView<const T> predictions, TensorView<const T> targets,
+                                            std::span<double> losses, TensorView<T> gradient) const {
+  detail::check_labels(name, targets, predictions.features(), ignore_class);
+  for (std::size_t row = 0; row < predictions.samples(); row += lanes) {
+    if (from_logits)
+      logits_block(predictions, targets, losses, gradient, row);
+    else
+      probabilities_block(predictions, targets, losses, gradient, row);
+  }
+  if (!gradient.empty()) gradient.clear_padding();
+}
+
 static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, float>);
 static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, double>);
 
-LOCKSTEP_INSTANCE(double SparseCategoricalCrossentropy::run<float>(TensorView<const float>, TensorView<const float>,
-                                                                   TensorView<float>) const);
-LOCKSTEP_INSTANCE(double SparseCategoricalCrossentropy::run<double>(TensorView<const double>, TensorView<const double>,
-                                                                    TensorView<double>) const);
+LOCKSTEP_INSTANCE(void SparseCategoricalCrossentropy::compute<float>(TensorView<const float>, TensorView<const float>,
+                                                                     std::span<double>, TensorView<float>) const);
+LOCKSTEP_INSTANCE(void SparseCategoricalCrossentropy::compute<double>(TensorView<const double>,
+                                                                      TensorView<const double>, std::span<double>,
+                                                                      TensorView<double>) const);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

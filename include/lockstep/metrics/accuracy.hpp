@@ -29,13 +29,14 @@ struct Accuracy {
   static constexpr std::size_t state_size = 2;  // right answers, samples
 
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
+              std::span<double> state) const {
     const std::size_t outputs = predictions.features();
     if (targets.features() != 1 && targets.features() != outputs)
       throw DataError("Accuracy: the model has " + std::to_string(outputs) + " outputs and the data " +
                       std::to_string(targets.features()) + " target values per sample; expected 1 or " +
                       std::to_string(outputs));
-    std::size_t right = 0;
+    double right = 0, all = 0;
     for (std::size_t row = 0; row < predictions.samples(); row += lanes) {
       T answers[lanes], wanted[lanes];
       if (outputs == 1)
@@ -46,10 +47,14 @@ struct Accuracy {
         std::copy_n(targets.data() + row, lanes, wanted);
       else
         find_largest(targets, row, wanted);
-      for (std::size_t i = 0; i < std::min(lanes, predictions.samples() - row); ++i) right += answers[i] == wanted[i];
+      for (std::size_t i = 0; i < std::min(lanes, predictions.samples() - row); ++i) {
+        const double weight = weights.empty() ? 1.0 : static_cast<double>(weights[row + i]);
+        right += answers[i] == wanted[i] ? weight : 0;
+        all += weight;
+      }
     }
-    state[0] += static_cast<double>(right);
-    state[1] += static_cast<double>(predictions.samples());
+    state[0] += right;
+    state[1] += all;
   }
 
   [[nodiscard]] double result(std::span<const double> state) const { return state[1] > 0 ? state[0] / state[1] : 0.0; }
@@ -73,9 +78,9 @@ struct Accuracy {
 };
 static_assert(Metric<Accuracy, float> && Metric<Accuracy, double>);
 
-LOCKSTEP_INSTANCE(void Accuracy::update<float>(TensorView<const float>, TensorView<const float>, std::span<double>)
-                      const);
-LOCKSTEP_INSTANCE(void Accuracy::update<double>(TensorView<const double>, TensorView<const double>, std::span<double>)
-                      const);
+LOCKSTEP_INSTANCE(void Accuracy::update<float>(TensorView<const float>, TensorView<const float>, std::span<const float>,
+                                               std::span<double>) const);
+LOCKSTEP_INSTANCE(void Accuracy::update<double>(TensorView<const double>, TensorView<const double>,
+                                                std::span<const double>, std::span<double>) const);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

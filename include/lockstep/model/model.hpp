@@ -253,7 +253,7 @@ auto compile_and(S& strategy, CompileOptions options, Begin begin, LossType loss
                 "lockstep: the first layer of a model must be its Input: write Sequential<Input<28, 28>, ...>");
   if constexpr (!std::is_void_v<In>) {
     using Out = typename Net::template Output<In>;
-    static_assert(Loss<LossType, Out, T>,
+    static_assert(Loss<LossType, TokenOf<Out>, T>,
                   "lockstep: the argument after the strategy must be a loss (see losses/concepts.hpp)");
     static_assert(Optimizer<OptimizerType, T>,
                   "lockstep: the argument after the loss must be an optimizer (see optimizers/concepts.hpp)");

@@ -19,10 +19,42 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-template <class L>
+/// What L is given where the container has In: a token of a Sequence, unless L is a SequenceLayer.
+template <class L, class In>
+struct Given {
+  using Type = TokenOf<In>;
+  static constexpr std::size_t positions = positions_of<In>;
+  static constexpr bool by_token = is_sequence<In>;
+};
+template <SequenceLayer L, class In>
+struct Given<L, In> {
+  using Type = In;
+  static constexpr std::size_t positions = 1;
+  static constexpr bool by_token = false;
+};
+
+/// What the container has after L.
+template <class L, class In>
+struct OutputShape {
+  using Type = typename L::template Output<In>;
+};
+template <class L, class In>
+  requires Given<L, In>::by_token
+struct OutputShape<L, In> {
+  using OfToken = typename L::template Output<TokenOf<In>>;
+  static_assert(!is_sequence<OfToken>,
+                "lockstep: this layer makes a Sequence of each sample, and its input is a Sequence already");
+  using Type = SequenceOf<In::positions, OfToken>;
+};
+
+/// (Of a Sequence, another shape is no alias.)
+template <class L, class In>
 inline constexpr bool aliases_input = false;
-template <AliasingLayer L>
-inline constexpr bool aliases_input<L> = true;
+template <AliasingLayer L, class In>
+inline constexpr bool aliases_input<L, In> = !(SequenceLayer<L> && is_sequence<In>);
+
+template <class S>
+inline constexpr TensorSize tensor_size{.features = TokenOf<S>::size, .positions = positions_of<S>};
 
 template <class L, class In>
 consteval std::span<const Variable> variables_of() {
@@ -42,8 +74,11 @@ consteval std::span<const Variable> state_variables_of() {
 
 /// Elements that L keeps from forward to backward, rounded up so that what follows stays aligned.
 template <class L, class In>
-constexpr std::size_t scratch_of(std::size_t stride) {
-  return padded_batch(L::template scratch<In>(stride));
+constexpr std::size_t scratch_of(std::size_t samples) {
+  if constexpr (SequenceLayer<L>)
+    return padded_batch(L::template scratch<In>(samples));
+  else
+    return padded_batch(L::template scratch<TokenOf<In>>(tensor_size<In>.stride(samples)));
 }
 
 template <class L>
@@ -61,6 +96,15 @@ consteval std::string_view class_name_of_type() {
   else
     return {};
 }
+
+template <class L>
+inline constexpr bool is_frozen = requires { requires L::is_frozen; };
+
+/// (A layer that is applied row by row keeps the rows.)
+template <class L>
+inline constexpr bool keeps_mask = !SequenceLayer<L>;
+template <SequenceLayer L>
+inline constexpr bool keeps_mask<L> = requires { requires L::keeps_mask; };
 
 template <class L>
 inline constexpr bool keeps_padding = requires { requires L::keeps_padding; };
@@ -127,9 +171,12 @@ struct LayerAt {
       "lockstep: ReLU (or Tanh, Sigmoid, ...) is an activation, not a layer: write ls::Activation<ls::ReLU>, or "
       "give it to the layer before, as in ls::Dense<10, ls::ReLU>");
 
+  /// What the layer sees.
+  using Given = typename detail::Given<L, In>::Type;
+
   static_assert([] {
-    if constexpr (requires { L::template check<Position, In>(); })
-      return L::template check<Position, In>();
+    if constexpr (requires { L::template check<Position, Given>(); })
+      return L::template check<Position, Given>();
     else
       return true;
   }());
@@ -142,13 +189,14 @@ struct LayerAt {
   using Work = WorkType;
   using Below = BelowType;
   using Input = In;
-  using Output = typename L::template Output<In>;
+  using Output = typename OutputShape<L, In>::Type;
 
   static constexpr bool is_container = ContainerLayer<L, In>;
   static_assert(
       is_container || !requires { L::layer_count; },
-      "lockstep: a layer with layer_count needs layers<In> too (see ContainerLayer in layers/concepts.hpp)");
-  static constexpr bool aliases = aliases_input<L> || std::is_void_v<Work>;
+      "lockstep: a layer with layer_count needs takes_sequences and layers<In> too (see ContainerLayer in "
+      "layers/concepts.hpp)");
+  static constexpr bool aliases = aliases_input<L, In> || std::is_void_v<Work>;
   static_assert(
       !aliases || Output::size == Input::size,
       "lockstep: a layer with aliases_input (Reshape, Flatten, an Input that is not the first layer) must have "
@@ -156,9 +204,9 @@ struct LayerAt {
   static_assert(
       [] {
         if constexpr (!std::is_void_v<Work> && !std::is_same_v<Work, L>)
-          return std::is_same_v<typename Work::template Output<In>, Output> &&
-                 variables_of<Work, In>().size() == variables_of<L, In>().size() &&
-                 state_variables_of<Work, In>().size() == state_variables_of<L, In>().size();
+          return std::is_same_v<typename OutputShape<Work, In>::Type, Output> &&
+                 variables_of<Work, Given>().size() == variables_of<L, Given>().size() &&
+                 state_variables_of<Work, Given>().size() == state_variables_of<L, Given>().size();
         return true;
       }(),
       "lockstep: a layer's WithActivation must have the output and the variables of the layer itself");
@@ -168,45 +216,48 @@ struct LayerAt {
     LayerInfo all{.name = L::name,
                   .class_name = class_name_of_type<L>(),
                   .output_extents = Output::extents,
-                  .variables = variables_of<L, In>(),
-                  .state_variables = state_variables_of<L, In>(),
+                  .variables = variables_of<L, Given>(),
+                  .state_variables = state_variables_of<L, Given>(),
                   .layers = {},
                   .layer_count = layer_count_of<L>(),
-                  .is_input = is_input<L>};
+                  .is_input = is_input<L>,
+                  .is_frozen = is_frozen<L>};
     if constexpr (is_container) all.layers = L::template layers<In>;
     return all;
   }
 
   /// For what runs it, without the figures that depend on other layers.
   static consteval LayerPlace place() {
-    LayerPlace all{.input_size = Input::size,
-                   .output_size = Output::size,
-                   .variables = variables_of<L, In>().size(),
-                   .state_variables = state_variables_of<L, In>().size(),
+    LayerPlace all{.input = tensor_size<Input>,
+                   .output = tensor_size<Output>,
+                   .variables = variables_of<L, Given>().size(),
+                   .state_variables = state_variables_of<L, Given>().size(),
+                   .positions = detail::Given<L, In>::positions,
+                   .keeps_mask = keeps_mask<L>,
                    .is_container = is_container};
-    if constexpr (requires { Work::template scratch<In>(std::size_t{}); }) all.scratch = scratch_of<Work, In>;
+    if constexpr (requires { Work::template scratch<Given>(std::size_t{}); }) all.scratch = scratch_of<Work, In>;
     return all;
   }
 
   template <class T>
   static consteval ForwardCall<T> forward_call() {
-    static_assert(ForwardLayer<L, In, T>,
+    static_assert(ForwardLayer<L, Given, T>,
                   "lockstep: this layer needs a static template function forward<In, T>(const ForwardPass<T>&)");
-    ForwardCall<T> call{.run = forward_layer<Work, In, T>};
+    ForwardCall<T> call{.run = forward_layer<Work, Given, T>};
     if constexpr (requires(const ForwardPass<T>& pass, OutputVisitor<T>& visit) {
-                    Work::template each_output<In, T>(std::size_t{}, pass, visit);
+                    Work::template each_output<Given, T>(std::size_t{}, pass, visit);
                   })
-      call.each_output = each_output_of_layer<Work, In, T>;
+      call.each_output = each_output_of_layer<Work, Given, T>;
     return call;
   }
 
   /// Whether backward can go on through the activation of Below.
   template <class T>
-  static constexpr bool passes_through = detail::passes_through<Work, Below, In, T>;
+  static constexpr bool passes_through = detail::passes_through<Work, Below, Given, T>;
 
   template <class T, BackwardRole Role>
   static consteval BackwardCall<T> backward_call() {
-    static_assert(BackwardLayer<L, In, T>,
+    static_assert(BackwardLayer<L, Given, T>,
                   "lockstep: this layer needs a static template function backward<In, T>(const BackwardPass<T>&)");
     if constexpr (Role.called)
       return backward_call_of<T, Role, typename BackwardWork<Work, Role.came_through>::Type>();
@@ -220,13 +271,13 @@ struct LayerAt {
     constexpr bool announces = AnnouncingLayer<Run>;
     if constexpr (Role.goes_through) {
       using Function = typename Below::OutputActivation;
-      return {backward_through_layer<Run, Function, In, T>, GradientPlace::of_x, announces};
+      return {backward_through_layer<Run, Function, Given, T>, GradientPlace::of_x, announces};
     } else if constexpr (!Role.input_gradient &&
-                         requires(const BackwardPass<T>& pass) { Run::template backward_weights<In, T>(pass); }) {
-      return {backward_weights_of_layer<Run, In, T>, GradientPlace::nowhere, announces};
+                         requires(const BackwardPass<T>& pass) { Run::template backward_weights<Given, T>(pass); }) {
+      return {backward_weights_of_layer<Run, Given, T>, GradientPlace::nowhere, announces};
     } else {
-      constexpr bool in_place = InPlaceLayer<Run> && Input::size == Output::size;
-      return {backward_layer<Run, In, T>, in_place ? GradientPlace::of_dy : GradientPlace::buffer, announces};
+      constexpr bool in_place = InPlaceLayer<Run> && tensor_size<Input> == tensor_size<Output>;
+      return {backward_layer<Run, Given, T>, in_place ? GradientPlace::of_dy : GradientPlace::buffer, announces};
     }
   }
 };

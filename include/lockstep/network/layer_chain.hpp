@@ -87,10 +87,8 @@ consteval auto layer_places(LayerList<At...>) {
     if (!aliases[i]) {
       LayerPlace place = all[i];
       place.position = before.position;
-      place.first_output = before.first_output;
       place.first_variable = before.first_variable;
       place.first_state_variable = before.first_state_variable;
-      before.first_output += place.output_size;
       places[next++] = place;
     }
     before.position += layer_counts[i];
@@ -110,7 +108,7 @@ consteval auto forward_calls(LayerList<At...>) {
 template <class T, bool InputGradient, class... At>
 consteval auto backward_roles(LayerList<At...>) {
   constexpr std::size_t size = sizeof...(At);
-  const std::array<bool, size> trained{!variables_of<typename At::Layer, typename At::Input>().empty()...};
+  const std::array<bool, size> trained{!variables_of<typename At::Layer, typename At::Given>().empty()...};
   const std::array<bool, size> passes{At::template passes_through<T>...};
   std::array<BackwardRole, size> roles{};
   std::size_t begin = 0;

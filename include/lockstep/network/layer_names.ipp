@@ -64,8 +64,12 @@ LOCKSTEP_INLINE std::vector<std::string> variable_names(std::span<const LayerInf
       inner = unique_variable_names(layers[i]);
       const auto trained_end = inner.begin() + static_cast<std::ptrdiff_t>(layers[i].variables.size());
       inner.erase(trained ? trained_end : inner.begin(), trained ? inner.end() : trained_end);
-    } else {
+    } else if (!layers[i].is_frozen) {
       inner = variable_names(layers[i].layers, trained);
+    } else if (!trained) {
+      inner = variable_names(layers[i].layers, true);
+      const std::vector<std::string> others = variable_names(layers[i].layers, false);
+      inner.insert(inner.end(), others.begin(), others.end());
     }
     for (const std::string& name : inner) names.push_back(unique[i] + "/" + name);
   }
@@ -75,7 +79,7 @@ LOCKSTEP_INLINE std::vector<std::string> variable_names(std::span<const LayerInf
 LOCKSTEP_INLINE std::vector<bool> variable_order(std::span<const LayerInfo> layers) {
   std::vector<bool> trained;
   for (const LayerInfo& layer : layers) {
-    if (layer.layers.empty()) {
+    if (layer.layers.empty() || layer.is_frozen) {
       trained.insert(trained.end(), layer.variables.size(), true);
       trained.insert(trained.end(), layer.state_variables.size(), false);
     } else {

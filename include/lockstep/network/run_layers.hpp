@@ -20,19 +20,48 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// How large the tensor of a batch is. A row is a sample or, in a Sequence, a token.
+struct TensorSize {
+  std::size_t features = 0;   ///< of a row
+  std::size_t positions = 1;  ///< rows of a sample
+
+  friend constexpr bool operator==(const TensorSize&, const TensorSize&) = default;
+
+  [[nodiscard]] constexpr std::size_t stride(std::size_t samples) const { return padded_batch(samples * positions); }
+  [[nodiscard]] constexpr std::size_t elements(std::size_t samples) const { return features * stride(samples); }
+  template <class T>
+  [[nodiscard]] TensorView<T> view(T* data, std::size_t samples) const {
+    return {data, samples * positions, features, stride(samples)};
+  }
+};
+
+/// Samples in a tensor of that size.
+template <class T>
+[[nodiscard]] std::size_t samples_of(const TensorView<T>& view, const TensorSize& size) {
+  return view.samples() / size.positions;
+}
+
 /// A layer's place in its container. `first_...`: the sum of that figure over the layers before it.
 struct LayerPlace {
   std::size_t position = 0;  ///< of the layer in the flattened container
-  std::size_t input_size = 0;
-  std::size_t output_size = 0;
-  std::size_t first_output = 0;  ///< in scratch, in features
+  TensorSize input;
+  TensorSize output;
   std::size_t first_variable = 0, variables = 0;
   std::size_t first_state_variable = 0, state_variables = 0;
-  std::size_t (*scratch)(std::size_t stride) = nullptr;  ///< elements; null: none
-  bool is_container = false;                             ///< its layers have times of their own
+  std::size_t (*scratch)(std::size_t samples) = nullptr;  ///< elements; null: none
+  std::size_t positions = 1;                              ///< of StepContext
+  bool keeps_mask = true;                                 ///< the mask of x is that of y
+  bool is_container = false;                              ///< its layers have times of their own
 
-  [[nodiscard]] constexpr std::size_t scratch_size(std::size_t stride) const {
-    return scratch == nullptr ? 0 : scratch(stride);
+  [[nodiscard]] constexpr std::size_t scratch_size(std::size_t samples) const {
+    return scratch == nullptr ? 0 : scratch(samples);
+  }
+  /// What the layer is told.
+  [[nodiscard]] StepContext context(const StepContext& container) const {
+    StepContext own = container;
+    own.layer += position;
+    own.positions = positions;
+    return own;
   }
 };
 
@@ -76,37 +105,30 @@ struct BackwardCall {
   bool announces_gradients = false;  ///< see AnnouncingLayer
 };
 
-/// Features of the outputs that are kept between layers.
-[[nodiscard]] constexpr std::size_t kept_features(std::span<const LayerPlace> layers) {
-  return layers.empty() ? 0 : layers.back().first_output;
+/// Elements of the outputs that are kept between layers.
+[[nodiscard]] constexpr std::size_t kept_elements(std::span<const LayerPlace> layers, std::size_t samples) {
+  std::size_t elements = 0;
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i) elements += layers[i].output.elements(samples);
+  return elements;
 }
 
-/// Features of the largest gradient between two layers.
-[[nodiscard]] constexpr std::size_t gradient_features(std::span<const LayerPlace> layers) {
+/// Elements of the largest gradient between two layers.
+[[nodiscard]] constexpr std::size_t gradient_elements(std::span<const LayerPlace> layers, std::size_t samples) {
   std::size_t largest = 0;
-  for (const LayerPlace& layer : layers) largest = std::max(largest, layer.input_size);
+  for (const LayerPlace& layer : layers) largest = std::max(largest, layer.input.elements(samples));
   return largest;
 }
 
 /// Where the layers' own scratch begins, in elements.
-[[nodiscard]] constexpr std::size_t first_scratch(std::span<const LayerPlace> layers, std::size_t stride) {
-  return (kept_features(layers) + 2 * gradient_features(layers)) * stride;
+[[nodiscard]] constexpr std::size_t first_scratch(std::span<const LayerPlace> layers, std::size_t samples) {
+  return kept_elements(layers, samples) + 2 * gradient_elements(layers, samples);
 }
 
 /// Elements of scratch that the container needs.
-[[nodiscard]] constexpr std::size_t container_scratch(std::span<const LayerPlace> layers, std::size_t stride) {
-  std::size_t size = first_scratch(layers, stride);
-  for (const LayerPlace& layer : layers) size += layer.scratch_size(stride);
+[[nodiscard]] constexpr std::size_t container_scratch(std::span<const LayerPlace> layers, std::size_t samples) {
+  std::size_t size = first_scratch(layers, samples);
+  for (const LayerPlace& layer : layers) size += layer.scratch_size(samples);
   return size;
-}
-
-/// The output of layer i, in scratch unless it is the last one.
-template <class T>
-[[nodiscard]] TensorView<T> output_of(std::span<const LayerPlace> layers, std::size_t i, TensorView<T> last,
-                                      std::span<std::remove_const_t<T>> scratch, std::size_t samples,
-                                      std::size_t stride) {
-  T* const data = i + 1 == layers.size() ? last.data() : scratch.data() + layers[i].first_output * stride;
-  return {data, samples, layers[i].output_size, stride};
 }
 
 /// (A container's layers have spans of their own.)
@@ -114,32 +136,51 @@ template <class T>
   return layer.is_container ? nullptr : context.trace;
 }
 
+/// Calls f(i, x, y, scratch) for each layer, first to last, with where its arrays lie in those of the
+/// container's pass.
+template <class T, class F>
+void each_layer(std::span<const LayerPlace> layers, const ForwardPass<T>& pass, F&& f) {
+  const std::size_t samples = samples_of(pass.x, layers.front().input);
+  TensorView<const T> x = pass.x;
+  T* output = pass.scratch.data();
+  std::size_t own = first_scratch(layers, samples);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LayerPlace& layer = layers[i];
+    const bool is_last = i + 1 == layers.size();
+    const TensorView<T> y = layer.output.view(is_last ? pass.y.data() : output, samples);
+    const std::size_t scratch_size = layer.scratch_size(samples);
+    f(i, layer.input.view(x.data(), samples), y, pass.scratch.subspan(own, scratch_size));
+    output += layer.output.elements(samples);
+    own += scratch_size;
+    x = y;
+  }
+}
+
 template <class T>
 void run_forward(std::span<const LayerPlace> layers, std::span<const ForwardCall<T>> calls,
                  const ForwardPass<T>& pass) {
   if (layers.empty()) {
     std::copy_n(pass.x.data(), pass.x.features() * pass.x.stride(), pass.y.data());
+    pass.set_mask(pass.mask);
     return;
   }
-  const std::size_t stride = pass.x.stride();
-  TensorView<const T> x = pass.x;
-  std::size_t own = first_scratch(layers, stride);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
+  const T* mask = pass.mask;
+  each_layer(layers, pass, [&](std::size_t i, TensorView<const T> x, TensorView<T> y, std::span<T> scratch) {
     const LayerPlace& layer = layers[i];
-    const TensorView<T> y = output_of<T>(layers, i, pass.y, pass.scratch, x.samples(), stride);
-    const std::size_t scratch_size = layer.scratch_size(stride);
-    StepContext context = pass.context;
-    context.layer += layer.position;
+    const StepContext context = layer.context(pass.context);
     const TraceSpan span(trace_of(layer, context), TracePart::forward, context.layer);
+    const T* mask_of_y = layer.keeps_mask ? mask : nullptr;
     calls[i].run({.context = context,
                   .weights = pass.weights.subspan(layer.first_variable, layer.variables),
                   .state = pass.state.subspan(layer.first_state_variable, layer.state_variables),
                   .x = x,
                   .y = y,
-                  .scratch = pass.scratch.subspan(own, scratch_size)});
-    own += scratch_size;
-    x = y;
-  }
+                  .scratch = scratch,
+                  .mask = mask,
+                  .mask_of_y = &mask_of_y});
+    mask = mask_of_y;
+  });
+  pass.set_mask(mask);
 }
 
 /// Calls visit(position, y) for the output of each layer, as run_forward has left them. `first` is
@@ -147,27 +188,15 @@ void run_forward(std::span<const LayerPlace> layers, std::span<const ForwardCall
 template <class T>
 void visit_outputs(std::span<const LayerPlace> layers, std::span<const ForwardCall<T>> calls, std::size_t first,
                    const ForwardPass<T>& pass, OutputVisitor<T> visit) {
-  const std::size_t stride = pass.x.stride();
-  TensorView<const T> x = pass.x;
-  std::size_t own = first_scratch(layers, stride);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const LayerPlace& layer = layers[i];
-    const TensorView<T> y = output_of<T>(layers, i, pass.y, pass.scratch, x.samples(), stride);
-    const std::size_t scratch_size = layer.scratch_size(stride);
+  if (layers.empty()) return;
+  each_layer(layers, pass, [&](std::size_t i, TensorView<const T> x, TensorView<T> y, std::span<T> scratch) {
     if (calls[i].each_output == nullptr)
-      visit(first + layer.position, y);
+      visit(first + layers[i].position, y);
     else
-      calls[i].each_output(first + layer.position,
-                           {.context = pass.context,
-                            .weights = {},
-                            .state = {},
-                            .x = x,
-                            .y = y,
-                            .scratch = pass.scratch.subspan(own, scratch_size)},
+      calls[i].each_output(first + layers[i].position,
+                           {.context = pass.context, .weights = {}, .state = {}, .x = x, .y = y, .scratch = scratch},
                            visit);
-    own += scratch_size;
-    x = y;
-  }
+  });
 }
 
 template <class T>
@@ -177,24 +206,22 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
     if (!pass.dx.empty()) std::copy_n(pass.dy.data(), pass.dy.features() * pass.dy.stride(), pass.dx.data());
     return;
   }
-  const std::size_t stride = pass.x.stride();
-  const std::size_t samples = pass.x.samples();
-  T* const gradients[2] = {pass.scratch.data() + kept_features(layers) * stride,
-                           pass.scratch.data() + (kept_features(layers) + gradient_features(layers)) * stride};
+  const std::size_t samples = samples_of(pass.x, layers.front().input);
+  const std::size_t kept = kept_elements(layers, samples);
+  T* const gradients[2] = {pass.scratch.data() + kept, pass.scratch.data() + kept + gradient_elements(layers, samples)};
   std::size_t turn = 0;
-  std::size_t own = container_scratch(layers, stride);
-  TensorView<T> dy = pass.dy;
+  std::size_t own = container_scratch(layers, samples);
+  const T* y = pass.y.data();
+  T* input = pass.scratch.data() + kept;  // after the first round: where the layer's input lies, if it is no x
+  T* dy = pass.dy.data();
   for (std::size_t i = layers.size(); i > 0 && calls[i - 1].run != nullptr; --i) {
     const LayerPlace& layer = layers[i - 1];
     const BackwardCall<T>& call = calls[i - 1];
-    const std::size_t scratch_size = layer.scratch_size(stride);
+    const std::size_t scratch_size = layer.scratch_size(samples);
     own -= scratch_size;
-    StepContext context = pass.context;
-    context.layer += layer.position;
+    if (i > 1) input -= layers[i - 2].output.elements(samples);
+    StepContext context = layer.context(pass.context);
     if (!call.announces_gradients) context.gradients_ready = context.variables_done = {};
-    const auto output = [&](std::size_t number) {
-      return output_of<const T>(layers, number, pass.y, pass.scratch, samples, stride);
-    };
     T* dx = nullptr;
     switch (call.dx) {
       case GradientPlace::given:
@@ -203,31 +230,32 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
       case GradientPlace::nowhere:
         break;
       case GradientPlace::of_x:
-        dx = pass.scratch.data() + layers[i - 2].first_output * stride;
+        dx = input;
         break;
       case GradientPlace::of_dy:
-        dx = dy.data();
+        dx = dy;
         break;
       case GradientPlace::buffer:
         dx = gradients[turn ^= 1];
         break;
     }
+    const T* const x = i == 1 ? pass.x.data() : input;
     const BackwardPass<T> layer_pass{
         .context = context,
         .weights = pass.weights.subspan(layer.first_variable, layer.variables),
         .state = pass.state.subspan(layer.first_state_variable, layer.state_variables),
-        .x = i == 1 ? TensorView<const T>(pass.x.data(), samples, layer.input_size, stride) : output(i - 2),
-        .y = output(i - 1),
-        .dy = TensorView<T>(dy.data(), samples, layer.output_size, stride),
-        .dx =
-            call.dx == GradientPlace::nowhere ? TensorView<T>() : TensorView<T>(dx, samples, layer.input_size, stride),
+        .x = layer.input.view(x, samples),
+        .y = layer.output.view(y, samples),
+        .dy = layer.output.view(dy, samples),
+        .dx = call.dx == GradientPlace::nowhere ? TensorView<T>() : layer.input.view(dx, samples),
         .gradients = pass.gradients.subspan(layer.first_variable, layer.variables),
         .scratch = pass.scratch.subspan(own, scratch_size)};
     const TraceSpan span(trace_of(layer, context), TracePart::backward, context.layer);
     call.run(layer_pass);
     pass.context.gradients_ready(layer_pass.gradients);
     pass.context.variables_done(layer_pass.gradients);
-    dy = layer_pass.dx;
+    dy = dx;
+    y = x;
   }
 }
 

@@ -13,10 +13,9 @@
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/layer_info.hpp"
-#include "lockstep/layers/pass.hpp"
 #include "lockstep/network/layer_chain.hpp"
 #include "lockstep/network/layer_names.hpp"
-#include "lockstep/network/run_layers.hpp"
+#include "lockstep/network/layers_in_a_row.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -38,6 +37,23 @@ struct ModelInput<Input<Extents...>, Rest...> {
   using Sample = Shape<Extents...>;
 };
 
+/// See LayersInARow.
+template <class... Layers>
+struct ChainTables {
+  static constexpr std::size_t layer_count = (std::size_t{0} + ... + layer_count_of<Layers>());
+  template <class In>
+  using Chain = ChainOf<In, Layers...>;
+
+  template <class In>
+  static constexpr std::array<LayerInfo, sizeof...(Layers)> layers = layer_infos(typename Chain<In>::List{});
+  template <class In>
+  static constexpr auto places = layer_places<Chain<In>::Steps::size>(typename Chain<In>::List{});
+  template <class In, class T>
+  static constexpr auto forward_calls = detail::forward_calls<T>(typename Chain<In>::Steps{});
+  template <class In, class T, bool InputGradient>
+  static constexpr auto backward_calls = detail::backward_calls<T, InputGradient>(typename Chain<In>::Steps{});
+};
+
 }  // namespace detail
 
 /// Layers one after the other. As the outermost model its first layer is an Input; without one it
@@ -49,13 +65,11 @@ struct ModelInput<Input<Extents...>, Rest...> {
 /// static_assert(Cnn::parameter_count == 2'770'634);
 /// @endcode
 template <class... Layers>
-struct Sequential {
+struct Sequential : detail::LayersInARow<detail::ChainTables<Layers...>> {
   static_assert(sizeof...(Layers) > 0, "lockstep: Sequential needs at least one layer");
   static constexpr std::string_view name = "sequential";
   static constexpr std::string_view class_name = "Sequential";
-  static constexpr bool keeps_padding = true;
   using AnnouncesGradients = Sequential;
-  static constexpr std::size_t layer_count = (std::size_t{0} + ... + detail::layer_count_of<Layers>());
 
   /// Shape of a sample, from Input; void without one.
   using InputShape = typename detail::ModelInput<Layers...>::Sample;
@@ -65,30 +79,12 @@ struct Sequential {
   template <class In>
   using Output = typename Chain<In>::Output;
 
-  template <class In>
-  static constexpr std::array<LayerInfo, sizeof...(Layers)> layers = detail::layer_infos(typename Chain<In>::List{});
-
-  /// The trained variables of all layers, first layer first.
-  template <class In>
-  static constexpr auto variables =
-      detail::concatenate<&LayerInfo::variables, detail::variable_count<&LayerInfo::variables>(layers<In>)>(layers<In>);
-  template <class In>
-  static constexpr auto state_variables =
-      detail::concatenate<&LayerInfo::state_variables, detail::variable_count<&LayerInfo::state_variables>(layers<In>)>(
-          layers<In>);
-
-  /// Elements of scratch: all inner activations, the layers' own scratch, and two gradients between
-  /// layers.
-  template <class In>
-  static constexpr std::size_t scratch(std::size_t stride) {
-    return detail::container_scratch(places<In>, stride);
-  }
-
+  using Base = detail::LayersInARow<detail::ChainTables<Layers...>>;
   /// Number of trained parameters; 0 without Input.
   static constexpr std::size_t parameter_count = [] {
     std::size_t count = 0;
     if constexpr (!std::is_void_v<InputShape>)
-      for (const Variable& variable : variables<InputShape>) count += variable.size();
+      for (const Variable& variable : Base::template variables<InputShape>) count += variable.size();
     return count;
   }();
 
@@ -96,69 +92,39 @@ struct Sequential {
   /// flattened model.
   template <class In>
   static std::vector<std::string> layer_names() {
-    return detail::layer_names(layers<In>);
+    return detail::layer_names(Base::template layers<In>);
   }
 
   /// "dense_1/kernel", for each of variables<In>: Keras's numbering of repeated layer names.
   template <class In>
   static std::vector<std::string> variable_names() {
-    return detail::variable_names(layers<In>, true);
+    return detail::variable_names(Base::template layers<In>, true);
   }
   template <class In>
   static std::vector<std::string> state_variable_names() {
-    return detail::variable_names(layers<In>, false);
+    return detail::variable_names(Base::template layers<In>, false);
   }
 
   /// For every variable in Keras's order (layer by layer, in each layer the trained ones first):
   /// whether it is trained.
   template <class In>
   static std::vector<bool> variable_order() {
-    return detail::variable_order(layers<In>);
+    return detail::variable_order(Base::template layers<In>);
   }
 
   /// Throws ConfigurationError, naming the layers, unless files of weights can hold their names:
   /// each layer needs a name of its own, and so does each of its variables.
   template <class In>
   static void check_names() {
-    detail::check_names(layers<In>);
+    detail::check_names(Base::template layers<In>);
   }
 
   /// Keras's table of layers, output shapes and parameter counts.
   static std::string summary()
     requires(!std::is_void_v<InputShape>)
   {
-    return detail::summary_of(name, layers<InputShape>);
+    return detail::summary_of(name, Base::template layers<InputShape>);
   }
-
-  template <class In, class T>
-  static void forward(const ForwardPass<T>& pass) {
-    detail::run_forward<T>(places<In>, forward_calls<In, T>, pass);
-  }
-
-  /// Calls f(position, y) for the output of each layer that computes one, as forward has left them.
-  /// `first` is the position of this model in the flattened one.
-  template <class In, class T, class F>
-  static void each_output(std::size_t first, const ForwardPass<T>& pass, F& f) {
-    detail::visit_outputs<T>(places<In>, forward_calls<In, T>, first, pass, detail::OutputVisitor<T>(f));
-  }
-
-  template <class In, class T>
-  static void backward(const BackwardPass<T>& pass) {
-    detail::run_backward<T>(places<In>, backward_calls<In, T, true>, pass);
-  }
-
-  template <class In, class T>
-  static void backward_weights(const BackwardPass<T>& pass) {
-    detail::run_backward<T>(places<In>, backward_calls<In, T, false>, pass);
-  }
-
- private:
-  template <class In>
-  static constexpr auto places = detail::layer_places<Chain<In>::Steps::size>(typename Chain<In>::List{});
-  template <class In, class T>
-  static constexpr auto forward_calls = detail::forward_calls<T>(typename Chain<In>::Steps{});
-  template <class In, class T, bool InputGradient>
-  static constexpr auto backward_calls = detail::backward_calls<T, InputGradient>(typename Chain<In>::Steps{});
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -29,7 +29,7 @@ class Compiled final : public Program<T> {
   using Scalar = T;
   using In = typename Net::InputShape;
   using Out = typename Net::template Output<In>;
-  static constexpr std::size_t target_size = LossType::template target_size<Out>;
+  static constexpr std::size_t target_size = LossType::template target_size<TokenOf<Out>>;
 
   /// Throws ConfigurationError for options that make no sense, and names that cannot be saved.
   Compiled(LossType loss_function, OptimizerType optimizer_settings, std::tuple<Metrics...> metric_list)
@@ -37,11 +37,12 @@ class Compiled final : public Program<T> {
                     .state_variables = Net::template state_variables<In>,
                     .inputs = In::size,
                     .targets = target_size,
-                    .outputs = Out::size,
+                    .outputs = TokenOf<Out>::size,
+                    .positions = positions_of<Out>,
                     .metric_state = (std::size_t{0} + ... + Metrics::state_size),
                     .slots = optimizer_settings.slots(),
                     .data = {.input = In::extents,
-                             .targets = target_size,
+                             .targets = target_size * positions_of<Out>,
                              .loss = LossType::name,
                              .target_advice = target_advice()}}),
         loss_(std::move(loss_function)),
@@ -72,7 +73,7 @@ class Compiled final : public Program<T> {
     return text;
   }
 
-  [[nodiscard]] std::size_t scratch(std::size_t stride) const override { return Net::template scratch<In>(stride); }
+  [[nodiscard]] std::size_t scratch(std::size_t samples) const override { return Net::template scratch<In>(samples); }
   void forward(const ForwardPass<T>& pass) const override { Net::template forward<In, T>(pass); }
   void backward(const BackwardPass<T>& pass) const override { Net::template backward_weights<In, T>(pass); }
   void each_output(const ForwardPass<T>& pass, typename Program<T>::EachOutput f) const override {
@@ -80,17 +81,20 @@ class Compiled final : public Program<T> {
       Net::template each_output<In, T>(0, pass, f);
   }
 
-  [[nodiscard]] double loss(TensorView<const T> predictions, TensorView<const T> targets) const override {
-    return loss_.value(predictions, targets);
+  void compute_loss(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+                    TensorView<T> gradient) const override {
+    loss_.compute(predictions, targets, losses, gradient);
   }
-  double loss_and_gradient(TensorView<const T> predictions, TensorView<const T> targets,
-                           TensorView<T> gradient) const override {
-    return loss_.value_and_gradient(predictions, targets, gradient);
+  [[nodiscard]] bool ignore(TensorView<const T> targets, std::span<T> weights) const override {
+    if constexpr (IgnoringLoss<LossType, T>)
+      return loss_.ignore(targets, weights);
+    else
+      return false;
   }
-  void update_metrics(TensorView<const T> predictions, TensorView<const T> targets,
+  void update_metrics(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
                       std::span<double> state) const override {
     each_metric([&](const auto& metric, std::size_t offset) {
-      metric.update(predictions, targets, state.subspan(offset, metric.state_size));
+      metric.update(predictions, targets, weights, state.subspan(offset, metric.state_size));
     });
   }
   void report_metrics(std::span<const double> state, Logs& logs, const std::string& prefix) const override {

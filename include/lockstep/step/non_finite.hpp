@@ -46,7 +46,8 @@ template <class T>
     if (!layer && non_finite_row(y)) layer = position;
   });
   if (layer) return concat({"the output of ", parts.program.names().layers[*layer]});
-  if (const auto row = non_finite_row(parts.workspace.targets())) return concat({"the targets, ", sample(*row)});
+  if (const auto row = non_finite_row(parts.workspace.targets()))
+    return concat({"the targets, ", sample(*row / parts.program.layout().positions)});
   return "the loss itself";
 }
 

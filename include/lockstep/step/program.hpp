@@ -37,8 +37,9 @@ class Program {
     std::span<const Variable> variables;
     std::span<const Variable> state_variables;  ///< those that are not trained
     std::size_t inputs = 0;
-    std::size_t targets = 0;  ///< 0: none are read
-    std::size_t outputs = 0;
+    std::size_t targets = 0;       ///< of a row; 0: none are read
+    std::size_t outputs = 0;       ///< of a row
+    std::size_t positions = 1;     ///< rows of a sample: more than 1 where the output is a Sequence
     std::size_t metric_state = 0;  ///< doubles, of all metrics
     std::size_t slots = 0;         ///< of the optimizer
     DataSizes data{};
@@ -60,19 +61,20 @@ class Program {
   [[nodiscard]] virtual std::string parts_description() const = 0;
 
   /// Elements that forward leaves for backward.
-  [[nodiscard]] virtual std::size_t scratch(std::size_t stride) const = 0;
+  [[nodiscard]] virtual std::size_t scratch(std::size_t samples) const = 0;
   virtual void forward(const ForwardPass<T>& pass) const = 0;
   /// Leaves the sum over the samples in the gradients.
   virtual void backward(const BackwardPass<T>& pass) const = 0;
   /// After forward; `position` counts layers in the flattened model.
   virtual void each_output(const ForwardPass<T>& pass, EachOutput f) const = 0;
 
-  /// The sum over the samples. May throw BadTarget.
-  [[nodiscard]] virtual double loss(TensorView<const T> predictions, TensorView<const T> targets) const = 0;
-  virtual double loss_and_gradient(TensorView<const T> predictions, TensorView<const T> targets,
-                                   TensorView<T> gradient) const = 0;
+  /// See Loss. May throw BadTarget.
+  virtual void compute_loss(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+                            TensorView<T> gradient) const = 0;
+  /// See IgnoringLoss.
+  [[nodiscard]] virtual bool ignore(TensorView<const T> targets, std::span<T> weights) const = 0;
   /// `state`: that of all metrics, one after the other.
-  virtual void update_metrics(TensorView<const T> predictions, TensorView<const T> targets,
+  virtual void update_metrics(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
                               std::span<double> state) const = 0;
   virtual void report_metrics(std::span<const double> state, Logs& logs, const std::string& prefix) const = 0;
 

@@ -28,7 +28,19 @@ struct Requests {
 /// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are exact up to 2^53.
 class StatusBlock {
  public:
-  enum Field : std::size_t { samples, loss_sum, has_next, non_finite, stop, interrupted, terminated, field_count };
+  /// `rows`: those whose losses are in loss_sum; samples or, where the output is a Sequence, tokens,
+  /// without those that are masked.
+  enum Field : std::size_t {
+    samples,
+    loss_sum,
+    has_next,
+    non_finite,
+    stop,
+    interrupted,
+    terminated,
+    rows,
+    field_count
+  };
 
   /// Zeros. `metric_state`: doubles of all metrics.
   explicit StatusBlock(std::size_t metric_state) : values_(field_count + metric_state + 1) {}
@@ -54,7 +66,7 @@ class StatusBlock {
 
   /// Whether a step with these sums changes parameters.
   [[nodiscard]] static bool makes_update(std::span<const double> sums, bool stop_on_non_finite) noexcept {
-    return sums[samples] > 0 && !(stop_on_non_finite && sums[non_finite] > 0);
+    return sums[rows] > 0 && !(stop_on_non_finite && sums[non_finite] > 0);
   }
 
   /// The states of all metrics, one after the other.

@@ -26,31 +26,47 @@ inline Activity reading_data(ActivityBoard* board) {
   return activity;
 }
 
-/// Calls f, which computes a loss over the current batch. If that cannot use a target, the error
-/// names the sample.
+/// Each row of the gradient times its weight. (0, also where the gradient of a row that does not
+/// count is NaN.)
 template <class T>
-double naming_samples(const BatchLoader<T>& data, FunctionRef<double()> f) {
-  try {
-    return f();
-  } catch (const BadTarget& bad) {
-    throw bad.of_sample(data.sample_name(bad.row()));
+void weigh(TensorView<T> gradient, std::span<const T> weights) {
+  for (std::size_t f = 0; f < gradient.features(); ++f) {
+    T* const g = gradient.feature(f);
+    for (std::size_t row = 0; row < weights.size(); ++row) g[row] = weights[row] == T(0) ? T(0) : weights[row] * g[row];
   }
 }
 
-/// Adds a batch to `status`: the samples of the workspace after forward, and their loss.
+/// Adds a batch to `status`: the samples of the workspace after forward, their losses and metrics.
+/// Computes the gradient, unless it is empty. If the loss cannot use a target, the error names the
+/// sample.
 template <class T>
-void record(const Parts<T>& parts, double loss_sum, StatusBlock& status) {
-  const Workspace<T>& workspace = parts.workspace;
+void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gradient, StatusBlock& status) {
+  Workspace<T>& workspace = parts.workspace;
+  const std::span<double> losses = workspace.losses();
+  try {
+    parts.program.compute_loss(workspace.predictions(), workspace.targets(), losses, gradient);
+  } catch (const BadTarget& bad) {
+    throw bad.of_sample(data.sample_name(bad.row() / parts.program.layout().positions));
+  }
+  const std::span<const T> weights = workspace.weights();
+  double sum = 0, rows = 0;
+  for (std::size_t row = 0; row < losses.size(); ++row) {
+    if (!weights.empty() && weights[row] == T(0)) continue;
+    sum += losses[row];
+    rows += 1;
+  }
+  if (!gradient.empty()) weigh(gradient, weights);
   status[StatusBlock::samples] += static_cast<double>(workspace.x().samples());
-  status[StatusBlock::loss_sum] += loss_sum;
-  if (!std::isfinite(loss_sum)) status[StatusBlock::non_finite] += 1;
-  parts.program.update_metrics(workspace.predictions(), workspace.targets(), status.metrics());
+  status[StatusBlock::rows] += rows;
+  status[StatusBlock::loss_sum] += sum;
+  if (!std::isfinite(sum)) status[StatusBlock::non_finite] += 1;
+  parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights, status.metrics());
 }
 
 template <class T>
 void report(const Program<T>& program, const StatusBlock& status, Logs& logs, const std::string& prefix) {
-  const double samples = status[StatusBlock::samples];
-  logs.set(prefix + "loss", samples > 0 ? status[StatusBlock::loss_sum] / samples : 0.0);
+  const double rows = status[StatusBlock::rows];
+  logs.set(prefix + "loss", rows > 0 ? status[StatusBlock::loss_sum] / rows : 0.0);
   program.report_metrics(status.metrics(), logs, prefix);
 }
 
@@ -68,7 +84,7 @@ StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_
     const TraceSpan span(context.trace, TracePart::input);
     ActivityBoard* const board = step != nullptr ? step->board : nullptr;
     const ActivityScope activity(board, reading_data(board));
-    workspace.use(data.load({workspace.x(), workspace.targets()}));
+    workspace.use(data.load(workspace.batch()));
   }
   workspace.forward(context, parts.variables.parameters().slices());
   return context;
@@ -102,11 +118,7 @@ void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
   status.clear();
   {
     const TraceSpan span(step.trace, TracePart::loss);
-    const double loss_sum = naming_samples(data, [&] {
-      return parts.program.loss_and_gradient(workspace.predictions(), workspace.targets(),
-                                             workspace.prediction_gradient());
-    });
-    record(parts, loss_sum, status);
+    record(parts, data, workspace.prediction_gradient(), status);
     if (status[StatusBlock::non_finite] > 0 && workspace.non_finite.source.empty())
       workspace.non_finite.source = find_non_finite(parts, context);
   }
@@ -129,9 +141,7 @@ void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
 template <class T>
 void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status) {
   forward_batch(parts, data, true);
-  const double loss_sum = naming_samples(
-      data, [&] { return parts.program.loss(parts.workspace.predictions(), parts.workspace.targets()); });
-  record(parts, loss_sum, status);
+  record(parts, data, TensorView<T>(), status);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

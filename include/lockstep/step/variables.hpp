@@ -66,11 +66,11 @@ class Variables {
   /// strategy.
   [[nodiscard]] std::uint32_t parameters_crc32c() const;
 
-  /// Applies gradients, reduced over `samples` samples, of the parameters from number `begin` on;
+  /// Applies gradients, reduced over `rows` rows, of the parameters from number `begin` on;
   /// these are in `parameters`. Update `iteration` is 1 for the first one. Several threads may call
   /// it at once, for different parameters. The optimizer sweeps over each range of equal rules.
   /// With clips_by_norm(), norms() must be those of these gradients.
-  void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double samples,
+  void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double rows,
               std::int64_t iteration) const;
 
   /// An update needs the norms of all gradients, and so all gradients before it begins.

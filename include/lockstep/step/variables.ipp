@@ -63,9 +63,9 @@ std::uint32_t Variables<T>::parameters_crc32c() const {
 }
 
 template <class T>
-void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double samples,
+void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double rows,
                           std::int64_t iteration) const {
-  const double all = clipping_.global_clipnorm > 0 ? norms_.norm() / samples : 0;
+  const double all = clipping_.global_clipnorm > 0 ? norms_.norm() / rows : 0;
   auto next = std::ranges::upper_bound(ranges_, begin, {}, &UpdateRange::begin);
   for (std::size_t done = 0; done < parameters.size();) {
     const UpdateRange& range = *std::prev(next);
@@ -73,10 +73,10 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
     const std::size_t end = std::min(parameters.size(), range_end - begin);
     UpdateContext context{.iteration = iteration,
                           .learning_rate = learning_rate_of(iteration - 1) * range.rule.learning_rate_factor,
-                          .gradient_scale = 1.0 / samples,
+                          .gradient_scale = 1.0 / rows,
                           .decays = range.rule.decays};
     if (clipping_.clipnorm > 0)
-      context.gradient_scale *= clipping_factor(norms_.norm(range.begin, range_end) / samples, clipping_.clipnorm);
+      context.gradient_scale *= clipping_factor(norms_.norm(range.begin, range_end) / rows, clipping_.clipnorm);
     if (clipping_.global_clipnorm > 0)
       context.gradient_scale *= std::isfinite(all) ? clipping_factor(all, clipping_.global_clipnorm)
                                                    : std::numeric_limits<double>::quiet_NaN();

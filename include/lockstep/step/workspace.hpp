@@ -64,14 +64,22 @@ class Workspace {
   /// Makes room for a batch of `samples` and sets the views below. Allocates only when no batch was
   /// as large before.
   void resize(std::size_t samples);
-  /// Takes a batch that lies elsewhere in place of x() and targets(), until resize.
-  void use(const BatchViews<T>& batch) noexcept;
+  /// Where a batch may be read to, sample by sample.
+  [[nodiscard]] BatchViews<T> batch() const noexcept { return {x_, batch_targets_}; }
+  /// Takes a batch that has been read to batch(), or lies elsewhere, until resize.
+  void use(const BatchViews<T>& batch);
 
   [[nodiscard]] TensorView<T> x() const noexcept { return x_; }
+  /// Row by row, as the predictions.
   [[nodiscard]] TensorView<T> targets() const noexcept { return targets_; }
   [[nodiscard]] TensorView<const T> predictions() const noexcept { return y_; }
   /// Where the loss writes the gradient of the predictions.
   [[nodiscard]] TensorView<T> prediction_gradient() const noexcept { return dy_; }
+  /// Where it writes the loss of each row.
+  [[nodiscard]] std::span<double> losses() noexcept { return {losses_.data(), y_.samples()}; }
+  /// After forward: 1 for each row, 0 for one that is masked or that the loss ignores; empty where all
+  /// rows count.
+  [[nodiscard]] std::span<const T> weights();
 
   void forward(const StepContext& context, Slices<T> weights);
   /// Calls f(position, y) for the outputs of the layers as forward has left them.
@@ -88,7 +96,10 @@ class Workspace {
   StatusBlock status_;
   std::vector<double> packed_;
   Buffer memory_;
-  TensorView<T> x_, targets_, y_, dy_;
+  TensorView<T> x_, batch_targets_, targets_, y_, dy_;
+  std::vector<double> losses_;
+  std::vector<T> weights_;
+  const T* mask_ = nullptr;  // of the predictions
   std::span<T> scratch_;
 };
 

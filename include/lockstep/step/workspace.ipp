@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/kernels/sequence_layout.hpp"
 #include "lockstep/step/workspace.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -15,7 +16,8 @@ Workspace<T>::Workspace(const Program<T>& program, Allocate allocate)
       state_before_step_(state_.values().size()),
       status_(program.layout().metric_state) {
   std::size_t elements = 0;
-  for (const Variable& variable : program.layout().state_variables) elements += variable.size();
+  for (const Variable& variable : program.layout().state_variables)
+    if (!variable.is_constant) elements += variable.size();
   packed_.resize(status_.values().size() + elements);
 }
 
@@ -35,8 +37,9 @@ template <class T>
 std::span<double> Workspace<T>::pack_status() {
   const double samples = status_[StatusBlock::samples];
   double* next = std::copy(status_.values().begin(), status_.values().end(), packed_.data());
-  for (const auto slice : state_.slices())
-    for (const T value : slice) *next++ = samples > 0 ? samples * static_cast<double>(value) : 0;
+  for (std::size_t i = 0; i < state_.slices().size(); ++i)
+    if (!program_.layout().state_variables[i].is_constant)
+      for (const T value : state_.slices()[i]) *next++ = samples > 0 ? samples * static_cast<double>(value) : 0;
   return packed_;
 }
 
@@ -47,38 +50,79 @@ void Workspace<T>::take_status(int ranks) {
   const double samples = status_[StatusBlock::samples];
   if (ranks == 1 || samples == 0) return;
   const double* next = packed_.data() + size;
-  for (const auto slice : state_.slices())
-    for (T& value : slice) value = static_cast<T>(*next++ / samples);
+  for (std::size_t i = 0; i < state_.slices().size(); ++i)
+    if (!program_.layout().state_variables[i].is_constant)
+      for (T& value : state_.slices()[i]) value = static_cast<T>(*next++ / samples);
 }
 
 template <class T>
 void Workspace<T>::resize(std::size_t samples) {
   const auto& layout = program_.layout();
-  const std::size_t stride = padded_batch(samples);
-  const std::size_t scratch = program_.scratch(stride);
-  const std::size_t features[] = {layout.inputs, layout.targets, layout.outputs, layout.outputs};
+  const std::size_t rows = samples * layout.positions;
+  const std::size_t scratch = program_.scratch(samples);
+  struct Size {
+    TensorView<T>* view;
+    std::size_t features, samples;
+  };
+  // Of a Sequence, the targets are read sample by sample and used row by row.
+  const Size sizes[] = {{&x_, layout.inputs, samples},
+                        {&batch_targets_, layout.targets * layout.positions, samples},
+                        {&targets_, layout.positions == 1 ? 0 : layout.targets, rows},
+                        {&y_, layout.outputs, rows},
+                        {&dy_, layout.outputs, rows}};
   std::size_t elements = scratch;
-  for (const std::size_t count : features) elements += count * stride;
+  for (const Size& size : sizes) elements += size.features * padded_batch(size.samples);
   if (elements * sizeof(T) > memory_.size()) memory_ = Buffer(elements * sizeof(T));
-  T* next = reinterpret_cast<T*>(memory_.data());
-  TensorView<T>* const views[] = {&x_, &targets_, &y_, &dy_};
-  for (std::size_t i = 0; i < 4; ++i) {
-    *views[i] = TensorView<T>(next, samples, features[i], stride);
-    next += features[i] * stride;
+  if (rows > losses_.size()) {
+    losses_.resize(rows);
+    weights_.resize(rows);
   }
+  T* next = reinterpret_cast<T*>(memory_.data());
+  for (const Size& size : sizes) {
+    *size.view = TensorView<T>(next, size.samples, size.features, padded_batch(size.samples));
+    next += size.features * padded_batch(size.samples);
+  }
+  if (layout.positions == 1) targets_ = batch_targets_;
   scratch_ = std::span<T>(next, scratch);
 }
 
 template <class T>
-void Workspace<T>::use(const BatchViews<T>& batch) noexcept {
+void Workspace<T>::use(const BatchViews<T>& batch) {
   x_ = batch.x;
-  targets_ = batch.targets;
+  const auto& layout = program_.layout();
+  if (layout.positions == 1) {
+    targets_ = batch.targets;
+  } else if (batch.targets.features() > 0) {
+    kernels::samples_to_rows<T>({.samples = batch.targets.samples(),
+                                 .positions = layout.positions,
+                                 .features = layout.targets,
+                                 .row_stride = targets_.stride(),
+                                 .sample_stride = batch.targets.stride()},
+                                batch.targets.data(), targets_.data());
+  }
+}
+
+template <class T>
+std::span<const T> Workspace<T>::weights() {
+  const std::span<T> weights(weights_.data(), y_.samples());
+  if (mask_ != nullptr)
+    std::copy_n(mask_, weights.size(), weights.begin());
+  else
+    std::fill(weights.begin(), weights.end(), T(1));
+  const bool ignores = program_.ignore(targets_, weights);
+  return mask_ != nullptr || ignores ? weights : std::span<const T>();
 }
 
 template <class T>
 void Workspace<T>::forward(const StepContext& context, Slices<T> weights) {
-  program_.forward(
-      {.context = context, .weights = weights, .state = state_.slices(), .x = x_, .y = y_, .scratch = scratch_});
+  mask_ = nullptr;
+  program_.forward({.context = context,
+                    .weights = weights,
+                    .state = state_.slices(),
+                    .x = x_,
+                    .y = y_,
+                    .scratch = scratch_,
+                    .mask_of_y = &mask_});
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "lockstep/checkpoint/state_ranges.hpp"
@@ -48,14 +49,18 @@ struct TrainingPosition {
   /// The place that a snapshot has. Throws ConfigurationError when the sums are those of other
   /// metrics, and DataError when they or the place cannot come from a training.
   [[nodiscard]] static TrainingPosition take(const TrainingState& saved, std::size_t metric_state) {
-    if (!saved.running.empty() && saved.running.size() != StatusBlock(metric_state).saved().size())
+    const std::size_t sums = StatusBlock(metric_state).saved().size();
+    std::vector<double> running = saved.running;
+    if (running.size() + 1 == sums)  // older files: each sample was a row
+      running.insert(running.begin() + StatusBlock::rows, running[StatusBlock::samples]);
+    if (!running.empty() && running.size() != sums)
       throw ConfigurationError("fit: the saved state has other metrics than this program");
     TrainingPosition position{.epoch = saved.epoch,
                               .step = saved.step,
                               .data_iteration = saved.data_iteration,
                               .data_position = saved.data_position,
                               .batch = saved.global_batch,
-                              .running = saved.running,
+                              .running = std::move(running),
                               .is_epoch_open = saved.is_epoch_open};
     position.check();
     return position;
@@ -66,7 +71,8 @@ struct TrainingPosition {
     check_range("the number of samples in a global batch", batch, 0, largest_count);
     if (batch > 0) check_range("data_position", data_position, 0, largest_count / batch);
     if (running.empty()) return;
-    for (const auto count : {StatusBlock::samples, StatusBlock::has_next, StatusBlock::non_finite, StatusBlock::stop})
+    for (const auto count :
+         {StatusBlock::samples, StatusBlock::rows, StatusBlock::has_next, StatusBlock::non_finite, StatusBlock::stop})
       if (!(running[count] >= 0 && running[count] <= static_cast<double>(largest_count)))
         throw DataError(concat({"checkpoint: the running sum ", static_cast<std::size_t>(count), " is ", running[count],
                                 ", expected a count of 0 to ", largest_count}));

@@ -19,7 +19,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 std::int64_t predict_pass(const Parts<T>& parts, BatchLoader<T>& data, const std::optional<std::int64_t>& steps,
                           std::vector<T>* rows) {
-  const std::size_t columns = parts.program.layout().outputs;
+  const std::size_t outputs = parts.program.layout().outputs;
+  const std::size_t positions = parts.program.layout().positions;
+  const std::size_t columns = positions * outputs;
   AnyCollective& collective = parts.replica.collective();
   const auto ranks = static_cast<std::size_t>(collective.size());
   std::vector<T> mine, all;
@@ -32,8 +34,8 @@ std::int64_t predict_pass(const Parts<T>& parts, BatchLoader<T>& data, const std
     const std::size_t largest = (batch + ranks - 1) / ranks;
     mine.assign(largest * columns, T(0));
     const auto y = parts.workspace.predictions();
-    for (std::size_t row = 0; row < y.samples(); ++row)
-      for (std::size_t column = 0; column < columns; ++column) mine[row * columns + column] = y(row, column);
+    for (std::size_t row = 0; row < y.samples(); ++row)  // those of a sample one after the other
+      for (std::size_t f = 0; f < outputs; ++f) mine[row * outputs + f] = y(row, f);
     all.resize(ranks * mine.size());
     collective.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
     if (rows == nullptr) continue;

@@ -39,6 +39,7 @@ TEST_CASE("AllReduceUpdater: each replica of a process updates its part") {
     const Rank rank(program, variables, LonelyCollective(6), local_rank, 3);
     LonelyCollective::gradients = rank.workspace.gradients().values().data();
     rank.parts.workspace.status()[ls::detail::StatusBlock::samples] = 1;
+    rank.parts.workspace.status()[ls::detail::StatusBlock::rows] = 1;
     take_happened();
     ls::detail::AllReduceUpdater<float> updater(rank.parts);
     updater.begin({});

@@ -73,6 +73,7 @@ struct Setup {
 TEST_CASE("AloneUpdater: in ranges that are worth a call, and each parameter once") {
   Setup setup(50'000);
   setup.rank.workspace.status()[StatusBlock::samples] = 5;
+  setup.rank.workspace.status()[StatusBlock::rows] = 5;
   CHECK(setup.updater->begin({.iteration = 3}) == Progress::variables);
   setup.updater->ready(150);
   setup.updater->ready(9'105);  // not a multiple of what vectors hold
@@ -104,6 +105,7 @@ TEST_CASE("AloneUpdater: no update without samples, nor of a loss that is not fi
   const auto updates = [&](double samples, double non_finite, bool stop) {
     status.clear();
     status[StatusBlock::samples] = samples;
+    status[StatusBlock::rows] = samples;
     status[StatusBlock::non_finite] = non_finite;
     setup.updater->begin({.stop_on_non_finite = stop});
     setup.updater->ready(50'000);

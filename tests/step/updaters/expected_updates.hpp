@@ -86,6 +86,7 @@ inline void make_update(const lockstep::detail::Parts<float>& parts, lockstep::d
   StatusBlock& status = parts.workspace.status();
   status.clear();
   status[StatusBlock::samples] = samples;
+  status[StatusBlock::rows] = samples;
   status[StatusBlock::non_finite] = non_finite;
   const auto progress = updater.begin({.iteration = number, .stop_on_non_finite = true});
   const std::size_t size = parts.workspace.gradients().values().size();

@@ -159,6 +159,7 @@ TEST_CASE("ThreadsUpdater: the untrained state becomes the mean, weighted with s
     rank.parts.workspace.gradients().values()[0] = 2;
     StatusBlock& status = rank.parts.workspace.status();
     status[StatusBlock::samples] = samples[r];
+    status[StatusBlock::rows] = samples[r];
     status[StatusBlock::loss_sum] = 10;
     updater->begin({});
     updater->finish();

@@ -28,7 +28,7 @@ void update_part(const Parts<T>& parts, const UpdateStep& step) {
       const auto [first, size] = parts.workspace.gradients().part(index, count);
       parts.variables.update(parts.variables.parameters().values().subspan(first, size),
                              parts.workspace.gradients().values().subspan(first, size), first,
-                             status[StatusBlock::samples], step.iteration);
+                             status[StatusBlock::rows], step.iteration);
     }
   }
   const TraceSpan span(step.trace, TracePart::collective);

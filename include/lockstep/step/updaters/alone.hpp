@@ -42,7 +42,7 @@ class AloneUpdater final : public Updater<T> {
     if (makes_update_)
       parts_.variables.update(parts_.variables.parameters().values().subspan(updated_, count),
                               parts_.workspace.gradients().values().subspan(updated_, count), updated_,
-                              parts_.workspace.status()[StatusBlock::samples], step_.iteration);
+                              parts_.workspace.status()[StatusBlock::rows], step_.iteration);
     updated_ = end;
   }
 

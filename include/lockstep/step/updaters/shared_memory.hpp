@@ -52,7 +52,7 @@ class SharedMemoryUpdater final : public Updater<T> {
           const std::span<const T> former = parts_.variables.parameters().values().subspan(offset, gradients.size());
           std::copy(former.begin(), former.end(), parameters.begin());
           if (StatusBlock::makes_update(sums, step_.stop_on_non_finite))
-            parts_.variables.update(parameters, gradients, offset, sums[StatusBlock::samples], step_.iteration);
+            parts_.variables.update(parameters, gradients, offset, sums[StatusBlock::rows], step_.iteration);
         });
     parts_.variables.swap_parameters(workspace.gradients());
     workspace.take_status(collective.size());

@@ -73,7 +73,7 @@ class ThreadsUpdater final : public Updater<T> {
   void update(std::span<const double> sums, std::size_t offset, std::span<const T> gradients) const {
     if (StatusBlock::makes_update(sums, step_.stop_on_non_finite))
       parts_.variables.update(parts_.variables.parameters().values().subspan(offset, gradients.size()), gradients,
-                              offset, sums[StatusBlock::samples], step_.iteration);
+                              offset, sums[StatusBlock::rows], step_.iteration);
   }
 
   UpdateStep step_;

@@ -1,0 +1,150 @@
+// Frozen: a layer that is not trained.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/network/layer_at.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+/// The variables of L that a step changes when it is trained, then its others.
+template <class L, class In>
+consteval auto constant_variables() {
+  constexpr std::size_t trained = variables_of<L, In>().size(), others = state_variables_of<L, In>().size();
+  std::array<Variable, trained + others> all{};
+  std::copy(variables_of<L, In>().begin(), variables_of<L, In>().end(), all.begin());
+  std::copy(state_variables_of<L, In>().begin(), state_variables_of<L, In>().end(), all.begin() + trained);
+  for (Variable& variable : all) variable.is_constant = true;
+  return all;
+}
+
+/// What Frozen has only around a container.
+template <class L>
+struct FrozenContainer {};
+template <class L>
+  requires requires { L::layer_count; }
+struct FrozenContainer<L> {
+  static constexpr std::size_t layer_count = L::layer_count;
+  template <class In>
+  static constexpr auto layers = L::template layers<In>;
+
+  template <class In, class T, class F>
+  static void each_output(std::size_t first, const ForwardPass<T>& pass, F& f) {
+    L::template each_output<In, T>(first, pass, f);
+  }
+};
+
+template <class L>
+struct FrozenSequence {};
+template <SequenceLayer L>
+struct FrozenSequence<L> {
+  static constexpr bool takes_sequences = true;
+};
+
+}  // namespace detail
+
+/// L (a layer or a container), which is not trained: its variables are neither updated nor reduced,
+/// and no gradient is computed for what lies below the lowest layer that is trained. As in Keras, a
+/// BatchNormalization in it uses its moving statistics and leaves them alone, and a Dropout is
+/// active. Its names, and so its values in files of weights, are those of L: load the weights of a
+/// model that was trained without Frozen, and train the rest.
+/// @code
+/// using Tuned = Sequential<Input<28, 28, 1>, Frozen<Features>, Dense<10>>;
+/// @endcode
+template <class L>
+struct Frozen : detail::FrozenContainer<L>, detail::FrozenSequence<L> {
+  static constexpr std::string_view name = L::name;
+  static constexpr std::string_view class_name = detail::class_name_of_type<L>();
+  static constexpr bool is_frozen = true;
+  static constexpr bool keeps_padding = detail::keeps_padding<L>;
+  static constexpr bool keeps_mask = detail::keeps_mask<L>;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    if constexpr (requires { L::template check<Position, In>(); })
+      return L::template check<Position, In>();
+    else
+      return true;
+  }
+
+  template <class In>
+  using Output = typename L::template Output<In>;
+
+  template <class In>
+  static constexpr auto state_variables = detail::constant_variables<L, In>();
+
+  /// And room for gradients that are not wanted. `size`: as L takes it, a stride or a number of
+  /// samples.
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t size) {
+    return inner_scratch<In>(size) + gradient_elements<In>();
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    constexpr std::size_t trained = detail::variables_of<L, In>().size();
+    StepContext context = pass.context;
+    context.frozen = true;
+    L::template forward<In, T>({.context = context,
+                                .weights = pass.state.first(trained),
+                                .state = pass.state.subspan(trained),
+                                .x = pass.x,
+                                .y = pass.y,
+                                .scratch = pass.scratch.first(pass.scratch.size() - gradient_elements<In>()),
+                                .mask = pass.mask,
+                                .mask_of_y = pass.mask_of_y});
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    constexpr std::size_t trained = detail::variables_of<L, In>().size();
+    StepContext context = pass.context;
+    context.frozen = true;
+    context.gradients_ready = context.variables_done = {};
+    const std::size_t own = pass.scratch.size() - gradient_elements<In>();
+    std::array<std::span<T>, trained> gradients;
+    T* next = pass.scratch.data() + own;
+    for (std::size_t i = 0; i < trained; ++i) {
+      const std::size_t size = detail::variables_of<L, In>()[i].size();
+      gradients[i] = {next, size};
+      next += padded_batch(size);
+    }
+    L::template backward<In, T>({.context = context,
+                                 .weights = pass.state.first(trained),
+                                 .state = pass.state.subspan(trained),
+                                 .x = pass.x,
+                                 .y = pass.y,
+                                 .dy = pass.dy,
+                                 .dx = pass.dx,
+                                 .gradients = gradients,
+                                 .scratch = pass.scratch.first(own)});
+  }
+
+ private:
+  template <class In>
+  static constexpr std::size_t inner_scratch(std::size_t size) {
+    if constexpr (requires { L::template scratch<In>(size); })
+      return padded_batch(L::template scratch<In>(size));
+    else
+      return 0;
+  }
+  template <class In>
+  static constexpr std::size_t gradient_elements() {
+    std::size_t elements = 0;
+    for (const Variable& variable : detail::variables_of<L, In>()) elements += padded_batch(variable.size());
+    return elements;
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,222 @@
+// Parallel and Residual: layers beside each other.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/layers/identity.hpp"
+#include "lockstep/layers/layer_info.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/network/layer_at.hpp"
+#include "lockstep/network/layer_chain.hpp"
+#include "lockstep/network/merge.hpp"
+#include "lockstep/network/run_branches.hpp"
+#include "lockstep/network/sequential.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+/// The condition that a message of Parallel is about; its arguments are printed beside it.
+template <class Merge, class... BranchOutputShapes>
+concept MergeableBranches = Merge::template Rule<BranchOutputShapes...>::holds;
+
+template <class First, class... Rest>
+struct LastType : LastType<Rest...> {};
+template <class Last>
+struct LastType<Last> {
+  using Type = Last;
+};
+
+/// A container of branches. With HideIdentity, the branches are Identity, which has no position and
+/// no name then, and a Sequential, whose layers are those of the container.
+template <bool HideIdentity, class Merge, class... Branches>
+struct ParallelLayers {
+  static constexpr std::size_t count = sizeof...(Branches);
+  static constexpr bool keeps_padding = true;
+  static constexpr bool takes_sequences = true;
+  static constexpr std::size_t layer_count =
+      (std::size_t{0} + ... + layer_count_of<Branches>()) - (HideIdentity ? 1 : 0);
+
+  template <class In, std::size_t... I>
+  static auto chain_of(std::index_sequence<I...>) -> LayerList<LayerAt<I, Branches, In>...>;
+  /// A LayerAt for each branch.
+  template <class In>
+  using List = decltype(chain_of<In>(std::make_index_sequence<count>{}));
+  template <class In>
+  using Rule = typename Merge::template Rule<typename OutputShape<Branches, In>::Type...>;
+
+  template <class In>
+  static constexpr auto branch_infos = layer_infos(List<In>{});
+  template <class In>
+  static constexpr auto layers = [] {
+    if constexpr (HideIdentity)
+      return LastType<Branches...>::Type::template layers<In>;
+    else
+      return branch_infos<In>;
+  }();
+
+  template <class In>
+  static constexpr auto variables =
+      concatenate<&LayerInfo::variables, variable_count<&LayerInfo::variables>(branch_infos<In>)>(branch_infos<In>);
+  template <class In>
+  static constexpr auto state_variables =
+      concatenate<&LayerInfo::state_variables, variable_count<&LayerInfo::state_variables>(branch_infos<In>)>(
+          branch_infos<In>);
+
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t samples) {
+    return branches_scratch(branches<In>, samples);
+  }
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    run_branches<T>(branches<In>, calls<In, T>, merge<In, T>, pass);
+  }
+  template <class In, class T, class F>
+  static void each_output(std::size_t first, const ForwardPass<T>& pass, F& f) {
+    visit_branches<T>(branches<In>, calls<In, T>, first, pass, OutputVisitor<T>(f));
+  }
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    run_branches_backward<T>(branches<In>, calls<In, T>, merge<In, T>, pass);
+  }
+  template <class In, class T>
+  static void backward_weights(const BackwardPass<T>& pass) {
+    run_branches_backward<T>(branches<In>, calls<In, T>, merge<In, T>, pass);
+  }
+
+ private:
+  template <class In>
+  static constexpr std::array<Branch, count> branches = [] {
+    return []<class... At>(LayerList<At...>) {
+      std::array<Branch, count> all{Branch{At::place(), !At::aliases}...};
+      const std::array<std::size_t, count> layer_counts{layer_count_of<typename At::Layer>()...};
+      LayerPlace before{};
+      for (std::size_t b = 0; b < count; ++b) {
+        all[b].place.position = before.position;
+        all[b].place.first_variable = before.first_variable;
+        all[b].place.first_state_variable = before.first_state_variable;
+        before.position += HideIdentity && !all[b].computes ? 0 : layer_counts[b];
+        before.first_variable += all[b].place.variables;
+        before.first_state_variable += all[b].place.state_variables;
+      }
+      return all;
+    }(List<In>{});
+  }();
+
+  template <class At, class T>
+  static consteval BranchCalls<T> calls_of() {
+    BranchCalls<T> calls{};
+    if constexpr (!At::aliases) {
+      constexpr bool trains = !variables_of<typename At::Layer, typename At::Given>().empty();
+      calls.forward = At::template forward_call<T>();
+      calls.backward = At::template backward_call<T, BackwardRole{.called = true, .input_gradient = true}>();
+      calls.backward_weights = At::template backward_call<T, BackwardRole{.called = trains}>();
+    }
+    return calls;
+  }
+  template <class In, class T>
+  static constexpr std::array<BranchCalls<T>, count> calls = [] {
+    return []<class... At>(LayerList<At...>) {
+      return std::array<BranchCalls<T>, count>{calls_of<At, T>()...};
+    }(List<In>{});
+  }();
+
+  template <class In, class T>
+  static constexpr MergeCalls<T> merge = [] {
+    using Token = TokenOf<typename Rule<In>::Type>;
+    return MergeCalls<T>{.blocks = Token::size / (Token::rank == 0 ? 1 : Token::extents.back()),
+                         .forward = Merge::template forward<T>,
+                         .backward = Merge::template backward<T>};
+  }();
+};
+
+}  // namespace detail
+
+/// Branches that have one input, and whose outputs a merge (Add, Multiply, Average, Concatenate)
+/// makes one of. A branch is a layer or a Sequential; Identity hands the input on. The mask of the
+/// output is that of the first branch that has one.
+/// @code
+/// using Inception = Parallel<Concatenate, Conv2D<16, 1, ReLU>,
+///                            Sequential<Conv2D<8, 1, ReLU>, Conv2D<16, 3, ReLU, same>>>;
+/// @endcode
+template <class Merge, class... Branches>
+struct Parallel : detail::ParallelLayers<false, Merge, Branches...> {
+  static_assert(sizeof...(Branches) > 0 && sizeof...(Branches) <= detail::max_branches,
+                "lockstep: Parallel needs a merge (ls::Add, ls::Concatenate, ...) and 1 to 16 branches");
+  static constexpr std::string_view name = "parallel";
+  using AnnouncesGradients = Parallel;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(detail::MergeableBranches<Merge, typename detail::OutputShape<Branches, In>::Type...>,
+                  "lockstep: the outputs of the branches of Parallel do not fit together: Add, Multiply and Average "
+                  "need one shape, Concatenate shapes that differ in the last extent only");
+    return true;
+  }
+  template <class In>
+  using Output = typename detail::ParallelLayers<false, Merge, Branches...>::template Rule<In>::Type;
+};
+
+namespace detail {
+
+template <class>
+inline constexpr bool is_sequential = false;
+template <class... Layers>
+inline constexpr bool is_sequential<Sequential<Layers...>> = true;
+
+template <std::size_t Position, class In, class Out>
+concept SameShapes = std::is_same_v<In, Out>;
+template <std::size_t Position, class BranchOutput, class ShortcutOutput>
+concept SameOutputs = std::is_same_v<BranchOutput, ShortcutOutput>;
+
+template <class... Layers>
+struct ResidualLayers : ParallelLayers<true, Add, Identity, Sequential<Layers...>> {
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(SameShapes<Position, In, typename Sequential<Layers...>::template Output<In>>,
+                  "lockstep: Residual adds its input to the output of its layers, so they must keep the shape; "
+                  "otherwise give it a shortcut: ls::Residual<ls::Sequential<...>, ls::Sequential<...>>");
+    return true;
+  }
+  template <class In>
+  using Output = In;
+};
+template <class Branch, class Shortcut>
+  requires(is_sequential<Branch> && is_sequential<Shortcut>)
+struct ResidualLayers<Branch, Shortcut> : ParallelLayers<false, Add, Branch, Shortcut> {
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(SameOutputs<Position, typename Branch::template Output<In>, typename Shortcut::template Output<In>>,
+                  "lockstep: the branch and the shortcut of Residual must have outputs of one shape");
+    return true;
+  }
+  template <class In>
+  using Output = typename Branch::template Output<In>;
+};
+
+}  // namespace detail
+
+/// x + f(x), where f is the layers one after the other. With exactly two Sequentials: the sum of a
+/// branch and a shortcut. He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR
+/// 2016.
+/// @code
+/// using Block = Residual<LayerNormalization<>, Dense<512, ReLU>, Dense<128>>;
+/// using Down = Residual<Sequential<Conv2D<32, 3, ReLU, half>, Conv2D<32, 3, Linear, same>>,
+///                       Sequential<Conv2D<32, 1, Linear, half>>>;
+/// @endcode
+template <class... Layers>
+struct Residual : detail::ResidualLayers<Layers...> {
+  static_assert(sizeof...(Layers) > 0, "lockstep: Residual needs at least one layer");
+  static constexpr std::string_view name = "residual";
+  using AnnouncesGradients = Residual;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,189 @@
+// Runs the branches of a container on one input, without knowing their types.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/network/merge.hpp"
+#include "lockstep/network/run_layers.hpp"
+
+// The container's scratch holds: the outputs of all branches that compute something; the gradient of
+// one of them; a gradient of the input; the branches' scratch.
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+inline constexpr std::size_t max_branches = 16;
+
+/// A branch. One that computes nothing hands its input on, perhaps as another shape.
+struct Branch {
+  LayerPlace place;
+  bool computes = true;
+};
+
+/// What one layer runs, for a branch.
+template <class T>
+struct BranchCalls {
+  ForwardCall<T> forward;
+  BackwardCall<T> backward;          ///< with the gradient of the input
+  BackwardCall<T> backward_weights;  ///< without; null: the branch has nothing to train
+};
+
+template <class T>
+struct MergeCalls {
+  std::size_t blocks = 1;
+  void (*forward)(BranchOutputs<T>, std::size_t blocks, TensorView<T> y) = nullptr;
+  void (*backward)(BranchOutputs<T>, std::size_t blocks, TensorView<const T> dy, std::size_t branch,
+                   TensorView<T> gradient) = nullptr;
+};
+
+[[nodiscard]] constexpr std::size_t branch_outputs(std::span<const Branch> branches, std::size_t samples) {
+  std::size_t elements = 0;
+  for (const Branch& branch : branches) elements += branch.computes ? branch.place.output.elements(samples) : 0;
+  return elements;
+}
+[[nodiscard]] constexpr std::size_t largest_branch_output(std::span<const Branch> branches, std::size_t samples) {
+  std::size_t largest = 0;
+  for (const Branch& branch : branches) largest = std::max(largest, branch.place.output.elements(samples));
+  return largest;
+}
+[[nodiscard]] constexpr std::size_t first_branch_scratch(std::span<const Branch> branches, std::size_t samples) {
+  return branch_outputs(branches, samples) + largest_branch_output(branches, samples) +
+         branches.front().place.input.elements(samples);
+}
+[[nodiscard]] constexpr std::size_t branches_scratch(std::span<const Branch> branches, std::size_t samples) {
+  std::size_t elements = first_branch_scratch(branches, samples);
+  for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
+  return elements;
+}
+
+/// Where the arrays of the branches are in a pass.
+template <class T>
+struct BranchArrays {
+  std::array<TensorView<const T>, max_branches> outputs;
+  std::array<std::span<T>, max_branches> scratch;
+  std::size_t count = 0;
+
+  BranchArrays(std::span<const Branch> branches, TensorView<const T> x, std::span<T> all) : count(branches.size()) {
+    const std::size_t samples = samples_of(x, branches.front().place.input);
+    T* output = all.data();
+    std::size_t own = first_branch_scratch(branches, samples);
+    for (std::size_t b = 0; b < count; ++b) {
+      const LayerPlace& place = branches[b].place;
+      outputs[b] = place.output.view(branches[b].computes ? static_cast<const T*>(output) : x.data(), samples);
+      if (branches[b].computes) output += place.output.elements(samples);
+      scratch[b] = all.subspan(own, place.scratch_size(samples));
+      own += scratch[b].size();
+    }
+  }
+  [[nodiscard]] BranchOutputs<T> all_outputs() const { return std::span(outputs).first(count); }
+  /// (It is const to others.)
+  [[nodiscard]] TensorView<T> output(std::size_t b) const {
+    return {const_cast<T*>(outputs[b].data()), outputs[b].samples(), outputs[b].features(), outputs[b].stride()};
+  }
+};
+
+template <class T>
+void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls, const MergeCalls<T>& merge,
+                  const ForwardPass<T>& pass) {
+  const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
+  const T* mask = nullptr;  // the first that there is
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    const LayerPlace& place = branches[b].place;
+    const T* mask_of_y = place.keeps_mask || !branches[b].computes ? pass.mask : nullptr;
+    if (branches[b].computes) {
+      const StepContext context = place.context(pass.context);
+      const TraceSpan span(trace_of(place, context), TracePart::forward, context.layer);
+      calls[b].forward.run({.context = context,
+                            .weights = pass.weights.subspan(place.first_variable, place.variables),
+                            .state = pass.state.subspan(place.first_state_variable, place.state_variables),
+                            .x = pass.x,
+                            .y = arrays.output(b),
+                            .scratch = arrays.scratch[b],
+                            .mask = pass.mask,
+                            .mask_of_y = &mask_of_y});
+    }
+    if (mask == nullptr) mask = mask_of_y;
+  }
+  merge.forward(arrays.all_outputs(), merge.blocks, pass.y);
+  pass.set_mask(mask);
+}
+
+template <class T>
+void visit_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls, std::size_t first,
+                    const ForwardPass<T>& pass, OutputVisitor<T> visit) {
+  const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
+  for (std::size_t b = 0; b < branches.size(); ++b) {
+    if (!branches[b].computes) continue;
+    const std::size_t position = first + branches[b].place.position;
+    if (calls[b].forward.each_output == nullptr)
+      visit(position, arrays.outputs[b]);
+    else
+      calls[b].forward.each_output(position,
+                                   {.context = pass.context,
+                                    .weights = {},
+                                    .state = {},
+                                    .x = pass.x,
+                                    .y = arrays.output(b),
+                                    .scratch = arrays.scratch[b]},
+                                   visit);
+  }
+}
+
+/// Without pass.dx, only the branches that have something to train are run.
+template <class T>
+void run_branches_backward(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
+                           const MergeCalls<T>& merge, const BackwardPass<T>& pass) {
+  const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
+  const std::size_t samples = samples_of(pass.x, branches.front().place.input);
+  T* const gradient = pass.scratch.data() + branch_outputs(branches, samples);
+  T* const more_dx = gradient + largest_branch_output(branches, samples);
+  bool has_dx = false;
+  for (std::size_t b = branches.size(); b-- > 0;) {
+    const LayerPlace& place = branches[b].place;
+    const BackwardCall<T>& call = pass.dx.empty() ? calls[b].backward_weights : calls[b].backward;
+    if (branches[b].computes ? call.run == nullptr : pass.dx.empty()) continue;
+    const TensorView<T> dy = place.output.view(gradient, samples);
+    merge.backward(arrays.all_outputs(), merge.blocks, pass.dy, b, dy);
+    TensorView<T> dx = has_dx ? place.input.view(more_dx, samples) : pass.dx;
+    if (!branches[b].computes) {
+      dx = has_dx ? place.input.view(gradient, samples) : dx;
+      if (!has_dx) std::copy_n(gradient, place.input.elements(samples), dx.data());
+    } else {
+      StepContext context = place.context(pass.context);
+      if (!call.announces_gradients) context.gradients_ready = context.variables_done = {};
+      const BackwardPass<T> branch_pass{.context = context,
+                                        .weights = pass.weights.subspan(place.first_variable, place.variables),
+                                        .state = pass.state.subspan(place.first_state_variable, place.state_variables),
+                                        .x = pass.x,
+                                        .y = arrays.outputs[b],
+                                        .dy = dy,
+                                        .dx = call.dx == GradientPlace::nowhere
+                                                  ? TensorView<T>()
+                                                  : place.input.view(pass.dx.empty() ? more_dx : dx.data(), samples),
+                                        .gradients = pass.gradients.subspan(place.first_variable, place.variables),
+                                        .scratch = arrays.scratch[b]};
+      const TraceSpan span(trace_of(place, context), TracePart::backward, context.layer);
+      call.run(branch_pass);
+      pass.context.gradients_ready(branch_pass.gradients);
+      pass.context.variables_done(branch_pass.gradients);
+    }
+    if (has_dx) add_to<T>(pass.dx, dx);
+    has_dx = !pass.dx.empty();
+  }
+}
+
+LOCKSTEP_INSTANCE(void run_branches<float>(std::span<const Branch>, std::span<const BranchCalls<float>>,
+                                           const MergeCalls<float>&, const ForwardPass<float>&));
+LOCKSTEP_INSTANCE(void run_branches<double>(std::span<const Branch>, std::span<const BranchCalls<double>>,
+                                            const MergeCalls<double>&, const ForwardPass<double>&));
+LOCKSTEP_INSTANCE(void run_branches_backward<float>(std::span<const Branch>, std::span<const BranchCalls<float>>,
+                                                    const MergeCalls<float>&, const BackwardPass<float>&));
+LOCKSTEP_INSTANCE(void run_branches_backward<double>(std::span<const Branch>, std::span<const BranchCalls<double>>,
+                                                     const MergeCalls<double>&, const BackwardPass<double>&));
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,112 @@
+#include "lockstep/network/parallel.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/dropout.hpp"
+#include "lockstep/layers/flatten.hpp"
+#include "lockstep/layers/slice.hpp"
+#include "lockstep/layers/to_sequence.hpp"
+#include "lockstep/network/frozen.hpp"
+#include "lockstep/network/repeat.hpp"
+#include "support/net_testing.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+template <class Merge>
+using Merged =
+    ls::Sequential<ls::Input<4>, ls::Dense<3, ls::Tanh>,
+                   ls::Parallel<Merge, ls::Dense<3>, ls::Identity, ls::Sequential<ls::Dense<5>, ls::Dense<3>>>,
+                   ls::Dense<2>>;
+using Tokens =
+    ls::Sequential<ls::Input<5, 3>, ls::ToSequence, ls::Parallel<ls::Concatenate, ls::Dense<2>, ls::Identity>,
+                   ls::Residual<ls::Dense<4, ls::Tanh>, ls::Dense<5>>, ls::Flatten, ls::Dense<2>>;
+using Block = ls::Residual<ls::Dense<6, ls::Tanh>, ls::Dense<4>>;
+using Deep = ls::Sequential<ls::Input<4>, ls::Repeat<3, Block>,
+                            ls::Residual<ls::Sequential<ls::Dense<3>>, ls::Sequential<ls::Dense<3>>>>;
+// Images: blocks of channels, pixel by pixel.
+using Images = ls::Sequential<ls::Input<2, 2, 3>, ls::Parallel<ls::Concatenate, ls::Activation<ls::Tanh>, ls::Identity>,
+                              ls::Flatten, ls::Dense<2>>;
+static_assert(std::is_same_v<Merged<ls::Concatenate>::Output<ls::Shape<4>>, ls::Shape<2>>);
+static_assert(std::is_same_v<ls::Parallel<ls::Concatenate, ls::Dense<2>, ls::Identity>::Output<ls::Sequence<5, 3>>,
+                             ls::Sequence<5, 5>>);
+static_assert(std::is_same_v<ls::Parallel<ls::Concatenate, ls::Identity, ls::Identity>::Output<ls::Shape<2, 2, 3>>,
+                             ls::Shape<2, 2, 6>>);
+
+}  // namespace
+
+TEST_CASE("Parallel: gradients equal finite differences, for each merge") {
+  for (const std::size_t samples : {1U, 7U, 17U}) {
+    check_gradients<Merged<ls::Add>>(samples);
+    check_gradients<Merged<ls::Multiply>>(samples);
+    check_gradients<Merged<ls::Average>>(samples);
+    check_gradients<Merged<ls::Concatenate>>(samples);
+    check_gradients<Tokens>(samples);
+    check_gradients<Images>(samples);
+  }
+}
+
+TEST_CASE("Residual and Repeat: gradients equal finite differences") { check_gradients<Deep>(7); }
+
+TEST_CASE("Residual: adds its input") {
+  using Net = ls::Sequential<ls::Input<3>, ls::Residual<ls::Dense<3>>>;
+  using Inner = ls::Sequential<ls::Input<3>, ls::Dense<3>>;
+  NetRunner<Net> residual(5);
+  NetRunner<Inner> inner(5);
+  residual.run(4);
+  inner.run(4);
+  const auto& x = residual.workspace().x();
+  std::size_t next = 0;
+  for (std::size_t f = 0; f < 3; ++f)
+    for (std::size_t i = 0; i < 4; ++i, ++next)
+      CHECK(residual.outputs()[next] == doctest::Approx(inner.outputs()[next] + x(i, f)).epsilon(1e-15));
+}
+
+TEST_CASE("Parallel: each variable and each layer has a name of its own") {
+  using Net = Deep;
+  CHECK(Net::variable_names<ls::Shape<4>>().front() == "repeat/residual/dense/kernel");
+  CHECK(Net::variable_names<ls::Shape<4>>()[7] == "repeat/residual_1/dense_1/bias");
+  CHECK(Net::variable_names<ls::Shape<4>>().back() == "residual/sequential_1/dense/bias");
+  CHECK(Net::layer_names<ls::Shape<4>>().size() == Net::layer_count);
+  CHECK(Merged<ls::Add>::layer_names<ls::Shape<4>>() == Names{"input", "dense", "parallel/dense", "parallel/identity",
+                                                              "parallel/sequential/dense",
+                                                              "parallel/sequential/dense_1", "dense_1"});
+}
+
+TEST_CASE("Parallel: every layer inside has random numbers of its own") {
+  using Net = ls::Sequential<ls::Input<64>, ls::Parallel<ls::Concatenate, ls::Dropout<0.5>, ls::Dropout<0.5>>,
+                             ls::Repeat<2, ls::Residual<ls::Dropout<0.5>>>>;
+  NetRunner<Net> net;
+  net.run(1);
+  std::size_t equal = 0;
+  const std::vector<double> y = net.outputs();
+  for (std::size_t f = 0; f < 64; ++f) equal += y[f] == y[64 + f];
+  CHECK(equal < 40);  // of 64; as many differ as do not when the masks are independent
+}
+
+TEST_CASE("Parallel: the outputs of the layers inside are shown, each at its position") {
+  NetRunner<Merged<ls::Add>> net;
+  net.run(3);
+  std::vector<std::size_t> positions;
+  net.workspace().each_output([&](std::size_t position, const ls::TensorView<const double>& y) {
+    positions.push_back(position);
+    CHECK(y.samples() == 3);
+  });
+  CHECK(positions == std::vector<std::size_t>{1, 2, 4, 5, 6});
+}
+
+TEST_CASE("Parallel: without a wanted input gradient, branches that train nothing are left alone") {
+  using Net = ls::Sequential<ls::Input<4>, ls::Parallel<ls::Concatenate, ls::Frozen<ls::Dense<2>>, ls::Dense<2>>>;
+  check_gradients<Net>(5);
+}
