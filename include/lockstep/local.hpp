@@ -3,11 +3,11 @@
 // Add lockstep/saving/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
 #pragma once
 
+#include "lockstep/core/config.hpp"  // first: see there
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/run.hpp"
-#include "lockstep/core/config.hpp"  // first: see there
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/files.hpp"
