@@ -15,6 +15,12 @@ template <std::size_t Position, class In>
 inline constexpr bool is_image = In::rank == 3 && !is_sequence<In>;
 template <std::size_t Position, class In>
 inline constexpr bool is_sequence_at = is_sequence<In>;
+template <std::size_t Position, class In>
+inline constexpr bool holds_ids = In::rank == 1 && !is_sequence<In>;
+template <std::size_t Position, class In>
+inline constexpr bool has_flat_tokens = is_sequence<In> && In::rank == 2;
+template <std::size_t Position, class In, std::size_t Positions>
+inline constexpr bool has_at_most_positions = positions_of<In> <= Positions;
 template <std::size_t Position, class In, class Wanted>
 inline constexpr bool has_size_of = In::size == Wanted::size;
 template <std::size_t Position, class In, class Kernel>
@@ -38,6 +44,18 @@ concept ImageInput = detail::is_image<Position, In>;
 /// A Sequence.
 template <std::size_t Position, class In>
 concept SequenceInput = detail::is_sequence_at<Position, In>;
+
+/// A Shape of one dimension: ids.
+template <std::size_t Position, class In>
+concept IdInput = detail::holds_ids<Position, In>;
+
+/// A Sequence whose tokens have one dimension.
+template <std::size_t Position, class In>
+concept FlatTokens = detail::has_flat_tokens<Position, In>;
+
+/// A Sequence of at most so many positions.
+template <std::size_t Position, class In, std::size_t Positions>
+concept SequenceOfAtMost = detail::has_at_most_positions<Position, In, Positions>;
 
 /// As many elements as Wanted, a Shape.
 template <std::size_t Position, class In, class Wanted>

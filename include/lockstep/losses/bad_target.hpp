@@ -1,34 +1,12 @@
 // BadTarget: the error of a loss that cannot use a target.
 #pragma once
 
-#include <cstddef>
-#include <string>
-#include <string_view>
-
+#include "lockstep/core/bad_sample.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A loss sees rows of a batch. fit and evaluate, which know the samples, put the sample's name in
-/// place of the row.
-class BadTarget : public DataError {
- public:
-  /// The message is `before`, "row 3 of the batch", `after`.
-  BadTarget(std::string_view before, std::size_t row, std::string_view after)
-      : DataError(concat({before, "row ", row, " of the batch", after})), before_(before), after_(after), row_(row) {}
-
-  [[nodiscard]] std::size_t row() const noexcept { return row_; }
-  /// The same, with the sample in place of the row.
-  [[nodiscard]] DataError of_sample(std::string_view sample) const {
-    return DataError(concat({before_, sample, after_}));
-  }
-
- private:
-  std::string before_;
-  std::string after_;
-  std::size_t row_;
-};
+/// What a loss throws: row number of the batch, and what is wrong with its target.
+using BadTarget = BadSample;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

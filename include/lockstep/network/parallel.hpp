@@ -92,7 +92,7 @@ struct ParallelLayers {
     run_branches_backward<T>(branches<In>, calls<In, T>, merge<In, T>, pass);
   }
 
- private:
+ protected:
   template <class In>
   static constexpr std::array<Branch, count> branches = [] {
     return []<class... At>(LayerList<At...>) {

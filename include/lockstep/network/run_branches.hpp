@@ -87,26 +87,33 @@ struct BranchArrays {
   }
 };
 
+/// Runs a branch; returns the mask of its output.
+template <class T>
+const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const ForwardPass<T>& pass, TensorView<T> y,
+                    std::span<T> scratch) {
+  const LayerPlace& place = branch.place;
+  const T* mask_of_y = place.keeps_mask || !branch.computes ? pass.mask : nullptr;
+  if (!branch.computes) return mask_of_y;
+  const StepContext context = place.context(pass.context);
+  const TraceSpan span(trace_of(place, context), TracePart::forward, context.layer);
+  calls.forward.run({.context = context,
+                     .weights = pass.weights.subspan(place.first_variable, place.variables),
+                     .state = pass.state.subspan(place.first_state_variable, place.state_variables),
+                     .x = pass.x,
+                     .y = y,
+                     .scratch = scratch,
+                     .mask = pass.mask,
+                     .mask_of_y = &mask_of_y});
+  return mask_of_y;
+}
+
 template <class T>
 void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls, const MergeCalls<T>& merge,
                   const ForwardPass<T>& pass) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
   const T* mask = nullptr;  // the first that there is
   for (std::size_t b = 0; b < branches.size(); ++b) {
-    const LayerPlace& place = branches[b].place;
-    const T* mask_of_y = place.keeps_mask || !branches[b].computes ? pass.mask : nullptr;
-    if (branches[b].computes) {
-      const StepContext context = place.context(pass.context);
-      const TraceSpan span(trace_of(place, context), TracePart::forward, context.layer);
-      calls[b].forward.run({.context = context,
-                            .weights = pass.weights.subspan(place.first_variable, place.variables),
-                            .state = pass.state.subspan(place.first_state_variable, place.state_variables),
-                            .x = pass.x,
-                            .y = arrays.output(b),
-                            .scratch = arrays.scratch[b],
-                            .mask = pass.mask,
-                            .mask_of_y = &mask_of_y});
-    }
+    const T* const mask_of_y = run_branch(branches[b], calls[b], pass, arrays.output(b), arrays.scratch[b]);
     if (mask == nullptr) mask = mask_of_y;
   }
   merge.forward(arrays.all_outputs(), merge.blocks, pass.y);
@@ -134,10 +141,11 @@ void visit_branches(std::span<const Branch> branches, std::span<const BranchCall
   }
 }
 
-/// Without pass.dx, only the branches that have something to train are run.
-template <class T>
-void run_branches_backward(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
-                           const MergeCalls<T>& merge, const BackwardPass<T>& pass) {
+/// Runs the branches backward, last to first; `merge(b, dy)` writes the gradient of branch b's output
+/// to dy. Without pass.dx, only the branches that have something to train are run.
+template <class T, class Merge>
+void run_branches_backward_with(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
+                                const BackwardPass<T>& pass, const Merge& merge) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
   const std::size_t samples = samples_of(pass.x, branches.front().place.input);
   T* const gradient = pass.scratch.data() + branch_outputs(branches, samples);
@@ -148,7 +156,7 @@ void run_branches_backward(std::span<const Branch> branches, std::span<const Bra
     const BackwardCall<T>& call = pass.dx.empty() ? calls[b].backward_weights : calls[b].backward;
     if (branches[b].computes ? call.run == nullptr : pass.dx.empty()) continue;
     const TensorView<T> dy = place.output.view(gradient, samples);
-    merge.backward(arrays.all_outputs(), merge.blocks, pass.dy, b, dy);
+    merge(b, dy);
     TensorView<T> dx = has_dx ? place.input.view(more_dx, samples) : pass.dx;
     if (!branches[b].computes) {
       dx = has_dx ? place.input.view(gradient, samples) : dx;
@@ -175,6 +183,15 @@ void run_branches_backward(std::span<const Branch> branches, std::span<const Bra
     if (has_dx) add_to<T>(pass.dx, dx);
     has_dx = !pass.dx.empty();
   }
+}
+
+template <class T>
+void run_branches_backward(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
+                           const MergeCalls<T>& merge, const BackwardPass<T>& pass) {
+  const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
+  run_branches_backward_with<T>(branches, calls, pass, [&](std::size_t b, TensorView<T> dy) {
+    merge.backward(arrays.all_outputs(), merge.blocks, pass.dy, b, dy);
+  });
 }
 
 LOCKSTEP_INSTANCE(void run_branches<float>(std::span<const Branch>, std::span<const BranchCalls<float>>,

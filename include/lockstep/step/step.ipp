@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "lockstep/losses/bad_target.hpp"
+#include "lockstep/core/bad_sample.hpp"
 #include "lockstep/step/non_finite.hpp"
 #include "lockstep/step/step.hpp"
 
@@ -36,18 +36,24 @@ void weigh(TensorView<T> gradient, std::span<const T> weights) {
   }
 }
 
+/// Calls f, which works on the current batch. If it cannot use a sample, the error names that.
+template <class T, class F>
+void naming_samples(const BatchLoader<T>& data, std::size_t rows_of_sample, const F& f) {
+  try {
+    f();
+  } catch (const BadSample& bad) {
+    throw bad.of_sample(data.sample_name(bad.row() / rows_of_sample));
+  }
+}
+
 /// Adds a batch to `status`: the samples of the workspace after forward, their losses and metrics.
-/// Computes the gradient, unless it is empty. If the loss cannot use a target, the error names the
-/// sample.
+/// Computes the gradient, unless it is empty.
 template <class T>
 void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gradient, StatusBlock& status) {
   Workspace<T>& workspace = parts.workspace;
   const std::span<double> losses = workspace.losses();
-  try {
-    parts.program.compute_loss(workspace.predictions(), workspace.targets(), losses, gradient);
-  } catch (const BadTarget& bad) {
-    throw bad.of_sample(data.sample_name(bad.row() / parts.program.layout().positions));
-  }
+  naming_samples(data, parts.program.layout().positions,
+                 [&] { parts.program.compute_loss(workspace.predictions(), workspace.targets(), losses, gradient); });
   const std::span<const T> weights = workspace.weights();
   double sum = 0, rows = 0;
   for (std::size_t row = 0; row < losses.size(); ++row) {
@@ -86,7 +92,7 @@ StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_
     const ActivityScope activity(board, reading_data(board));
     workspace.use(data.load(workspace.batch()));
   }
-  workspace.forward(context, parts.variables.parameters().slices());
+  naming_samples(data, 1, [&] { workspace.forward(context, parts.variables.parameters().slices()); });
   return context;
 }
 

@@ -1,0 +1,202 @@
+// Trains a GPT on the characters of a text, and lets it write: nanoGPT's model and its settings for a CPU. `gpt --help`
+// lists the options.
+#include <lockstep/lockstep.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <numbers>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command_line.hpp"
+
+namespace ls = lockstep;
+
+namespace {
+
+constexpr std::size_t vocabulary = 65, block = 64, width = 128, heads = 4, layers = 4;
+
+// GPT-2's initial values: the kernels before each sum with the residual stream are smaller.
+constexpr ls::RandomNormal normal{.stddev = 0.02};
+constexpr ls::RandomNormal residual{.stddev = 0.02 / (std::numbers::sqrt2 * 2)};  // 0.02 / sqrt(2 * layers)
+static_assert(layers == 4);
+
+using Norm = ls::LayerNormalization<ls::LayerNormalizationOptions{.epsilon = 1e-5, .center = false}>;
+using Attention = ls::MultiHeadAttention<heads, width / heads,
+                                         ls::MultiHeadAttentionOptions{.use_bias = false,
+                                                                       .use_causal_mask = true,
+                                                                       .kernel_initializer = normal,
+                                                                       .output_kernel_initializer = residual}>;
+using Expand = ls::Dense<4 * width, ls::GELU, ls::DenseOptions{.use_bias = false, .kernel_initializer = normal}>;
+using Contract = ls::Dense<width, ls::Linear, ls::DenseOptions{.use_bias = false, .kernel_initializer = residual}>;
+using Block = ls::Sequential<ls::Residual<Norm, Attention>, ls::Residual<Norm, Expand, Contract>>;
+using Tokens = ls::Embedding<vocabulary, width, ls::EmbeddingOptions{.embeddings_initializer = normal}>;
+using Positions = ls::PositionEmbedding<block, ls::PositionEmbeddingOptions{.initializer = normal}>;
+using Gpt = ls::Sequential<ls::Input<block>, ls::TiedHead<Tokens, Positions, ls::Repeat<layers, Block>, Norm>>;
+static_assert(Gpt::parameter_count == 804'096);
+
+constexpr std::string_view usage_of_gpt = R"(usage: gpt --text FILE [options]
+  --text FILE          the text: at most 65 different bytes; its first nine tenths are learned, the rest is for val_loss
+  --iterations N       steps (default 2000; 0: none, with --model-in)
+  --generate N         characters to write at the end (default 0)
+)";
+constexpr std::string_view last_line = "The last line is: final: loss=L val_loss=V parameters_crc32c=HEX\n";
+
+struct Options : examples::TrainingOptions {
+  std::string text;
+  std::int64_t iterations = 2'000;
+  int generate = 0;
+};
+
+/// A text as numbers: each of its bytes has one, in the order of the bytes.
+struct Text {
+  std::vector<std::uint8_t> ids;
+  std::string symbols;
+
+  explicit Text(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    if (bytes.size() < 100 * block)
+      throw ls::ConfigurationError("gpt: --text: '" + path + "' cannot be read, or has fewer than " +
+                                   std::to_string(100 * block) + " bytes");
+    symbols = bytes;
+    std::ranges::sort(symbols, {}, [](char c) { return static_cast<unsigned char>(c); });
+    symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+    if (symbols.size() > vocabulary)
+      throw ls::ConfigurationError("gpt: --text: '" + path + "' has " + std::to_string(symbols.size()) +
+                                   " different bytes; the model has " + std::to_string(vocabulary));
+    for (const char c : bytes) ids.push_back(static_cast<std::uint8_t>(symbols.find(c)));
+  }
+};
+
+/// Samples are pieces of a text, each with the same piece one character later as target.
+class Pieces {
+ public:
+  /// Piece i begins at `first_of(i)`.
+  template <class First>
+  Pieces(std::span<const std::uint8_t> ids, std::int64_t size, First first_of)
+      : ids_(ids), size_(size), first_of_(first_of) {}
+
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  [[nodiscard]] std::size_t sample_size() const { return block; }
+  [[nodiscard]] std::size_t target_size() const { return block; }
+  template <class T>
+  void read(std::span<const std::int64_t> indices, ls::TensorView<T> x, ls::TensorView<T> y) const {
+    for (std::size_t row = 0; row < indices.size(); ++row) {
+      const std::uint8_t* const piece = ids_.data() + first_of_(indices[row]);
+      for (std::size_t t = 0; t < block; ++t) {
+        x(row, t) = static_cast<T>(piece[t]);
+        if (!y.empty()) y(row, t) = static_cast<T>(piece[t + 1]);
+      }
+    }
+  }
+
+ private:
+  std::span<const std::uint8_t> ids_;
+  std::int64_t size_;
+  std::function<std::size_t(std::int64_t)> first_of_;
+};
+
+/// Random pieces, chosen by the seed and the sample's number.
+Pieces random_pieces(std::span<const std::uint8_t> ids, std::int64_t count, std::uint64_t seed) {
+  return {ids, count, [choices = ids.size() - block, key = ls::RandomKey(seed)](std::int64_t sample) {
+            return static_cast<std::size_t>(
+                ls::RandomStream(key.fold_in(static_cast<std::uint64_t>(sample))).below(choices));
+          }};
+}
+
+/// All pieces side by side, or every `step`th of them.
+Pieces pieces_in_order(std::span<const std::uint8_t> ids, std::int64_t step) {
+  const auto count = static_cast<std::int64_t>((ids.size() - 1) / block);
+  return {ids, (count + step - 1) / step,
+          [step](std::int64_t sample) { return static_cast<std::size_t>(sample * step) * block; }};
+}
+
+/// Draws one character after the other, each from what the model predicts after the last `block`.
+template <class Model>
+std::string generate(Model& model, const Text& text, int count, std::uint64_t seed) {
+  std::vector<std::uint8_t> written{text.ids.front()};
+  ls::RandomStream random(ls::RandomKey(seed).fold_in(1));
+  for (int i = 0; i < count; ++i) {
+    const std::size_t used = std::min(written.size(), block);
+    Eigen::MatrixXf x = Eigen::MatrixXf::Zero(1, block);  // what follows a position does not matter to it
+    for (std::size_t t = 0; t < used; ++t)
+      x(0, static_cast<Eigen::Index>(t)) = static_cast<float>(written[written.size() - used + t]);
+    const auto logits = model.predict(x);
+    std::array<double, vocabulary> p{};
+    double sum = 0;
+    for (std::size_t c = 0; c < text.symbols.size(); ++c)
+      sum += p[c] = std::exp(static_cast<double>(logits(0, static_cast<Eigen::Index>((used - 1) * vocabulary + c))));
+    double left = random.uniform() * sum;
+    std::size_t choice = 0;
+    while (choice + 1 < text.symbols.size() && left >= p[choice]) left -= p[choice++];
+    written.push_back(static_cast<std::uint8_t>(choice));
+  }
+  std::string characters;
+  for (const std::uint8_t id : written) characters += text.symbols[id];
+  return characters;
+}
+
+void train(const Options& options) {
+  ls::MultiWorkerMirroredStrategy<> strategy(ls::cluster_from_environment(), {.replicas = options.replicas});
+  const Text text(options.text);
+  const std::span<const std::uint8_t> ids(text.ids);
+  const std::size_t learned = ids.size() * 9 / 10;
+  const std::int64_t global_batch = options.batch_size * strategy.num_workers();
+  const auto samples =
+      ls::from_source(random_pieces(ids.first(learned), options.iterations * global_batch, options.seed));
+  const auto all_held_back = ls::from_source(pieces_in_order(ids.subspan(learned), 1)).batch(global_batch);
+  const auto some_held_back = ls::from_source(pieces_in_order(ids.subspan(learned), 8)).batch(global_batch);
+
+  const std::int64_t warmup = std::min<std::int64_t>(100, options.iterations / 2);
+  auto model = ls::compile<Gpt>(
+      strategy, {.seed = options.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+      ls::AdamW{.learning_rate = ls::CosineDecay{.initial_learning_rate = 1e-5,
+                                                 .decay_steps = std::max<std::int64_t>(options.iterations - warmup, 1),
+                                                 .alpha = 0.1,
+                                                 .warmup_target = 1e-3,
+                                                 .warmup_steps = warmup},
+                .weight_decay = 0.1,
+                .beta_2 = 0.99,
+                .epsilon = 1e-8,
+                .global_clipnorm = 1.0,
+                .exclude_from_weight_decay = ls::fewer_dimensions_than(2)});
+  if (options.verbose > 0 && strategy.is_chief()) model.summary();
+  options.load(model);
+  // An epoch is as long as it takes from one look at what is held back to the next.
+  const std::int64_t epoch = options.iterations % 250 == 0 ? 250 : options.iterations;
+  ls::History history;
+  if (options.iterations > 0)
+    history = model.fit(samples.batch(global_batch),
+                        {.epochs = static_cast<int>(options.iterations / epoch),
+                         .verbose = options.verbose,
+                         .validation_data = some_held_back,
+                         .steps_per_epoch = epoch},
+                        options.backup());
+  options.save(model);
+  const ls::Logs tested = model.evaluate(all_held_back, {.verbose = 0});
+  const std::string written = generate(model, text, options.generate, options.seed);
+  if (!strategy.is_chief()) return;
+  if (options.generate > 0) std::printf("%s\n", written.c_str());
+  std::printf("final: loss=%.6f val_loss=%.6f parameters_crc32c=%08x\n", examples::last(history, "loss"),
+              tested.at("loss"), static_cast<unsigned>(model.parameters_crc32c()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  examples::CommandLine line("gpt");
+  Options options;
+  options.batch_size = 12;
+  options.add_to(line);
+  line.text("--text", options.text);
+  line.number<std::int64_t>("--iterations", 0, 10'000'000, options.iterations);
+  line.number("--generate", 0, 1'000'000, options.generate);
+  const std::string usage = std::string(usage_of_gpt) + examples::TrainingOptions::usage + std::string(last_line);
+  return examples::run(argc, argv, line, usage, [&] { train(options); });
+}

@@ -1,0 +1,167 @@
+// CrossAttention: the positions of one branch look at those of another.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/layers/attention_parts.hpp"
+#include "lockstep/layers/layer_info.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/network/layer_at.hpp"
+#include "lockstep/network/layer_chain.hpp"
+#include "lockstep/network/merge.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/run_branches.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+/// Two sequences of flat tokens.
+template <std::size_t Position, class Queries, class Values>
+concept AttentionBranches = is_sequence<Queries> && is_sequence<Values> && Queries::rank == 2 && Values::rank == 2;
+
+}  // namespace detail
+
+/// Keras's MultiHeadAttention(Heads, KeyDim) called with two tensors: queries are made of the output
+/// of QueryBranch, keys and values of that of ValueBranch, both of the container's input. A branch is
+/// a layer or a Sequential whose output is a sequence; Identity hands the input on. Variables: those
+/// of the branches, then those of MultiHeadAttention. Masked positions of the values are seen by
+/// none; masked queries see none, and their mask travels on.
+/// @code
+/// // A decoder's look at what an encoder has made of the first half of the sample.
+/// using Look = CrossAttention<4, 32, Sequential<Slice<64, 64>, Embedding<1000, 128>>,
+///                             Sequential<Slice<0, 64>, Embedding<1000, 128>>>;
+/// @endcode
+template <std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueBranch,
+          MultiHeadAttentionOptions Options = MultiHeadAttentionOptions{}>
+struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBranch> {
+  using Base = detail::ParallelLayers<false, Add, QueryBranch, ValueBranch>;
+
+  static constexpr std::string_view name = "cross_attention";
+  static constexpr std::size_t layer_count = Base::layer_count + 1;
+  using AnnouncesGradients = CrossAttention;
+
+  template <class In>
+  using Queries = typename detail::OutputShape<QueryBranch, In>::Type;
+  template <class In>
+  using Values = typename detail::OutputShape<ValueBranch, In>::Type;
+  template <class In>
+  using Output =
+      Sequence<Queries<In>::positions, Options.output_shape == 0 ? Queries<In>::Token::size : Options.output_shape>;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(detail::AttentionBranches<Position, Queries<In>, Values<In>>,
+                  "lockstep: both branches of CrossAttention must give a sequence of flat tokens, Sequence<T, width>");
+    return true;
+  }
+
+ private:
+  template <class In>
+  static constexpr detail::AttentionLayout layout() {
+    return detail::attention_layout<Queries<In>, Values<In>>(Heads, KeyDim, Options);
+  }
+  template <class In>
+  static constexpr auto own_variables = detail::attention_variables<Options>(layout<In>());
+  template <class In>
+  static constexpr auto output_extents = Output<In>::extents;
+
+ public:
+  template <class In>
+  static constexpr auto layers = [] {
+    constexpr auto branches = Base::template layers<In>;
+    std::array<LayerInfo, branches.size() + 1> all{};
+    std::copy(branches.begin(), branches.end(), all.begin());
+    all.back() = {.name = "multi_head_attention", .output_extents = output_extents<In>, .variables = own_variables<In>};
+    return all;
+  }();
+  template <class In>
+  static constexpr auto variables =
+      detail::concatenate<&LayerInfo::variables, detail::variable_count<&LayerInfo::variables>(layers<In>)>(layers<In>);
+
+  /// That of the branches, the gradients of their outputs, and the attention's.
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t samples) {
+    return own_scratch<In>(samples) + layout<In>().places(samples).end;
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.scratch);
+    const T* masks[2];
+    for (std::size_t b = 0; b < 2; ++b)
+      masks[b] = detail::run_branch<T>(Base::template branches<In>[b], Base::template calls<In, T>[b], pass,
+                                       arrays.output(b), arrays.scratch[b]);
+    const StepContext context = own_context(pass.context);
+    const TraceSpan span(context.trace, TracePart::forward, context.layer);
+    attention<In, T>(pass, context, samples_of<In>(pass.x))
+        .forward(arrays.outputs[0].data(), arrays.outputs[1].data(), masks[0], masks[1], pass.y.data());
+    pass.set_mask(masks[0]);
+  }
+
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.scratch);
+    const std::size_t samples = samples_of<In>(pass.x);
+    const TensorView<T> gradients[2] = {
+        detail::tensor_size<Queries<In>>.view(pass.scratch.data() + Base::template scratch<In>(samples), samples),
+        detail::tensor_size<Values<In>>.view(pass.scratch.data() + Base::template scratch<In>(samples) +
+                                                 detail::tensor_size<Queries<In>>.elements(samples),
+                                             samples)};
+    const std::size_t first = own_first<In>();
+    {
+      const StepContext context = own_context(pass.context);
+      const TraceSpan span(context.trace, TracePart::backward, context.layer);
+      attention<In, T>(pass, context, samples)
+          .backward(arrays.outputs[0].data(), arrays.outputs[1].data(), pass.dy.data(), pass.gradients.subspan(first),
+                    gradients[0].data(), gradients[1].data());
+    }
+    pass.context.gradients_ready(pass.gradients.subspan(first));
+    pass.context.variables_done(pass.gradients.subspan(first));
+    detail::run_branches_backward_with<T>(Base::template branches<In>, Base::template calls<In, T>, pass,
+                                          [&](std::size_t b, TensorView<T> dy) {
+                                            std::copy_n(gradients[b].data(), dy.features() * dy.stride(), dy.data());
+                                          });
+  }
+  template <class In, class T>
+  static void backward_weights(const BackwardPass<T>& pass) {
+    backward<In, T>(pass);
+  }
+
+ private:
+  template <class In>
+  static constexpr std::size_t own_first() {
+    return variables<In>.size() - own_variables<In>.size();
+  }
+  /// Where the attention's own scratch begins.
+  template <class In>
+  static constexpr std::size_t own_scratch(std::size_t samples) {
+    return Base::template scratch<In>(samples) + detail::tensor_size<Queries<In>>.elements(samples) +
+           detail::tensor_size<Values<In>>.elements(samples);
+  }
+  template <class In, class T>
+  static std::size_t samples_of(const TensorView<T>& x) {
+    return detail::samples_of(x, detail::tensor_size<In>);
+  }
+
+  static StepContext own_context(const StepContext& context) {
+    StepContext own = context;
+    own.layer += Base::layer_count;
+    return own;
+  }
+  template <class In, class T, class Pass>
+  static detail::AttentionWork<T> attention(const Pass& pass, const StepContext& context, std::size_t samples) {
+    return {layout<In>(), context, samples, pass.weights.subspan(own_first<In>()),
+            pass.scratch.subspan(own_scratch<In>(samples))};
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,210 @@
+// TiedHead: layers between an embedding and its transpose.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/trace.hpp"
+#include "lockstep/core/variable.hpp"
+#include "lockstep/kernels/dense.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/network/layer_at.hpp"
+#include "lockstep/network/layers_in_a_row.hpp"
+#include "lockstep/network/run_layers.hpp"
+#include "lockstep/network/sequential.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+namespace detail {
+
+template <class In, class Tokens, class Hidden>
+concept TiedWidths = is_sequence<Hidden> && std::is_same_v<Tokens, Hidden>;
+
+}  // namespace detail
+
+/// The logits of a language model: y = f(e(x)) E^T, where e is an Embedding with the table E
+/// [vocabulary x width] and f are the layers, which keep the width; E is trained by both. Output: a
+/// Sequence<T, vocabulary>. Press, Wolf, "Using the output embedding to improve language models",
+/// EACL 2017; GPT-2 does so, and Keras Hub's ReversibleEmbedding.
+/// @code
+/// using Gpt = Sequential<Input<64>, TiedHead<Embedding<65, 128>, PositionEmbedding<64>,
+///                                            Repeat<4, Block>, LayerNormalization<>>>;
+/// @endcode
+template <class EmbeddingLayer, class... Layers>
+struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layers...>> {
+  using Base = detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layers...>>;
+  using Body = Sequential<Layers...>;
+
+  static constexpr std::string_view name = "tied_head";
+  using AnnouncesGradients = TiedHead;
+
+  template <class In>
+  using Tokens = typename EmbeddingLayer::template Output<In>;
+
+  template <std::size_t Position, class In>
+  static consteval bool check() {
+    static_assert(EmbeddingLayer::template check<Position, In>());
+    static_assert(
+        detail::TiedWidths<In, Tokens<In>, typename Body::template Output<Tokens<In>>>,
+        "lockstep: the layers of TiedHead must keep the width of its embedding, as its table makes the logits");
+    return true;
+  }
+
+ private:
+  template <class In>
+  static constexpr std::size_t vocabulary = EmbeddingLayer::template variables<In>[0].extents[0];
+  template <class In>
+  static constexpr std::size_t width = Tokens<In>::Token::size;
+
+  /// Where the parts of the scratch begin. The first four are activations [width][stride] and
+  /// gradients of them.
+  struct Places {
+    std::size_t tokens, hidden, d_tokens, d_hidden, transposed, embedding, body, end;
+  };
+  template <class In>
+  static constexpr Places places(std::size_t samples) {
+    const detail::TensorSize size = detail::tensor_size<Tokens<In>>;
+    const std::size_t elements = size.elements(samples);
+    Places p{.tokens = 0,
+             .hidden = elements,
+             .d_tokens = 2 * elements,
+             .d_hidden = 3 * elements,
+             .transposed = 4 * elements,
+             .embedding = 4 * elements + kernels::dense_scratch(width<In>, size.stride(samples)),
+             .body = 0,
+             .end = 0};
+    p.body = p.embedding + detail::scratch_of<EmbeddingLayer, In>(samples);
+    p.end = p.body + Body::template scratch<Tokens<In>>(samples);
+    return p;
+  }
+
+ public:
+  template <class In>
+  using Output = SequenceOf<Tokens<In>::positions, Shape<vocabulary<In>>>;
+
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t samples) {
+    return places<In>(samples).end;
+  }
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    const std::size_t samples = pass.x.samples();
+    const Places p = places<In>(samples);
+    const TensorView<T> tokens = activation<In>(pass.scratch, p.tokens, samples);
+    const TensorView<T> hidden = activation<In>(pass.scratch, p.hidden, samples);
+    const T* token_mask = nullptr;
+    {
+      const TraceSpan span(pass.context.trace, TracePart::forward, pass.context.layer);
+      EmbeddingLayer::template forward<In, T>({.context = pass.context,
+                                               .weights = pass.weights.first(1),
+                                               .state = {},
+                                               .x = pass.x,
+                                               .y = tokens,
+                                               .scratch = pass.scratch.subspan(p.embedding),
+                                               .mask = pass.mask,
+                                               .mask_of_y = &token_mask});
+    }
+    const StepContext context = body_context(pass.context);
+    const T* mask = nullptr;
+    Body::template forward<Tokens<In>, T>({.context = context,
+                                           .weights = pass.weights.subspan(1),
+                                           .state = pass.state,
+                                           .x = tokens,
+                                           .y = hidden,
+                                           .scratch = pass.scratch.subspan(p.body),
+                                           .mask = token_mask,
+                                           .mask_of_y = &mask});
+    const TraceSpan span(pass.context.trace, TracePart::forward, pass.context.layer);
+    kernels::dense_input_gradient<T>(head_size<In>(pass.y), pass.weights[0].data(), hidden.data(), pass.y.data());
+    pass.set_mask(mask);
+  }
+
+  template <class In, class T, class F>
+  static void each_output(std::size_t first, const ForwardPass<T>& pass, F& f) {
+    const std::size_t samples = pass.x.samples();
+    const Places p = places<In>(samples);
+    const TensorView<T> tokens = activation<In>(pass.scratch, p.tokens, samples);
+    f(first, TensorView<const T>(tokens));
+    Body::template each_output<Tokens<In>, T>(first + 1,
+                                              {.context = pass.context,
+                                               .weights = {},
+                                               .state = {},
+                                               .x = tokens,
+                                               .y = activation<In>(pass.scratch, p.hidden, samples),
+                                               .scratch = pass.scratch.subspan(p.body)},
+                                              f);
+  }
+
+  template <class In, class T>
+  static void backward_weights(const BackwardPass<T>& pass) {
+    const std::size_t samples = pass.x.samples();
+    const Places p = places<In>(samples);
+    const TensorView<T> tokens = activation<In>(pass.scratch, p.tokens, samples);
+    const TensorView<T> hidden = activation<In>(pass.scratch, p.hidden, samples);
+    const TensorView<T> d_tokens = activation<In>(pass.scratch, p.d_tokens, samples);
+    const TensorView<T> d_hidden = activation<In>(pass.scratch, p.d_hidden, samples);
+    T* const transposed = pass.scratch.data() + p.transposed;
+    const kernels::DenseSize size = head_size<In>(pass.dy);
+    {
+      // The head's gradient of the table is written, the embedding's is added to it.
+      const TraceSpan span(pass.context.trace, TracePart::backward, pass.context.layer);
+      kernels::dense_bias_gradient<T>(size, {hidden.data(), hidden.data()}, nullptr, transposed);
+      kernels::dense_weight_gradient<T>(size, pass.dy.data(), transposed, pass.gradients[0].data());
+      kernels::dense_forward<T>(size, pass.dy.data(), pass.weights[0].data(), nullptr, d_hidden.data());
+    }
+    const StepContext context = body_context(pass.context);
+    Body::template backward<Tokens<In>, T>({.context = context,
+                                            .weights = pass.weights.subspan(1),
+                                            .state = pass.state,
+                                            .x = tokens,
+                                            .y = hidden,
+                                            .dy = d_hidden,
+                                            .dx = d_tokens,
+                                            .gradients = pass.gradients.subspan(1),
+                                            .scratch = pass.scratch.subspan(p.body)});
+    const TraceSpan span(pass.context.trace, TracePart::backward, pass.context.layer);
+    EmbeddingLayer::template add_gradient<In, T>({.context = pass.context,
+                                                  .weights = pass.weights.first(1),
+                                                  .state = {},
+                                                  .x = pass.x,
+                                                  .y = tokens,
+                                                  .dy = d_tokens,
+                                                  .dx = {},
+                                                  .gradients = pass.gradients.first(1),
+                                                  .scratch = pass.scratch.subspan(p.embedding)});
+  }
+
+  /// (Ids have no gradient.)
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    backward_weights<In, T>(pass);
+    std::fill_n(pass.dx.data(), pass.dx.features() * pass.dx.stride(), T(0));
+  }
+
+ private:
+  template <class In, class T>
+  static TensorView<T> activation(std::span<T> scratch, std::size_t place, std::size_t samples) {
+    return detail::tensor_size<Tokens<In>>.view(scratch.data() + place, samples);
+  }
+
+  /// The table as a kernel of [vocabulary inputs][width units].
+  template <class In, class T>
+  static kernels::DenseSize head_size(const TensorView<T>& logits) {
+    return {vocabulary<In>, width<In>, logits.stride()};
+  }
+
+  static StepContext body_context(const StepContext& context) {
+    StepContext own = context;
+    own.layer += detail::layer_count_of<EmbeddingLayer>();
+    return own;
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,133 @@
+#include "lockstep/network/cross_attention.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <type_traits>
+
+#include "golden/attention.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/identity.hpp"
+#include "lockstep/network/sequential.hpp"
+#include "support/finite_differences.hpp"
+#include "support/layer_rig.hpp"
+
+namespace ls = lockstep;
+using ls::Sequence;
+using ls::Shape;
+
+namespace {
+
+/// Positions of a sequence from `First` on, as many as Count, of which those are masked whose first
+/// number is 0.
+template <std::size_t First, std::size_t Count, std::size_t Width>
+struct Part {
+  static constexpr std::string_view name = "part";
+  static constexpr bool takes_sequences = true;
+  static constexpr bool keeps_padding = false;
+  template <class In>
+  using Output = Sequence<Count, Width>;
+  template <class In>
+  static constexpr std::size_t scratch(std::size_t samples) {
+    return samples * Count;
+  }
+  template <class In, class T>
+  static void forward(const ls::ForwardPass<T>& pass) {
+    each<In>(pass.x.samples(), [&](std::size_t from, std::size_t to) {
+      for (std::size_t f = 0; f < Width; ++f) pass.y(to, f) = pass.x(from, f);
+      pass.scratch[to] = pass.x(from, Width) > T(0) ? T(1) : T(0);
+    });
+    pass.set_mask(pass.scratch.data());
+  }
+  template <class In, class T>
+  static void backward(const ls::BackwardPass<T>& pass) {
+    std::fill_n(pass.dx.data(), pass.dx.features() * pass.dx.stride(), T(0));
+    each<In>(pass.x.samples(), [&](std::size_t from, std::size_t to) {
+      for (std::size_t f = 0; f < Width; ++f) pass.dx(from, f) = pass.dy(to, f);
+    });
+  }
+
+ private:
+  template <class In, class F>
+  static void each(std::size_t rows, const F& f) {
+    for (std::size_t s = 0; s < rows / In::positions; ++s)
+      for (std::size_t t = 0; t < Count; ++t) f(s * In::positions + First + t, s * Count + t);
+  }
+};
+
+constexpr ls::MultiHeadAttentionOptions options{.value_dim = 2};
+
+}  // namespace
+
+TEST_CASE("CrossAttention: shape, variables, gradients") {
+  using Queries = ls::Sequential<Part<0, 3, 2>, ls::Dense<4, ls::Tanh>>;
+  using L = ls::CrossAttention<2, 3, Queries, Part<3, 5, 4>, options>;
+  using In = Sequence<8, 5>;
+  static_assert(std::is_same_v<L::Output<In>, Sequence<3, 4>>);
+  const auto& variables = L::variables<In>;
+  REQUIRE(variables.size() == 10);
+  CHECK(variables[1].name == "bias");
+  CHECK(variables[2].name == "query/kernel");
+  CHECK(variables[4].extents[0] == 4);
+  CHECK(L::layers<In>.size() == 3);
+  CHECK(L::layer_count == 4);
+  lockstep_test::check_gradients_for_all_batches<L, In>();
+  // One input for both: self attention.
+  lockstep_test::check_gradients<ls::CrossAttention<1, 2, ls::Identity, ls::Dense<3>, options>, Sequence<4, 3>>(2);
+}
+
+TEST_CASE("CrossAttention: Keras's values and gradients") {
+  using Golden = lockstep_test::golden::attention_cross;
+  using L = ls::CrossAttention<2, 3, Part<0, 3, 4>, Part<3, 5, 6>, options>;
+  using In = Sequence<8, 7>;  // queries, then values, each with its mask
+  lockstep_test::LayerRig<L, In, double> rig(2);
+  const double* const weights[] = {Golden::query_kernel,
+                                   Golden::query_bias,
+                                   Golden::key_kernel,
+                                   Golden::key_bias,
+                                   Golden::value_kernel,
+                                   Golden::value_bias,
+                                   Golden::attention_output_kernel,
+                                   Golden::attention_output_bias};
+  for (std::size_t i = 0; i < 8; ++i) std::copy_n(weights[i], rig.weights[i].size(), rig.weights[i].begin());
+  for (std::size_t s = 0; s < 2; ++s) {
+    for (std::size_t t = 0; t < 3; ++t) {
+      for (std::size_t f = 0; f < 4; ++f) {
+        rig.x[f * rig.stride + s * 8 + t] = Golden::x[(s * 3 + t) * 4 + f];
+        rig.dy[f * rig.out_stride + s * 3 + t] = Golden::dy[(s * 3 + t) * 4 + f];
+      }
+      rig.x[4 * rig.stride + s * 8 + t] = Golden::mask[s * 3 + t];
+    }
+    for (std::size_t t = 0; t < 5; ++t) {
+      for (std::size_t f = 0; f < 6; ++f) rig.x[f * rig.stride + s * 8 + 3 + t] = Golden::m[(s * 5 + t) * 6 + f];
+      rig.x[6 * rig.stride + s * 8 + 3 + t] = Golden::value_mask[s * 5 + t];
+    }
+  }
+  rig.forward();
+  rig.backward();
+  double worst = 0;
+  const auto compare = [&](double a, double b) { worst = std::max(worst, std::abs(a - b)); };
+  for (std::size_t s = 0; s < 2; ++s) {
+    for (std::size_t t = 0; t < 3; ++t)
+      for (std::size_t f = 0; f < 4; ++f) {
+        compare(rig.y[f * rig.out_stride + s * 3 + t], Golden::y[(s * 3 + t) * 4 + f]);
+        compare(rig.dx[f * rig.stride + s * 8 + t], Golden::dx[(s * 3 + t) * 4 + f]);
+      }
+    for (std::size_t t = 0; t < 5; ++t)
+      for (std::size_t f = 0; f < 6; ++f)
+        compare(rig.dx[f * rig.stride + s * 8 + 3 + t], Golden::dm[(s * 5 + t) * 6 + f]);
+  }
+  const double* const gradients[] = {Golden::query_kernel_gradient,
+                                     Golden::query_bias_gradient,
+                                     Golden::key_kernel_gradient,
+                                     Golden::key_bias_gradient,
+                                     Golden::value_kernel_gradient,
+                                     Golden::value_bias_gradient,
+                                     Golden::attention_output_kernel_gradient,
+                                     Golden::attention_output_bias_gradient};
+  for (std::size_t i = 0; i < 8; ++i)
+    for (std::size_t k = 0; k < rig.gradients[i].size(); ++k) compare(rig.gradients[i][k], gradients[i][k]);
+  CHECK(worst < 2e-7);
+}
