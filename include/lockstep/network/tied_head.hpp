@@ -56,12 +56,12 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
     return true;
   }
 
- private:
   template <class In>
   static constexpr std::size_t vocabulary = EmbeddingLayer::template variables<In>[0].extents[0];
   template <class In>
   static constexpr std::size_t width = Tokens<In>::Token::size;
 
+ private:
   /// Where the parts of the scratch begin. The first four are activations [width][stride] and
   /// gradients of them.
   struct Places {
