@@ -5,8 +5,8 @@
 // Names: layer/MODEL/LAYER/PASS with the passes forward, weight_gradient (with the gradients of
 // bias and activation) and input_gradient (what backward takes beyond weight_gradient), or backward
 // for a layer without a product; layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak.
-// What a step takes beyond their sum is the input, metrics and reduction. Counters: FLOP (0: not
-// counted) and FLOP/s.
+// MODEL "sequence": layers over 32 sequences of 200 tokens. What a step takes beyond their sum is
+// the input, metrics and reduction. Counters: FLOP (0: not counted) and FLOP/s.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -21,6 +21,12 @@
 #include "fma_peak.hpp"
 #include "layers_of.hpp"
 #include "lockstep/core/buffer.hpp"
+#include "lockstep/layers/bidirectional.hpp"
+#include "lockstep/layers/conv1d.hpp"
+#include "lockstep/layers/global_average_pooling1d.hpp"
+#include "lockstep/layers/gru.hpp"
+#include "lockstep/layers/lstm.hpp"
+#include "lockstep/layers/max_pooling1d.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "models.hpp"
@@ -71,19 +77,23 @@ class Arrays {
 /// A layer with all that it needs to run.
 template <class At>
 class Rig {
-  using In = typename At::Input;
-  using Out = typename At::Output;
+  using Given = typename At::Given;
+  static constexpr auto in = ls::detail::tensor_size<typename At::Input>;
+  static constexpr auto out = ls::detail::tensor_size<typename At::Output>;
 
  public:
-  explicit Rig(std::size_t samples) : samples_(samples), stride_(ls::padded_batch(samples)) { forward(); }
+  explicit Rig(std::size_t samples) : samples_(samples) {
+    context_.sample_indices = indices_;
+    forward();
+  }
 
   void forward() {
-    At::Work::template forward<In, float>({.context = context_,
-                                           .weights = weights_.slices(),
-                                           .state = state_.slices(),
-                                           .x = {x_.data(), samples_, In::size, stride_},
-                                           .y = {y_.data(), samples_, Out::size, stride_},
-                                           .scratch = scratch_.span()});
+    At::Work::template forward<Given, float>({.context = context_,
+                                              .weights = weights_.slices(),
+                                              .state = state_.slices(),
+                                              .x = in.view(static_cast<const float*>(x_.data()), samples_),
+                                              .y = out.view(y_.data(), samples_),
+                                              .scratch = scratch_.span()});
   }
   /// The seconds of one backward or backward_weights, which may overwrite dy.
   double backward(bool weights_only) {
@@ -91,36 +101,37 @@ class Rig {
     const ls::BackwardPass<float> pass{.context = context_,
                                        .weights = weights_.slices(),
                                        .state = state_.slices(),
-                                       .x = {x_.data(), samples_, In::size, stride_},
-                                       .y = {y_.data(), samples_, Out::size, stride_},
-                                       .dy = {dy_.data(), samples_, Out::size, stride_},
-                                       .dx = {dx_.data(), samples_, In::size, stride_},
+                                       .x = in.view(static_cast<const float*>(x_.data()), samples_),
+                                       .y = out.view(static_cast<const float*>(y_.data()), samples_),
+                                       .dy = out.view(dy_.data(), samples_),
+                                       .dx = in.view(dx_.data(), samples_),
                                        .gradients = gradients_.slices(),
                                        .scratch = scratch_.span()};
     const double begin = now();
-    if constexpr (requires { At::Work::template backward_weights<In, float>(pass); }) {
+    if constexpr (requires { At::Work::template backward_weights<Given, float>(pass); }) {
       if (weights_only)
-        At::Work::template backward_weights<In, float>(pass);
+        At::Work::template backward_weights<Given, float>(pass);
       else
-        At::Work::template backward<In, float>(pass);
+        At::Work::template backward<Given, float>(pass);
     } else {
-      At::Work::template backward<In, float>(pass);
+      At::Work::template backward<Given, float>(pass);
     }
     return now() - begin;
   }
 
  private:
   [[nodiscard]] std::size_t scratch() const {
-    if constexpr (requires { At::Work::template scratch<In>(stride_); })
-      return At::Work::template scratch<In>(stride_);
+    if constexpr (requires { At::Work::template scratch<Given>(samples_); })
+      return ls::detail::scratch_of<typename At::Work, typename At::Input>(samples_);
     else
       return 0;
   }
 
-  std::size_t samples_, stride_;
+  std::size_t samples_;
+  std::vector<std::int64_t> indices_ = std::vector<std::int64_t>(samples_);
   ls::StepContext context_{.training = true};
-  Array x_{In::size * stride_, 1}, y_{Out::size * stride_, 1}, dx_{In::size * stride_, 1}, dy_{Out::size * stride_, 1};
-  Array kept_dy_{Out::size * stride_, 1}, scratch_{scratch(), 1};
+  Array x_{in.elements(samples_), 1}, y_{out.elements(samples_), 1}, dx_{in.elements(samples_), 1};
+  Array dy_{out.elements(samples_), 1}, kept_dy_{out.elements(samples_), 1}, scratch_{scratch(), 1};
   Arrays weights_{At::info().variables, 0.05f}, gradients_{At::info().variables, 1},
       state_{At::info().state_variables, 1};
 };
@@ -216,6 +227,18 @@ int main(int argc, char** argv) {
     add_loss<Subject>(model + "/loss/forward_backward");
     add_update(model + "/sgd/update", Subject::Net::parameter_count);
   });
+  // As in a classifier of 200 words.
+  using Words = ls::Sequence<200, 128>;
+  const auto add_sequence_layer = []<class L>(const std::string& name) {
+    add_layer<ls::detail::LayerAt<0, L, Words>>("sequence/" + name, 32, false);
+  };
+  constexpr ls::LSTMOptions all_states{.return_sequences = true};
+  add_sequence_layer.operator()<ls::LSTM<64>>("lstm");
+  add_sequence_layer.operator()<ls::Bidirectional<ls::LSTM<64, all_states>>>("bidirectional_lstm");
+  add_sequence_layer.operator()<ls::GRU<64>>("gru");
+  add_sequence_layer.operator()<ls::Conv1D<128, 3, ls::ReLU>>("conv1d");
+  add_sequence_layer.operator()<ls::MaxPooling1D<>>("max_pooling1d");
+  add_sequence_layer.operator()<ls::GlobalAveragePooling1D>("global_average_pooling1d");
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("instruction set", std::string(ls::to_string(ls::kernels::instruction_set())));

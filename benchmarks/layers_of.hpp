@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "lockstep/core/shape.hpp"
 #include "lockstep/network/layer_chain.hpp"
@@ -22,6 +23,9 @@ constexpr double product_flop(std::size_t samples) {
       constexpr auto extents = At::Output::extents;
       const std::size_t positions = At::Output::size / extents[extents.size() - 1];
       flop = 2.0 * static_cast<double>(variable.size() * positions * samples);
+    } else if (variable.name.ends_with("kernel") && variable.name.find('/') != std::string_view::npos) {
+      // Of a part of the layer, for each token.
+      flop += 2.0 * static_cast<double>(variable.size() * lockstep::positions_of<typename At::Input> * samples);
     }
   return flop;
 }

@@ -67,6 +67,8 @@ constexpr kernels::ConvolutionSize convolution_size(std::size_t groups, std::siz
 /// Filters in groups.
 template <Sliding S, std::size_t Filters, std::size_t Groups>
 struct GroupedConvolution {
+  static_assert(S.padding != Padding::causal, "lockstep: causal padding is Conv1D's alone");
+
   template <class In>
   using Output = decltype(convolution_output<In, Filters, S>());
 

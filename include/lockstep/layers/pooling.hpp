@@ -86,6 +86,7 @@ struct GlobalPooling2D {
 template <Extent2D Pool, PoolingOptions Options>
 struct Pooling2D {
   static_assert(Pool.height > 0 && Pool.width > 0, "lockstep: the pool of a pooling layer must be at least 1 x 1");
+  static_assert(Options.padding != Padding::causal, "lockstep: pooling layers have no causal padding");
 
   static constexpr bool keeps_padding = true;
 
@@ -127,6 +128,7 @@ struct PoolingLayer : Windows {
 
 /// The largest value of each window.
 struct MaxOperation {
+  static constexpr bool looks_at_values = true;  ///< gradient reads x and y
   template <class T>
   using Forward = kernels::MaxPooling<T>;
   template <class T>
@@ -137,6 +139,7 @@ struct MaxOperation {
 
 /// The mean of each window.
 struct AverageOperation {
+  static constexpr bool looks_at_values = false;
   template <class T>
   using Forward = kernels::AveragePooling<T>;
   template <class T>

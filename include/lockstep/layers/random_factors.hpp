@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/random.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/kernels/dispatch.hpp"
@@ -27,29 +28,34 @@ struct Probability {
 
 namespace detail {
 
-/// Calls f(keys, first) for each batch_multiple samples: their keys, and the first one's number.
+/// Calls f(keys, first) for each batch_multiple samples: their keys, and the first one's number. A
+/// layer that draws several times gives each time another `purpose`.
 template <class F>
-void for_each_keys(const StepContext& context, std::size_t samples, const F& f) {
+void for_each_keys(const StepContext& context, std::size_t samples, const F& f, std::uint64_t purpose = 0) {
   for (std::size_t first = 0; first < samples; first += batch_multiple) {
     std::array<std::uint64_t, batch_multiple> keys{};
-    for (std::size_t i = 0; i < std::min(batch_multiple, samples - first); ++i)
-      keys[i] = context.random_key(first + i).value();
+    for (std::size_t i = 0; i < std::min(batch_multiple, samples - first); ++i) {
+      const RandomKey key = context.random_key(first + i);
+      keys[i] = (purpose == 0 ? key : key.fold_in(purpose)).value();
+    }
     f(keys.data(), first);
   }
 }
 
-/// to[f * stride + sample] = 0 with probability `rate`, else 1 / (1 - rate).
+/// to[f * stride + sample] = 0 with probability `rate`, else 1 / (1 - rate). `purpose`: see
+/// for_each_keys.
 template <class T>
 void draw_mask(const StepContext& context, std::size_t samples, double rate, std::size_t features, std::size_t stride,
-               T* to) {
-  for_each_keys(context, samples, [&](const std::uint64_t* keys, std::size_t first) {
+               T* to, std::uint64_t purpose = 0) {
+  const auto draw = [&](const std::uint64_t* keys, std::size_t first) {
     kernels::dispatch(kernels::RandomMask<T>{.keys = keys,
                                              .threshold = static_cast<std::uint64_t>(std::round(rate * 0x1p32)),
                                              .scale = static_cast<T>(1 / (1 - rate)),
                                              .features = features,
                                              .stride = stride,
                                              .to = to + first});
-  });
+  };
+  for_each_keys(context, samples, draw, purpose);
 }
 
 /// to[f * stride + sample]: normally distributed.

@@ -25,8 +25,8 @@ struct Extent2D {
 
 /// valid: the window stays inside the image. same: there are ceil(extent / stride) positions, and
 /// what lies outside the image counts as zero; half of it lies before the image, the odd one after
-/// it (TensorFlow's rule).
-enum class Padding { valid, same };
+/// it (TensorFlow's rule). causal, for sequences alone: as same, but all of it lies before.
+enum class Padding { valid, same, causal };
 
 /// The extent of a kernel whose taps lie `dilation` apart, the gaps included.
 [[nodiscard]] constexpr Extent2D dilated(Extent2D kernel, Extent2D dilation) noexcept {
@@ -36,13 +36,14 @@ enum class Padding { valid, same };
 /// Number of positions of a window along one dimension.
 [[nodiscard]] constexpr std::size_t window_outputs(std::size_t extent, std::size_t window, std::size_t stride,
                                                    Padding padding) noexcept {
-  return padding == Padding::same ? (extent + stride - 1) / stride : (extent - window) / stride + 1;
+  return padding == Padding::valid ? (extent - window) / stride + 1 : (extent + stride - 1) / stride;
 }
 
 /// How far the first window begins before the image, along one dimension.
 [[nodiscard]] constexpr std::size_t window_padding(std::size_t extent, std::size_t window, std::size_t stride,
                                                    Padding padding) noexcept {
   if (padding == Padding::valid) return 0;
+  if (padding == Padding::causal) return window - 1;
   const std::size_t covered = (window_outputs(extent, window, stride, padding) - 1) * stride + window;
   return covered > extent ? (covered - extent) / 2 : 0;
 }

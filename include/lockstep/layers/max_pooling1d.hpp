@@ -1,0 +1,26 @@
+// MaxPooling1D: the largest value of each window of positions.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/pooling.hpp"
+#include "lockstep/layers/pooling1d.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// The largest value of each window of positions, for each feature of a Sequence<T, features>; what lies beyond the sequence does not
+/// count. The mask ends here.
+template <std::size_t Pool = 2, Pooling1DOptions Options = Pooling1DOptions{}>
+struct MaxPooling1D : detail::Pooling1D<Pool, Options, detail::MaxOperation> {
+  static constexpr std::string_view name = "max_pooling1d";
+  static constexpr std::string_view class_name = "MaxPooling1D";
+};
+
+static_assert(Layer<MaxPooling1D<>, Sequence<8, 4>>);
+static_assert(Layer<MaxPooling1D<3, Pooling1DOptions{.stride = 2, .padding = Padding::same}>, Sequence<8, 4>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
