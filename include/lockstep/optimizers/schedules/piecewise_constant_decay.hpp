@@ -19,7 +19,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Keras's PiecewiseConstantDecay: values[0] up to and including step boundaries[0], then values[1]
 /// up to and including boundaries[1], and so on. Steps count updates, from 0.
 struct PiecewiseConstantDecay {
-  std::vector<std::int64_t> boundaries = {};  ///< rising
+  std::vector<std::int64_t> boundaries = {};  ///< not falling
   std::vector<double> values = {};            ///< one more than boundaries
 
   static constexpr std::string_view name = "PiecewiseConstantDecay";
@@ -38,7 +38,7 @@ struct PiecewiseConstantDecay {
                                " boundaries want one value more, got " + std::to_string(values.size()) + " values");
     for (const double value : values) detail::require_not_negative(name, "a value", value);
     for (std::size_t i = 0; i < boundaries.size(); ++i)
-      detail::require_count(name, "a boundary", boundaries[i], i == 0 ? 0 : boundaries[i - 1] + 1);
+      detail::require_count(name, "a boundary", boundaries[i], i == 0 ? 0 : boundaries[i - 1]);
   }
 
   [[nodiscard]] double operator()(std::int64_t step) const {
