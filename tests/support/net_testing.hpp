@@ -20,7 +20,6 @@
 #include "lockstep/step/compiled.hpp"
 #include "lockstep/step/variables.hpp"
 #include "lockstep/step/workspace.hpp"
-#include "support/loss_sums.hpp"
 
 namespace lockstep_test {
 
@@ -53,7 +52,7 @@ class NetRunner {
   }
   double loss() {
     workspace_.forward(context_, parameters_.slices());
-    return sum_of_losses(lockstep::MeanSquaredError{}, workspace_.predictions(), targets());
+    return sum_of_losses({});
   }
 
   /// The gradient of the input, by Sequential::backward; it overwrites the gradients of the
@@ -123,11 +122,12 @@ class NetRunner {
   }
 
  private:
-  double gradient_of_predictions() {
-    return sum_of_losses(lockstep::MeanSquaredError{}, workspace_.predictions(), targets(),
-                         workspace_.prediction_gradient());
+  double gradient_of_predictions() { return sum_of_losses(workspace_.prediction_gradient()); }
+  double sum_of_losses(lockstep::TensorView<T> gradient) {
+    const std::span<double> losses = workspace_.losses();
+    lockstep::MeanSquaredError{}.compute<T>(workspace_.predictions(), workspace_.targets(), losses, gradient);
+    return std::accumulate(losses.begin(), losses.end(), 0.0);
   }
-  lockstep::TensorView<const T> targets() const { return workspace_.targets(); }
   static std::vector<T> copy(std::span<const std::span<T>> slices) {
     std::vector<T> values;
     for (const std::span<T> slice : slices) values.insert(values.end(), slice.begin(), slice.end());
