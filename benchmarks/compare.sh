@@ -5,10 +5,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: benchmarks/compare.sh step|layers|all_reduce [options]
+usage: benchmarks/compare.sh step|models|layers|all_reduce [options]
 
 step     Whole training steps of three models (benchmarks/models.hpp) on 1 and 2 threads: lockstep, lockstep built with -march=native,
          oneDNN's primitives, PyTorch and TensorFlow, one after the other, several rounds. Prints a Markdown table with a row for each target.
+models   The same for deeper models (benchmarks/deep_models.hpp): two GPTs, ResNet-20, a bidirectional LSTM.
 layers   Each layer and pass on one thread, lockstep beside oneDNN and the measured peak of the floating-point units.
 all_reduce
          Sums of float32 between processes and threads of this machine: lockstep, gloo, OpenMPI and the raw limits; and the step of the
@@ -45,7 +46,7 @@ command='' rounds=3 patience=20 setup=1 variants=eager,channels_last congestion_
 declare -A with=([onednn]=1 [torch]=1 [tensorflow]=1 [native]=1 [gloo]=1 [openmpi]=1)
 while (($#)); do
   case $1 in
-    step | layers | all_reduce) command=$1 ;;
+    step | models | layers | all_reduce) command=$1 ;;
     --quick) rounds=1 ;;
     --torch-compile) variants+=,compile ;;
     --no-setup) setup=0 ;;
@@ -69,12 +70,13 @@ while (($#)); do
   esac
   shift
 done
-[[ -n $command ]] || fail 'say what to compare: step, layers or all_reduce (see --help)'
+[[ -n $command ]] || fail 'say what to compare: step, models, layers or all_reduce (see --help)'
 ((rounds > 0)) || fail '--rounds needs at least 1'
 [[ $command == all_reduce || -z $congestion_control ]] || fail '--congestion-control goes with all_reduce'
 min_time=0.1
 case $command in
   step) with[gloo]=0 with[openmpi]=0 ;;
+  models) with[gloo]=0 with[openmpi]=0 with[onednn]=0 with[native]=0 ;;
   layers) with[torch]=0 with[tensorflow]=0 with[native]=0 with[gloo]=0 with[openmpi]=0 min_time=0.03 ;;
   all_reduce) with[onednn]=0 with[tensorflow]=0 with[native]=0 ;;
 esac
@@ -166,7 +168,11 @@ if [[ $command == all_reduce ]]; then
   exit
 fi
 
-[[ $command == step ]] && program=benchmark_steps || program=benchmark_layers
+case $command in
+  step) program=benchmark_steps peers=step ;;
+  models) program=benchmark_deep_steps peers=models ;;
+  layers) program=benchmark_layers peers=none ;;
+esac
 build $own '' "$program"
 if ((with[onednn])); then
   if offers $own benchmark_onednn; then
@@ -204,8 +210,8 @@ measure_python() { # SERIES PYTHON PROGRAM THREADS VARIANTS
   "${python_environment[@]}" OMP_NUM_THREADS="$4" "$2" "benchmarks/peers/$3" --threads "$4" --variants "$5" 2>"$own/stderr.txt" |
     awk -F, -v series="$1" '{ gsub(/"/, ""); print series " " $2 "," $1 "," $3 }' >>"$results" || { cat "$own/stderr.txt" >&2; fail "$3 failed"; }
 }
-measure_torch() { measure_python PyTorch "$torch_python" torch_step.py "$1" "$variants"; }
-measure_tensorflow() { measure_python TensorFlow "$tensorflow_python" tensorflow_step.py "$1" function,xla; }
+measure_torch() { measure_python PyTorch "$torch_python" torch_$peers.py "$1" "$variants"; }
+measure_tensorflow() { measure_python TensorFlow "$tensorflow_python" tensorflow_$peers.py "$1" function,xla; }
 
 for ((round = 1; round <= rounds; ++round)); do
   say "round $round of $rounds"
@@ -214,7 +220,7 @@ for ((round = 1; round <= rounds; ++round)); do
   ((with[native] == 0)) || measure native $native/benchmarks/"$program" 'step/.*/1'
   ((with[torch] == 0)) || measure_torch 1
   ((with[tensorflow] == 0)) || measure_tensorflow 1
-  [[ $command == step ]] || continue
+  [[ $command != layers ]] || continue
   undisturbed measure lockstep $own/benchmarks/"$program" 'step/.*/2'
   ((with[onednn] == 0)) || OMP_NUM_THREADS=2 undisturbed measure oneDNN $own/benchmarks/benchmark_onednn step
   ((with[torch] == 0)) || undisturbed measure_torch 2

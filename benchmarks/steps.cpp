@@ -4,14 +4,12 @@
 //
 // benchmark_steps [options of Google Benchmark] names: step/MODEL/THREADS; peak
 //
-// Two threads are the two replicas of a MirroredStrategy, each with half of the batch. Rates are by
-// processor time where there is one thread, which other programs disturb little. The counter FLOP
-// counts the products of a step.
+// Two threads are the two replicas of a MirroredStrategy, each with half of the batch. The counter
+// FLOP counts the products of a step.
 
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
-#include <limits>
 #include <string>
 
 #include "fixed_batch.hpp"
@@ -23,21 +21,11 @@
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "models.hpp"
+#include "timed_steps.hpp"
 
 namespace {
 
 namespace ls = lockstep;
-
-/// Lets Google Benchmark decide after how many steps fit ends.
-struct TimedSteps {
-  static constexpr int steps_per_epoch = 20, warm_up_epochs = 1;
-  benchmark::State& state;
-
-  void on_epoch_end(ls::Training& training, int epoch, ls::Logs&) {
-    if (epoch + 1 >= warm_up_epochs && !state.KeepRunningBatch(steps_per_epoch)) training.stop_training();
-  }
-};
-static_assert(ls::Callback<TimedSteps>);
 
 template <class Subject>
 void step(benchmark::State& state, int threads) {
@@ -46,10 +34,7 @@ void step(benchmark::State& state, int threads) {
   auto model =
       ls::compile<Net>(strategy, ls::CompileOptions{.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
                        ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
-  TimedSteps timed{state};
-  model.fit(benchmarks::fixed_batch<Subject>(),
-            {.epochs = std::numeric_limits<int>::max(), .verbose = 0, .steps_per_epoch = TimedSteps::steps_per_epoch},
-            timed);
+  benchmarks::time_steps(state, model, benchmarks::fixed_batch<Subject>());
   benchmarks::count_flop(state, benchmarks::step_flop<Net>(Subject::batch));
 }
 
@@ -57,15 +42,7 @@ void step(benchmark::State& state, int threads) {
 
 int main(int argc, char** argv) {
   benchmarks::register_peak();
-  benchmarks::for_each_model([]<class Subject>() {
-    for (const int threads : {1, 2}) {
-      auto* registered =
-          benchmark::RegisterBenchmark(("step/" + std::string(Subject::name) + "/" + std::to_string(threads)).c_str(),
-                                       [threads](benchmark::State& state) { step<Subject>(state, threads); })
-              ->Unit(benchmark::kMillisecond);
-      if (threads > 1) registered->UseRealTime();
-    }
-  });
+  benchmarks::for_each_model([]<class Subject>() { benchmarks::register_steps(Subject::name, step<Subject>); });
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("instruction set", std::string(ls::to_string(ls::kernels::instruction_set())));

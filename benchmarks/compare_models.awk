@@ -1,0 +1,18 @@
+# The table of `compare.sh models`, with compare_table.awk. Exit code as that of compare.sh.
+
+END {
+  python = "PyTorch eager|PyTorch channels_last|PyTorch compile|TensorFlow function|TensorFlow xla"
+  print "| row | ours, ms | peer, ms | ratio | target | holds |"
+  print "|---|---|---|---|---|---|"
+  n = split("gpt 0.45 char GPT,resnet 0.75 ResNet-20,bilstm 0.42 BiLSTM,gpt2 0.35 GPT-2 124M", models, ",")
+  for (m = 1; m <= n; ++m) {
+    split(models[m], part, " ")
+    title = substr(models[m], length(part[1]) + length(part[2]) + 3)
+    for (threads = 1; threads <= 2; ++threads) {
+      name = "step/" part[1] "/" threads
+      row(title ", " threads " thread" (threads > 1 ? "s" : "") ": best of PyTorch and TensorFlow", "lockstep", name, python, name,
+          part[2], "PyTorch")
+    }
+  }
+  exit exit_code()
+}

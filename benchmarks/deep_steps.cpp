@@ -1,0 +1,44 @@
+// Whole training steps of the models in deep_models.hpp, on one thread and on two: fit itself, on one
+// batch over and over.
+//
+// benchmark_deep_steps [options of Google Benchmark] names: step/MODEL/THREADS; peak
+
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "deep_models.hpp"
+#include "fma_peak.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/strategies/mirrored.hpp"
+#include "timed_steps.hpp"
+
+namespace {
+
+namespace ls = lockstep;
+
+template <class Subject>
+void add() {
+  benchmarks::register_steps(Subject::name, [](benchmark::State& state, int threads) {
+    ls::MirroredStrategy strategy({.replicas = threads});
+    auto model = ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1},
+                                                    ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                                    Subject::optimizer());
+    benchmarks::time_steps(state, model, benchmarks::random_batch<Subject>(), Subject::steps_per_epoch);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmarks::register_peak();
+  add<benchmarks::CharGpt>();
+  add<benchmarks::ResNet20>();
+  add<benchmarks::BiLstm>();
+  add<benchmarks::Gpt2>();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::AddCustomContext("instruction set", std::string(ls::to_string(ls::kernels::instruction_set())));
+  benchmark::RunSpecifiedBenchmarks();
+}
