@@ -3,11 +3,11 @@
 // Add lockstep/saving/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
 #pragma once
 
-#include "lockstep/core/config.hpp"  // first: see there
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/run.hpp"
+#include "lockstep/core/config.hpp"  // first: see there
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/files.hpp"
@@ -20,6 +20,7 @@
 #include "lockstep/datasets/mnist.hpp"
 #include "lockstep/datasets/synthetic_digits.hpp"
 #include "lockstep/layers/activation.hpp"
+#include "lockstep/layers/activity_regularization.hpp"
 #include "lockstep/layers/average_pooling1d.hpp"
 #include "lockstep/layers/average_pooling2d.hpp"
 #include "lockstep/layers/batch_normalization.hpp"

@@ -117,6 +117,8 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
                  .slots = slots,
                  .data = {.input = input_shape, .targets = 1}}) {}
 
+  void constrain(const lockstep::Constraint& constraint) { list[0].constraint = constraint; }
+
   std::vector<std::size_t> ends{};               ///< of the gradients that are ready, one after the other
   std::function<void(std::size_t)> after_end{};  ///< is told each of `ends`
   /// Where the parameters are, for "update 0-16"; where they are not there, it is "update 16 elements".

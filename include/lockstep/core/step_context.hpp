@@ -54,6 +54,12 @@ class BackwardProgress {
   Function function_ = nullptr;
 };
 
+/// What layers add to the loss beside the loss function.
+struct ActivityPenalty {
+  double sum = 0;    ///< of this rank's samples: forward adds to it
+  double scale = 1;  ///< its gradient times this is what backward adds
+};
+
 /// Passed to forward and backward. Equal on every rank, except for the samples.
 struct StepContext {
   bool training = false;
@@ -72,7 +78,8 @@ struct StepContext {
   BackwardProgress gradients_ready = {};
   /// Their variables are not read again in this step either: they may be updated.
   BackwardProgress variables_done = {};
-  Trace* trace = nullptr;  ///< where the time is recorded; null: nowhere
+  ActivityPenalty* activity_penalty = nullptr;  ///< null: not wanted, as in predict
+  Trace* trace = nullptr;                       ///< where the time is recorded; null: nowhere
 
   /// The key of the random numbers that a layer draws for one row of the batch: a sample, or a
   /// token. It depends on seed, step, layer, the global index of the sample and the position in it,

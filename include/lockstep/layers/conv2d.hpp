@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/activations.hpp"
@@ -28,6 +30,10 @@ struct Conv2DOptions {
   bool use_bias = true;
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
+  Regularizer kernel_regularizer = {};
+  Regularizer bias_regularizer = {};
+  Constraint kernel_constraint = {};
+  Constraint bias_constraint = {};
 };
 
 /// y = Activation(x convolved with Filters kernels + bias), for samples of shape Shape<height,
@@ -82,8 +88,10 @@ struct Conv2D
           "kernel",
           {Kernel.height, Kernel.width, In::extents[2] / Options.groups, Filters},
           Options.kernel_initializer,
-          Fans{Kernel.height * Kernel.width * In::extents[2] / Options.groups, Kernel.height* Kernel.width* Filters}},
-      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}});
+          Fans{Kernel.height * Kernel.width * In::extents[2] / Options.groups, Kernel.height* Kernel.width* Filters}}
+          .with(Options.kernel_regularizer, Options.kernel_constraint),
+      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(Options.bias_regularizer,
+                                                                                         Options.bias_constraint));
 
  private:
   static constexpr Extent2D window = dilated(Kernel, Options.dilation_rate);

@@ -7,6 +7,8 @@
 #include <type_traits>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/dense.hpp"
@@ -24,6 +26,10 @@ struct DenseOptions {
   bool use_bias = true;
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
+  Regularizer kernel_regularizer = {};
+  Regularizer bias_regularizer = {};
+  Constraint kernel_constraint = {};
+  Constraint bias_constraint = {};
 };
 
 /// y = Activation(x W + b), for samples of shape Shape<inputs>. Variables: the kernel W, [inputs x
@@ -57,8 +63,10 @@ struct Dense {
 
   template <class In>
   static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
-      Variable{"kernel", {In::size, Units}, Options.kernel_initializer, Fans{In::size, Units}},
-      Variable{"bias", {Units}, Options.bias_initializer, Fans{Units, Units}});
+      Variable{"kernel", {In::size, Units}, Options.kernel_initializer, Fans{In::size, Units}}.with(
+          Options.kernel_regularizer, Options.kernel_constraint),
+      Variable{"bias", {Units}, Options.bias_initializer, Fans{Units, Units}}.with(Options.bias_regularizer,
+                                                                                   Options.bias_constraint));
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {

@@ -19,6 +19,7 @@
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/program.hpp"
+#include "lockstep/step/variable_options.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -50,6 +51,7 @@ class Compiled final : public Program<T> {
         metrics_(std::move(metric_list)) {
     if constexpr (requires { Net::template check_names<In>(); }) Net::template check_names<In>();
     check_variable_names(Net::template variable_names<In>(), Net::template state_variable_names<In>());
+    check_variable_options(this->layout().variables, Net::template variable_names<In>());
     if constexpr (requires { loss_.validate(); }) loss_.validate();
     if constexpr (requires { optimizer_.validate(); }) optimizer_.validate();
     if (optimizer_.slots() > Program<T>::max_slots)
@@ -70,7 +72,7 @@ class Compiled final : public Program<T> {
     std::string text = concat(
         {"output: ", Out::to_string(), "\nloss: ", loss_.description(), "\noptimizer: ", optimizer_.description()});
     each_metric([&](const auto& metric, std::size_t) { text += concat({"\nmetric: ", metric.name}); });
-    return text;
+    return text + describe_variable_options(this->layout().variables, Net::template variable_names<In>());
   }
 
   [[nodiscard]] std::size_t scratch(std::size_t samples) const override { return Net::template scratch<In>(samples); }

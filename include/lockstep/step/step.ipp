@@ -46,6 +46,16 @@ void naming_samples(const BatchLoader<T>& data, std::size_t rows_of_sample, cons
   }
 }
 
+/// What penalties add to the sum of the losses of these rows of this rank.
+template <class T>
+double penalty_of(const Parts<T>& parts, double rows) {
+  ActivityPenalty& of_outputs = parts.workspace.activity_penalty;
+  of_outputs.scale = rows > 0 ? rows / static_cast<double>(parts.workspace.x().samples()) : 0;
+  if (rows == 0) return 0;
+  return rows * parts.workspace.regularization.penalty(parts.variables.parameters()) +
+         of_outputs.scale * of_outputs.sum;
+}
+
 /// Adds a batch to `status`: the samples of the workspace after forward, their losses and metrics.
 /// Computes the gradient, unless it is empty.
 template <class T>
@@ -61,6 +71,7 @@ void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gra
     sum += losses[row];
     rows += 1;
   }
+  sum += penalty_of(parts, rows);
   if (!gradient.empty()) weigh(gradient, weights);
   status[StatusBlock::samples] += static_cast<double>(workspace.x().samples());
   status[StatusBlock::rows] += rows;
@@ -85,6 +96,7 @@ StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_
                       .seed = parts.variables.seed,
                       .sample_indices = has_batch ? data.sample_indices() : std::span<const std::int64_t>{},
                       .cross_replica_sum = step != nullptr ? cross_replica_sum(parts.replica) : CrossReplicaSum{},
+                      .activity_penalty = &(workspace.activity_penalty = {}),
                       .trace = step != nullptr ? step->trace : nullptr};
   if (has_batch) {
     const TraceSpan span(context.trace, TracePart::input);
@@ -96,19 +108,40 @@ StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_
   return context;
 }
 
-/// Tells an Updater how far backward has come in the gradient arena.
+/// Sees how far backward has come in the gradient arena: adds penalties, and tells an Updater.
 template <class T>
 struct ProgressToUpdater {
+  const Parts<T>& parts;
   Updater<T>& updater;
-  const T* begin;
+
+  /// The first `count` gradients are those of the loss.
+  void add_penalties(std::size_t count) const {
+    parts.workspace.regularization.add_gradients(parts.variables.parameters(), parts.workspace.gradients(), count);
+  }
 
   [[nodiscard]] BackwardProgress hook() noexcept {
     return {this, [](void* self, const void* end) {
               const auto& progress = *static_cast<ProgressToUpdater*>(self);
-              progress.updater.ready(static_cast<std::size_t>(static_cast<const T*>(end) - progress.begin));
+              const T* const begin = progress.parts.workspace.gradients().values().data();
+              const auto count = static_cast<std::size_t>(static_cast<const T*>(end) - begin);
+              progress.add_penalties(count);
+              progress.updater.ready(count);
             }};
   }
 };
+
+/// After an update: the replicas of a process share the work.
+template <class T>
+void constrain(const Parts<T>& parts, const TrainStep& step) {
+  Workspace<T>& workspace = parts.workspace;
+  if (workspace.constraints.empty() || !StatusBlock::makes_update(workspace.status().values(), step.stop_on_non_finite))
+    return;
+  const TraceSpan span(step.trace, TracePart::optimizer);
+  workspace.constraints.apply(parts.variables.parameters().slices(),
+                              static_cast<std::size_t>(parts.replica.local_rank()),
+                              static_cast<std::size_t>(parts.replica.local_size()));
+  parts.replica.team_barrier();
+}
 
 template <class T>
 void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data, const TrainStep& step) {
@@ -133,11 +166,14 @@ void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
   using Progress = typename Updater<T>::Progress;
   const Progress wanted = updater.begin(
       {.iteration = step.iteration + 1, .stop_on_non_finite = step.stop_on_non_finite, .trace = step.trace});
-  ProgressToUpdater<T> progress{updater, workspace.gradients().values().data()};
+  workspace.regularization.begin_step(status[StatusBlock::rows]);
+  ProgressToUpdater<T> progress{parts, updater};
   if (wanted == Progress::gradients) context.gradients_ready = progress.hook();
   if (wanted == Progress::variables) context.variables_done = progress.hook();
   workspace.backward(context, parts.variables.parameters().slices());
+  progress.add_penalties(workspace.gradients().values().size());
   updater.finish();
+  constrain(parts, step);
   if (step.stop_on_non_finite && status[StatusBlock::non_finite] > 0)
     workspace.undo_step();
   else

@@ -14,7 +14,9 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/layers/pass.hpp"
+#include "lockstep/step/constraints.hpp"
 #include "lockstep/step/program.hpp"
+#include "lockstep/step/regularization.hpp"
 #include "lockstep/step/status_block.hpp"
 #include "lockstep/step/variables.hpp"
 
@@ -53,6 +55,9 @@ class Workspace {
   void take_status(int ranks);
 
   NonFiniteLoss non_finite;
+  Regularization<T> regularization;
+  Constraints<T> constraints;
+  ActivityPenalty activity_penalty;  ///< of the batch
   /// Time in the reductions of steps. Its reader sets it back.
   Trace::Clock::duration in_collective{};
 

@@ -10,7 +10,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
 Workspace<T>::Workspace(const Program<T>& program, Allocate allocate)
-    : program_(program),
+    : regularization(program.layout().variables),
+      constraints(program.layout().variables),
+      program_(program),
       gradients_(program.layout().variables, allocate),
       state_(program.layout().state_variables),
       state_before_step_(state_.values().size()),

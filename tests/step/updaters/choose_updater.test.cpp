@@ -76,6 +76,16 @@ TEST_CASE("choose_updater: all gradients come before the update that needs their
   Able::wanted = ls::Overlap::off;
 }
 
+TEST_CASE("choose_updater: no rank reads parameters that another one brings to its constraints") {
+  Able::shares = true;
+  MadeUpProgram program(100);
+  program.constrain(ls::NonNeg{});
+  ls::detail::Variables<float> variables(program);
+  const Rank rank(program, variables, Able{});
+  CHECK(rank.updater()->name() == "all-reduce");
+  Able::shares = false;
+}
+
 TEST_CASE("Updater: a user's own route takes part in a step like the others") {
   class Noted final : public ls::detail::Updater<float> {
    public:
