@@ -11,8 +11,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Layers and losses see rows of a batch. fit and evaluate, which know the samples, put the sample's
-/// name in place of the row.
+/// Layers and losses see rows of a batch. fit and evaluate, which know the samples, put the
+/// sample's name in place of the row.
 class BadSample : public DataError {
  public:
   /// The message is `before`, "row 3 of the batch", `after`.

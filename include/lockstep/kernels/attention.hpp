@@ -27,7 +27,8 @@
 // which needs no transposition. Backward sums over the queries in two of its products, and so
 // transposes q and the gradient of o, both small:
 //
-//   dp^T = v^T do    ds^T = p^T (dp^T - sums of p dp)    dq = k ds^T    dk^T += ds^T q^T    dv^T += p^T do^T
+//   dp^T = v^T do    ds^T = p^T (dp^T - sums of p dp)
+//   dq = k ds^T      dk^T += ds^T q^T      dv^T += p^T do^T
 //
 // Nothing in it depends on the number of sequences: each has the same bits alone as among others.
 
@@ -60,7 +61,8 @@ struct AttentionHead {
     }
   }
 
-  /// The block's softmax, or with `again` the same bits once more, in backward. `packed` is scratch.
+  /// The block's softmax, or with `again` the same bits once more, in backward. `packed` is
+  /// scratch.
   void probabilities(const Block& b, T* to, T* packed, bool again) const {
     const AttentionWork parts(size);
     const T scale = T(1) / std::sqrt(static_cast<T>(size.key_size));
@@ -84,8 +86,8 @@ struct AttentionHead {
         .known = again});
   }
 
-  /// Negates those of the block's probabilities that are dropped, which keeps both what they are and
-  /// that they are dropped; `random` is scratch.
+  /// Negates those of the block's probabilities that are dropped, which keeps both what they are
+  /// and that they are dropped; `random` is scratch.
   void drop(const Block& b, T* probabilities, T* random) const {
     for (std::size_t column = 0; column < b.columns; column += batch_multiple) {
       std::array<std::uint64_t, batch_multiple> keys{};

@@ -39,8 +39,8 @@ struct PackColumns {
   }
 };
 
-/// Scores become probabilities, for kernels::dispatch: exp(score - largest) / sum over the keys that
-/// a query sees, 0 for the others, and 0 for all keys of a query that is masked or sees none.
+/// Scores become probabilities, for kernels::dispatch: exp(score - largest) / sum over the keys
+/// that a query sees, 0 for the others, and 0 for all keys of a query that is masked or sees none.
 /// (Keras gives masked scores -1e9, and sets masked probabilities to 0: the same.)
 template <class T>
 struct AttentionSoftmax {
@@ -50,8 +50,8 @@ struct AttentionSoftmax {
   std::size_t valid = 0;          ///< queries in the block
   std::size_t first_query = 0;    ///< the block's first
   bool causal = false;            ///< query t sees the keys 0 to t
-  const T* query_mask = nullptr;  ///< of `valid` queries: 1, or 0 for one that is masked; null: all are 1
-  const T* key_mask = nullptr;    ///< the same for the keys
+  const T* query_mask = nullptr;  ///< of `valid` queries: 0 for one that is masked, else 1
+  const T* key_mask = nullptr;    ///< the same for the keys; null, as the other: all are 1
   T* largest = nullptr;           ///< of each query's scores, [columns]
   T* factor = nullptr;            ///< 1 / sum, or 0, [columns]
   bool known = false;             ///< largest and factor are known: the same bits once more
@@ -116,8 +116,8 @@ struct AttentionSoftmax {
   }
 };
 
-/// sums[t] = sum over features f of a[f * columns + t] * b[f * stride + t], for t below `valid`, for
-/// kernels::dispatch. In softmax's gradient: the sum over the keys of probability times its
+/// sums[t] = sum over features f of a[f * columns + t] * b[f * stride + t], for t below `valid`,
+/// for kernels::dispatch. In softmax's gradient: the sum over the keys of probability times its
 /// gradient, from the output and its gradient.
 template <class T>
 struct ColumnProducts {

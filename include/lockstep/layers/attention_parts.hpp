@@ -23,7 +23,7 @@ struct MultiHeadAttentionOptions {
   std::size_t value_dim = 0;     ///< features of a head's values; 0: the key dimension
   double dropout = 0;            ///< of the probabilities: at least 0 and below 1
   bool use_bias = true;          ///< in all four projections
-  bool use_causal_mask = false;  ///< position t sees the positions 0 to t. (In Keras an argument of the call.)
+  bool use_causal_mask = false;  ///< position t sees 0 to t. (In Keras an argument of the call.)
   std::size_t output_shape = 0;  ///< features of the output; 0: those of the query
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;

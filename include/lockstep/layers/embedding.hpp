@@ -31,8 +31,8 @@ struct EmbeddingOptions {
 
 namespace detail {
 
-/// ids[sample * positions + position] from x, [position][stride]. Throws BadSample unless each is one
-/// of 0, 1, ..., vocabulary - 1.
+/// ids[sample * positions + position] from x, [position][stride]. Throws BadSample unless each is
+/// one of 0, 1, ..., vocabulary - 1.
 template <class T>
 void read_ids(TensorView<const T> x, std::size_t vocabulary, T* ids) {
   const std::size_t positions = x.features();

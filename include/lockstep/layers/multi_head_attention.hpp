@@ -25,8 +25,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// [output]. Vaswani et al., "Attention is all you need", arXiv 1706.03762, 2017.
 ///
 /// Sequences of more than 256 positions keep two numbers for each query and head for backward
-/// instead of all of its probabilities. What dropout drops depends on the seed, the step, the layer,
-/// the sample's index in the dataset, head and positions alone.
+/// instead of all of its probabilities. What dropout drops depends on the seed, the step, the
+/// layer, the sample's index in the dataset, head and positions alone.
 template <std::size_t Heads, std::size_t KeyDim, MultiHeadAttentionOptions Options = MultiHeadAttentionOptions{}>
 struct MultiHeadAttention {
   static_assert(Heads > 0 && KeyDim > 0,

@@ -25,8 +25,8 @@ struct PositionEmbeddingOptions {
   InitializerOption initializer = glorot_uniform;
 };
 
-/// y[t] = x[t] + embeddings[t], for a Sequence<T, width> of at most MaxPositions positions. Variable:
-/// embeddings [MaxPositions x width], of which the first T rows are used. Keras Hub's
+/// y[t] = x[t] + embeddings[t], for a Sequence<T, width> of at most MaxPositions positions.
+/// Variable: embeddings [MaxPositions x width], of which the first T rows are used. Keras Hub's
 /// PositionEmbedding with the sum that follows it; the wpe of GPT-2.
 template <std::size_t MaxPositions, PositionEmbeddingOptions Options = PositionEmbeddingOptions{}>
 struct PositionEmbedding {

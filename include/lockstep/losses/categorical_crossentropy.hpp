@@ -103,10 +103,11 @@ struct CategoricalCrossentropy {
 template <class T>
 void CategoricalCrossentropy::compute(TensorView<const T> predictions, TensorView<const T> targets,
                                       std::span<double> losses, TensorView<T> gradient) const {
-  for (std::size_t row = 0; row < predictions.samples(); row += batch_multiple) {
-    const std::size_t rows = std::min(batch_multiple, predictions.samples() - row);
+  detail::SoftmaxBlock<T> softmax;
+  for (std::size_t row = 0; row < predictions.samples(); row += softmax.samples) {
+    const std::size_t rows = std::min(softmax.samples, predictions.samples() - row);
     if (from_logits) {
-      const detail::SoftmaxBlock<T> softmax = detail::softmax_block(predictions, gradient, row);
+      detail::softmax_block(predictions, gradient, row, softmax);
       for (std::size_t i = 0; i < rows; ++i)
         losses[row + i] = logits_row(predictions, targets, gradient, row + i, softmax.largest[i], softmax.sum[i]);
     } else {

@@ -69,8 +69,9 @@ struct SparseCategoricalCrossentropy {
   template <class T>
   static void logits_block(TensorView<const T> logits, TensorView<const T> labels, std::span<double> losses,
                            TensorView<T> gradient, std::size_t first) {
-    const detail::SoftmaxBlock<T> softmax = detail::softmax_block(logits, gradient, first);
-    for (std::size_t i = 0; i < std::min(lanes, logits.samples() - first); ++i) {
+    detail::SoftmaxBlock<T> softmax;
+    detail::softmax_block(logits, gradient, first, softmax);
+    for (std::size_t i = 0; i < std::min(softmax.samples, logits.samples() - first); ++i) {
       const std::size_t label = class_of(labels(first + i, 0), logits.features());
       losses[first + i] = std::log(static_cast<double>(softmax.sum[i])) +
                           static_cast<double>(softmax.largest[i] - logits(first + i, label));
@@ -109,7 +110,8 @@ template <class T>
 void SparseCategoricalCrossentropy::compute(TensorView<const T> predictions, TensorView<const T> targets,
                                             std::span<double> losses, TensorView<T> gradient) const {
   detail::check_labels(name, targets, predictions.features(), ignore_class);
-  for (std::size_t row = 0; row < predictions.samples(); row += lanes) {
+  const std::size_t step = from_logits ? detail::SoftmaxBlock<T>::samples : lanes;
+  for (std::size_t row = 0; row < predictions.samples(); row += step) {
     if (from_logits)
       logits_block(predictions, targets, losses, gradient, row);
     else

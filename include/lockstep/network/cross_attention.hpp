@@ -30,11 +30,11 @@ concept AttentionBranches = is_sequence<Queries> && is_sequence<Values> && Queri
 
 }  // namespace detail
 
-/// Keras's MultiHeadAttention(Heads, KeyDim) called with two tensors: queries are made of the output
-/// of QueryBranch, keys and values of that of ValueBranch, both of the container's input. A branch is
-/// a layer or a Sequential whose output is a sequence; Identity hands the input on. Variables: those
-/// of the branches, then those of MultiHeadAttention. Masked positions of the values are seen by
-/// none; masked queries see none, and their mask travels on.
+/// Keras's MultiHeadAttention(Heads, KeyDim) called with two tensors: queries are made of the
+/// output of QueryBranch, keys and values of that of ValueBranch, both of the container's input. A
+/// branch is a layer or a Sequential whose output is a sequence; Identity hands the input on.
+/// Variables: those of the branches, then those of MultiHeadAttention. Masked positions of the
+/// values are seen by none; masked queries see none, and their mask travels on.
 /// @code
 /// // A decoder's look at what an encoder has made of the first half of the sample.
 /// using Look = CrossAttention<4, 32, Sequential<Slice<64, 64>, Embedding<1000, 128>>,
