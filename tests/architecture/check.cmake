@@ -26,7 +26,7 @@ foreach(line IN LISTS lines)
   endif()
 endforeach()
 
-set(posix "^(sys|netinet|arpa|net|linux)/[a-z_]+\\.h$|^(dirent|fcntl|netdb|poll|pthread|sched|signal|unistd|ifaddrs)\\.h$")
+set(posix "^(sys|netinet|arpa|net|linux)/[a-z_]+\\.h$|^(dirent|fcntl|fnmatch|netdb|poll|pthread|sched|signal|unistd|ifaddrs)\\.h$")
 set(failed OFF)
 macro(offence text)
   message(NOTICE "include/lockstep/${file}:${number}: ${text}")
