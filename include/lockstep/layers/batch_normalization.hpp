@@ -18,7 +18,7 @@
 #include "lockstep/layers/channel_statistics.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
-#include "lockstep/layers/normalization.hpp"
+#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/pass.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

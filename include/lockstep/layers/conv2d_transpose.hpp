@@ -20,7 +20,7 @@
 #include "lockstep/layers/convolution.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
-#include "lockstep/layers/normalization.hpp"
+#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 

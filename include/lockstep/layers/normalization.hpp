@@ -1,70 +1,84 @@
-// What the normalisation layers share.
+// Normalization: channels of the data get mean 0 and variance 1, once and for all.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
-#include <span>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/tensor_view.hpp"
-#include "lockstep/core/variable.hpp"
-#include "lockstep/kernels/channel_sums.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/kernels/channel_scaling.hpp"
+#include "lockstep/kernels/dispatch.hpp"
+#include "lockstep/layers/channels.hpp"
+#include "lockstep/layers/concepts.hpp"
+#include "lockstep/layers/initializers.hpp"
+#include "lockstep/layers/pass.hpp"
 
-namespace lockstep::inline LOCKSTEP_ABI::detail {
+namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The last dimension of a Shape.
-template <class In>
-inline constexpr std::size_t channels = In::extents[In::rank - 1];
-
-/// The product of the other ones.
-template <class In>
-inline constexpr std::size_t pixels = In::size / channels<In>;
-
-/// Samples of shape In, seen as pixels and channels.
-template <class In, class T>
-kernels::ChannelSize channel_size(const TensorView<T>& x) {
-  return {.pixels = pixels<In>, .channels = channels<In>, .samples = x.samples(), .stride = x.stride()};
-}
-
-/// A value for each channel.
-template <class In>
-consteval Variable channel_variable(std::string_view name, Initializer initializer) {
-  return {name, {channels<In>}, initializer, Fans{channels<In>, channels<In>}};
-}
-
-/// gamma and beta, or one of them, or neither, as the options of a normalisation layer say.
-template <class In, auto Options>
-consteval auto scale_and_center() {
-  std::array<Variable, std::size_t{Options.scale} + std::size_t{Options.center}> all{};
-  if constexpr (Options.scale) all[0] = channel_variable<In>("gamma", Options.gamma_initializer);
-  if constexpr (Options.center) all[Options.scale ? 1 : 0] = channel_variable<In>("beta", Options.beta_initializer);
-  return all;
-}
-
-/// gamma and beta among `slices` (the weights, or their gradients); null where the layer has none.
-template <class T>
-struct ScaleAndCenter {
-  T* gamma = nullptr;
-  T* beta = nullptr;
+/// Compile-time options of Normalization; the default is Keras's.
+struct NormalizationOptions {
+  bool invert = false;  ///< the other way round: from mean 0 and variance 1 to those of the data
 };
-template <auto Options, class T>
-ScaleAndCenter<T> scale_and_center_of(std::span<const std::span<T>> slices) {
-  ScaleAndCenter<T> result;
-  if constexpr (Options.scale) result.gamma = slices[0].data();
-  if constexpr (Options.center) result.beta = slices[Options.scale ? 1 : 0].data();
-  return result;
-}
 
-/// Sets the gradients of gamma and beta from the sums of dy (null without beta) and of dy * z.
-template <auto Options, class T>
-void set_scale_and_center(std::span<const std::span<T>> gradients, std::size_t channels, const double* sums,
-                          const double* products) {
-  const ScaleAndCenter<T> to = scale_and_center_of<Options>(gradients);
-  for (std::size_t c = 0; c < channels; ++c) {
-    if constexpr (Options.scale) to.gamma[c] = static_cast<T>(products[c]);
-    if constexpr (Options.center) to.beta[c] = static_cast<T>(sums[c]);
+/// y = (x - mean) / max(sqrt(variance), 1e-7) for each channel, the last dimension of samples of any
+/// shape; mean and variance are those of the data and are not trained. Variables that are not
+/// trained: mean and variance [channels], at first 0 and 1; Model::adapt or load_weights sets them.
+template <NormalizationOptions Options = NormalizationOptions{}>
+struct Normalization {
+  static constexpr std::string_view name = "normalization";
+  static constexpr bool keeps_padding = true;
+  static constexpr bool backward_in_place = true;
+
+  template <class In>
+  using Output = In;
+
+  template <class In>
+  static constexpr std::array state_variables{detail::channel_variable<In>("mean", zeros),
+                                              detail::channel_variable<In>("variance", ones)};
+
+  template <class In, class T>
+  static void forward(const ForwardPass<T>& pass) {
+    const Numbers<In, T> numbers(pass.state);
+    kernels::dispatch(kernels::ScaleChannels<T>{.size = detail::channel_size<In>(pass.x),
+                                                .x = pass.x.data(),
+                                                .mean = numbers.mean.data(),
+                                                .scale = numbers.scale.data(),
+                                                .offset = numbers.offset.data(),
+                                                .y = pass.y.data()});
   }
-}
 
-}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+  template <class In, class T>
+  static void backward(const BackwardPass<T>& pass) {
+    const Numbers<In, T> numbers(pass.state);
+    const std::array<T, detail::channels<In>> zero{};
+    kernels::dispatch(kernels::ScaleChannels<T>{.size = detail::channel_size<In>(pass.dy),
+                                                .x = pass.dy.data(),
+                                                .mean = zero.data(),
+                                                .scale = numbers.scale.data(),
+                                                .offset = zero.data(),
+                                                .y = pass.dx.data()});
+  }
+
+ private:
+  /// y = (x - mean) * scale + offset.
+  template <class In, class T>
+  struct Numbers {
+    std::array<T, detail::channels<In>> mean{}, scale{}, offset{};
+
+    explicit Numbers(Slices<T> state) {
+      for (std::size_t c = 0; c < mean.size(); ++c) {
+        const double deviation = std::max(std::sqrt(static_cast<double>(state[1][c])), 1e-7);
+        (Options.invert ? offset : mean)[c] = state[0][c];
+        scale[c] = static_cast<T>(Options.invert ? deviation : 1 / deviation);
+      }
+    }
+  };
+};
+
+static_assert(Layer<Normalization<>, Shape<26, 26, 3>>);
+static_assert(Layer<Normalization<NormalizationOptions{.invert = true}>, Shape<10>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
