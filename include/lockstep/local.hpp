@@ -50,6 +50,7 @@
 #include "lockstep/layers/max_pooling1d.hpp"
 #include "lockstep/layers/max_pooling2d.hpp"
 #include "lockstep/layers/multi_head_attention.hpp"
+#include "lockstep/layers/normalization.hpp"
 #include "lockstep/layers/permute.hpp"
 #include "lockstep/layers/position_embedding.hpp"
 #include "lockstep/layers/rescaling.hpp"

@@ -7,7 +7,7 @@ cmake_minimum_required(VERSION 3.24)
 file(READ "${SENTENCES}" sentences)
 string(REGEX REPLACE "\"\n *\"" "" sentences "${sentences}")
 
-foreach(struct IN ITEMS FitOptions EvaluateOptions PredictOptions)
+foreach(struct IN ITEMS FitOptions EvaluateOptions PredictOptions AdaptOptions)
   file(READ "${OPTIONS}" text)
   string(REPLACE ";" "," text "${text}")
   if(NOT text MATCHES "\nstruct ${struct} {\n(.*)")

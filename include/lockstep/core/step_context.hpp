@@ -6,6 +6,7 @@
 #include <span>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/moment_sink.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/trace.hpp"
 
@@ -79,6 +80,7 @@ struct StepContext {
   /// Their variables are not read again in this step either: they may be updated.
   BackwardProgress variables_done = {};
   ActivityPenalty* activity_penalty = nullptr;  ///< null: not wanted, as in predict
+  MomentSink moments = {};                      ///< of the input, while the model is adapted to data
   Trace* trace = nullptr;                       ///< where the time is recorded; null: nowhere
 
   /// The key of the random numbers that a layer draws for one row of the batch: a sample, or a

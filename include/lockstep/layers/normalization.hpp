@@ -9,7 +9,9 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/kernels/channel_moments.hpp"
 #include "lockstep/kernels/channel_scaling.hpp"
+#include "lockstep/kernels/channel_sums.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/concepts.hpp"
@@ -41,6 +43,7 @@ struct Normalization {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
+    if (pass.context.moments) tell_moments<In>(pass);
     const Numbers<In, T> numbers(pass.state);
     kernels::dispatch(kernels::ScaleChannels<T>{.size = detail::channel_size<In>(pass.x),
                                                 .x = pass.x.data(),
@@ -63,6 +66,18 @@ struct Normalization {
   }
 
  private:
+  template <class In, class T>
+  static void tell_moments(const ForwardPass<T>& pass) {
+    std::array<double, detail::channels<In>> mean, squares;
+    const kernels::ChannelSize size = detail::channel_size<In>(pass.x);
+    kernels::dispatch(kernels::ChannelMoments<T>{size, pass.x.data(), mean.data(), squares.data()});
+    pass.context.moments({.count = static_cast<double>(size.pixels * size.samples),
+                          .mean = mean,
+                          .squares = squares,
+                          .mean_variable = pass.state[0].data(),
+                          .variance_variable = pass.state[1].data()});
+  }
+
   /// y = (x - mean) * scale + offset.
   template <class In, class T>
   struct Numbers {

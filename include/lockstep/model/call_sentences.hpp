@@ -1,4 +1,4 @@
-// What the compiler says of a call of fit, evaluate or predict that matches no overload.
+// What the compiler says of a call of fit, evaluate, predict or adapt that matches no overload.
 #pragma once
 
 #include "lockstep/core/config.hpp"
@@ -36,6 +36,15 @@ struct PredictSentence {
       no_call<Data>,
       "lockstep: no such call of predict: it is predict(x, {options}, callbacks...), and an option is misspelt "
       "or of the wrong type. PredictOptions has, in this order: batch_size, steps");
+  static constexpr bool said = true;
+};
+
+template <class Data>
+struct AdaptSentence {
+  static_assert(
+      no_call<Data>,
+      "lockstep: no such call of adapt: it is adapt(dataset, {options}) or adapt(x, {options}), and an option "
+      "is misspelt or of the wrong type. AdaptOptions has, in this order: batch_size, steps");
   static constexpr bool said = true;
 };
 

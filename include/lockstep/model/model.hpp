@@ -156,6 +156,26 @@ class Model {
   /// Every other call, for its sentence.
   Predictions predict(detail::OtherCall<detail::PredictSentence>, ...);
 
+  /// Sets mean and variance of every Normalization layer to those of its input over the data of all
+  /// workers, layer by layer, before training. Targets are not read. Throws ConfigurationError if the
+  /// model has no such layer, DataError if there are no data.
+  template <class D>
+    requires Dataset<D>
+  void adapt(const D& dataset, AdaptOptions options = {}) {
+    detail::refuse_batch_size("adapt", options.batch_size);
+    trainer_.adapt(AnyDataset(dataset), options);
+  }
+  template <class X>
+    requires(!Dataset<X>)
+  void adapt(const X& x, AdaptOptions options = {}) {
+    static_assert(detail::Arrays<X>,
+                  "lockstep: adapt(x) needs a dataset of batches (put .batch(n) at its end) or an array: an Eigen "
+                  "matrix, a std::vector or a Tensor");
+    if constexpr (detail::Arrays<X>) trainer_.adapt(detail::array_data("adapt", options.batch_size, x), options);
+  }
+  /// Every other call, for its sentence.
+  void adapt(detail::OtherCall<detail::AdaptSentence>, ...);
+
   /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others (moving statistics).
   [[nodiscard]] std::vector<Weight<T>> get_weights() const { return detail::copy_weights(trainer_.named_arrays(0)); }
 

@@ -7,6 +7,7 @@
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
+#include "lockstep/core/moment_sink.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/data/batch_loader.hpp"
@@ -37,9 +38,10 @@ template <class T>
 void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status);
 
 /// Reads this rank's part of the current batch (nothing when `has_batch` is false) and runs the model
-/// forward. `step` is told only for training.
+/// forward. `step` is told only for training, `moments` only where the model is adapted to data.
 template <class T>
-StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step = nullptr);
+StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step = nullptr,
+                          MomentSink moments = {});
 
 /// Mean loss and metrics of `status`, under names with a prefix ("val_").
 template <class T>
@@ -56,8 +58,10 @@ LOCKSTEP_INSTANCE(void train_step(const Parts<float>&, Updater<float>&, BatchLoa
 LOCKSTEP_INSTANCE(void train_step(const Parts<double>&, Updater<double>&, BatchLoader<double>&, const TrainStep&));
 LOCKSTEP_INSTANCE(void test_step(const Parts<float>&, BatchLoader<float>&, StatusBlock&));
 LOCKSTEP_INSTANCE(void test_step(const Parts<double>&, BatchLoader<double>&, StatusBlock&));
-LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<float>&, BatchLoader<float>&, bool, const TrainStep*));
-LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<double>&, BatchLoader<double>&, bool, const TrainStep*));
+LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<float>&, BatchLoader<float>&, bool, const TrainStep*,
+                                            MomentSink));
+LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<double>&, BatchLoader<double>&, bool, const TrainStep*,
+                                            MomentSink));
 LOCKSTEP_INSTANCE(void report(const Program<float>&, const StatusBlock&, Logs&, const std::string&));
 LOCKSTEP_INSTANCE(void report(const Program<double>&, const StatusBlock&, Logs&, const std::string&));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -88,7 +88,8 @@ void report(const Program<T>& program, const StatusBlock& status, Logs& logs, co
 }
 
 template <class T>
-StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step) {
+StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step,
+                          MomentSink moments) {
   Workspace<T>& workspace = parts.workspace;
   workspace.resize(has_batch ? data.samples() : 0);
   StepContext context{.training = step != nullptr,
@@ -97,6 +98,7 @@ StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_
                       .sample_indices = has_batch ? data.sample_indices() : std::span<const std::int64_t>{},
                       .cross_replica_sum = step != nullptr ? cross_replica_sum(parts.replica) : CrossReplicaSum{},
                       .activity_penalty = &(workspace.activity_penalty = {}),
+                      .moments = moments,
                       .trace = step != nullptr ? step->trace : nullptr};
   if (has_batch) {
     const TraceSpan span(context.trace, TracePart::input);

@@ -80,4 +80,9 @@ struct PredictOptions {
   std::optional<std::int64_t> steps = std::nullopt;       ///< default: until the data ends
 };
 
+struct AdaptOptions {
+  std::optional<std::int64_t> batch_size = std::nullopt;  ///< plain arrays; default 32
+  std::optional<std::int64_t> steps = std::nullopt;       ///< default: until the data ends
+};
+
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -43,6 +43,7 @@ class Trainer {
   Logs evaluate(const AnyDataset& dataset, const EvaluateOptions& options, CallbackHooks& callbacks);
   /// The rows, one after the other.
   std::vector<T> predict(const AnyDataset& dataset, const PredictOptions& options, CallbackHooks& callbacks);
+  void adapt(const AnyDataset& dataset, const AdaptOptions& options);
 
   [[nodiscard]] const Program<T>& program() const noexcept { return program_; }
   [[nodiscard]] AnyStrategy& strategy() const noexcept { return *strategy_; }

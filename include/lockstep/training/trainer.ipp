@@ -15,6 +15,7 @@
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
+#include "lockstep/training/adapt_pass.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/evaluate_pass.hpp"
 #include "lockstep/training/fit_loop.hpp"
@@ -209,6 +210,25 @@ std::vector<T> Trainer<T>::predict(const AnyDataset& dataset, const PredictOptio
   });
   call_hooks(callbacks, where, [&] { callbacks.on_predict_end(training); });
   return rows;
+}
+
+template <class T>
+void Trainer<T>::adapt(const AnyDataset& dataset, const AdaptOptions& options) {
+  const WorkerData mine("adapt", dataset, place());
+  check_pass("adapt", mine, {.input = program_.layout().data.input}, options.steps);
+  const std::string signature = pass_signature(mine, options.steps);
+  Adapted done;
+  strategy_->run([&](AnyReplica& replica) {
+    const auto activity = show_call(replica, "adapt");
+    agree(replica.collective(), "adapt", signature);
+    BatchLoader<T> data(distribute(dataset, replica), false);
+    const Adapted by_this = adapt_pass(parts(replica), data, options.steps);
+    if (replica.collective().rank() == 0) warn_of_missing_steps("adapt", by_this.batches, options.steps);
+    if (replica.local_rank() == 0) done = by_this;
+  });
+  if (!done.had_data) throw DataError("adapt: the data is empty");
+  if (done.layers == 0)
+    throw ConfigurationError("adapt: the model has no layer that is adapted to data, such as Normalization");
 }
 
 template <class T>
