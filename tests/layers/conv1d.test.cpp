@@ -42,3 +42,9 @@ TEST_CASE("Conv1D: gradients against differences") {
   });
   lockstep_test::check_gradients<Conv1D<2, 3, ls::ReLU, causal>, Sequence<1, 2>>(3);
 }
+
+TEST_CASE("Conv1D: penalties and constraints go to its variables") {
+  using L = lockstep::Conv1D<4, 3, lockstep::Linear, lockstep::Conv1DOptions{.bias_regularizer = lockstep::L1{0.5}}>;
+  using In = lockstep::Sequence<5, 3>;
+  CHECK((L::variables<In>[1].regularizer.l1 == 0.5));
+}

@@ -62,3 +62,10 @@ TEST_CASE("Conv2DTranspose: gradients") {
     lockstep_test::check_gradients<Conv2DTranspose<33, 3, ls::ReLU, options>, Shape<2, 3, 9>>(3);  // many weights
   });
 }
+
+TEST_CASE("Conv2DTranspose: penalties and constraints go to its variables") {
+  using L = lockstep::Conv2DTranspose<4, 3, lockstep::Linear,
+                                      lockstep::Conv2DTransposeOptions{.kernel_regularizer = lockstep::L1{0.5}}>;
+  using In = lockstep::Shape<8, 8, 3>;
+  CHECK((L::variables<In>[0].regularizer.l1 == 0.5));
+}

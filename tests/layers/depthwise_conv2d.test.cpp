@@ -67,3 +67,11 @@ TEST_CASE("DepthwiseConv2D: gradients") {
     lockstep_test::check_gradients<DepthwiseConv2D<3>, Shape<4, 5, 1>>(5);  // one channel
   });
 }
+
+TEST_CASE("DepthwiseConv2D: penalties and constraints go to its variables") {
+  using L = lockstep::DepthwiseConv2D<3, lockstep::Linear,
+                                      lockstep::DepthwiseConv2DOptions{.depthwise_regularizer = lockstep::L2{0.5},
+                                                                       .bias_constraint = lockstep::NonNeg{}}>;
+  using In = lockstep::Shape<8, 8, 3>;
+  CHECK((L::variables<In>[0].regularizer.l2 == 0.5 && L::variables<In>[1].constraint == lockstep::NonNeg{}));
+}

@@ -82,3 +82,10 @@ TEST_CASE("Embedding: ids that are none") {
     CHECK(message.find("; expected a whole number from 0 to 6") != std::string::npos);
   }
 }
+
+TEST_CASE("Embedding: penalties and constraints go to its variables") {
+  using L =
+      lockstep::Embedding<9, 4, lockstep::EmbeddingOptions{.embeddings_constraint = lockstep::UnitNorm{.axis = 1}}>;
+  using In = lockstep::Shape<5>;
+  CHECK((L::variables<In>[0].constraint == lockstep::UnitNorm{.axis = 1}));
+}

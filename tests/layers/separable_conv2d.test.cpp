@@ -51,3 +51,11 @@ TEST_CASE("SeparableConv2D: gradients") {
     lockstep_test::check_gradients<SeparableConv2D<2, 3>, Shape<4, 5, 1>>(3);
   });
 }
+
+TEST_CASE("SeparableConv2D: penalties and constraints go to its variables") {
+  using L = lockstep::SeparableConv2D<4, 3, lockstep::Linear,
+                                      lockstep::SeparableConv2DOptions{.pointwise_regularizer = lockstep::L2{0.5},
+                                                                       .depthwise_constraint = lockstep::NonNeg{}}>;
+  using In = lockstep::Shape<8, 8, 3>;
+  CHECK((L::variables<In>[1].regularizer.l2 == 0.5 && L::variables<In>[0].constraint == lockstep::NonNeg{}));
+}

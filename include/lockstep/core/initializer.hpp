@@ -32,10 +32,10 @@ struct InitializerNumbers {
   friend constexpr bool operator==(const InitializerNumbers&, const InitializerNumbers&) = default;
 };
 
-/// How an initialiser with numbers works: it has one of the two.
+/// How an initialiser with numbers works: it draws an element, or fills an array at once.
 struct InitializerMethod {
-  double (*draw)(RandomStream&, Fans, InitializerNumbers) = nullptr;               ///< gives an element
-  void (*fill)(RandomStream&, const InitialArray&, InitializerNumbers) = nullptr;  ///< all elements at once
+  double (*draw)(RandomStream&, Fans, InitializerNumbers) = nullptr;
+  void (*fill)(RandomStream&, const InitialArray&, InitializerNumbers) = nullptr;
 };
 
 /// Gives the initial values of a variable: a function that draws an element, which is what a user's
@@ -55,7 +55,8 @@ class Initializer {
   constexpr Initializer(const InitializerMethod& method, InitializerNumbers numbers)
       : method_(&method), numbers_(numbers) {}
 
-  [[nodiscard]] constexpr const InitializerMethod* method() const noexcept { return method_; }  ///< may be null
+  /// May be null.
+  [[nodiscard]] constexpr const InitializerMethod* method() const noexcept { return method_; }
   [[nodiscard]] constexpr InitializerNumbers numbers() const noexcept { return numbers_; }
 
   /// An element. (Not of a method that fills arrays at once.)

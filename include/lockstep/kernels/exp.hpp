@@ -104,7 +104,7 @@ LOCKSTEP_KERNEL Pack<T, Bytes> exp(const Pack<T, Bytes>& x) {
 template <class T, std::size_t Bytes>
 LOCKSTEP_KERNEL Pack<T, Bytes> expm1(const Pack<T, Bytes>& x) {
   using P = Pack<T, Bytes>;
-  constexpr T lowest = std::is_same_v<T, float> ? T(-20) : T(-40);  // the result is -1 from there on
+  constexpr T lowest = std::is_same_v<T, float> ? T(-20) : T(-40);  // there it is -1
   const auto [rest, power] = detail::reduced_exp<T, Bytes>(x, lowest, T(0));
   const P scale = detail::power_of_two<P>(power);
   return multiply_add(rest, scale, scale - P(T(1)));

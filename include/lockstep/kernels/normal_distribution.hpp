@@ -16,8 +16,8 @@ struct NormalDistribution {
   P probability;  ///< of a value of at most x: (1 + erf(x / sqrt(2))) / 2
 };
 
-/// Both have an absolute error below 1 ulp of 1 (float: 1.2e-7, double: 2.3e-16), and a relative one
-/// below 4 + x^2 ulp where the result is a normal number. Finite for every x but NaN.
+/// Both have an absolute error below 1 ulp of 1 (float: 1.2e-7, double: 2.3e-16), and a relative
+/// one below 4 + x^2 ulp where the result is a normal number. Finite for every x but NaN.
 ///
 /// With a = |x| and q = (a - 4) / (a + 4), e^(a^2 / 2) times the probability beyond a is a
 /// polynomial in q over 1 + 5/4 a, after Shepherd, Laframboise, "Chebyshev approximation of

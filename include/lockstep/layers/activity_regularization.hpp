@@ -14,9 +14,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// y = x, for samples of any shape: `ActivityRegularization<L2{1e-4}>` after a layer. The penalty of
-/// all values of a sample, in the mean over the samples, is added to the loss, in training and in
-/// evaluate. (That of the tokens of a sequence is summed; masks have no influence.)
+/// y = x, for samples of any shape: `ActivityRegularization<L2{1e-4}>` after a layer. The penalty
+/// of all values of a sample, in the mean over the samples, is added to the loss, in training and
+/// in evaluate. (That of the tokens of a sequence is summed; masks have no influence.)
 template <Regularizer Penalty>
 struct ActivityRegularization {
   static_assert(Penalty.l1 >= 0 && Penalty.l2 >= 0, "lockstep: the factors of a penalty must be at least 0");

@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/convolution1d.hpp"
@@ -29,6 +31,10 @@ struct Conv1DOptions {
   bool use_bias = true;
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
+  Regularizer kernel_regularizer = {};
+  Regularizer bias_regularizer = {};
+  Constraint kernel_constraint = {};
+  Constraint bias_constraint = {};
 };
 
 namespace detail {
@@ -83,8 +89,10 @@ struct Conv1D {
       Variable{"kernel",
                {Kernel, TokenOf<In>::size / Options.groups, Filters},
                Options.kernel_initializer,
-               Fans{Kernel * TokenOf<In>::size / Options.groups, Kernel* Filters}},
-      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}});
+               Fans{Kernel * TokenOf<In>::size / Options.groups, Kernel* Filters}}
+          .with(Options.kernel_regularizer, Options.kernel_constraint),
+      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(Options.bias_regularizer,
+                                                                                         Options.bias_constraint));
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {

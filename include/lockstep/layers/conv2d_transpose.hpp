@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/channel_sums.hpp"
@@ -33,6 +35,10 @@ struct Conv2DTransposeOptions {
   bool use_bias = true;
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
+  Regularizer kernel_regularizer = {};
+  Regularizer bias_regularizer = {};
+  Constraint kernel_constraint = {};
+  Constraint bias_constraint = {};
 };
 
 namespace detail {
@@ -96,8 +102,10 @@ struct Conv2DTranspose {
       Variable{"kernel",
                {Kernel.height, Kernel.width, Filters, In::extents[2]},
                Options.kernel_initializer,
-               Fans{Kernel.height * Kernel.width * Filters, Kernel.height* Kernel.width* In::extents[2]}},
-      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}});
+               Fans{Kernel.height * Kernel.width * Filters, Kernel.height* Kernel.width* In::extents[2]}}
+          .with(Options.kernel_regularizer, Options.kernel_constraint),
+      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(Options.bias_regularizer,
+                                                                                         Options.bias_constraint));
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {

@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/activations.hpp"
@@ -26,6 +28,10 @@ struct DepthwiseConv2DOptions {
   bool use_bias = true;
   InitializerOption depthwise_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
+  Regularizer depthwise_regularizer = {};
+  Regularizer bias_regularizer = {};
+  Constraint depthwise_constraint = {};
+  Constraint bias_constraint = {};
 };
 
 /// y = Activation(x convolved channel by channel + bias), for samples of shape Shape<height, width,
@@ -73,11 +79,13 @@ struct DepthwiseConv2D
 
   template <class In>
   static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
-      DepthwiseConv2D::template kernel<In>("kernel", Options.depthwise_initializer),
+      DepthwiseConv2D::template kernel<In>("kernel", Options.depthwise_initializer)
+          .with(Options.depthwise_regularizer, Options.depthwise_constraint),
       Variable{"bias",
                {In::extents[2] * Options.depth_multiplier},
                Options.bias_initializer,
-               Fans{In::extents[2] * Options.depth_multiplier, In::extents[2] * Options.depth_multiplier}});
+               Fans{In::extents[2] * Options.depth_multiplier, In::extents[2] * Options.depth_multiplier}}
+          .with(Options.bias_regularizer, Options.bias_constraint));
 
  private:
   static constexpr Extent2D window = dilated(Kernel, Options.dilation_rate);

@@ -10,7 +10,9 @@
 
 #include "lockstep/core/bad_sample.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
 #include "lockstep/core/describe.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/variable.hpp"
@@ -27,6 +29,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct EmbeddingOptions {
   bool mask_zero = false;  ///< positions whose id is 0 do not count: they are masked
   InitializerOption embeddings_initializer = random_uniform;
+  Regularizer embeddings_regularizer = {};
+  Constraint embeddings_constraint = {};
 };
 
 namespace detail {
@@ -79,7 +83,8 @@ struct Embedding {
 
   template <class In>
   static constexpr std::array variables{
-      Variable{"embeddings", {Vocabulary, Width}, Options.embeddings_initializer, Fans{Vocabulary, Width}}};
+      Variable{"embeddings", {Vocabulary, Width}, Options.embeddings_initializer, Fans{Vocabulary, Width}}.with(
+          Options.embeddings_regularizer, Options.embeddings_constraint)};
 
   /// The ids, a sample after the other, and the mask.
   template <class In>

@@ -16,9 +16,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// An initialiser among a layer's options: one of those below with its numbers,
-/// `RandomNormal{.stddev = 0.02}`, or a constant of type Initializer, such as glorot_uniform or your
-/// own.
+/// An initialiser among a layer's options: one of those below with its numbers, such as
+/// `RandomNormal{.stddev = 0.02}`, or a constant of type Initializer: glorot_uniform, your own.
 /// @code
 /// constexpr lockstep::Initializer small = [](lockstep::RandomStream& random, lockstep::Fans) {
 ///   return random.uniform(-0.01, 0.01);  // at namespace scope

@@ -34,8 +34,8 @@ inline void reflect(std::size_t n, const double* v, double* x) {
   for (std::size_t i = 0; i < n; ++i) x[i] -= factor * v[i];
 }
 
-/// `count` orthonormal columns of `length` elements each, uniform among all such: the Q of a matrix
-/// of normal numbers whose R has a positive diagonal, by Householder's reflections. length >= count.
+/// `count` orthonormal columns of `length` elements, uniform among all such: the Q of a matrix of
+/// normal numbers whose R has a positive diagonal, by Householder's reflections. length >= count.
 inline Columns orthonormal_columns(RandomStream& random, std::size_t length, std::size_t count) {
   Columns a(length, count), q(length, count);
   for (std::size_t row = 0; row < length; ++row)

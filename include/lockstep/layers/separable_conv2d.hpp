@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/kernels/convolution.hpp"
@@ -31,6 +33,12 @@ struct SeparableConv2DOptions {
   InitializerOption depthwise_initializer = glorot_uniform;
   InitializerOption pointwise_initializer = glorot_uniform;
   InitializerOption bias_initializer = zeros;
+  Regularizer depthwise_regularizer = {};
+  Regularizer pointwise_regularizer = {};
+  Regularizer bias_regularizer = {};
+  Constraint depthwise_constraint = {};
+  Constraint pointwise_constraint = {};
+  Constraint bias_constraint = {};
 };
 
 /// y = Activation(DepthwiseConv2D(x) convolved with Filters kernels of 1 x 1 + bias), for samples of
@@ -86,10 +94,15 @@ struct SeparableConv2D {
   template <class In>
   static consteval auto all_variables() {
     constexpr std::size_t channels = Between<In>::extents[2];
-    const Variable depthwise = Depthwise::template kernel<In>("depthwise_kernel", Options.depthwise_initializer);
-    const Variable pointwise{
-        "pointwise_kernel", {1, 1, channels, Filters}, Options.pointwise_initializer, Fans{channels, Filters}};
-    const Variable bias{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}};
+    const Variable depthwise = Depthwise::template kernel<In>("depthwise_kernel", Options.depthwise_initializer)
+                                   .with(Options.depthwise_regularizer, Options.depthwise_constraint);
+    const Variable pointwise = Variable{
+        "pointwise_kernel",
+        {1, 1, channels, Filters},
+        Options.pointwise_initializer,
+        Fans{channels, Filters}}.with(Options.pointwise_regularizer, Options.pointwise_constraint);
+    const Variable bias = Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(
+        Options.bias_regularizer, Options.bias_constraint);
     if constexpr (Options.use_bias)
       return std::array{depthwise, pointwise, bias};
     else

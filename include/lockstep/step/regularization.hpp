@@ -15,9 +15,10 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// What the Regularizers of variables add. The loss and the gradient of a step are sums over rows,
-/// which are divided at the end by the rows of all ranks. So each rank adds the penalty times its own
-/// rows: in the mean it counts once, however the rows are spread. The gradient is added before the
-/// reduction, so that all routes of an update, and clipping by norms, see it. Used by one thread.
+/// which are divided at the end by the rows of all ranks. So each rank adds the penalty times its
+/// own rows: in the mean it counts once, however the rows are spread. The gradient is added before
+/// the reduction, so that all routes of an update, and clipping by norms, see it. Used by one
+/// thread.
 template <class T>
 class Regularization {
  public:
