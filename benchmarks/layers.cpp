@@ -23,10 +23,16 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/layers/bidirectional.hpp"
 #include "lockstep/layers/conv1d.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/embedding.hpp"
+#include "lockstep/layers/gelu.hpp"
 #include "lockstep/layers/global_average_pooling1d.hpp"
 #include "lockstep/layers/gru.hpp"
+#include "lockstep/layers/layer_normalization.hpp"
 #include "lockstep/layers/lstm.hpp"
 #include "lockstep/layers/max_pooling1d.hpp"
+#include "lockstep/layers/multi_head_attention.hpp"
+#include "lockstep/layers/position_embedding.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "models.hpp"
@@ -84,6 +90,8 @@ class Rig {
  public:
   explicit Rig(std::size_t samples) : samples_(samples) {
     context_.sample_indices = indices_;
+    if constexpr (At::Layer::name == "embedding")  // of ids below 64
+      for (std::size_t i = 0; i < in.elements(samples_); ++i) x_.data()[i] = static_cast<float>(i * 37 % 64);
     forward();
   }
 
@@ -239,6 +247,17 @@ int main(int argc, char** argv) {
   add_sequence_layer.operator()<ls::Conv1D<128, 3, ls::ReLU>>("conv1d");
   add_sequence_layer.operator()<ls::MaxPooling1D<>>("max_pooling1d");
   add_sequence_layer.operator()<ls::GlobalAveragePooling1D>("global_average_pooling1d");
+  // As in a GPT of characters.
+  using Characters = ls::Sequence<64, 128>;
+  const auto add_gpt_layer = []<class L, class In = Characters>(const std::string& name) {
+    add_layer<ls::detail::LayerAt<0, L, In>>("gpt_layers/" + name, 12, false);
+  };
+  constexpr ls::MultiHeadAttentionOptions causal{.use_bias = false, .use_causal_mask = true};
+  add_gpt_layer.operator()<ls::Embedding<65, 128>, ls::Shape<64>>("embedding");
+  add_gpt_layer.operator()<ls::PositionEmbedding<64>>("position_embedding");
+  add_gpt_layer.operator()<ls::LayerNormalization<>>("layer_normalization");
+  add_gpt_layer.operator()<ls::MultiHeadAttention<4, 32, causal>>("multi_head_attention");
+  add_gpt_layer.operator()<ls::Dense<512, ls::GELU>>("dense_gelu");
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("instruction set", std::string(ls::to_string(ls::kernels::instruction_set())));
