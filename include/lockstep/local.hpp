@@ -53,6 +53,7 @@
 #include "lockstep/layers/normalization.hpp"
 #include "lockstep/layers/permute.hpp"
 #include "lockstep/layers/position_embedding.hpp"
+#include "lockstep/layers/repeat_vector.hpp"
 #include "lockstep/layers/rescaling.hpp"
 #include "lockstep/layers/reshape.hpp"
 #include "lockstep/layers/rms_normalization.hpp"

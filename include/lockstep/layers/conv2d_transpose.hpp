@@ -18,11 +18,11 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/bias.hpp"
+#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/convolution.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
-#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/window.hpp"
 
