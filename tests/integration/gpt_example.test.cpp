@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/process.hpp"
+#include "support/python.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
@@ -119,4 +120,71 @@ TEST_CASE("gpt: a wrong option, a text that is not there, one with too many diff
   const Finished many = run_process({example("gpt"), "--text", folder.write("text.txt", bytes)});
   CHECK(many.exit_code == 2);
   CHECK(many.output.find("66 different bytes") != std::string::npos);
+}
+
+namespace {
+
+/// Arguments: a text, weights of gpt, another file. Prints the loss over the last tenth of the text,
+/// writes the weights times 0.9 to the other file, and prints their loss.
+constexpr const char* in_pytorch = R"(
+import json, struct, sys
+import torch
+import torch.nn.functional as F
+
+text = open(sys.argv[1], "rb").read()
+ids = torch.tensor([sorted(set(text)).index(c) for c in text])
+file = open(sys.argv[2], "rb").read()
+size = struct.unpack("<Q", file[:8])[0]
+header, data = json.loads(file[8 : 8 + size]), bytearray(file[8 + size :])
+values = torch.frombuffer(data, dtype=torch.float32)
+width, heads, block = 128, 4, 64
+
+def weight(name, *shape):
+    begin, end = header["tied_head/" + name]["data_offsets"]
+    return values[begin // 4 : end // 4].reshape(shape)
+
+def norm(x, name):
+    return F.layer_norm(x, (width,), weight(name + "/gamma", width), None, 1e-5)
+
+def attention(x, name):
+    q, k, v = (x @ weight(f"{name}/{part}/kernel", width, width) for part in ("query", "key", "value"))
+    q, k, v = (part.view(-1, block, heads, width // heads).transpose(1, 2) for part in (q, k, v))
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(-1, block, width)
+    return y @ weight(name + "/attention_output/kernel", width, width)
+
+def loss():
+    table = weight("embedding/embeddings", 65, width)
+    held_back = ids[len(ids) * 9 // 10 :]
+    count = (len(held_back) - 1) // block * block
+    x = table[held_back[:count].view(-1, block)] + weight("position_embedding/embeddings", block, width)
+    for layer in ("", "_1", "_2", "_3"):
+        one, two = (f"repeat/sequential{layer}/residual{part}" for part in ("", "_1"))
+        x = x + attention(norm(x, one + "/layer_normalization"), one + "/multi_head_attention")
+        y = F.gelu(norm(x, two + "/layer_normalization") @ weight(two + "/dense/kernel", width, 4 * width))
+        x = x + y @ weight(two + "/dense_1/kernel", 4 * width, width)
+    return F.cross_entropy((norm(x, "layer_normalization") @ table.T).flatten(0, 1), held_back[1 : count + 1]).item()
+
+print(loss())
+values *= 0.9
+open(sys.argv[3], "wb").write(file[: 8 + size] + data)
+print(loss())
+)";
+
+}  // namespace
+
+TEST_SUITE("gpt in PyTorch [needs python]") {
+  TEST_CASE("gpt: PyTorch has the same loss with the weights that gpt writes, and gpt with PyTorch's") {
+    if (!has_python_modules("gpt in PyTorch", "torch")) return;
+    const Text text;
+    const std::string ours = text.path("ours.safetensors"), theirs = text.path("theirs.safetensors");
+    const Final trained = final_of(text.run({"--iterations", "30", "--batch-size", "4", "--model-out", ours}));
+    const Finished python = run_python(in_pytorch, {text.path("text.txt"), ours, theirs});
+    REQUIRE_MESSAGE(python.exit_code == 0, python.output);
+    double loss = 0, other_loss = 0;
+    REQUIRE(std::sscanf(python.output.c_str(), "%lf %lf", &loss, &other_loss) == 2);
+    CHECK(trained.val_loss == doctest::Approx(loss).epsilon(1e-5));
+    const Final other = final_of(text.run({"--iterations", "0", "--model-in", theirs}));
+    CHECK(other.val_loss == doctest::Approx(other_loss).epsilon(1e-5));
+    CHECK(std::abs(other.val_loss - trained.val_loss) > 1e-3);
+  }
 }
