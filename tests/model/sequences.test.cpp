@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/layers/activity_regularization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/to_sequence.hpp"
 #include "lockstep/losses/mean_squared_error.hpp"
@@ -164,6 +165,19 @@ TEST_CASE("sequences: masked tokens give no gradient, and the update divides by 
   const std::vector<float> two = parameters_after<MaskedTagger>(ls::MirroredStrategy({.replicas = 2}));
   REQUIRE(one.size() == two.size());
   for (std::size_t i = 0; i < one.size(); ++i) CHECK(two[i] == doctest::Approx(one[i]).epsilon(1e-4));
+}
+
+TEST_CASE("sequences: a penalty of outputs does not depend on how masked tokens are spread over replicas and batches") {
+  using Net = ls::Sequential<ls::Input<positions, features>, ls::ToSequence, MaskLow, ls::Dense<8, ls::ReLU>,
+                             ls::ActivityRegularization<ls::Regularizer{.l2 = 0.5}>, ls::Dense<3>>;
+  const std::vector<float> one = parameters_after<Net>(ls::OneDeviceStrategy());
+  const std::vector<float> two = parameters_after<Net>(ls::MirroredStrategy({.replicas = 2}));
+  REQUIRE(one.size() == two.size());
+  for (std::size_t i = 0; i < one.size(); ++i) CHECK(two[i] == doctest::Approx(one[i]).epsilon(1e-4));
+  ls::OneDeviceStrategy strategy;
+  auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, ls::SGD{});
+  CHECK(model.evaluate(TaggedTokens(3), {.verbose = 0}).at("loss") ==
+        doctest::Approx(model.evaluate(TaggedTokens(22), {.verbose = 0}).at("loss")).epsilon(1e-6));
 }
 
 TEST_CASE("sequences: a loss's ignored class does not count") {

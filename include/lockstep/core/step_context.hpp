@@ -79,7 +79,7 @@ struct StepContext {
   BackwardProgress gradients_ready = {};
   /// Their variables are not read again in this step either: they may be updated.
   BackwardProgress variables_done = {};
-  ActivityPenalty* activity_penalty = nullptr;  ///< null: not wanted, as in predict
+  ActivityPenalty* activity_penalty = nullptr;  ///< null: not wanted
   MomentSink moments = {};                      ///< of the input, while the model is adapted to data
   Trace* trace = nullptr;                       ///< where the time is recorded; null: nowhere
 

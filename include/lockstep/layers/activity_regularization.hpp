@@ -16,7 +16,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// y = x, for samples of any shape: `ActivityRegularization<L2{1e-4}>` after a layer. The penalty
 /// of all values of a sample, in the mean over the samples, is added to the loss, in training and
-/// in evaluate. (That of the tokens of a sequence is summed; masks have no influence.)
+/// in evaluate. (That of the tokens of a sequence is summed, masked or not. Where some rows do not
+/// count in the loss, the mean is over as many samples as have the number of rows that do.)
 template <Regularizer Penalty>
 struct ActivityRegularization {
   static_assert(Penalty.l1 >= 0 && Penalty.l2 >= 0, "lockstep: the factors of a penalty must be at least 0");

@@ -46,14 +46,16 @@ void naming_samples(const BatchLoader<T>& data, std::size_t rows_of_sample, cons
   }
 }
 
-/// What penalties add to the sum of the losses of these rows of this rank.
+/// What penalties add to the sum of the losses of these rows of this rank. (That of outputs counts
+/// for each row of a sample, masked or not: with a factor that depends on the rank's rows, the
+/// result would depend on how samples are spread.)
 template <class T>
 double penalty_of(const Parts<T>& parts, double rows) {
   ActivityPenalty& of_outputs = parts.workspace.activity_penalty;
-  of_outputs.scale = rows > 0 ? rows / static_cast<double>(parts.workspace.x().samples()) : 0;
-  if (rows == 0) return 0;
-  return rows * parts.workspace.regularization.penalty(parts.variables.parameters()) +
-         of_outputs.scale * of_outputs.sum;
+  of_outputs.scale = static_cast<double>(parts.program.layout().positions);
+  const double of_variables =
+      rows > 0 ? rows * parts.workspace.regularization.penalty(parts.variables.parameters()) : 0;
+  return of_variables + of_outputs.scale * of_outputs.sum;
 }
 
 /// Adds a batch to `status`: the samples of the workspace after forward, their losses and metrics.
