@@ -20,6 +20,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+namespace detail {
+/// A value for each channel that no step changes.
+template <class In>
+consteval Variable channel_constant(std::string_view name, Initializer initializer) {
+  Variable variable = channel_variable<In>(name, initializer);
+  variable.is_constant = true;
+  return variable;
+}
+}  // namespace detail
+
 /// Compile-time options of Normalization; the default is Keras's.
 struct NormalizationOptions {
   bool invert = false;  ///< the other way round: from mean 0 and variance 1 to those of the data
@@ -38,8 +48,8 @@ struct Normalization {
   using Output = In;
 
   template <class In>
-  static constexpr std::array state_variables{detail::channel_variable<In>("mean", zeros),
-                                              detail::channel_variable<In>("variance", ones)};
+  static constexpr std::array state_variables{detail::channel_constant<In>("mean", zeros),
+                                              detail::channel_constant<In>("variance", ones)};
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
