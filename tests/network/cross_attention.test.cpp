@@ -6,13 +6,16 @@
 #include <cmath>
 #include <cstddef>
 #include <type_traits>
+#include <vector>
 
 #include "golden/attention.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/identity.hpp"
+#include "lockstep/layers/to_sequence.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "support/finite_differences.hpp"
 #include "support/layer_rig.hpp"
+#include "support/net_testing.hpp"
 
 namespace ls = lockstep;
 using ls::Sequence;
@@ -130,4 +133,17 @@ TEST_CASE("CrossAttention: Keras's values and gradients") {
   for (std::size_t i = 0; i < 8; ++i)
     for (std::size_t k = 0; k < rig.gradients[i].size(); ++k) compare(rig.gradients[i][k], gradients[i][k]);
   CHECK(worst < 2e-7);
+}
+
+TEST_CASE("CrossAttention: the outputs of its branches are shown, and its own") {
+  using Net = ls::Sequential<ls::Input<4, 3>, ls::ToSequence,
+                             ls::CrossAttention<1, 2, ls::Sequential<ls::Dense<3>, ls::Dense<2>>, ls::Identity>>;
+  lockstep_test::NetRunner<Net> net;
+  net.run(2);
+  std::vector<std::size_t> positions;
+  net.workspace().each_output([&](std::size_t position, const ls::TensorView<const double>& y) {
+    positions.push_back(position);
+    if (position == Net::layer_count - 1) CHECK(y.data() == net.workspace().predictions().data());
+  });
+  CHECK(positions == std::vector<std::size_t>{1, 2, 3, 5});
 }

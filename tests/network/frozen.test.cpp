@@ -2,13 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
+#include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "support/net_testing.hpp"
 
@@ -24,6 +27,18 @@ using Tuned = ls::Sequential<ls::Input<4>, ls::Frozen<Inner>, ls::Frozen<ls::Den
 using FrozenAbove = ls::Sequential<ls::Input<4>, ls::Dense<3, ls::Tanh>, ls::Frozen<ls::Dense<5, ls::Tanh>>,
                                    ls::Frozen<ls::Sequential<ls::Dense<2>>>>;
 using In = ls::Shape<4>;
+
+/// A user's container, which has no each_output.
+template <class Layer>
+struct Wrapped : Layer {
+  static constexpr std::string_view name = "wrapped";
+  static constexpr bool takes_sequences = true;
+  static constexpr std::size_t layer_count = 1;
+  template <class Sample>
+  static constexpr std::array layers{ls::LayerInfo{.name = Layer::name,
+                                                   .output_extents = Layer::template Output<Sample>::extents,
+                                                   .variables = Layer::template variables<Sample>}};
+};
 
 }  // namespace
 
@@ -61,4 +76,13 @@ TEST_CASE("Frozen: a Dropout inside stays active in training") {
   std::size_t zeros = 0;
   for (const double y : net.outputs()) zeros += y == 0;
   CHECK(zeros > 10);
+}
+
+TEST_CASE("Frozen: around a container that shows one output") {
+  NetRunner<ls::Sequential<ls::Input<4>, ls::Frozen<Wrapped<ls::Dense<3>>>, ls::Dense<2>>> net;
+  net.run(3);
+  std::vector<std::size_t> positions;
+  net.workspace().each_output(
+      [&](std::size_t position, const ls::TensorView<const double>&) { positions.push_back(position); });
+  CHECK(positions == std::vector<std::size_t>{1, 2});
 }

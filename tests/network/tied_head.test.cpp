@@ -67,3 +67,18 @@ TEST_CASE("TiedHead: gradients of the table, by both of its uses, and of the lay
     CHECK(std::all_of(rig.dx.begin(), rig.dx.end(), [](double v) { return v == 0; }));
   }
 }
+
+TEST_CASE("TiedHead: logits that are not finite are shown, at the place of the table that makes them") {
+  lockstep_test::LayerRig<Head, In, double> rig(2);
+  for (double& id : rig.x) id = 1;
+  rig.forward();
+  std::vector<std::size_t> positions;
+  const double* last = nullptr;
+  auto visit = [&](std::size_t position, const ls::TensorView<const double>& y) {
+    positions.push_back(position);
+    last = y.data();
+  };
+  Head::each_output<In, double>(3, rig.forward_pass(), visit);
+  CHECK(positions == std::vector<std::size_t>{3, 4, 5, 6, 3});
+  CHECK(last == rig.y.data());
+}

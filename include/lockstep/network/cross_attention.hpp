@@ -107,6 +107,12 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
     pass.set_mask(masks[0]);
   }
 
+  template <class In, class T, class F>
+  static void each_output(std::size_t first, const ForwardPass<T>& pass, F& f) {
+    Base::template each_output<In, T>(first, pass, f);
+    f(first + Base::layer_count, TensorView<const T>(pass.y));
+  }
+
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.scratch);

@@ -40,6 +40,9 @@ struct FrozenContainer<L> {
   static constexpr auto layers = L::template layers<In>;
 
   template <class In, class T, class F>
+    requires requires(std::size_t first, const ForwardPass<T>& pass, F& f) {
+      L::template each_output<In, T>(first, pass, f);
+    }
   static void each_output(std::size_t first, const ForwardPass<T>& pass, F& f) {
     L::template each_output<In, T>(first, pass, f);
   }

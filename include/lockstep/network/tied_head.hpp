@@ -140,6 +140,7 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
                                                .y = activation<In>(pass.scratch, p.hidden, samples),
                                                .scratch = pass.scratch.subspan(p.body)},
                                               f);
+    f(first, TensorView<const T>(pass.y));  // the table once more
   }
 
   template <class In, class T>
