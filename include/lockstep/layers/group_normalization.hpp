@@ -9,10 +9,10 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/group_normalization.hpp"
+#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/input_checks.hpp"
-#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/pass.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -27,8 +27,9 @@ struct GroupNormalizationOptions {
 };
 
 /// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta, where mean and (biased) variance are
-/// those of a group of channels (the last dimension) over all other dimensions of the sample; the
-/// same in training and inference. `Groups` divides the number of channels; -1 is a group for each
+/// those of a group of channels (the last dimension) over all other dimensions of the sample (of a
+/// Sequence, over each token by itself; Keras takes all positions together); the same in training
+/// and inference. `Groups` divides the number of channels; -1 is a group for each
 /// channel (instance normalisation). Variables: gamma and beta [channels]. Wu, He, "Group
 /// normalization", ECCV 2018.
 template <int Groups = 32, GroupNormalizationOptions Options = GroupNormalizationOptions{}>

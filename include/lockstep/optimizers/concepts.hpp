@@ -16,7 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct UpdateContext {
   std::int64_t iteration = 1;  ///< 1 for the first update
   double learning_rate = 0;    ///< in force for this update (callbacks and schedules may change it)
-  double gradient_scale = 1;   ///< multiply the gradients by this: 1 / global sample count
+  double gradient_scale = 1;   ///< multiply the gradients by this: 1 / rows of all ranks, or clipped
   bool decays = true;          ///< weight decay applies to these parameters
 
   /// What decoupled weight decay leaves of a parameter.
