@@ -186,7 +186,7 @@ fi
 
 # --- measure -------------------------------------------------------------------------------------------------------------
 
-: >"$results" # values are milliseconds; under the name peak FLOP/s, under flop/... FLOP
+: >"$results" # values are milliseconds; under the name peak FLOP/s, under flop/... FLOP, under bytes/... bytes
 
 # Google Benchmark's CSV, as lines of $results.
 from_csv() { # SERIES
@@ -200,6 +200,7 @@ from_csv() { # SERIES
       if ($1 == "peak") { print series ",peak," $column["FLOP/s"]; next }
       print series "," $1 "," milliseconds
       if ("FLOP" in column && $column["FLOP"] > 0) print series ",flop/" $1 "," $column["FLOP"]
+      if ("bytes" in column && $column["bytes"] > 0) print series ",bytes/" $1 "," $column["bytes"]
     }'
 }
 measure() { # SERIES PROGRAM FILTER
@@ -215,7 +216,7 @@ measure_tensorflow() { measure_python TensorFlow "$tensorflow_python" tensorflow
 
 for ((round = 1; round <= rounds; ++round)); do
   say "round $round of $rounds"
-  measure lockstep $own/benchmarks/"$program" 'layer|step/.*/1|peak'
+  measure lockstep $own/benchmarks/"$program" 'layer|step/.*/1|peak|memory'
   ((with[onednn] == 0)) || OMP_NUM_THREADS=1 measure oneDNN $own/benchmarks/benchmark_onednn "${command/layers/layer}"
   ((with[native] == 0)) || measure native $native/benchmarks/"$program" 'step/.*/1'
   ((with[torch] == 0)) || measure_torch 1

@@ -47,9 +47,11 @@ struct FmaPeak {
   }
 };
 
-/// The counters of a benchmark whose iteration takes `flop` floating-point operations, 0 where they
-/// are not counted. (Google Benchmark's CSV wants the same counters everywhere.)
-inline void count_flop(benchmark::State& state, double flop) {
+/// The counters of a benchmark whose iteration takes `flop` floating-point operations and at least
+/// `bytes` of memory traffic, 0 where they are not counted. (Google Benchmark's CSV wants the same
+/// counters everywhere.)
+inline void count_flop(benchmark::State& state, double flop, double bytes = 0) {
+  state.counters["bytes"] = bytes;
   state.counters["FLOP"] = flop;
   state.counters["FLOP/s"] = benchmark::Counter(flop, benchmark::Counter::kIsIterationInvariantRate);
 }

@@ -4,9 +4,10 @@
 //
 // Names: layer/MODEL/LAYER/PASS with the passes forward, weight_gradient (with the gradients of
 // bias and activation) and input_gradient (what backward takes beyond weight_gradient), or backward
-// for a layer without a product; layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak.
-// MODEL "sequence": layers over 32 sequences of 200 tokens. What a step takes beyond their sum is
-// the input, metrics and reduction. Counters: FLOP (0: not counted) and FLOP/s.
+// for a layer without a product; layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak;
+// memory. MODEL "image": other layers over 64 images; "sequence": layers over 32 sequences of 200
+// tokens. What a step takes beyond their sum is the input, metrics and reduction. Counters: FLOP and
+// bytes (0: not counted) and FLOP/s.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -21,18 +22,25 @@
 #include "fma_peak.hpp"
 #include "layers_of.hpp"
 #include "lockstep/core/buffer.hpp"
+#include "lockstep/kernels/sweep.hpp"
 #include "lockstep/layers/bidirectional.hpp"
 #include "lockstep/layers/conv1d.hpp"
+#include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/depthwise_conv2d.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/gelu.hpp"
 #include "lockstep/layers/global_average_pooling1d.hpp"
+#include "lockstep/layers/group_normalization.hpp"
 #include "lockstep/layers/gru.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
 #include "lockstep/layers/lstm.hpp"
 #include "lockstep/layers/max_pooling1d.hpp"
 #include "lockstep/layers/multi_head_attention.hpp"
 #include "lockstep/layers/position_embedding.hpp"
+#include "lockstep/layers/rms_normalization.hpp"
+#include "lockstep/layers/up_sampling2d.hpp"
+#include "lockstep/layers/zero_padding2d.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "models.hpp"
@@ -144,12 +152,13 @@ class Rig {
       state_{At::info().state_variables, 1};
 };
 
+/// `bytes`: that a layer reads and writes at least, each array once.
 template <class F>
-void add(const std::string& name, double flop, F run) {
+void add(const std::string& name, double flop, double bytes, F run) {
   benchmark::RegisterBenchmark(("layer/" + name).c_str(),
-                               [flop, run](benchmark::State& state) {
+                               [flop, bytes, run](benchmark::State& state) {
                                  run(state);
-                                 benchmarks::count_flop(state, flop);
+                                 benchmarks::count_flop(state, flop, bytes);
                                })
       ->UseManualTime()
       ->Unit(benchmark::kMillisecond);
@@ -169,18 +178,20 @@ void measure(benchmark::State& state, F f) {
 template <class At>
 void add_layer(const std::string& name, std::size_t samples, bool first) {
   const double flop = benchmarks::product_flop<At>(samples);
-  add(name + "/forward", flop, [samples](benchmark::State& state) {
+  const double x = benchmarks::bytes_of<typename At::Input>(samples);
+  const double y = benchmarks::bytes_of<typename At::Output>(samples);
+  add(name + "/forward", flop, x + y, [samples](benchmark::State& state) {
     Rig<At> rig(samples);
     measure(state, [&] { rig.forward(); });
   });
   if constexpr (benchmarks::product_flop<At>(1) > 0) {
-    add(name + "/weight_gradient", flop, [samples](benchmark::State& state) {
+    add(name + "/weight_gradient", flop, x + y, [samples](benchmark::State& state) {
       Rig<At> rig(samples);
       rig.backward(true);
       for (auto _ : state) state.SetIterationTime(rig.backward(true));
     });
     if (first) return;
-    add(name + "/input_gradient", flop, [samples](benchmark::State& state) {
+    add(name + "/input_gradient", flop, x + y, [samples](benchmark::State& state) {
       Rig<At> rig(samples);
       rig.backward(false);
       for (auto _ : state) {
@@ -189,7 +200,7 @@ void add_layer(const std::string& name, std::size_t samples, bool first) {
       }
     });
   } else {
-    add(name + "/backward", 2 * flop, [samples](benchmark::State& state) {
+    add(name + "/backward", 2 * flop, 2 * x + y, [samples](benchmark::State& state) {
       Rig<At> rig(samples);
       rig.backward(false);
       for (auto _ : state) state.SetIterationTime(rig.backward(false));
@@ -199,7 +210,7 @@ void add_layer(const std::string& name, std::size_t samples, bool first) {
 
 template <class Subject>
 void add_loss(const std::string& name) {
-  add(name, 0, [](benchmark::State& state) {
+  add(name, 0, 0, [](benchmark::State& state) {
     using Out = typename Subject::Net::template Output<typename Subject::Net::InputShape>;
     const std::size_t stride = ls::padded_batch(Subject::batch);
     const Array y(Out::size * stride, 1), dy(Out::size * stride, 1), targets(stride, 0);
@@ -215,7 +226,7 @@ void add_loss(const std::string& name) {
 }
 
 void add_update(const std::string& name, std::size_t parameters) {
-  add(name, 0, [parameters](benchmark::State& state) {
+  add(name, 0, 12.0 * static_cast<double>(parameters), [parameters](benchmark::State& state) {
     const Array w(parameters, 0.05f), g(parameters, 1);
     const ls::SGD sgd{};
     const ls::UpdateContext context{.learning_rate = 1e-6, .gradient_scale = 1.0 / 64};
@@ -223,10 +234,46 @@ void add_update(const std::string& name, std::size_t parameters) {
   });
 }
 
+/// "memory": a copy from one large array to another, what memory can do.
+void add_memory() {
+  benchmark::RegisterBenchmark("memory",
+                               [](benchmark::State& state) {
+                                 constexpr std::size_t size = std::size_t{1} << 24;
+                                 const Array from(size, 1), to(size, 1);
+                                 measure(state, [&] {
+                                   ls::kernels::sweep(
+                                       size, [](const auto& in, auto& out) LOCKSTEP_KERNEL_LAMBDA { out = in; },
+                                       static_cast<const float*>(from.data()), to.data());
+                                 });
+                                 benchmarks::count_flop(state, 0, 2.0 * size * sizeof(float));
+                               })
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+/// Layers of images that the models do not have.
+void add_image_layers() {
+  using Image = ls::Shape<32, 32, 64>;
+  const auto add_image_layer = []<class L>(const std::string& name) {
+    add_layer<ls::detail::LayerAt<0, L, Image>>("image/" + name, 64, false);
+  };
+  constexpr ls::DepthwiseConv2DOptions depthwise{.padding = ls::Padding::same, .use_bias = false};
+  constexpr ls::Conv2DOptions groups{.padding = ls::Padding::same, .groups = 4, .use_bias = false};
+  constexpr ls::Conv2DOptions gaps{.padding = ls::Padding::same, .dilation_rate = 2, .use_bias = false};
+  add_image_layer.operator()<ls::DepthwiseConv2D<3, ls::Linear, depthwise>>("depthwise_conv2d");
+  add_image_layer.operator()<ls::Conv2D<64, 3, ls::Linear, groups>>("conv2d_groups");
+  add_image_layer.operator()<ls::Conv2D<64, 3, ls::Linear, gaps>>("conv2d_dilation");
+  add_image_layer.operator()<ls::GroupNormalization<8>>("group_normalization");
+  add_image_layer.operator()<ls::RMSNormalization<>>("rms_normalization");
+  add_image_layer.operator()<ls::ZeroPadding2D<1>>("zero_padding2d");
+  add_image_layer.operator()<ls::UpSampling2D<>>("up_sampling2d");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   benchmarks::register_peak();
+  add_memory();
   benchmarks::for_each_model([]<class Subject>() {
     const std::string model(Subject::name);
     benchmarks::for_each_layer<typename Subject::Net>([&]<class At>(const std::string& name, bool first) {
@@ -235,6 +282,7 @@ int main(int argc, char** argv) {
     add_loss<Subject>(model + "/loss/forward_backward");
     add_update(model + "/sgd/update", Subject::Net::parameter_count);
   });
+  add_image_layers();
   // As in a classifier of 200 words.
   using Words = ls::Sequence<200, 128>;
   const auto add_sequence_layer = []<class L>(const std::string& name) {

@@ -30,6 +30,12 @@ constexpr double product_flop(std::size_t samples) {
   return flop;
 }
 
+/// Bytes of the floats of a batch of samples of shape S.
+template <class S>
+constexpr double bytes_of(std::size_t samples) {
+  return 4.0 * static_cast<double>(S::size * samples);
+}
+
 namespace detail {
 template <class F, class... At>
 void visit_layers(lockstep::detail::LayerList<At...>, const F& f) {

@@ -45,7 +45,7 @@ struct DepthwiseWeightGradient {
       for (std::size_t row = 0; row < s.out_height; ++row)
         for (std::size_t f = in_block.begin; f < in_block.end; ++f) {
           T* const sums = scratch + (f - in_block.begin) * (taps + 1) * n;
-          mask_and_add_bias<Isa>(row, f, sums + taps * n);
+          if (bias_gradient != nullptr || delta.masked != nullptr) mask_and_add_bias<Isa>(row, f, sums + taps * n);
           add_row<Isa>(row, f, sums);
         }
       for (std::size_t f = in_block.begin; f < in_block.end; ++f) {
