@@ -62,6 +62,9 @@ TEST_CASE("DepthwiseConv2D: Keras's values and gradients") {
 TEST_CASE("DepthwiseConv2D: gradients") {
   lockstep_test::for_each_instruction_set([] {
     constexpr DepthwiseConv2DOptions options{.stride = 2, .padding = Padding::same, .depth_multiplier = 2};
+    constexpr DepthwiseConv2DOptions without_bias{.use_bias = false};
+    lockstep_test::check_gradients<DepthwiseConv2D<3, ls::ReLU, without_bias>, Shape<5, 4, 3>>(3);
+    lockstep_test::check_gradients<DepthwiseConv2D<3, ls::Linear, without_bias>, Shape<5, 4, 3>>(3);
     lockstep_test::check_gradients_for_all_batches<DepthwiseConv2D<3, ls::ReLU, options>, Shape<5, 6, 3>>();
     lockstep_test::check_gradients<DepthwiseConv2D<Extent2D{2, 3}, ls::GELU>, Shape<4, 5, 2>>(3);
     lockstep_test::check_gradients<DepthwiseConv2D<3>, Shape<4, 5, 1>>(5);  // one channel
