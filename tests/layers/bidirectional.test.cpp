@@ -4,6 +4,8 @@
 
 #include "golden/recurrent.hpp"
 #include "layers/recurrent_testing.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/simple_rnn.hpp"
 #include "lockstep/layers/to_sequence.hpp"
 #include "lockstep/network/layer_names.hpp"
@@ -25,6 +27,11 @@ using Product = Bidirectional<SimpleRNN<2, SimpleRNNOptions{.return_sequences = 
 static_assert(std::is_same_v<Bidirectional<LSTM<7>>::Output<Sequence<5, 4>>, Shape<14>>);
 static_assert(std::is_same_v<Bidirectional<LSTM<7, sequences>>::Output<Sequence<5, 4>>, Sequence<5, 14>>);
 static_assert(std::is_same_v<Sum::Output<Sequence<5, 4>>, Sequence<5, 2>>);
+
+// Keras's example of a text classifier.
+using Imdb = ls::Sequential<ls::Input<200>, ls::Embedding<20'000, 128>, Bidirectional<LSTM<64, sequences>>,
+                            Bidirectional<LSTM<64>>, ls::Dense<1, ls::Sigmoid>>;
+static_assert(Imdb::parameter_count == 2'757'761);
 
 }  // namespace
 

@@ -44,6 +44,14 @@ TEST_CASE("LSTM: variables are Keras's, and the forget gate's bias begins with 1
   CHECK(std::all_of(bias.begin(), bias.end(), [](double value) { return value == 0; }));
 }
 
+TEST_CASE("LSTM: regularisers and constraints are its variables'") {
+  constexpr LSTMOptions decayed{.kernel_regularizer = ls::L2{0.5}, .recurrent_regularizer = ls::L1{0.25}};
+  constexpr auto variables = LSTM<7, decayed>::variables<Sequence<5, 4>>;
+  static_assert(variables[0].regularizer == ls::Regularizer{.l2 = 0.5});
+  static_assert(variables[1].regularizer == ls::Regularizer{.l1 = 0.25});
+  CHECK(variables[2].regularizer.is_none());
+}
+
 TEST_CASE("LSTM: values and gradients of Keras, with masks") {
   using In = Sequence<5, 3>;
   lockstep_test::check_golden_struct<golden::lstm, LSTM<2>, In>(4);

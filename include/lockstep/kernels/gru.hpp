@@ -10,8 +10,8 @@
 #include "lockstep/kernels/pack.hpp"
 #include "lockstep/kernels/recurrence.hpp"
 
-// Gates in the order z, r, h; s is the logistic function, U the recurrent kernel, q = h U + recurrent
-// bias for gate h:
+// Gates in the order z, r, h; s is the logistic function, U the recurrent kernel, q = h U +
+// recurrent bias for gate h:
 //   h' = s(z) h + (1 - s(z)) hh, with hh = tanh(h gate + s(r) q)                reset after the product
 //                                   hh = tanh(h gate + (s(r) h) U)              reset before it
 // Recurrence::inner is q, then its gradient; or s(r) h. It is at the columns of the step.
@@ -137,8 +137,8 @@ struct GruBackStep {
   }
 };
 
-/// Gate r of a GRU that resets before the product, backward, for kernels::dispatch: from the gradient
-/// of s(r) h, in r.carry.
+/// Gate r of a GRU that resets before the product, backward, for kernels::dispatch: from the
+/// gradient of s(r) h, in r.carry.
 template <class T>
 struct GruBackReset {
   const Recurrence<T>& recurrence;

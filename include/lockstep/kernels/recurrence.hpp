@@ -175,8 +175,8 @@ inline constexpr std::size_t delta_columns_at_once = 2 * inner_block;
   return transposed_size(deltas, delta_columns_at_once);
 }
 
-/// All products of `count` rows of deltas of so many columns, and their sums: bias_gradient[j] = sum
-/// over columns of delta[j][column]; null: not wanted.
+/// All products of `count` rows of deltas of so many columns, and their sums: bias_gradient[j] =
+/// sum over columns of delta[j][column]; null: not wanted.
 template <class T>
 void delta_products(const T* deltas, std::size_t count, std::size_t columns, std::size_t stride,
                     std::span<const DeltaProduct<T>> products, T* bias_gradient, T* scratch) {

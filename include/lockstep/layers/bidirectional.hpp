@@ -72,8 +72,8 @@ consteval auto bidirectional_variables() {
 
 }  // namespace detail
 
-/// Two recurrent layers L (LSTM, GRU, SimpleRNN) over one sequence, the second from its last token to
-/// its first; with return_sequences, the output of both for a token is at the token's position.
+/// Two recurrent layers L (LSTM, GRU, SimpleRNN) over one sequence, the second from its last token
+/// to its first; with return_sequences, the output of both for a token is at the token's position.
 /// Output: Shape<2 Units> or Sequence<T, 2 Units>, or Units where Merge is not concat. As in Keras,
 /// masked positions of a sequence of outputs are zero. Variables, named as in Keras:
 /// forward_lstm/lstm_cell/kernel, ..., backward_lstm/lstm_cell/kernel, ... Schuster, Paliwal,

@@ -43,9 +43,9 @@ concept DividedByGroups = TokenOf<In>::size % Groups == 0;
 }
 
 /// y = Activation(x convolved with Filters kernels of Kernel taps + bias), for a Sequence<T,
-/// features>; as usual with neural networks it is a cross-correlation. Output: Sequence<T', Filters>.
-/// The mask of x ends here. Variables: kernel [Kernel x features / groups x Filters] and bias
-/// [Filters].
+/// features>; as usual with neural networks it is a cross-correlation. Output: Sequence<T',
+/// Filters>. The mask of x ends here. Variables: kernel [Kernel x features / groups x Filters] and
+/// bias [Filters].
 template <std::size_t Filters, std::size_t Kernel, class Activation = Linear, Conv1DOptions Options = Conv1DOptions{}>
 struct Conv1D {
  private:

@@ -13,8 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A number as a template argument. (A class, because clang++ 14 takes no bare floating-point number
-/// there.)
+/// A number as a template argument. (A class, because clang++ 14 takes no bare floating-point
+/// number there.)
 struct MaskValue {
   double value = 0;
   constexpr MaskValue(double number) : value(number) {}

@@ -12,8 +12,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The largest value of each window of positions, for each feature of a Sequence<T, features>; what lies beyond the sequence does not
-/// count. The mask ends here.
+/// The largest value of each window of positions, for each feature of a Sequence<T, features>; what
+/// lies beyond the sequence does not count. The mask ends here.
 template <std::size_t Pool = 2, Pooling1DOptions Options = Pooling1DOptions{}>
 struct MaxPooling1D : detail::Pooling1D<Pool, Options, detail::MaxOperation> {
   static constexpr std::string_view name = "max_pooling1d";

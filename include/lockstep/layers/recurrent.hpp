@@ -41,19 +41,25 @@ struct RecurrentOutput<In, Features, true> {
   using Type = Sequence<positions_of<In>, Features>;
 };
 
-/// One direction's variables, under names that are given. `BiasRows`: 2 for a GRU that has a bias of
-/// its own for the recurrent product.
+/// One direction's variables, under names that are given. `BiasRows`: 2 for a GRU that has a bias
+/// of its own for the recurrent product.
 template <auto Options, std::size_t Inputs, std::size_t Rows, std::size_t Units, std::size_t BiasRows>
 consteval auto recurrent_variables(std::string_view kernel, std::string_view recurrent_kernel, std::string_view bias,
                                    const Initializer& bias_initializer) {
-  const Variable first{kernel, {Inputs, Rows}, Options.kernel_initializer, Fans{Inputs, Rows}};
-  const Variable second{recurrent_kernel, {Units, Rows}, Options.recurrent_initializer, Fans{Units, Rows}};
+  const Variable first = Variable{kernel, {Inputs, Rows}, Options.kernel_initializer, Fans{Inputs, Rows}}.with(
+      Options.kernel_regularizer, Options.kernel_constraint);
+  const Variable second =
+      Variable{recurrent_kernel, {Units, Rows}, Options.recurrent_initializer, Fans{Units, Rows}}.with(
+          Options.recurrent_regularizer, Options.recurrent_constraint);
+  const auto third = [&](const Variable& variable) {
+    return variable.with(Options.bias_regularizer, Options.bias_constraint);
+  };
   if constexpr (!Options.use_bias)
     return std::array{first, second};
   else if constexpr (BiasRows == 1)
-    return std::array{first, second, Variable{bias, {Rows}, bias_initializer, Fans{Rows, Rows}}};
+    return std::array{first, second, third({bias, {Rows}, bias_initializer, Fans{Rows, Rows}})};
   else
-    return std::array{first, second, Variable{bias, {BiasRows, Rows}, bias_initializer, Fans{BiasRows, Rows}}};
+    return std::array{first, second, third({bias, {BiasRows, Rows}, bias_initializer, Fans{BiasRows, Rows}})};
 }
 
 /// A recurrent layer of `Cell`, which is, beside what RecurrentWork wants of it,

@@ -5,7 +5,9 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/constraint.hpp"
 #include "lockstep/core/initializer.hpp"
+#include "lockstep/core/regularizer.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/kernels/simple_rnn.hpp"
 #include "lockstep/layers/concepts.hpp"
@@ -24,6 +26,12 @@ struct SimpleRNNOptions {
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption recurrent_initializer = orthogonal;
   InitializerOption bias_initializer = zeros;
+  Regularizer kernel_regularizer = {};
+  Regularizer recurrent_regularizer = {};
+  Regularizer bias_regularizer = {};
+  Constraint kernel_constraint = {};
+  Constraint recurrent_constraint = {};
+  Constraint bias_constraint = {};
 };
 
 namespace detail {

@@ -13,8 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Left tokens of zeros before a Sequence<T, features> and Right behind it; `ZeroPadding1D<2>`: 2 at
-/// both ends. The mask ends here.
+/// Left tokens of zeros before a Sequence<T, features> and Right behind it; `ZeroPadding1D<2>`: 2
+/// at both ends. The mask ends here.
 template <std::size_t Left = 1, std::size_t Right = Left>
 struct ZeroPadding1D {
   static constexpr std::string_view name = "zero_padding1d";
