@@ -29,7 +29,7 @@ kernels::ChannelSize channel_size(const TensorView<T>& x) {
 
 /// A value for each channel.
 template <class In>
-consteval Variable channel_variable(std::string_view name, Initializer initializer) {
+constexpr Variable channel_variable(std::string_view name, const Initializer& initializer) {
   return {name, {channels<In>}, initializer, Fans{channels<In>, channels<In>}};
 }
 

@@ -23,7 +23,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 /// A value for each channel that no step changes.
 template <class In>
-consteval Variable channel_constant(std::string_view name, Initializer initializer) {
+constexpr Variable channel_constant(std::string_view name, Initializer initializer) {
   Variable variable = channel_variable<In>(name, initializer);
   variable.is_constant = true;
   return variable;
