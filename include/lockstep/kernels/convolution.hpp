@@ -15,8 +15,8 @@
 // weights are [kernel row][kernel column][channel][filter]. So the features under one row of the
 // kernel lie one after the other, as do the weights that they are multiplied with: an output pixel
 // is a small matrix product with one segment for each kernel row. No feature is copied, and padding
-// is a matter of shorter segments. With groups or gaps between the taps, there is a segment for each
-// tap.
+// is a matter of shorter segments. With groups or gaps between the taps, there is a segment for
+// each tap.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -98,9 +98,9 @@ void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights,
   }
 }
 
-/// dx[pixel][channel][b] = finish(bias[channel] + sum over the outputs that saw it of weights * dy).
-/// bias may be null: zero. (With these it is the forward of a transposed convolution; not where each
-/// channel has filters of its own.)
+/// dx[pixel][channel][b] = finish(bias[channel] + sum over the outputs that saw it of weights *
+/// dy). bias may be null: zero. (With these it is the forward of a transposed convolution; not
+/// where each channel has filters of its own.)
 template <class T>
 void convolution_input_gradient(const ConvolutionSize& s, const T* weights, const T* dy, T* dx, const T* bias = nullptr,
                                 Finish<T> finish = {}) {

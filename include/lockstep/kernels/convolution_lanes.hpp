@@ -48,9 +48,9 @@ struct LaneScratch {
 
 }  // namespace detail
 
-/// One row of outputs of the gradient by lanes of one group, for kernels::dispatch: sums[tap][filter][lane] +=
-/// sum over pixels and vectors of the batch of x[pixel + tap] * delta[pixel][filter], and the same
-/// with 1 instead of x in the last tap (the bias).
+/// One row of outputs of the gradient by lanes of one group, for kernels::dispatch:
+/// sums[tap][filter][lane] += sum over pixels and vectors of the batch of x[pixel + tap] *
+/// delta[pixel][filter], and the same with 1 instead of x in the last tap (the bias).
 template <class T>
 struct ConvolutionLanes {
   const ConvolutionSize& size;

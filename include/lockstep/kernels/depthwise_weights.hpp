@@ -11,8 +11,8 @@
 #include "lockstep/kernels/transpose.hpp"
 #include "lockstep/kernels/vector.hpp"
 
-// The sums of each lane are kept, for one block of channels at a time: first in registers, for a few
-// taps and the pixels of one row, then in scratch. Lanes are added up at the end.
+// The sums of each lane are kept, for one block of channels at a time: first in registers, for a
+// few taps and the pixels of one row, then in scratch. Lanes are added up at the end.
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
@@ -22,8 +22,8 @@ namespace lockstep::inline LOCKSTEP_ABI::kernels {
 }
 
 /// weight_gradient = sum over pixels and batch of x * delta, bias_gradient = sum of delta, for
-/// kernels::dispatch. The padding of the delta is zero. It is `masked` in place if it has a minimum.
-/// bias_gradient may be null: not wanted.
+/// kernels::dispatch. The padding of the delta is zero. It is `masked` in place if it has a
+/// minimum. bias_gradient may be null: not wanted.
 template <class T>
 struct DepthwiseWeightGradient {
   const ConvolutionSize& size;

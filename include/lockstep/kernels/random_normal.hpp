@@ -63,8 +63,8 @@ LOCKSTEP_KERNEL void sine_and_cosine(const P& v, P& sine, P& cosine) {
 
 /// to[f * stride + sample] = mean + deviation * number f of a standard normal sequence of
 /// RandomStream(keys[sample]), for features f in [0, features) and batch_multiple samples, for
-/// kernels::dispatch. Words 2 i and 2 i + 1 of the stream, a and b, make the numbers 2 i and 2 i + 1:
-/// sqrt(-2 ln u) times the cosine and the sine of 2 pi b / 2^32, where u = (a + 1) / 2^32. (Box,
+/// kernels::dispatch. Words 2 i and 2 i + 1 of the stream, a and b, make the numbers 2 i and 2 i +
+/// 1: sqrt(-2 ln u) times the cosine and the sine of 2 pi b / 2^32, where u = (a + 1) / 2^32. (Box,
 /// Muller, "A note on the generation of random normal deviates", 1958.)
 template <class T>
 struct RandomNormal {

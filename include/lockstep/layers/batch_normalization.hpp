@@ -16,9 +16,9 @@
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/layers/activations.hpp"
 #include "lockstep/layers/channel_statistics.hpp"
+#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
-#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/pass.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

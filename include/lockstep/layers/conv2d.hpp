@@ -38,7 +38,8 @@ struct Conv2DOptions {
 
 /// y = Activation(x convolved with Filters kernels + bias), for samples of shape Shape<height,
 /// width, channels>; as usual with neural networks it is a cross-correlation. `Kernel` is an extent
-/// or {height, width}. Variables: kernel [height x width x channels of a group x filters] and bias [filters].
+/// or {height, width}. Variables: kernel [height x width x channels of a group x filters] and bias
+/// [filters].
 template <std::size_t Filters, Extent2D Kernel, class Activation = Linear, Conv2DOptions Options = Conv2DOptions{}>
 struct Conv2D
     : detail::ConvolutionLayer<

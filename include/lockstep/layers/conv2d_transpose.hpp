@@ -59,10 +59,11 @@ constexpr auto transposed_output() {
 
 }  // namespace detail
 
-/// y = Activation(g + bias), where g is the gradient of the input of a Conv2D of the same stride and
-/// padding whose output's gradient is x. For samples of shape Shape<height, width, channels>; the
-/// output has extent * stride rows and columns, and with Padding::valid kernel - stride more, if the
-/// kernel is larger. Variables: kernel [height x width x filters x channels] and bias [filters].
+/// y = Activation(g + bias), where g is the gradient of the input of a Conv2D of the same stride
+/// and padding whose output's gradient is x. For samples of shape Shape<height, width, channels>;
+/// the output has extent * stride rows and columns, and with Padding::valid kernel - stride more,
+/// if the kernel is larger. Variables: kernel [height x width x filters x channels] and bias
+/// [filters].
 template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,
           Conv2DTransposeOptions Options = Conv2DTransposeOptions{}>
 struct Conv2DTranspose {

@@ -99,8 +99,8 @@ struct DepthwiseConvolution {
   }
 };
 
-/// A layer of `Geometry` (GroupedConvolution, DepthwiseConvolution) whose variables are a kernel and
-/// perhaps a bias: y = Activation(x convolved with the kernel + bias).
+/// A layer of `Geometry` (GroupedConvolution, DepthwiseConvolution) whose variables are a kernel
+/// and perhaps a bias: y = Activation(x convolved with the kernel + bias).
 template <class Geometry, class Activation, bool UseBias>
 struct ConvolutionLayer : Geometry {
   static constexpr bool keeps_padding = true;

@@ -75,8 +75,8 @@ void multiply_values(std::size_t n, const T* a, const T* b, T* to) {
       n, [](const auto& x, const auto& factor, auto& y) LOCKSTEP_KERNEL_LAMBDA { y = x * factor; }, a, b, to);
 }
 
-/// In training y = x times random factors, which `Draw::template draw<T>(context, samples, features,
-/// stride, to)` writes; in inference it is left alone.
+/// In training y = x times random factors, which `Draw::template draw<T>(context, samples,
+/// features, stride, to)` writes; in inference it is left alone.
 template <class Draw>
 struct RandomFactorLayer {
   static constexpr bool keeps_padding = true;

@@ -9,9 +9,9 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/kernels/dispatch.hpp"
 #include "lockstep/kernels/layer_normalization.hpp"
+#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/initializers.hpp"
-#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/pass.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {

@@ -41,8 +41,8 @@ struct SeparableConv2DOptions {
   Constraint bias_constraint = {};
 };
 
-/// y = Activation(DepthwiseConv2D(x) convolved with Filters kernels of 1 x 1 + bias), for samples of
-/// shape Shape<height, width, channels>. `Kernel` is an extent or {height, width}. Variables:
+/// y = Activation(DepthwiseConv2D(x) convolved with Filters kernels of 1 x 1 + bias), for samples
+/// of shape Shape<height, width, channels>. `Kernel` is an extent or {height, width}. Variables:
 /// depthwise_kernel [height x width x channels x depth_multiplier], pointwise_kernel [1 x 1 x
 /// channels * depth_multiplier x filters] and bias [filters].
 template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,

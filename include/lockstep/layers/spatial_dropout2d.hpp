@@ -7,9 +7,9 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/input_checks.hpp"
-#include "lockstep/layers/channels.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/layers/random_factors.hpp"
 

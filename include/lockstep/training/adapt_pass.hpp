@@ -89,9 +89,10 @@ struct Adapted {
   std::int64_t batches = 0;  ///< of this rank, in the last pass
 };
 
-/// Sets mean and variance of the layers that tell their moments to those of their input over `data`,
-/// for at most `steps` batches: a pass for each such layer, as the input of a later one depends on
-/// those before it. The ranks need not have equally many batches. Without data nothing is changed.
+/// Sets mean and variance of the layers that tell their moments to those of their input over
+/// `data`, for at most `steps` batches: a pass for each such layer, as the input of a later one
+/// depends on those before it. The ranks need not have equally many batches. Without data nothing
+/// is changed.
 template <class T>
 Adapted adapt_pass(const Parts<T>& parts, BatchLoader<T>& data, const std::optional<std::int64_t>& steps) {
   Adapted done;
