@@ -32,9 +32,14 @@ using Halve = ls::Sequential<
                  ls::Sequential<Convolution<Filters, 1, 2>, Normalize>>,
     Activate>;
 
+// PyTorch's initial values for the last layer: small ones, so that training begins near the loss of guessing.
+using Scores = ls::Dense<10, ls::Linear,
+                         ls::DenseOptions{.kernel_initializer = ls::VarianceScaling{
+                                              .scale = 1.0 / 3, .distribution = ls::Distribution::uniform}}>;
+
 using ResNet20 = ls::Sequential<ls::Input<32, 32, 3>, Convolution<16>, Normalize, Activate, Block<16>, Block<16>,
                                 Block<16>, Halve<32>, Block<32>, Block<32>, Halve<64>, Block<64>, Block<64>,
-                                ls::GlobalAveragePooling2D, ls::Dense<10>>;
+                                ls::GlobalAveragePooling2D, Scores>;
 static_assert(ResNet20::parameter_count == 272'474);
 
 struct Options : examples::TrainingOptions {
@@ -62,9 +67,9 @@ void train(const Options& options) {
   const auto normalize = [](auto& sample) { normalize_channels(sample); };
   const auto training = ls::from_tensor_slices(cifar.train.images / 255.0f, cifar.train.labels)
                             .shuffle(count)
+                            .map(normalize)  // first, so that the border of a crop is the mean colour
                             .map(ls::RandomCrop{.image = image, .padding = 4})
                             .map(ls::RandomFlip{.image = image})
-                            .map(normalize)
                             .batch(global_batch, true);
   const auto test =
       ls::from_tensor_slices(cifar.test.images / 255.0f, cifar.test.labels).map(normalize).batch(global_batch);
