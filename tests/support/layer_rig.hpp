@@ -70,7 +70,7 @@ struct LayerRig {
       for (const lockstep::Variable& variable : L::template state_variables<In>) {
         state.emplace_back(variable.size());
         lockstep::RandomStream initial{lockstep::RandomKey(1)};
-        for (T& value : state.back()) value = static_cast<T>(variable.initializer(initial, variable.fans));
+        variable.initializer.fill(initial, variable.shape(), variable.fans, state.back().span());
       }
     for (const Array<T>& array : weights) weight_spans.push_back(array.span());
     for (const Array<T>& array : state) state_spans.push_back(array.span());
