@@ -64,7 +64,7 @@ function(check_mistake mistake)
   if(from LESS 0)
     set(from 0)
   endif()
-  math(EXPR count "${first} + 6 - ${from}")
+  math(EXPR count "${first} + 9 - ${from}")
   list(SUBLIST lines ${from} ${count} nearby)
 
   set(missing "")

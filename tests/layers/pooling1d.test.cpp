@@ -35,15 +35,15 @@ static_assert(std::is_same_v<GlobalMaxPooling1D::Output<Sequence<11, 4>>, Shape<
 
 TEST_CASE("1-D pooling: values and gradients of Keras") {
   using In = Sequence<11, 4>;
-  check_golden_struct<golden::max_pooling, MaxPooling1D<>, In>(2);
-  check_golden_struct<golden::max_pooling_same, MaxSame, In>(2);
-  check_golden_struct<golden::average_pooling, AveragePooling1D<3>, In>(2);
-  check_golden_struct<golden::average_pooling_same, AverageSame, In>(2);
+  check_golden_struct<golden::max_pooling1d, MaxPooling1D<>, In>(2);
+  check_golden_struct<golden::max_pooling1d_same, MaxSame, In>(2);
+  check_golden_struct<golden::average_pooling1d, AveragePooling1D<3>, In>(2);
+  check_golden_struct<golden::average_pooling1d_same, AverageSame, In>(2);
 }
 
 TEST_CASE("global 1-D pooling: values and gradients of Keras, with a mask for the mean") {
-  check_golden_struct<golden::global_average_pooling, GlobalAveragePooling1D, Sequence<5, 3>>(4);
-  check_golden_struct<golden::global_max_pooling, GlobalMaxPooling1D, Sequence<5, 3>>(4);
+  check_golden_struct<golden::global_average_pooling1d, GlobalAveragePooling1D, Sequence<5, 3>>(4);
+  check_golden_struct<golden::global_max_pooling1d, GlobalMaxPooling1D, Sequence<5, 3>>(4);
 }
 
 TEST_CASE("1-D pooling: gradients against differences") {
