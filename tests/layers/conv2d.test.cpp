@@ -130,7 +130,8 @@ TEST_CASE("Conv2D: groups and dilation, Keras's values and gradients") {
 }
 
 TEST_CASE("Conv2D: gradients with groups and dilation") {
-  constexpr Conv2DOptions options{.stride = {1, 2}, .padding = Padding::same, .dilation_rate = {2, 1}, .groups = 2};
+  static constexpr Conv2DOptions options{
+      .stride = {1, 2}, .padding = Padding::same, .dilation_rate = {2, 1}, .groups = 2};
   lockstep_test::for_each_instruction_set(
       [] { lockstep_test::check_gradients_for_all_batches<Conv2D<4, 3, ls::ReLU, options>, Shape<5, 4, 6>>(); });
 }

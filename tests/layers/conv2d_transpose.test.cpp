@@ -56,7 +56,7 @@ TEST_CASE("Conv2DTranspose: Keras's values and gradients") {
 }
 
 TEST_CASE("Conv2DTranspose: gradients") {
-  constexpr Conv2DTransposeOptions options{.stride = {1, 2}, .padding = Padding::same, .use_bias = false};
+  static constexpr Conv2DTransposeOptions options{.stride = {1, 2}, .padding = Padding::same, .use_bias = false};
   lockstep_test::for_each_instruction_set([] {
     lockstep_test::check_gradients_for_all_batches<Conv2DTranspose<3, 3, ls::SiLU>, Shape<3, 2, 2>>();
     lockstep_test::check_gradients<Conv2DTranspose<33, 3, ls::ReLU, options>, Shape<2, 3, 9>>(3);  // many weights

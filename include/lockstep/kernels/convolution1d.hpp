@@ -170,14 +170,17 @@ void convolution1d_input_gradient(const Convolution1DSize& s, const T* weights, 
   dispatch(detail::SumTaps<T>{s, columns, dx});
 }
 
-#define LOCKSTEP_CONVOLUTION1D_INSTANCES(T)                                                                      \
-  LOCKSTEP_INSTANCE(                                                                                             \
-      void convolution1d_forward<T>(const Convolution1DSize&, const T*, const T*, const T*, T*, T*, Finish<T>)); \
-  LOCKSTEP_INSTANCE(                                                                                             \
-      void convolution1d_weight_gradient<T>(const Convolution1DSize&, const T*, const Delta<T>&, T*, T*, T*));   \
-  LOCKSTEP_INSTANCE(void convolution1d_input_gradient<T>(const Convolution1DSize&, const T*, const T*, T*, T*))
-LOCKSTEP_CONVOLUTION1D_INSTANCES(float);
-LOCKSTEP_CONVOLUTION1D_INSTANCES(double);
-#undef LOCKSTEP_CONVOLUTION1D_INSTANCES
+LOCKSTEP_INSTANCE(void convolution1d_forward<float>(const Convolution1DSize&, const float*, const float*, const float*,
+                                                    float*, float*, Finish<float>));
+LOCKSTEP_INSTANCE(void convolution1d_weight_gradient<float>(const Convolution1DSize&, const float*, const Delta<float>&,
+                                                            float*, float*, float*));
+LOCKSTEP_INSTANCE(void convolution1d_input_gradient<float>(const Convolution1DSize&, const float*, const float*, float*,
+                                                           float*));
+LOCKSTEP_INSTANCE(void convolution1d_forward<double>(const Convolution1DSize&, const double*, const double*,
+                                                     const double*, double*, double*, Finish<double>));
+LOCKSTEP_INSTANCE(void convolution1d_weight_gradient<double>(const Convolution1DSize&, const double*,
+                                                             const Delta<double>&, double*, double*, double*));
+LOCKSTEP_INSTANCE(void convolution1d_input_gradient<double>(const Convolution1DSize&, const double*, const double*,
+                                                            double*, double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels
