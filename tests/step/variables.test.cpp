@@ -139,13 +139,13 @@ TEST_CASE("Variables: an update is cut where the rules change, and nowhere else"
   CHECK(begins(Variables(last_layer)) == std::vector<std::size_t>{0, 32});
 
   // In the arena: bias 3, kernel 4 x 3, bias 4, kernel 4 x 4, bias 4, kernel 4 x 4, each a multiple of 16.
-  const auto program = compiled({.learning_rate = 0.5,
-                                 .weight_decay = 0.125,
-                                 .exclude_from_weight_decay = ls::fewer_dimensions_than(2),
-                                 .learning_rate_factors = {{.variables = {"dense_1"}, .factor = 0.5}}});
-  const std::size_t size = Variables(program).parameters().values().size();
+  const auto ruled = compiled({.learning_rate = 0.5,
+                               .weight_decay = 0.125,
+                               .exclude_from_weight_decay = ls::fewer_dimensions_than(2),
+                               .learning_rate_factors = {{.variables = {"dense_1"}, .factor = 0.5}}});
+  const std::size_t size = Variables(ruled).parameters().values().size();
   for (const std::size_t parts : {1u, 2u, 3u, 6u}) {
-    const Variables variables(program);
+    const Variables variables(ruled);
     CHECK(begins(variables) == std::vector<std::size_t>{0, 16, 32, 48, 64, 80});
     for (const auto slice : variables.parameters().slices()) std::ranges::fill(slice, 1.0F);
     const std::vector<float> gradients(size);  // zeros: decay alone
