@@ -38,7 +38,7 @@ class Vocabulary {
 class CsvTable {
  public:
   /// `text` in the form of RFC 4180: fields in quotes may have separators, line ends and "" for a
-  /// quote. Lines end with \n or \r\n; empty ones are left out. `name` is that of the errors. Throws
+  /// quote. Lines end with LF or CR LF; empty ones are left out. `name` is that of the errors. Throws
   /// DataError, naming the line, for a record with another number of fields than the first line, and
   /// for quotes in the wrong place.
   CsvTable(std::string_view text, std::string name, CsvOptions options = {});

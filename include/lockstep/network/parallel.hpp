@@ -28,13 +28,6 @@ namespace detail {
 template <class Merge, class... BranchOutputShapes>
 concept MergeableBranches = Merge::template Rule<BranchOutputShapes...>::holds;
 
-template <class First, class... Rest>
-struct LastType : LastType<Rest...> {};
-template <class Last>
-struct LastType<Last> {
-  using Type = Last;
-};
-
 /// A container of branches. With HideIdentity, the branches are Identity, which has no position and
 /// no name then, and a Sequential, whose layers are those of the container.
 template <bool HideIdentity, class Merge, class... Branches>
@@ -58,7 +51,9 @@ struct ParallelLayers {
   template <class In>
   static constexpr auto layers = [] {
     if constexpr (HideIdentity)
-      return LastType<Branches...>::Type::template layers<In>;
+      return []<class Hidden, class Shown>(LayerList<Hidden, Shown>) {
+        return Shown::Layer::template layers<In>;
+      }(List<In>{});
     else
       return branch_infos<In>;
   }();
