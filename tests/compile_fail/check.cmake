@@ -6,7 +6,7 @@
 #   // expect-error: <regex>     the first of them matches the compiler's first message, an `error:`
 #                                line; each further one matches some `error:` line
 #   // expect-nearby: <regex>    matches that first line, one of the two before it, or one of the
-#                                notes right behind it (five lines)
+#                                notes right behind it (eight lines)
 #   // expect-count: <number>    there are no more `error:` lines than that
 #   // flags: <flags>            the compiler gets these too; they may be the mistake, without a macro
 #

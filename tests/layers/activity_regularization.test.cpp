@@ -20,7 +20,7 @@ TEST_CASE("ActivityRegularization: the penalty of samples, not of padding; its g
     for (const std::size_t samples : {0u, 1u, 16u, 19u}) {
       LayerRig<L, In, double> rig(samples);
       ls::ActivityPenalty penalty{.sum = 1, .scale = 3};
-      rig.forward();  // nobody asks
+      rig.forward();  // without a place for the penalty
       rig.context.activity_penalty = &penalty;
       rig.forward();
       CHECK(std::equal(rig.x.begin(), rig.x.end(), rig.y.begin()));
