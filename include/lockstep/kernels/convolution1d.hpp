@@ -106,15 +106,16 @@ struct SumTaps {
       std::fill_n(row, s.x_stride, T(0));
       for (std::size_t tap = 0; tap < s.taps; ++tap) {
         const Convolution1DSize::Run run = s.run(tap);
-        const T* from = self.columns + s.row(tap, channel) * s.y_stride + run.begin;
+        const T* from = self.columns + s.row(tap, channel) * s.y_stride;  // null without samples
         for (std::size_t sample = 0; sample < s.samples; ++sample, from += s.out_steps) {
           T* const to = row + sample * s.steps + run.step;
           const std::size_t count = run.end - run.begin;
           if (s.stride == 1)
             for (std::size_t i = 0; i < count; i += P::size)
-              (P::load_first(to + i, count - i) + P::load_first(from + i, count - i)).store_first(to + i, count - i);
+              (P::load_first(to + i, count - i) + P::load_first(from + run.begin + i, count - i))
+                  .store_first(to + i, count - i);
           else
-            for (std::size_t i = 0; i < count; ++i) to[i * s.stride] += from[i];
+            for (std::size_t i = 0; i < count; ++i) to[i * s.stride] += from[run.begin + i];
         }
       }
     }

@@ -43,7 +43,7 @@ namespace detail {
 template <LSTMOptions Options>
 inline constexpr InitializerMethod forget_bias{
     .fill = [](RandomStream& random, const InitialArray& array, InitializerNumbers) {
-      const Initializer others = Options.bias_initializer;
+      static constexpr Initializer others = Options.bias_initializer;  // (clang++ 14 reads null at run time)
       others.fill(random, array.shape, array.fans, array.values);
       const std::size_t units = array.values.size() / 4;
       std::fill_n(array.values.begin() + static_cast<std::ptrdiff_t>(units), units, 1.0);
