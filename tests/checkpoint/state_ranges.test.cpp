@@ -51,4 +51,6 @@ TEST_CASE("check_ranges: a number out of range is refused although the checksum 
   CHECK(contains(refusal([](State& s) { s.world_size = 0; }), "world_size is 0, expected 1"));
   CHECK(contains(refusal([](State& s) { s.learning_rate = NAN; }), "learning_rate is nan"));
   CHECK(contains(refusal([](State& s) { s.learning_rate = -INFINITY; }), "learning_rate is -inf"));
+  CHECK(contains(refusal([](State& s) { s.previous_learning_rate = -1; }), "previous_learning_rate is -1"));
+  CHECK(contains(refusal([](State& s) { s.previous_learning_rate = NAN; }), "previous_learning_rate is nan"));
 }

@@ -23,6 +23,7 @@ TEST_CASE("TrainingState: equal only when everything is") {
   CHECK(differs([](auto& s) { s.slots.clear(); }));
   CHECK(differs([](auto& s) { ++s.iterations; }));
   CHECK(differs([](auto& s) { s.learning_rate = 0.2; }));
+  CHECK(differs([](auto& s) { s.previous_learning_rate = 0.3; }));
   CHECK(differs([](auto& s) { ++s.seed; }));
   CHECK(differs([](auto& s) { ++s.epoch; }));
   CHECK(differs([](auto& s) { ++s.step; }));

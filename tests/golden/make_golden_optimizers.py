@@ -20,6 +20,7 @@ torch.set_default_dtype(torch.float64)
 torch.manual_seed(20240608)
 
 size, steps = 7, 5
+rates = (0.5, 0.5, 0.05, 0.005, 0.1)
 start = torch.randn(size)
 gradients = torch.randn(steps, size)
 
@@ -34,6 +35,17 @@ def torch_case(name, make):
     w = start.clone().requires_grad_(True)
     optimizer = make([w])
     for g in gradients:
+        w.grad = g.clone()
+        optimizer.step()
+    array(name, w)
+
+
+def torch_case_of_rates(name, make):
+    """A rate for each step."""
+    w = start.clone().requires_grad_(True)
+    optimizer = make([w])
+    for rate, g in zip(rates, gradients):
+        optimizer.param_groups[0]["lr"] = rate
         w.grad = g.clone()
         optimizer.step()
     array(name, w)
@@ -86,10 +98,13 @@ print("namespace lockstep_test::golden {\n")
 print(f"inline constexpr unsigned size = {size}, steps = {steps};")
 array("start", start)
 array("gradients", gradients)
+array("rates", torch.tensor(rates))
 print()
 torch_case("sgd", lambda w: torch.optim.SGD(w, lr=0.05))
 torch_case("sgd_momentum", lambda w: torch.optim.SGD(w, lr=0.05, momentum=0.9))
 torch_case("sgd_nesterov", lambda w: torch.optim.SGD(w, lr=0.05, momentum=0.9, nesterov=True))
+torch_case_of_rates("sgd_rates", lambda w: torch.optim.SGD(w, lr=1, momentum=0.9))
+torch_case_of_rates("sgd_nesterov_rates", lambda w: torch.optim.SGD(w, lr=1, momentum=0.9, nesterov=True))
 keras_sgd("sgd_decay", 0.05, 0.9, 0.1)
 torch_case("adam", lambda w: torch.optim.Adam(w, lr=0.01, betas=(0.8, 0.99), eps=0))
 torch_case("adam_decay", lambda w: torch.optim.AdamW(w, lr=0.01, betas=(0.8, 0.99), eps=0, weight_decay=0.1))

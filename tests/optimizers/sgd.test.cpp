@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "golden/optimizers.hpp"
 #include "lockstep/core/error.hpp"
@@ -23,6 +27,33 @@ TEST_CASE("SGD: golden trajectories") {
   check(SGD{.learning_rate = 0.05, .momentum = 0.9, .nesterov = true}, golden::sgd_nesterov);
   check(SGD{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.1}, golden::sgd_decay);
   check(SGD{.learning_rate = 0.05, .nesterov = true}, golden::sgd);
+}
+
+TEST_CASE("SGD: a new learning rate is in force at once, as PyTorch's, and momentum is not lost") {
+  const auto check = [](const SGD& sgd, std::span<const double> expected, double tolerance, auto zero) {
+    using T = decltype(zero);
+    lockstep_test::Arena<T, SGD> arena(sgd, golden::start);
+    for (std::size_t step = 0; step < golden::steps; ++step) {
+      const double* const g = golden::gradients + step * golden::size;
+      arena.update({.iteration = static_cast<std::int64_t>(step) + 1,
+                    .learning_rate = golden::rates[step],
+                    .previous_learning_rate = step > 0 ? golden::rates[step - 1] : 0},
+                   std::vector<T>(g, g + golden::size));
+    }
+    for (std::size_t i = 0; i < golden::size; ++i)
+      CHECK(static_cast<double>(arena.parameters()[i]) == doctest::Approx(expected[i]).epsilon(tolerance));
+  };
+  check({.momentum = 0.9}, golden::sgd_rates, 1e-12, 0.0);
+  check({.momentum = 0.9}, golden::sgd_rates, 1e-5, 0.0F);
+  check({.momentum = 0.9, .nesterov = true}, golden::sgd_nesterov_rates, 1e-12, 0.0);
+}
+
+TEST_CASE("UpdateContext: the momentum correction") {
+  CHECK(ls::UpdateContext{.learning_rate = 0.1}.momentum_correction() == 1);
+  CHECK(ls::UpdateContext{.learning_rate = 0.1, .previous_learning_rate = 0.1}.momentum_correction() == 1);
+  CHECK(ls::UpdateContext{.learning_rate = 0.25, .previous_learning_rate = 1}.momentum_correction() == 0.25);
+  CHECK(ls::UpdateContext{.learning_rate = 0, .previous_learning_rate = 1}.momentum_correction() == 0);
+  CHECK(ls::UpdateContext{.learning_rate = 1, .previous_learning_rate = 1e-300}.momentum_correction() == 1e30);
 }
 
 TEST_CASE("SGD: the partition changes no bit") {

@@ -123,6 +123,26 @@ TEST_CASE("Variables: the parts of an update make the whole") {
   for (const std::size_t parts : {2u, 3u, 5u}) CHECK(updated(parts) == whole);
 }
 
+TEST_CASE("Variables: an update knows the learning rate of the one before") {
+  const ls::detail::Compiled<TinyNet, float, ls::SparseCategoricalCrossentropy, ls::SGD> momentum(
+      {}, {.learning_rate = 1, .momentum = 0.5, .learning_rate_factors = {{.variables = {"kernel"}, .factor = 2}}}, {});
+  Variables variables(momentum);
+  const std::vector<float> gradients(variables.parameters().values().size(), 1.0F);
+  const auto update = [&](bool makes_update) {
+    if (makes_update) variables.update(variables.parameters().values(), gradients, 0, 1, variables.iterations + 1);
+    variables.complete_update(variables.iterations + 1, makes_update);
+    return variables.slots()[0].slices()[0][0];
+  };
+  CHECK(update(true) == -2);
+  CHECK(variables.previous_learning_rate == 1);
+  variables.set_learning_rate(0.25);
+  CHECK(update(false) == -2);
+  CHECK(variables.iterations == 2);
+  CHECK(variables.previous_learning_rate == 1);
+  CHECK(update(true) == -0.75);
+  CHECK(variables.previous_learning_rate == 0.25);
+}
+
 TEST_CASE("Variables: an update is cut where the rules change, and nowhere else") {
   using Net = ls::Sequential<ls::Input<4>, ls::Dense<4>, ls::Dense<4>, ls::Dense<3>>;
   const auto compiled = [](ls::AdamW optimizer) {

@@ -57,6 +57,7 @@ TEST_CASE("replica checksums: each sum is of its own part; replicas but the firs
   CHECK(changed_by(variables.parameters().slices()[1][2]) == "1000");
   CHECK(changed_by(variables.slots()[1].slices()[0][5]) == "0100");
   CHECK(changed_by_call([&] { variables.set_learning_rate(2); }) == "0010");
+  CHECK(changed_by(variables.previous_learning_rate) == "0010");
   CHECK(changed_by(variables.iterations) == "0010");
   CHECK(changed_by(workspace.state().slices()[0][1]) == "0001");
   const auto leader = sums();

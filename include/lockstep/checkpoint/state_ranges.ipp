@@ -30,6 +30,9 @@ LOCKSTEP_INLINE void check_ranges(const TrainingState& state) {
   if (!std::isfinite(state.learning_rate))
     throw DataError(concat({"checkpoint: learning_rate is ", state.learning_rate,
                             ", expected a finite number: a training cannot go on with it"}));
+  if (!std::isfinite(state.previous_learning_rate) || state.previous_learning_rate < 0)
+    throw DataError(concat({"checkpoint: previous_learning_rate is ", state.previous_learning_rate,
+                            ", expected a finite number of at least 0"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

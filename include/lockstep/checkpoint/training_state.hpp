@@ -23,10 +23,11 @@ struct TrainingState {
   /// the optimizer's learning rate, which is restored. Empty in a file of weights alone.
   std::string signature;
   std::vector<SavedArray> parameters;
-  std::vector<SavedArray> state;  ///< variables that are not trained
-  std::vector<SavedArray> slots;  ///< the optimizer's, slot by slot, as parameters
-  std::int64_t iterations = 0;    ///< optimizer updates made
-  double learning_rate = 0;       ///< in force
+  std::vector<SavedArray> state;      ///< variables that are not trained
+  std::vector<SavedArray> slots;      ///< the optimizer's, slot by slot, as parameters
+  std::int64_t iterations = 0;        ///< optimizer updates made
+  double learning_rate = 0;           ///< in force
+  double previous_learning_rate = 0;  ///< of the last update; 0: not known
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;  ///< ranks of the run that saved it
 

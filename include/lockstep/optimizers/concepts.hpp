@@ -1,6 +1,7 @@
 // The Optimizer concept.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -14,14 +15,22 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// What an optimizer is told about one update.
 struct UpdateContext {
-  std::int64_t iteration = 1;  ///< 1 for the first update
-  double learning_rate = 0;    ///< in force for this update (callbacks and schedules may change it)
-  double gradient_scale = 1;   ///< multiply the gradients by this: 1 / rows of all ranks, or clipped
-  bool decays = true;          ///< weight decay applies to these parameters
+  std::int64_t iteration = 1;         ///< 1 for the first update
+  double learning_rate = 0;           ///< in force for this update (callbacks and schedules may change it)
+  double previous_learning_rate = 0;  ///< that of the update before; 0: there was none
+  double gradient_scale = 1;          ///< multiply the gradients by this: 1 / rows of all ranks, or clipped
+  bool decays = true;                 ///< weight decay applies to these parameters
 
   /// What decoupled weight decay leaves of a parameter.
   [[nodiscard]] constexpr double keep(double weight_decay) const noexcept {
     return decays ? 1 - learning_rate * weight_decay : 1;
+  }
+
+  /// What a slot is multiplied by that sums gradients times learning rates, so that all of them count
+  /// with the rate of this update: exactly 1 while the rate stays what it was. (Not more than a slot
+  /// of floats can bear.)
+  [[nodiscard]] constexpr double momentum_correction() const noexcept {
+    return previous_learning_rate > 0 ? std::min(learning_rate / previous_learning_rate, 1e30) : 1;
   }
 };
 

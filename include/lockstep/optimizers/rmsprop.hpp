@@ -26,6 +26,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   ... centered:  a = rho * a + (1 - rho) * g;  d = learning_rate * g / sqrt(v - a * a + epsilon)
 ///   w -= d;  with momentum:  m = momentum * m + d;  w -= m
 ///
+/// Where the learning rate changes, m is multiplied by the new rate over the old one, as in SGD.
 /// (v - a * a is no less than 0, but its rounding may be: it counts as 0 then.)
 struct RMSprop {
   LearningRate learning_rate = 0.001;
@@ -66,7 +67,8 @@ struct RMSprop {
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const {
     const T rate = static_cast<T>(context.learning_rate), eps = static_cast<T>(epsilon);
-    const T old = static_cast<T>(rho), fresh = static_cast<T>(1 - rho), mu = static_cast<T>(momentum);
+    const T old = static_cast<T>(rho), fresh = static_cast<T>(1 - rho),
+            kept = static_cast<T>(momentum * context.momentum_correction());
     const T keep = static_cast<T>(context.keep(weight_decay));
     const T scale = static_cast<T>(context.gradient_scale);
     const auto move = [=](auto& v, const auto& g) LOCKSTEP_KERNEL_LAMBDA {
@@ -85,7 +87,7 @@ struct RMSprop {
     if (centered && momentum > 0)
       run(
           [=](auto& w, auto& v, auto& a, auto& m, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-            m = mu * m + centered_move(v, a, scale * gradient);
+            m = kept * m + centered_move(v, a, scale * gradient);
             w = keep * w - m;
           },
           slots[0], slots[1], slots[2]);
@@ -96,7 +98,7 @@ struct RMSprop {
     else if (momentum > 0)
       run(
           [=](auto& w, auto& v, auto& m, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-            m = mu * m + move(v, scale * gradient);
+            m = kept * m + move(v, scale * gradient);
             w = keep * w - m;
           },
           slots[0], slots[1]);

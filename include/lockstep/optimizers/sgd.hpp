@@ -21,8 +21,16 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   w -= learning_rate * g                      momentum == 0: no slot
+///   m *= learning_rate / previous_learning_rate
 ///   m = momentum * m - learning_rate * g;  w += m
 ///   ... nesterov:                          w += momentum * m - learning_rate * g
+///
+/// The third line is not Keras's; it does something only where the rate changes. Keras's m holds
+/// gradients times the rates of their own steps: after a rate has been cut by ten, about
+/// 1 / (1 - momentum) steps stay nearly as long as before. With the line, a new rate is in force at
+/// once, and the result is PyTorch's, whose momentum holds gradients alone. It is the "momentum
+/// correction" of Goyal et al., "Accurate, large minibatch SGD", 2017, section 3. (An update at the
+/// rate 0 forgets the momentum.)
 struct SGD {
   LearningRate learning_rate = 0.01;
   double momentum = 0;    ///< in [0, 1)
@@ -64,11 +72,11 @@ struct SGD {
     }
     // No branch on nesterov: it could make a compiler fuse differently in the last vector than in
     // the others.
-    const T mu = static_cast<T>(momentum);
+    const T mu = static_cast<T>(momentum), kept = static_cast<T>(momentum * context.momentum_correction());
     const T by_m = nesterov ? mu : T(1), by_move = nesterov ? T(1) : T(0);
     const auto step = [=](auto& w, auto& m, const auto& g) LOCKSTEP_KERNEL_LAMBDA {
       const auto move = rate * g;
-      m = mu * m - move;
+      m = kept * m - move;
       w = keep * w + (by_m * m - by_move * move);
     };
     kernels::sweep(parameters.size(), step, parameters.data(), slots[0], gradients.data());

@@ -56,7 +56,15 @@ class Variables {
   void set_learning_rate(double rate) noexcept { learning_rate_ = rate; }
   [[nodiscard]] bool has_schedule() const noexcept { return schedule_.has_value(); }
 
-  std::int64_t iterations = 0;  ///< updates made
+  /// Counts update number `iteration`, all of whose parts are done. It has changed nothing, where
+  /// StatusBlock::makes_update says so.
+  void complete_update(std::int64_t iteration, bool makes_update) {
+    if (makes_update) previous_learning_rate = learning_rate_of(iteration - 1);
+    iterations = iteration;
+  }
+
+  std::int64_t iterations = 0;        ///< updates made
+  double previous_learning_rate = 0;  ///< of the last one; 0: there was none, or not known
   std::uint64_t seed = 0;
   /// Number of the pass over the training data that the next fit begins with: passes are counted
   /// over all fits.

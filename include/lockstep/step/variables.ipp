@@ -73,6 +73,7 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
     const std::size_t end = std::min(parameters.size(), range_end - begin);
     UpdateContext context{.iteration = iteration,
                           .learning_rate = learning_rate_of(iteration - 1) * range.rule.learning_rate_factor,
+                          .previous_learning_rate = previous_learning_rate * range.rule.learning_rate_factor,
                           .gradient_scale = 1.0 / rows,
                           .decays = range.rule.decays};
     if (clipping_.clipnorm > 0)

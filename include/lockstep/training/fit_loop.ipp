@@ -255,7 +255,8 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
     Requests asked = status.asked();
     if (leader) {
       verify_ = false;  // it was asked in this step
-      trainer_.variables().iterations = iteration;
+      trainer_.variables().complete_update(iteration,
+                                           Status::makes_update(status.values(), options_.stop_on_non_finite));
       report(trainer_.program(), running, logs_);
       keep_place(at, running, asked);  // the step counts even if a peer is lost in what follows
     }

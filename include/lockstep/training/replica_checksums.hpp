@@ -26,7 +26,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 struct ReplicaChecksums {
   std::uint32_t parameters = 0;
   std::uint32_t slots = 0;      ///< the optimizer's
-  std::uint32_t counters = 0;   ///< learning rate and updates made
+  std::uint32_t counters = 0;   ///< learning rates and updates made
   std::uint32_t untrained = 0;  ///< moving statistics and the like: each replica's own
 };
 
@@ -38,6 +38,7 @@ template <class T>
   for (const auto& slot : variables.slots())
     for (const auto slice : slot.slices()) sums.slots = crc32c(std::as_bytes(slice), sums.slots);
   const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(variables.learning_rate()),
+                                    std::bit_cast<std::uint64_t>(variables.previous_learning_rate),
                                     static_cast<std::uint64_t>(variables.iterations)};
   sums.counters = crc32c(std::as_bytes(std::span(counters)));
   return sums;

@@ -84,11 +84,13 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
     if (!own.state().values().empty()) collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
     const double learning_rate = from_chief(collective, variables_.learning_rate());
     const std::int64_t iterations = from_chief(collective, variables_.iterations);
+    const double previous_learning_rate = from_chief(collective, variables_.previous_learning_rate);
     const std::int64_t next_pass = from_chief(collective, variables_.next_pass);
     replica.team_barrier();  // all have read the counters
     if (leader) {
       variables_.set_learning_rate(learning_rate);
       variables_.iterations = iterations;
+      variables_.previous_learning_rate = previous_learning_rate;
       variables_.next_pass = next_pass;
     }
   }
@@ -267,6 +269,7 @@ TrainingState Trainer<T>::save_state(TrainingState reused) const {
   saved.scalar = scalar_name<T>();
   saved.iterations = variables_.iterations;
   saved.learning_rate = variables_.learning_rate();
+  saved.previous_learning_rate = variables_.previous_learning_rate;
   saved.seed = variables_.seed;
   saved.data_iteration = variables_.next_pass;
   save_arrays(saved.parameters, 0, trained_arrays(program_, variables_.parameters()));
@@ -304,6 +307,7 @@ void Trainer<T>::restore_state(const TrainingState& saved) {
   }
   variables_.iterations = saved.iterations;
   variables_.set_learning_rate(saved.learning_rate);
+  variables_.previous_learning_rate = saved.previous_learning_rate;
   variables_.seed = saved.seed;
   variables_.next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // a new one
   if (strategy_->is_chief() && saved.signature != mine)

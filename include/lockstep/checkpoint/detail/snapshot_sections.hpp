@@ -28,6 +28,12 @@ void each_model_field(Saved& saved, F f) {
   f("world_size", saved.world_size);
 }
 
+/// The fields of the section "model" that files of earlier versions lack. They keep their defaults then.
+template <class Saved, class F>
+void each_later_model_field(Saved& saved, F f) {
+  f("previous_learning_rate", saved.previous_learning_rate);
+}
+
 /// The same for the section "fit".
 template <class Saved, class F>
 void each_fit_field(Saved& saved, F f) {
@@ -60,6 +66,7 @@ template <class Writer>
 void write_sections(Writer& writer, const TrainingState& saved) {
   State model, fit;
   each_model_field(saved, [&](std::string_view name, const auto& field) { model.put(name, field); });
+  each_later_model_field(saved, [&](std::string_view name, const auto& field) { model.put(name, field); });
   each_fit_field(saved, [&](std::string_view name, const auto& field) { fit.put(name, field); });
   const auto write = [&](const char* name, const std::vector<State>& records) {
     writer(std::string(name));
@@ -94,6 +101,9 @@ void read_sections(Reader& reader, TrainingState& saved) {
     throw DataError(concat({"checkpoint: damaged: expected one record in each of the sections 'model' and 'fit', got ",
                             model.size(), " and ", fit.size()}));
   each_model_field(saved, [&](std::string_view name, auto& field) { take_entry(model[0], "model", name, field); });
+  each_later_model_field(saved, [&](std::string_view name, auto& field) {
+    if (model[0].contains(name)) take_entry(model[0], "model", name, field);
+  });
   each_fit_field(saved, [&](std::string_view name, auto& field) { take_entry(fit[0], "fit", name, field); });
 }
 
