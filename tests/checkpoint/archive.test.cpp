@@ -283,6 +283,13 @@ TEST_CASE("archive: random bytes with right checksums are refused or decoded, ne
   }
 }
 
+TEST_CASE("archive: what later versions have added comes back, and files without it have zeros") {
+  ls::TrainingState state = full_state();
+  CHECK(ls::decode_checkpoint(ls::encode_checkpoint(state)).previous_learning_rate == 0);
+  state.previous_learning_rate = 0.2;
+  CHECK(ls::decode_checkpoint(ls::encode_checkpoint(state)) == state);
+}
+
 TEST_CASE("archive: files of every format version load") {
   CHECK(ls::decode_checkpoint(sample("version_3.ckpt")) == full_state());
   CHECK(ls::encode_checkpoint(full_state()) == sample("version_3.ckpt"));

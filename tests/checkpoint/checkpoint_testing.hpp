@@ -46,7 +46,6 @@ inline lockstep::TrainingState full_state() {
   state.slots = {{.name = "dense/kernel/slot_0", .extents = {2, 3}, .bytes = some_bytes(24, 77)}};
   state.iterations = 1'000'000'000'000;
   state.learning_rate = 0.1;
-  state.previous_learning_rate = 0.2;
   state.seed = 0xFEDC'BA98'7654'3210;
   state.epoch = 3;
   state.step = 17;

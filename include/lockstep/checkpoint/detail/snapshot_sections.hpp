@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,7 @@ void each_model_field(Saved& saved, F f) {
   f("world_size", saved.world_size);
 }
 
-/// The fields of the section "model" that files of earlier versions lack. They keep their defaults then.
+/// Fields of the section "model" that files lack where they are zeros, as all files of earlier versions.
 template <class Saved, class F>
 void each_later_model_field(Saved& saved, F f) {
   f("previous_learning_rate", saved.previous_learning_rate);
@@ -66,7 +67,9 @@ template <class Writer>
 void write_sections(Writer& writer, const TrainingState& saved) {
   State model, fit;
   each_model_field(saved, [&](std::string_view name, const auto& field) { model.put(name, field); });
-  each_later_model_field(saved, [&](std::string_view name, const auto& field) { model.put(name, field); });
+  each_later_model_field(saved, [&](std::string_view name, const auto& field) {
+    if (field != std::remove_cvref_t<decltype(field)>{}) model.put(name, field);
+  });
   each_fit_field(saved, [&](std::string_view name, const auto& field) { fit.put(name, field); });
   const auto write = [&](const char* name, const std::vector<State>& records) {
     writer(std::string(name));
