@@ -74,6 +74,7 @@
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/metrics/auc.hpp"
 #include "lockstep/metrics/binary_accuracy.hpp"
+#include "lockstep/model/compile.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/cross_attention.hpp"
 #include "lockstep/network/frozen.hpp"

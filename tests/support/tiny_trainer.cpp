@@ -97,6 +97,14 @@ TinyTrainer::Matrix TinyTrainer::predict(const TinyData& data, ls::PredictOption
   return held_->model.predict(data.x, options);
 }
 
+ls::Logs TinyTrainer::train_on_batch(const Matrix& x, const std::vector<int>& y) {
+  return held_->model.train_on_batch(x, y);
+}
+ls::Logs TinyTrainer::test_on_batch(const Matrix& x, const std::vector<int>& y) {
+  return held_->model.test_on_batch(x, y);
+}
+TinyTrainer::Matrix TinyTrainer::predict_on_batch(const Matrix& x) { return held_->model.predict_on_batch(x); }
+
 std::vector<ls::Weight<float>> TinyTrainer::get_weights() const { return held_->model.get_weights(); }
 void TinyTrainer::set_weights(const std::vector<ls::Weight<float>>& weights) { held_->model.set_weights(weights); }
 std::uint32_t TinyTrainer::parameters_crc32c() const { return held_->model.parameters_crc32c(); }

@@ -52,6 +52,10 @@ class TinyTrainer {
   Matrix predict(const lockstep::AnyDataset& data, lockstep::PredictOptions options = {}, Recorder* recorder = nullptr);
   Matrix predict(const TinyData& data, lockstep::PredictOptions options = {});
 
+  lockstep::Logs train_on_batch(const Matrix& x, const std::vector<int>& y);
+  lockstep::Logs test_on_batch(const Matrix& x, const std::vector<int>& y);
+  Matrix predict_on_batch(const Matrix& x);
+
   [[nodiscard]] std::vector<lockstep::Weight<float>> get_weights() const;
   void set_weights(const std::vector<lockstep::Weight<float>>& weights);
   [[nodiscard]] std::uint32_t parameters_crc32c() const;

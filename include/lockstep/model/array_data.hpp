@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/tensor.hpp"
 #include "lockstep/data/tensor_slices.hpp"
@@ -27,6 +29,14 @@ template <class... Arrays>
                                     const Arrays&... x_and_y) {
   const std::int64_t batch = array_batch_size(where, batch_size);
   return from_tensor_slices(x_and_y...).batch(batch);
+}
+
+/// All rows as one batch. Throws DataError when there are none, or the numbers of rows differ.
+template <class... Arrays>
+[[nodiscard]] AnyDataset one_batch(std::string_view where, const Arrays&... x_and_y) {
+  const auto samples = from_tensor_slices(x_and_y...);
+  if (samples.cardinality() == 0) throw DataError(concat({where, ": the batch has no rows; give at least one"}));
+  return samples.batch(samples.cardinality());
 }
 
 /// What fit trains on. Without validation_data, the share validation_split of the samples, from their end, becomes it.

@@ -1,4 +1,4 @@
-// Model and compile: a network with a strategy, a loss, an optimizer and metrics.
+// Model: a network with a strategy, a loss, an optimizer and metrics.
 #pragma once
 
 #include <Eigen/Core>
@@ -29,6 +29,7 @@
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/history.hpp"
+#include "lockstep/training/train_on_batch.hpp"
 #include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -156,6 +157,35 @@ class Model {
   /// Every other call, for its sentence.
   Predictions predict(detail::OtherCall<detail::PredictSentence>, ...);
 
+  /// One update, on one global batch: a sample for each row of x, and its targets in the same row of
+  /// y. All workers give the same arrays, and each replica takes its part of them. Returns loss and
+  /// metrics of this batch alone, as they were before the update (Keras 3 gives means over all calls
+  /// since reset_metrics). k calls are k steps of a fit that does not shuffle, bit for bit, but for
+  /// layers that draw random numbers: the samples of each call are numbered from 0. No callback is
+  /// called, nor do the chief's variables go to the workers first, as they do when fit begins: all
+  /// must have set the same ones. Throws as fit does, and DataError when there is no row.
+  template <class X, class Y>
+  Logs train_on_batch(const X& x, const Y& y) {
+    static_assert(detail::Arrays<X, Y>,
+                  "lockstep: train_on_batch(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor");
+    if constexpr (detail::Arrays<X, Y>)
+      return detail::train_on_batch(trainer_, detail::one_batch("train_on_batch", x, y));
+  }
+  /// Loss and metrics of one global batch: evaluate, without a progress bar.
+  template <class X, class Y>
+  Logs test_on_batch(const X& x, const Y& y) {
+    static_assert(detail::Arrays<X, Y>,
+                  "lockstep: test_on_batch(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor");
+    if constexpr (detail::Arrays<X, Y>) return run_evaluate(detail::one_batch("test_on_batch", x, y), {.verbose = 0});
+  }
+  /// The outputs for one global batch, a row for each of x, on every worker.
+  template <class X>
+  Predictions predict_on_batch(const X& x) {
+    static_assert(detail::Arrays<X>,
+                  "lockstep: predict_on_batch(x) needs an array: an Eigen matrix, a std::vector or a Tensor");
+    if constexpr (detail::Arrays<X>) return run_predict(detail::one_batch("predict_on_batch", x), {});
+  }
+
   /// Sets mean and variance of every Normalization layer to those of its input over the data of all
   /// workers, layer by layer, before training. Targets are not read. Throws ConfigurationError if the
   /// model has no such layer, DataError if there are no data.
@@ -262,44 +292,6 @@ class Model {
   detail::Trainer<T> trainer_;
 };
 
-namespace detail {
-
-/// compile, and then begin(model).
-template <class Net, class T, Strategy S, class Begin, class LossType, class OptimizerType, class... Metrics>
-auto compile_and(S& strategy, CompileOptions options, Begin begin, LossType loss, OptimizerType optimizer,
-                 Metrics... metrics) {
-  using In = typename Net::InputShape;
-  static_assert(!std::is_void_v<In>,
-                "lockstep: the first layer of a model must be its Input: write Sequential<Input<28, 28>, ...>");
-  if constexpr (!std::is_void_v<In>) {
-    using Out = typename Net::template Output<In>;
-    static_assert(Loss<LossType, TokenOf<Out>, T>,
-                  "lockstep: the argument after the strategy must be a loss (see losses/concepts.hpp)");
-    static_assert(Optimizer<OptimizerType, T>,
-                  "lockstep: the argument after the loss must be an optimizer (see optimizers/concepts.hpp)");
-    static_assert((Metric<Metrics, T> && ...),
-                  "lockstep: the arguments after the optimizer must be metrics (see metrics/concepts.hpp)");
-    return Model<Net, T, S, LossType, OptimizerType, Metrics...>(
-        strategy, options, std::move(loss), std::move(optimizer), std::tuple<Metrics...>(std::move(metrics)...),
-        std::move(begin));
-  }
-}
-
-}  // namespace detail
-
-/// Puts a network, a strategy, a loss, an optimizer and metrics together; T is the scalar type of all arrays. Waits for the other
-/// workers, checks that they run the same program (ConfigurationError names the difference), and starts from the chief's
-/// seed and variables.
-template <class Net, class T = float, Strategy S, class LossType, class OptimizerType, class... Metrics>
-auto compile(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, Metrics... metrics) {
-  return detail::compile_and<Net, T>(
-      strategy, options, [](auto&) {}, std::move(loss), std::move(optimizer), std::move(metrics)...);
-}
-
-template <class Net, class T = float, Strategy S, class LossType, class OptimizerType, class... Metrics>
-  requires(!std::same_as<LossType, CompileOptions>)
-auto compile(S& strategy, LossType loss, OptimizerType optimizer, Metrics... metrics) {
-  return compile<Net, T>(strategy, CompileOptions{}, std::move(loss), std::move(optimizer), std::move(metrics)...);
-}
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+#include "lockstep/model/compile.hpp"  // a program that has one needs the other
