@@ -1,6 +1,6 @@
 // Everything for a program that trains in one process, on one thread or on several, without the
-// network, JSON and archives.
-// Add lockstep/saving/model_files.hpp and the headers of callbacks/ for files, lockstep/lockstep.hpp for several workers.
+// network, JSON and archives. Add lockstep/saving/model_files.hpp and the headers of callbacks/ for
+// files, lockstep/lockstep.hpp for several workers.
 #pragma once
 
 #include "lockstep/callbacks/callback_list.hpp"
@@ -68,9 +68,22 @@
 #include "lockstep/layers/zero_padding1d.hpp"
 #include "lockstep/layers/zero_padding2d.hpp"
 #include "lockstep/losses/binary_crossentropy.hpp"
+#include "lockstep/losses/binary_focal_crossentropy.hpp"
 #include "lockstep/losses/categorical_crossentropy.hpp"
+#include "lockstep/losses/categorical_focal_crossentropy.hpp"
+#include "lockstep/losses/categorical_hinge.hpp"
+#include "lockstep/losses/cosine_similarity.hpp"
+#include "lockstep/losses/hinge.hpp"
+#include "lockstep/losses/huber.hpp"
+#include "lockstep/losses/kl_divergence.hpp"
+#include "lockstep/losses/log_cosh.hpp"
+#include "lockstep/losses/mean_absolute_error.hpp"
+#include "lockstep/losses/mean_absolute_percentage_error.hpp"
 #include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/losses/mean_squared_logarithmic_error.hpp"
+#include "lockstep/losses/poisson.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/losses/squared_hinge.hpp"
 #include "lockstep/metrics/accuracy.hpp"
 #include "lockstep/metrics/auc.hpp"
 #include "lockstep/metrics/binary_accuracy.hpp"

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "golden/keras_losses.hpp"
 #include "golden/losses.hpp"
 #include "lockstep/core/error.hpp"
 #include "losses/loss_testing.hpp"
@@ -125,4 +126,18 @@ TEST_CASE("SparseCategoricalCrossentropy: an ignored class, which may be none of
   CHECK_THROWS_AS(sum_of_losses(loss, logits.cview(), labels.cview()), ls::DataError);
   CHECK_FALSE(SparseCategoricalCrossentropy{}.ignore(labels.cview(), std::span(weights)));
   CHECK(loss.description() == "sparse_categorical_crossentropy(from_logits=true, ignore_class=-1)");
+}
+
+TEST_CASE("SparseCategoricalCrossentropy: label smoothing is that of CategoricalCrossentropy for one-hot targets") {
+  namespace smoothed = lockstep_test::golden::keras;
+  lockstep_test::check_golden(SparseCategoricalCrossentropy{.from_logits = true, .label_smoothing = 0.1},
+                              smoothed::rows, smoothed::real, smoothed::labels, smoothed::smoothed_value,
+                              smoothed::smoothed_gradient);
+  const Tensor<double> labels(18, 1);
+  for (std::size_t row = 0; row < 18; ++row) labels(row, 0) = static_cast<double>(row % 4);
+  lockstep_test::check_loss(SparseCategoricalCrossentropy{.label_smoothing = 0.3},
+                            Tensor<double>::random(18, 4, 3, 0.1, 0.9), labels);
+  CHECK(SparseCategoricalCrossentropy{.label_smoothing = 0.5}.description() ==
+        "sparse_categorical_crossentropy(from_logits=false, label_smoothing=0.5)");
+  CHECK_THROWS_AS(SparseCategoricalCrossentropy{.label_smoothing = -1}.validate(), ls::ConfigurationError);
 }

@@ -11,6 +11,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/describe.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/losses/labels.hpp"
@@ -26,12 +27,16 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   from probabilities p:  log(sum_j c_j) - log c_label, c = p clipped to [1e-7, 1 - 1e-7],
 ///                          gradient 1 / sum_j c_j - [i = label] / c_i; 0 where p_i was clipped
 ///
+/// With label_smoothing s, the cross-entropy of a row is (1 - s) times that of its label and s / n
+/// times the sum of those of all classes: what CategoricalCrossentropy gives for one-hot targets.
+///
 /// These are Keras 2's formulas; it too divides the clipped probabilities by their sum. Prefer
 /// logits: they lose no digits. A NaN in a prediction makes the loss NaN. A label that is no class
 /// throws BadTarget before anything is written.
 struct SparseCategoricalCrossentropy {
   bool from_logits = false;              ///< true: the model ends without softmax
   std::optional<int> ignore_class = {};  ///< rows with this label, which may be no class, do not count
+  double label_smoothing = 0;            ///< in [0, 1]
 
   static constexpr std::string_view name = "sparse_categorical_crossentropy";
   static constexpr std::string_view target_advice = "one-hot targets are for CategoricalCrossentropy";
@@ -41,7 +46,15 @@ struct SparseCategoricalCrossentropy {
   [[nodiscard]] std::string description() const {
     std::string text = describe(name, {{"from_logits", from_logits}});
     if (ignore_class) text.insert(text.size() - 1, ", ignore_class=" + std::to_string(*ignore_class));
+    if (label_smoothing != 0) text.insert(text.size() - 1, ", label_smoothing=" + number_text(label_smoothing));
     return text;
+  }
+
+  /// Throws ConfigurationError.
+  void validate() const {
+    if (!(label_smoothing >= 0 && label_smoothing <= 1))
+      throw ConfigurationError("sparse_categorical_crossentropy: label_smoothing is " + number_text(label_smoothing) +
+                               "; expected a number in [0, 1]");
   }
 
   /// See Loss; `gradient` must not overlap `predictions`.
@@ -104,6 +117,31 @@ struct SparseCategoricalCrossentropy {
       if (!gradient.empty() && !(p < low || p > high)) gradient(first + i, label) -= T(1) / p;
     }
   }
+
+  /// Takes a part of the label's weight and gives it to all classes: -log q_i of class i is that of
+  /// the label plus a difference of logits, or of logarithms.
+  template <class T>
+  void smooth(TensorView<const T> predictions, TensorView<const T> labels, std::span<double> losses,
+              TensorView<T> gradient) const {
+    constexpr T low = T(1e-7), high = T(1) - T(1e-7);
+    const std::size_t classes = predictions.features();
+    const double share = label_smoothing / static_cast<double>(classes);
+    const auto score = [&](T p) {
+      return from_logits ? static_cast<double>(p) : std::log(static_cast<double>(std::clamp(p, low, high)));
+    };
+    const auto slope = [&](T p) {  // of the score
+      return from_logits ? T(1) : p < low || p > high ? T(0) : T(1) / p;
+    };
+    for (std::size_t row = 0; row < predictions.samples(); ++row) {
+      const std::size_t label = class_of(labels(row, 0), classes);
+      const double of_label = score(predictions(row, label));
+      for (std::size_t c = 0; c < classes; ++c) {
+        losses[row] += share * (of_label - score(predictions(row, c)));
+        if (!gradient.empty()) gradient(row, c) -= static_cast<T>(share) * slope(predictions(row, c));
+      }
+      if (!gradient.empty()) gradient(row, label) += static_cast<T>(label_smoothing) * slope(predictions(row, label));
+    }
+  }
 };
 
 template <class T>
@@ -117,6 +155,7 @@ void SparseCategoricalCrossentropy::compute(TensorView<const T> predictions, Ten
     else
       probabilities_block(predictions, targets, losses, gradient, row);
   }
+  if (label_smoothing != 0) smooth(predictions, targets, losses, gradient);
   if (!gradient.empty()) gradient.clear_padding();
 }
 

@@ -1,0 +1,55 @@
+// Hinge loss over classes.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/losses/concepts.hpp"
+#include "lockstep/losses/labels.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// max(largest - right + 1, 0) for targets y that are one-hot vectors and a flat output of scores
+/// p: right is sum_i y_i p_i, the score of the class, and largest is max_i (1 - y_i) p_i, the
+/// highest of the others (or 0, if that is more), as in Keras. Of equal scores the first has the
+/// gradient.
+struct CategoricalHinge {
+  static constexpr std::string_view name = "categorical_hinge";
+  template <class Out>
+  static constexpr std::size_t target_size = Out::size * detail::one_label<Out>();
+
+  [[nodiscard]] std::string description() const { return std::string(name); }
+
+  /// See Loss; `gradient` may be `predictions`, overwritten.
+  template <class T>
+  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+               TensorView<T> gradient) const {
+    for (std::size_t row = 0; row < predictions.samples(); ++row) {
+      double right = 0, largest = 0;
+      std::size_t rival = 0;
+      for (std::size_t c = 0; c < predictions.features(); ++c) {
+        const auto p = static_cast<double>(predictions(row, c)), y = static_cast<double>(targets(row, c));
+        right += y * p;
+        if (c > 0 && !((1 - y) * p > largest)) continue;
+        largest = (1 - y) * p;
+        rival = c;
+      }
+      const double gap = largest - right + 1;
+      losses[row] = gap > 0 || std::isnan(gap) ? gap : 0;
+      if (gradient.empty()) continue;
+      for (std::size_t c = 0; c < predictions.features(); ++c) {
+        const auto y = static_cast<double>(targets(row, c));
+        gradient(row, c) = gap > 0 ? static_cast<T>((c == rival ? 1 - y : 0) - y) : T(0);
+      }
+    }
+    if (!gradient.empty()) gradient.clear_padding();
+  }
+};
+static_assert(Loss<CategoricalHinge, Shape<10>, float> && Loss<CategoricalHinge, Shape<3>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,39 @@
+// Mean absolute error.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/losses/concepts.hpp"
+#include "lockstep/losses/elementwise_loss.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Mean over the outputs of a row of |prediction - target|, for targets of the output's shape. The
+/// gradient is 0 where they are equal.
+struct MeanAbsoluteError {
+  static constexpr std::string_view name = "mean_absolute_error";
+  template <class Out>
+  static constexpr std::size_t target_size = Out::size;
+
+  [[nodiscard]] std::string description() const { return std::string(name); }
+
+  /// See Loss; `gradient` may be `predictions`, overwritten.
+  template <class T>
+  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+               TensorView<T> gradient) const {
+    const auto formula = [](double p, double y) {
+      const double error = p - y;
+      return detail::LossTerm{std::abs(error), error > 0 ? 1.0 : error < 0 ? -1.0 : 0.0};
+    };
+    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
+  }
+};
+static_assert(Loss<MeanAbsoluteError, Shape<10>, float> && Loss<MeanAbsoluteError, Shape<4, 4, 2>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,42 @@
+// Mean absolute percentage error.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/losses/concepts.hpp"
+#include "lockstep/losses/elementwise_loss.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// 100 times the mean over the outputs of a row of |prediction - target| / max(|target|, 1e-7), as
+/// in Keras: a target of 0 makes it very large.
+struct MeanAbsolutePercentageError {
+  static constexpr std::string_view name = "mean_absolute_percentage_error";
+  template <class Out>
+  static constexpr std::size_t target_size = Out::size;
+
+  [[nodiscard]] std::string description() const { return std::string(name); }
+
+  /// See Loss; `gradient` may be `predictions`, overwritten.
+  template <class T>
+  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+               TensorView<T> gradient) const {
+    const auto formula = [](double p, double y) {
+      const double error = p - y;
+      const double scale = 100 / std::max(std::abs(y), 1e-7);
+      return detail::LossTerm{scale * std::abs(error), error > 0 ? scale : error < 0 ? -scale : 0.0};
+    };
+    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
+  }
+};
+static_assert(Loss<MeanAbsolutePercentageError, Shape<10>, float> &&
+              Loss<MeanAbsolutePercentageError, Shape<4, 4, 2>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

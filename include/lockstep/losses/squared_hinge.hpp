@@ -1,0 +1,40 @@
+// Squared hinge loss.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/losses/concepts.hpp"
+#include "lockstep/losses/elementwise_loss.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Mean over the outputs of a row of max(1 - y p, 0)^2, for predictions p and targets y of -1 and
+/// 1. A target of 0 means -1, so that 0 and 1 may be given. (Keras does so only in batches that
+/// hold nothing but 0 and 1; here a row does not depend on the others.)
+struct SquaredHinge {
+  static constexpr std::string_view name = "squared_hinge";
+  template <class Out>
+  static constexpr std::size_t target_size = Out::size;
+
+  [[nodiscard]] std::string description() const { return std::string(name); }
+
+  /// See Loss; `gradient` may be `predictions`, overwritten.
+  template <class T>
+  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+               TensorView<T> gradient) const {
+    const auto formula = [](double p, double y) {
+      const double sign = y == 0 ? -1 : y, gap = 1 - sign * p;
+      return gap > 0 ? detail::LossTerm{gap * gap, -2 * sign * gap} : detail::LossTerm{std::isnan(gap) ? gap : 0, 0};
+    };
+    detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
+  }
+};
+static_assert(Loss<SquaredHinge, Shape<10>, float> && Loss<SquaredHinge, Shape<4, 4, 2>, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
