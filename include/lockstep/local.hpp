@@ -5,6 +5,10 @@
 
 #include "lockstep/callbacks/callback_list.hpp"
 #include "lockstep/callbacks/concepts.hpp"
+#include "lockstep/callbacks/early_stopping.hpp"
+#include "lockstep/callbacks/lambda_callback.hpp"
+#include "lockstep/callbacks/learning_rate_scheduler.hpp"
+#include "lockstep/callbacks/reduce_lr_on_plateau.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/core/config.hpp"  // first: see there

@@ -16,6 +16,7 @@ struct FakeTraining : lockstep::Training {
   bool on_signals = false;
   lockstep::ExitCode preempted = lockstep::ExitCode::success;
   double rate = 0.1;
+  bool has_schedule = false;
   std::int64_t updates = 0;
   bool chief = true;
   lockstep::TrainingState snapshot;
@@ -31,7 +32,10 @@ struct FakeTraining : lockstep::Training {
   void preempt_on_signals() override { on_signals = true; }
   void request_preemption(lockstep::ExitCode code) override { preempted = code; }
   [[nodiscard]] double learning_rate() const override { return rate; }
-  void set_learning_rate(double learning_rate) override { rate = learning_rate; }
+  void set_learning_rate(double learning_rate) override {
+    if (has_schedule) throw lockstep::ConfigurationError("set_learning_rate: the optimizer has a schedule");
+    rate = learning_rate;
+  }
   [[nodiscard]] std::int64_t iterations() const override { return updates; }
   [[nodiscard]] bool is_chief() const override { return chief; }
   [[nodiscard]] int worker_index() const override { return chief ? 0 : 1; }

@@ -25,6 +25,15 @@ class CallbackHooks : public detail::HookSite {
     bool train_batch_complete = false;
     bool stop_in_batch = false;  ///< one may ask to stop at the end of a batch
     bool epoch_end = false;      ///< one has something to do before the state of an epoch's end is complete
+
+    /// What either has.
+    [[nodiscard]] constexpr Presence operator|(const Presence& other) const noexcept {
+      return {.train_batch_begin = train_batch_begin || other.train_batch_begin,
+              .train_batch_end = train_batch_end || other.train_batch_end,
+              .train_batch_complete = train_batch_complete || other.train_batch_complete,
+              .stop_in_batch = stop_in_batch || other.stop_in_batch,
+              .epoch_end = epoch_end || other.epoch_end};
+    }
   };
 
   CallbackHooks(const CallbackHooks&) = delete;

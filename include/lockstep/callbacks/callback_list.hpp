@@ -81,21 +81,34 @@ class CallbackList final : public CallbackHooks {
   template <class C>
   using Held = detail::held_callback<C>;
   template <class C>
-  static constexpr bool ends_batches = detail::callable_on_train_batch_end<C, std::int64_t, Logs&>;
-
- public:
-  /// Of any callback, also of one in an empty std::optional.
-  [[nodiscard]] static constexpr Presence presence() {
-    return {
-        .train_batch_begin = (false || ... || detail::callable_on_train_batch_begin<Held<Callbacks>, std::int64_t>),
-        .train_batch_end = (false || ... || ends_batches<Held<Callbacks>>),
-        .train_batch_complete =
-            (false || ... || detail::callable_on_train_batch_complete<Held<Callbacks>, std::int64_t>),
-        .stop_in_batch = (false || ... || (ends_batches<Held<Callbacks>> && detail::stops_training<Held<Callbacks>>())),
-        .epoch_end = (false || ... || detail::callable_on_epoch_end<Held<Callbacks>, int, Logs&>)};
+  static constexpr Presence presence_of() {
+    constexpr bool ends_batches = detail::callable_on_train_batch_end<C, std::int64_t, Logs&>;
+    return {.train_batch_begin = detail::callable_on_train_batch_begin<C, std::int64_t>,
+            .train_batch_end = ends_batches,
+            .train_batch_complete = detail::callable_on_train_batch_complete<C, std::int64_t>,
+            .stop_in_batch = ends_batches && detail::stops_training<C>(),
+            .epoch_end = detail::callable_on_epoch_end<C, int, Logs&>};
+  }
+  /// Of an object, which may know better than its type; an empty std::optional has nothing.
+  template <class C>
+  static Presence presence_in(const C& callback) {
+    Presence has;
+    const auto ask = [&](const auto& held) {
+      if constexpr (requires { held.hooks_in_use(); })
+        has = held.hooks_in_use();
+      else
+        has = presence_of<Held<C>>();
+    };
+    detail::HeldCallback<const C>::pass(callback, ask);
+    return has;
   }
 
-  explicit CallbackList(Callbacks&... callbacks) : CallbackHooks(presence()), callbacks_(callbacks...) {}
+ public:
+  /// Of any callback of these types, also of one in an empty std::optional.
+  [[nodiscard]] static constexpr Presence presence() { return (Presence{} | ... | presence_of<Held<Callbacks>>()); }
+
+  explicit CallbackList(Callbacks&... callbacks)
+      : CallbackHooks((Presence{} | ... | presence_in(callbacks))), callbacks_(callbacks...) {}
 
 #define LOCKSTEP_DETAIL_CALL_0(hook) \
   void hook(Training& training) override { LOCKSTEP_DETAIL_CALL(hook, (detail::callable_##hook<C>), training) }

@@ -7,19 +7,13 @@
 
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/callbacks/filepath_template.hpp"
+#include "lockstep/callbacks/monitor.hpp"
 #include "lockstep/callbacks/save_frequency.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
-/// Which of two values of a figure is better.
-enum class MonitorMode {
-  automatic,  ///< max for names with "acc" and names that start with "fmeasure", else min
-  min,
-  max,
-};
 
 struct ModelCheckpointOptions {
   std::string filepath;              ///< see FilepathTemplate: "run/{epoch:02d}-{val_loss:.2f}"
@@ -29,6 +23,8 @@ struct ModelCheckpointOptions {
   /// The weights alone, by the extension as .safetensors, .npz, or in lockstep's own format; else the
   /// whole training state.
   bool save_weights_only = false;
+  /// automatic: by the figure's name, where it is one of Keras's; else max for names with "acc" and
+  /// names that start with "fmeasure", and min for all others, as in Keras 2.
   MonitorMode mode = MonitorMode::automatic;
   /// Or a number of batches: a save is due after that many since the last one, counted across
   /// epochs and fits, as in Keras.

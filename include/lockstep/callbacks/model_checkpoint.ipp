@@ -19,9 +19,11 @@ namespace lockstep::inline LOCKSTEP_ABI {
 LOCKSTEP_INLINE ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
     : options_(std::move(options)),
       filepath_(options_.filepath),
-      greater_is_better_(options_.mode == MonitorMode::max || (options_.mode == MonitorMode::automatic &&
-                                                               (options_.monitor.find("acc") != std::string::npos ||
-                                                                options_.monitor.starts_with("fmeasure")))) {
+      greater_is_better_(
+          options_.mode == MonitorMode::max ||
+          (options_.mode == MonitorMode::automatic && detail::greater_is_better(options_.monitor)
+                                                          .value_or(options_.monitor.find("acc") != std::string::npos ||
+                                                                    options_.monitor.starts_with("fmeasure")))) {
   if (options_.filepath.empty()) throw ConfigurationError("ModelCheckpoint: filepath is empty: name a file");
   if (!options_.save_weights_only) refuse_weights_format("ModelCheckpoint", options_.filepath);
   constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -77,10 +79,8 @@ LOCKSTEP_INLINE void ModelCheckpoint::decide(const Training& training, std::opti
     const double* const value = logs.find(options_.monitor);
     if (value == nullptr) {
       if (std::exchange(has_warned_, true) || !training.is_chief()) return;
-      std::string available;
-      for (const auto& [name, ignored] : logs) available += (available.empty() ? "" : ", ") + name;
       return log_line(concat({"warning: ModelCheckpoint: nothing is saved: monitor: the logs have no '",
-                              options_.monitor, "'; available: ", available.empty() ? "nothing" : available}));
+                              options_.monitor, "'; available: ", detail::names_of(logs)}));
     }
     if (!(greater_is_better_ ? *value > best_ : *value < best_))
       return say(concat({options_.monitor, " did not improve from ", best_}));
