@@ -14,6 +14,9 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/metrics/binary_accuracy.hpp"
+#include "lockstep/metrics/f1_score.hpp"
+#include "lockstep/metrics/weighted.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/step/workspace.hpp"
 #include "support/model_testing.hpp"
@@ -124,8 +127,8 @@ TEST_CASE("Compiled: each metric has its own place in the state, and is reported
   const Compiled program({}, {}, {});
   const Matrix y(2, 3, 2.5), targets(2, 3, 0);
   std::vector<double> state(3);
-  program.update_metrics(y.view, targets.view, {}, state);
-  program.update_metrics(y.view, targets.view, {}, state);
+  program.update_metrics(y.view, targets.view, {}, {}, state);
+  program.update_metrics(y.view, targets.view, {}, {}, state);
   CHECK(state == std::vector<double>{4, 10, 2});
   ls::Logs logs;
   program.report_metrics(state, logs, "");
@@ -135,6 +138,30 @@ TEST_CASE("Compiled: each metric has its own place in the state, and is reported
   CHECK(keys == std::vector<std::string>{"samples", "first_output", "val_samples", "val_first_output"});
   CHECK(logs.at("val_samples") == 4);
   CHECK(logs.at("first_output") == 10);
+}
+
+TEST_CASE("Compiled: metrics with options, of one name, weighted, and of several figures") {
+  using Own = ls::detail::Compiled<Net, double, ls::MeanSquaredError, Descent, ls::F1Score, ls::BinaryAccuracy,
+                                   ls::BinaryAccuracy, ls::Weighted<ls::BinaryAccuracy>>;
+  const Own program({}, {}, {{}, {.threshold = 0.25}, {.name = "own"}, ls::Weighted{ls::BinaryAccuracy{}}});
+  CHECK(program.layout().metric_state == 12 + 3 * 2);
+  CHECK(contains(program.parts_description(),
+                 "metric: f1_score\n"
+                 "metric: binary_accuracy = binary_accuracy(threshold=0.25)\n"
+                 "metric: own = binary_accuracy\n"
+                 "metric: weighted_binary_accuracy = weighted binary_accuracy"));
+  const Matrix y(2, 3, 0.5), targets(2, 3, 1);
+  targets.view(1, 0) = 0;
+  std::vector<double> state(program.layout().metric_state);
+  program.update_metrics(y.view, targets.view, {}, std::vector<double>{1, 3}, state);
+  ls::Logs logs;
+  program.report_metrics(state, logs, "val_");
+  CHECK(logs.contains("val_f1_score"));
+  CHECK(logs.contains("val_f1_score_2"));
+  CHECK(logs.at("val_binary_accuracy") == 5.0 / 6);
+  CHECK(logs.at("val_own") == 1.0 / 6);
+  CHECK(logs.at("val_weighted_binary_accuracy") == 3.0 / 12);
+  CHECK_THROWS_AS((Own({}, {}, {{.threshold = 2}, {}, {}, {}})), ls::ConfigurationError);
 }
 
 TEST_CASE("Compiled: the loss of each sample, with and without its gradient") {

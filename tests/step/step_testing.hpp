@@ -149,7 +149,7 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
   }
   [[nodiscard]] bool ignore(lockstep::TensorView<const float>, std::span<float>) const override { return false; }
   void update_metrics(lockstep::TensorView<const float>, lockstep::TensorView<const float>, std::span<const float>,
-                      std::span<double>) const override {}
+                      std::span<const float>, std::span<double>) const override {}
   void report_metrics(std::span<const double>, lockstep::Logs&, const std::string&) const override {}
   void update(const lockstep::UpdateContext& context, std::span<float> values, std::span<const float> gradients,
               std::span<float* const>) const override {

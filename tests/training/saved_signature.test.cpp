@@ -56,3 +56,12 @@ TEST_CASE("check_signature: nothing else may, and the first difference is named"
       "metric: m(learning_rate=1)"));
   CHECK(contains(message(signature("Own") + "\nmetric: b", signature("Own")), "'metric: b', this program has ''"));
 }
+
+TEST_CASE("check_signature: older files have the metrics without their options") {
+  const std::string own = signature("Own");
+  CHECK(message(own + "\nmetric: auc", own + "\nmetric: auc = auc(curve=pr)\nmetric: b").find("metric: b") !=
+        std::string::npos);
+  CHECK(message(own + "\nmetric: auc\nmetric: b", own + "\nmetric: auc = auc(curve=pr)\nmetric: b") == "");
+  CHECK(contains(message(own + "\nmetric: auc = auc(curve=roc)", own + "\nmetric: auc = auc(curve=pr)"), "curve=roc"));
+  CHECK(contains(message(own + "\nmetric: auc = auc(curve=pr)", own + "\nmetric: auc"), "curve=pr"));
+}

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/metrics/concepts.hpp"
+#include "lockstep/metrics/describe_metric.hpp"
 #include "lockstep/metrics/same_width.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -17,8 +19,13 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct BinaryAccuracy {
   double threshold = 0.5;
 
-  static constexpr std::string_view name = "binary_accuracy";
+  std::string_view name = "binary_accuracy";
+
   static constexpr std::size_t state_size = 2;  // right answers, answers
+
+  [[nodiscard]] std::string description() const {
+    return detail::describe_metric("binary_accuracy", {{"threshold", threshold, 0.5}});
+  }
 
   /// Throws DataError when the widths of predictions and targets differ.
   template <class T>

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -15,6 +16,7 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
+#include "lockstep/metrics/metric_names.hpp"
 #include "lockstep/network/name_checks.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
@@ -38,9 +40,9 @@ class Compiled final : public Program<T> {
                     .state_variables = Net::template state_variables<In>,
                     .inputs = In::size,
                     .targets = target_size,
-                    .outputs = TokenOf<Out>::size,
+                    .outputs = outputs,
                     .positions = positions_of<Out>,
-                    .metric_state = (std::size_t{0} + ... + Metrics::state_size),
+                    .metric_state = state_size_of_all(metric_list),
                     .slots = optimizer_settings.slots(),
                     .data = {.input = In::extents,
                              .targets = target_size * positions_of<Out>,
@@ -54,6 +56,10 @@ class Compiled final : public Program<T> {
     check_variable_options(this->layout().variables, Net::template variable_names<In>());
     if constexpr (requires { loss_.validate(); }) loss_.validate();
     if constexpr (requires { optimizer_.validate(); }) optimizer_.validate();
+    each_metric([&](const auto& metric, std::size_t, std::size_t) {
+      if constexpr (requires { metric.validate(); }) metric.validate();
+      add_metric_name(metric_names_, metric.name, is_weighted(metric));
+    });
     if (optimizer_.slots() > Program<T>::max_slots)
       throw ConfigurationError(concat({"compile: the optimizer wants ", optimizer_.slots(), " slots, at most ",
                                        Program<T>::max_slots, " are supported"}));
@@ -71,7 +77,13 @@ class Compiled final : public Program<T> {
   [[nodiscard]] std::string parts_description() const override {
     std::string text = concat(
         {"output: ", Out::to_string(), "\nloss: ", loss_.description(), "\noptimizer: ", optimizer_.description()});
-    each_metric([&](const auto& metric, std::size_t) { text += concat({"\nmetric: ", metric.name}); });
+    std::size_t number = 0;
+    each_metric([&](const auto& metric, std::size_t, std::size_t) {
+      const std::string& name = metric_names_[number++];
+      text += concat({"\nmetric: ", name});
+      if constexpr (requires { metric.description(); })
+        if (const std::string options = metric.description(); options != name) text += concat({" = ", options});
+    });
     return text + describe_variable_options(this->layout().variables, Net::template variable_names<In>());
   }
 
@@ -94,14 +106,20 @@ class Compiled final : public Program<T> {
       return false;
   }
   void update_metrics(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-                      std::span<double> state) const override {
-    each_metric([&](const auto& metric, std::size_t offset) {
-      metric.update(predictions, targets, weights, state.subspan(offset, metric.state_size));
+                      std::span<const T> sample_weights, std::span<double> state) const override {
+    each_metric([&](const auto& metric, std::size_t offset, std::size_t size) {
+      metric.update(predictions, targets, is_weighted(metric) ? sample_weights : weights, state.subspan(offset, size));
     });
   }
   void report_metrics(std::span<const double> state, Logs& logs, const std::string& prefix) const override {
-    each_metric([&](const auto& metric, std::size_t offset) {
-      logs.set(prefix + std::string(metric.name), metric.result(state.subspan(offset, metric.state_size)));
+    std::size_t number = 0;
+    each_metric([&](const auto& metric, std::size_t offset, std::size_t size) {
+      const std::string key = prefix + metric_names_[number++];
+      const auto set = [&](std::string_view suffix, double figure) { logs.set(concat({key, suffix}), figure); };
+      if constexpr (requires { metric.report(state, set); })
+        metric.report(state.subspan(offset, size), set);
+      else
+        logs.set(key, metric.result(state.subspan(offset, size)));
     });
   }
 
@@ -128,15 +146,37 @@ class Compiled final : public Program<T> {
       return {};
   }
 
+  static constexpr std::size_t outputs = TokenOf<Out>::size;
+
+  static std::size_t state_size_of_all([[maybe_unused]] const std::tuple<Metrics...>& metrics) {
+    return std::apply([](const auto&... metric) { return (std::size_t{0} + ... + state_size_of(metric, outputs)); },
+                      metrics);
+  }
+
+  template <class M>
+  static constexpr bool is_weighted(const M&) {
+    if constexpr (requires { M::is_weighted; })
+      return M::is_weighted;
+    else
+      return false;
+  }
+
+  /// Calls f(metric, offset, size), with the place of its state in that of all.
   template <class F>
   void each_metric(F&& f) const {
     std::size_t offset = 0;
-    std::apply([&](const auto&... metric) { ((f(metric, offset), offset += metric.state_size), ...); }, metrics_);
+    const auto visit = [&](const auto& metric) {
+      const std::size_t size = state_size_of(metric, outputs);
+      f(metric, offset, size);
+      offset += size;
+    };
+    std::apply([&](const auto&... metric) { (visit(metric), ...); }, metrics_);
   }
 
   LossType loss_;
   OptimizerType optimizer_;
   std::tuple<Metrics...> metrics_;
+  std::vector<std::string> metric_names_;  ///< in the logs
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

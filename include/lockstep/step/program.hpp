@@ -73,9 +73,10 @@ class Program {
                             TensorView<T> gradient) const = 0;
   /// See IgnoringLoss.
   [[nodiscard]] virtual bool ignore(TensorView<const T> targets, std::span<T> weights) const = 0;
-  /// `state`: that of all metrics, one after the other.
+  /// `weights`: whether a row counts, and `sample_weights`: how often it does for a weighted metric;
+  /// each may be empty, when all rows count once. `state`: that of all metrics, one after the other.
   virtual void update_metrics(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-                              std::span<double> state) const = 0;
+                              std::span<const T> sample_weights, std::span<double> state) const = 0;
   virtual void report_metrics(std::span<const double> state, Logs& logs, const std::string& prefix) const = 0;
 
   /// The optimizer's sweep; see Optimizer.

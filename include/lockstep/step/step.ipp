@@ -79,7 +79,7 @@ void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gra
   status[StatusBlock::rows] += rows;
   status[StatusBlock::loss_sum] += sum;
   if (!std::isfinite(sum)) status[StatusBlock::non_finite] += 1;
-  parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights, status.metrics());
+  parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights, weights, status.metrics());
 }
 
 template <class T>

@@ -1,0 +1,35 @@
+// Share of samples whose class is right, for one-hot targets.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/metrics/concepts.hpp"
+#include "lockstep/metrics/same_width.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// The share of rows whose largest output is where the largest target is; of equal ones the first.
+struct CategoricalAccuracy {
+  std::string_view name = "categorical_accuracy";
+
+  static constexpr std::size_t state_size = Accuracy::state_size;
+
+  /// Throws DataError when the widths of predictions and targets differ, or are 1.
+  template <class T>
+  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
+              std::span<double> state) const {
+    detail::require_same_width("CategoricalAccuracy", predictions.features(), targets.features());
+    detail::require_classes("CategoricalAccuracy", predictions.features());
+    Accuracy{}.update(predictions, targets, weights, state);
+  }
+
+  [[nodiscard]] double result(std::span<const double> state) const { return Accuracy{}.result(state); }
+};
+static_assert(Metric<CategoricalAccuracy, float> && Metric<CategoricalAccuracy, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,92 @@
+// How often each class was taken for each.
+#pragma once
+
+#include <Eigen/Core>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/metrics/concepts.hpp"
+#include "lockstep/metrics/describe_metric.hpp"
+#include "lockstep/metrics/metric_rows.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Counts of (class, predicted class), tf.math.confusion_matrix over a whole pass and all ranks.
+/// The class is a label or the place of the largest target; the predicted one is the place of the
+/// largest output or, for a single output, whether it is above the threshold. The logs have an
+/// entry for each cell, "confusion_matrix_2_5" for a 2 that was taken for a 5; matrix() puts them
+/// together.
+struct ConfusionMatrix {
+  double threshold = 0.5;  ///< for a model with one output
+  std::string_view name = "confusion_matrix";
+
+  [[nodiscard]] static std::size_t state_size(std::size_t outputs) { return classes_of(outputs) * classes_of(outputs); }
+  [[nodiscard]] std::string description() const {
+    return detail::describe_metric("confusion_matrix", {{"threshold", threshold, 0.5}});
+  }
+
+  /// Throws DataError for a target that is no class.
+  template <class T>
+  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
+              std::span<double> state) const {
+    const std::size_t outputs = predictions.features(), classes = classes_of(outputs);
+    for (std::size_t row = 0; row < predictions.samples(); ++row) {
+      const double weight = detail::weight_of(weights, row);
+      if (weight == 0) continue;
+      const std::size_t wanted = detail::class_of_row(targets, row, classes);
+      if (wanted == classes) detail::throw_no_class("ConfusionMatrix", row, classes);
+      const std::size_t predicted = outputs > 1 ? detail::place_of_largest(predictions, row)
+                                    : static_cast<double>(predictions(row, 0)) > threshold ? 1
+                                                                                           : 0;
+      state[wanted * classes + predicted] += weight;
+    }
+  }
+
+  /// The share of rows on the diagonal.
+  [[nodiscard]] double result(std::span<const double> state) const {
+    const std::size_t classes = side_of(state);
+    double right = 0, all = 0;
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      all += state[i];
+      if (i % (classes + 1) == 0) right += state[i];
+    }
+    return all > 0 ? right / all : 0.0;
+  }
+
+  template <class Set>
+  void report(std::span<const double> state, Set&& set) const {
+    const std::size_t classes = side_of(state);
+    for (std::size_t i = 0; i < state.size(); ++i)
+      set(std::string_view(concat({"_", i / classes, "_", i % classes})), state[i]);
+  }
+
+  /// The counts that evaluate or fit has left in the logs: a row for each class, a column for each
+  /// predicted one. `key`: that of the metric, with its prefix. Throws Error when the logs have
+  /// none.
+  [[nodiscard]] static Eigen::MatrixXd matrix(const Logs& logs, std::string_view key = "confusion_matrix") {
+    Eigen::Index classes = 0;
+    while (logs.contains(concat({key, "_0_", classes}))) ++classes;
+    Eigen::MatrixXd counts(classes, classes);
+    if (classes == 0) (void)logs.at(concat({key, "_0_0"}));
+    for (Eigen::Index row = 0; row < classes; ++row)
+      for (Eigen::Index column = 0; column < classes; ++column)
+        counts(row, column) = logs.at(concat({key, "_", row, "_", column}));
+    return counts;
+  }
+
+ private:
+  static std::size_t classes_of(std::size_t outputs) { return outputs > 1 ? outputs : 2; }
+  static std::size_t side_of(std::span<const double> state) {
+    return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(state.size()))));
+  }
+};
+static_assert(Metric<ConfusionMatrix, float> && Metric<ConfusionMatrix, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,44 @@
+// The description of a metric: the options that are not the defaults.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/describe.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// An option of a metric and its default.
+struct MetricOption {
+  Option option;
+  Option standard;
+
+  template <class V>
+  MetricOption(std::string_view name, V value, V by_default)
+      : option(name, std::move(value)), standard(name, std::move(by_default)) {}
+};
+
+/// "precision(top_k=3)"; "precision" where nothing is changed, which is what files of the time
+/// before options were described have.
+[[nodiscard, gnu::cold]] inline std::string describe_metric(std::string_view name,
+                                                            std::initializer_list<MetricOption> options) {
+  std::string text(name);
+  const char* separator = "(";
+  for (const MetricOption& entry : options) {
+    if (entry.option.value == entry.standard.value) continue;
+    text.append(separator).append(entry.option.name).append("=").append(entry.option.value);
+    separator = ", ";
+  }
+  return separator[0] == '(' ? text : text + ")";
+}
+
+/// The text of an option that need not be given.
+template <class V>
+[[nodiscard]] std::string optional_text(const V& value) {
+  return value ? number_text(static_cast<double>(*value)) : std::string("none");
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

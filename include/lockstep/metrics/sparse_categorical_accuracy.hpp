@@ -1,0 +1,36 @@
+// Share of samples whose class is right, for class labels.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/metrics/concepts.hpp"
+#include "lockstep/metrics/same_width.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// The share of rows whose largest output is that of the target, a class label; of equal ones the
+/// first.
+struct SparseCategoricalAccuracy {
+  std::string_view name = "sparse_categorical_accuracy";
+
+  static constexpr std::size_t state_size = Accuracy::state_size;
+
+  /// Throws DataError unless there is one target for several outputs.
+  template <class T>
+  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
+              std::span<double> state) const {
+    detail::require_labels("SparseCategoricalAccuracy", targets.features());
+    detail::require_classes("SparseCategoricalAccuracy", predictions.features());
+    Accuracy{}.update(predictions, targets, weights, state);
+  }
+
+  [[nodiscard]] double result(std::span<const double> state) const { return Accuracy{}.result(state); }
+};
+static_assert(Metric<SparseCategoricalAccuracy, float> && Metric<SparseCategoricalAccuracy, double>);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
