@@ -32,7 +32,7 @@ class Batch : public Transform<Upstream> {
   bool next(ElementBatch& batch) {
     batch.clear();
     Element element;
-    for (std::int64_t i = 0; i < size_ && upstream_.next(element); ++i) batch.push_back(element.index, element.pass);
+    for (std::int64_t i = 0; i < size_ && upstream_.next(element); ++i) batch.push_back(element);
     if (drop_remainder_ && static_cast<std::int64_t>(batch.size()) < size_) batch.clear();
     return batch.size() > 0;
   }

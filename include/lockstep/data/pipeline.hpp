@@ -27,6 +27,28 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+// Each in the header of its name; lockstep/local.hpp has them all.
+class AnyStage;
+class Cache;
+struct BucketOptions;
+class Concatenate;
+class Enumerate;
+struct PaddedBatchOptions;
+struct RejectionResampleOptions;
+class Window;
+template <class Upstream, class F>
+class BucketBySequenceLength;
+template <class Upstream, class F>
+class Filter;
+template <class Upstream>
+class PaddedBatch;
+template <class Upstream, class F>
+class RejectionResample;
+template <class Upstream>
+class ShardDataset;
+template <class Upstream>
+class Unbatch;
+
 /// For prefetch: let the library choose (TensorFlow's tf.data.AUTOTUNE).
 inline constexpr std::int64_t autotune = -1;
 
@@ -54,16 +76,21 @@ class Pipeline {
   explicit Pipeline(S stage, DatasetOptions options = {}, std::size_t prefetch_size = 0)
       : stage_(std::move(stage)), options_(options), prefetch_size_(prefetch_size) {}
 
-  /// Calls f for every sample when it is read: `f(Sample<T>&)`, in place.
+  /// Any pipeline of samples converts to AnyPipeline.
+  template <class Other>
+    requires(std::is_same_v<S, AnyStage> && !std::is_same_v<Other, AnyStage> && !Pipeline<Other>::is_batched)
+  Pipeline(const Pipeline<Other>& other)
+      : stage_(S(other.stage())), options_(other.options()), prefetch_size_(other.prefetch_size()) {}
+
+  /// Calls f for every sample when it is read: `f(Sample<T>&)`, in place. Before or after batch; f
+  /// sees one sample at a time.
   template <class F>
   [[nodiscard]] auto map(F f) const {
-    static_assert(!is_batched_with<F>, "lockstep: map works on single samples: write .map(f) before .batch(n)");
     return then(Map<S, F>(stage_, std::move(f)));
   }
   /// The same with changed sizes: `f(const Sample<const T>& in, Sample<T>& out)`.
   template <class F>
   [[nodiscard]] auto map(F f, SampleSizes sizes) const {
-    static_assert(!is_batched_with<F>, "lockstep: map works on single samples: write .map(f, sizes) before .batch(n)");
     return then(MapTo<S, F>(stage_, std::move(f), sizes));
   }
 
@@ -79,6 +106,74 @@ class Pipeline {
   [[nodiscard]] auto take(std::int64_t count) const { return then(Take<S>(stage_, count)); }
 
   [[nodiscard]] auto skip(std::int64_t count) const { return then(Skip<S>(stage_, count)); }
+
+  // With "lockstep/data/<name>.hpp", or lockstep/local.hpp:
+
+  /// See Filter: the samples for which f(const Sample<const T>&) is true. Before batch.
+  template <class F>
+  [[nodiscard]] auto filter(F f) const {
+    return then(Filter<S, F>(stage_, std::move(f)));
+  }
+
+  /// See Concatenate: this dataset's samples, then the other's.
+  template <class Other, class Made = Concatenate, class Any = AnyStage>
+  [[nodiscard]] auto concatenate(const Pipeline<Other>& other) const {
+    static_assert(!is_batched_with<Other> && !Pipeline<Other>::is_batched,
+                  "lockstep: concatenate works on single samples: write .concatenate(other).batch(n)");
+    return then(Made({Any(stage_), Any(other.stage())}));
+  }
+
+  /// See Window: `size` consecutive samples become one, a Sequence.
+  template <class Made = Window, class Any = AnyStage>
+  [[nodiscard]] auto window(std::int64_t size, std::int64_t shift = 0, std::int64_t stride = 1) const {
+    static_assert(!is_batched_with<Made>,
+                  "lockstep: window works on single samples: write .window(n) before .batch(n)");
+    return then(Made(Any(stage_), size, shift, stride));
+  }
+
+  /// See Enumerate: the number of the sample in the pass before its elements.
+  template <class Made = Enumerate, class Any = AnyStage>
+  [[nodiscard]] auto enumerate(std::int64_t start = 0) const {
+    static_assert(!is_batched_with<Made>, "lockstep: enumerate works on single samples: write it before .batch(n)");
+    return then(Made(Any(stage_), start));
+  }
+
+  /// See Cache: samples are read once and kept in memory, or in a file.
+  template <class Made = Cache, class Any = AnyStage>
+  [[nodiscard]] auto cache(std::string path = {}) const {
+    static_assert(!is_batched_with<Made>, "lockstep: cache works on single samples: write .cache() before .batch(n)");
+    return then(Made(Any(stage_), std::move(path)));
+  }
+
+  /// See BucketBySequenceLength: batches of samples of like length.
+  template <class F, class Options = BucketOptions>
+  [[nodiscard]] auto bucket_by_sequence_length(F length, Options options) const {
+    return then(BucketBySequenceLength<S, F>(stage_, std::move(length), std::move(options)));
+  }
+
+  /// See RejectionResample: leaves samples out so that classes come as often as wanted.
+  template <class F, class Options = RejectionResampleOptions>
+  [[nodiscard]] auto rejection_resample(F class_of, Options options) const {
+    return then(RejectionResample<S, F>(stage_, std::move(class_of), std::move(options)));
+  }
+
+  /// See PaddedBatch: batch, of samples padded to a size.
+  template <class Options = PaddedBatchOptions>
+  [[nodiscard]] auto padded_batch(std::int64_t size, Options options = {}) const {
+    static_assert(!is_batched_with<Options>, "lockstep: this pipeline is already batched: call .padded_batch(n) once");
+    return then(PaddedBatch<S>(stage_, size, options));
+  }
+
+  /// See ShardDataset (shard_dataset.hpp): every num_shards-th item.
+  [[nodiscard]] auto shard(std::int64_t num_shards, std::int64_t index) const {
+    return then(ShardDataset<S>(stage_, num_shards, index));
+  }
+
+  /// See Unbatch: the samples of batches.
+  [[nodiscard]] auto unbatch() const {
+    static_assert(is_batched, "lockstep: unbatch takes batches apart: this pipeline has none");
+    return then(Unbatch<S>(stage_));
+  }
 
   /// `size` is that of the global batch, over all workers and replicas.
   [[nodiscard]] auto batch(std::int64_t size, bool drop_remainder = false) const {
@@ -109,6 +204,7 @@ class Pipeline {
     return Pipeline(stage_, options, prefetch_size_);
   }
 
+  [[nodiscard]] const S& stage() const noexcept { return stage_; }
   [[nodiscard]] const DatasetOptions& options() const noexcept { return options_; }
   [[nodiscard]] AutoShardPolicy auto_shard_policy() const noexcept { return options_.auto_shard_policy; }
   [[nodiscard]] std::size_t prefetch_size() const noexcept { return prefetch_size_; }
@@ -171,8 +267,10 @@ class Pipeline {
   {
     check(positions, x.samples(), x.features(), y.empty() ? x.samples() : y.samples(), y.features(), y.empty());
     selected_.clear();
-    for (const std::size_t p : positions) selected_.push_back(current_.indices[p], current_.passes[p]);
-    stage_.read(ElementSpan{selected_.indices, selected_.passes}, x, y);
+    const ElementSpan current = current_;
+    for (const std::size_t p : positions)
+      selected_.push_back(current.indices[p], current.passes[p], current.parts_of(p));
+    stage_.read(selected_, x, y);
     x.clear_padding();
     y.clear_padding();
   }

@@ -67,7 +67,7 @@ class RepeatDataset : public Transform<Upstream> {
   [[nodiscard]] std::int64_t cardinality() const {
     const std::int64_t length = upstream_.cardinality();
     if (count_ == 0 || length == 0) return 0;
-    if (length < 0) return length;
+    if (length < 0) return count_ < 0 ? infinite_cardinality : length;
     if (count_ < 0 || length > std::numeric_limits<std::int64_t>::max() / count_) return infinite_cardinality;
     return length * count_;
   }

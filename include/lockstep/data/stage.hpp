@@ -26,28 +26,42 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct Element {
   std::int64_t index = 0;  ///< its number in the source
   std::uint64_t pass = 0;  ///< the key of the pass that it belongs to: the run's seed, iteration and repetition
-};
-
-/// Samples that were batched.
-struct ElementBatch {
-  std::vector<std::int64_t> indices;
-  std::vector<std::uint64_t> passes;
-
-  [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
-  void clear() noexcept {
-    indices.clear();
-    passes.clear();
-  }
-  void push_back(std::int64_t index, std::uint64_t pass) {
-    indices.push_back(index);
-    passes.push_back(pass);
-  }
+  std::vector<Element> parts = {};  ///< for a sample made of others (zip, window, ...): the elements upstream
 };
 
 /// The samples that are to be read.
 struct ElementSpan {
   std::span<const std::int64_t> indices;
   std::span<const std::uint64_t> passes;
+  std::span<const std::vector<Element>> parts = {};  ///< one for each sample, or empty when none has parts
+
+  /// The parts of sample i.
+  [[nodiscard]] std::span<const Element> parts_of(std::size_t i) const noexcept {
+    return parts.empty() ? std::span<const Element>() : std::span<const Element>(parts[i]);
+  }
+};
+
+/// Samples that were batched.
+struct ElementBatch {
+  std::vector<std::int64_t> indices;
+  std::vector<std::uint64_t> passes;
+  std::vector<std::vector<Element>> parts = {};  ///< as in ElementSpan
+
+  [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
+  [[nodiscard]] operator ElementSpan() const noexcept { return {indices, passes, parts}; }
+  void clear() noexcept {
+    indices.clear();
+    passes.clear();
+    parts.clear();
+  }
+  void push_back(std::int64_t index, std::uint64_t pass, std::span<const Element> made_of = {}) {
+    indices.push_back(index);
+    passes.push_back(pass);
+    if (made_of.empty() && parts.empty()) return;
+    parts.resize(indices.size());
+    parts.back().assign(made_of.begin(), made_of.end());
+  }
+  void push_back(const Element& element) { push_back(element.index, element.pass, element.parts); }
 };
 
 /// One pass over a stage: an iteration of the dataset, or one of its repetitions.

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "lockstep/data/concepts.hpp"
+#include "lockstep/data/zip.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+LOCKSTEP_INLINE Zip::Zip(AnyStage first, AnyStage second) {
+  branches_.push_back(std::move(first));
+  branches_.push_back(std::move(second));
+}
+
+LOCKSTEP_INLINE void Zip::begin(Pass pass) {
+  for (std::size_t b = 0; b < branches_.size(); ++b) branches_[b].begin(detail::JoinedStages::branch_pass(pass, b));
+}
+
+LOCKSTEP_INLINE bool Zip::next(Element& element) {
+  Element first, second;
+  if (!branches_[0].next(first) || !branches_[1].next(second)) return false;
+  element.index = first.index;
+  element.pass = detail::rekeyed(first.pass, "zip");
+  element.parts.clear();
+  element.parts.push_back(std::move(first));
+  element.parts.push_back(std::move(second));
+  return true;
+}
+
+LOCKSTEP_INLINE std::int64_t Zip::advance(std::int64_t n) {
+  const std::int64_t first = branches_[0].advance(n);
+  return std::min(first, branches_[1].advance(first));
+}
+
+LOCKSTEP_INLINE std::int64_t Zip::cardinality() const {
+  const std::int64_t a = branches_[0].cardinality(), b = branches_[1].cardinality();
+  if (a == unknown_cardinality || b == unknown_cardinality) return unknown_cardinality;
+  if (a == infinite_cardinality) return b;
+  return b == infinite_cardinality ? a : std::min(a, b);
+}
+
+LOCKSTEP_INLINE void Zip::shard_files(int num_shards, int index) {
+  for (AnyStage& branch : branches_) branch.shard_files(num_shards, index);
+}
+
+LOCKSTEP_INLINE std::vector<std::size_t> Zip::sample_shape() const {
+  if (branches_[0].target_size() == 0) return branches_[0].sample_shape();
+  return {sample_size()};
+}
+
+template <class T>
+void Zip::read_both(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
+  for (std::size_t b = 0; b < branches_.size(); ++b) {
+    const TensorView<T> to = b == 0 ? x : y;
+    if (to.empty()) continue;
+    detail::parts_numbered(samples, b, selected_);
+    const std::size_t size = branches_[b].sample_size();
+    branches_[b].read(selected_, detail::features_of(to, 0, size), detail::features_of(to, size, to.features() - size));
+  }
+}
+
+LOCKSTEP_INLINE void Zip::read(ElementSpan samples, TensorView<float> x, TensorView<float> y) {
+  read_both(samples, x, y);
+}
+LOCKSTEP_INLINE void Zip::read(ElementSpan samples, TensorView<double> x, TensorView<double> y) {
+  read_both(samples, x, y);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
