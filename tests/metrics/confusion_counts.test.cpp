@@ -61,11 +61,11 @@ TEST_CASE("FBetaScore and F1Score: Keras's figures") {
                                      (golden::f1[4] + golden::f1[5] + golden::f1[6] + golden::f1[7]) / 4};
   check_metric(ls::F1Score{}, golden::metric_probabilities, golden::metric_one_hot, means);
   check_metric(ls::F1Score{}, golden::metric_probabilities, golden::metric_labels, means);
-  check_metric(ls::F1Score{.average = ls::Average::micro}, golden::metric_probabilities, golden::metric_one_hot,
+  check_metric(ls::F1Score{.average = ls::ClassAverage::micro}, golden::metric_probabilities, golden::metric_one_hot,
                golden::f1_micro);
-  check_metric(ls::F1Score{.average = ls::Average::macro, .threshold = 0.6}, golden::metric_chances,
+  check_metric(ls::F1Score{.average = ls::ClassAverage::macro, .threshold = 0.6}, golden::metric_chances,
                golden::metric_answers, golden::f1_macro);
-  check_metric(ls::FBetaScore{.average = ls::Average::weighted, .beta = 2, .threshold = 0.5}, golden::metric_chances,
+  check_metric(ls::FBetaScore{.average = ls::ClassAverage::weighted, .beta = 2, .threshold = 0.5}, golden::metric_chances,
                golden::metric_answers, golden::fbeta_weighted);
 }
 
@@ -80,12 +80,12 @@ TEST_CASE("F1Score: without an average it reports each class") {
   CHECK(figures[3].first == "_2");
   for (std::size_t c = 0; c < classes; ++c) CHECK(figures[c + 1].second == doctest::Approx(golden::f1[c]));
   figures.clear();
-  ls::F1Score{.average = ls::Average::macro}.report(state_of(ls::F1Score{}, p, y), set);
+  ls::F1Score{.average = ls::ClassAverage::macro}.report(state_of(ls::F1Score{}, p, y), set);
   CHECK(figures.size() == 1);
 }
 
 TEST_CASE("FBetaScore: options") {
-  CHECK(ls::F1Score{.average = ls::Average::macro}.description() == "f1_score(average=macro)");
+  CHECK(ls::F1Score{.average = ls::ClassAverage::macro}.description() == "f1_score(average=macro)");
   CHECK(ls::FBetaScore{.beta = 2}.description() == "fbeta_score(beta=2)");
   CHECK_THROWS_WITH_AS(ls::FBetaScore{.beta = 0}.validate(), "fbeta_score: beta must be above 0, got 0",
                        ls::ConfigurationError);

@@ -72,6 +72,8 @@ struct Conv2DTranspose {
                 "lockstep: the kernel of Conv2DTranspose must be at least 1 x 1");
   static_assert(Options.stride.height > 0 && Options.stride.width > 0,
                 "lockstep: the stride of Conv2DTranspose must be at least 1");
+  static_assert(Options.padding != Padding::causal,
+                "lockstep: Conv2DTranspose has no causal padding: it is Conv1D's alone");
   static_assert(ActivationFunction<Activation>,
                 "lockstep: the third parameter of Conv2DTranspose is no activation function; use ls::ReLU, ...");
 

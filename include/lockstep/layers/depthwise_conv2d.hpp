@@ -51,6 +51,8 @@ struct DepthwiseConv2D
   static_assert(Options.depth_multiplier > 0, "lockstep: the depth_multiplier of DepthwiseConv2D must be at least 1");
   static_assert(Options.dilation_rate.height > 0 && Options.dilation_rate.width > 0,
                 "lockstep: the dilation_rate of DepthwiseConv2D must be at least 1");
+  static_assert(Options.padding != Padding::causal,
+                "lockstep: DepthwiseConv2D has no causal padding: it is Conv1D's alone");
   static_assert(ActivationFunction<Activation>,
                 "lockstep: the second parameter of DepthwiseConv2D is no activation function; use ls::ReLU, ...");
 

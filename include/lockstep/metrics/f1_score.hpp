@@ -17,7 +17,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// FBetaScore with beta 1: 2 p r / (p + r) for precision p and recall r.
 struct F1Score {
-  Average average = Average::none;
+  ClassAverage average = ClassAverage::none;
   std::optional<double> threshold = {};  ///< see FBetaScore
   std::string_view name = "f1_score";
 

@@ -19,14 +19,14 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// How the figures of several classes become one.
-enum class Average {
+enum class ClassAverage {
   none,     ///< they do not: "f1_score_0", "f1_score_1", ...; their mean besides, under the plain name
   micro,    ///< the counts of all classes are added first
   macro,    ///< their mean
   weighted  ///< their mean, weighted by how often each class is right
 };
 
-[[nodiscard]] constexpr std::string_view to_string(Average average) {
+[[nodiscard]] constexpr std::string_view to_string(ClassAverage average) {
   constexpr std::string_view names[] = {"none", "micro", "macro", "weighted"};
   return names[static_cast<std::size_t>(average)];
 }
@@ -36,7 +36,7 @@ enum class Average {
 /// above the threshold; without one, where it is the largest of its row and not 0 (a logit of 0,
 /// too: then give probabilities). A class label is taken as a one-hot vector.
 struct FBetaScore {
-  Average average = Average::none;
+  ClassAverage average = ClassAverage::none;
   double beta = 1;                       ///< above 0; more gives recall more weight
   std::optional<double> threshold = {};  ///< in (0, 1]
   std::string_view name = "fbeta_score";
@@ -80,7 +80,7 @@ struct FBetaScore {
     }
   }
 
-  /// With Average::none, the mean over the classes.
+  /// With ClassAverage::none, the mean over the classes.
   [[nodiscard]] double result(std::span<const double> state) const {
     const std::size_t classes = state.size() / 4;
     double sum[4] = {}, mean = 0, weighted = 0;
@@ -88,8 +88,8 @@ struct FBetaScore {
       for (std::size_t i = 0; i < 4; ++i) sum[i] += state[4 * c + i];
       mean += score_of(state.subspan(4 * c, 4)) / static_cast<double>(classes);
     }
-    if (average == Average::micro) return score_of(sum);
-    if (average != Average::weighted) return mean;
+    if (average == ClassAverage::micro) return score_of(sum);
+    if (average != ClassAverage::weighted) return mean;
     for (std::size_t c = 0; c < classes; ++c)
       weighted += score_of(state.subspan(4 * c, 4)) * state[4 * c + 3] / (sum[3] + least);
     return weighted;
@@ -98,7 +98,7 @@ struct FBetaScore {
   template <class Set>
   void report(std::span<const double> state, Set&& set) const {
     set(std::string_view(), result(state));
-    if (average != Average::none) return;
+    if (average != ClassAverage::none) return;
     for (std::size_t c = 0; c < state.size() / 4; ++c)
       set(std::string_view(concat({"_", c})), score_of(state.subspan(4 * c, 4)));
   }
