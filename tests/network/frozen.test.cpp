@@ -11,6 +11,7 @@
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
+#include "lockstep/layers/flatten.hpp"
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "support/net_testing.hpp"
@@ -85,4 +86,9 @@ TEST_CASE("Frozen: around a container that shows one output") {
   net.workspace().each_output(
       [&](std::size_t position, const ls::TensorView<const double>&) { positions.push_back(position); });
   CHECK(positions == std::vector<std::size_t>{1, 2});
+}
+
+TEST_CASE("Frozen: around a layer that only sees its input with another shape") {
+  using Flat = ls::Sequential<ls::Input<2, 2>, ls::Frozen<ls::Flatten>, ls::Dense<2>>;
+  check_gradients<Flat>(5);
 }

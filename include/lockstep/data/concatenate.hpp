@@ -14,9 +14,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The samples of the first dataset, then those of the second, and so on. Their sizes must be equal.
 /// `Pipeline::concatenate` makes it.
-class Concatenate : public detail::JoinedStages {
+class ConcatenateDataset : public detail::JoinedStages {
  public:
-  explicit Concatenate(std::vector<AnyStage> branches) : JoinedStages("concatenate", std::move(branches)) {}
+  explicit ConcatenateDataset(std::vector<AnyStage> branches) : JoinedStages("concatenate", std::move(branches)) {}
 
   void begin(Pass pass);
   bool next(Element& element);
@@ -31,7 +31,7 @@ class Concatenate : public detail::JoinedStages {
   std::size_t current_ = 0;
 };
 
-static_assert(Stage<Concatenate>);
+static_assert(Stage<ConcatenateDataset>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

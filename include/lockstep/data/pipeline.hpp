@@ -31,7 +31,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 class AnyStage;
 class Cache;
 struct BucketOptions;
-class Concatenate;
+class ConcatenateDataset;
 class Enumerate;
 struct PaddedBatchOptions;
 struct RejectionResampleOptions;
@@ -115,8 +115,8 @@ class Pipeline {
     return then(Filter<S, F>(stage_, std::move(f)));
   }
 
-  /// See Concatenate: this dataset's samples, then the other's.
-  template <class Other, class Made = Concatenate, class Any = AnyStage>
+  /// See ConcatenateDataset: this dataset's samples, then the other's.
+  template <class Other, class Made = ConcatenateDataset, class Any = AnyStage>
   [[nodiscard]] auto concatenate(const Pipeline<Other>& other) const {
     static_assert(!is_batched_with<Other> && !Pipeline<Other>::is_batched,
                   "lockstep: concatenate works on single samples: write .concatenate(other).batch(n)");

@@ -49,6 +49,13 @@ struct FrozenContainer<L> {
 };
 
 template <class L>
+struct FrozenAlias {};
+template <AliasingLayer L>
+struct FrozenAlias<L> {
+  static constexpr bool aliases_input = true;
+};
+
+template <class L>
 struct FrozenSequence {};
 template <SequenceLayer L>
 struct FrozenSequence<L> {
@@ -66,7 +73,7 @@ struct FrozenSequence<L> {
 /// using Tuned = Sequential<Input<28, 28, 1>, Frozen<Features>, Dense<10>>;
 /// @endcode
 template <class L>
-struct Frozen : detail::FrozenContainer<L>, detail::FrozenSequence<L> {
+struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::FrozenSequence<L> {
   static constexpr std::string_view name = L::name;
   static constexpr std::string_view class_name = detail::class_name_of_type<L>();
   static constexpr bool is_frozen = true;
