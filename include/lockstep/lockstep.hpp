@@ -4,7 +4,10 @@
 #include "lockstep/core/config.hpp"  // first: see there
 
 #include "lockstep/callbacks/backup_and_restore.hpp"
+#include "lockstep/callbacks/csv_logger.hpp"
+#include "lockstep/callbacks/json_logger.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
+#include "lockstep/callbacks/tensorboard.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"

@@ -19,6 +19,8 @@ struct FakeTraining : lockstep::Training {
   bool has_schedule = false;
   std::int64_t updates = 0;
   bool chief = true;
+  std::vector<lockstep::RankTime> times;
+  lockstep::ModelText text;
   lockstep::TrainingState snapshot;
   int restore_calls = 0;
   std::vector<std::byte> restored;
@@ -40,6 +42,8 @@ struct FakeTraining : lockstep::Training {
   [[nodiscard]] bool is_chief() const override { return chief; }
   [[nodiscard]] int worker_index() const override { return chief ? 0 : 1; }
   [[nodiscard]] int num_workers() const override { return 2; }
+  [[nodiscard]] std::span<const lockstep::RankTime> rank_times() const override { return times; }
+  [[nodiscard]] lockstep::ModelText model_text() const override { return text; }
   [[nodiscard]] lockstep::TrainingState state(lockstep::TrainingState = {}) const override { return snapshot; }
   [[nodiscard]] std::uint64_t state_bytes() const override { return 0; }
   void verify_after_step() override { verify_asked = true; }

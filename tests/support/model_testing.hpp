@@ -221,12 +221,17 @@ struct Recorder {
   std::function<void(Training&, int, Logs&)> at_epoch_end;
   std::function<void(Training&, int)> at_epoch_complete;
   std::function<void(Training&)> at_test_begin;
+  std::function<void(Training&, Logs&)> at_test_end;
+  std::function<void(Training&, Logs&)> at_train_end;
   std::function<void(Training&, std::int64_t)> at_test_batch_end;
   std::function<void(lockstep::State&)> at_save;
   std::function<void(const lockstep::State&)> at_restore;
 
   void on_train_begin(Training& training) { record("train_begin", at_train_begin, training); }
-  void on_train_end(Training&, Logs& logs) { note("train_end" + std::string(logs.empty() ? " without logs" : "")); }
+  void on_train_end(Training& training, Logs& logs) {
+    note("train_end" + std::string(logs.empty() ? " without logs" : ""));
+    if (at_train_end) at_train_end(training, logs);
+  }
   void on_epoch_begin(Training& training, int epoch) { record("epoch_begin", at_epoch_begin, training, epoch); }
   void on_epoch_end(Training& training, int epoch, Logs& logs) {
     record("epoch_end", at_epoch_end, training, epoch, logs);
@@ -246,7 +251,7 @@ struct Recorder {
     if (record_completions) record("batch_complete", at_batch_complete, training, batch);
   }
   void on_test_begin(Training& training) { record("test_begin", at_test_begin, training); }
-  void on_test_end(Training&, Logs&) { note("test_end"); }
+  void on_test_end(Training& training, Logs& logs) { record("test_end", at_test_end, training, logs); }
   void on_test_batch_begin(Training&, std::int64_t batch) { note("test_batch_begin " + std::to_string(batch)); }
   void on_test_batch_end(Training& training, std::int64_t batch, Logs&) {
     record("test_batch_end", at_test_batch_end, training, batch);

@@ -5,7 +5,6 @@
 #include <vector>
 
 using namespace lockstep;
-using detail::RankTime;
 
 TEST_CASE("rank times: the slowest is named; the least time in reductions is the wire's, the rest is waiting") {
   const std::vector<RankTime> two{{.compute = 0.060, .collective = 0.050}, {.compute = 0.080, .collective = 0.030}};

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lockstep/checkpoint/training_state.hpp"
@@ -16,6 +17,18 @@ namespace lockstep::inline LOCKSTEP_ABI {
 using DecodeState = TrainingState (*)(std::span<const std::byte> bytes);
 /// The reverse.
 using EncodeState = std::vector<std::byte> (*)(const TrainingState& state);
+
+/// What one rank did in an epoch.
+struct RankTime {
+  double compute = 0;     ///< seconds outside the reductions
+  double collective = 0;  ///< seconds in them: waiting for others, and moving data
+};
+
+/// A model as text; empty where the model's own class tells nothing of its layers.
+struct ModelText {
+  std::string summary = {};  ///< what summary() prints
+  std::string json = {};     ///< the layers, as TensorBoard reads Keras's JSON
+};
 
 /// The running fit (or evaluate, predict), as callbacks see it. Every worker runs every callback,
 /// on the thread of its first replica; logs are equal on all workers, so a callback that decides by
@@ -52,6 +65,12 @@ class Training {
   [[nodiscard]] virtual bool is_chief() const = 0;
   [[nodiscard]] virtual int worker_index() const = 0;
   [[nodiscard]] virtual int num_workers() const = 0;
+
+  /// For each rank, what it did in the steps of the last epoch that has ended (from on_epoch_end on);
+  /// empty before and outside of fit. Equal on all workers.
+  [[nodiscard]] virtual std::span<const RankTime> rank_times() const = 0;
+
+  [[nodiscard]] virtual ModelText model_text() const = 0;
 
   /// A snapshot from which a run continues to the same bits. It is complete in the hooks
   /// on_epoch_complete, on_train_batch_complete, on_preemption and on_train_end. The arrays are put

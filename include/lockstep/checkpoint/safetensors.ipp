@@ -14,6 +14,7 @@
 #include "lockstep/checkpoint/widen.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/half.hpp"
+#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
@@ -135,20 +136,6 @@ LOCKSTEP_INLINE const SafetensorsType& safetensors_type(const SafetensorsEntry& 
     if (type.dtype == entry.dtype) return type;
   refuse_safetensors(
       concat({"array '", entry.name, "' has dtype '", entry.dtype, "', expected F32, F64, F16 or BF16"}));
-}
-
-/// A text in JSON's quotes.
-LOCKSTEP_INLINE std::string json_text(std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string json = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code < 0x20)
-      json += concat({"\\u00", digits.substr(code / 16, 1), digits.substr(code % 16, 1)});
-    else
-      (json += c == '"' || c == '\\' ? "\\" : "") += c;
-  }
-  return json + "\"";
 }
 
 LOCKSTEP_INLINE void check_safetensors_head(std::span<const std::byte> head, std::uint64_t size) {

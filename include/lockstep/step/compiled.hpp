@@ -14,6 +14,7 @@
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/step_context.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/layers/layer_info.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/metrics/metric_names.hpp"
@@ -47,7 +48,8 @@ class Compiled final : public Program<T> {
                     .data = {.input = In::extents,
                              .targets = target_size * positions_of<Out>,
                              .loss = LossType::name,
-                             .target_advice = target_advice()}}),
+                             .target_advice = target_advice()},
+                    .layers = layers()}),
         loss_(std::move(loss_function)),
         optimizer_(std::move(optimizer_settings)),
         metrics_(std::move(metric_list)) {
@@ -139,6 +141,12 @@ class Compiled final : public Program<T> {
   }
 
  private:
+  static constexpr std::span<const LayerInfo> layers() {
+    if constexpr (requires { std::span<const LayerInfo>(Net::template layers<In>); })
+      return Net::template layers<In>;
+    else
+      return {};
+  }
   static constexpr std::string_view target_advice() {
     if constexpr (requires { LossType::target_advice; })
       return LossType::target_advice;

@@ -11,6 +11,7 @@
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
@@ -43,6 +44,7 @@ class Program {
     std::size_t metric_state = 0;  ///< doubles, of all metrics
     std::size_t slots = 0;         ///< of the optimizer
     DataSizes data{};
+    std::span<const LayerInfo> layers{};  ///< empty where the network does not tell
   };
   /// Calls f(position, y) for the outputs of the layers.
   using EachOutput = FunctionRef<void(std::size_t, const TensorView<const T>&)>;

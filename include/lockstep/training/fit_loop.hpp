@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <new>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -116,6 +117,7 @@ class FitLoop final : public ModelTraining<T> {
     requested_ = code;
   }
 
+  [[nodiscard]] std::span<const RankTime> rank_times() const override { return rank_times_; }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
     TrainingState saved = trainer_.save_state(std::move(reused));
     saved.callbacks = callbacks_.save();
@@ -168,6 +170,7 @@ class FitLoop final : public ModelTraining<T> {
   History history_;
   Logs logs_;
   std::optional<Profile> profile_;
+  std::vector<RankTime> rank_times_;  // of the last epoch
   Position at_;
   bool stop_ = false;
   bool verify_ = false;       // asked for the next step

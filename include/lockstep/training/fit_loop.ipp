@@ -59,6 +59,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   }
   for (int epoch = static_cast<int>(at.epoch); epoch < options_.epochs && !finished; ++epoch) {
     call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
+      logs_.clear();  // of the former epoch's validation
       callbacks_.on_epoch_begin(*this, epoch);
       progress_.begin_epoch(epoch, plan_.target);
     });
@@ -91,10 +92,10 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
       at.data_position = 0;
     }
     const auto in_collective = std::exchange(parts.workspace.in_collective, {});
-    if (replica.collective().size() > 1) {
-      const auto times = gather_rank_times(replica.collective(), duration, in_collective);
-      if (leader && this->is_chief() && options_.verbose == 2) log_line(rank_times_text(times, epoch, steps));
-    }
+    std::vector<RankTime> times = gather_rank_times(replica.collective(), duration, in_collective);
+    if (times.size() > 1 && leader && this->is_chief() && options_.verbose == 2)
+      log_line(rank_times_text(times, epoch, steps));
+    if (leader) rank_times_ = std::move(times);
     verify(replica);
     call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
       end_epoch(epoch, running, validation_due ? &validated : nullptr);

@@ -13,6 +13,8 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/network/layer_names.hpp"
+#include "lockstep/network/model_json.hpp"
 #include "lockstep/training/fit_plan.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -39,6 +41,12 @@ class ModelTraining : public Training {
   [[nodiscard]] bool is_chief() const override { return trainer_.strategy().is_chief(); }
   [[nodiscard]] int worker_index() const override { return trainer_.strategy().worker_index(); }
   [[nodiscard]] int num_workers() const override { return trainer_.strategy().num_workers(); }
+  [[nodiscard]] std::span<const RankTime> rank_times() const override { return {}; }
+  [[nodiscard]] ModelText model_text() const override {
+    const auto layers = trainer_.program().layout().layers;
+    if (layers.empty()) return {};
+    return {.summary = summary_of("sequential", layers), .json = model_json("sequential", layers, scalar_name<T>())};
+  }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
     return trainer_.save_state(std::move(reused));
   }

@@ -8,6 +8,7 @@
 
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/json_text.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/training/profile.hpp"
@@ -82,16 +83,6 @@ inline std::string_view trace_part_name(TracePart part) {
   return names[static_cast<std::size_t>(part)];
 }
 
-/// A text as a JSON string.
-inline std::string json_string(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return quoted + '"';
-}
-
 LOCKSTEP_INLINE std::string chrome_trace(const Profile& profile, int worker) {
   const auto microseconds = [](Trace::Clock::duration time) {
     return std::chrono::duration<double, std::micro>(time).count();
@@ -106,7 +97,7 @@ LOCKSTEP_INLINE std::string chrome_trace(const Profile& profile, int worker) {
       const std::string_view part = trace_part_name(event.part);
       const bool in_layer = event.part == TracePart::forward || event.part == TracePart::backward;
       text += ",\n{\"ph\": \"X\", \"name\": ";
-      text += json_string(in_layer ? std::string_view(profile.layer_names()[event.layer]) : part);
+      text += json_text(in_layer ? std::string_view(profile.layer_names()[event.layer]) : part);
       text += concat({", \"cat\": \"", part, "\", \"pid\": ", worker, ", \"tid\": ", replica,
                       ", \"ts\": ", fixed_text(microseconds(event.begin - profile.begin()), 3),
                       ", \"dur\": ", fixed_text(microseconds(event.duration), 3), "}"});

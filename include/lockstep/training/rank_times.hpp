@@ -6,17 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/callbacks/training.hpp"
 #include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/trace.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-/// What one rank did in an epoch.
-struct RankTime {
-  double compute = 0;     ///< seconds outside the reductions
-  double collective = 0;  ///< seconds in them: waiting for others, and moving data
-};
 
 /// One line for an epoch: what each rank computed and waited, in milliseconds a step, and which was the slowest. The rank that all wait
 /// for waits for nobody, so that the least time in a reduction is what the wire takes, and the rest of the others' is waiting. With more

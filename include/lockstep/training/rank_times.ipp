@@ -41,6 +41,7 @@ LOCKSTEP_INLINE std::vector<RankTime> gather_rank_times(AnyCollective& collectiv
                                                         Trace::Clock::duration in_collective) {
   const auto seconds = [](Trace::Clock::duration time) { return std::chrono::duration<double>(time).count(); };
   const RankTime mine{.compute = seconds(whole - in_collective), .collective = seconds(in_collective)};
+  if (collective.size() == 1) return {mine};
   std::vector<RankTime> all(static_cast<std::size_t>(collective.size()));
   collective.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
   return all;

@@ -1,0 +1,54 @@
+// The file that a logging callback writes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lockstep/callbacks/training.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/state.hpp"
+#include "lockstep/records/growing_file.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Lines in a file that the chief alone writes, and that go on where they were when a run is
+/// resumed: what the interrupted run wrote after its last snapshot is thrown away, so that the file
+/// is that of a run without an interruption.
+class LogFile {
+ public:
+  /// Throws ConfigurationError, which begins with `callback`, for an empty name.
+  LogFile(std::string_view callback, std::string filename, bool append);
+
+  /// In on_train_begin: opens the file; what it has stays until `start`. Throws Error naming it.
+  void open(const Training& training);
+  /// In on_epoch_begin: at the first call, decides what becomes of what the file had. True at the
+  /// first call of a run that is not resumed.
+  bool start();
+  /// Writes, and hands it to the operating system. Does nothing before `start`, and on other workers
+  /// than the chief.
+  void write(std::string_view lines);
+  void close() { file_.reset(); }
+  /// Outside of fit: opens, writes behind what the file has, and closes.
+  void append(const Training& training, std::string_view lines) const;
+
+  [[nodiscard]] bool is_open() const noexcept { return file_ != nullptr && has_started_; }
+  [[nodiscard]] bool is_empty() const noexcept { return is_open() && file_->size() == 0; }
+  void save(State& state) const;
+  void restore(const State& state);
+
+ private:
+  std::string filename_;
+  bool append_;
+  bool has_started_ = false;
+  std::optional<std::uint64_t> resumed_size_;
+  std::unique_ptr<GrowingFile> file_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/callbacks/log_file.ipp"
+#endif

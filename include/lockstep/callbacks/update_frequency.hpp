@@ -1,0 +1,37 @@
+// When callbacks write the figures of training.
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// When to write figures: at the end of every epoch alone, or every so many batches as well.
+class UpdateFrequency {
+ public:
+  static constexpr std::int64_t epoch = 0;
+  static constexpr std::int64_t batch = 1;
+
+  /// UpdateFrequency::epoch (0), UpdateFrequency::batch (1), or a number of batches. Throws
+  /// ConfigurationError when negative.
+  UpdateFrequency(std::int64_t batches = epoch) : batches_(batches) {
+    if (batches < 0)
+      throw ConfigurationError(
+          concat({"update_freq must be UpdateFrequency::epoch, UpdateFrequency::batch or a number of batches of at "
+                  "least 1, got ",
+                  batches}));
+  }
+  [[nodiscard]] bool has_batches() const noexcept { return batches_ > 0; }
+  /// `batches_made` counts from 1.
+  [[nodiscard]] bool due(std::int64_t batches_made) const noexcept {
+    return batches_ > 0 && batches_made % batches_ == 0;
+  }
+
+ private:
+  std::int64_t batches_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,113 @@
+#include "lockstep/records/event_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "golden/events.hpp"
+#include "lockstep/core/error.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace ls = lockstep;
+namespace golden = lockstep_test::golden::events;
+using lockstep_test::contains;
+using lockstep_test::message_of;
+using lockstep_test::TemporaryFolder;
+
+namespace {
+
+std::string content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+template <std::size_t N>
+std::string bytes_of(const unsigned char (&bytes)[N]) {
+  return {reinterpret_cast<const char*>(bytes), N};
+}
+
+double wall_time() { return 1.5; }
+
+}  // namespace
+
+TEST_CASE("EventFile: every kind of event, byte for byte as TensorBoard's own messages") {
+  const TemporaryFolder folder;
+  std::string path;
+  {
+    ls::EventFile events(folder.path("logs/train"), &wall_time);
+    path = events.path();
+    events.scalar("epoch_loss", 3, 0.25);
+    events.scalar("none", 0, 0);
+    const std::vector<double> numbers = {1, 2, 3, 4.5}, equal = {2, 2};
+    events.histogram("h", 7, numbers, 3);
+    events.histogram("equal", 0, equal);
+    events.histogram("empty", 0, {});
+    events.text("note", 0, "*words*");
+    events.model("keras", 0, "{}");
+    const std::vector<std::uint8_t> first = {0, 255, 7, 8}, second = {1, 2, 3, 4};
+    const std::vector<std::string> pngs = {ls::encode_png(first, 2, 2, 1), ls::encode_png(second, 2, 2, 1)};
+    events.images("image", 2, 2, 2, pngs);
+    CHECK(events.size() == sizeof golden::each_kind);
+  }
+  CHECK(content(path) == bytes_of(golden::each_kind));
+
+  const std::string name = std::filesystem::path(path).filename().string();
+  CHECK(name.starts_with("events.out.tfevents.0000000001."));
+  CHECK(name.ends_with(".v2"));
+  ls::EventFile other(folder.path("logs/train"), &wall_time);
+  CHECK(other.path() != path);
+}
+
+TEST_CASE("EventFile: goes on behind the first bytes of a file") {
+  const TemporaryFolder folder;
+  ls::EventFile events(folder.path(), &wall_time);
+  events.scalar("a", 1, 1);
+  events.flush();
+  const std::uint64_t size = events.size();
+  const std::string expected = content(events.path());
+  events.scalar("lost", 2, 2);
+  events.close();
+  CHECK(content(events.path()).size() > size);
+  {
+    ls::EventFile again(events.path(), size, &wall_time);
+    CHECK(again.size() == size);
+    again.scalar("b", 2, 2);
+  }
+  CHECK(content(events.path()).starts_with(expected));
+  CHECK_FALSE(contains(content(events.path()), "lost"));
+  CHECK(contains(content(events.path()), "b"));
+
+  CHECK(contains(message_of<ls::Error>([] { ls::EventFile("/dev/null/folder"); }), "'/dev/null/folder'"));
+}
+
+TEST_CASE("histogram_of: the least and the greatest value are inside, what is not finite is left out") {
+  const std::vector<double> numbers = {-1, 0.5, 3, 3, std::nan(""), std::numeric_limits<double>::infinity()};
+  const auto buckets = ls::histogram_of(numbers, 4);
+  REQUIRE(buckets.size() == 4);
+  CHECK(buckets[0] == ls::HistogramBucket{-1, 0, 1});
+  CHECK(buckets[1] == ls::HistogramBucket{0, 1, 1});
+  CHECK(buckets[2] == ls::HistogramBucket{1, 2, 0});
+  CHECK(buckets[3] == ls::HistogramBucket{2, 3, 2});
+  const double tiny = std::numeric_limits<double>::denorm_min();  // a range that has no thirtieth
+  const std::vector<double> close = {0, tiny};
+  double count = 0;
+  for (const auto& bucket : ls::histogram_of(close)) count += bucket[2];
+  CHECK(count == 2);
+  CHECK(ls::histogram_of({}).empty());
+}
+
+TEST_CASE("encode_png: refuses other numbers of pixels") {
+  const std::vector<std::uint8_t> pixels(6);
+  CHECK_NOTHROW((void)ls::encode_png(pixels, 1, 2, 3));
+  CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::encode_png(pixels, 2, 2, 1); }),
+                 "got 6 for [2 x 2 x 1]"));
+  CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::encode_png({}, 0, 2, 1); }), "got 0 for"));
+}
