@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/interpolation.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/kernels/average_pooling.hpp"
 #include "lockstep/kernels/bilinear.hpp"
@@ -16,10 +17,6 @@
 #include "lockstep/layers/window.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
-
-/// How new pixels get their values: nearest repeats pixels, bilinear interpolates between their
-/// centres.
-enum class Interpolation { nearest, bilinear };
 
 /// Compile-time options of UpSampling2D; the default is Keras's.
 struct UpSampling2DOptions {
