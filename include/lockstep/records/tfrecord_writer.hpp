@@ -18,7 +18,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// destructor throw Error naming the file. One thread at a time.
 /// @code
 /// lockstep::TFRecordWriter writer("train.tfrecord");
-/// writer.write(lockstep::Example{{"label", {7}}});
+/// writer.write(lockstep::Example().ints("label", {7}).floats("image", pixels));
 /// writer.close();
 /// @endcode
 class TFRecordWriter {
