@@ -133,6 +133,7 @@
 #include "lockstep/metrics/weighted.hpp"
 #include "lockstep/model/compile.hpp"
 #include "lockstep/model/model.hpp"
+#include "lockstep/model/own_loop.hpp"
 #include "lockstep/network/cross_attention.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/parallel.hpp"

@@ -86,8 +86,8 @@ TEST_CASE("SGD with momentum through the model equals a loop by hand") {
       for (int i = 0; i < count; ++i) {
         const auto row = static_cast<std::size_t>(i);
         for (int f = 0; f < 4; ++f)
-          replica.x()(row, static_cast<std::size_t>(f)) = static_cast<double>(rows.x(first + i, f));
-        replica.targets()(row, 0) = rows.y[static_cast<std::size_t>(first + i)];
+          replica.batch().x(row, static_cast<std::size_t>(f)) = static_cast<double>(rows.x(first + i, f));
+        replica.batch().targets(row, 0) = rows.y[static_cast<std::size_t>(first + i)];
       }
       const ls::StepContext context{.training = true};
       replica.forward(context, slices);

@@ -75,6 +75,23 @@ TEST_CASE("fit: further steps of an epoch allocate nothing") {
     }
 }
 
+TEST_CASE("own loop: further steps allocate nothing") {
+  const TinyData data(23);
+  const ls::AnyDataset endless(ls::from_tensor_slices(data.x, data.y).shuffle(7).repeat().batch(5));
+  for (const int replicas : {1, 3}) {
+    TinyTrainer trainer({.replicas = replicas, .momentum = 0.9});
+    const auto allocations_of = [&](std::int64_t steps) {
+      const std::int64_t before = allocations;
+      trainer.loop(endless, steps);
+      return allocations - before;
+    };
+    allocations_of(30);
+    const std::int64_t few = allocations_of(30);
+    CHECK(few > 0);
+    CHECK(allocations_of(230) == few);
+  }
+}
+
 TEST_CASE("layers: a step of a CNN allocates nothing") {
   NetRunner<ls::Sequential<ls::Input<4, 4, 2>, ls::Conv2D<3, 3>, ls::BatchNormalization<>, ls::MaxPooling2D<>,
                            ls::LayerNormalization<>, ls::Dropout<0.25>, ls::GlobalAveragePooling2D, ls::Dense<2>>,

@@ -194,7 +194,7 @@ TEST_CASE("Compiled: the outputs of all layers are shown after forward") {
   for (double& value : weights.slices()[0]) value = 0.5;
   workspace.resize(2);
   for (std::size_t f = 0; f < 4; ++f)
-    for (std::size_t i = 0; i < 2; ++i) workspace.x()(i, f) = 1;
+    for (std::size_t i = 0; i < 2; ++i) workspace.batch().x(i, f) = 1;
   workspace.forward({}, weights.slices());
   std::vector<std::size_t> seen;
   workspace.each_output([&](std::size_t position, const ls::TensorView<const double>& y) {

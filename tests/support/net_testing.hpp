@@ -112,11 +112,11 @@ class NetRunner {
     context_.sample_indices = indices_;
     for (std::size_t i = 0; i < samples; ++i) {
       lockstep::RandomStream random(lockstep::RandomKey(77).fold_in(first + i));
-      for (std::size_t f = 0; f < In::size; ++f) workspace_.x()(i, f) = static_cast<T>(random.uniform(-1, 1));
+      for (std::size_t f = 0; f < In::size; ++f) workspace_.batch().x(i, f) = static_cast<T>(random.uniform(-1, 1));
       for (std::size_t f = 0; f < Out::size; ++f)
         workspace_.batch().targets(i, f) = static_cast<T>(random.uniform(-1, 1));
     }
-    workspace_.x().clear_padding();
+    workspace_.batch().x.clear_padding();
     workspace_.batch().targets.clear_padding();
     workspace_.use(workspace_.batch());
   }
@@ -171,7 +171,7 @@ void check_gradients(std::size_t samples, std::uint64_t seed = 1) {
   for (std::size_t f = 0; f < Net::InputShape::size; ++f)
     for (std::size_t i = 0; i < samples; ++i) {
       CAPTURE(next);
-      CHECK(std::abs(of_input[next] - difference(net.workspace().x()(i, f))) < 1e-7);
+      CHECK(std::abs(of_input[next] - difference(net.workspace().batch().x(i, f))) < 1e-7);
       ++next;
     }
 }

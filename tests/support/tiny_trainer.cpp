@@ -2,6 +2,7 @@
 
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
 #include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/model/own_loop.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 
 namespace ls = lockstep;
@@ -80,6 +81,18 @@ ls::History TinyTrainer::fit(const TinyData& data, ls::FitOptions options, Recor
 }
 ls::History TinyTrainer::fit_alone(const ls::AnyDataset& data, ls::FitOptions options) {
   return held_->model.fit(data, silent(options));
+}
+
+void TinyTrainer::loop(const ls::AnyDataset& data, std::int64_t steps) {
+  auto batches = held_->strategy.distribute(data);
+  held_->strategy.run([&](auto& replica) {
+    auto& here = held_->model.on(replica);
+    std::int64_t step = 0;
+    for (const auto& batch : batches.on(replica)) {
+      if (step++ == steps) break;
+      step % 2 == 0 ? here.minimize(batch) : here.apply(here.gradients(batch));
+    }
+  });
 }
 
 ls::Logs TinyTrainer::evaluate(const ls::AnyDataset& data, ls::EvaluateOptions options, Recorder* recorder) {

@@ -52,6 +52,9 @@ class TinyTrainer {
   Matrix predict(const lockstep::AnyDataset& data, lockstep::PredictOptions options = {}, Recorder* recorder = nullptr);
   Matrix predict(const TinyData& data, lockstep::PredictOptions options = {});
 
+  /// The first `steps` batches in a loop outside of fit.
+  void loop(const lockstep::AnyDataset& data, std::int64_t steps);
+
   lockstep::Logs train_on_batch(const Matrix& x, const std::vector<int>& y);
   lockstep::Logs test_on_batch(const Matrix& x, const std::vector<int>& y);
   Matrix predict_on_batch(const Matrix& x);

@@ -52,6 +52,12 @@ class TensorView {
     return data_[f * stride_ + sample];
   }
 
+  /// The features [first, first + count): one of several outputs that lie side by side.
+  [[nodiscard]] constexpr TensorView part(std::size_t first, std::size_t count) const noexcept {
+    assert(first + count <= features_);
+    return {feature(first), samples_, count, stride_};
+  }
+
   /// The samples without padding as an Eigen matrix of [samples x features].
   [[nodiscard]] Map matrix() const {
     return Map(data_, static_cast<Eigen::Index>(samples_), static_cast<Eigen::Index>(features_),

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +44,9 @@ struct CompileOptions {
 
 namespace detail {
 
+/// Model::on; in model/own_loop.hpp, so that a program without a loop of its own does not pay for it.
+template <class Model>
+struct OnReplica;
 /// Files of a Model; in saving/model_files.hpp, so that a program without files needs no archives.
 template <class Model>
 struct ModelFiles;
@@ -57,13 +61,16 @@ template <class Net, class T, Strategy S, class LossType, class OptimizerType, c
 class Model {
  public:
   using Compiled = detail::Compiled<Net, T, LossType, OptimizerType, Metrics...>;
+  using Network = Net;
+  using Scalar = T;
   using Predictions = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using InputShape = typename Compiled::In;
   using OutputShape = typename Compiled::Out;
 
   Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, std::tuple<Metrics...> metrics)
       : compiled_(std::move(loss), std::move(optimizer), std::move(metrics)),
-        trainer_(compiled_, any_strategy(strategy), options.seed) {}
+        trainer_(compiled_, any_strategy(strategy), options.seed),
+        on_replicas_(trainer_.replicas()) {}
   /// As above, and then calls begin(*this): a model cannot be moved, so that a function that returns
   /// one can do nothing after it has made it.
   template <class Begin>
@@ -206,6 +213,16 @@ class Model {
   /// Every other call, for its sentence.
   void adapt(detail::OtherCall<detail::AdaptSentence>, ...);
 
+  /// The single steps of this model on a replica of its strategy, for loops of the program's own: a
+  /// ReplicaModel<T>, in the function that the strategy's run() calls. Not while this model is in fit
+  /// (Error); after a strategy has reconnected, compile anew.
+  auto& on(typename S::Replica& replica) {
+    static_assert(
+        requires { sizeof(detail::OnReplica<Model>); },
+        "lockstep: for a loop of your own, #include <lockstep/model/own_loop.hpp>");
+    return detail::OnReplica<Model>::get(*this, replica);
+  }
+
   /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others (moving statistics).
   [[nodiscard]] std::vector<Weight<T>> get_weights() const { return detail::copy_weights(trainer_.named_arrays(0)); }
 
@@ -262,6 +279,8 @@ class Model {
  private:
   template <class>
   friend struct detail::ModelFiles;
+  template <class>
+  friend struct detail::OnReplica;
 
   static auto files() {
     static_assert(
@@ -290,6 +309,7 @@ class Model {
 
   Compiled compiled_;
   detail::Trainer<T> trainer_;
+  std::vector<std::shared_ptr<void>> on_replicas_;  // each made by its own thread
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,14 +1,18 @@
 // One step of a replica.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/function_ref.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/moment_sink.hpp"
 #include "lockstep/core/step_context.hpp"
+#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/step/parts.hpp"
@@ -26,6 +30,14 @@ struct TrainStep {
   ActivityBoard* board = nullptr;  ///< shows that data are being read
 };
 
+/// Writes the loss of each row and its gradient, unless that is empty, as Loss does.
+template <class T>
+using ComputeLoss = FunctionRef<void(TensorView<const T> predictions, TensorView<const T> targets,
+                                     std::span<double> losses, TensorView<T> gradient)>;
+
+/// Names the sample in a row of the batch, for messages.
+using SampleName = FunctionRef<std::string(std::size_t row)>;
+
 /// One training step: this rank's part of the next global batch forward and backward, and what the
 /// updater does with the gradients. Leaves the reduced status in the workspace, equal on all ranks;
 /// nothing is changed when it counts no samples, nor, with stop_on_non_finite, when a loss is not
@@ -42,6 +54,32 @@ void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status)
 template <class T>
 StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step = nullptr,
                           MomentSink moments = {});
+
+// The parts of a step, for loops of one's own.
+
+/// What the layers are told. `step` is given only for training.
+template <class T>
+[[nodiscard]] StepContext step_context(const Parts<T>& parts, std::span<const std::int64_t> sample_indices,
+                                       const TrainStep* step, MomentSink moments = {});
+
+/// Forward over the batch that the workspace uses.
+template <class T>
+void forward_rows(const Parts<T>& parts, const StepContext& context, SampleName name);
+
+/// Adds a batch to `status`: the samples of the workspace after forward, their losses and, where
+/// there are targets, their metrics. Computes the gradient, unless it is empty.
+template <class T>
+void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient,
+            StatusBlock& status);
+
+/// Backward with the updater at work, after record.
+template <class T>
+void update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context, const TrainStep& step);
+/// The same in two calls: backward, and the update.
+template <class T>
+void differentiate(const Parts<T>& parts, const StepContext& context);
+template <class T>
+void update_after_backward(const Parts<T>& parts, Updater<T>& updater, const TrainStep& step);
 
 /// Mean loss and metrics of `status`, under names with a prefix ("val_").
 template <class T>

@@ -37,12 +37,12 @@ void weigh(TensorView<T> gradient, std::span<const T> weights) {
 }
 
 /// Calls f, which works on the current batch. If it cannot use a sample, the error names that.
-template <class T, class F>
-void naming_samples(const BatchLoader<T>& data, std::size_t rows_of_sample, const F& f) {
+template <class F>
+void naming_samples(SampleName name, std::size_t rows_of_sample, const F& f) {
   try {
     f();
   } catch (const BadSample& bad) {
-    throw bad.of_sample(data.sample_name(bad.row() / rows_of_sample));
+    throw bad.of_sample(name(bad.row() / rows_of_sample));
   }
 }
 
@@ -58,14 +58,13 @@ double penalty_of(const Parts<T>& parts, double rows) {
   return of_variables + of_outputs.scale * of_outputs.sum;
 }
 
-/// Adds a batch to `status`: the samples of the workspace after forward, their losses and metrics.
-/// Computes the gradient, unless it is empty.
 template <class T>
-void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gradient, StatusBlock& status) {
+void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient,
+            StatusBlock& status) {
   Workspace<T>& workspace = parts.workspace;
   const std::span<double> losses = workspace.losses();
-  naming_samples(data, parts.program.layout().positions,
-                 [&] { parts.program.compute_loss(workspace.predictions(), workspace.targets(), losses, gradient); });
+  naming_samples(name, parts.program.layout().positions,
+                 [&] { compute(workspace.predictions(), workspace.targets(), losses, gradient); });
   const std::span<const T> weights = workspace.weights();
   double sum = 0, rows = 0;
   for (std::size_t row = 0; row < losses.size(); ++row) {
@@ -79,7 +78,19 @@ void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gra
   status[StatusBlock::rows] += rows;
   status[StatusBlock::loss_sum] += sum;
   if (!std::isfinite(sum)) status[StatusBlock::non_finite] += 1;
-  parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights, weights, status.metrics());
+  if (workspace.has_targets())
+    parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights, weights, status.metrics());
+}
+
+/// As above, with the loss of the program.
+template <class T>
+void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gradient, StatusBlock& status) {
+  record<T>(
+      parts, [&](std::size_t row) { return data.sample_name(row); },
+      [&](TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses, TensorView<T> g) {
+        parts.program.compute_loss(predictions, targets, losses, g);
+      },
+      gradient, status);
 }
 
 template <class T>
@@ -90,25 +101,37 @@ void report(const Program<T>& program, const StatusBlock& status, Logs& logs, co
 }
 
 template <class T>
+StepContext step_context(const Parts<T>& parts, std::span<const std::int64_t> sample_indices, const TrainStep* step,
+                         MomentSink moments) {
+  return {.training = step != nullptr,
+          .step = step != nullptr ? step->iteration : 0,
+          .seed = parts.variables.seed,
+          .sample_indices = sample_indices,
+          .cross_replica_sum = step != nullptr ? cross_replica_sum(parts.replica) : CrossReplicaSum{},
+          .activity_penalty = &(parts.workspace.activity_penalty = {}),
+          .moments = moments,
+          .trace = step != nullptr ? step->trace : nullptr};
+}
+
+template <class T>
+void forward_rows(const Parts<T>& parts, const StepContext& context, SampleName name) {
+  naming_samples(name, 1, [&] { parts.workspace.forward(context, parts.variables.parameters().slices()); });
+}
+
+template <class T>
 StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step,
                           MomentSink moments) {
   Workspace<T>& workspace = parts.workspace;
   workspace.resize(has_batch ? data.samples() : 0);
-  StepContext context{.training = step != nullptr,
-                      .step = step != nullptr ? step->iteration : 0,
-                      .seed = parts.variables.seed,
-                      .sample_indices = has_batch ? data.sample_indices() : std::span<const std::int64_t>{},
-                      .cross_replica_sum = step != nullptr ? cross_replica_sum(parts.replica) : CrossReplicaSum{},
-                      .activity_penalty = &(workspace.activity_penalty = {}),
-                      .moments = moments,
-                      .trace = step != nullptr ? step->trace : nullptr};
+  StepContext context =
+      step_context(parts, has_batch ? data.sample_indices() : std::span<const std::int64_t>{}, step, moments);
   if (has_batch) {
     const TraceSpan span(context.trace, TracePart::input);
     ActivityBoard* const board = step != nullptr ? step->board : nullptr;
     const ActivityScope activity(board, reading_data(board));
     workspace.use(data.load(workspace.batch()));
   }
-  naming_samples(data, 1, [&] { workspace.forward(context, parts.variables.parameters().slices()); });
+  forward_rows(parts, context, [&](std::size_t row) { return data.sample_name(row); });
   return context;
 }
 
@@ -148,6 +171,50 @@ void constrain(const Parts<T>& parts, const TrainStep& step) {
 }
 
 template <class T>
+void end_step(const Parts<T>& parts, const TrainStep& step) {
+  constrain(parts, step);
+  if (step.stop_on_non_finite && parts.workspace.status()[StatusBlock::non_finite] > 0)
+    parts.workspace.undo_step();
+  else
+    parts.workspace.end_step();
+}
+
+inline UpdateStep update_step(const TrainStep& step) {
+  return {.iteration = step.iteration + 1, .stop_on_non_finite = step.stop_on_non_finite, .trace = step.trace};
+}
+
+template <class T>
+void update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context, const TrainStep& step) {
+  Workspace<T>& workspace = parts.workspace;
+  using Progress = typename Updater<T>::Progress;
+  const Progress wanted = updater.begin(update_step(step));
+  workspace.regularization.begin_step(workspace.status()[StatusBlock::rows]);
+  ProgressToUpdater<T> progress{parts, updater};
+  if (wanted == Progress::gradients) context.gradients_ready = progress.hook();
+  if (wanted == Progress::variables) context.variables_done = progress.hook();
+  workspace.backward(context, parts.variables.parameters().slices());
+  progress.add_penalties(workspace.gradients().values().size());
+  updater.finish();
+  end_step(parts, step);
+}
+
+template <class T>
+void differentiate(const Parts<T>& parts, const StepContext& context) {
+  Workspace<T>& workspace = parts.workspace;
+  workspace.regularization.begin_step(workspace.status()[StatusBlock::rows]);
+  workspace.backward(context, parts.variables.parameters().slices());
+  workspace.regularization.add_gradients(parts.variables.parameters(), workspace.gradients(),
+                                         workspace.gradients().values().size());
+}
+
+template <class T>
+void update_after_backward(const Parts<T>& parts, Updater<T>& updater, const TrainStep& step) {
+  updater.begin(update_step(step));
+  updater.finish();
+  end_step(parts, step);
+}
+
+template <class T>
 void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data, const TrainStep& step) {
   Workspace<T>& workspace = parts.workspace;
   const bool has_batch = [&] {
@@ -156,7 +223,7 @@ void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
     return data.next();
   }();
   workspace.begin_step();
-  StepContext context = forward_batch(parts, data, has_batch, &step);
+  const StepContext context = forward_batch(parts, data, has_batch, &step);
   StatusBlock& status = workspace.status();
   status.clear();
   {
@@ -167,21 +234,7 @@ void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
   }
   status[StatusBlock::has_next] = data.has_next() ? 1 : 0;  // (throws before a parameter changes, if at all)
   status.ask(step.requests);
-  using Progress = typename Updater<T>::Progress;
-  const Progress wanted = updater.begin(
-      {.iteration = step.iteration + 1, .stop_on_non_finite = step.stop_on_non_finite, .trace = step.trace});
-  workspace.regularization.begin_step(status[StatusBlock::rows]);
-  ProgressToUpdater<T> progress{parts, updater};
-  if (wanted == Progress::gradients) context.gradients_ready = progress.hook();
-  if (wanted == Progress::variables) context.variables_done = progress.hook();
-  workspace.backward(context, parts.variables.parameters().slices());
-  progress.add_penalties(workspace.gradients().values().size());
-  updater.finish();
-  constrain(parts, step);
-  if (step.stop_on_non_finite && status[StatusBlock::non_finite] > 0)
-    workspace.undo_step();
-  else
-    workspace.end_step();
+  update_during_backward(parts, updater, context, step);
 }
 
 template <class T>

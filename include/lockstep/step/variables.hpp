@@ -65,6 +65,8 @@ class Variables {
 
   std::int64_t iterations = 0;        ///< updates made
   double previous_learning_rate = 0;  ///< of the last one; 0: there was none, or not known
+  /// Another number after each change of the one above that no loop of the program's own has made.
+  std::int64_t revision = 0;
   std::uint64_t seed = 0;
   /// Number of the pass over the training data that the next fit begins with: passes are counted
   /// over all fits.

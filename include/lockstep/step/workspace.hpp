@@ -70,13 +70,16 @@ class Workspace {
   /// as large before.
   void resize(std::size_t samples);
   /// Where a batch may be read to, sample by sample.
-  [[nodiscard]] BatchViews<T> batch() const noexcept { return {x_, batch_targets_}; }
-  /// Takes a batch that has been read to batch(), or lies elsewhere, until resize.
-  void use(const BatchViews<T>& batch);
+  [[nodiscard]] BatchViews<T> batch() const noexcept { return {own_x_, batch_targets_}; }
+  /// Takes a batch that has been read to batch(), or lies elsewhere, until resize. It may have no
+  /// targets.
+  void use(TensorView<const T> x, TensorView<const T> targets);
+  void use(const BatchViews<T>& batch) { use(batch.x, batch.targets); }
 
-  [[nodiscard]] TensorView<T> x() const noexcept { return x_; }
-  /// Row by row, as the predictions.
-  [[nodiscard]] TensorView<T> targets() const noexcept { return targets_; }
+  [[nodiscard]] TensorView<const T> x() const noexcept { return x_; }
+  /// Row by row, as the predictions. Not to be read unless has_targets().
+  [[nodiscard]] TensorView<const T> targets() const noexcept { return targets_; }
+  [[nodiscard]] bool has_targets() const noexcept { return has_targets_; }
   [[nodiscard]] TensorView<const T> predictions() const noexcept { return y_; }
   /// Where the loss writes the gradient of the predictions.
   [[nodiscard]] TensorView<T> prediction_gradient() const noexcept { return dy_; }
@@ -89,8 +92,9 @@ class Workspace {
   void forward(const StepContext& context, Slices<T> weights);
   /// Calls f(position, y) for the outputs of the layers as forward has left them.
   void each_output(typename Program<T>::EachOutput f) const;
-  /// Leaves the sum over the samples in gradients().
-  void backward(const StepContext& context, Slices<T> weights);
+  /// What backward is given. It leaves the sum over the samples in gradients(), and has no dx.
+  [[nodiscard]] BackwardPass<T> backward_pass(const StepContext& context, Slices<T> weights);
+  void backward(const StepContext& context, Slices<T> weights) { program_.backward(backward_pass(context, weights)); }
 
  private:
   const Program<T>& program_;
@@ -101,7 +105,9 @@ class Workspace {
   StatusBlock status_;
   std::vector<double> packed_;
   Buffer memory_;
-  TensorView<T> x_, batch_targets_, targets_, y_, dy_;
+  TensorView<T> own_x_, batch_targets_, rows_of_targets_, y_, dy_;
+  TensorView<const T> x_, targets_;
+  bool has_targets_ = true;
   std::vector<double> losses_;
   std::vector<T> weights_;
   const T* mask_ = nullptr;  // of the predictions

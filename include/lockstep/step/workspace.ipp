@@ -67,9 +67,9 @@ void Workspace<T>::resize(std::size_t samples) {
     std::size_t features, samples;
   };
   // Of a Sequence, the targets are read sample by sample and used row by row.
-  const Size sizes[] = {{&x_, layout.inputs, samples},
+  const Size sizes[] = {{&own_x_, layout.inputs, samples},
                         {&batch_targets_, layout.targets * layout.positions, samples},
-                        {&targets_, layout.positions == 1 ? 0 : layout.targets, rows},
+                        {&rows_of_targets_, layout.positions == 1 ? 0 : layout.targets, rows},
                         {&y_, layout.outputs, rows},
                         {&dy_, layout.outputs, rows}};
   std::size_t elements = scratch;
@@ -84,23 +84,26 @@ void Workspace<T>::resize(std::size_t samples) {
     *size.view = TensorView<T>(next, size.samples, size.features, padded_batch(size.samples));
     next += size.features * padded_batch(size.samples);
   }
-  if (layout.positions == 1) targets_ = batch_targets_;
+  x_ = own_x_;
+  targets_ = layout.positions == 1 ? batch_targets_ : rows_of_targets_;
+  has_targets_ = true;
   scratch_ = std::span<T>(next, scratch);
 }
 
 template <class T>
-void Workspace<T>::use(const BatchViews<T>& batch) {
-  x_ = batch.x;
+void Workspace<T>::use(TensorView<const T> x, TensorView<const T> targets) {
+  x_ = x;
   const auto& layout = program_.layout();
+  has_targets_ = targets.features() > 0 || layout.targets == 0;
   if (layout.positions == 1) {
-    targets_ = batch.targets;
-  } else if (batch.targets.features() > 0) {
-    kernels::samples_to_rows<T>({.samples = batch.targets.samples(),
+    targets_ = targets;
+  } else if (targets.features() > 0) {
+    kernels::samples_to_rows<T>({.samples = targets.samples(),
                                  .positions = layout.positions,
                                  .features = layout.targets,
-                                 .row_stride = targets_.stride(),
-                                 .sample_stride = batch.targets.stride()},
-                                batch.targets.data(), targets_.data());
+                                 .row_stride = rows_of_targets_.stride(),
+                                 .sample_stride = targets.stride()},
+                                targets.data(), rows_of_targets_.data());
   }
 }
 
@@ -111,7 +114,7 @@ std::span<const T> Workspace<T>::weights() {
     std::copy_n(mask_, weights.size(), weights.begin());
   else
     std::fill(weights.begin(), weights.end(), T(1));
-  const bool ignores = program_.ignore(targets_, weights);
+  const bool ignores = has_targets_ && program_.ignore(targets_, weights);
   return mask_ != nullptr || ignores ? weights : std::span<const T>();
 }
 
@@ -134,16 +137,16 @@ void Workspace<T>::each_output(typename Program<T>::EachOutput f) const {
 }
 
 template <class T>
-void Workspace<T>::backward(const StepContext& context, Slices<T> weights) {
-  program_.backward({.context = context,
-                     .weights = weights,
-                     .state = state_.slices(),
-                     .x = x_,
-                     .y = y_,
-                     .dy = dy_,
-                     .dx = {},
-                     .gradients = gradients_.slices(),
-                     .scratch = scratch_});
+BackwardPass<T> Workspace<T>::backward_pass(const StepContext& context, Slices<T> weights) {
+  return {.context = context,
+          .weights = weights,
+          .state = state_.slices(),
+          .x = x_,
+          .y = y_,
+          .dy = dy_,
+          .dx = {},
+          .gradients = gradients_.slices(),
+          .scratch = scratch_};
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

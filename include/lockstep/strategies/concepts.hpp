@@ -44,7 +44,8 @@ struct AnyReplicaFunction {
 ///     `.batch(64 * strategy.num_replicas_in_sync())`.
 ///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own
 ///     thread (the first on the caller's), and returns when all have returned. When one throws, the
-///     others are aborted and the first exception is thrown. With a Replica's team_lead, it may be
+///     others are aborted and the first exception is thrown. The library's own give what f returns
+///     as a PerReplica. With a Replica's team_lead, it may be
 ///     called again by what that runs; elsewhere in f it throws an Error.
 /// Optional:
 ///  5. `reconnect()`: after a CollectiveError, makes new connections to all workers; what then follows are the calls of a process that

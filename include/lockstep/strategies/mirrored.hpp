@@ -11,6 +11,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
+#include "lockstep/strategies/own_loops.hpp"
 #include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
@@ -25,7 +26,7 @@ struct MirroredOptions {
 /// survives, it can be used again.
 ///
 /// One thread calls run() at a time.
-class MirroredStrategy {
+class MirroredStrategy : public OwnLoops<MirroredStrategy> {
  public:
   using Replica = CollectiveReplica<InProcess>;
 
@@ -42,11 +43,14 @@ class MirroredStrategy {
   [[nodiscard]] int local_replicas() const noexcept { return group_.size(); }
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return group_.size(); }
 
+  /// See Strategy.
   template <class F>
-  void run(F&& f) {
-    const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
-    const auto abort = [&](int i, std::string_view what, ExitCode code) { group_.member(i).abort(what, code); };
-    threads_.run(call, abort, [&] { group_.reset(); });
+  auto run(F&& f) {
+    return detail::run_per_replica<Replica>(local_replicas(), f, [this](auto& each) {
+      const auto call = [&](int i) { each(replicas_[static_cast<std::size_t>(i)]); };
+      const auto abort = [&](int i, std::string_view what, ExitCode code) { group_.member(i).abort(what, code); };
+      threads_.run(call, abort, [&] { group_.reset(); });
+    });
   }
 
  private:

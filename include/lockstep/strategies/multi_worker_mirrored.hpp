@@ -14,6 +14,7 @@
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
+#include "lockstep/strategies/own_loops.hpp"
 #include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
@@ -34,7 +35,7 @@ struct MultiWorkerMirroredOptions {
 ///
 /// One thread calls run() and reconnect() at a time.
 template <CollectivePolicy Policy = Auto>
-class MultiWorkerMirroredStrategy {
+class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<Policy>> {
  public:
   using Replica = CollectiveReplica<Hierarchical<Policy>>;
 
@@ -64,8 +65,9 @@ class MultiWorkerMirroredStrategy {
 
   /// See Strategy.
   template <class F>
-  void run(F&& f) {
-    run_each([&](Replica& replica) { f(replica); });
+  auto run(F&& f) {
+    return detail::run_per_replica<Replica>(local_replicas(), f,
+                                            [this](auto& each) { run_each([&](Replica& replica) { each(replica); }); });
   }
 
  private:

@@ -9,13 +9,14 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
+#include "lockstep/strategies/own_loops.hpp"
 #include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Trains alone on one thread: no network, no other threads.
-class OneDeviceStrategy {
+class OneDeviceStrategy : public OwnLoops<OneDeviceStrategy> {
  public:
   using Replica = CollectiveReplica<Single>;
 
@@ -25,11 +26,14 @@ class OneDeviceStrategy {
   [[nodiscard]] int local_replicas() const noexcept { return 1; }
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return 1; }
 
+  /// See Strategy.
   template <class F>
-  void run(F&& f) {
-    const auto call = [&](int) { f(replica_); };
-    const auto no_others = [](int, std::string_view, ExitCode) {};
-    threads_.run(call, no_others);
+  auto run(F&& f) {
+    return detail::run_per_replica<Replica>(1, f, [this](auto& each) {
+      const auto call = [&](int) { each(replica_); };
+      const auto no_others = [](int, std::string_view, ExitCode) {};
+      threads_.run(call, no_others);
+    });
   }
 
  private:

@@ -37,9 +37,11 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
     parts.workspace.non_finite = {};
     train_step(parts, *choose_updater(parts), data, {.iteration = variables.iterations, .board = board});
   });
-  ++variables.iterations;
+  const StatusBlock& status = trainer.workspace(0).status();
+  variables.complete_update(variables.iterations + 1, StatusBlock::makes_update(status.values(), false));
+  ++variables.revision;
   Logs logs;
-  report(trainer.program(), trainer.workspace(0).status(), logs);
+  report(trainer.program(), status, logs);
   return logs;
 }
 

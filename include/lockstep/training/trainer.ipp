@@ -148,6 +148,7 @@ History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options, Ca
         "fit: this model is in fit already: a callback may use it for evaluate, predict, save, load_weights and "
         "set_weights, and fit another model");
   is_in_fit_ = true;
+  ++variables_.revision;
   struct Leave {
     bool& flag;
     ~Leave() { flag = false; }
@@ -306,6 +307,7 @@ void Trainer<T>::restore_state(const TrainingState& saved) {
       load_arrays(saved.slots, i * count, trained_arrays(program_, slots[i]), check_only);
   }
   variables_.iterations = saved.iterations;
+  ++variables_.revision;
   variables_.set_learning_rate(saved.learning_rate);
   variables_.previous_learning_rate = saved.previous_learning_rate;
   variables_.seed = saved.seed;

@@ -1,0 +1,24 @@
+// A replica's part of a batch, in loops of the program's own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A replica's part of a global batch, perhaps without a sample. Refers to arrays: what a dataset
+/// gives, what another model has computed, or what the program has written to ReplicaModel::room.
+template <class T = float>
+struct ReplicaBatch {
+  TensorView<const T> x = {};  ///< [samples x elements of a sample]
+  TensorView<const T> targets =
+      {};  ///< [samples x target values]; may be empty where the program's own loss needs none
+  /// For each sample its number, by which layers draw random numbers; different on all replicas.
+  /// Empty: rank, rank + R, rank + 2 R, ... with R ranks.
+  std::span<const std::int64_t> sample_indices = {};
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,191 @@
+// ReplicaModel: the single steps of a model on one replica, for loops of the program's own.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/logs.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/data/batch_loader.hpp"
+#include "lockstep/layers/pass.hpp"
+#include "lockstep/losses/concepts.hpp"
+#include "lockstep/step/parts.hpp"
+#include "lockstep/step/replica_batch.hpp"
+#include "lockstep/step/status_block.hpp"
+#include "lockstep/step/step.hpp"
+#include "lockstep/step/updater.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What ReplicaModel::gradients gives, until the next call of that model on that replica.
+template <class T = float>
+struct Gradients {
+  /// One array for each trained variable, in the order of the layers: the sum over this replica's
+  /// rows. The program may change them before it applies them, then in the same way on all replicas.
+  std::span<const std::span<T>> variables;
+  double loss_sum = 0;  ///< of this replica's rows, penalties included
+  double rows = 0;      ///< that count: samples or, where the output is a Sequence, tokens
+};
+
+namespace detail {
+
+/// A loss of the program's own: a function as Loss::compute.
+template <class L, class T>
+concept LossFunction =
+    std::invocable<const L&, TensorView<const T>, TensorView<const T>, std::span<double>, TensorView<T>>;
+
+}  // namespace detail
+
+/// A model on one replica, in the function that the strategy's run() calls: the parts of which fit
+/// makes its steps. Model::on gives it. The counterparts in TensorFlow's tutorial "Custom training
+/// with tf.distribute.Strategy":
+///
+///   model(x, training=False)                      forward(batch)
+///   tape.gradient(loss, model.trainable_...)      gradients(batch, loss)
+///   optimizer.apply_gradients(...)                apply(gradients)
+///   optimizer.minimize(loss, ...)                 minimize(batch, loss), which is gradients and apply
+///                                                 in one: as in fit, updates begin during backward
+///   tape.gradient(loss, x)                        input_gradient(batch, loss, ...)
+///
+/// apply and minimize sum the gradients of all replicas and divide by the number of all rows, so
+/// that the mean over the global batch is minimised. They are calls of all ranks: each makes the same
+/// ones in the same order, a rank without samples too, and ends its loop at the same step. The bits
+/// are those of fit on the same batches. Nothing is allocated once the largest batch has been seen.
+///
+/// `loss` is the one that compile was given, where it is left out; or an object that satisfies Loss;
+/// or a function of the program's own with the arguments of Loss::compute,
+/// @code
+/// [](TensorView<const float> predictions, TensorView<const float> targets, std::span<double> losses,
+///    TensorView<float> gradient) { ... }
+/// @endcode
+/// which writes the loss of each row to `losses`, and its gradient with respect to the predictions
+/// to `gradient`, zero in the padding (clear_padding). Several outputs are features side by side:
+/// TensorView::part gives one of them, also to the compute of a loss of the library.
+///
+/// What training changes (variables, optimizer, number of updates) is the model's: fit, evaluate,
+/// save and Checkpoint go on with it. Used by the replica's thread.
+template <class T = float>
+class ReplicaModel {
+ public:
+  using ToInput = void (*)(const BackwardPass<T>&);
+
+  /// Made by Model::on. `to_input` is backward with the gradient of the input.
+  ReplicaModel(const detail::Parts<T>& parts, std::unique_ptr<detail::Updater<T>> updater, ToInput to_input);
+  ReplicaModel(const ReplicaModel&) = delete;
+  ReplicaModel& operator=(const ReplicaModel&) = delete;
+  ~ReplicaModel();
+
+  /// Where the program may write a batch of `samples` itself: views of the model's own memory for a
+  /// batch of that size. Their padding is anything: clear it, where a loop does not write it.
+  [[nodiscard]] BatchViews<T> room(std::size_t samples);
+
+  /// The outputs in inference, a row for each sample or token. They lie in the model's memory until
+  /// its next call. Throws DataError when the batch does not fit the model.
+  TensorView<const T> forward(const ReplicaBatch<T>& batch) { return forward(batch, false); }
+
+  /// Forward in training, the loss, and backward. The parameters stay as they are.
+  [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch) { return gradients_of(batch, own_loss()); }
+  template <class L>
+  [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch, const L& loss) {
+    return with(loss, [&](Compute compute) { return gradients_of(batch, compute); });
+  }
+
+  /// One update by what gradients() gave last. Throws Error when there are no such gradients.
+  void apply(const Gradients<T>& gradients);
+
+  /// gradients and apply in one.
+  void minimize(const ReplicaBatch<T>& batch) { minimize_loss(batch, own_loss()); }
+  template <class L>
+  void minimize(const ReplicaBatch<T>& batch, const L& loss) {
+    with(loss, [&](Compute compute) { minimize_loss(batch, compute); });
+  }
+
+  /// The loss of each row, and its gradient with respect to the batch's x, of x's size: so that this
+  /// model can be the loss of another one, as the discriminator is the generator's.
+  /// @code
+  /// generator.minimize(noise, [&](auto fake, auto, auto losses, auto gradient) {
+  ///   discriminator.input_gradient({.x = fake}, looks_real, losses, gradient);
+  /// });
+  /// @endcode
+  /// Layers work as in training; the model itself stays as it is, moving statistics too.
+  template <class L>
+  void input_gradient(const ReplicaBatch<T>& batch, const L& loss, std::span<double> losses, TensorView<T> gradient) {
+    with(loss, [&](Compute compute) { input_gradient_of(batch, compute, losses, gradient); });
+  }
+
+  /// Mean loss and, where the batches had targets, metrics, of all ranks over the updates since
+  /// reset_logs. Equal on all ranks.
+  [[nodiscard]] Logs logs() const;
+  void reset_logs() noexcept { sums_.clear(); }
+
+  /// Called by Model::on.
+  void refresh() noexcept;
+
+ private:
+  using Compute = detail::ComputeLoss<T>;
+
+  /// The loss of the program, as a function.
+  struct OwnLoss {
+    const detail::Program<T>& program;
+    void operator()(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+                    TensorView<T> gradient) const {
+      program.compute_loss(predictions, targets, losses, gradient);
+    }
+  };
+
+  [[nodiscard]] const OwnLoss& own_loss() const noexcept { return own_loss_; }
+
+  template <class L, class F>
+  static auto with(const L& loss, const F& f) {
+    static_assert(detail::LossFunction<L, T> || DifferentiableLoss<L, T>,
+                  "lockstep: a loss of your own is a function of (TensorView<const T> predictions, TensorView<const T> "
+                  "targets, std::span<double> losses, TensorView<T> gradient), or an object with such a compute");
+    const auto compute = [&](TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+                             TensorView<T> gradient) {
+      if constexpr (detail::LossFunction<L, T>)
+        loss(predictions, targets, losses, gradient);
+      else if constexpr (DifferentiableLoss<L, T>)
+        loss.compute(predictions, targets, losses, gradient);
+    };
+    return f(Compute(compute));
+  }
+
+  TensorView<const T> forward(const ReplicaBatch<T>& batch, bool training);
+  void begin(const ReplicaBatch<T>& batch, Compute compute);
+  Gradients<T> gradients_of(const ReplicaBatch<T>& batch, Compute compute);
+  void minimize_loss(const ReplicaBatch<T>& batch, Compute compute);
+  void input_gradient_of(const ReplicaBatch<T>& batch, Compute compute, std::span<double> losses,
+                         TensorView<T> gradient);
+  void check(const ReplicaBatch<T>& batch) const;
+  [[nodiscard]] std::span<const std::int64_t> indices_of(const ReplicaBatch<T>& batch);
+  void updated();
+
+  detail::Parts<T> parts_;
+  std::unique_ptr<detail::Updater<T>> updater_;
+  ToInput to_input_;
+  OwnLoss own_loss_;
+  StepContext context_;
+  detail::TrainStep step_;
+  std::int64_t revision_ = -1;
+  bool can_apply_ = false;
+  detail::StatusBlock sums_;
+  std::vector<std::int64_t> indices_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/step/replica_model.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI {
+LOCKSTEP_INSTANCE(class ReplicaModel<float>);
+LOCKSTEP_INSTANCE(class ReplicaModel<double>);
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lockstep/core/activity.hpp"
+#include "lockstep/training/agreement.hpp"
+#include "lockstep/training/distributed_batches.hpp"
+#include "lockstep/training/fit_plan.hpp"
+#include "lockstep/training/worker_data.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+template <class T>
+ReplicaBatches<T>::ReplicaBatches(DistributedDataset<AnyDataset> data, bool may_differ)
+    : sizes_{data.sample_size(), data.target_size()},
+      loader_(std::move(data), sizes_[1] > 0),
+      may_differ_(may_differ) {}
+
+template <class T>
+void ReplicaBatches<T>::start(Iteration iteration, std::int64_t done, CrossReplicaSum sum) {
+  sum_ = sum;
+  has_batch_ = false;
+  loader_.begin(iteration);
+  if (done > 0) loader_.seek(done);
+}
+
+template <class T>
+void ReplicaBatches<T>::next() {
+  has_batch_ = loader_.next();
+  const std::size_t samples = has_batch_ ? loader_.samples() : 0, stride = padded_batch(samples);
+  const std::size_t bytes = (sizes_[0] + sizes_[1]) * stride * sizeof(T);
+  if (bytes > memory_.size()) memory_ = Buffer(bytes);
+  T* const memory = reinterpret_cast<T*>(memory_.data());
+  BatchViews<T> views{TensorView<T>(memory, samples, sizes_[0], stride),
+                      TensorView<T>(memory + sizes_[0] * stride, samples, sizes_[1], stride)};
+  if (has_batch_) views = loader_.load(views);
+  batch_ = {.x = views.x,
+            .targets = views.targets,
+            .sample_indices = has_batch_ ? loader_.sample_indices() : std::span<const std::int64_t>()};
+  if (!may_differ_) return;
+  double any = has_batch_ ? 1 : 0;
+  sum_(std::span(&any, 1));
+  has_batch_ = any > 0;
+}
+
+template <class T>
+DistributedBatches<T>::DistributedBatches(std::unique_ptr<AnyStrategy> strategy, const AnyDataset& dataset)
+    : strategy_(std::move(strategy)) {
+  const auto place = [&](int replica) -> DistributionContext {
+    return {.num_workers = strategy_->num_workers(),
+            .worker = strategy_->worker_index(),
+            .local_replicas = strategy_->local_replicas(),
+            .local_replica = replica};
+  };
+  const detail::WorkerData mine("distribute", dataset,
+                                {.num_workers = strategy_->num_workers(), .worker = strategy_->worker_index()});
+  const std::string signature = detail::pass_signature(mine, std::nullopt);
+  strategy_->run([&](AnyReplica& replica) {
+    const ActivityScope activity(replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr,
+                                 {.call = "distribute"});
+    detail::agree(replica.collective(), "distribute", signature);
+  });
+  cardinality_ = mine.steps();
+  for (int i = 0; i < strategy_->local_replicas(); ++i)
+    replicas_.push_back(
+        std::make_unique<ReplicaBatches<T>>(DistributedDataset<AnyDataset>(dataset, place(i)), mine.may_differ()));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,29 @@
+// What a Trainer gives to loops of the program's own.
+#pragma once
+
+#include <memory>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/step/replica_model.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
+#include "lockstep/training/trainer.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The single steps of the trainer's program on a replica, which must outlive it.
+template <class T>
+[[nodiscard]] std::unique_ptr<ReplicaModel<T>> replica_model(Trainer<T>& trainer, AnyReplica& replica,
+                                                             typename ReplicaModel<T>::ToInput to_input);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/training/own_loop.ipp"
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<float>> replica_model(Trainer<float>&, AnyReplica&,
+                                                                     ReplicaModel<float>::ToInput));
+LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<double>> replica_model(Trainer<double>&, AnyReplica&,
+                                                                      ReplicaModel<double>::ToInput));
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

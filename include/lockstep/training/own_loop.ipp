@@ -1,0 +1,15 @@
+#pragma once
+
+#include "lockstep/step/updaters/choose_updater.hpp"
+#include "lockstep/training/own_loop.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+std::unique_ptr<ReplicaModel<T>> replica_model(Trainer<T>& trainer, AnyReplica& replica,
+                                               typename ReplicaModel<T>::ToInput to_input) {
+  const Parts<T> parts = trainer.parts(replica);
+  return std::make_unique<ReplicaModel<T>>(parts, choose_updater(parts), to_input);
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
