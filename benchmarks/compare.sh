@@ -9,7 +9,8 @@ usage: benchmarks/compare.sh step|models|layers|all_reduce [options]
 
 step     Whole training steps of three models (benchmarks/models.hpp) on 1 and 2 threads: lockstep, lockstep built with -march=native,
          oneDNN's primitives, PyTorch and TensorFlow, one after the other, several rounds. Prints a Markdown table with a row for each target.
-models   The same for deeper models (benchmarks/deep_models.hpp): two GPTs, ResNet-20, a bidirectional LSTM.
+models   The same for deeper models (benchmarks/deep_models.hpp): two GPTs, ResNet-20, a bidirectional LSTM; also on two processes
+         beside PyTorch's DistributedDataParallel, with the memory that a process takes.
 layers   Each layer and pass on one thread, lockstep beside oneDNN and the measured peak of the floating-point units.
 all_reduce
          Sums of float32 between processes and threads of this machine: lockstep, gloo, OpenMPI and the raw limits; and the step of the
@@ -144,6 +145,18 @@ undisturbed() { # COMMAND...
   sed -i "$((lines + 1)),\$s/\$/,disturbed/" "$results"
 }
 
+# The lines "NAME/RANKS SIZE MEDIAN MIN MAX" that a program prints; the series gets NAME at its end. What MEDIAN is divided by:
+divisor=1
+network=() # what runs each command
+collect() { # SERIES COMMAND...
+  local series=$1
+  shift
+  "${network[@]}" "$@" 2>"$own/stderr.txt" |
+    awk -v series="$series" -v divisor="$divisor" '
+      { sub(/^\[worker 0\] /, ""); split($1, name, "/"); print series " " name[1] "," name[2] "/" $2 "," $3 / divisor }' \
+      >>"$results" || { cat "$own/stderr.txt" >&2; fail "$1 failed"; }
+}
+
 describe_machine() {
   local model
   model=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
@@ -174,6 +187,7 @@ case $command in
   layers) program=benchmark_layers peers=none ;;
 esac
 build $own '' "$program"
+[[ $command != models ]] || build $own '' benchmark_deep_worker_steps
 if ((with[onednn])); then
   if offers $own benchmark_onednn; then
     build $own '' benchmark_onednn
@@ -226,6 +240,12 @@ for ((round = 1; round <= rounds; ++round)); do
   ((with[onednn] == 0)) || OMP_NUM_THREADS=2 undisturbed measure oneDNN $own/benchmarks/benchmark_onednn step
   ((with[torch] == 0)) || undisturbed measure_torch 2
   ((with[tensorflow] == 0)) || undisturbed measure_tensorflow 2
+  [[ $command == models ]] || continue
+  for model in gpt resnet bilstm gpt2; do
+    divisor=1000 undisturbed collect workers $own/benchmarks/benchmark_deep_worker_steps --policy $model --ranks 2
+    ((with[torch] == 0)) || divisor=1000 undisturbed collect 'PyTorch DDP' "${python_environment[@]}" OMP_NUM_THREADS=1 \
+      "$torch_python" benchmarks/peers/torch_ddp.py --processes 2 --model $model
+  done
 done
 
 # --- report --------------------------------------------------------------------------------------------------------------

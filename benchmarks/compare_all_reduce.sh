@@ -19,8 +19,7 @@ for peer in gloo openmpi; do
   fi
 done
 
-# What each command is run by: nothing, or a network of its own with another congestion control.
-network=()
+# With --congestion-control commands run in a network of their own.
 setting=/proc/sys/net/ipv4/tcp_congestion_control
 if [[ -n $congestion_control ]]; then
   as_root=()
@@ -34,14 +33,6 @@ fi
 
 : >"$results" # values are microseconds; names RANKS/BYTES, or PROCESSES/SAMPLES for steps
 
-# The lines "NAME/RANKS SIZE MEDIAN MIN MAX" that a program prints; the series gets NAME at its end.
-collect() { # SERIES COMMAND...
-  local series=$1
-  shift
-  "${network[@]}" "$@" 2>"$own/stderr.txt" |
-    awk -v series="$series" '{ sub(/^\[worker 0\] /, ""); split($1, name, "/"); print series " " name[1] "," name[2] "/" $2 "," $3 }' \
-      >>"$results" || { cat "$own/stderr.txt" >&2; fail "$1 failed"; }
-}
 measure() { undisturbed collect "$@"; } # SERIES COMMAND...
 
 programs=$own/benchmarks

@@ -14,5 +14,15 @@ END {
           part[2], "PyTorch")
     }
   }
+  for (m = 1; m <= n; ++m) {
+    split(models[m], part, " ")
+    title = substr(models[m], length(part[1]) + length(part[2]) + 3)
+    split("12 128 32 4", batch, " ")
+    name = "2/" batch[m]
+    peers = "PyTorch DDP " part[1] "_eager"
+    row(title ", 2 processes: PyTorch DDP with gloo", "workers " part[1], name, peers "|PyTorch DDP " part[1] "_channels_last", name, 0.50,
+        "PyTorch")
+    row(title ", memory of each of them, MB", "workers " part[1] "_memory", name, peers "_memory", name, 0.50, "PyTorch")
+  }
   exit exit_code()
 }

@@ -114,9 +114,10 @@ struct BiLstm {
   static auto optimizer() { return ls::Adam{.learning_rate = 1e-4}; }
 };
 
-/// One random batch of a model, forever: ids or numbers, and classes for each sample or token.
+/// One random batch of a model on each of `workers`, forever: ids or numbers, and classes for each
+/// sample or token.
 template <class Subject>
-auto random_batch() {
+auto random_batch(int workers = 1) {
   std::mt19937 random(1);
   using In = typename Subject::Net::InputShape;
   std::vector<float> x(Subject::batch * In::size), y(Subject::batch * Subject::targets);
@@ -128,7 +129,7 @@ auto random_batch() {
   return ls::from_tensor_slices(ls::Tensor<float>(std::move(x), shape),
                                 ls::Tensor<float>(std::move(y), {Subject::batch, Subject::targets}))
       .repeat()
-      .batch(static_cast<std::int64_t>(Subject::batch));
+      .batch(static_cast<std::int64_t>(Subject::batch) * workers);
 }
 
 }  // namespace benchmarks

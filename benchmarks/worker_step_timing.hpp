@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,7 +27,7 @@ namespace ls = lockstep;
 /// The mean of the steps of each epoch, which are many enough for the end of the epoch not to
 /// matter.
 struct EpochTimer {
-  static constexpr int steps_per_epoch = 20;
+  int steps_per_epoch = 20;
   using Clock = std::chrono::steady_clock;
   Clock::time_point begin{};
   std::vector<double> times{};
@@ -37,26 +39,34 @@ struct EpochTimer {
 };
 static_assert(ls::Callback<EpochTimer>);
 
-/// Steps of Subject (models.hpp) on this worker of the cluster, a batch on each; the chief prints.
-template <class Subject, ls::CollectivePolicy Policy>
-void time_steps(const TimingOptions& options, const ls::Cluster& cluster,
-                const ls::CommunicationOptions& communication) {
+/// Steps of `model` on `data` on this worker; the chief prints them under `name`, with the samples
+/// of a worker.
+template <class Model, class Dataset>
+void time_steps(const TimingOptions& options, std::string_view name, bool prints, Model& model, const Dataset& data,
+                std::size_t samples, int steps_per_epoch) {
   constexpr int epochs = 5;  // of a repetition
-  ls::MultiWorkerMirroredStrategy<Policy> strategy(cluster, {.communication_options = communication});
-  auto model = ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1},
-                                                  ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                                  ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
-  const auto data = fixed_batch<Subject>(strategy.num_workers());
   const auto fit = [&](int count) {
-    EpochTimer timer;
-    model.fit(data, {.epochs = count, .verbose = 0, .steps_per_epoch = EpochTimer::steps_per_epoch}, timer);
+    EpochTimer timer{.steps_per_epoch = steps_per_epoch};
+    model.fit(data, {.epochs = count, .verbose = 0, .steps_per_epoch = steps_per_epoch}, timer);
     return timer.times;
   };
   (void)fit(1);
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
     auto times = fit(epochs);
-    if (strategy.is_chief()) print_times(options.policy, options.ranks, Subject::batch, std::move(times));
+    if (prints) print_times(name, options.ranks, samples, std::move(times));
   }
+}
+
+/// Steps of Subject (models.hpp) on this worker of the cluster, a batch on each.
+template <class Subject, ls::CollectivePolicy Policy>
+void time_steps(const TimingOptions& options, const ls::Cluster& cluster,
+                const ls::CommunicationOptions& communication) {
+  ls::MultiWorkerMirroredStrategy<Policy> strategy(cluster, {.communication_options = communication});
+  auto model = ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1},
+                                                  ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                                  ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
+  time_steps(options, options.policy, strategy.is_chief(), model, fixed_batch<Subject>(strategy.num_workers()),
+             Subject::batch, EpochTimer{}.steps_per_epoch);
 }
 
 }  // namespace benchmarks

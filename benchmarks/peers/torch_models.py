@@ -113,12 +113,13 @@ def bilstm():
 MODELS = {"gpt": gpt, "gpt2": gpt2, "resnet": resnet, "bilstm": bilstm}
 
 
-def make_step(name, variant):
+def make_step(name, variant, wrap=lambda model: model):
     torch.manual_seed(1)
     model, optimizer, x, y, clip = MODELS[name]()
     if variant == "channels_last":
         model = model.to(memory_format=torch.channels_last)
         x = x.contiguous(memory_format=torch.channels_last)
+    model = wrap(model)
 
     def loss_of(batch, labels):
         return F.cross_entropy(model(batch), labels)
