@@ -13,7 +13,7 @@
 
 #include "checkpoint/checkpoint_testing.hpp"
 #include "checkpoint/damage.hpp"
-#include "lockstep/checkpoint/zip.hpp"
+#include "lockstep/core/zip.hpp"
 #include "lockstep/core/error.hpp"
 #include "support/model_testing.hpp"
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -12,13 +11,14 @@
 
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/checkpoint/widen.hpp"
-#include "lockstep/checkpoint/zip.hpp"
 #include "lockstep/core/crc32.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/half.hpp"
 #include "lockstep/core/little_endian.hpp"
+#include "lockstep/core/npy_header.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/zip.hpp"
 
 #if defined(LOCKSTEP_HAS_ZLIB)
 #include <zlib.h>
@@ -27,98 +27,9 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-inline constexpr std::string_view npy_magic = "\x93NUMPY";
-
 [[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_npz(std::string_view name, std::string_view why) {
   throw DataError(concat({"npz: array '", name, "': ", why}));
 }
-
-/// The dictionary of an .npy file, a Python literal: {'descr': '<f4', 'fortran_order': False,
-/// 'shape': (3, 4), }
-class NpyHeader {
- public:
-  std::string_view descr;
-  bool fortran_order = false;
-  std::vector<std::uint64_t> shape;
-
-  /// Throws DataError.
-  NpyHeader(std::string_view array, std::string_view text) : array_(array), rest_(text) {
-    expect('{');
-    std::set<std::string_view> keys;
-    while (!accept('}')) {
-      const std::string_view key = quoted();
-      if (!keys.insert(key).second) refuse();
-      expect(':');
-      if (key == "descr") {
-        descr = quoted();
-      } else if (key == "fortran_order") {
-        fortran_order = truth();
-      } else if (key == "shape") {
-        tuple();
-      } else {
-        refuse();
-      }
-      if (!accept(',')) {
-        expect('}');
-        break;
-      }
-    }
-    skip_space();
-    if (keys.size() != 3 || !rest_.empty()) refuse();
-  }
-
- private:
-  [[noreturn, gnu::cold]] void refuse() const { refuse_npz(array_, "the header is no .npy header"); }
-
-  void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size())); }
-  bool accept(char c) {
-    skip_space();
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-  void expect(char c) {
-    if (!accept(c)) refuse();
-  }
-  std::string_view quoted() {
-    const char quote = accept('"') ? '"' : '\'';
-    if (quote == '\'') expect(quote);
-    const std::size_t end = rest_.find(quote);
-    if (end == std::string_view::npos) refuse();
-    const std::string_view text = rest_.substr(0, end);
-    rest_.remove_prefix(end + 1);
-    return text;
-  }
-  bool truth() {
-    skip_space();
-    for (const std::string_view word : {"True", "False"})
-      if (rest_.starts_with(word)) {
-        rest_.remove_prefix(word.size());
-        return word == "True";
-      }
-    refuse();
-  }
-  void tuple() {
-    expect('(');
-    while (!accept(')')) {
-      skip_space();
-      std::uint64_t extent = 0;
-      const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
-      if (error != std::errc()) refuse();
-      rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-      if (shape.size() == most_extents)
-        refuse_npz(array_, concat({"the shape has more than ", most_extents, " extents"}));
-      shape.push_back(extent);
-      if (!accept(',')) {
-        expect(')');
-        break;
-      }
-    }
-  }
-
-  std::string_view array_;
-  std::string_view rest_;
-};
 
 struct NpyType {
   std::string_view descr;
@@ -144,25 +55,18 @@ LOCKSTEP_INLINE std::vector<std::byte> row_major(std::span<const std::byte> elem
 }
 
 LOCKSTEP_INLINE SavedArray decode_npy(std::string name, std::span<const std::byte> npy) {
-  const std::string_view text(reinterpret_cast<const char*>(npy.data()), npy.size());
-  if (npy.size() < 12 || !text.starts_with(npy_magic)) refuse_npz(name, "the entry is no .npy file");
-  const auto version = static_cast<unsigned>(npy[6]);
-  if (version < 1 || version > 3) refuse_npz(name, concat({"expected .npy version 1 to 3, got ", version}));
-  const std::size_t number_size = version == 1 ? 2 : 4, begin = 8 + number_size;
-  const std::uint64_t header_size = get_number(npy.data() + 8, number_size);
-  if (header_size > npy.size() - begin) refuse_npz(name, "the header is cut off");
-  const NpyHeader header(name, text.substr(begin, static_cast<std::size_t>(header_size)));
-  const std::span<const std::byte> elements = npy.subspan(begin + static_cast<std::size_t>(header_size));
+  const NpyHeader header(concat({"npz: array '", name, "'"}), npy);
+  const std::span<const std::byte> elements = npy.subspan(header.size());
 
   const auto* const type = std::find_if(std::begin(npy_types), std::end(npy_types),
-                                        [&](const NpyType& candidate) { return candidate.descr == header.descr; });
+                                        [&](const NpyType& candidate) { return candidate.descr == header.descr(); });
   if (type == std::end(npy_types))
-    refuse_npz(name, concat({"expected elements of type '<f4', '<f8' or '<f2', got '", header.descr, "'"}));
-  if (array_size(header.shape, type->size) != elements.size())
-    refuse_npz(name, concat({"the shape ", shape_text(header.shape), " cannot have ", elements.size(), " bytes"}));
-  SavedArray array{.name = std::move(name), .scalar = type->scalar, .extents = header.shape};
-  if (header.fortran_order)
-    array.bytes = row_major(elements, header.shape, type->size);
+    refuse_npz(name, concat({"expected elements of type '<f4', '<f8' or '<f2', got '", header.descr(), "'"}));
+  if (array_size(header.shape(), type->size) != elements.size())
+    refuse_npz(name, concat({"the shape ", shape_text(header.shape()), " cannot have ", elements.size(), " bytes"}));
+  SavedArray array{.name = std::move(name), .scalar = type->scalar, .extents = header.shape()};
+  if (header.fortran_order())
+    array.bytes = row_major(elements, header.shape(), type->size);
   else
     array.bytes.assign(elements.begin(), elements.end());
   if (type->convert != nullptr) array.bytes = widen(array.bytes, type->convert);

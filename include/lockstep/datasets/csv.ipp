@@ -27,8 +27,11 @@ class CsvScanner {
  public:
   CsvScanner(std::string_view text, const std::string& name, char separator)
       : text_(text), name_(name), separator_(separator) {
-    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);  // byte order mark of UTF-8
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // byte order mark of UTF-8
   }
+
+  /// Where the record began in the text.
+  [[nodiscard]] std::size_t begin() const noexcept { return begin_; }
 
   /// The line that the record began with, from 1.
   [[nodiscard]] std::uint64_t line() const noexcept { return begin_line_; }
@@ -39,6 +42,7 @@ class CsvScanner {
     while (at_line_end()) skip_line_end();
     if (at_ == text_.size()) return false;
     begin_line_ = line_;
+    begin_ = at_;
     for (;;) {
       record.push_back(text_[at_] == '"' ? quoted() : plain());
       if (at_ == text_.size() || at_line_end()) {
@@ -94,6 +98,7 @@ class CsvScanner {
   const std::string& name_;
   char separator_;
   std::size_t at_ = 0;
+  std::size_t begin_ = 0;
   std::uint64_t line_ = 1;
   std::uint64_t begin_line_ = 1;
 };

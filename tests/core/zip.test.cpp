@@ -1,6 +1,6 @@
 // How damaged files are refused is tested in npz.test.cpp, and what Python makes of these files in
 // weights_file.test.cpp.
-#include "lockstep/checkpoint/zip.hpp"
+#include "lockstep/core/zip.hpp"
 
 #include <doctest/doctest.h>
 

@@ -45,5 +45,5 @@ class ZipWriter {
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
-#include "lockstep/checkpoint/zip.ipp"
+#include "lockstep/core/zip.ipp"
 #endif

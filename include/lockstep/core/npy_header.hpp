@@ -1,0 +1,53 @@
+// The header of NumPy's .npy files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+inline constexpr std::string_view npy_magic = "\x93NUMPY";
+
+/// What stands before the elements: mark, version, the size of a dictionary, and that, a Python
+/// literal: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. Versions 1 to 3.
+class NpyHeader {
+ public:
+  /// Reads what `npy` begins with. Throws DataError, beginning with `who`.
+  NpyHeader(std::string who, std::span<const std::byte> npy);
+
+  /// The type of the elements in NumPy's words, '<f4'.
+  [[nodiscard]] const std::string& descr() const noexcept { return descr_; }
+  /// Whether the first extent is the fastest.
+  [[nodiscard]] bool fortran_order() const noexcept { return fortran_order_; }
+  [[nodiscard]] const std::vector<std::uint64_t>& shape() const noexcept { return shape_; }
+  /// Where the elements begin.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  [[noreturn]] void refuse(std::string_view why = "the header is no .npy header") const;
+  void skip_space();
+  bool accept(char c);
+  void expect(char c);
+  std::string_view quoted();
+  bool truth();
+  void tuple();
+
+  std::string who_;
+  std::string_view rest_;  ///< of the dictionary, while it is read
+  std::string descr_;
+  bool fortran_order_ = false;
+  std::vector<std::uint64_t> shape_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/core/npy_header.ipp"
+#endif
