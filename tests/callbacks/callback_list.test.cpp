@@ -90,12 +90,15 @@ TEST_CASE("CallbackList: every hook arrives with its arguments") {
   list.on_epoch_complete(training, 1);
   list.on_train_end(training, logs);
   list.on_predict_begin(training);
+  list.on_predict_batch_begin(training, batch);
+  list.on_predict_batch_end(training, batch);
   list.on_predict_end(training);
-  CHECK(recorder.calls == std::vector<std::string>{"train_begin", "epoch_begin 1", "batch_begin 5000000000",
-                                                   "batch_end 5000000000", "batch_complete 5000000000", "test_begin",
-                                                   "test_batch_begin 5000000000", "test_batch_end 5000000000",
-                                                   "test_end", "epoch_end 1", "epoch_complete 1",
-                                                   "train_end without logs", "predict_begin", "predict_end"});
+  CHECK(recorder.calls ==
+        std::vector<std::string>{"train_begin", "epoch_begin 1", "batch_begin 5000000000", "batch_end 5000000000",
+                                 "batch_complete 5000000000", "test_begin", "test_batch_begin 5000000000",
+                                 "test_batch_end 5000000000", "test_end", "epoch_end 1", "epoch_complete 1",
+                                 "train_end without logs", "predict_begin", "predict_batch_begin 5000000000",
+                                 "predict_batch_end 5000000000", "predict_end"});
 }
 
 TEST_CASE("CallbackList: saves and restores by position, and asks only those that have state") {

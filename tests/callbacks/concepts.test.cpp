@@ -55,11 +55,18 @@ struct PredictBegin {
 struct PredictEnd {
   void on_predict_end(ls::Training&);
 };
+struct PredictBatchBegin {
+  void on_predict_batch_begin(ls::Training&, std::int64_t);
+};
+struct PredictBatchEnd {
+  void on_predict_batch_end(ls::Training&, std::int64_t);
+};
 template <class... C>
 concept AllCallbacks = (ls::Callback<C> && ...);
 static_assert(
     AllCallbacks<TrainBegin, TrainEnd, EpochBegin, EpochEnd, EpochComplete, BatchBegin, BatchEnd, BatchComplete>);
-static_assert(AllCallbacks<TestBegin, TestEnd, TestBatchBegin, TestBatchEnd, PredictBegin, PredictEnd>);
+static_assert(AllCallbacks<TestBegin, TestEnd, TestBatchBegin, TestBatchEnd, PredictBegin, PredictEnd,
+                           PredictBatchBegin, PredictBatchEnd>);
 static_assert(ls::Callback<ls::BackupAndRestore> && ls::Callback<const ls::BackupAndRestore>);
 
 // Other spellings of a hook.

@@ -45,7 +45,9 @@ TEST_CASE("LambdaCallback: each hook calls its function, with all arguments, wit
       .on_test_batch_begin = [&] { note("test_batch_begin"); },
       .on_test_batch_end = [&] { note("test_batch_end"); },
       .on_predict_begin = [&] { note("predict_begin"); },
-      .on_predict_end = [&] { note("predict_end"); }};
+      .on_predict_end = [&] { note("predict_end"); },
+      .on_predict_batch_begin = [&] { note("predict_batch_begin"); },
+      .on_predict_batch_end = [&](std::int64_t batch) { note("predict_batch_end " + std::to_string(batch)); }};
   ls::CallbackList list(callback);
   FakeTraining training;
   ls::Logs logs;
@@ -64,12 +66,15 @@ TEST_CASE("LambdaCallback: each hook calls its function, with all arguments, wit
   list.on_train_abort(training);
   list.on_train_end(training, logs);
   list.on_predict_begin(training);
+  list.on_predict_batch_begin(training, std::int64_t{7});
+  list.on_predict_batch_end(training, std::int64_t{7});
   list.on_predict_end(training);
   CHECK(logs.at("rate") == 0.1);
   CHECK(calls == std::vector<std::string>{"train_begin", "epoch_begin 4", "batch_begin 5000000000", "batch_end 6",
                                           "batch_complete", "test_begin", "test_batch_begin", "test_batch_end",
                                           "test_end", "epoch_end", "epoch_complete", "preemption", "train_abort",
-                                          "train_end 1", "predict_begin", "predict_end"});
+                                          "train_end 1", "predict_begin", "predict_batch_begin", "predict_batch_end 7",
+                                          "predict_end"});
 }
 
 TEST_CASE("LambdaCallback: hooks that are not given do nothing and cost nothing") {

@@ -258,6 +258,8 @@ struct Recorder {
   }
   void on_predict_begin(Training&) { note("predict_begin"); }
   void on_predict_end(Training&) { note("predict_end"); }
+  void on_predict_batch_begin(Training&, std::int64_t batch) { note("predict_batch_begin" + text_of(batch)); }
+  void on_predict_batch_end(Training&, std::int64_t batch) { note("predict_batch_end" + text_of(batch)); }
 
   void save(lockstep::State& state) const {
     if (at_save) at_save(state);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/harness.hpp"
@@ -22,6 +23,7 @@
 #include "lockstep/model/model.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -49,6 +51,8 @@ struct Worker {
   std::optional<std::int64_t> fail_before = {};  ///< this update
   std::optional<std::int64_t> stop_after = {};   ///< this update, in a hook that else does not exist
   int epochs = 10;
+  bool reduces = true;     ///< the learning rate, by the figure
+  bool has_figure = true;  ///< else the logs of this worker lack val_loss
 
   std::vector<int> history = {};
   std::vector<double> rates = {};  ///< of the epochs
@@ -77,12 +81,12 @@ void train(TcpStrategy& strategy, Worker& worker, std::int64_t save_freq, std::u
   auto model = ls::compile<Net>(strategy, {.seed = seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
                                 ls::SGD{.learning_rate = 0.2, .momentum = 0.9});
   ls::LearningRateScheduler scheduler([](int, double rate) { return rate * 0.875; });
-  ls::ReduceLROnPlateau reduce({.monitor = "val_loss", .factor = 0.5, .patience = 2});
+  ls::ReduceLROnPlateau reduce({.factor = 0.5, .patience = worker.reduces ? 2 : 99});
   ls::EarlyStopping stopper({.patience = 4, .restore_best_weights = true});
   ls::LambdaCallback script{
       .on_epoch_end =
           [&](int epoch, ls::Logs& logs) {
-            logs.set("val_loss", figure(epoch));
+            if (worker.has_figure) logs.set("val_loss", figure(epoch));
             ++worker.epochs_seen;
             if (epoch == 2) worker.best_weights = values_of(model);
           },
@@ -138,7 +142,7 @@ TEST_CASE("callbacks with a model: on threads and on workers they decide alike, 
     CAPTURE(place.replicas);
     const std::string name = std::to_string(place.workers) + std::to_string(place.replicas);
     std::vector<Worker> whole = workers_of(place, folder, name + "whole");
-    REQUIRE(run(place, whole, 3) == "");
+    REQUIRE(run(place, whole, 0) == "");
     for (const Worker& worker : whole) {
       CHECK(worker.history == std::vector<int>{0, 1, 2, 3, 4, 5, 6});  // the best is 2, and then 4 of patience
       CHECK(worker.updates == 35);
@@ -153,28 +157,24 @@ TEST_CASE("callbacks with a model: on threads and on workers they decide alike, 
     }
     of_places.push_back(whole[0].weights);
 
-    for (const std::int64_t cut : {8, 17, 26, 34}) {
-      for (const std::int64_t save_freq : {0, 3}) {
-        CAPTURE(cut);
-        CAPTURE(save_freq);
-        if (save_freq == 0 && cut % 2 == 1) continue;
-        std::vector<Worker> workers = workers_of(place, folder, name + std::to_string(10 * cut + save_freq));
-        for (Worker& worker : workers) worker.fail_before = cut;
-        CHECK(contains(run(place, workers, save_freq), "power failure"));
-        for (Worker& worker : workers) {
-          worker.fail_before = {};
-          worker.epochs_seen = 0;
-        }
-        REQUIRE(run(place, workers, save_freq, 99) == "");
-        for (std::size_t i = 0; i < workers.size(); ++i) {
-          CHECK(workers[i].weights == whole[i].weights);
-          CHECK(workers[i].updates == 35);
-          CHECK(workers[i].stopped_epoch == 6);
-          CHECK(workers[i].best_epoch == 2);
-          CHECK(workers[i].learning_rate == whole[i].learning_rate);
-          CHECK(workers[i].rates.back() == whole[i].rates.back());
-          CHECK(workers[i].epochs_seen == 7);
-        }
+    for (const auto& [cut, save_freq] : {std::pair<std::int64_t, std::int64_t>{17, 5}, {26, 0}, {34, 7}}) {
+      CAPTURE(cut);
+      std::vector<Worker> workers = workers_of(place, folder, name + std::to_string(cut));
+      for (Worker& worker : workers) worker.fail_before = cut;
+      CHECK(contains(run(place, workers, save_freq), "power failure"));
+      for (Worker& worker : workers) {
+        worker.fail_before = {};
+        worker.epochs_seen = 0;
+      }
+      REQUIRE(run(place, workers, save_freq, 99) == "");
+      for (std::size_t i = 0; i < workers.size(); ++i) {
+        CHECK(workers[i].weights == whole[i].weights);
+        CHECK(workers[i].updates == 35);
+        CHECK(workers[i].stopped_epoch == 6);
+        CHECK(workers[i].best_epoch == 2);
+        CHECK(workers[i].learning_rate == whole[i].learning_rate);
+        CHECK(workers[i].rates.back() == whole[i].rates.back());
+        CHECK(workers[i].epochs_seen == 7);
       }
     }
   }
@@ -198,5 +198,21 @@ TEST_CASE("callbacks with a model: the best weights come back where another call
         CHECK(worker.weights == worker.best_weights);
       }
     for (const Worker& worker : stopped) CHECK(worker.updates == 18);  // that very batch
+  }
+}
+
+TEST_CASE("callbacks with a model: what the chief's decide at the end holds for all, whatever others have seen") {
+  const Place two{.workers = 2};
+  for (const bool by_chief : {true, false}) {
+    CAPTURE(by_chief);
+    const TemporaryFolder folder;
+    const CapturedStderr output;
+    std::vector<Worker> workers = workers_of(two, folder, "");
+    workers[by_chief ? 1 : 0].has_figure = false;
+    workers[0].reduces = workers[1].reduces = false;
+    REQUIRE(run(two, workers, 0) == "");
+    for (const Worker& worker : workers) CHECK(worker.history.size() == 7);  // one has stopped all
+    CHECK(workers[0].weights == workers[1].weights);
+    CHECK((workers[0].weights == workers[0].best_weights) == by_chief);
   }
 }

@@ -25,6 +25,7 @@ class CallbackHooks : public detail::HookSite {
     bool train_batch_complete = false;
     bool stop_in_batch = false;  ///< one may ask to stop at the end of a batch
     bool epoch_end = false;      ///< one has something to do before the state of an epoch's end is complete
+    bool train_end = false;
 
     /// What either has.
     [[nodiscard]] constexpr Presence operator|(const Presence& other) const noexcept {
@@ -32,7 +33,8 @@ class CallbackHooks : public detail::HookSite {
               .train_batch_end = train_batch_end || other.train_batch_end,
               .train_batch_complete = train_batch_complete || other.train_batch_complete,
               .stop_in_batch = stop_in_batch || other.stop_in_batch,
-              .epoch_end = epoch_end || other.epoch_end};
+              .epoch_end = epoch_end || other.epoch_end,
+              .train_end = train_end || other.train_end};
     }
   };
 

@@ -66,7 +66,8 @@ template <class... Callbacks>
 class CallbackList final : public CallbackHooks {
   static_assert((!detail::has_near_miss<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
-                "on_{train,epoch,train_batch,test,test_batch,predict}_{begin,end}, on_{epoch,train_batch}_complete, "
+                "on_{train,epoch,train_batch,test,test_batch,predict,predict_batch}_{begin,end}, "
+                "on_{epoch,train_batch}_complete, "
                 "on_preemption and on_train_abort");
   static_assert((detail::hooks_are_callable<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has a hook with the wrong arguments: write on_epoch_begin(Training&, int), "
@@ -87,7 +88,8 @@ class CallbackList final : public CallbackHooks {
             .train_batch_end = ends_batches,
             .train_batch_complete = detail::callable_on_train_batch_complete<C, std::int64_t>,
             .stop_in_batch = ends_batches && detail::stops_training<C>(),
-            .epoch_end = detail::callable_on_epoch_end<C, int, Logs&>};
+            .epoch_end = detail::callable_on_epoch_end<C, int, Logs&>,
+            .train_end = detail::callable_on_train_end<C, Logs&>};
   }
   /// Of an object, which may know better than its type; an empty std::optional has nothing.
   template <class C>

@@ -49,6 +49,8 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 /// | `on_train_abort(Training&)` | an exception ends fit (or Preempted); on each worker by itself |
 /// | `on_predict_begin(Training&)` | before predict |
 /// | `on_predict_end(Training&)` | after it |
+/// | `on_predict_batch_begin(Training&, batch)` | |
+/// | `on_predict_batch_end(Training&, batch)` | without the outputs, which predict returns |
 ///
 ///  1. At least one hook exists.
 ///  2. A hook whose name exists must be callable as above; names that look like a misspelled hook
@@ -63,8 +65,9 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 /// A hook may use models of the same strategy, also the one in training: predict, evaluate, save,
 /// load_weights, get_weights and set_weights; another model may be compiled and fitted too. All
 /// workers must make the same calls, and training goes on to the same bits unless the hook changes
-/// something. In a process with several replicas the on_test_batch_... hooks may not use models,
-/// because workers may call them a different number of times.
+/// something. In a process with several replicas the on_test_batch_... and on_predict_batch_...
+/// hooks may not use models, as its other replicas are at work; workers may call the former a
+/// different number of times.
 ///
 /// An exception of a hook ends fit on all workers. The place is put in front of its message ("fit,
 /// epoch 3, on_epoch_end of SaveImages: disk full"); an exception of another type becomes an Error,

@@ -30,7 +30,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   X(on_test_batch_begin, std::int64_t)       \
   X(on_test_batch_end, std::int64_t, Logs&)  \
   X(on_predict_begin)                        \
-  X(on_predict_end)
+  X(on_predict_end)                          \
+  X(on_predict_batch_begin, std::int64_t)    \
+  X(on_predict_batch_end, std::int64_t)
 
 // What authors write in their place: names of other frameworks (Keras's older ones, Lightning,
 // ensmallen), and the commonest slips.

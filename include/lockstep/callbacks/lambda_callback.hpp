@@ -75,6 +75,8 @@ struct LambdaCallback {
   LambdaHook<std::int64_t, Logs&> on_test_batch_end = {};
   LambdaHook<> on_predict_begin = {};
   LambdaHook<> on_predict_end = {};
+  LambdaHook<std::int64_t> on_predict_batch_begin = {};
+  LambdaHook<std::int64_t> on_predict_batch_end = {};
   /// What the functions have to remember, where a run is to be resumed.
   std::function<void(State&)> save = [](State&) {};
   std::function<void(const State&)> restore = [](const State&) {};
@@ -84,7 +86,8 @@ struct LambdaCallback {
             .train_batch_end = static_cast<bool>(on_train_batch_end),
             .train_batch_complete = static_cast<bool>(on_train_batch_complete),
             .stop_in_batch = static_cast<bool>(on_train_batch_end),
-            .epoch_end = static_cast<bool>(on_epoch_end)};
+            .epoch_end = static_cast<bool>(on_epoch_end),
+            .train_end = static_cast<bool>(on_train_end)};
   }
 };
 

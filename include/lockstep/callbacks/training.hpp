@@ -55,8 +55,11 @@ class Training {
   /// ExitCode::terminated.
   virtual void request_preemption(ExitCode code) = 0;
 
+  /// That of the next step. The logs of an epoch have it, as "learning_rate", where it is not simply
+  /// the number that compile was given: with a schedule, and where it was set.
   [[nodiscard]] virtual double learning_rate() const = 0;
-  /// From the next step on. Must be called alike on every worker.
+  /// From the next step on. Must be called alike on every worker. Throws ConfigurationError unless
+  /// it is finite and at least 0, and if the optimizer has a schedule.
   virtual void set_learning_rate(double learning_rate) = 0;
 
   /// Optimizer updates made so far.
@@ -109,7 +112,8 @@ class Training {
   /// internal order, for set_parameters. Equal on all workers from the first epoch on.
   [[nodiscard]] virtual std::vector<std::byte> parameters() const = 0;
   /// In all replicas of this worker. Must be called alike on every worker, and not in the
-  /// on_test_batch_... hooks. Throws Error when the size differs.
+  /// on_test_batch_... hooks; in on_train_end, the chief's go to all workers. Throws Error when the
+  /// size differs.
   virtual void set_parameters(std::span<const std::byte> parameters) = 0;
 };
 

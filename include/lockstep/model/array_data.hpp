@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -48,11 +49,14 @@ template <class X, class Y>
   const std::int64_t train = options.validation_data ? size : training_samples(size, options.validation_split);
   // One type of pipeline for both, which is quicker to compile; a buffer of one sample shuffles nothing. Keras, too, takes the
   // last samples for validation, before it shuffles.
-  const auto part = [&](std::int64_t begin, std::int64_t end, std::int64_t buffer) {
-    return AnyDataset(samples.skip(begin).take(end - begin).shuffle(buffer).batch(batch));
+  const auto part = [&](std::int64_t begin, std::int64_t end, std::int64_t buffer, std::int64_t batch_size) {
+    return AnyDataset(samples.skip(begin).take(end - begin).shuffle(buffer).batch(batch_size));
   };
-  if (train < size) options.validation_data = part(train, size, 1);
-  return part(0, train, options.shuffle && train > 1 ? train : 1);
+  if (train < size) {
+    const auto wanted = std::exchange(options.validation_batch_size, std::nullopt);
+    options.validation_data = part(train, size, 1, wanted ? array_batch_size("fit: validation", wanted) : batch);
+  }
+  return part(0, train, options.shuffle && train > 1 ? train : 1, batch);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -16,7 +16,8 @@ struct FitSentence {
                 "lockstep: no such call of fit: it is fit(dataset, {options}, callbacks...) or fit(x, y, {options}, "
                 "callbacks...), and an option is misspelt or of the wrong type. FitOptions has, in this order: "
                 "batch_size, epochs, verbose, validation_split, validation_data, shuffle, initial_epoch, "
-                "steps_per_epoch, validation_steps, validation_freq, stop_on_non_finite, verify_replicas, profile");
+                "steps_per_epoch, validation_steps, validation_batch_size, validation_freq, stop_on_non_finite, "
+                "verify_replicas, profile");
   static constexpr bool said = true;
 };
 

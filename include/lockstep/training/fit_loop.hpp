@@ -101,6 +101,10 @@ class FitLoop final : public ModelTraining<T> {
   }
 
   void stop_training() override { stop_ = true; }
+  void set_parameters(std::span<const std::byte> parameters) override {
+    Base::set_parameters(parameters);
+    has_set_parameters_ = true;
+  }
   void verify_after_step() override { verify_ = options_.verify_replicas; }
   [[nodiscard]] bool is_verified() const override {
     return is_verified_ || !options_.verify_replicas || trainer_.strategy().num_replicas_in_sync() == 1;
@@ -154,6 +158,7 @@ class FitLoop final : public ModelTraining<T> {
   void verify(AnyReplica& replica);
   Requests complete_epoch(AnyReplica& replica, int epoch, bool finished);
   void preempt(AnyReplica& replica, ExitCode code);
+  void agree_on_parameters(AnyReplica& replica);
   void call_back(AnyReplica& replica, const Activity& place, FunctionRef<void()> f, Trace* trace = nullptr);
   Status validate(AnyReplica& replica, Loader& data, int epoch);
   void end_epoch(int epoch, const Status& running, const Status* validated);
@@ -186,6 +191,8 @@ class FitLoop final : public ModelTraining<T> {
   bool has_validated_ = false;
   bool may_stop_in_batch_ = false;    // on some rank
   bool has_epoch_end_hooks_ = false;  // likewise
+  bool has_train_end_hooks_ = false;  // likewise
+  bool has_set_parameters_ = false;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -18,6 +18,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// True on every rank when `mine` is true on any.
+inline bool any_rank(AnyReplica& replica, bool mine) {
+  double count = mine ? 1 : 0;
+  replica.collective().all_reduce(std::span<double>(&count, 1), ReduceOp::sum);
+  return count > 0;
+}
+
 template <class T>
 void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   const bool leader = replica.local_rank() == 0;
@@ -112,9 +119,21 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
     finished = asked.stop || finished;
   }
   call_back(replica, {.call = "fit"}, [&] {
+    has_set_parameters_ = false;
     callbacks_.on_train_end(*this, logs_);
     if (profile_) finish_profile(*profile_, options_.profile, this->worker_index());
   });
+  if (has_train_end_hooks_) agree_on_parameters(replica);
+}
+
+/// All replicas get the parameters that the chief's callbacks have set at the end of training, even
+/// if those of another worker have decided otherwise.
+template <class T>
+void FitLoop<T>::agree_on_parameters(AnyReplica& replica) {
+  try {
+    if (any_rank(replica, replica.local_rank() == 0 && has_set_parameters_)) trainer_.broadcast_from_chief(replica);
+  } catch (const CollectiveError&) {  // training has ended: a rank that is lost now is no failure of fit
+  }
 }
 
 /// Takes over the state of a survivor, or the chief's saved state where a callback has found one, or the chief's variables.
@@ -171,11 +190,13 @@ void FitLoop<T>::decide_plan(AnyReplica& replica) {
 /// other replicas look at it after the next barrier.)
 template <class T>
 void FitLoop<T>::decide_exchanges(AnyReplica& replica) {
-  std::array<std::int64_t, 2> any{callbacks_.has().stop_in_batch, callbacks_.has().epoch_end};
+  const auto& has = callbacks_.has();
+  std::array<std::int64_t, 3> any{has.stop_in_batch, has.epoch_end, has.train_end};
   replica.collective().all_reduce(std::span<std::int64_t>(any), ReduceOp::max);
   if (replica.local_rank() != 0) return;
   may_stop_in_batch_ = any[0] > 0;
   has_epoch_end_hooks_ = any[1] > 0;
+  has_train_end_hooks_ = any[2] > 0;
 }
 
 /// The number of the first pass over the data. If epochs are whole passes, those before
@@ -205,13 +226,6 @@ void FitLoop<T>::take_up(AnyReplica& replica, Loader& data, Position& at) const 
                      batch, " and goes on with them, from sample ", at.data_position * batch, " of the data (of ",
                      samples, " that were used)"}));
   at.batch = batch;
-}
-
-/// True on every rank when `mine` is true on any.
-inline bool any_rank(AnyReplica& replica, bool mine) {
-  double count = mine ? 1 : 0;
-  replica.collective().all_reduce(std::span<double>(&count, 1), ReduceOp::sum);
-  return count > 0;
 }
 
 /// Runs the steps of an epoch.
@@ -371,7 +385,9 @@ void FitLoop<T>::end_epoch(int epoch, const Status& running, const Status* valid
   logs_.clear();
   report(trainer_.program(), running, logs_);
   if (validated != nullptr) report(trainer_.program(), *validated, logs_, std::string("val_"));
-  if (trainer_.variables().has_schedule()) logs_.set("learning_rate", trainer_.variables().learning_rate());
+  const double rate = trainer_.variables().learning_rate();
+  if (trainer_.variables().has_schedule() || rate != trainer_.program().initial_learning_rate())
+    logs_.set("learning_rate", rate);
   callbacks_.on_epoch_end(*this, epoch, logs_);
   progress_.end_epoch(logs_);
   history_.append(epoch, logs_);

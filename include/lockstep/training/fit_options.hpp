@@ -52,8 +52,9 @@ struct FitOptions {
   AnyDataset validation_data = {};  ///< evaluated after each epoch
   bool shuffle = true;              ///< shuffle plain arrays, each epoch anew
   int initial_epoch = 0;            ///< index of the first epoch
-  std::optional<std::int64_t> steps_per_epoch = std::nullopt;   ///< default: until the data ends
-  std::optional<std::int64_t> validation_steps = std::nullopt;  ///< default: until validation_data ends
+  std::optional<std::int64_t> steps_per_epoch = std::nullopt;        ///< default: until the data ends
+  std::optional<std::int64_t> validation_steps = std::nullopt;       ///< default: until validation_data ends
+  std::optional<std::int64_t> validation_batch_size = std::nullopt;  ///< of validation_split; default: batch_size
   ValidationFrequency validation_freq = 1;
   /// A step whose loss is infinite or NaN on any replica is not made: fit throws on every worker, and the parameters are those before it.
   bool stop_on_non_finite = false;

@@ -73,6 +73,9 @@ LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& opti
                                  const DistributionContext& place) {
   require_at_least("fit", "epochs", 1, options.epochs);
   require_at_least("fit", "initial_epoch", 0, options.initial_epoch);
+  if (options.validation_batch_size)
+    throw ConfigurationError(
+        "fit: validation_batch_size is for validation_split of plain arrays; validation_data has batches of its own");
   const WorkerData data("fit", train, place);
   check_sizes("fit", data.part(), sizes);
   check_steps("fit", "steps_per_epoch", data.part(), options.steps_per_epoch);

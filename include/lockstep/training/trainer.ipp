@@ -207,8 +207,10 @@ std::vector<T> Trainer<T>::predict(const AnyDataset& dataset, const PredictOptio
     const auto activity = show_call(replica, "predict");
     agree(replica.collective(), "predict", signature);
     BatchLoader<T> data(distribute(dataset, replica, AutoShardPolicy::data), false);
+    const bool leader = replica.local_rank() == 0;
+    PredictHooks hooks(training, callbacks, where);
     const std::int64_t made =
-        predict_pass(parts(replica), data, options.steps, replica.local_rank() == 0 ? &rows : nullptr);
+        predict_pass(parts(replica), data, options.steps, leader ? &rows : nullptr, leader ? &hooks : nullptr);
     if (replica.collective().rank() == 0) warn_of_missing_steps("predict", made, options.steps);
   });
   call_hooks(callbacks, where, [&] { callbacks.on_predict_end(training); });
