@@ -20,6 +20,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// incomplete or inconsistent. Verifies sizes before memory is allocated. The format has no
 /// checksum, so a changed element goes unnoticed.
 [[nodiscard]] std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes);
+/// The same, but arrays of other dtypes are left out.
+[[nodiscard]] std::vector<SavedArray> decode_safetensors_numbers(std::span<const std::byte> bytes);
 
 namespace detail {
 

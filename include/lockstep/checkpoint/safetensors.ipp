@@ -131,9 +131,11 @@ inline constexpr SafetensorsType safetensors_types[] = {{"F32", 4, "float32", nu
                                                         {"F16", 2, "float32", &Float16::decode},
                                                         {"BF16", 2, "float32", &Bfloat16::decode}};
 
-LOCKSTEP_INLINE const SafetensorsType& safetensors_type(const SafetensorsEntry& entry) {
+/// Null for a type that is left out.
+LOCKSTEP_INLINE const SafetensorsType* safetensors_type(const SafetensorsEntry& entry, bool leave_out_others) {
   for (const SafetensorsType& type : safetensors_types)
-    if (type.dtype == entry.dtype) return type;
+    if (type.dtype == entry.dtype) return &type;
+  if (leave_out_others) return nullptr;
   refuse_safetensors(
       concat({"array '", entry.name, "' has dtype '", entry.dtype, "', expected F32, F64, F16 or BF16"}));
 }
@@ -173,8 +175,9 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_safetensors(std::span<const SavedA
   return bytes;
 }
 
-LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes) {
-  using namespace detail;
+namespace detail {
+
+LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes, bool leave_out_others) {
   check_safetensors_head(bytes, bytes.size());
   const std::uint64_t header_size = get_number(bytes.data(), 8);
   const std::span<const std::byte> data = bytes.subspan(8 + static_cast<std::size_t>(header_size));
@@ -188,26 +191,36 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::
   std::vector<SavedArray> arrays;
   std::uint64_t at = 0;  // up to here the data belong to arrays
   for (SafetensorsEntry& entry : entries) {
-    const SafetensorsType& type = safetensors_type(entry);
+    const SafetensorsType* const type = safetensors_type(entry, leave_out_others);
     const auto [begin, end] = std::pair(entry.offsets[0], entry.offsets[1]);
     if (begin != at || end < begin || end > data.size())
       refuse_safetensors(concat({"array '", entry.name, "' is at bytes ", begin, " to ", end, ", expected a begin at ",
                                  at, " and an end up to ", data.size()}));
-    if (array_size(entry.shape, type.size) != end - begin)
+    at = end;
+    if (type == nullptr) continue;
+    if (array_size(entry.shape, type->size) != end - begin)
       refuse_safetensors(concat({"array '", entry.name, "' ", shape_text(entry.shape), " of ", entry.dtype,
                                  " cannot have ", end - begin, " bytes"}));
-    at = end;
     const auto elements = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     SavedArray& array = arrays.emplace_back(
-        SavedArray{.name = std::move(entry.name), .scalar = type.scalar, .extents = std::move(entry.shape)});
-    if (type.convert != nullptr)
-      array.bytes = widen(elements, type.convert);
+        SavedArray{.name = std::move(entry.name), .scalar = type->scalar, .extents = std::move(entry.shape)});
+    if (type->convert != nullptr)
+      array.bytes = widen(elements, type->convert);
     else
       array.bytes.assign(elements.begin(), elements.end());
   }
   if (at != data.size())
     refuse_safetensors(concat({data.size() - at, " bytes at the end belong to no array: the file is damaged"}));
   return arrays;
+}
+
+}  // namespace detail
+
+LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes) {
+  return detail::decode_safetensors(bytes, false);
+}
+LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors_numbers(std::span<const std::byte> bytes) {
+  return detail::decode_safetensors(bytes, true);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

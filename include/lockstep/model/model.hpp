@@ -22,6 +22,7 @@
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/model/array_data.hpp"
 #include "lockstep/model/call_sentences.hpp"
+#include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/weights.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/step/compiled.hpp"
@@ -252,6 +253,12 @@ class Model {
   /// each other. The chief alone reads. Throws, on every worker, DataError when it cannot be read or is damaged, and
   /// ConfigurationError naming the first variable that is missing, unknown or of another shape; nothing is changed then.
   void load_weights(const std::string& path) { files().load_weights(*this, path); }
+  /// The same, of a file of another model or another program: by the variables' names, with other
+  /// shapes left out, renamed, or in PyTorch's layout. Says on the chief what was not loaded. Throws
+  /// ConfigurationError, too, when nothing at all was found; nothing is changed then.
+  LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options) {
+    return files().load_weights(*this, path, options);
+  }
 
   /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
   [[nodiscard]] std::uint32_t parameters_crc32c() const { return trainer_.variables().parameters_crc32c(); }

@@ -15,18 +15,14 @@
 #include "lockstep/checkpoint/weights_file.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/model/load_weights_options.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/saving/chief_file.hpp"
+#include "lockstep/saving/wanted_array.hpp"
 #include "lockstep/strategies/concepts.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
-
-/// A variable that a file of weights must have.
-struct WantedArray {
-  std::string name;
-  std::span<const std::size_t> shape;
-};
 
 /// The arrays of a file in the order of `wanted`, as `scalar`. Throws ConfigurationError naming the
 /// first that is missing, unknown or of another shape.
@@ -42,6 +38,8 @@ template <class T>
 void save_weights(const Trainer<T>& trainer, const std::string& path);
 template <class T>
 void load_weights(Trainer<T>& trainer, const std::string& path);
+template <class T>
+LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path, const LoadWeightsOptions& options);
 /// Throws ConfigurationError for a file that cannot be restored now, or into this program.
 template <class T>
 void restore(Trainer<T>& trainer, const TrainingState& saved);
@@ -54,6 +52,9 @@ struct ModelFiles {
   static void load(Model& model, const std::string& path) { detail::load(model.trainer_, path); }
   static void save_weights(const Model& model, const std::string& path) { detail::save_weights(model.trainer_, path); }
   static void load_weights(Model& model, const std::string& path) { detail::load_weights(model.trainer_, path); }
+  static LoadedWeights load_weights(Model& model, const std::string& path, const LoadWeightsOptions& options) {
+    return detail::load_weights(model.trainer_, path, options);
+  }
 };
 
 }  // namespace detail
@@ -84,6 +85,8 @@ LOCKSTEP_INSTANCE(void save_weights(const Trainer<float>&, const std::string&));
 LOCKSTEP_INSTANCE(void save_weights(const Trainer<double>&, const std::string&));
 LOCKSTEP_INSTANCE(void load_weights(Trainer<float>&, const std::string&));
 LOCKSTEP_INSTANCE(void load_weights(Trainer<double>&, const std::string&));
+LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<float>&, const std::string&, const LoadWeightsOptions&));
+LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<double>&, const std::string&, const LoadWeightsOptions&));
 LOCKSTEP_INSTANCE(void restore(Trainer<float>&, const TrainingState&));
 LOCKSTEP_INSTANCE(void restore(Trainer<double>&, const TrainingState&));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

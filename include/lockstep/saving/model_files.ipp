@@ -1,9 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
+#include "lockstep/checkpoint/safetensors.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "lockstep/saving/transfer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -87,6 +91,32 @@ void load_weights(Trainer<T>& trainer, const std::string& path) {
         std::copy(arrays[i].bytes.begin(), arrays[i].bytes.end(), std::as_writable_bytes(variables[i].values).begin());
     }
   });
+}
+
+template <class T>
+LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path, const LoadWeightsOptions& options) {
+  std::optional<std::uint64_t> expected;  // the file of a larger model may be much larger
+  if (!options.by_name) expected = trainer.state_bytes();
+  const std::vector<std::byte> bytes =
+      file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
+  LoadedWeights report;
+  naming_file("load_weights", path, [&] {
+    std::vector<WantedArray> wanted;
+    for (const NamedArray<T>& array : trainer.named_arrays(0)) wanted.push_back({array.name, array.variable->shape()});
+    auto found =
+        path.ends_with(".safetensors") ? decode_safetensors_numbers(bytes) : decode_weights(path, bytes, expected);
+    TransferredArrays transferred = transfer_arrays(std::move(found), wanted, scalar_name<T>(), options);
+    for (std::size_t replica = 0; replica < trainer.replicas(); ++replica) {
+      const auto variables = trainer.named_arrays(replica);
+      for (std::size_t i = 0; i < variables.size(); ++i)
+        if (const auto& array = transferred.arrays[i])
+          std::copy(array->bytes.begin(), array->bytes.end(), std::as_writable_bytes(variables[i].values).begin());
+    }
+    report = std::move(transferred.report);
+  });
+  const std::string text = describe(report);
+  if (!text.empty() && trainer.strategy().is_chief()) log_line(concat({"load_weights: '", path, "': ", text}));
+  return report;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
