@@ -20,12 +20,22 @@
 
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/bidirectional.hpp"
+#include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/dropout.hpp"
+#include "lockstep/layers/gelu.hpp"
 #include "lockstep/layers/global_average_pooling2d.hpp"
+#include "lockstep/layers/gru.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
+#include "lockstep/layers/lstm.hpp"
+#include "lockstep/layers/max_pooling1d.hpp"
 #include "lockstep/layers/max_pooling2d.hpp"
+#include "lockstep/layers/multi_head_attention.hpp"
+#include "lockstep/layers/to_sequence.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/repeat.hpp"
 #include "support/model_testing.hpp"
 #include "support/net_testing.hpp"
 #include "support/tiny_trainer.hpp"
@@ -92,16 +102,34 @@ TEST_CASE("own loop: further steps allocate nothing") {
   }
 }
 
-TEST_CASE("layers: a step of a CNN allocates nothing") {
-  NetRunner<ls::Sequential<ls::Input<4, 4, 2>, ls::Conv2D<3, 3>, ls::BatchNormalization<>, ls::MaxPooling2D<>,
-                           ls::LayerNormalization<>, ls::Dropout<0.25>, ls::GlobalAveragePooling2D, ls::Dense<2>>,
-            float>
-      net;
+namespace {
+
+template <class Net>
+void check_steps_allocate_nothing() {
+  NetRunner<Net, float> net;
   net.run(20);
   const std::int64_t before = allocations;
   net.run(20);
   net.run(3);
   CHECK(allocations == before);
+}
+
+}  // namespace
+
+TEST_CASE("layers: a step of a CNN allocates nothing") {
+  check_steps_allocate_nothing<
+      ls::Sequential<ls::Input<4, 4, 2>, ls::Conv2D<3, 3>, ls::BatchNormalization<>, ls::MaxPooling2D<>,
+                     ls::LayerNormalization<>, ls::Dropout<0.25>, ls::GlobalAveragePooling2D, ls::Dense<2>>>();
+}
+
+TEST_CASE("layers: a step of models of sequences allocates nothing") {
+  using Block = ls::Sequential<ls::Residual<ls::LayerNormalization<>, ls::MultiHeadAttention<2, 2>>,
+                               ls::Residual<ls::Dense<8, ls::GELU>, ls::Dense<4>>>;
+  check_steps_allocate_nothing<ls::Sequential<ls::Input<5, 4>, ls::ToSequence, ls::Repeat<2, Block>, ls::Dense<2>>>();
+  check_steps_allocate_nothing<
+      ls::Sequential<ls::Input<5, 3>, ls::ToSequence, ls::Bidirectional<ls::LSTM<4>>, ls::Dense<2>>>();
+  check_steps_allocate_nothing<ls::Sequential<ls::Input<9, 3>, ls::ToSequence, ls::Conv1D<4, 3>, ls::MaxPooling1D<>,
+                                              ls::GRU<4>, ls::Dense<2>>>();
 }
 
 #endif
