@@ -9,6 +9,7 @@
 #include "lockstep/callbacks/lambda_callback.hpp"
 #include "lockstep/callbacks/learning_rate_scheduler.hpp"
 #include "lockstep/callbacks/reduce_lr_on_plateau.hpp"
+#include "lockstep/callbacks/swap_ema_weights.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/core/config.hpp"  // first: see there

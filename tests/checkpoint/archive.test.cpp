@@ -287,6 +287,9 @@ TEST_CASE("archive: what later versions have added comes back, and files without
   ls::TrainingState state = full_state();
   CHECK(ls::decode_checkpoint(ls::encode_checkpoint(state)).previous_learning_rate == 0);
   state.previous_learning_rate = 0.2;
+  state.accumulated_steps = 3;
+  state.accumulated_rows = 24;
+  state.shows_averages = true;
   CHECK(ls::decode_checkpoint(ls::encode_checkpoint(state)) == state);
 }
 

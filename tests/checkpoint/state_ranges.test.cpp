@@ -52,5 +52,7 @@ TEST_CASE("check_ranges: a number out of range is refused although the checksum 
   CHECK(contains(refusal([](State& s) { s.learning_rate = NAN; }), "learning_rate is nan"));
   CHECK(contains(refusal([](State& s) { s.learning_rate = -INFINITY; }), "learning_rate is -inf"));
   CHECK(contains(refusal([](State& s) { s.previous_learning_rate = -1; }), "previous_learning_rate is -1"));
+  CHECK(contains(refusal([](State& s) { s.accumulated_steps = -1; }), "accumulated_steps is -1"));
+  CHECK(contains(refusal([](State& s) { s.accumulated_rows = NAN; }), "accumulated_rows is nan"));
   CHECK(contains(refusal([](State& s) { s.previous_learning_rate = NAN; }), "previous_learning_rate is nan"));
 }

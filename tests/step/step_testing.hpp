@@ -90,7 +90,7 @@ class LateUpdater final : public lockstep::detail::Updater<T> {
     return lockstep::detail::Updater<T>::Progress::none;
   }
   void ready(std::size_t) override {}
-  void finish() override { updater_->finish(); }
+  bool finish() override { return updater_->finish(); }
 
  private:
   std::unique_ptr<lockstep::detail::Updater<T>> updater_;

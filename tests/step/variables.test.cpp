@@ -204,6 +204,8 @@ std::vector<double> ten_updates(const ls::SGD& optimizer) {
   }
   std::vector<double> result;
   for (const auto slice : variables.parameters().slices()) result.insert(result.end(), slice.begin(), slice.end());
+  if (variables.has_averages())
+    for (const auto slice : variables.slots().back().slices()) result.insert(result.end(), slice.begin(), slice.end());
   return result;
 }
 
@@ -223,6 +225,47 @@ TEST_CASE("Variables: golden trajectories of gradients that are clipped") {
   check_golden({.learning_rate = 0.1, .momentum = 0.9, .clipnorm = 1.5}, golden::keras_clipnorm, of_norm);
   check_golden({.learning_rate = 0.1, .momentum = 0.9, .clipvalue = 0.5}, golden::keras_clipvalue, 1e-12);
   check_golden({.learning_rate = 0.1, .momentum = 0.9, .global_clipnorm = 2}, golden::keras_global_clipnorm, of_norm);
+}
+
+TEST_CASE("Variables: golden trajectories with moving averages") {
+  ls::SGD sgd{.learning_rate = 0.1, .momentum = 0.9, .use_ema = true, .ema_momentum = 0.8};
+  check_golden(sgd, golden::keras_ema, 1e-12);
+  sgd.ema_overwrite_frequency = 3;
+  check_golden(sgd, golden::keras_ema_overwriting, 1e-12);
+}
+
+TEST_CASE("Variables: the upstream example of averages that overwrite weights, and swaps") {
+  const ls::detail::Compiled<ls::Sequential<ls::Input<1>, ls::Dense<3>>, double, ls::SparseCategoricalCrossentropy,
+                             ls::SGD>
+      program_of_averages({}, {.learning_rate = 1, .use_ema = true, .ema_momentum = 0.9, .ema_overwrite_frequency = 3},
+                          {});
+  ls::detail::Variables<double> variables(program_of_averages);
+  double& w = variables.parameters().slices()[0][0];
+  const double& average = variables.slots()[0].slices()[0][0];
+  const std::vector<double> ones(variables.parameters().values().size(), 1.0);
+  w = 3;
+  variables.swap_averages();  // before the first update
+  CHECK(variables.shows_averages());
+  CHECK(w == 3);
+  variables.swap_averages();
+  CHECK(w == 3);
+  const double expected[][2] = {{2, 2}, {1, 1.9}, {1.71, 1.71}};
+  for (const auto& [weight, mean] : expected) {
+    variables.update(variables.parameters().values(), ones, 0, 1, variables.iterations + 1);
+    variables.complete_update(variables.iterations + 1, true);
+    CHECK(w == doctest::Approx(weight).epsilon(1e-12));
+    CHECK(average == doctest::Approx(mean).epsilon(1e-12));
+    const double kept = w;
+    variables.swap_averages();
+    CHECK(w == doctest::Approx(mean).epsilon(1e-12));
+    CHECK(average == kept);
+    variables.swap_averages();
+    CHECK(w == kept);
+  }
+  variables.swap_averages();
+  variables.take_averages();
+  CHECK_FALSE(variables.shows_averages());
+  CHECK(w == average);
 }
 
 TEST_CASE("Variables: a gradient that is not finite, clipped") {

@@ -76,7 +76,7 @@ struct BackupAndRestore {
   void on_epoch_complete(Training& training, int) const { save_when(training, save_freq.at_epoch()); }
   void on_train_batch_begin(Training& training, std::int64_t) const;
   void on_train_batch_complete(Training& training, std::int64_t) const {
-    save_when(training, save_freq.at_step(training.iterations()));
+    save_when(training, training.steps_waiting() == 0 && save_freq.at_step(training.iterations()));
   }
   void on_preemption(Training& training) const;
   void on_train_end(Training& training, Logs& logs) const;

@@ -90,7 +90,7 @@ LOCKSTEP_INLINE std::vector<std::byte> BackupAndRestore::read(std::uint64_t expe
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_batch_begin(Training& training, std::int64_t) const {
-  if (save_freq.at_step(training.iterations() + 1)) training.verify_after_step();
+  if (training.steps_to_update() == 1 && save_freq.at_step(training.iterations() + 1)) training.verify_after_step();
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {

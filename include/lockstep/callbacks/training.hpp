@@ -65,6 +65,21 @@ class Training {
   /// Optimizer updates made so far.
   [[nodiscard]] virtual std::int64_t iterations() const = 0;
 
+  /// With the optimizer's gradient_accumulation_steps: steps since the last update whose gradients
+  /// wait for the next one. While there are some, state() is that after the last update (or after
+  /// the last epoch, if that is later), to which these steps are made again.
+  [[nodiscard]] virtual std::int64_t steps_waiting() const { return 0; }
+  /// Steps until the next update, the coming one included.
+  [[nodiscard]] virtual std::int64_t steps_to_update() const { return 1; }
+
+  /// Whether the optimizer keeps moving averages of the weights (use_ema).
+  [[nodiscard]] virtual bool has_averages() const { return false; }
+  /// Weights and averages change places, until the next epoch begins. Must be called alike on every
+  /// worker, and not in the on_test_batch_... and on_train_batch_... hooks.
+  virtual void swap_averages() {}
+  /// Whether they have.
+  [[nodiscard]] virtual bool shows_averages() const { return false; }
+
   [[nodiscard]] virtual bool is_chief() const = 0;
   [[nodiscard]] virtual int worker_index() const = 0;
   [[nodiscard]] virtual int num_workers() const = 0;

@@ -22,6 +22,7 @@ LOCKSTEP_INLINE void check_ranges(const TrainingState& state) {
   using detail::check_range, detail::largest_count;
   constexpr std::int64_t largest_int = std::numeric_limits<int>::max();
   check_range("iterations", state.iterations, 0, largest_count);
+  check_range("accumulated_steps", state.accumulated_steps, 0, largest_count);
   check_range("epoch", state.epoch, 0, largest_int - 1);
   check_range("step", state.step, 0, largest_count);
   check_range("data_iteration", state.data_iteration, 0, largest_count);
@@ -33,6 +34,9 @@ LOCKSTEP_INLINE void check_ranges(const TrainingState& state) {
   if (!std::isfinite(state.previous_learning_rate) || state.previous_learning_rate < 0)
     throw DataError(concat({"checkpoint: previous_learning_rate is ", state.previous_learning_rate,
                             ", expected a finite number of at least 0"}));
+  if (!std::isfinite(state.accumulated_rows) || state.accumulated_rows < 0)
+    throw DataError(concat(
+        {"checkpoint: accumulated_rows is ", state.accumulated_rows, ", expected a finite number of at least 0"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -23,11 +23,16 @@ struct TrainingState {
   /// the optimizer's learning rate, which is restored. Empty in a file of weights alone.
   std::string signature;
   std::vector<SavedArray> parameters;
-  std::vector<SavedArray> state;      ///< variables that are not trained
-  std::vector<SavedArray> slots;      ///< the optimizer's, slot by slot, as parameters
-  std::int64_t iterations = 0;        ///< optimizer updates made
-  double learning_rate = 0;           ///< in force
-  double previous_learning_rate = 0;  ///< of the last update; 0: not known
+  std::vector<SavedArray> state;  ///< variables that are not trained
+  /// The optimizer's, slot by slot, as parameters; then moving averages of parameters, if it keeps
+  /// them; then, with accumulated_steps, sums of gradients.
+  std::vector<SavedArray> slots;
+  std::int64_t iterations = 0;         ///< optimizer updates made
+  double learning_rate = 0;            ///< in force
+  double previous_learning_rate = 0;   ///< of the last update; 0: not known
+  std::int64_t accumulated_steps = 0;  ///< since the last update, whose gradients are in slots
+  double accumulated_rows = 0;         ///< of these steps, on all ranks
+  bool shows_averages = false;         ///< parameters and their moving averages have changed places
   std::uint64_t seed = 0;
   std::int64_t world_size = 1;  ///< ranks of the run that saved it
 

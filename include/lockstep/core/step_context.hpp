@@ -64,7 +64,7 @@ struct ActivityPenalty {
 /// Passed to forward and backward. Equal on every rank, except for the samples.
 struct StepContext {
   bool training = false;
-  std::int64_t step = 0;  ///< optimizer iterations before this step
+  std::int64_t step = 0;  ///< training steps before this one
   /// Position of the running layer in the flattened model.
   std::size_t layer = 0;
   std::uint64_t seed = 0;  ///< the chief's

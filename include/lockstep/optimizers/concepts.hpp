@@ -54,10 +54,10 @@ struct UpdateContext {
 ///  6. `optimizer.validate()`: throws ConfigurationError for options that make no sense; compile
 ///     calls it.
 ///  7. Members `clipnorm`, `clipvalue`, `global_clipnorm` (double; 0: none),
-///     `learning_rate_factors` (LearningRateFactors) and `exclude_from_weight_decay`
-///     (VariableFilter): what they ask for is done for the optimizer (see update_rules.hpp). It
-///     learns of it by the context; only weight decay it does itself, with
-///     context.keep(weight_decay).
+///     `learning_rate_factors` (LearningRateFactors), `exclude_from_weight_decay` (VariableFilter),
+///     `use_ema`, `ema_momentum`, `ema_overwrite_frequency` and `gradient_accumulation_steps`: what
+///     they ask for is done for the optimizer (see update_rules.hpp). It learns of it by the
+///     context; only weight decay it does itself, with context.keep(weight_decay).
 template <class O, class T = float>
 concept Optimizer =
     std::copyable<O> && requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,

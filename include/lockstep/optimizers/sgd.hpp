@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +42,10 @@ struct SGD {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
+  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  double ema_momentum = 0.99;                ///< in [0, 1]
+  std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
+  std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
 
   static constexpr std::string_view name = "SGD";
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -54,9 +55,20 @@ struct Clipping {
   return norm <= limit ? 1 : limit / norm;
 }
 
+/// Exponential moving averages of the weights, after each update:
+///
+///   average = momentum * average + (1 - momentum) * w      after the first one: average = w
+struct Averaging {
+  bool is_on = false;
+  double momentum = 0.99;
+  std::int64_t overwrite_frequency = 0;  ///< after so many updates each: w = average; 0: never
+};
+
 struct UpdateRules {
   std::optional<LearningRate> schedule;  ///< if the learning rate is not set, but follows one
   Clipping clipping;
+  Averaging averaging;
+  std::int64_t accumulation_steps = 1;  ///< gradients of so many steps make an update
   std::vector<VariableRule> variables;  ///< one for each that is trained; empty: as by default
 };
 
@@ -100,6 +112,18 @@ template <class O>
     throw ConfigurationError(std::string(O::name) +
                              ": clipnorm, clipvalue and global_clipnorm exclude each other; give one of them");
 
+  Averaging& averaging = rules.averaging;
+  if constexpr (requires { optimizer.use_ema; }) averaging.is_on = optimizer.use_ema;
+  if constexpr (requires { optimizer.ema_momentum; }) averaging.momentum = optimizer.ema_momentum;
+  if constexpr (requires { optimizer.ema_overwrite_frequency; })
+    averaging.overwrite_frequency = optimizer.ema_overwrite_frequency;
+  require_option(averaging.momentum >= 0 && averaging.momentum <= 1, O::name, "ema_momentum", averaging.momentum,
+                 "a number in [0, 1]");
+  require_count(O::name, "ema_overwrite_frequency", averaging.overwrite_frequency, 0);
+  if constexpr (requires { optimizer.gradient_accumulation_steps; })
+    rules.accumulation_steps = optimizer.gradient_accumulation_steps;
+  require_count(O::name, "gradient_accumulation_steps", rules.accumulation_steps, 1);
+
   rules.variables.resize(variables.size());
   if constexpr (requires { optimizer.exclude_from_weight_decay; }) {
     const VariableFilter& excluded = optimizer.exclude_from_weight_decay;
@@ -138,6 +162,13 @@ template <class O>
   if (!excluded.empty()) add("exclude_from_weight_decay", excluded.description());
   for (const LearningRateFactor& entry : optimizer.learning_rate_factors)
     add("learning_rate_factor[" + entry.variables.description() + "]", number_text(entry.factor));
+  if (optimizer.use_ema) {
+    add("ema_momentum", number_text(optimizer.ema_momentum));
+    if (optimizer.ema_overwrite_frequency != 0)
+      add("ema_overwrite_frequency", std::to_string(optimizer.ema_overwrite_frequency));
+  }
+  if (optimizer.gradient_accumulation_steps != 1)
+    add("gradient_accumulation_steps", std::to_string(optimizer.gradient_accumulation_steps));
   return text;
 }
 

@@ -57,7 +57,8 @@ concept LossFunction =
 /// apply and minimize sum the gradients of all replicas and divide by the number of all rows, so
 /// that the mean over the global batch is minimised. They are calls of all ranks: each makes the same
 /// ones in the same order, a rank without samples too, and ends its loop at the same step. The bits
-/// are those of fit on the same batches. Nothing is allocated once the largest batch has been seen.
+/// are those of fit on the same batches. (With gradient_accumulation_steps, parameters change with the
+/// last call of so many; gradients are reduced in each, since the model may be saved between them.) Nothing is allocated once the largest batch has been seen.
 ///
 /// `loss` is the one that compile was given, where it is left out; or an object that satisfies Loss;
 /// or a function of the program's own with the arguments of Loss::compute,
@@ -165,7 +166,7 @@ class ReplicaModel {
                          TensorView<T> gradient);
   void check(const ReplicaBatch<T>& batch) const;
   [[nodiscard]] std::span<const std::int64_t> indices_of(const ReplicaBatch<T>& batch);
-  void updated();
+  void updated(bool has_updated);
 
   detail::Parts<T> parts_;
   std::unique_ptr<detail::Updater<T>> updater_;

@@ -27,6 +27,7 @@ void ReplicaModel<T>::refresh() noexcept {
   if (revision_ == parts_.variables.revision) return;
   revision_ = parts_.variables.revision;
   step_.iteration = parts_.variables.iterations;
+  step_.accumulated = parts_.variables.accumulated_steps;
   can_apply_ = false;
 }
 
@@ -113,8 +114,7 @@ void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
   const bool leader = parts_.replica.local_rank() == 0;
   const ActivityScope activity(leader ? activity_board(parts_.replica.collective()) : nullptr,
                                {.call = "apply", .step = step_.iteration});
-  detail::update_after_backward(parts_, *updater_, step_);
-  updated();
+  updated(detail::update_after_backward(parts_, *updater_, step_));
 }
 
 template <class T>
@@ -123,18 +123,20 @@ void ReplicaModel<T>::minimize_loss(const ReplicaBatch<T>& batch, Compute comput
   const ActivityScope activity(leader ? activity_board(parts_.replica.collective()) : nullptr,
                                {.call = "minimize", .step = step_.iteration});
   begin(batch, compute);
-  detail::update_during_backward(parts_, *updater_, context_, step_);
-  updated();
+  updated(detail::update_during_backward(parts_, *updater_, context_, step_));
 }
 
 template <class T>
-void ReplicaModel<T>::updated() {
+void ReplicaModel<T>::updated(bool has_updated) {
   can_apply_ = false;
-  ++step_.iteration;
-  const detail::StatusBlock& status = parts_.workspace.status();
-  if (parts_.replica.local_rank() == 0)
-    parts_.variables.complete_update(step_.iteration, detail::StatusBlock::makes_update(status.values(), false));
-  sums_.accumulate(status);
+  if (++step_.accumulated < parts_.variables.accumulation_steps()) {
+    updater_->carry(step_.accumulated);  // the program may save the model after any step
+  } else {
+    step_.accumulated = 0;
+    ++step_.iteration;
+    if (parts_.replica.local_rank() == 0) parts_.variables.complete_update(step_.iteration, has_updated);
+  }
+  sums_.accumulate(parts_.workspace.status());
 }
 
 template <class T>

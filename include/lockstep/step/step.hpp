@@ -23,8 +23,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// What a training step is told.
 struct TrainStep {
-  std::int64_t iteration = 0;  ///< updates made before
-  Requests requests = {};      ///< of this rank
+  std::int64_t iteration = 0;    ///< updates made before
+  std::int64_t accumulated = 0;  ///< steps before this one that wait for the same update
+  bool continues = false;        ///< they have not been carried all (see Updater::carry)
+  Requests requests = {};        ///< of this rank
   bool stop_on_non_finite = false;
   Trace* trace = nullptr;          ///< records the time
   ActivityBoard* board = nullptr;  ///< shows that data are being read
@@ -41,9 +43,10 @@ using SampleName = FunctionRef<std::string(std::size_t row)>;
 /// One training step: this rank's part of the next global batch forward and backward, and what the
 /// updater does with the gradients. Leaves the reduced status in the workspace, equal on all ranks;
 /// nothing is changed when it counts no samples, nor, with stop_on_non_finite, when a loss is not
-/// finite. Every rank must call it, even one that has no data left.
+/// finite. Every rank must call it, even one that has no data left. Returns whether an update has
+/// been made.
 template <class T>
-void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data, const TrainStep& step);
+bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data, const TrainStep& step);
 
 /// Adds this rank's part of the current batch to `status`, in inference.
 template <class T>
@@ -72,14 +75,14 @@ template <class T>
 void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient,
             StatusBlock& status);
 
-/// Backward with the updater at work, after record.
+/// Backward with the updater at work, after record. Returns whether an update has been made.
 template <class T>
-void update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context, const TrainStep& step);
+bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context, const TrainStep& step);
 /// The same in two calls: backward, and the update.
 template <class T>
 void differentiate(const Parts<T>& parts, const StepContext& context);
 template <class T>
-void update_after_backward(const Parts<T>& parts, Updater<T>& updater, const TrainStep& step);
+bool update_after_backward(const Parts<T>& parts, Updater<T>& updater, const TrainStep& step);
 
 /// Mean loss and metrics of `status`, under names with a prefix ("val_").
 template <class T>
@@ -92,8 +95,8 @@ void report(const Program<T>& program, const StatusBlock& status, Logs& logs, co
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(void train_step(const Parts<float>&, Updater<float>&, BatchLoader<float>&, const TrainStep&));
-LOCKSTEP_INSTANCE(void train_step(const Parts<double>&, Updater<double>&, BatchLoader<double>&, const TrainStep&));
+LOCKSTEP_INSTANCE(bool train_step(const Parts<float>&, Updater<float>&, BatchLoader<float>&, const TrainStep&));
+LOCKSTEP_INSTANCE(bool train_step(const Parts<double>&, Updater<double>&, BatchLoader<double>&, const TrainStep&));
 LOCKSTEP_INSTANCE(void test_step(const Parts<float>&, BatchLoader<float>&, StatusBlock&));
 LOCKSTEP_INSTANCE(void test_step(const Parts<double>&, BatchLoader<double>&, StatusBlock&));
 LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<float>&, BatchLoader<float>&, bool, const TrainStep*,

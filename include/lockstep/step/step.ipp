@@ -101,10 +101,21 @@ void report(const Program<T>& program, const StatusBlock& status, Logs& logs, co
 }
 
 template <class T>
+bool is_last_of_window(const Parts<T>& parts, const TrainStep& step) {
+  return step.accumulated + 1 >= parts.variables.accumulation_steps();
+}
+
+/// Of all training steps, for random numbers.
+template <class T>
+std::int64_t step_number(const Parts<T>& parts, const TrainStep& step) {
+  return step.iteration * parts.variables.accumulation_steps() + step.accumulated;
+}
+
+template <class T>
 StepContext step_context(const Parts<T>& parts, std::span<const std::int64_t> sample_indices, const TrainStep* step,
                          MomentSink moments) {
   return {.training = step != nullptr,
-          .step = step != nullptr ? step->iteration : 0,
+          .step = step != nullptr ? step_number(parts, *step) : 0,
           .seed = parts.variables.seed,
           .sample_indices = sample_indices,
           .cross_replica_sum = step != nullptr ? cross_replica_sum(parts.replica) : CrossReplicaSum{},
@@ -161,8 +172,7 @@ struct ProgressToUpdater {
 template <class T>
 void constrain(const Parts<T>& parts, const TrainStep& step) {
   Workspace<T>& workspace = parts.workspace;
-  if (workspace.constraints.empty() || !StatusBlock::makes_update(workspace.status().values(), step.stop_on_non_finite))
-    return;
+  if (workspace.constraints.empty()) return;
   const TraceSpan span(step.trace, TracePart::optimizer);
   workspace.constraints.apply(parts.variables.parameters().slices(),
                               static_cast<std::size_t>(parts.replica.local_rank()),
@@ -171,31 +181,36 @@ void constrain(const Parts<T>& parts, const TrainStep& step) {
 }
 
 template <class T>
-void end_step(const Parts<T>& parts, const TrainStep& step) {
-  constrain(parts, step);
+void end_step(const Parts<T>& parts, const TrainStep& step, bool has_updated) {
+  if (has_updated) constrain(parts, step);
   if (step.stop_on_non_finite && parts.workspace.status()[StatusBlock::non_finite] > 0)
     parts.workspace.undo_step();
-  else
+  else if (is_last_of_window(parts, step))
     parts.workspace.end_step();
 }
 
-inline UpdateStep update_step(const TrainStep& step) {
-  return {.iteration = step.iteration + 1, .stop_on_non_finite = step.stop_on_non_finite, .trace = step.trace};
+template <class T>
+UpdateStep update_step(const Parts<T>& parts, const TrainStep& step) {
+  return {.iteration = step.iteration + 1,
+          .stop_on_non_finite = step.stop_on_non_finite,
+          .trace = step.trace,
+          .is_last = is_last_of_window(parts, step)};
 }
 
 template <class T>
-void update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context, const TrainStep& step) {
+bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context, const TrainStep& step) {
   Workspace<T>& workspace = parts.workspace;
   using Progress = typename Updater<T>::Progress;
-  const Progress wanted = updater.begin(update_step(step));
+  const Progress wanted = updater.begin(update_step(parts, step));
   workspace.regularization.begin_step(workspace.status()[StatusBlock::rows]);
   ProgressToUpdater<T> progress{parts, updater};
   if (wanted == Progress::gradients) context.gradients_ready = progress.hook();
   if (wanted == Progress::variables) context.variables_done = progress.hook();
   workspace.backward(context, parts.variables.parameters().slices());
   progress.add_penalties(workspace.gradients().values().size());
-  updater.finish();
-  end_step(parts, step);
+  const bool has_updated = updater.finish();
+  end_step(parts, step, has_updated);
+  return has_updated;
 }
 
 template <class T>
@@ -208,21 +223,22 @@ void differentiate(const Parts<T>& parts, const StepContext& context) {
 }
 
 template <class T>
-void update_after_backward(const Parts<T>& parts, Updater<T>& updater, const TrainStep& step) {
-  updater.begin(update_step(step));
-  updater.finish();
-  end_step(parts, step);
+bool update_after_backward(const Parts<T>& parts, Updater<T>& updater, const TrainStep& step) {
+  updater.begin(update_step(parts, step));
+  const bool has_updated = updater.finish();
+  end_step(parts, step, has_updated);
+  return has_updated;
 }
 
 template <class T>
-void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data, const TrainStep& step) {
+bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data, const TrainStep& step) {
   Workspace<T>& workspace = parts.workspace;
   const bool has_batch = [&] {
     const TraceSpan span(step.trace, TracePart::input);
     const ActivityScope activity(step.board, reading_data(step.board));
     return data.next();
   }();
-  workspace.begin_step();
+  workspace.begin_step(step.continues);
   const StepContext context = forward_batch(parts, data, has_batch, &step);
   StatusBlock& status = workspace.status();
   status.clear();
@@ -234,7 +250,7 @@ void train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
   }
   status[StatusBlock::has_next] = data.has_next() ? 1 : 0;  // (throws before a parameter changes, if at all)
   status.ask(step.requests);
-  update_during_backward(parts, updater, context, step);
+  return update_during_backward(parts, updater, context, step);
 }
 
 template <class T>

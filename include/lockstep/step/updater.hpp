@@ -3,19 +3,33 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/trace.hpp"
 #include "lockstep/step/parts.hpp"
+#include "lockstep/step/status_block.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// One training step, as an Updater gets to know it.
 struct UpdateStep {
-  std::int64_t iteration = 1;  ///< the update that the step makes: 1 for the first
+  std::int64_t iteration = 1;  ///< the update that the step makes, or has a part in: 1 for the first
   bool stop_on_non_finite = false;
   Trace* trace = nullptr;
+  bool is_last = true;      ///< of its window: it makes the update
+  double earlier_rows = 0;  ///< of the steps before it in its window
+
+  /// What the gradients are divided by. `sums`: the status of all ranks.
+  [[nodiscard]] double rows(std::span<const double> sums) const noexcept {
+    return sums[StatusBlock::rows] + earlier_rows;
+  }
+  /// Whether parameters change.
+  [[nodiscard]] bool makes_update(std::span<const double> sums) const noexcept {
+    const bool has_data = earlier_rows > 0 ? sums[StatusBlock::samples] > 0 : sums[StatusBlock::rows] > 0;
+    return is_last && has_data && !(stop_on_non_finite && sums[StatusBlock::non_finite] > 0);
+  }
 };
 
 /// A route from the gradients of a step to new parameters. Each route is one header of
@@ -29,14 +43,16 @@ struct UpdateStep {
 ///     and may be reduced (Progress::gradients); or also backward does not read their parameters any
 ///     more, which may be updated (Progress::variables). The counts grow.
 ///  3. `finish()`, after backward. On return the status and the untrained state of the workspace are
-///     those of all ranks, and every parameter that this rank reads next is updated, unless
-///     StatusBlock::makes_update says that the step makes no update: then all are as they were.
+///     those of all ranks, and every parameter that this rank reads next is updated. Returns whether
+///     the step has made an update (see UpdateStep::makes_update); if not, all are as they were.
+///  4. `carry(steps)`, after a step that is not the last of its window, when other things than steps
+///     come next, as at the end of an epoch: what the window's `steps` have left so far goes into
+///     Variables.
 /// All ranks are in the same step, and equal calls of their collectives come in the same order. What
 /// an Updater throws ends the step, and the parameters of this process may be of either step.
 ///
 /// Slots: an Updater that keeps a part of the optimizer's slots only (sharded state) must gather them
-/// before Variables are saved. One that delays updates (gradient accumulation) leaves parameters as
-/// they are in finish(). A global norm is one more number that finish() reduces before it calls
+/// before Variables are saved. A global norm is one more number that finish() reduces before it calls
 /// Variables::update. A parameter server takes the place of the collective.
 template <class T>
 class Updater {
@@ -51,7 +67,8 @@ class Updater {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;
   virtual Progress begin(const UpdateStep& step) = 0;
   virtual void ready(std::size_t count) = 0;
-  virtual void finish() = 0;
+  virtual bool finish() = 0;
+  virtual void carry(std::int64_t /*steps*/) {}
 
  protected:
   explicit Updater(const Parts<T>& parts) noexcept : parts_(parts) {}

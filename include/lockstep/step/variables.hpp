@@ -48,6 +48,7 @@ class Variables {
   /// the other then.
   void swap_parameters(Arena<T>& arena) noexcept;
 
+  /// The optimizer's, and behind them the moving averages of the parameters, if it keeps them.
   [[nodiscard]] const std::vector<Arena<T>>& slots() const noexcept { return slots_; }
 
   /// Of the next update: what the schedule says, or what was set.
@@ -56,17 +57,33 @@ class Variables {
   void set_learning_rate(double rate) noexcept { learning_rate_ = rate; }
   [[nodiscard]] bool has_schedule() const noexcept { return schedule_.has_value(); }
 
-  /// Counts update number `iteration`, all of whose parts are done. It has changed nothing, where
-  /// StatusBlock::makes_update says so.
-  void complete_update(std::int64_t iteration, bool makes_update) {
-    if (makes_update) previous_learning_rate = learning_rate_of(iteration - 1);
-    iterations = iteration;
-  }
+  /// Counts update number `iteration`, all of whose parts are done. `has_updated`: it has changed
+  /// parameters. The next window is empty.
+  void complete_update(std::int64_t iteration, bool has_updated);
 
   std::int64_t iterations = 0;        ///< updates made
   double previous_learning_rate = 0;  ///< of the last one; 0: there was none, or not known
   /// Another number after each change of the one above that no loop of the program's own has made.
   std::int64_t revision = 0;
+
+  /// The gradients of so many steps make an update: a window of steps.
+  [[nodiscard]] std::int64_t accumulation_steps() const noexcept { return accumulation_steps_; }
+  /// Of the open window, the steps whose gradients are in accumulated(), reduced over all ranks, and
+  /// the rows of these.
+  std::int64_t accumulated_steps = 0;
+  double accumulated_rows = 0;
+  /// Empty with a window of one step.
+  [[nodiscard]] const Arena<T>& accumulated() const noexcept { return accumulated_; }
+
+  [[nodiscard]] bool has_averages() const noexcept { return averaging_.is_on; }
+  /// The parameters and their moving averages change places. (Before the first update there are no
+  /// averages: the parameters stand for them.) No update can be made until they are swapped back.
+  void swap_averages();
+  [[nodiscard]] bool shows_averages() const noexcept { return shows_averages_; }
+  /// For a state that was saved while they were swapped.
+  void set_shows_averages(bool shows) noexcept { shows_averages_ = shows && has_averages(); }
+  /// At the end of training: parameters become their averages, if there are any.
+  void take_averages();
   std::uint64_t seed = 0;
   /// Number of the pass over the training data that the next fit begins with: passes are counted
   /// over all fits.
@@ -95,6 +112,7 @@ class Variables {
   [[nodiscard]] double learning_rate_of(std::int64_t step) const {
     return schedule_ ? (*schedule_)(step) : learning_rate_;
   }
+  void average(std::span<T> parameters, std::size_t begin, std::int64_t iteration) const;
   /// Calls the optimizer for a range of parameters of one rule. With clipvalue in small pieces,
   /// since the gradients may belong to others.
   void sweep(UpdateContext context, std::span<T> parameters, std::span<const T> gradients, std::size_t begin) const;
@@ -104,9 +122,13 @@ class Variables {
   std::optional<LearningRate> schedule_;
   std::vector<UpdateRange> ranges_;  // at least one
   Clipping clipping_;
+  Averaging averaging_;
+  std::int64_t accumulation_steps_ = 1;
+  bool shows_averages_ = false;
   GradientNorms norms_;
   Arena<T> parameters_;
   std::vector<Arena<T>> slots_;
+  Arena<T> accumulated_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

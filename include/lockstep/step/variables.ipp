@@ -25,13 +25,17 @@ template <class T>
 Variables<T>::Variables(const Program<T>& program)
     : program_(program), learning_rate_(program.initial_learning_rate()), parameters_(program.layout().variables) {
   const T initial = static_cast<T>(program.initial_slot_value());
-  slots_.reserve(program.layout().slots);
+  const UpdateRules rules = program.update_rules();
+  slots_.reserve(program.layout().slots + 1);
   for (std::size_t i = 0; i < program.layout().slots; ++i) {
     slots_.emplace_back(program.layout().variables);
     if (initial != T(0))
       for (const std::span<T> slice : slots_.back().slices()) std::fill(slice.begin(), slice.end(), initial);
   }
-  const UpdateRules rules = program.update_rules();
+  averaging_ = rules.averaging;
+  if (has_averages()) slots_.emplace_back(program.layout().variables);
+  accumulation_steps_ = rules.accumulation_steps;
+  if (accumulation_steps_ > 1) accumulated_ = Arena<T>(program.layout().variables);
   schedule_ = rules.schedule;
   clipping_ = rules.clipping;
   if (clips_by_norm()) norms_ = GradientNorms(parameters_);
@@ -84,6 +88,46 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
     sweep(context, parameters.subspan(done, end - done), gradients.subspan(done, end - done), begin + done);
     done = end;
   }
+  if (has_averages()) average(parameters, begin, iteration);
+}
+
+template <class T>
+void Variables<T>::average(std::span<T> parameters, std::size_t begin, std::int64_t iteration) const {
+  T* const averages = slots_.back().values().data() + begin;
+  const double momentum = iteration == 1 ? 0 : averaging_.momentum;
+  const T old = static_cast<T>(momentum), fresh = static_cast<T>(1 - momentum);
+  const auto step = [=](auto& mean, const auto& w) LOCKSTEP_KERNEL_LAMBDA { mean = old * mean + fresh * w; };
+  kernels::sweep(parameters.size(), step, averages, static_cast<const T*>(parameters.data()));
+  if (averaging_.overwrite_frequency > 0 && iteration % averaging_.overwrite_frequency == 0)
+    std::copy_n(averages, parameters.size(), parameters.data());
+}
+
+template <class T>
+void Variables<T>::complete_update(std::int64_t iteration, bool has_updated) {
+  if (has_updated) previous_learning_rate = learning_rate_of(iteration - 1);
+  iterations = iteration;
+  if (accumulated_steps == 0) return;
+  std::ranges::fill(accumulated_.values(), T(0));
+  accumulated_steps = 0;
+  accumulated_rows = 0;
+}
+
+template <class T>
+void Variables<T>::swap_averages() {
+  if (!has_averages()) return;
+  const std::span<T> averages = slots_.back().values();
+  if (iterations == 0)
+    std::ranges::copy(parameters_.values(), averages.begin());
+  else
+    std::ranges::swap_ranges(parameters_.values(), averages);
+  shows_averages_ = !shows_averages_;
+}
+
+template <class T>
+void Variables<T>::take_averages() {
+  if (!has_averages() || iterations == 0) return;
+  if (shows_averages_) swap_averages();
+  std::ranges::copy(slots_.back().values(), parameters_.values().begin());
 }
 
 template <class T>
@@ -105,10 +149,10 @@ void Variables<T>::sweep(UpdateContext context, std::span<T> parameters, std::sp
           },
           clipped, gradients.data() + done);
     T* slots[Program<T>::max_slots] = {};
-    for (std::size_t i = 0; i < slots_.size(); ++i) slots[i] = slots_[i].values().data() + begin + done;
+    for (std::size_t i = 0; i < program_.layout().slots; ++i) slots[i] = slots_[i].values().data() + begin + done;
     program_.update(context, parameters.subspan(done, size),
                     clips ? std::span<const T>(clipped, size) : gradients.subspan(done, size),
-                    std::span<T* const>(slots, slots_.size()));
+                    std::span<T* const>(slots, program_.layout().slots));
     done += size;
   }
 }

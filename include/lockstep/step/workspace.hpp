@@ -38,8 +38,8 @@ class Workspace {
   Workspace(const Program<T>& program, Allocate allocate);
 
   /// A step changes untrained state (moving statistics) on its way forward; one that fails later is
-  /// undone.
-  void begin_step() noexcept;
+  /// undone, with the steps before it that it `continues`.
+  void begin_step(bool continues = false) noexcept;
   void end_step() noexcept { in_step_ = false; }
   void undo_step() noexcept;
 
@@ -65,6 +65,8 @@ class Workspace {
   [[nodiscard]] Arena<T>& gradients() noexcept { return gradients_; }
   /// Variables that are not trained.
   [[nodiscard]] const Arena<T>& state() const noexcept { return state_; }
+  /// As it was before the step that has begun and not ended.
+  [[nodiscard]] const Arena<T>& state_before_step() const noexcept { return state_before_step_; }
 
   /// Makes room for a batch of `samples` and sets the views below. Allocates only when no batch was
   /// as large before.
@@ -100,7 +102,7 @@ class Workspace {
   const Program<T>& program_;
   Arena<T> gradients_;
   Arena<T> state_;
-  std::vector<T> state_before_step_;
+  Arena<T> state_before_step_;
   bool in_step_ = false;
   StatusBlock status_;
   std::vector<double> packed_;

@@ -15,7 +15,7 @@ Workspace<T>::Workspace(const Program<T>& program, Allocate allocate)
       program_(program),
       gradients_(program.layout().variables, allocate),
       state_(program.layout().state_variables),
-      state_before_step_(state_.values().size()),
+      state_before_step_(program.layout().state_variables),
       status_(program.layout().metric_state) {
   std::size_t elements = 0;
   for (const Variable& variable : program.layout().state_variables)
@@ -24,15 +24,14 @@ Workspace<T>::Workspace(const Program<T>& program, Allocate allocate)
 }
 
 template <class T>
-void Workspace<T>::begin_step() noexcept {
-  std::copy(state_.values().begin(), state_.values().end(), state_before_step_.begin());
+void Workspace<T>::begin_step(bool continues) noexcept {
+  if (!continues) std::ranges::copy(state_.values(), state_before_step_.values().begin());
   in_step_ = true;
 }
 
 template <class T>
 void Workspace<T>::undo_step() noexcept {
-  if (std::exchange(in_step_, false))
-    std::copy(state_before_step_.begin(), state_before_step_.end(), state_.values().begin());
+  if (std::exchange(in_step_, false)) std::ranges::copy(state_before_step_.values(), state_.values().begin());
 }
 
 template <class T>

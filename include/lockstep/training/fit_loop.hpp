@@ -1,6 +1,7 @@
 // The training loop.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -123,10 +124,15 @@ class FitLoop final : public ModelTraining<T> {
 
   [[nodiscard]] std::span<const RankTime> rank_times() const override { return rank_times_; }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
-    TrainingState saved = trainer_.save_state(std::move(reused));
+    TrainingState saved = trainer_.save_state(std::move(reused), waiting_ > 0);
     saved.callbacks = callbacks_.save();
     at_.save(saved);
     return saved;
+  }
+
+  [[nodiscard]] std::int64_t steps_waiting() const override { return waiting_; }
+  [[nodiscard]] std::int64_t steps_to_update() const override {
+    return std::max<std::int64_t>(1, trainer_.variables().accumulation_steps() - accumulated_);
   }
 
   void restore(std::vector<std::byte> saved, DecodeState decode) override {
@@ -177,6 +183,8 @@ class FitLoop final : public ModelTraining<T> {
   std::optional<Profile> profile_;
   std::vector<RankTime> rank_times_;  // of the last epoch
   Position at_;
+  std::int64_t accumulated_ = 0;  // steps of the open window
+  std::int64_t waiting_ = 0;      // those of them that have not been carried into Variables
   bool stop_ = false;
   bool verify_ = false;       // asked for the next step
   bool is_verified_ = false;  // since the last step

@@ -67,6 +67,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   for (int epoch = static_cast<int>(at.epoch); epoch < options_.epochs && !finished; ++epoch) {
     call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
       logs_.clear();  // of the former epoch's validation
+      if (trainer_.variables().shows_averages()) trainer_.variables().swap_averages();
       callbacks_.on_epoch_begin(*this, epoch);
       progress_.begin_epoch(epoch, plan_.target);
     });
@@ -120,6 +121,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   }
   call_back(replica, {.call = "fit"}, [&] {
     has_set_parameters_ = false;
+    trainer_.variables().take_averages();
     callbacks_.on_train_end(*this, logs_);
     if (profile_) finish_profile(*profile_, options_.profile, this->worker_index());
   });
@@ -236,6 +238,10 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
   Workspace<T>& workspace = parts.workspace;
   const bool leader = replica.local_rank() == 0;
   std::int64_t iteration = trainer_.variables().iterations;
+  const std::int64_t window = trainer_.variables().accumulation_steps();
+  std::int64_t accumulated = trainer_.variables().accumulated_steps;
+  bool continues = false;  // a window of which not all is in Variables
+  if (leader) accumulated_ = accumulated;
   bool more = at.step == 0 || any_rank(replica, data.has_next());  // resumed after the last step of an epoch: none
   bool stop = running[Status::stop] > 0;                           // resumed after the step in which all agreed
   Trace* const trace = profile_ ? &profile_->trace(replica.local_rank()) : nullptr;
@@ -247,12 +253,14 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
       call_back(
           replica, place, [&] { callbacks_.on_train_batch_begin(*this, at.step); }, trace);
     if (leader) is_verified_ = false;
-    train_step(parts, updater, data,
-               {.iteration = iteration,
-                .requests = requests(leader),
-                .stop_on_non_finite = options_.stop_on_non_finite,
-                .trace = trace,
-                .board = board});
+    const bool has_updated = train_step(parts, updater, data,
+                                        {.iteration = iteration,
+                                         .accumulated = accumulated,
+                                         .continues = continues,
+                                         .requests = requests(leader),
+                                         .stop_on_non_finite = options_.stop_on_non_finite,
+                                         .trace = trace,
+                                         .board = board});
     const Status& status = workspace.status();
     if (status[Status::non_finite] > 0 && !workspace.non_finite.is_reported)
       report_non_finite(parts, options_.stop_on_non_finite, epoch, at.step);
@@ -262,7 +270,11 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
       break;
     }
     running.accumulate(status);
-    ++iteration;
+    continues = ++accumulated < window;
+    if (!continues) {
+      ++iteration;
+      accumulated = 0;
+    }
     const std::int64_t batch = at.step++;
     at.batch = std::max(at.batch, static_cast<std::int64_t>(data.batch_size()));
     ++at.data_position;  // not data.position(): a rank whose data have ended stays behind
@@ -270,10 +282,11 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
     Requests asked = status.asked();
     if (leader) {
       verify_ = false;  // it was asked in this step
-      trainer_.variables().complete_update(iteration,
-                                           Status::makes_update(status.values(), options_.stop_on_non_finite));
+      if (!continues) trainer_.variables().complete_update(iteration, has_updated);
+      accumulated_ = accumulated;
+      waiting_ = continues ? waiting_ + 1 : 0;
       report(trainer_.program(), running, logs_);
-      keep_place(at, running, asked);  // the step counts even if a peer is lost in what follows
+      if (!continues) keep_place(at, running, asked);  // the step counts even if a peer is lost in what follows
     }
     if (callbacks_.has().train_batch_end)
       call_back(
@@ -289,12 +302,22 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
     if (leader) {
       const TraceSpan span(trace, TracePart::callbacks);
       progress_.update(at.step, logs_);
-      if (may_stop_in_batch_) keep_place(at, running, asked);
+      if (may_stop_in_batch_ && !continues) keep_place(at, running, asked);
     }
     if (callbacks_.has().train_batch_complete)
       call_back(
           replica, place, [&] { callbacks_.on_train_batch_complete(*this, batch); }, trace);
-    if (preempted) return {.preemption = asked.preemption};
+    if (preempted) {  // the state that is saved is that before the window
+      if (continues) parts.workspace.undo_step();
+      return {.preemption = asked.preemption};
+    }
+  }
+  if (continues) {
+    updater.carry(accumulated);
+    if (leader) {
+      waiting_ = 0;
+      keep_place(at, running, {});
+    }
   }
   if (stop && leader) stop_ = true;  // the request of any worker is now everyone's
   const bool more_wanted =
@@ -314,7 +337,8 @@ template <class T>
 void FitLoop<T>::keep_place(const Position& at, const Status& running, const Requests& asked) {
   const auto& has = callbacks_.has();
   if (!has.train_batch_begin && !has.train_batch_end && !has.train_batch_complete &&
-      asked.preemption == ExitCode::success && !survivor_.is_enabled())
+      asked.preemption == ExitCode::success && !survivor_.is_enabled() &&
+      trainer_.variables().accumulation_steps() == 1)
     return;
   at_ = at;
   at_.keep(running);

@@ -51,6 +51,9 @@ class ModelTraining : public Training {
     return trainer_.save_state(std::move(reused));
   }
   [[nodiscard]] std::uint64_t state_bytes() const override { return trainer_.state_bytes(); }
+  [[nodiscard]] bool has_averages() const override { return trainer_.variables().has_averages(); }
+  [[nodiscard]] bool shows_averages() const override { return trainer_.variables().shows_averages(); }
+  void swap_averages() override { trainer_.variables().swap_averages(); }
   void verify_after_step() override {}
   [[nodiscard]] bool is_verified() const override { return true; }
   void restore(std::vector<std::byte>, DecodeState) override {}

@@ -37,6 +37,7 @@ template <class T>
   sums.parameters = variables.parameters_crc32c();
   for (const auto& slot : variables.slots())
     for (const auto slice : slot.slices()) sums.slots = crc32c(std::as_bytes(slice), sums.slots);
+  if (variables.accumulated_steps > 0) sums.slots = crc32c(std::as_bytes(variables.accumulated().values()), sums.slots);
   const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(variables.learning_rate()),
                                     std::bit_cast<std::uint64_t>(variables.previous_learning_rate),
                                     static_cast<std::uint64_t>(variables.iterations)};

@@ -25,6 +25,9 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
   check_pass(call, mine, trainer.program().layout().data, std::nullopt);
   const std::string signature = pass_signature(mine, std::nullopt);
   Variables<T>& variables = trainer.variables();
+  if (variables.shows_averages()) variables.swap_averages();
+  const bool is_last = variables.accumulated_steps + 1 >= variables.accumulation_steps();
+  bool has_updated = false;
   trainer.strategy().run([&](AnyReplica& replica) {
     const bool leader = replica.local_rank() == 0;
     ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
@@ -35,10 +38,15 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
                         trainer.program().layout().targets > 0);
     data.begin({.seed = variables.seed, .number = 0});
     parts.workspace.non_finite = {};
-    train_step(parts, *choose_updater(parts), data, {.iteration = variables.iterations, .board = board});
+    const auto updater = choose_updater(parts);
+    const std::int64_t accumulated = variables.accumulated_steps;
+    const bool by_this = train_step(parts, *updater, data,
+                                    {.iteration = variables.iterations, .accumulated = accumulated, .board = board});
+    if (!is_last) updater->carry(accumulated + 1);
+    if (leader) has_updated = by_this;
   });
   const StatusBlock& status = trainer.workspace(0).status();
-  variables.complete_update(variables.iterations + 1, StatusBlock::makes_update(status.values(), false));
+  if (is_last) variables.complete_update(variables.iterations + 1, has_updated);
   ++variables.revision;
   Logs logs;
   report(trainer.program(), status, logs);

@@ -59,7 +59,8 @@ class Trainer {
   /// What ranks must have in common, a line for each thing.
   [[nodiscard]] std::string signature() const;
   /// The state between two calls of fit. The arrays are put into the memory of `reused` where they fit.
-  [[nodiscard]] TrainingState save_state(TrainingState reused = {}) const;
+  /// `before_step`: within a window of steps, that before it (see Workspace::begin_step).
+  [[nodiscard]] TrainingState save_state(TrainingState reused = {}, bool before_step = false) const;
   /// Bytes of all arrays of save_state().
   [[nodiscard]] std::uint64_t state_bytes() const;
   /// Throws ConfigurationError, having changed nothing, when `saved` belongs to another program.

@@ -81,16 +81,23 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
   if (collective.size() > 1) {
     send(variables_.parameters().values());
     for (const Arena<T>& slot : variables_.slots()) send(slot.values());
+    if (!variables_.accumulated().values().empty()) send(variables_.accumulated().values());
     if (!own.state().values().empty()) collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
     const double learning_rate = from_chief(collective, variables_.learning_rate());
     const std::int64_t iterations = from_chief(collective, variables_.iterations);
     const double previous_learning_rate = from_chief(collective, variables_.previous_learning_rate);
+    const std::int64_t accumulated_steps = from_chief(collective, variables_.accumulated_steps);
+    const double accumulated_rows = from_chief(collective, variables_.accumulated_rows);
+    const std::int64_t shows_averages = from_chief(collective, std::int64_t{variables_.shows_averages()});
     const std::int64_t next_pass = from_chief(collective, variables_.next_pass);
     replica.team_barrier();  // all have read the counters
     if (leader) {
       variables_.set_learning_rate(learning_rate);
       variables_.iterations = iterations;
       variables_.previous_learning_rate = previous_learning_rate;
+      variables_.accumulated_steps = accumulated_steps;
+      variables_.accumulated_rows = accumulated_rows;
+      variables_.set_shows_averages(shows_averages != 0);
       variables_.next_pass = next_pass;
     }
   }
@@ -255,12 +262,12 @@ ArrayList trained_arrays(const Program<T>& program, const Arena<T>& arena) {
   return array_list<T>(program.layout().variables, program.names().variables, arena.slices());
 }
 template <class T>
-ArrayList untrained_arrays(const Program<T>& program, const Workspace<T>& workspace) {
-  return array_list<T>(program.layout().state_variables, program.names().state_variables, workspace.state().slices());
+ArrayList untrained_arrays(const Program<T>& program, const Arena<T>& state) {
+  return array_list<T>(program.layout().state_variables, program.names().state_variables, state.slices());
 }
 
 template <class T>
-TrainingState Trainer<T>::save_state(TrainingState reused) const {
+TrainingState Trainer<T>::save_state(TrainingState reused, bool before_step) const {
   TrainingState saved;
   saved.signature = signature();
   if (reused.signature == saved.signature) {  // then its arrays are as large as this model's
@@ -273,19 +280,29 @@ TrainingState Trainer<T>::save_state(TrainingState reused) const {
   saved.iterations = variables_.iterations;
   saved.learning_rate = variables_.learning_rate();
   saved.previous_learning_rate = variables_.previous_learning_rate;
+  saved.accumulated_steps = variables_.accumulated_steps;
+  saved.accumulated_rows = variables_.accumulated_rows;
+  saved.shows_averages = variables_.shows_averages();
   saved.seed = variables_.seed;
   saved.data_iteration = variables_.next_pass;
   save_arrays(saved.parameters, 0, trained_arrays(program_, variables_.parameters()));
   const std::size_t count = program_.layout().variables.size();
   for (std::size_t i = 0; i < variables_.slots().size(); ++i)
     save_arrays(saved.slots, i * count, trained_arrays(program_, variables_.slots()[i]), concat({"/slot_", i}));
-  save_arrays(saved.state, 0, untrained_arrays(program_, workspace(0)));
+  const std::size_t in_slots = variables_.slots().size() * count;
+  if (variables_.accumulated_steps > 0)
+    save_arrays(saved.slots, in_slots, trained_arrays(program_, variables_.accumulated()), "/accumulated");
+  else
+    saved.slots.resize(in_slots);
+  const Workspace<T>& first = workspace(0);
+  save_arrays(saved.state, 0, untrained_arrays(program_, before_step ? first.state_before_step() : first.state()));
   return saved;
 }
 
 template <class T>
 std::uint64_t Trainer<T>::state_bytes() const {
-  const std::size_t trained = variables_.parameters().values().size() * (1 + variables_.slots().size());
+  const std::size_t trained = variables_.parameters().values().size() * (1 + variables_.slots().size()) +
+                              variables_.accumulated().values().size();
   return (trained + workspace(0).state().values().size()) * sizeof(T);
 }
 
@@ -298,20 +315,28 @@ void Trainer<T>::restore_state(const TrainingState& saved) {
     throw ConfigurationError(
         concat({"restore: the saved state is of ", saved.scalar, ", this model of ", scalar_name<T>()}));
   const std::size_t count = program_.layout().variables.size();
-  if (saved.parameters.size() != count || saved.slots.size() != slots.size() * count)
+  const bool is_in_window = saved.accumulated_steps > 0 && !variables_.accumulated().values().empty();
+  if (saved.parameters.size() != count || saved.slots.size() != (slots.size() + (is_in_window ? 1 : 0)) * count)
     throw ConfigurationError(concat({"restore: the saved state has ", saved.parameters.size(), " parameter arrays and ",
                                      saved.slots.size(), " optimizer arrays, this model has ", count, " and ",
                                      slots.size() * count, ": it belongs to another program"}));
   for (const bool check_only : {true, false}) {
-    for (const auto& own : workspaces_) load_arrays(saved.state, 0, untrained_arrays(program_, *own), check_only);
+    for (const auto& own : workspaces_)
+      load_arrays(saved.state, 0, untrained_arrays(program_, own->state()), check_only);
     load_arrays(saved.parameters, 0, trained_arrays(program_, variables_.parameters()), check_only);
     for (std::size_t i = 0; i < slots.size(); ++i)
       load_arrays(saved.slots, i * count, trained_arrays(program_, slots[i]), check_only);
+    if (is_in_window)
+      load_arrays(saved.slots, slots.size() * count, trained_arrays(program_, variables_.accumulated()), check_only);
   }
   variables_.iterations = saved.iterations;
   ++variables_.revision;
   variables_.set_learning_rate(saved.learning_rate);
   variables_.previous_learning_rate = saved.previous_learning_rate;
+  if (!is_in_window) std::ranges::fill(variables_.accumulated().values(), T(0));
+  variables_.accumulated_steps = saved.accumulated_steps;
+  variables_.accumulated_rows = saved.accumulated_rows;
+  variables_.set_shows_averages(saved.shows_averages);
   variables_.seed = saved.seed;
   variables_.next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // a new one
   if (strategy_->is_chief() && saved.signature != mine)

@@ -96,7 +96,10 @@ TEST_CASE("Updater: a user's own route takes part in a step like the others") {
       return Progress::gradients;
     }
     void ready(std::size_t count) override { note("ready", 0, count); }
-    void finish() override { note("finish"); }
+    bool finish() override {
+      note("finish");
+      return true;
+    }
   };
   MadeUpProgram program(100);
   program.ends = {40, 100};

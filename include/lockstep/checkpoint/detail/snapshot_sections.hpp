@@ -33,6 +33,9 @@ void each_model_field(Saved& saved, F f) {
 template <class Saved, class F>
 void each_later_model_field(Saved& saved, F f) {
   f("previous_learning_rate", saved.previous_learning_rate);
+  f("accumulated_steps", saved.accumulated_steps);
+  f("accumulated_rows", saved.accumulated_rows);
+  f("shows_averages", saved.shows_averages);
 }
 
 /// The same for the section "fit".

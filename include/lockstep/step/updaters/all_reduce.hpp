@@ -11,14 +11,16 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The second half of all routes that reduce first: each replica of a process updates a part of the
-/// parameters that they share. The workspace has the reduced gradients and status.
+/// parameters that they share. The workspace has the reduced gradients and status. Returns whether
+/// there was an update to make.
 template <class T>
-void update_part(const Parts<T>& parts, const UpdateStep& step) {
+bool update_part(const Parts<T>& parts, const UpdateStep& step) {
   auto& replica = parts.replica;
   const StatusBlock& status = parts.workspace.status();
+  const bool makes_update = step.makes_update(status.values());
   {
     const TraceSpan span(step.trace, TracePart::optimizer);
-    if (StatusBlock::makes_update(status.values(), step.stop_on_non_finite)) {
+    if (makes_update) {
       const auto index = static_cast<std::size_t>(replica.local_rank());
       const auto count = static_cast<std::size_t>(replica.local_size());
       if (parts.variables.clips_by_norm()) {
@@ -28,11 +30,12 @@ void update_part(const Parts<T>& parts, const UpdateStep& step) {
       const auto [first, size] = parts.workspace.gradients().part(index, count);
       parts.variables.update(parts.variables.parameters().values().subspan(first, size),
                              parts.workspace.gradients().values().subspan(first, size), first,
-                             status[StatusBlock::rows], step.iteration);
+                             step.rows(status.values()), step.iteration);
     }
   }
   const TraceSpan span(step.trace, TracePart::collective);
   replica.team_barrier();  // no replica reads parameters that another has yet to update
+  return makes_update;
 }
 
 /// One all-reduce of status and gradients after backward, then the update.
@@ -52,7 +55,7 @@ class AllReduceUpdater final : public Updater<T> {
   }
   void ready(std::size_t) override {}
 
-  void finish() override {
+  bool finish() override {
     auto& workspace = parts_.workspace;
     auto& collective = parts_.replica.collective();
     {
@@ -62,7 +65,7 @@ class AllReduceUpdater final : public Updater<T> {
       workspace.take_status(collective.size());
       workspace.in_collective += Trace::Clock::now() - begin;
     }
-    update_part(parts_, step_);
+    return update_part(parts_, step_);
   }
 
  private:

@@ -24,13 +24,16 @@ class AloneUpdater final : public Updater<T> {
   typename Base::Progress begin(const UpdateStep& step) override {
     step_ = step;
     updated_ = 0;
-    makes_update_ = StatusBlock::makes_update(parts_.workspace.status().values(), step.stop_on_non_finite);
+    makes_update_ = step.makes_update(parts_.workspace.status().values());
     return Base::Progress::variables;
   }
   void ready(std::size_t count) override {
     if (count >= updated_ + least) update_until(count / alignment * alignment);
   }
-  void finish() override { update_until(parts_.workspace.gradients().values().size()); }
+  bool finish() override {
+    update_until(parts_.workspace.gradients().values().size());
+    return makes_update_;
+  }
 
  private:
   static constexpr std::size_t least = 8192;    // elements that are worth a call
@@ -42,7 +45,7 @@ class AloneUpdater final : public Updater<T> {
     if (makes_update_)
       parts_.variables.update(parts_.variables.parameters().values().subspan(updated_, count),
                               parts_.workspace.gradients().values().subspan(updated_, count), updated_,
-                              parts_.workspace.status()[StatusBlock::rows], step_.iteration);
+                              step_.rows(parts_.workspace.status().values()), step_.iteration);
     updated_ = end;
   }
 

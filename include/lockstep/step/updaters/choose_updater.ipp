@@ -1,6 +1,10 @@
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/step/updaters/accumulated.hpp"
 #include "lockstep/step/updaters/all_reduce.hpp"
 #include "lockstep/step/updaters/alone.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
@@ -11,7 +15,7 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
-std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
+std::unique_ptr<Updater<T>> choose_route(const Parts<T>& parts) {
   const AnyCollective& collective = parts.replica.collective();
   const bool needs_all = parts.variables.clips_by_norm();
   if (collective.size() == 1 && !needs_all) return std::make_unique<AloneUpdater<T>>(parts);
@@ -19,6 +23,13 @@ std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
   if (collective.overlap() == Overlap::on) return std::make_unique<OverlappedUpdater<T>>(parts);
   if (can_update_for_all(parts.program, parts.replica)) return std::make_unique<SharedMemoryUpdater<T>>(parts);
   return std::make_unique<AllReduceUpdater<T>>(parts);
+}
+
+template <class T>
+std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
+  auto route = choose_route(parts);
+  if (parts.variables.accumulation_steps() == 1) return route;
+  return std::make_unique<AccumulatedUpdater<T>>(parts, std::move(route));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -48,7 +48,7 @@ class OverlappedUpdater final : public Updater<T> {
     }
   }
 
-  void finish() override {
+  bool finish() override {
     auto& workspace = parts_.workspace;
     auto& collective = parts_.replica.collective();
     {
@@ -59,7 +59,7 @@ class OverlappedUpdater final : public Updater<T> {
       workspace.take_status(collective.size());
       workspace.in_collective += Trace::Clock::now() - begin;
     }
-    update_part(parts_, step_);
+    return update_part(parts_, step_);
   }
 
  private:

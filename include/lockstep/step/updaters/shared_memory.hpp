@@ -35,7 +35,7 @@ class SharedMemoryUpdater final : public Updater<T> {
   }
   void ready(std::size_t) override {}
 
-  void finish() override {
+  bool finish() override {
     auto& workspace = parts_.workspace;
     auto& collective = parts_.replica.collective();
     const auto begin = Trace::Clock::now();
@@ -51,11 +51,12 @@ class SharedMemoryUpdater final : public Updater<T> {
           }
           const std::span<const T> former = parts_.variables.parameters().values().subspan(offset, gradients.size());
           std::copy(former.begin(), former.end(), parameters.begin());
-          if (StatusBlock::makes_update(sums, step_.stop_on_non_finite))
-            parts_.variables.update(parameters, gradients, offset, sums[StatusBlock::rows], step_.iteration);
+          if (step_.makes_update(sums))
+            parts_.variables.update(parameters, gradients, offset, step_.rows(sums), step_.iteration);
         });
     parts_.variables.swap_parameters(workspace.gradients());
     workspace.take_status(collective.size());
+    return step_.makes_update(workspace.status().values());
   }
 
  private:

@@ -47,7 +47,7 @@ class ThreadsUpdater final : public Updater<T> {
   }
 
   // The summation, and the wait until all have done theirs, count as the optimizer's time.
-  void finish() override {
+  bool finish() override {
     auto& workspace = parts_.workspace;
     auto& collective = parts_.replica.collective();
     const auto begin = Trace::Clock::now();
@@ -63,6 +63,7 @@ class ThreadsUpdater final : public Updater<T> {
                                 update(sums, offset, gradients);
                               });
     workspace.take_status(collective.size());
+    return step_.makes_update(workspace.status().values());
   }
 
  private:
@@ -71,9 +72,9 @@ class ThreadsUpdater final : public Updater<T> {
   static constexpr std::size_t least_bytes = std::size_t{4} << 20;
 
   void update(std::span<const double> sums, std::size_t offset, std::span<const T> gradients) const {
-    if (StatusBlock::makes_update(sums, step_.stop_on_non_finite))
+    if (step_.makes_update(sums))
       parts_.variables.update(parts_.variables.parameters().values().subspan(offset, gradients.size()), gradients,
-                              offset, sums[StatusBlock::rows], step_.iteration);
+                              offset, step_.rows(sums), step_.iteration);
   }
 
   UpdateStep step_;
