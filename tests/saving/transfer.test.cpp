@@ -110,7 +110,7 @@ TEST_CASE("transfer: by_name, skip_mismatch, and what is refused without them") 
   CHECK(got.report.unused == Names{"old/kernel"});
   CHECK(got.arrays[0].has_value());
   CHECK_FALSE(got.arrays[2].has_value());
-  CHECK(ls::detail::describe(got.report) ==
+  CHECK(ls::detail::report_text(got.report) ==
         "1 of 3 variables loaded; not in the file: dense/bias; of another shape there: head/kernel; not in this "
         "model: old/kernel");
 }

@@ -114,7 +114,7 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path, const L
     }
     report = std::move(transferred.report);
   });
-  const std::string text = describe(report);
+  const std::string text = report_text(report);
   if (!text.empty() && trainer.strategy().is_chief()) log_line(concat({"load_weights: '", path, "': ", text}));
   return report;
 }

@@ -28,7 +28,7 @@ struct TransferredArrays {
                                                 std::string_view scalar, const LoadWeightsOptions& options);
 
 /// One line for the log; empty when every variable was loaded and every array used.
-[[nodiscard]] std::string describe(const LoadedWeights& report);
+[[nodiscard]] std::string report_text(const LoadedWeights& report);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

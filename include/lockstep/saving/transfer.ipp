@@ -163,8 +163,7 @@ LOCKSTEP_INLINE void order_gates(Numbers& array) {
 
 /// A variable of a recurrent layer that PyTorch calls `layer`; nothing when it is none.
 LOCKSTEP_INLINE std::optional<Numbers> recurrent_array(FileArrays& file, const std::string& layer,
-                                                       std::string_view variable,
-                                                       std::span<const std::size_t> wanted) {
+                                                       std::string_view variable, std::span<const std::size_t> wanted) {
   const NamedFileArray* const hidden = file.take(layer + "/weight_hh_l0");
   const char* const name = variable == "kernel"             ? "/weight_ih_l0"
                            : variable == "recurrent_kernel" ? "/weight_hh_l0"
@@ -257,7 +256,7 @@ LOCKSTEP_INLINE TransferredArrays transfer_arrays(std::vector<SavedArray> found,
   return transferred;
 }
 
-LOCKSTEP_INLINE std::string describe(const LoadedWeights& report) {
+LOCKSTEP_INLINE std::string report_text(const LoadedWeights& report) {
   if (report.missing.empty() && report.mismatched.empty() && report.unused.empty()) return {};
   std::string text =
       concat({report.loaded.size(), " of ", report.loaded.size() + report.missing.size() + report.mismatched.size(),
