@@ -16,6 +16,7 @@
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
+#include "lockstep/datasets/image_folder.hpp"
 #include "lockstep/local.hpp"
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/checkpoint_manager.hpp"

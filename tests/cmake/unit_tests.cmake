@@ -109,3 +109,11 @@ foreach(name IN LISTS folders)
     target_compile_definitions(test_${name} PRIVATE "${definition}=\"$<TARGET_FILE:${name}_${program}>\"")
   endforeach()
 endforeach()
+
+# The decoders of images are not in the precompiled header, nor in the other tests.
+if(TARGET lockstep::images AND TARGET test_datasets)
+  get_target_property(definitions lockstep::images INTERFACE_COMPILE_DEFINITIONS)
+  set_source_files_properties(datasets/image_folder.test.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_DEFINITIONS
+                                                                                                  "${definitions}")
+  target_link_libraries(test_datasets PRIVATE $<TARGET_NAME_IF_EXISTS:PNG::PNG> $<TARGET_NAME_IF_EXISTS:JPEG::JPEG>)
+endif()
