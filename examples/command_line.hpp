@@ -71,28 +71,19 @@ class CommandLine {
 };
 
 /// The options that all programs have.
-struct TrainingOptions {
+struct RunOptions {
   int workers = 1;  // read by lockstep::run
   int replicas = 1;
   std::int64_t batch_size = 32;
   std::uint64_t seed = 1;
   int verbose = 1;
-  std::string backup_dir, model_in, model_out;
-  std::int64_t save_freq = lockstep::SaveFrequency::epoch;
 
   void add_to(CommandLine& line) {
-    constexpr int many = 1'000'000;
     line.number("--workers", 1, 1024, workers);
     line.number("--replicas", 0, 1024, replicas);
-    line.number<std::int64_t>("--batch-size", 1, many, batch_size);
+    line.number<std::int64_t>("--batch-size", 1, 1'000'000, batch_size);
     line.number<std::uint64_t>("--seed", 0, UINT64_MAX, seed);
     line.number("--verbose", 0, 2, verbose);
-    line.text("--backup-dir", backup_dir);
-    line.text("--model-in", model_in);
-    line.text("--model-out", model_out);
-    line.other("--save-freq", [this, &line](std::string_view value) {
-      if (value != "epoch") line.read<std::int64_t>("--save-freq", value, 1, many, save_freq);
-    });
   }
 
   /// How their lines of the usage text read.
@@ -101,13 +92,34 @@ struct TrainingOptions {
   --replicas R         replicas (threads) in each worker (default 1; 0: its share of the cores)
   --batch-size N       samples in a step, per worker
   --seed N             (default 1)
-  --backup-dir DIR     save the training state there, and go on from it when it is there
-  --save-freq epoch|N  how often: at every epoch, or every N steps (default epoch)
-  --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
-  --model-out FILE     save the model at the end
   --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
   --help
 )";
+};
+
+/// Those of programs that train by fit.
+struct TrainingOptions : RunOptions {
+  std::string backup_dir, model_in, model_out;
+  std::int64_t save_freq = lockstep::SaveFrequency::epoch;
+
+  void add_to(CommandLine& line) {
+    constexpr int many = 1'000'000;
+    RunOptions::add_to(line);
+    line.text("--backup-dir", backup_dir);
+    line.text("--model-in", model_in);
+    line.text("--model-out", model_out);
+    line.other("--save-freq", [this, &line](std::string_view value) {
+      if (value != "epoch") line.read<std::int64_t>("--save-freq", value, 1, many, save_freq);
+    });
+  }
+
+  static inline const std::string usage =
+      std::string(
+          R"(  --backup-dir DIR     save the training state there, and go on from it when it is there
+  --save-freq epoch|N  how often: at every epoch, or every N steps (default epoch)
+  --model-in FILE      start from a model that --model-out saved: weights from .safetensors and .npz, else all of the training state
+  --model-out FILE     save the model at the end
+)") + RunOptions::usage;
 
   [[nodiscard]] std::optional<lockstep::BackupAndRestore> backup() const {
     if (backup_dir.empty()) return std::nullopt;
