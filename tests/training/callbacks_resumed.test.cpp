@@ -8,7 +8,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "collectives/harness.hpp"
@@ -157,16 +156,19 @@ TEST_CASE("callbacks with a model: on threads and on workers they decide alike, 
     }
     of_places.push_back(whole[0].weights);
 
-    for (const auto& [cut, save_freq] : {std::pair<std::int64_t, std::int64_t>{17, 5}, {26, 0}, {34, 7}}) {
-      CAPTURE(cut);
-      std::vector<Worker> workers = workers_of(place, folder, name + std::to_string(cut));
-      for (Worker& worker : workers) worker.fail_before = cut;
-      CHECK(contains(run(place, workers, save_freq), "power failure"));
+    struct Cut {
+      std::int64_t before, save_freq;
+    };
+    for (const Cut& cut : {Cut{17, 5}, Cut{26, 0}, Cut{34, 7}}) {
+      CAPTURE(cut.before);
+      std::vector<Worker> workers = workers_of(place, folder, name + std::to_string(cut.before));
+      for (Worker& worker : workers) worker.fail_before = cut.before;
+      CHECK(contains(run(place, workers, cut.save_freq), "power failure"));
       for (Worker& worker : workers) {
         worker.fail_before = {};
         worker.epochs_seen = 0;
       }
-      REQUIRE(run(place, workers, save_freq, 99) == "");
+      REQUIRE(run(place, workers, cut.save_freq, 99) == "");
       for (std::size_t i = 0; i < workers.size(); ++i) {
         CHECK(workers[i].weights == whole[i].weights);
         CHECK(workers[i].updates == 35);
