@@ -46,6 +46,7 @@
 #include "lockstep/datasets/cifar10.hpp"
 #include "lockstep/datasets/csv.hpp"
 #include "lockstep/datasets/csv_records.hpp"
+#include "lockstep/datasets/fixed_length_records.hpp"
 #include "lockstep/datasets/mnist.hpp"
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/synthetic_digits.hpp"

@@ -9,7 +9,9 @@
 
 #include "data/stage_testing.hpp"
 #include "golden/npy.hpp"
+#include "lockstep/data/zip.hpp"
 #include "lockstep/datasets/csv_records.hpp"
+#include "lockstep/datasets/fixed_length_records.hpp"
 #include "lockstep/datasets/npy.hpp"
 #include "lockstep/datasets/text_lines.hpp"
 #include "lockstep/datasets/token_shard.hpp"
@@ -185,6 +187,37 @@ TEST_SUITE("text lines") {
     CHECK_THROWS_AS((void)ls::LineFile(files.folder.path("none")), ls::DataError);
     const std::string other = files.text("7\n8 9\n", "others");
     check_stage(ls::from_text_lines({path, other}, ParseNumbers{}, options).shuffle(3).repeat(2).batch(2));
+  }
+}
+
+TEST_SUITE("fixed-length records") {
+  const auto bytes = [](std::span<const std::uint8_t> record, auto& sample) {
+    for (std::size_t i = 0; i < record.size(); ++i)
+      (i < sample.x.size() ? sample.x[i] : sample.y[i - sample.x.size()]) = record[i];
+  };
+
+  TEST_CASE("header, records and footer; several files, seeking and two workers") {
+    const Files files;
+    const std::string one = files.text("HABCDEFFF", "one"), two = files.text("HGHIFF", "two");
+    const ls::FixedLengthRecordsOptions options{
+        .record_bytes = 3, .sizes = {.sample_size = 2, .target_size = 1}, .header_bytes = 1, .footer_bytes = 2};
+    const auto records = ls::from_fixed_length_records({one, two}, bytes, options);
+    CHECK(row_batches(records.batch(3)) == RowBatches{{{65, 66, 67}, {68, 69, 70}, {71, 72, 73}}});
+    check_stage(records.shuffle(3).repeat(3).batch(2));
+    const ls::FixedLengthRecordsOptions single{.record_bytes = 1, .sizes = {.sample_size = 1}};
+    CHECK(row_batches(ls::zip(ls::from_fixed_length_records({files.text("ab", "x")}, bytes, single),
+                              ls::from_fixed_length_records({files.text("12", "y")}, bytes, single))
+                          .batch(2)) == RowBatches{{{97, 49}, {98, 50}}});
+  }
+  TEST_CASE("bad arguments and files") {
+    const Files files;
+    const std::string path = files.text("12345");
+    CHECK_THROWS_AS((void)ls::RecordFile(path, {}), ls::ConfigurationError);
+    CHECK(contains(error_of([&] { (void)ls::RecordFile(path, {.record_bytes = 2}); }),
+                   "has 5 bytes, which are not a header of 0, records of 2 and a footer of 0"));
+    CHECK_THROWS_AS((void)ls::RecordFile(path, {.record_bytes = 1, .header_bytes = 6}), ls::DataError);
+    CHECK_THROWS_AS((void)ls::RecordFile(path, {.record_bytes = 1, .header_bytes = 3, .footer_bytes = 3}),
+                    ls::DataError);
   }
 }
 

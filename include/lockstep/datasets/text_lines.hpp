@@ -1,26 +1,20 @@
 // Files of lines, a sample each.
 #pragma once
 
-#include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/files.hpp"
-#include "lockstep/data/gather.hpp"
 #include "lockstep/data/map.hpp"
-#include "lockstep/data/scratch.hpp"
-#include "lockstep/data/source.hpp"
 #include "lockstep/datasets/mapped_file.hpp"
+#include "lockstep/datasets/parsed_records.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -47,44 +41,14 @@ struct TextLinesOptions {
   bool skip_empty = true;  ///< lines without a character are no samples
 };
 
-/// Sample i is what `f(line, sample)` makes of line i: f is called as f(std::string_view,
-/// Sample<T>&), T being float or double, and writes to sample.x and sample.y, which are zero before.
+/// Sample i is what `f(std::string_view line, Sample<T>& sample)` makes of line i: see ParsedRecords.
 template <class F>
-class TextLines {
-  static constexpr bool for_float = std::invocable<const F&, std::string_view, Sample<float>&>;
-  static_assert(for_float || std::invocable<const F&, std::string_view, Sample<double>&>,
-                "lockstep: the function of from_text_lines(paths, f, options) must be callable as "
-                "f(std::string_view line, lockstep::Sample<T>& sample), T being float or double");
-
+class TextLines : public detail::ParsedRecords<LineFile, F> {
  public:
-  TextLines(const std::string& path, F f, TextLinesOptions options)
-      : lines_(path, options.skip, options.skip_empty), f_(std::move(f)), sizes_(options.sizes) {}
-
-  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(lines_.size()); }
-  [[nodiscard]] std::size_t sample_size() const noexcept { return sizes_.sample_size; }
-  [[nodiscard]] std::size_t target_size() const noexcept { return sizes_.target_size; }
+  TextLines(const std::string& path, F f, const TextLinesOptions& options)
+      : detail::ParsedRecords<LineFile, F>(LineFile(path, options.skip, options.skip_empty), std::move(f),
+                                           options.sizes) {}
   void describe(PipelineDescription& description) const { description.add({"from_text_lines"}); }
-
-  template <class T>
-  void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) {
-    using U = std::conditional_t<std::invocable<const F&, std::string_view, Sample<T>&>, T,
-                                 std::conditional_t<for_float, float, double>>;
-    U* const xs = scratch_.template get<U>(sizes_.sample_size + sizes_.target_size);
-    U* const ys = xs + sizes_.sample_size;
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      std::fill(xs, ys + sizes_.target_size, U(0));
-      Sample<U> sample{{xs, sizes_.sample_size}, {ys, sizes_.target_size}, indices[i]};
-      (*f_)(lines_[static_cast<std::size_t>(indices[i])], sample);
-      detail::copy_in<T>(xs, x, i, 1);
-      if (!y.empty()) detail::copy_in<T>(ys, y, i, 1);
-    }
-  }
-
- private:
-  LineFile lines_;
-  detail::Assignable<F> f_;
-  SampleSizes sizes_;
-  detail::Scratch scratch_;
 };
 
 /// A pipeline of the lines of files; with AutoShardPolicy::file each worker reads its own.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "lockstep/datasets/text_lines.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
