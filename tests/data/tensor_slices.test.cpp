@@ -2,7 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <vector>
+
 #include "data/support.hpp"
+#include "lockstep/data/cache.hpp"
+#include "lockstep/data/concatenate.hpp"
+#include "lockstep/data/enumerate.hpp"
+#include "lockstep/data/window.hpp"
+#include "lockstep/data/zip.hpp"
+#include "support/tensor.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
@@ -80,4 +89,41 @@ TEST_SUITE("from_tensor_slices") {
     dataset.next();
     CHECK(Read<float>(dataset).x(0, 1) == 7.0f);
   }
+}
+
+TEST_CASE("from_tensor_slices: weights stand behind the targets, and stages carry them") {
+  const ls::Tensor<float> x({0, 1, 2, 3}), y({10, 11, 12, 13});
+  const ls::Tensor<int> halves({1, 2, 3, 4});
+  auto data = ls::from_tensor_slices(x, y, halves / 2).skip(1).repeat(2).batch(3);
+  CHECK(data.target_size() == 2);
+  CHECK(data.weight_size() == 1);
+  CHECK(ls::from_tensor_slices(x, y).weight_size() == 0);
+  ls::PipelineDescription description;
+  data.describe(description);
+  CHECK(description.text.find("from_tensor_slices(weights)") == 0);
+  data.begin({});
+  REQUIRE(data.next() == 3);
+  const lockstep_test::Tensor<double> samples(3, 1), targets(3, 2);
+  const std::size_t positions[] = {0, 1, 2};
+  data.read(positions, samples.view(), targets.view());
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(targets(i, 0) == static_cast<double>(11 + i));
+    CHECK(targets(i, 1) == static_cast<double>(i + 2) / 2);
+  }
+  CHECK_THROWS_WITH_AS((void)ls::from_tensor_slices(x, y, std::vector<float>{1}),
+                       "from_tensor_slices: every sample needs its weight, got 4 samples (4) and 1 weights (1)",
+                       ls::DataError);
+}
+
+TEST_CASE("weights: stages that cannot carry them say so") {
+  const ls::Tensor<float> x({0, 1, 2, 3}), w({1, 2, 3, 4});
+  const auto data = ls::from_tensor_slices(x, x, w), plain = ls::from_tensor_slices(x, x);
+  const auto begin = [](auto pipeline) { pipeline.begin({}); };
+  CHECK_THROWS_AS(begin(data.window(2).batch(1)), ls::DataError);
+  CHECK_THROWS_AS(begin(ls::zip(data, plain).batch(1)), ls::DataError);
+  CHECK(ls::zip(plain, data).weight_size() == 1);
+  CHECK(data.enumerate().cache().weight_size() == 1);
+  const auto wide = ls::from_tensor_slices(x, ls::Tensor<float>({1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}));
+  CHECK_THROWS_AS(begin(data.concatenate(wide).batch(1)), ls::DataError);
+  CHECK(data.concatenate(data).weight_size() == 1);
 }

@@ -64,6 +64,7 @@ class AnyDataset {
 
   [[nodiscard]] std::size_t sample_size() const { return held_->sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return held_->target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return held_->weight_size(); }
   [[nodiscard]] std::int64_t cardinality() const { return held_->cardinality(); }
   void begin(Iteration iteration) { held_->begin(iteration); }
   std::size_t next() { return held_->next(); }
@@ -94,6 +95,7 @@ class AnyDataset {
     [[nodiscard]] virtual std::unique_ptr<Interface> clone() const = 0;
     [[nodiscard]] virtual std::size_t sample_size() const = 0;
     [[nodiscard]] virtual std::size_t target_size() const = 0;
+    [[nodiscard]] virtual std::size_t weight_size() const = 0;
     [[nodiscard]] virtual std::int64_t cardinality() const = 0;
     virtual void begin(Iteration iteration) = 0;
     virtual std::size_t next() = 0;
@@ -119,6 +121,7 @@ class AnyDataset {
     [[nodiscard]] std::unique_ptr<Interface> clone() const override { return std::make_unique<Holder>(dataset); }
     [[nodiscard]] std::size_t sample_size() const override { return dataset.sample_size(); }
     [[nodiscard]] std::size_t target_size() const override { return dataset.target_size(); }
+    [[nodiscard]] std::size_t weight_size() const override { return detail::weight_size_of(dataset); }
     [[nodiscard]] std::int64_t cardinality() const override { return dataset.cardinality(); }
     void begin(Iteration iteration) override { dataset.begin(iteration); }
     std::size_t next() override { return dataset.next(); }

@@ -49,6 +49,7 @@ class AnyStage {
   [[nodiscard]] std::int64_t cardinality() const { return held_->cardinality(); }
   [[nodiscard]] std::size_t sample_size() const { return held_->sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return held_->target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return held_->weight_size(); }
   [[nodiscard]] std::int64_t num_files() const { return held_->num_files(); }
   void shard_files(int num_shards, int index) { held_->shard_files(num_shards, index); }
   [[nodiscard]] std::vector<std::size_t> sample_shape() const { return held_->sample_shape(); }
@@ -68,6 +69,7 @@ class AnyStage {
     [[nodiscard]] virtual std::int64_t cardinality() const = 0;
     [[nodiscard]] virtual std::size_t sample_size() const = 0;
     [[nodiscard]] virtual std::size_t target_size() const = 0;
+    [[nodiscard]] virtual std::size_t weight_size() const = 0;
     [[nodiscard]] virtual std::int64_t num_files() const = 0;
     virtual void shard_files(int num_shards, int index) = 0;
     [[nodiscard]] virtual std::vector<std::size_t> sample_shape() const = 0;
@@ -88,6 +90,7 @@ class AnyStage {
     [[nodiscard]] std::int64_t cardinality() const override { return stage.cardinality(); }
     [[nodiscard]] std::size_t sample_size() const override { return stage.sample_size(); }
     [[nodiscard]] std::size_t target_size() const override { return stage.target_size(); }
+    [[nodiscard]] std::size_t weight_size() const override { return detail::weight_size_of(stage); }
     [[nodiscard]] std::int64_t num_files() const override { return stage.num_files(); }
     void shard_files(int num_shards, int index) override { stage.shard_files(num_shards, index); }
     [[nodiscard]] std::vector<std::size_t> sample_shape() const override { return stage.sample_shape(); }

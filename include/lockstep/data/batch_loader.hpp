@@ -22,7 +22,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Input and targets of one batch, each [samples x elements of a sample], with padding that is
-/// zero.
+/// zero. The last elements of the targets are the weights of the samples, where they have some.
 template <class T>
 struct BatchViews {
   TensorView<T> x;
@@ -54,6 +54,8 @@ class BatchLoader {
     thread_.join();
   }
 
+  /// How many of the targets' elements are weights.
+  [[nodiscard]] std::size_t weight_size() const { return with_targets_ ? data_.weight_size() : 0; }
   [[nodiscard]] const std::string& policy_text() const noexcept { return data_.policy_text(); }
 
   void begin(Iteration iteration) {

@@ -40,6 +40,7 @@ class Cache {
   [[nodiscard]] std::int64_t cardinality() const { return upstream_.cardinality(); }
   [[nodiscard]] std::size_t sample_size() const { return upstream_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return upstream_.target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return upstream_.weight_size(); }
   [[nodiscard]] std::int64_t num_files() const { return upstream_.num_files(); }
   /// A file is then a worker's: "path.1-of-4".
   void shard_files(int num_shards, int index);

@@ -78,6 +78,9 @@ concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> posi
 ///     but the cardinality.
 /// 14. `sample_name(i)`: the sample of that number, for messages, called at any time from any
 ///     thread; default "sample 17".
+/// 15. `weight_size()`: how many of a target's elements, its last ones, are the sample's weights in
+///     loss and weighted metrics (Keras's sample_weight): 1, or one for each position of the model's
+///     output where that is a Sequence; default 0, each sample counts once.
 ///
 /// Rarely written by hand: a class with size(), sample_size(), target_size() and read() is a
 /// source, and `from_source(MySource{}).shuffle(1000).batch(64)` a Dataset.
@@ -85,4 +88,16 @@ template <class D>
 concept Dataset = std::copyable<D> && SizedDataset<D> && SeekableDataset<D> && ReadableDataset<D, float> &&
                   ReadableDataset<D, double>;
 
+namespace detail {
+
+/// The weight_size() of a dataset, a stage or a source.
+template <class D>
+[[nodiscard]] std::size_t weight_size_of([[maybe_unused]] const D& data) {
+  if constexpr (requires { data.weight_size(); })
+    return static_cast<std::size_t>(data.weight_size());
+  else
+    return 0;
+}
+
+}  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -59,6 +59,7 @@ class DistributedDataset {
 
   [[nodiscard]] std::size_t sample_size() const { return dataset_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return dataset_.target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return detail::weight_size_of(dataset_); }
   /// The sample of this number, for messages. May be called while another thread reads.
   [[nodiscard]] std::string sample_name(std::int64_t i) const { return dataset_.sample_name(i); }
   /// How many batches may be read ahead.

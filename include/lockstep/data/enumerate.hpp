@@ -29,6 +29,7 @@ class Enumerate {
   [[nodiscard]] std::int64_t cardinality() const { return upstream_.cardinality(); }
   [[nodiscard]] std::size_t sample_size() const { return 1 + upstream_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return upstream_.target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return upstream_.weight_size(); }
   [[nodiscard]] std::int64_t num_files() const { return upstream_.num_files(); }
   void shard_files(int num_shards, int index) { upstream_.shard_files(num_shards, index); }
   [[nodiscard]] std::vector<std::size_t> sample_shape() const { return {sample_size()}; }

@@ -127,6 +127,10 @@ class FileSource {
     load(1);
     return files_.front().target_size();
   }
+  [[nodiscard]] std::size_t weight_size() const {
+    load(1);
+    return detail::weight_size_of(files_.front());
+  }
   [[nodiscard]] std::vector<std::size_t> sample_shape() const {
     load(1);
     return shape_of(files_.front());

@@ -33,6 +33,7 @@ class JoinedStages {
 
   [[nodiscard]] std::size_t sample_size() const { return branches_.front().sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return branches_.front().target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return branches_.front().weight_size(); }
   [[nodiscard]] std::vector<std::size_t> sample_shape() const { return branches_.front().sample_shape(); }
   [[nodiscard]] std::int64_t num_files() const { return fewest_files(branches_); }
   void shard_files(int num_shards, int index);

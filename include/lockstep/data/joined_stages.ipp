@@ -71,6 +71,9 @@ LOCKSTEP_INLINE void JoinedStages::begin_branches(Pass pass) {
       throw DataError(
           concat({who_, ": all datasets need samples of one size: dataset 0 has ", samples, " elements and ", targets,
                   " targets, dataset ", b, " has ", branches_[b].sample_size(), " and ", branches_[b].target_size()}));
+    if (branches_[b].weight_size() != weight_size())
+      throw DataError(concat({who_, ": all datasets need samples with the same weights: dataset 0 has ", weight_size(),
+                              " for each sample, dataset ", b, " has ", branches_[b].weight_size()}));
     branches_[b].begin(branch_pass(pass, b));
   }
 }

@@ -7,12 +7,15 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/gather.hpp"
 #include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
@@ -23,15 +26,17 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <class T>
 struct Sample {
   std::span<T> x;          ///< the elements of the sample, row-major
-  std::span<T> y;          ///< those of its target; empty when the source has no targets
+  std::span<T> y;          ///< those of its target, without weights; empty when the source has no targets
   std::int64_t index = 0;  ///< number of the sample in the source
   RandomKey key{};         ///< for random augmentation: depends on the seed, the iteration, the repetition and index
+  std::span<T> weights{};  ///< of the sample in loss and weighted metrics; empty when the source has none
 };
 
-/// Elements per sample and per target.
+/// Elements per sample, per target and of its weights.
 struct SampleSizes {
   std::size_t sample_size = 0;
   std::size_t target_size = 0;
+  std::optional<std::size_t> weight_size = std::nullopt;  ///< default: those of the source, as they are
 };
 
 namespace detail {
@@ -94,7 +99,7 @@ class Map : public Transform<Upstream> {
     constexpr std::size_t tile = batch_multiple;
     const std::size_t count = samples.indices.size();
     const std::size_t x_size = this->sample_size();
-    const std::size_t y_size = this->target_size();
+    const std::size_t y_size = this->target_size(), w_size = this->weight_size();
     // f may need the target even where the caller does not.
     if (y.empty()) y = targets_.template view<T>(count, y_size);
     upstream_.read(samples, x, y);
@@ -107,9 +112,10 @@ class Map : public Transform<Upstream> {
       detail::copy_out<T>(y, first, filled, ys);
       for (std::size_t s = 0; s < filled; ++s) {
         Sample<U> sample{{xs + s * x_size, x_size},
-                         {ys + s * y_size, y_size},
+                         {ys + s * y_size, y_size - w_size},
                          samples.indices[first + s],
-                         detail::sample_key(samples, first + s, Map::depth)};
+                         detail::sample_key(samples, first + s, Map::depth),
+                         {ys + (s + 1) * y_size - w_size, w_size}};
         (*f_)(sample);
       }
       detail::copy_in<T>(xs, x, first, filled);
@@ -127,7 +133,8 @@ class Map : public Transform<Upstream> {
 };
 
 /// Calls `f(in, out)` for every sample when it is read: out has sizes of its own and is flat, and f
-/// writes all of it. f takes `const auto&, auto&`, or the samples of one scalar type.
+/// writes all of it but the weights, which are those of the source, or 1 where sizes asks for some. f
+/// takes `const auto&, auto&`, or the samples of one scalar type.
 template <class Upstream, class F>
 class MapTo : public Transform<Upstream> {
   using Transform<Upstream>::upstream_;
@@ -141,12 +148,16 @@ class MapTo : public Transform<Upstream> {
   }
 
   [[nodiscard]] std::size_t sample_size() const { return sizes_.sample_size; }
-  [[nodiscard]] std::size_t target_size() const { return sizes_.target_size; }
+  [[nodiscard]] std::size_t target_size() const { return sizes_.target_size + weight_size(); }
+  [[nodiscard]] std::size_t weight_size() const {
+    return sizes_.weight_size.value_or(detail::weight_size_of(upstream_));
+  }
   [[nodiscard]] std::vector<std::size_t> sample_shape() const { return {sizes_.sample_size}; }
 
   void describe(PipelineDescription& description) const {
     upstream_.describe(description);
-    description.add({"map(to (", sizes_.sample_size, "), targets (", sizes_.target_size, "))"});
+    description.add({"map(to (", sizes_.sample_size, "), targets (", sizes_.target_size, ")",
+                     sizes_.weight_size ? concat({", weights (", *sizes_.weight_size, ")"}) : std::string(), ")"});
   }
 
   template <class T>
@@ -155,8 +166,9 @@ class MapTo : public Transform<Upstream> {
     constexpr std::size_t tile = batch_multiple;
     const std::size_t count = samples.indices.size();
     const std::size_t in_x = upstream_.sample_size();
-    const std::size_t in_y = upstream_.target_size();
-    const auto [out_x, out_y] = sizes_;
+    const std::size_t in_y = upstream_.target_size(), in_w = detail::weight_size_of(upstream_);
+    const std::size_t out_x = sizes_.sample_size, out_y = target_size(), out_w = weight_size();
+    const bool keeps_weights = !sizes_.weight_size;
     const TensorView<T> upstream_x = inputs_.template view<T>(count, in_x);
     const TensorView<T> upstream_y = targets_.template view<T>(count, in_y);
     upstream_.read(samples, upstream_x, upstream_y);
@@ -172,8 +184,17 @@ class MapTo : public Transform<Upstream> {
       for (std::size_t s = 0; s < filled; ++s) {
         const std::int64_t index = samples.indices[first + s];
         const RandomKey key = detail::sample_key(samples, first + s, MapTo::depth);
-        const Sample<const U> in{{from_x + s * in_x, in_x}, {from_y + s * in_y, in_y}, index, key};
-        Sample<U> out{{to_x + s * out_x, out_x}, {to_y + s * out_y, out_y}, index, key};
+        const std::span<const U> weights(from_y + (s + 1) * in_y - in_w, in_w);
+        const Sample<const U> in{{from_x + s * in_x, in_x}, {from_y + s * in_y, in_y - in_w}, index, key, weights};
+        Sample<U> out{{to_x + s * out_x, out_x},
+                      {to_y + s * out_y, out_y - out_w},
+                      index,
+                      key,
+                      {to_y + (s + 1) * out_y - out_w, out_w}};
+        if (keeps_weights)
+          std::copy(weights.begin(), weights.end(), out.weights.begin());
+        else
+          std::fill(out.weights.begin(), out.weights.end(), U(1));
         (*f_)(in, out);
       }
       detail::copy_in<T>(to_x, x, first, filled);

@@ -210,7 +210,9 @@ class Pipeline {
   [[nodiscard]] std::size_t prefetch_size() const noexcept { return prefetch_size_; }
 
   [[nodiscard]] std::size_t sample_size() const { return stage_.sample_size(); }
+  /// With the weights of a sample, which are the last elements of its target.
   [[nodiscard]] std::size_t target_size() const { return stage_.target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return detail::weight_size_of(stage_); }
   /// The extents of a sample, such as {28, 28}; a single one for flat samples and for those that a
   /// map has made.
   [[nodiscard]] std::vector<std::size_t> sample_shape() const {

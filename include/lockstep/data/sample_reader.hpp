@@ -32,6 +32,7 @@ class SampleReader {
     using T = std::conditional_t<std::invocable<F&, const Sample<const float>&>, float, double>;
     const std::size_t count = batch.size();
     const std::size_t x_size = upstream.sample_size(), y_size = upstream.target_size();
+    const std::size_t w_size = weight_size_of(upstream);
     const TensorView<T> x = samples_.template view<T>(count, x_size);
     const TensorView<T> y = targets_.template view<T>(count, y_size);
     upstream.read(batch, x, y);
@@ -40,8 +41,11 @@ class SampleReader {
     copy_out<T>(x, 0, count, xs);
     copy_out<T>(y, 0, count, ys);
     for (std::size_t i = 0; i < count; ++i) {
-      const Sample<const T> sample{
-          {xs + i * x_size, x_size}, {ys + i * y_size, y_size}, batch.indices[i], sample_key(batch, i, depth)};
+      const Sample<const T> sample{{xs + i * x_size, x_size},
+                                   {ys + i * y_size, y_size - w_size},
+                                   batch.indices[i],
+                                   sample_key(batch, i, depth),
+                                   {ys + (i + 1) * y_size - w_size, w_size}};
       use(i, f(sample));
     }
   }

@@ -50,6 +50,8 @@ concept ReadableSource = requires(S& source, std::span<const std::int64_t> indic
 ///     checksum of up to 16 samples that a copy reads; define one if that is slow.
 /// 10. `sample_name(i)`: the sample with this global number, for messages. Default: "sample 17".
 ///     Called at any time, also while another thread reads.
+/// 11. `weight_size()`: how many of a target's elements, its last ones, are the sample's weights; see
+///     Dataset. Default: 0.
 ///
 /// Minimal model:
 /// @code

@@ -10,6 +10,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/concepts.hpp"
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/scratch.hpp"
 #include "lockstep/data/source.hpp"
@@ -52,6 +53,8 @@ class SourceStage {
   [[nodiscard]] std::int64_t cardinality() const { return static_cast<std::int64_t>(source_.size()); }
   [[nodiscard]] std::size_t sample_size() const { return static_cast<std::size_t>(source_.sample_size()); }
   [[nodiscard]] std::size_t target_size() const { return static_cast<std::size_t>(source_.target_size()); }
+
+  [[nodiscard]] std::size_t weight_size() const { return detail::weight_size_of(source_); }
 
   [[nodiscard]] std::int64_t num_files() const {
     if constexpr (has_files)

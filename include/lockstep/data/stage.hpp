@@ -94,6 +94,7 @@ struct Pass {
 ///  9. `read(samples, x, y)` for T = float and double: as for a source.
 /// 10. `sample_shape()`, `describe(description)`, `fingerprint()`, `sample_name(i)`: as for a
 ///     source. The fingerprint is the source's.
+/// 11. Optional `weight_size()`: as for a source.
 ///
 /// A transform derives from Transform<Upstream>, which forwards all of these, and replaces some. A
 /// stage that changes the samples should describe itself, so that a difference between the workers'
@@ -134,6 +135,7 @@ class Transform {
   [[nodiscard]] std::int64_t cardinality() const { return upstream_.cardinality(); }
   [[nodiscard]] std::size_t sample_size() const { return upstream_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return upstream_.target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return detail::weight_size_of(upstream_); }
   [[nodiscard]] std::int64_t num_files() const { return upstream_.num_files(); }
   void shard_files(int num_shards, int index) { upstream_.shard_files(num_shards, index); }
   [[nodiscard]] std::vector<std::size_t> sample_shape() const { return upstream_.sample_shape(); }

@@ -34,22 +34,41 @@ class TensorSlices {
                               shape_text(x_.shape()), " and ", y_.rows(), " targets ", shape_text(y_.shape())}));
   }
 
+  /// With weights: one for each sample, or one for each of its positions. Throws DataError when the
+  /// numbers of rows differ.
+  TensorSlices(Tensor<X> x, Tensor<Y> y, Tensor<float> weights) : TensorSlices(std::move(x), std::move(y)) {
+    weights_ = std::move(weights);
+    weight_size_ = weights_.sample_size();
+    if (weights_.rows() != x_.rows())
+      throw DataError(
+          concat({"from_tensor_slices: every sample needs its weight, got ", x_.rows(), " samples ",
+                  shape_text(x_.shape()), " and ", weights_.rows(), " weights ", shape_text(weights_.shape())}));
+  }
+
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(x_.rows()); }
   [[nodiscard]] std::size_t sample_size() const noexcept { return x_.sample_size(); }
-  [[nodiscard]] std::size_t target_size() const noexcept { return target_size_; }
+  [[nodiscard]] std::size_t target_size() const noexcept { return target_size_ + weight_size_; }
+  [[nodiscard]] std::size_t weight_size() const noexcept { return weight_size_; }
   [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept { return x_.sample_shape(); }
-  void describe(PipelineDescription& description) const { description.add({"from_tensor_slices"}); }
+  void describe(PipelineDescription& description) const {
+    description.add({weight_size_ > 0 ? "from_tensor_slices(weights)" : "from_tensor_slices"});
+  }
 
   template <class T>
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
     detail::gather(x_, indices, x);
-    if (!y.empty()) detail::gather(y_, indices, y);
+    if (y.empty()) return;
+    detail::gather(y_, indices, TensorView<T>(y.data(), y.samples(), target_size_, y.stride()));
+    if (weight_size_ > 0)
+      detail::gather(weights_, indices, TensorView<T>(y.feature(target_size_), y.samples(), weight_size_, y.stride()));
   }
 
  private:
   Tensor<X> x_;
   Tensor<Y> y_;
+  Tensor<float> weights_;
   std::size_t target_size_ = 0;
+  std::size_t weight_size_ = 0;
 };
 
 static_assert(Source<TensorSlices<std::uint8_t>>);
@@ -59,6 +78,18 @@ namespace detail {
 template <class X>
 auto to_tensor(X&& x) {
   return Tensor(std::forward<X>(x));
+}
+
+/// Weights of samples, which are float.
+template <class W>
+Tensor<float> weights_tensor(const Tensor<W>& weights) {
+  if constexpr (std::is_same_v<W, float>) {
+    return weights;
+  } else {
+    const Tensor<float> converted(std::vector<float>(weights.values().begin(), weights.values().end()),
+                                  weights.shape());
+    return converted / static_cast<float>(weights.divisor());
+  }
 }
 }  // namespace detail
 
@@ -78,6 +109,19 @@ template <class X, class Y>
   auto targets = detail::to_tensor(std::forward<Y>(y));
   using Slices = TensorSlices<typename decltype(samples)::value_type, typename decltype(targets)::value_type>;
   return from_source(Slices(std::move(samples), std::move(targets)));
+}
+
+/// The same with weights of the samples (Keras's sample_weight): one for each row of x, or, where
+/// the model's output is a Sequence, [samples x positions], one for each token. Stages carry them
+/// along with the targets. The loss of a row is multiplied by its weight; the mean is over the
+/// number of rows. Metrics count each row once, but those that are Weighted.
+template <class X, class Y, class W>
+[[nodiscard]] auto from_tensor_slices(X&& x, Y&& y, W&& sample_weight) {
+  auto samples = detail::to_tensor(std::forward<X>(x));
+  auto targets = detail::to_tensor(std::forward<Y>(y));
+  using Slices = TensorSlices<typename decltype(samples)::value_type, typename decltype(targets)::value_type>;
+  return from_source(Slices(std::move(samples), std::move(targets),
+                            detail::weights_tensor(detail::to_tensor(std::forward<W>(sample_weight)))));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -24,6 +24,10 @@ LOCKSTEP_INLINE Window::Window(AnyStage upstream, std::int64_t size, std::int64_
 }
 
 LOCKSTEP_INLINE void Window::begin(Pass pass) {
+  if (upstream_.weight_size() > 0)
+    throw DataError(
+        "window: these samples have weights, of which a window can have but one: map them away with "
+        "{.weight_size = 0}, and give weights behind window");
   upstream_.begin(pass);
   buffer_.clear();
 }

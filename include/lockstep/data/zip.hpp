@@ -34,6 +34,7 @@ class Zip {
   [[nodiscard]] std::int64_t cardinality() const;
   [[nodiscard]] std::size_t sample_size() const { return branches_[0].sample_size() + branches_[0].target_size(); }
   [[nodiscard]] std::size_t target_size() const { return branches_[1].sample_size() + branches_[1].target_size(); }
+  [[nodiscard]] std::size_t weight_size() const { return branches_[1].weight_size(); }
   [[nodiscard]] std::int64_t num_files() const { return detail::JoinedStages::fewest_files(branches_); }
   void shard_files(int num_shards, int index);
   [[nodiscard]] std::vector<std::size_t> sample_shape() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/data/zip.hpp"
 
@@ -14,6 +15,10 @@ LOCKSTEP_INLINE Zip::Zip(AnyStage first, AnyStage second) {
 }
 
 LOCKSTEP_INLINE void Zip::begin(Pass pass) {
+  if (branches_[0].weight_size() > 0)
+    throw DataError(
+        "zip: the samples of the first dataset have weights; only those of the second are weights then: "
+        "give them there, or map them away with {.weight_size = 0}");
   for (std::size_t b = 0; b < branches_.size(); ++b) branches_[b].begin(detail::JoinedStages::branch_pass(pass, b));
 }
 

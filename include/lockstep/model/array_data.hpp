@@ -32,6 +32,12 @@ template <class... Arrays>
   return from_tensor_slices(x_and_y...).batch(batch);
 }
 
+/// The rows of x and y, with weights unless there are none.
+template <class X, class Y>
+[[nodiscard]] auto weighted_slices(const X& x, const Y& y, const Tensor<float>& weights) {
+  return weights.rows() > 0 ? from_tensor_slices(x, y, weights) : from_tensor_slices(x, y);
+}
+
 /// All rows as one batch. Throws DataError when there are none, or the numbers of rows differ.
 template <class... Arrays>
 [[nodiscard]] AnyDataset one_batch(std::string_view where, const Arrays&... x_and_y) {
@@ -40,11 +46,18 @@ template <class... Arrays>
   return samples.batch(samples.cardinality());
 }
 
+/// What evaluate goes through.
+template <class X, class Y>
+[[nodiscard]] AnyDataset evaluation_data(const X& x, const Y& y, const EvaluateOptions& options) {
+  const std::int64_t batch = array_batch_size("evaluate", options.batch_size);
+  return weighted_slices(x, y, options.sample_weight).batch(batch);
+}
+
 /// What fit trains on. Without validation_data, the share validation_split of the samples, from their end, becomes it.
 template <class X, class Y>
 [[nodiscard]] AnyDataset training_data(const X& x, const Y& y, FitOptions& options) {
   const std::int64_t batch = array_batch_size("fit", options.batch_size);
-  const auto samples = from_tensor_slices(x, y);
+  const auto samples = weighted_slices(x, y, options.sample_weight);
   const std::int64_t size = samples.cardinality();
   const std::int64_t train = options.validation_data ? size : training_samples(size, options.validation_split);
   // One type of pipeline for both, which is quicker to compile; a buffer of one sample shuffles nothing. Keras, too, takes the

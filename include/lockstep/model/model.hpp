@@ -97,6 +97,7 @@ class Model {
         "fit(x, y, {.batch_size = 32})");
     if constexpr (Dataset<D>) {
       detail::refuse_batch_size("fit", options.batch_size);
+      detail::refuse_sample_weight("fit", options.sample_weight);
       if (options.validation_split != 0)
         throw ConfigurationError("fit: validation_split is for plain arrays; give .validation_data");
       return run_fit(AnyDataset(dataset), options, callbacks...);
@@ -128,6 +129,7 @@ class Model {
                   "given as evaluate(x, y)");
     if constexpr (Dataset<D>) {
       detail::refuse_batch_size("evaluate", options.batch_size);
+      detail::refuse_sample_weight("evaluate", options.sample_weight);
       return run_evaluate(AnyDataset(dataset), options, callbacks...);
     }
   }
@@ -139,7 +141,7 @@ class Model {
         "lockstep: evaluate(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor; callbacks "
         "come behind the options, as in evaluate(dataset, {}, callback)");
     if constexpr (detail::Arrays<X, Y>)
-      return run_evaluate(detail::array_data("evaluate", options.batch_size, x, y), options, callbacks...);
+      return run_evaluate(detail::evaluation_data(x, y, options), options, callbacks...);
   }
   /// Every other call, for its sentence.
   Logs evaluate(detail::OtherCall<detail::EvaluateSentence>, ...);
@@ -171,20 +173,24 @@ class Model {
   /// since reset_metrics). k calls are k steps of a fit that does not shuffle, bit for bit, but for
   /// layers that draw random numbers: the samples of each call are numbered from 0. No callback is
   /// called, nor do the chief's variables go to the workers first, as they do when fit begins: all
-  /// must have set the same ones. Throws as fit does, and DataError when there is no row.
-  template <class X, class Y>
-  Logs train_on_batch(const X& x, const Y& y) {
-    static_assert(detail::Arrays<X, Y>,
-                  "lockstep: train_on_batch(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor");
-    if constexpr (detail::Arrays<X, Y>)
-      return detail::train_on_batch(trainer_, detail::one_batch("train_on_batch", x, y));
+  /// must have set the same ones. Throws as fit does, and DataError when there is no row. A third
+  /// array has the weights of the samples.
+  template <class X, class Y, class... W>
+  Logs train_on_batch(const X& x, const Y& y, const W&... sample_weight) {
+    static_assert(detail::Arrays<X, Y, W...> && sizeof...(W) <= 1,
+                  "lockstep: train_on_batch(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor, "
+                  "and may be given a third one with the weights of the samples");
+    if constexpr (detail::Arrays<X, Y, W...> && sizeof...(W) <= 1)
+      return detail::train_on_batch(trainer_, detail::one_batch("train_on_batch", x, y, sample_weight...));
   }
   /// Loss and metrics of one global batch: evaluate, without a progress bar.
-  template <class X, class Y>
-  Logs test_on_batch(const X& x, const Y& y) {
-    static_assert(detail::Arrays<X, Y>,
-                  "lockstep: test_on_batch(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor");
-    if constexpr (detail::Arrays<X, Y>) return run_evaluate(detail::one_batch("test_on_batch", x, y), {.verbose = 0});
+  template <class X, class Y, class... W>
+  Logs test_on_batch(const X& x, const Y& y, const W&... sample_weight) {
+    static_assert(detail::Arrays<X, Y, W...> && sizeof...(W) <= 1,
+                  "lockstep: test_on_batch(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor, "
+                  "and may be given a third one with the weights of the samples");
+    if constexpr (detail::Arrays<X, Y, W...> && sizeof...(W) <= 1)
+      return run_evaluate(detail::one_batch("test_on_batch", x, y, sample_weight...), {.verbose = 0});
   }
   /// The outputs for one global batch, a row for each of x, on every worker.
   template <class X>

@@ -48,6 +48,8 @@ template <class T>
   if (layer) return concat({"the output of ", parts.program.names().layers[*layer]});
   if (const auto row = non_finite_row(parts.workspace.targets()))
     return concat({"the targets, ", sample(*row / parts.program.layout().positions)});
+  if (const auto row = non_finite_row(parts.workspace.batch_weights()))
+    return concat({"the sample weights, ", sample(*row)});
   return "the loss itself";
 }
 

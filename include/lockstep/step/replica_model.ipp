@@ -48,7 +48,10 @@ void ReplicaModel<T>::check(const ReplicaBatch<T>& batch) const {
   if (batch.x.features() != layout.inputs) refuse("numbers a sample", layout.inputs, batch.x.features());
   const std::size_t targets = layout.targets * layout.positions;
   if (batch.targets.features() == 0) return;
-  if (batch.targets.features() != targets) refuse("target values a sample", targets, batch.targets.features());
+  if (batch.weight_size > 1 && batch.weight_size != layout.positions)
+    refuse("weights a sample", layout.positions, batch.weight_size);
+  if (batch.targets.features() != targets + batch.weight_size)
+    refuse("target values a sample", targets + batch.weight_size, batch.targets.features());
   if (batch.targets.samples() != batch.x.samples())
     refuse("rows of targets", batch.x.samples(), batch.targets.samples());
 }

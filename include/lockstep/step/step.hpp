@@ -28,8 +28,9 @@ struct TrainStep {
   bool continues = false;        ///< they have not been carried all (see Updater::carry)
   Requests requests = {};        ///< of this rank
   bool stop_on_non_finite = false;
-  Trace* trace = nullptr;          ///< records the time
-  ActivityBoard* board = nullptr;  ///< shows that data are being read
+  std::span<const double> class_weight = {};  ///< of class 0, 1, ...; see Workspace::sample_weights
+  Trace* trace = nullptr;                     ///< records the time
+  ActivityBoard* board = nullptr;             ///< shows that data are being read
 };
 
 /// Writes the loss of each row and its gradient, unless that is empty, as Loss does.
@@ -70,10 +71,11 @@ template <class T>
 void forward_rows(const Parts<T>& parts, const StepContext& context, SampleName name);
 
 /// Adds a batch to `status`: the samples of the workspace after forward, their losses and, where
-/// there are targets, their metrics. Computes the gradient, unless it is empty.
+/// there are targets, their metrics. Computes the gradient, unless it is empty. (A row of weight 0
+/// counts, but its loss is not looked at.)
 template <class T>
-void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient,
-            StatusBlock& status);
+void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient, StatusBlock& status,
+            std::span<const double> class_weight = {});
 
 /// Backward with the updater at work, after record. Returns whether an update has been made.
 template <class T>

@@ -59,38 +59,45 @@ double penalty_of(const Parts<T>& parts, double rows) {
 }
 
 template <class T>
-void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient,
-            StatusBlock& status) {
+void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient, StatusBlock& status,
+            std::span<const double> class_weight) {
   Workspace<T>& workspace = parts.workspace;
   const std::span<double> losses = workspace.losses();
   naming_samples(name, parts.program.layout().positions,
                  [&] { compute(workspace.predictions(), workspace.targets(), losses, gradient); });
   const std::span<const T> weights = workspace.weights();
+  const std::span<const T> own = workspace.sample_weights(weights, class_weight);
+  const std::span<const T> sample_weights = own.empty() ? weights : own;
   double sum = 0, rows = 0;
   for (std::size_t row = 0; row < losses.size(); ++row) {
     if (!weights.empty() && weights[row] == T(0)) continue;
-    sum += losses[row];
     rows += 1;
+    if (own.empty())
+      sum += losses[row];
+    else if (own[row] != T(0))
+      sum += static_cast<double>(own[row]) * losses[row];
   }
   sum += penalty_of(parts, rows);
-  if (!gradient.empty()) weigh(gradient, weights);
+  if (!gradient.empty()) weigh(gradient, sample_weights);
   status[StatusBlock::samples] += static_cast<double>(workspace.x().samples());
   status[StatusBlock::rows] += rows;
   status[StatusBlock::loss_sum] += sum;
   if (!std::isfinite(sum)) status[StatusBlock::non_finite] += 1;
   if (workspace.has_targets())
-    parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights, weights, status.metrics());
+    parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights, sample_weights,
+                                 status.metrics());
 }
 
 /// As above, with the loss of the program.
 template <class T>
-void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gradient, StatusBlock& status) {
+void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gradient, StatusBlock& status,
+            std::span<const double> class_weight = {}) {
   record<T>(
       parts, [&](std::size_t row) { return data.sample_name(row); },
       [&](TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses, TensorView<T> g) {
         parts.program.compute_loss(predictions, targets, losses, g);
       },
-      gradient, status);
+      gradient, status, class_weight);
 }
 
 template <class T>
@@ -133,7 +140,7 @@ template <class T>
 StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step,
                           MomentSink moments) {
   Workspace<T>& workspace = parts.workspace;
-  workspace.resize(has_batch ? data.samples() : 0);
+  workspace.resize(has_batch ? data.samples() : 0, data.weight_size());
   StepContext context =
       step_context(parts, has_batch ? data.sample_indices() : std::span<const std::int64_t>{}, step, moments);
   if (has_batch) {
@@ -244,7 +251,7 @@ bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
   status.clear();
   {
     const TraceSpan span(step.trace, TracePart::loss);
-    record(parts, data, workspace.prediction_gradient(), status);
+    record(parts, data, workspace.prediction_gradient(), status, step.class_weight);
     if (status[StatusBlock::non_finite] > 0 && workspace.non_finite.source.empty())
       workspace.non_finite.source = find_non_finite(parts, context);
   }

@@ -47,8 +47,8 @@ class Workspace {
   [[nodiscard]] StatusBlock& status() noexcept { return status_; }
   [[nodiscard]] const StatusBlock& status() const noexcept { return status_; }
 
-  /// What a step reduces besides gradients, one after the other: its status, and the untrained state
-  /// weighted with its samples. (In double, so that the mean of equal floats is that number.)
+  /// What a step reduces besides gradients, one after the other: its status, and the untrained
+  /// state weighted with its samples. (In double, so that the mean of equal floats is that number.)
   [[nodiscard]] std::span<double> pack_status();
   /// After the reduction: the untrained state becomes the mean of the ranks'. So what is saved,
   /// evaluated or resumed does not depend on the rank, and a rank without samples does not count.
@@ -68,9 +68,9 @@ class Workspace {
   /// As it was before the step that has begun and not ended.
   [[nodiscard]] const Arena<T>& state_before_step() const noexcept { return state_before_step_; }
 
-  /// Makes room for a batch of `samples` and sets the views below. Allocates only when no batch was
-  /// as large before.
-  void resize(std::size_t samples);
+  /// Makes room for a batch of `samples` and sets the views below; each target has so many weights
+  /// behind it. Allocates only when no batch was as large before.
+  void resize(std::size_t samples, std::size_t weight_size = 0);
   /// Where a batch may be read to, sample by sample.
   [[nodiscard]] BatchViews<T> batch() const noexcept { return {own_x_, batch_targets_}; }
   /// Takes a batch that has been read to batch(), or lies elsewhere, until resize. It may have no
@@ -82,14 +82,21 @@ class Workspace {
   /// Row by row, as the predictions. Not to be read unless has_targets().
   [[nodiscard]] TensorView<const T> targets() const noexcept { return targets_; }
   [[nodiscard]] bool has_targets() const noexcept { return has_targets_; }
+  /// Of the samples; empty where they have none.
+  [[nodiscard]] TensorView<const T> batch_weights() const noexcept { return batch_weights_; }
   [[nodiscard]] TensorView<const T> predictions() const noexcept { return y_; }
   /// Where the loss writes the gradient of the predictions.
   [[nodiscard]] TensorView<T> prediction_gradient() const noexcept { return dy_; }
   /// Where it writes the loss of each row.
   [[nodiscard]] std::span<double> losses() noexcept { return {losses_.data(), y_.samples()}; }
-  /// After forward: 1 for each row, 0 for one that is masked or that the loss ignores; empty where all
-  /// rows count.
+  /// After forward: 1 for each row, 0 for one that is masked or that the loss ignores; empty where
+  /// all rows count.
   [[nodiscard]] std::span<const T> weights();
+  /// After weights(), which gave `counted`: how much each row weighs in the loss and in weighted
+  /// metrics; empty where no row has a weight of its own. It is that of its sample times that of
+  /// its class in `class_weight`: the target, or the place of the largest of several; a class that
+  /// is not in the list has 1.
+  [[nodiscard]] std::span<const T> sample_weights(std::span<const T> counted, std::span<const double> class_weight);
 
   void forward(const StepContext& context, Slices<T> weights);
   /// Calls f(position, y) for the outputs of the layers as forward has left them.
@@ -99,6 +106,11 @@ class Workspace {
   void backward(const StepContext& context, Slices<T> weights) { program_.backward(backward_pass(context, weights)); }
 
  private:
+  /// Those of a batch, sample by sample: targets, and weights behind them. (Of a Sequence, `use`
+  /// puts the targets row by row.)
+  void set_targets(const TensorView<const T>& batch);
+  [[nodiscard]] T class_factor(std::size_t row, std::span<const double> class_weight) const;
+
   const Program<T>& program_;
   Arena<T> gradients_;
   Arena<T> state_;
@@ -111,8 +123,9 @@ class Workspace {
   TensorView<const T> x_, targets_;
   bool has_targets_ = true;
   std::vector<double> losses_;
-  std::vector<T> weights_;
-  const T* mask_ = nullptr;  // of the predictions
+  std::vector<T> weights_, sample_weights_;
+  TensorView<const T> batch_weights_;  // sample by sample; empty: none
+  const T* mask_ = nullptr;            // of the predictions
   std::span<T> scratch_;
 };
 

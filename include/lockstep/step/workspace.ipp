@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "lockstep/kernels/sequence_layout.hpp"
@@ -57,7 +58,7 @@ void Workspace<T>::take_status(int ranks) {
 }
 
 template <class T>
-void Workspace<T>::resize(std::size_t samples) {
+void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
   const auto& layout = program_.layout();
   const std::size_t rows = samples * layout.positions;
   const std::size_t scratch = program_.scratch(samples);
@@ -67,7 +68,7 @@ void Workspace<T>::resize(std::size_t samples) {
   };
   // Of a Sequence, the targets are read sample by sample and used row by row.
   const Size sizes[] = {{&own_x_, layout.inputs, samples},
-                        {&batch_targets_, layout.targets * layout.positions, samples},
+                        {&batch_targets_, layout.targets * layout.positions + weight_size, samples},
                         {&rows_of_targets_, layout.positions == 1 ? 0 : layout.targets, rows},
                         {&y_, layout.outputs, rows},
                         {&dy_, layout.outputs, rows}};
@@ -77,6 +78,7 @@ void Workspace<T>::resize(std::size_t samples) {
   if (rows > losses_.size()) {
     losses_.resize(rows);
     weights_.resize(rows);
+    sample_weights_.resize(rows);
   }
   T* next = reinterpret_cast<T*>(memory_.data());
   for (const Size& size : sizes) {
@@ -84,9 +86,22 @@ void Workspace<T>::resize(std::size_t samples) {
     next += size.features * padded_batch(size.samples);
   }
   x_ = own_x_;
-  targets_ = layout.positions == 1 ? batch_targets_ : rows_of_targets_;
+  set_targets(batch_targets_);
   has_targets_ = true;
   scratch_ = std::span<T>(next, scratch);
+}
+
+template <class T>
+void Workspace<T>::set_targets(const TensorView<const T>& batch) {
+  const auto& layout = program_.layout();
+  const std::size_t targets = layout.targets * layout.positions;
+  batch_weights_ = {};
+  if (batch.features() > targets && batch.samples() > 0)
+    batch_weights_ =
+        TensorView<const T>(batch.feature(targets), batch.samples(), batch.features() - targets, batch.stride());
+  targets_ = rows_of_targets_;
+  if (layout.positions == 1)
+    targets_ = TensorView<const T>(batch.data(), batch.samples(), std::min(targets, batch.features()), batch.stride());
 }
 
 template <class T>
@@ -94,9 +109,8 @@ void Workspace<T>::use(TensorView<const T> x, TensorView<const T> targets) {
   x_ = x;
   const auto& layout = program_.layout();
   has_targets_ = targets.features() > 0 || layout.targets == 0;
-  if (layout.positions == 1) {
-    targets_ = targets;
-  } else if (targets.features() > 0) {
+  set_targets(targets);
+  if (layout.positions > 1 && targets.features() > 0) {
     kernels::samples_to_rows<T>({.samples = targets.samples(),
                                  .positions = layout.positions,
                                  .features = layout.targets,
@@ -115,6 +129,36 @@ std::span<const T> Workspace<T>::weights() {
     std::fill(weights.begin(), weights.end(), T(1));
   const bool ignores = has_targets_ && program_.ignore(targets_, weights);
   return mask_ != nullptr || ignores ? weights : std::span<const T>();
+}
+
+template <class T>
+std::span<const T> Workspace<T>::sample_weights(std::span<const T> counted, std::span<const double> class_weight) {
+  if (batch_weights_.empty() && class_weight.empty()) return {};
+  const std::size_t positions = program_.layout().positions;
+  const std::span<T> weights(sample_weights_.data(), y_.samples());
+  for (std::size_t row = 0; row < weights.size(); ++row) {
+    T weight = counted.empty() ? T(1) : counted[row];
+    if (!batch_weights_.empty())
+      weight *= batch_weights_(row / positions, batch_weights_.features() == 1 ? 0 : row % positions);
+    if (!class_weight.empty()) weight *= class_factor(row, class_weight);
+    weights[row] = counted.empty() || counted[row] != T(0) ? weight : T(0);
+  }
+  return weights;
+}
+
+template <class T>
+T Workspace<T>::class_factor(std::size_t row, std::span<const double> class_weight) const {
+  if (targets_.features() == 0) return T(1);
+  T label = targets_(row, 0);
+  if (targets_.features() > 1) {
+    std::size_t largest = 0;
+    for (std::size_t f = 1; f < targets_.features(); ++f)
+      if (targets_(row, f) > targets_(row, largest)) largest = f;
+    label = static_cast<T>(largest);
+  }
+  const T rounded = std::round(label);
+  const bool is_listed = rounded >= T(0) && rounded < static_cast<T>(class_weight.size());
+  return is_listed ? static_cast<T>(class_weight[static_cast<std::size_t>(rounded)]) : T(1);
 }
 
 template <class T>

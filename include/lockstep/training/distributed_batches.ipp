@@ -38,7 +38,8 @@ void ReplicaBatches<T>::next() {
   if (has_batch_) views = loader_.load(views);
   batch_ = {.x = views.x,
             .targets = views.targets,
-            .sample_indices = has_batch_ ? loader_.sample_indices() : std::span<const std::int64_t>()};
+            .sample_indices = has_batch_ ? loader_.sample_indices() : std::span<const std::int64_t>(),
+            .weight_size = loader_.weight_size()};
   if (!may_differ_) return;
   double any = has_batch_ ? 1 : 0;
   sum_(std::span(&any, 1));

@@ -259,6 +259,7 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
                                          .continues = continues,
                                          .requests = requests(leader),
                                          .stop_on_non_finite = options_.stop_on_non_finite,
+                                         .class_weight = plan_.class_weight,
                                          .trace = trace,
                                          .board = board});
     const Status& status = workspace.status();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,10 +12,12 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/data/any_dataset.hpp"
+#include "lockstep/data/tensor.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// After which epochs to validate: every n-th (`{2}` or 2: epochs 2, 4, ... counted from 1), or a list (`{{1, 5, 10}}`).
+/// After which epochs to validate: every n-th (`{2}` or 2: epochs 2, 4, ... counted from 1), or a
+/// list (`{{1, 5, 10}}`).
 class ValidationFrequency {
  public:
   ValidationFrequency(int every = 1) : every_(every) {
@@ -43,7 +46,8 @@ class ValidationFrequency {
   std::vector<int> epochs_;
 };
 
-/// How fit trains. batch_size, validation_split and shuffle are for plain arrays: a dataset has its own.
+/// How fit trains. batch_size, validation_split, shuffle and sample_weight are for plain arrays: a
+/// dataset has its own.
 struct FitOptions {
   std::optional<std::int64_t> batch_size = std::nullopt;  ///< samples in a global batch of plain arrays; default 32
   int epochs = 1;                                         ///< index of the epoch after the last one
@@ -51,12 +55,20 @@ struct FitOptions {
   double validation_split = 0;      ///< share of the arrays, from their end, to validate on
   AnyDataset validation_data = {};  ///< evaluated after each epoch
   bool shuffle = true;              ///< shuffle plain arrays, each epoch anew
-  int initial_epoch = 0;            ///< index of the first epoch
+  /// Factors of the losses of classes in training: `{{0, 1.0}, {1, 5.0}}`; others have 1. The class
+  /// is the target, rounded, or the place of the largest of several. Not for validation. (With
+  /// weights of the samples, both are multiplied, as in Keras 2; Keras 3 takes but one of them.)
+  std::map<int, double> class_weight = {};
+  /// Of plain arrays: the weight of each sample, or [samples x positions] for the tokens of a
+  /// Sequence. A dataset has weights of its own: from_tensor_slices(x, y, weights). See there.
+  Tensor<float> sample_weight = {};
+  int initial_epoch = 0;                                             ///< index of the first epoch
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;        ///< default: until the data ends
   std::optional<std::int64_t> validation_steps = std::nullopt;       ///< default: until validation_data ends
   std::optional<std::int64_t> validation_batch_size = std::nullopt;  ///< of validation_split; default: batch_size
   ValidationFrequency validation_freq = 1;
-  /// A step whose loss is infinite or NaN on any replica is not made: fit throws on every worker, and the parameters are those before it.
+  /// A step whose loss is infinite or NaN on any replica is not made: fit throws on every worker,
+  /// and the parameters are those before it.
   bool stop_on_non_finite = false;
   /// At the end of each epoch, and before each save of BackupAndRestore and ModelCheckpoint, all
   /// ranks compare the checksums of their parameters, optimizer slots, untrained state, learning
@@ -64,15 +76,17 @@ struct FitOptions {
   /// every worker, naming the ranks, and nothing is saved. Each comparison costs a pass over these
   /// numbers.
   bool verify_replicas = true;
-  /// Where to write what the time was spent on, as a Chrome trace ("trace.json"; other workers than the chief's write
-  /// "trace.worker1.json" and so on); after each epoch the chief prints it as a table. Default: not measured. A path that
-  /// cannot be written to ends fit with an Error before any step. (Updates during backward count as the optimizer's time.)
+  /// Where to write what the time was spent on, as a Chrome trace ("trace.json"; other workers than
+  /// the chief's write "trace.worker1.json" and so on); after each epoch the chief prints it as a
+  /// table. Default: not measured. A path that cannot be written to ends fit with an Error before
+  /// any step. (Updates during backward count as the optimizer's time.)
   std::string profile = {};
 };
 
 struct EvaluateOptions {
   std::optional<std::int64_t> batch_size = std::nullopt;  ///< plain arrays; default 32
   int verbose = 1;                                   ///< 0 silent, 1 progress bar, 2 one line; the chief alone prints
+  Tensor<float> sample_weight = {};                  ///< of plain arrays; see FitOptions
   std::optional<std::int64_t> steps = std::nullopt;  ///< default: until the data ends
 };
 

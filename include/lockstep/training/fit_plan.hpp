@@ -4,15 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/distribution_context.hpp"
+#include "lockstep/data/tensor.hpp"
 #include "lockstep/step/data_sizes.hpp"
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/worker_data.hpp"
@@ -25,6 +28,7 @@ struct FitPlan {
   std::string signature = {};                         ///< what the workers must have in common
   bool new_pass_each_epoch = true;                    ///< else the epochs go on with the same pass over the data
   std::optional<std::int64_t> target = std::nullopt;  ///< steps of an epoch, where known
+  std::vector<double> class_weight = {};              ///< of class 0, 1, ...; empty: 1
 
   /// Decides the last two, given the steps of the longest pass of all workers. Throws DataError
   /// when there are none.
@@ -32,8 +36,8 @@ struct FitPlan {
 };
 
 /// Throws DataError when the dataset does not fit the model: by the extents of its samples, where a
-/// flat sample of the same size and extents of 1 do not matter, and by the number of its target
-/// values.
+/// flat sample of the same size and extents of 1 do not matter, and by the numbers of its target
+/// values and weights.
 void check_sizes(std::string_view where, const AnyDataset& dataset, const DataSizes& sizes);
 
 /// Throws ConfigurationError when `steps` is given and below 1, or missing where the data repeat forever.
@@ -75,6 +79,12 @@ void check_learning_rate(double learning_rate, bool has_schedule);
 
 /// Throws ConfigurationError when a batch size is given for a dataset, which has batches of its own.
 void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size);
+/// Throws ConfigurationError when weights are given for a dataset, which has weights of its own.
+void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_weight);
+
+/// The weights of the classes 0, 1, ... up to the last that has one. Throws ConfigurationError for a
+/// class below 0 or above 1,000,000, and for a weight that is negative or not finite.
+[[nodiscard]] std::vector<double> class_weight_list(const std::map<int, double>& class_weight);
 
 /// How many of `size` samples are for training: all but the last `validation_split` of them. Throws ConfigurationError.
 [[nodiscard]] std::int64_t training_samples(std::int64_t size, double validation_split);

@@ -43,7 +43,12 @@ LOCKSTEP_INLINE void check_sizes(std::string_view where, const AnyDataset& datas
         concat({where, ": the model's Input is ", shape_text(sizes.input), ", the dataset's samples are ",
                 sample_text(shape), ": ", shape_advice(shape, sizes.input, dataset.sample_size(), wanted)}));
   }
-  const std::size_t targets = dataset.target_size();
+  const std::size_t weights = dataset.weight_size();
+  if (sizes.targets > 0 && weights > 1 && weights != sizes.positions)
+    throw DataError(concat(
+        {where, ": there are ", weights, " sample weights for each sample; expected 1",
+         sizes.positions > 1 ? concat({", or one for each of its ", sizes.positions, " positions"}) : std::string()}));
+  const std::size_t targets = dataset.target_size() - weights;
   if (sizes.targets == 0 || targets == sizes.targets) return;
   throw DataError(
       concat({where, ": the loss ", sizes.loss, " expects targets of ", shape_text(std::span(&sizes.targets, 1)), ", ",
@@ -76,10 +81,11 @@ LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& opti
   if (options.validation_batch_size)
     throw ConfigurationError(
         "fit: validation_batch_size is for validation_split of plain arrays; validation_data has batches of its own");
+  std::vector<double> class_weight = class_weight_list(options.class_weight);
   const WorkerData data("fit", train, place);
   check_sizes("fit", data.part(), sizes);
   check_steps("fit", "steps_per_epoch", data.part(), options.steps_per_epoch);
-  FitPlan plan{.steps = data.steps(), .steps_may_differ = data.may_differ()};
+  FitPlan plan{.steps = data.steps(), .steps_may_differ = data.may_differ(), .class_weight = std::move(class_weight)};
   if (!plan.steps_may_differ) plan.decide(plan.steps, options.steps_per_epoch);
   plan.signature = fit_signature(options) + data.signature("training data");
   if (options.validation_data) {
@@ -107,11 +113,18 @@ LOCKSTEP_INLINE std::string pass_signature(const WorkerData& data, const std::op
   return concat({"steps: ", steps_text(steps), "\n", data.signature("data")});
 }
 
+/// "{0: 1, 3: 2.5}".
+inline std::string class_weight_text(const std::map<int, double>& class_weight) {
+  std::string text;
+  for (const auto& [label, weight] : class_weight) text += concat({text.empty() ? "" : ", ", label, ": ", weight});
+  return "{" + text + "}";
+}
+
 LOCKSTEP_INLINE std::string fit_signature(const FitOptions& options) {
   return concat({"epochs: ", options.epochs, "\ninitial_epoch: ", options.initial_epoch, "\nsteps_per_epoch: ",
                  steps_text(options.steps_per_epoch), "\nvalidation: ", options.validation_data ? "yes" : "no",
-                 "\nvalidation_steps: ", steps_text(options.validation_steps),
-                 "\nvalidation_freq: ", options.validation_freq.description(),
+                 "\nvalidation_steps: ", steps_text(options.validation_steps), "\nvalidation_freq: ",
+                 options.validation_freq.description(), "\nclass_weight: ", class_weight_text(options.class_weight),
                  "\nstop_on_non_finite: ", options.stop_on_non_finite ? "yes" : "no",
                  "\nverify_replicas: ", options.verify_replicas ? "yes" : "no", "\n"});
 }
@@ -134,6 +147,28 @@ LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where, const std:
 LOCKSTEP_INLINE void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size) {
   if (batch_size)
     throw ConfigurationError(concat({where, ": batch_size is for plain arrays; this dataset has batches of its own"}));
+}
+
+LOCKSTEP_INLINE void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_weight) {
+  if (sample_weight.rows() > 0)
+    throw ConfigurationError(concat({where,
+                                     ": sample_weight is for plain arrays; give this dataset weights of its "
+                                     "own: from_tensor_slices(x, y, weights)"}));
+}
+
+LOCKSTEP_INLINE std::vector<double> class_weight_list(const std::map<int, double>& class_weight) {
+  constexpr int most = 1'000'000;
+  std::vector<double> weights;
+  for (const auto& [label, weight] : class_weight) {
+    if (label < 0 || label > most)
+      throw ConfigurationError(concat({"fit: class_weight has the class ", label, "; expected one of 0 to ", most}));
+    if (!(std::isfinite(weight) && weight >= 0))
+      throw ConfigurationError(
+          concat({"fit: class_weight of class ", label, " is ", weight, "; expected a finite number of at least 0"}));
+    weights.resize(static_cast<std::size_t>(label), 1.0);
+    weights.push_back(weight);
+  }
+  return weights;
 }
 
 LOCKSTEP_INLINE std::int64_t training_samples(std::int64_t size, double validation_split) {
