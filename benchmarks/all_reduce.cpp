@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "all_reduce_timing.hpp"
+#include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
-#include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
 #include "lockstep/collectives/policies/mpi.hpp"

@@ -6,10 +6,10 @@
 // 128 median min max", in us
 
 #include "all_reduce_timing.hpp"
+#include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
-#include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"

@@ -8,10 +8,10 @@
 // tcp, tcp_bfloat16 (half the bytes on the wire), tcp_checked (messages with checksums), auto.
 
 #include "all_reduce_timing.hpp"
+#include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
-#include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"

@@ -2,8 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-
 using namespace lockstep;
 
 namespace {
@@ -51,13 +49,6 @@ TEST_SUITE("tf_config") {
       CHECK(cluster.rank() == 0);
       CHECK(cluster.is_chief());
     }
-    ::unsetenv("TF_CONFIG");
-    CHECK(cluster_from_environment().is_alone());
-    ::setenv("TF_CONFIG", "", 1);
-    CHECK(cluster_from_environment().is_alone());
-    ::setenv("TF_CONFIG", two_workers(R"({"type": "worker", "index": 1})").c_str(), 1);
-    CHECK(cluster_from_environment().rank() == 1);
-    ::unsetenv("TF_CONFIG");
   }
 
   TEST_CASE("workers a and b; task worker 1") {

@@ -1,11 +1,14 @@
 // The tasks of a cluster, and which of them this process is.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/meeting/meeting.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -92,23 +95,30 @@ struct ClusterSpec {
   }
 };
 
-/// A cluster as one of its processes sees it. Without any addresses the process is alone.
+/// A cluster as one of its processes sees it. Without any addresses, and without a meeting, the
+/// process is alone.
 struct Cluster {
-  ClusterSpec spec;
-  Task task;
+  ClusterSpec spec{};
+  Task task{};
+  /// Set where the addresses of the others are not known yet: the strategy meets them, or met()
+  /// does. The process is then a worker, and `spec` is empty.
+  std::optional<Meeting> meeting{};
+  std::string source{};  ///< who says so: "torchrun (RANK=1, ...)"; empty: the program, or nothing
 
-  [[nodiscard]] bool is_alone() const noexcept { return spec.empty(); }
+  [[nodiscard]] bool is_alone() const noexcept { return spec.empty() && !meeting; }
 
   /// An evaluator reads checkpoints. It never joins the workers, and they never wait for it.
   [[nodiscard]] bool is_evaluator() const noexcept { return task.type == TaskType::evaluator; }
 
   /// Number of processes that train: the chief and the workers.
   [[nodiscard]] int world_size() const noexcept {
+    if (meeting) return meeting->size;
     return is_alone() ? 1 : static_cast<int>(spec.chief.size() + spec.worker.size());
   }
 
   /// The place among those that train: the chief is 0, the workers follow. -1 for an evaluator.
   [[nodiscard]] int rank() const noexcept {
+    if (meeting) return meeting->rank;
     if (is_evaluator()) return -1;
     if (is_alone() || task.type == TaskType::chief) return 0;
     return static_cast<int>(spec.chief.size()) + task.index;
@@ -116,8 +126,10 @@ struct Cluster {
 
   [[nodiscard]] bool is_chief() const noexcept { return rank() == 0; }
 
-  /// "host:port" of those that train, by rank; empty when alone.
+  /// "host:port" of those that train, by rank; empty when alone. Throws Error before the meeting.
   [[nodiscard]] std::vector<std::string> addresses() const {
+    if (meeting && spec.empty())
+      throw Error("the addresses of this cluster's workers are known after they have met: call met(cluster) first");
     std::vector<std::string> all = spec.chief;
     all.insert(all.end(), spec.worker.begin(), spec.worker.end());
     return all;
@@ -127,7 +139,7 @@ struct Cluster {
   /// is a parameter server.
   [[gnu::cold]] void validate() const {
     spec.validate();
-    if (is_alone()) return;
+    if (is_alone() || meeting) return;
     const std::string name = concat({"task '", to_string(task.type), "' ", task.index});
     if (task.index < 0) throw ConfigurationError(concat({name, ": the index must not be negative"}));
     if (task.type == TaskType::ps)
@@ -146,5 +158,15 @@ struct Cluster {
            addresses.size() == 1 ? "" : concat({addresses.size() - 1})}));
   }
 };
+
+/// The cluster with the addresses of all its workers: where it has a meeting, see meet(), whose
+/// errors these are. `port` keeps this worker's port, and belongs into Rendezvous::port.
+[[nodiscard]] inline Cluster met(Cluster cluster, const std::shared_ptr<KeptPort>& port,
+                                 const CommunicationOptions& options = {}) {
+  if (!cluster.meeting) return cluster;
+  cluster.spec.worker = meet(*cluster.meeting, options, port);
+  cluster.task = {TaskType::worker, cluster.meeting->rank};
+  return cluster;
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

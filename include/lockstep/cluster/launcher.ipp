@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "lockstep/cluster/accusations.hpp"
@@ -17,6 +22,8 @@
 #include "lockstep/cluster/detail/worker_group.hpp"
 #include "lockstep/cluster/detail/worker_note.hpp"
 #include "lockstep/cluster/launcher.hpp"
+#include "lockstep/cluster/launchers/claim.hpp"
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -25,13 +32,40 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
+/// The port at which workers on other hosts meet differs from launcher to launcher.
+[[gnu::cold]] LOCKSTEP_INLINE RemoteStart remote_start(const LaunchOptions& options) {
+  if (options.hosts.empty()) return {};
+  RemoteStart start;
+  start.ssh = words_of(options.ssh);
+  if (start.ssh.empty()) throw ConfigurationError("the ssh command is empty");
+  start.workers = options.workers;
+  std::random_device random;
+  start.job = concat({random(), "-", random()});
+  std::string host = options.hosts.front().substr(options.hosts.front().find('@') + 1);
+  const auto is_first = [&](const std::string& other) { return other == options.hosts.front(); };
+  if (std::all_of(options.hosts.begin(), options.hosts.end(), is_first)) host = "127.0.0.1";
+  const char* const given = std::getenv("LOCKSTEP_MEETING_ADDRESS");
+  start.meeting = given != nullptr ? given : address_text(host, port_of_job(start.job));
+  (void)parse_address(start.meeting);
+  std::error_code error;
+  start.folder = std::filesystem::current_path(error).string();
+  if (error) throw Error(concat({"the current folder has no name: ", error.message()}));
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (text.starts_with("LD_LIBRARY_PATH=") || (text.starts_with("LOCKSTEP_") && !text.starts_with("LOCKSTEP_LISTEN")))
+      start.environment.emplace_back(text);
+  }
+  return start;
+}
+
 /// Starts the workers, passes on what they print and the signals, and starts again or kills those
 /// that ask for it.
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
       : options_(options),
-        workers_(options.workers, options.restarts, options.program, options.arguments),
+        workers_(options.workers, options.restarts, options.program, options.arguments, options.hosts,
+                 remote_start(options)),
         accusations_(static_cast<std::size_t>(options.workers)) {
     std::fflush(nullptr);  // what this process has printed comes before what its workers print
     const auto now = Clock::now();
@@ -66,8 +100,10 @@ class Launcher {
   void heed(Worker& worker, const WorkerNote& note) {
     Worker* const other = workers_.find(note.about);
     const auto now = Clock::now();
-    if (note.kind == "met") {
-      accusations_.met(worker.index, note.time());
+    if (note.kind == "at") {
+      if (worker.process.is_remote()) worker.process.set_address(note.about);
+    } else if (note.kind == "met") {
+      accusations_.met(worker.index, worker.process.is_remote() ? now : note.time());  // hosts have other clocks
       worker.lost_another.reset();
     } else if (note.kind == "stops") {
       worker.has_agreed_to_stop = true;
@@ -85,7 +121,7 @@ class Launcher {
   void kill_hung(Worker& worker, HungWorker hung) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
     const bool again = stage_ == Stage::running && worker.restarts_left > 0 && !workers_.chief_has_succeeded();
-    log_line(concat({"worker ", worker.index, " was lost to worker ", hung.lost_to, " (", hung.why,
+    log_line(concat({worker.name(), " was lost to worker ", hung.lost_to, " (", hung.why,
                      "), but its process still exists: it is killed",
                      again ? concat({" and started again; ", worker.restarts_left - 1, " restarts left"}) : ""}));
     worker.hung = std::move(hung);
@@ -141,7 +177,7 @@ class Launcher {
   void restart(Worker& worker) {
     --worker.restarts_left;
     if (!worker.hung)
-      log_line(concat({"worker ", worker.index, " ended (", worker.end.text(), ") and is started again; ",
+      log_line(concat({worker.name(), " ended (", worker.how_it_ended(), ") and is started again; ",
                        worker.restarts_left, " restarts left"}));
     has_restarted_ = true;
     start_again(worker);
@@ -215,7 +251,7 @@ class Launcher {
   void kill_those_that_delay_the_stop() {
     for (Worker& worker : workers_) {
       if (!worker.delays_stop()) continue;
-      log_line(concat({"worker ", worker.index, " was told to stop and keeps the others waiting: it is killed"}));
+      log_line(concat({worker.name(), " was told to stop and keeps the others waiting: it is killed"}));
       worker.hung.emplace();
       worker.process.signal(SIGKILL);
     }
@@ -270,6 +306,9 @@ LOCKSTEP_INLINE int launch_workers(const LaunchOptions& options) {
     throw ConfigurationError(concat({"a cluster needs at least 1 worker, got ", options.workers}));
   if (options.restarts < 0)
     throw ConfigurationError(concat({"a worker is started again 0 or more times, got ", options.restarts}));
+  if (!options.hosts.empty() && options.hosts.size() != static_cast<std::size_t>(options.workers))
+    throw ConfigurationError(
+        concat({options.workers, " workers need a host each, got ", options.hosts.size(), " hosts"}));
   return detail::Launcher(options).wait();
 }
 

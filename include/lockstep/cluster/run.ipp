@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <string>
@@ -16,7 +18,9 @@
 #include <system_error>
 #include <vector>
 
+#include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/detail/ignored_signals.hpp"
+#include "lockstep/cluster/host_list.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/error.hpp"
@@ -43,6 +47,10 @@ inline constexpr LaunchOption workers_option{"--workers", "the number of local w
 inline constexpr LaunchOption restarts_option{"--restarts", "the number of times that a worker is started again", 0,
                                               1'000'000};
 
+inline constexpr std::string_view hosts_option = "--hosts";
+inline constexpr std::string_view host_file_option = "--hostfile";
+inline constexpr std::string_view ssh_option = "--ssh";
+
 LOCKSTEP_INLINE int read_number(const LaunchOption& option, std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -53,37 +61,64 @@ LOCKSTEP_INLINE int read_number(const LaunchOption& option, std::string_view tex
 }
 
 // Takes `--workers N`, say, out of the arguments.
-LOCKSTEP_INLINE std::optional<int> take_option(const LaunchOption& option, std::vector<char*>& arguments) {
-  std::optional<int> value;
+LOCKSTEP_INLINE std::optional<std::string> take_text(std::string_view flag, std::string_view what,
+                                                     std::vector<char*>& arguments) {
+  std::optional<std::string> value;
   for (std::size_t i = 1; i < arguments.size();) {
     const std::string_view argument = arguments[i];
     if (argument == "--") break;
-    const bool with_value = argument.starts_with(option.flag) && argument.substr(option.flag.size()).starts_with('=');
-    if (argument != option.flag && !with_value) {
+    const bool with_value = argument.starts_with(flag) && argument.substr(flag.size()).starts_with('=');
+    if (argument != flag && !with_value) {
       ++i;
       continue;
     }
-    if (value) throw ConfigurationError(concat({option.flag, " is given twice"}));
-    if (!with_value && i + 1 == arguments.size())
-      throw ConfigurationError(concat({option.flag, " needs ", option.what}));
-    value = read_number(option, with_value ? argument.substr(option.flag.size() + 1) : arguments[i + 1]);
+    if (value) throw ConfigurationError(concat({flag, " is given twice"}));
+    if (!with_value && i + 1 == arguments.size()) throw ConfigurationError(concat({flag, " needs ", what}));
+    value = with_value ? argument.substr(flag.size() + 1) : arguments[i + 1];
     const auto at = arguments.begin() + static_cast<std::ptrdiff_t>(i);
     arguments.erase(at, at + (with_value ? 1 : 2));
   }
   return value;
 }
 
-LOCKSTEP_INLINE int launch_with(int workers, std::vector<char*> arguments) {
-  const char* config = std::getenv("TF_CONFIG");
-  if (config != nullptr && std::string_view(config).find("cluster") != std::string_view::npos)
+LOCKSTEP_INLINE std::optional<int> take_option(const LaunchOption& option, std::vector<char*>& arguments) {
+  const auto text = take_text(option.flag, option.what, arguments);
+  if (!text) return std::nullopt;
+  return read_number(option, *text);
+}
+
+LOCKSTEP_INLINE std::vector<std::string> read_host_file(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) throw ConfigurationError(concat({"--hostfile: cannot read '", path, "'"}));
+  return parse_host_file(text);
+}
+
+// The options of a launcher, when one is asked for.
+LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<char*>& arguments) {
+  const auto workers = take_option(workers_option, arguments);
+  const auto hosts = take_text(hosts_option, "hosts, such as a:2,b:2", arguments);
+  const auto host_file = take_text(host_file_option, "a file with a host in each line", arguments);
+  const int given = workers.has_value() + hosts.has_value() + host_file.has_value();
+  if (given == 0) return std::nullopt;
+  const char* const flag = workers ? "--workers" : hosts ? "--hosts" : "--hostfile";
+  if (given > 1)
+    throw ConfigurationError("--workers, --hosts and --hostfile each say which workers to start; give one of them");
+  if (const Cluster cluster = cluster_from_environment(); !cluster.is_alone())
     throw ConfigurationError(
-        "--workers starts a cluster on this machine, but TF_CONFIG already makes this process part of one; leave "
-        "--workers out, or unset TF_CONFIG");
+        concat({flag, " starts a cluster", workers ? " on this machine" : "", ", but ", cluster.source,
+                " already makes this process part of one; leave ", flag, " out, or unset these variables"}));
   LaunchOptions options;
-  options.workers = workers;
+  options.workers = workers.value_or(0);
+  if (!workers) {
+    options.hosts = hosts ? parse_hosts(*hosts) : read_host_file(*host_file);
+    options.workers = static_cast<int>(options.hosts.size());
+    if (const auto ssh = take_text(ssh_option, "a command that takes a host and a command", arguments))
+      options.ssh = *ssh;
+  }
   options.restarts = take_option(restarts_option, arguments).value_or(0);
   options.arguments.assign(arguments.begin(), arguments.end());
-  return launch_workers(options);
+  return options;
 }
 
 LOCKSTEP_INLINE int report_error(const char* what, ExitCode code) {
@@ -119,7 +154,7 @@ LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*
   };
   try {
     std::vector<char*> arguments(argv, argv + argc);
-    if (const auto workers = take_option(workers_option, arguments)) return launch_with(*workers, arguments);
+    if (const auto options = take_launch_options(arguments)) return launch_workers(*options);
     const IgnoredSignals ignored;  // until the end of the process, which writes once more
     const int count = static_cast<int>(arguments.size());
     arguments.push_back(nullptr);

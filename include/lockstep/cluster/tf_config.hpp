@@ -18,10 +18,6 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// specification.
 [[nodiscard]] Cluster parse_tf_config(std::string_view text);
 
-/// Reads the environment variable TF_CONFIG. Unset, the process is alone; so it is when the
-/// variable is empty, with a warning on stderr. Throws as parse_tf_config does.
-[[nodiscard]] Cluster cluster_from_environment();
-
 }  // namespace lockstep::inline LOCKSTEP_ABI
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -11,7 +10,6 @@
 
 #include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -190,14 +188,6 @@ LOCKSTEP_INLINE Cluster parse_tf_config(std::string_view text) {
     detail::refuse_tf_config(error.what());
   }
   return cluster;
-}
-
-LOCKSTEP_INLINE Cluster cluster_from_environment() {
-  const char* text = std::getenv("TF_CONFIG");
-  if (text == nullptr) return {};
-  if (std::string_view(text).find_first_not_of(" \t\r\n") == std::string_view::npos)
-    log_line("warning: TF_CONFIG is set but empty; this process trains alone");
-  return parse_tf_config(text);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <memory>
+#include <string>
 
 #include "lockstep/collectives/any_collective.hpp"
 #include "lockstep/core/config.hpp"
@@ -54,6 +55,9 @@ class AnyStrategy {
   [[nodiscard]] int num_replicas_in_sync() const { return num_workers() * local_replicas(); }
   virtual void run(FunctionRef<void(AnyReplica&)> f) = 0;
 
+  /// Who has named this worker's place; empty for a strategy that has only one, or cannot tell.
+  [[nodiscard]] virtual std::string cluster_source() const = 0;
+
   /// Whether the optional reconnect() is there.
   [[nodiscard]] virtual bool can_reconnect() const = 0;
   virtual void reconnect() = 0;
@@ -102,6 +106,13 @@ class StrategyAdapter final : public AnyStrategy {
       ReplicaAdapter<typename S::Replica> adapter(replica);
       f(adapter);
     });
+  }
+
+  [[nodiscard]] std::string cluster_source() const override {
+    if constexpr (requires { strategy_.cluster_source(); })
+      return strategy_.cluster_source();
+    else
+      return {};
   }
 
   [[nodiscard]] bool can_reconnect() const override { return reconnects; }

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lockstep/cluster/cluster_spec.hpp"
@@ -39,8 +40,9 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
  public:
   using Replica = CollectiveReplica<Hierarchical<Policy>>;
 
-  /// Reads TF_CONFIG and connects to the other workers. Throws ConfigurationError when the cluster, this task or an option
-  /// makes no sense, and CollectiveError when a worker is missing.
+  /// Reads the environment (see cluster_from_environment) and connects to the other workers. Throws
+  /// ConfigurationError when the cluster, this task or an option makes no sense, and CollectiveError
+  /// when a worker is missing.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
 
   /// With a cluster that the program knows otherwise.
@@ -59,6 +61,8 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 
   [[nodiscard]] int num_workers() const noexcept { return cluster_.world_size(); }
   [[nodiscard]] int worker_index() const noexcept { return cluster_.rank(); }
+  /// Who has named this worker's place: "TF_CONFIG", "torchrun (RANK=1, ...)"; empty when alone.
+  [[nodiscard]] const std::string& cluster_source() const noexcept { return cluster_.source; }
   [[nodiscard]] bool is_chief() const noexcept { return worker_index() == 0; }
   [[nodiscard]] int local_replicas() const noexcept { return threads_.size(); }
   [[nodiscard]] int num_replicas_in_sync() const noexcept { return num_workers() * threads_.size(); }
@@ -73,15 +77,15 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
  private:
   void run_each(FunctionRef<void(Replica&)> f);
   void tell_failure() noexcept;
-  static const Cluster& checked(const Cluster& cluster);
+  [[nodiscard]] Cluster checked(const Cluster& cluster) const;
   void connect();
   [[nodiscard]] int workers_on_host() const;
 
   const int exceptions_ = std::uncaught_exceptions();
-  const Cluster cluster_;
   const CommunicationOptions options_;
-  ReplicaThreads threads_;
   std::shared_ptr<KeptPort> port_ = std::make_shared<KeptPort>();
+  Cluster cluster_;
+  ReplicaThreads threads_;
   bool was_connected_ = false;
   std::unique_ptr<Policy> policy_;
   std::unique_ptr<HierarchicalGroup<Policy>> group_;

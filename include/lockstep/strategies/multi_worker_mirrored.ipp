@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
@@ -33,11 +33,10 @@ MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(const MultiWork
 template <CollectivePolicy Policy>
 MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(const Cluster& cluster,
                                                                  const MultiWorkerMirroredOptions& options)
-    : cluster_(checked(cluster)),
-      options_(options.communication_options),
+    : options_(options.communication_options),
+      cluster_(checked(cluster)),
       threads_(ReplicaThreads::count(options.replicas, workers_on_host()),
                ReplicaThreads::count(options.replicas, workers_on_host()) * workers_on_host()) {
-  options_.validate();
   connect();
 }
 
@@ -61,6 +60,8 @@ void MultiWorkerMirroredStrategy<Policy>::reconnect() {
   replicas_.clear();
   group_.reset();
   policy_.reset();
+  detail::LastWords::say_now();
+  cluster_ = met(std::move(cluster_), port_, options_);
   connect();
 }
 
@@ -89,7 +90,8 @@ void MultiWorkerMirroredStrategy<Policy>::tell_failure() noexcept {
 }
 
 template <CollectivePolicy Policy>
-const Cluster& MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) {
+Cluster MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) const {
+  options_.validate();
   cluster.validate();
   if (cluster.is_evaluator())
     throw ConfigurationError(
@@ -97,12 +99,12 @@ const Cluster& MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& clust
         "cluster_from_environment().is_evaluator(), and give the evaluator a OneDeviceStrategy and a "
         "SidecarEvaluator; "
         "or leave the evaluator out of TF_CONFIG");
-  return cluster;
+  detail::LastWords::say_now();  // an earlier strategy's: its port is needed
+  return met(cluster, port_, options_);
 }
 
 template <CollectivePolicy Policy>
 void MultiWorkerMirroredStrategy<Policy>::connect() {
-  detail::LastWords::say_now();  // an earlier strategy's: its port is needed
   const int replicas = threads_.size();
   if (num_workers() > 1) {
     Rendezvous rendezvous{.rank = worker_index(), .addresses = cluster_.addresses()};

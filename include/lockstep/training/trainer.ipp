@@ -164,7 +164,8 @@ History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options, Ca
   FitLoop<T> loop(*this, dataset, options, callbacks);
   if (options.verbose == 2 && strategy_->is_chief())
     log_line(concat({"seed: ", variables_.seed, "; replicas: ", strategy_->num_replicas_in_sync(), " (",
-                     strategy_->local_replicas(), " in each of ", strategy_->num_workers(), " workers)"}));
+                     strategy_->local_replicas(), " in each of ", strategy_->num_workers(), " workers)",
+                     strategy_->cluster_source().empty() ? "" : "; cluster: from ", strategy_->cluster_source()}));
   try {
     return run_until_together(*this, loop, is_nested);
   } catch (...) {

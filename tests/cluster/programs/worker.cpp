@@ -14,9 +14,10 @@
 #include <string_view>
 #include <thread>
 
+#include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
-#include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/collectives/host/launcher_notes.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/error.hpp"
@@ -26,11 +27,15 @@ namespace ls = lockstep;
 namespace {
 
 /// What the workers do together: a sum, whose result each prints.
-void sum_with_others(const ls::Cluster& cluster, int victim, int signal_number) {
+void sum_with_others(const ls::Cluster& known, int victim, int signal_number,
+                     std::chrono::seconds timeout = std::chrono::seconds(30)) {
   ls::Rendezvous place;
+  place.port = std::make_shared<ls::KeptPort>();
+  const ls::Cluster cluster = ls::met(known, place.port);
   place.rank = cluster.rank();
   place.addresses = cluster.addresses();
-  auto ring = ls::Ring<ls::Tcp>::connect(place, {});
+  auto ring = ls::Ring<ls::Tcp>::connect(place, {.timeout = timeout});
+  ls::detail::note_met();
   std::vector<float> values(1000, static_cast<float>(cluster.rank() + 1));
   ring.all_reduce(std::span(values));
   std::printf("sum %g\n", static_cast<double>(values[999]));
@@ -50,6 +55,11 @@ int work(int argc, char** argv) {
     sum_with_others(cluster, -1, 0);
   } else if (mode == "kill") {
     sum_with_others(cluster, 1, SIGKILL);
+  } else if (mode == "once") {  // once [kill|stop] FILE: worker 1 has that accident, until the file is there
+    const bool is_victim = cluster.rank() == 1 && ::access(argv[3], F_OK) != 0;
+    if (is_victim) (void)::open(argv[3], O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    const bool stops = std::string_view(argv[2]) == "stop";
+    sum_with_others(cluster, 1, !is_victim ? 0 : stops ? SIGSTOP : SIGKILL, std::chrono::seconds(stops ? 5 : 30));
   } else if (mode == "lines") {
     std::printf("whole line\n");
     std::printf("drawn\rdrawn again\n");

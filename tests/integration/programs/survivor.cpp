@@ -7,7 +7,7 @@
 // timeout_ms=20000 of an operation between workers shared=0 more units, and SGD in shared memory
 //                                                              (parameters change places) in place of Adam over TCP
 // corrupt=0 after so many updates, worker 1 has a bit that the others have not fail=0 update with
-// an exception The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
+// an exception verbose=0 of fit The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
 #include <unistd.h>
 
 #include <charconv>
@@ -119,8 +119,8 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
       .on_peer_loss = numbers["rejoin"] != 0 ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail};
   const ls::History history =
       model.fit(ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]),
-                {.epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]}, plateau, slow,
-                accident, backup);
+                {.epochs = numbers["epochs"], .verbose = numbers["verbose"], .steps_per_epoch = numbers["steps"]},
+                plateau, slow, accident, backup);
   if (strategy.is_chief())
     std::printf("final: loss=%.9g learning_rate=%g seen=%d parameters_crc32c=%08x\n",
                 history.epoch.empty() ? 0.0 : history["loss"].back(), model.learning_rate(),
@@ -135,7 +135,8 @@ int run(int argc, char** argv) {
                   {"rejoin", 0},  {"timeout_ms", 20'000},
                   {"shared", 0},  {"spin_at", -1},
                   {"spin_on", 0}, {"progress_ms", 600'000},
-                  {"corrupt", 0}, {"fail", 0}};
+                  {"corrupt", 0}, {"fail", 0},
+                  {"verbose", 0}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');

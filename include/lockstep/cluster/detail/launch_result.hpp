@@ -37,7 +37,7 @@ inline int launch_result(const std::vector<LaunchedWorker>& workers, int interru
                                          : "stopped by SIGHUP");
     return static_cast<int>(interrupted_by == SIGINT ? ExitCode::interrupted : ExitCode::terminated);
   }
-  log_line(concat({"worker ", first->index, " failed first: ", first->how_it_ended()}));
+  log_line(concat({first->name(), " failed first: ", first->how_it_ended()}));
   return first->end.code;
 }
 

@@ -16,7 +16,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 struct LaunchedWorker {
   using Clock = std::chrono::steady_clock;
 
-  LaunchedWorker(int place, int restarts) : index(place), process(place), restarts_left(restarts) {}
+  LaunchedWorker(int place, int restarts, std::string host = {})
+      : index(place), process(place, std::move(host)), restarts_left(restarts) {}
 
   int index;
   WorkerProcess process;
@@ -55,7 +56,13 @@ struct LaunchedWorker {
     return process.output()[0].source().is_open() || process.output()[1].source().is_open();
   }
 
+  /// "worker 1", "worker 1 on host b"
+  [[nodiscard]] std::string name() const {
+    return process.is_remote() ? concat({"worker ", index, " on host ", process.host()}) : concat({"worker ", index});
+  }
   [[nodiscard]] std::string how_it_ended() const {
+    if (!hung && process.is_remote() && end.code == 255)
+      return "exit code 255 of ssh: it could not connect, or lost the connection";
     if (!hung) return end.text();
     if (hung->lost_to < 0) return "told to stop, it kept the others waiting, and was killed";
     return concat({"lost to worker ", hung->lost_to, " (", hung->why, ") and killed"});

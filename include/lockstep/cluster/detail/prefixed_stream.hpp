@@ -19,10 +19,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class PrefixedStream {
  public:
   PrefixedStream() = default;
-  PrefixedStream(Descriptor source, int target, std::string prefix)
-      : source_(std::move(source)), target_(target), prefix_(std::move(prefix)) {}
+  /// Lines that begin with `mark` are kept for take_marked() instead, without it; empty: none.
+  PrefixedStream(Descriptor source, int target, std::string prefix, std::string_view mark = {})
+      : source_(std::move(source)), target_(target), prefix_(std::move(prefix)), mark_(mark) {}
 
   [[nodiscard]] const Descriptor& source() const noexcept { return source_; }
+  /// The marked lines that have come since the last call, each with a new line.
+  [[nodiscard]] std::string take_marked() { return std::exchange(marked_, {}); }
   /// Why lines were lost (errno); 0 if none was.
   [[nodiscard]] int failure() const noexcept { return failure_; }
 
@@ -66,6 +69,11 @@ class PrefixedStream {
   // Of a line that was drawn several times, as progress bars are on a terminal, the last state
   // counts.
   void add_line(std::string_view line) {
+    if (!mark_.empty() && line.starts_with(mark_)) {
+      marked_ += line.substr(mark_.size());
+      marked_ += '\n';
+      return;
+    }
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (const auto drawn = line.rfind('\r'); drawn != std::string_view::npos) line.remove_prefix(drawn + 1);
     lines_ += prefix_;
@@ -94,6 +102,8 @@ class PrefixedStream {
   int target_ = -1;
   int failure_ = 0;
   std::string prefix_;
+  std::string mark_;
+  std::string marked_;
   std::string rest_;   // an incomplete line
   std::string lines_;  // complete ones, with the prefix
 };

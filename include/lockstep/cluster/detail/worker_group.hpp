@@ -28,14 +28,16 @@ class WorkerGroup {
  public:
   using Clock = LaunchedWorker::Clock;
 
-  /// Takes a port for each worker; starts none. `program` runs with `arguments`, and each worker
-  /// may be started again `restarts` times.
-  WorkerGroup(int workers, int restarts, std::string program, std::vector<std::string> arguments)
+  /// Takes a port for each worker on this machine; starts none. `program` runs with `arguments`, and
+  /// each worker may be started again `restarts` times. `hosts`: of each worker, or empty; `remote`:
+  /// how they are started there.
+  WorkerGroup(int workers, int restarts, std::string program, std::vector<std::string> arguments,
+              const std::vector<std::string>& hosts = {}, RemoteStart remote = {})
       : null_(Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null")),
-        program_{std::move(program), std::move(arguments), {}, null_, ignored_} {
+        program_{std::move(program), std::move(arguments), {}, null_, ignored_, std::move(remote)} {
     workers_.reserve(static_cast<std::size_t>(workers));
     for (int index = 0; index < workers; ++index) {
-      workers_.emplace_back(index, restarts);
+      workers_.emplace_back(index, restarts, hosts.empty() ? "" : hosts[static_cast<std::size_t>(index)]);
       program_.addresses += concat({index == 0 ? "" : ",", "\"", workers_.back().process.address(), "\""});
     }
   }

@@ -27,6 +27,7 @@
 #include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/cluster/detail/ignored_signals.hpp"
 #include "lockstep/cluster/detail/prefixed_stream.hpp"
+#include "lockstep/cluster/detail/remote_worker.hpp"
 #include "lockstep/cluster/detail/signal_pipe.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -60,6 +61,7 @@ struct WorkerProgram {
   std::string addresses;             // of all workers, as in TF_CONFIG
   const Descriptor& input;           // their standard input
   const IgnoredSignals& not_theirs;  // ignored by this process, and not by them
+  RemoteStart remote{};              // of those on other hosts
 };
 
 /// How a process has ended.
@@ -76,9 +78,10 @@ struct ProcessEnd {
 /// A worker's place in the cluster, and the processes that take it one after the other.
 class WorkerProcess {
  public:
-  /// Listens on a free port of the loopback interface. A successor finds that port, and the peers
-  /// that wait there.
-  explicit WorkerProcess(int index) : index_(index) {
+  /// With a host, it is started there by ssh. Without one, it is on this machine: listens on a free
+  /// port of the loopback interface. A successor finds that port, and the peers that wait there.
+  WorkerProcess(int index, std::string host) : index_(index), host_(std::move(host)) {
+    if (is_remote()) return;
     listener_ = Descriptor::checked(::socket(AF_INET, SOCK_STREAM, 0), "make a socket");
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -92,6 +95,10 @@ class WorkerProcess {
   }
 
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  /// What a worker on another host has told.
+  void set_address(std::string_view address) { address_ = address; }
+  [[nodiscard]] bool is_remote() const noexcept { return !host_.empty(); }
+  [[nodiscard]] const std::string& host() const noexcept { return host_; }
   [[nodiscard]] bool lives() const noexcept { return lives_; }
   /// Its output.
   [[nodiscard]] std::array<PrefixedStream, 2>& output() noexcept { return output_; }
@@ -116,14 +123,23 @@ class WorkerProcess {
     ::fcntl(note.write.get(), F_SETFL, O_NONBLOCK);
     const std::string prefix = concat({"[worker ", index_, "] "});
     output_[0] = PrefixedStream(std::move(out.read), STDOUT_FILENO, prefix);
-    output_[1] = PrefixedStream(std::move(err.read), STDERR_FILENO, prefix);
-    notes_ = std::move(note.read);
+    output_[1] = PrefixedStream(std::move(err.read), STDERR_FILENO, prefix, is_remote() ? remote_note_mark : "");
+    notes_ = is_remote() ? Descriptor() : std::move(note.read);
     unread_notes_.clear();
+    Pipe in;
+    ::fcntl(in.read.get(), F_SETFL, 0);  // its reader may be a shell, which expects to wait
 
     // Between fork and exec only system calls are safe, so that everything is prepared here.
     std::vector<std::string> environment = environment_for(program, note.write.get());
     std::vector<std::string> arguments = program.arguments;
-    const std::string path = program_to_run(program.path);
+    std::string path = program_to_run(program.path);
+    if (is_remote()) {
+      const std::string command = remote_command(program.remote, path, arguments);
+      arguments = program.remote.ssh;
+      arguments.insert(arguments.end(), {host_, command});
+      arguments.insert(arguments.begin(), "env");  // finds ssh
+      path = "/usr/bin/env";
+    }
     const auto argv = pointers(arguments);
     const auto envp = pointers(environment);
     const pid_t parent = ::getpid();
@@ -143,11 +159,13 @@ class WorkerProcess {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
       if (::getppid() != parent) ::_exit(1);
-      ::dup2(program.input.get(), STDIN_FILENO);
+      ::dup2(is_remote() ? in.read.get() : program.input.get(), STDIN_FILENO);
       ::dup2(out.write.get(), STDOUT_FILENO);
       ::dup2(err.write.get(), STDERR_FILENO);
-      ::fcntl(listener_.get(), F_SETFD, 0);
-      ::fcntl(note.write.get(), F_SETFD, 0);
+      if (!is_remote()) {
+        ::fcntl(listener_.get(), F_SETFD, 0);
+        ::fcntl(note.write.get(), F_SETFD, 0);
+      }
       ::execve(path.c_str(), argv.data(), envp.data());
       constexpr std::string_view text = "cannot run the program\n";
       (void)!::write(STDERR_FILENO, text.data(), text.size());
@@ -156,6 +174,10 @@ class WorkerProcess {
     ::setpgid(process, process);
     process_ = process;
     lives_ = true;
+    if (!is_remote()) return;
+    ::fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
+    commands_ = std::move(in.write);
+    tell(remote_variables(program.remote, index_));
   }
 
   /// How the process has ended, when it has.
@@ -167,9 +189,13 @@ class WorkerProcess {
     return ProcessEnd{.code = WEXITSTATUS(status)};
   }
 
-  /// SIGKILL is for its children, too.
+  /// SIGKILL is for its children, too. On another host, the worker dies with the connection.
   void signal(int number) const noexcept {
-    if (lives_) ::kill(number == SIGKILL ? -process_ : process_, number);
+    if (!lives_) return;
+    if (is_remote() && number != SIGKILL)
+      tell(number == SIGTERM ? "TERM\n" : number == SIGINT ? "INT\n" : number == SIGCONT ? "CONT\n" : "HUP\n");
+    else
+      ::kill(number == SIGKILL ? -process_ : process_, number);
   }
 
   /// Kills the process and waits for its end.
@@ -180,6 +206,10 @@ class WorkerProcess {
 
   /// The next complete note.
   [[nodiscard]] std::optional<std::string> take_note() {
+    if (is_remote()) {
+      if (output_[1].source().is_open()) output_[1].pump();
+      unread_notes_ += output_[1].take_marked();
+    }
     char chunk[4096];
     while (notes_.is_open()) {
       const ssize_t n = ::read(notes_.get(), chunk, sizeof chunk);
@@ -206,16 +236,21 @@ class WorkerProcess {
   }
 
  private:
+  // As much as the pipe takes: its reader may have gone.
+  void tell(std::string_view text) const noexcept { (void)!::write(commands_.get(), text.data(), text.size()); }
+
   [[nodiscard]] std::vector<std::string> environment_for(const WorkerProgram& program, int note) const {
     std::vector<std::string> environment;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string_view text = *entry;
       if (!text.starts_with("TF_CONFIG=") && !text.starts_with("LOCKSTEP_LISTEN_FD=") &&
-          !text.starts_with("LOCKSTEP_NOTE_FD="))
+          !text.starts_with("LOCKSTEP_NOTE_FD=") && !text.starts_with("LOCKSTEP_LAUNCHER="))
         environment.emplace_back(text);
     }
+    if (is_remote()) return environment;  // of ssh
     environment.push_back(concat({"TF_CONFIG={\"cluster\":{\"worker\":[", program.addresses,
                                   "]},\"task\":{\"type\":\"worker\",\"index\":", index_, "}}"}));
+    environment.emplace_back("LOCKSTEP_LAUNCHER=workers");
     environment.push_back(concat({"LOCKSTEP_LISTEN_FD=", listener_.get()}));
     environment.push_back(concat({"LOCKSTEP_NOTE_FD=", note}));
     return environment;
@@ -230,12 +265,14 @@ class WorkerProcess {
   }
 
   int index_;
+  std::string host_;
   std::string address_;
   Descriptor listener_;
   pid_t process_ = -1;
   bool lives_ = false;
   std::array<PrefixedStream, 2> output_;
   int output_failure_ = 0;  // of the processes before this one
+  Descriptor commands_;     // to a worker on another host
   Descriptor notes_;
   std::string unread_notes_;
 };

@@ -10,6 +10,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 // A note is one line on the pipe whose descriptor the environment variable LOCKSTEP_NOTE_FD names:
 //
+//   at ADDRESS           this worker listens there (where the launcher did not choose the address)
 //   met TIME             all workers are connected, since TIME (std::chrono::steady_clock)
 //   lost ADDRESS WHY     this worker has lost the one at ADDRESS: it ends, or waits for a successor
 //   missed ADDRESS WHY   the same in a start-up, to which that one did not come
@@ -20,6 +21,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 // Each is written at once or not at all, and never waits. Without a launcher nothing happens. The
 // functions may be called from any thread and do not throw.
 
+void note_address(std::string_view address) noexcept;
 void note_met() noexcept;
 /// Writes lost, missed or follows, according to the failure.
 void note_failure(const CollectiveFailure& failure) noexcept;

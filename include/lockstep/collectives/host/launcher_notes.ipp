@@ -37,6 +37,8 @@ LOCKSTEP_INLINE void write_note(std::initializer_list<TextPiece> pieces) noexcep
   }
 }
 
+LOCKSTEP_INLINE void note_address(std::string_view address) noexcept { write_note({"at ", address}); }
+
 LOCKSTEP_INLINE void note_met() noexcept {
   write_note({"met ", std::chrono::steady_clock::now().time_since_epoch().count()});
 }

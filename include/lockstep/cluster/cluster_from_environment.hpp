@@ -1,0 +1,44 @@
+// Which place this process has, as the launcher that started it says.
+#pragma once
+
+#include "lockstep/cluster/cluster_spec.hpp"
+#include "lockstep/cluster/launchers/claim.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Reads the environment variables of launchers, the first of these that names a place:
+///
+///  1. TF_CONFIG with a cluster (see parse_tf_config)
+///  2. LOCKSTEP_RANK, LOCKSTEP_WORLD_SIZE, LOCKSTEP_MEETING_ADDRESS: by hand
+///  3. RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: torchrun
+///  4. JAX_PROCESS_ID, JAX_NUM_PROCESSES, JAX_COORDINATOR_ADDRESS
+///  5. OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE: Open MPI's mpirun
+///  6. PMI_RANK, PMI_SIZE, or MV2_COMM_WORLD_RANK, MV2_COMM_WORLD_SIZE: MPICH, Intel MPI, MVAPICH
+///  7. PMIX_RANK, with LOCKSTEP_WORLD_SIZE
+///  8. PET_NODE_RANK, PET_NNODES, PET_MASTER_ADDR, PET_MASTER_PORT: Kubeflow Trainer v2
+///  9. SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST: srun
+/// 10. JOB_COMPLETION_INDEX, with LOCKSTEP_WORLD_SIZE: an indexed Job of Kubernetes, or a JobSet
+///
+/// Without any, the process is alone; so it is with an empty TF_CONFIG, with a warning on stderr.
+/// TF_CONFIG lists all addresses. The others name one, where rank 0 waits for the others
+/// (Cluster::meeting); LOCKSTEP_MEETING_ADDRESS=host:port takes its place if it is set, and is
+/// needed where MPI's launcher has started processes on several machines outside of Slurm. Where
+/// the first of these is given by hand, LOCKSTEP_JOB_ID tells apart two jobs that meet on one machine.
+///
+/// The last three may start another launcher, whose places then count. Any other two that name
+/// different places contradict each other, as do variables of one launcher of which one is
+/// missing, while no other launcher names a place: ConfigurationError, with all these variables.
+[[nodiscard]] Cluster cluster_from_environment();
+
+namespace detail {
+
+/// The same, for any environment.
+[[nodiscard]] Cluster cluster_from(const Environment& environment);
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/cluster/cluster_from_environment.ipp"
+#endif

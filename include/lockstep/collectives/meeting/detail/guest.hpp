@@ -1,0 +1,181 @@
+// The ranks but 0 in a meeting.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/meeting/detail/socket.hpp"
+#include "lockstep/collectives/meeting/detail/words.hpp"
+#include "lockstep/collectives/meeting/meeting.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Calls rank 0 until it answers, and asks for the list of addresses.
+class MeetingGuest {
+ public:
+  /// `port` is that on which this rank listens to its peers.
+  MeetingGuest(const Meeting& meeting, const CommunicationOptions& options, const ClusterSecret& secret, int port)
+      : meeting_(meeting), options_(options), secret_(secret), place_(parse_address(meeting.address)), port_(port) {}
+
+  [[nodiscard]] std::vector<std::string> ask() {
+    for (;;) {
+      std::vector<SocketName> names = resolve(place_.host, place_.port, why_);
+      for (int i = 0; i < meeting_ports && place_.port + i <= 65'535; ++i)
+        for (SocketName& name : names) {
+          set_port(name, place_.port + i);
+          if (auto addresses = ask_at(name)) return std::move(*addresses);
+          if (Clock::now() >= deadline_) fail();
+        }
+      if (Clock::now() >= deadline_) fail();
+      report();
+      ::poll(nullptr, 0, 200);
+    }
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Addresses = std::vector<std::string>;
+
+  static void set_port(SocketName& name, int port) noexcept {
+    const auto number = htons(static_cast<std::uint16_t>(port));
+    if (name.ss_family == AF_INET6)
+      reinterpret_cast<sockaddr_in6&>(name).sin6_port = number;
+    else
+      reinterpret_cast<sockaddr_in&>(name).sin_port = number;
+  }
+
+  [[nodiscard]] std::optional<Addresses> ask_at(const SocketName& name) {
+    MeetingSocket socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket.is_open()) return none(std::strerror(errno));
+    if (::connect(socket.get(), plain(name), size_of(name)) != 0) {
+      if (errno != EINPROGRESS) return none(std::strerror(errno));
+      pollfd ready{socket.get(), POLLOUT, 0};
+      if (!poll_until(ready, in_seconds(2))) return none("does not answer");
+      int error = 0;
+      socklen_t size = sizeof error;
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+      if (error != 0) return none(std::strerror(error));
+    }
+    // A port of the own machine that is free may be given to the very socket that calls it.
+    if (ip_text(own_name(socket.get())) == ip_text(name) && port_of(own_name(socket.get())) == port_of(name))
+      return none(std::strerror(ECONNREFUSED));
+    return converse(MeetingConnection(std::move(socket)));
+  }
+
+  [[nodiscard]] std::optional<Addresses> converse(MeetingConnection connection) {
+    const MeetingHello mine = MeetingHello::make(secret_);
+    connection.send(mine.text());
+    const auto hello = next(connection, 2048, in_seconds(2));
+    const auto theirs = hello ? MeetingHello::read(*hello) : std::nullopt;
+    if (!theirs) return none("another program has the port");
+    if (theirs->has_secret && !secret_.is_set())
+      throw ConfigurationError(
+          concat({"start-up: rank 0 at ", meeting_.address,
+                  " has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank ", meeting_.rank, ", has none"}));
+    if (!theirs->has_secret && secret_.is_set()) return none("has no cluster secret, this worker has one");
+    const MeetingSeal seal(secret_, mine, *theirs);
+    const auto proof = next(connection, 2048, in_seconds(2));
+    if (!proof || !seal.opened("meeting host", *proof))
+      return none("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
+    const bool any = options_.bind_address == "0.0.0.0" || options_.bind_address == "::";
+    const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job, any ? "" : options_.bind_address, port_};
+    connection.send(seal.sealed("meeting guest", claim.text()));
+    const auto message = next(connection, std::size_t{1} << 23, deadline_);
+    if (!message) return none("ended the conversation before all had come");
+    const auto content = seal.opened("meeting answer", *message);
+    const auto answer = content ? MeetingAnswer::read(*content) : std::nullopt;
+    if (!answer) return none("gives no valid answer");
+    switch (answer->kind) {
+      case MeetingAnswer::Kind::other_job:
+        return none("another job meets there");
+      case MeetingAnswer::Kind::refused:
+        throw ConfigurationError(concat({"start-up: rank 0 at ", meeting_.address, " turns this worker away: it ",
+                                         printable(answer->lines.front(), 300)}));
+      case MeetingAnswer::Kind::welcome:
+        break;
+    }
+    if (answer->lines.size() != static_cast<std::size_t>(meeting_.size)) return none("gives no valid answer");
+    for (const std::string& address : answer->lines) (void)parse_address(address);
+    return answer->lines;
+  }
+
+  // The next message, or nothing at the end of the stream or of the time.
+  [[nodiscard]] static std::optional<std::string> next(MeetingConnection& connection, std::size_t longest,
+                                                       Clock::time_point until) {
+    for (;;) {
+      connection.flush();
+      if (auto message = connection.take()) return message;
+      if (!connection.is_open()) return std::nullopt;
+      pollfd ready{connection.descriptor(), static_cast<short>(POLLIN | (connection.has_more_to_send() ? POLLOUT : 0)),
+                   0};
+      if (!poll_until(ready, until)) return std::nullopt;
+      connection.receive(longest);
+    }
+  }
+
+  [[nodiscard]] static bool poll_until(pollfd& ready, Clock::time_point until) {
+    for (;;) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+      if (left <= 0) return false;
+      const int n = ::poll(&ready, 1, static_cast<int>(std::min<long long>(left, 60'000)));
+      if (n > 0) return true;
+      if (n < 0 && errno != EINTR) return false;
+    }
+  }
+
+  [[nodiscard]] Clock::time_point in_seconds(int seconds) const {
+    return std::min(deadline_, Clock::now() + std::chrono::seconds(seconds));
+  }
+
+  // "Connection refused" of a port that follows says less than what another one has answered.
+  std::nullopt_t none(std::string_view why) {
+    if (why_.empty() || why != std::strerror(ECONNREFUSED)) why_ = why;
+    return std::nullopt;
+  }
+
+  void report() {
+    if (Clock::now() >= next_report_) {
+      next_report_ = Clock::now() + std::chrono::seconds(5);
+      log_line(concat({"start-up: rank ", meeting_.rank, " looks for rank 0 at ", meeting_.address, ": ", why_}));
+    }
+    why_.clear();
+  }
+
+  [[noreturn]] void fail() const {
+    throw CollectiveError({.failed_rank = 0,
+                           .address = meeting_.address,
+                           .operation = "start-up",
+                           .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
+                           .reason = concat({"did not tell rank ", meeting_.rank, " the other workers' addresses: ",
+                                             why_.empty() ? "it does not answer" : why_.c_str(),
+                                             "; is rank 0 started, on that host, and may this one connect to it?"})});
+  }
+
+  const Meeting& meeting_;
+  const CommunicationOptions& options_;
+  const ClusterSecret& secret_;
+  const Address place_;
+  const int port_;
+  const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
+  Clock::time_point next_report_ = begin_ + std::chrono::seconds(5);
+  std::string why_;  // rank 0 could not be asked
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

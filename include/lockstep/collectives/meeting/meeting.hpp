@@ -1,0 +1,49 @@
+// How ranks that know one address learn those of all.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/collectives/kept_port.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What a rank knows before it has met the others.
+struct Meeting {
+  int rank = 0;
+  int size = 1;
+  /// "host:port", where rank 0 waits for the others; if another program has the port, on the first
+  /// free one of the seven that follow.
+  std::string address{};
+  std::string job{};  ///< two jobs that meet on one machine differ in it
+};
+
+/// How many ports a meeting may take: from that of its address.
+inline constexpr int meeting_ports = 8;
+
+/// Opens a port for this rank's peers to call, kept in `port` (which may hold one already), and
+/// exchanges its address with those of the others: rank 0 waits for all of them, and tells each the
+/// whole list. Returns "host:port" by rank, the same list on every rank. The host of a rank on rank
+/// 0's machine is that of the meeting's address, and of another one `options.bind_address`, or else
+/// the IP address from which it called.
+///
+/// Waits until all have come, at most options.startup_timeout; every 5 s, rank 0 says on stderr who
+/// is missing, and the others why they cannot reach rank 0. Listens on the loopback interface if the
+/// meeting's address belongs to it, else on options.bind_address, or else on all interfaces.
+/// With a cluster secret (as in Rendezvous::secret, which `secret` stands for), each side proves
+/// that it knows it before it is told an address, and the list itself is proved; a caller that
+/// cannot is turned away.
+///
+/// Throws ConfigurationError when this rank's place is taken, its number of ranks is another, or a
+/// secret is missing; CollectiveError, exit code 138, naming the missing rank, when the time is over.
+[[nodiscard]] std::vector<std::string> meet(const Meeting& meeting, const CommunicationOptions& options,
+                                            const std::shared_ptr<KeptPort>& port, const std::string& secret = {});
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/meeting/meeting.ipp"
+#endif

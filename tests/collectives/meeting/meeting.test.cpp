@@ -1,0 +1,208 @@
+#include "lockstep/collectives/meeting/meeting.hpp"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/meeting/detail/socket.hpp"
+#include "lockstep/collectives/meeting/detail/words.hpp"
+#include "support/captured_stderr.hpp"
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string secret = "a secret of the cluster's workers";
+
+/// A port that was free a moment ago.
+int free_port() {
+  const auto socket = lockstep::detail::listen_for_meeting("127.0.0.1", "", 0);
+  return lockstep::detail::port_of(lockstep::detail::own_name(socket.get()));
+}
+
+CommunicationOptions within(std::chrono::milliseconds time) { return {.startup_timeout = time}; }
+
+std::vector<std::string> come(const Meeting& meeting, const CommunicationOptions& options,
+                              const std::string& known = {}) {
+  return meet(meeting, options, std::make_shared<KeptPort>(), known);
+}
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// All ranks of a job, each on a thread; what rank 0 and the last one were told.
+std::vector<std::vector<std::string>> all_meet(const std::string& address, int size, const std::string& known = {}) {
+  std::vector<std::future<std::vector<std::string>>> ranks;
+  for (int rank = size - 1; rank >= 0; --rank)  // rank 0 comes last
+    ranks.push_back(std::async(std::launch::async, [=] {
+      return come({.rank = rank, .size = size, .address = address, .job = "a"}, within(60s), known);
+    }));
+  std::vector<std::vector<std::string>> lists;
+  for (auto& rank : ranks) lists.push_back(rank.get());
+  return lists;
+}
+
+}  // namespace
+
+TEST_SUITE("meeting") {
+  TEST_CASE("all ranks learn the same addresses, whoever comes first, with and without a secret") {
+    for (const std::string& known : {std::string(), secret}) {
+#if !defined(LOCKSTEP_HAS_OPENSSL) || !LOCKSTEP_HAS_OPENSSL
+      if (!known.empty()) continue;
+#endif
+      const std::string address = "localhost:" + std::to_string(free_port());
+      const auto lists = all_meet(address, 5, known);
+      for (const auto& list : lists) {
+        CHECK(list == lists.front());
+        REQUIRE(list.size() == 5);
+        for (const std::string& each : list) CHECK(each.starts_with("localhost:"));
+      }
+    }
+  }
+
+  TEST_CASE("a port that another program or another job has is passed by") {
+    const auto taken = lockstep::detail::listen_for_meeting("127.0.0.1", "", 0);
+    const int port = lockstep::detail::port_of(lockstep::detail::own_name(taken.get()));
+    const std::jthread other_program([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const lockstep::detail::MeetingSocket caller(::accept(taken.get(), nullptr, nullptr));
+        std::this_thread::sleep_for(10ms);
+      }
+    });
+    const std::string address = "127.0.0.1:" + std::to_string(std::min(port, 65'500));
+    const auto other_job = [&](int rank) {
+      return std::async(std::launch::async, [=] {
+        return come({.rank = rank, .size = 2, .address = address, .job = "another"}, within(60s));
+      });
+    };
+    auto waits = other_job(0);
+    const auto lists = all_meet(address, 2);
+    CHECK(lists.front() == lists.back());
+    auto comes = other_job(1);
+    const auto other = comes.get();
+    CHECK(waits.get() == other);
+    CHECK(other != lists.front());
+  }
+
+  TEST_CASE("who is missing is named when the time is over") {
+    const std::string address = "127.0.0.1:" + std::to_string(free_port());
+    try {
+      (void)come({.rank = 0, .size = 3, .address = address}, within(300ms));
+      FAIL("nobody came");
+    } catch (const CollectiveError& error) {
+      CHECK(error.exit_code() == ExitCode::lost_peer);
+      CHECK(error.failed_rank() == 1);
+      CHECK(contains(error.what(), "missing: rank 1, 2"));
+      CHECK(contains(error.what(), address));
+    }
+    try {
+      (void)come({.rank = 2, .size = 3, .address = address}, within(300ms));
+      FAIL("nobody came");
+    } catch (const CollectiveError& error) {
+      CHECK(error.failed_rank() == 0);
+      CHECK(error.failure().address == address);
+      CHECK(contains(error.what(), "did not tell rank 2"));
+    }
+    CHECK(contains(
+        message_of([&] { (void)come({.rank = 1, .size = 2, .address = "no-such-host.invalid:1"}, within(300ms)); }),
+        "does not resolve"));
+  }
+
+  TEST_CASE("processes that do not fit are turned away, with the reason on both sides") {
+    const lockstep_test::CapturedStderr captured;
+    const std::string address = "127.0.0.1:" + std::to_string(free_port());
+    auto host =
+        std::async(std::launch::async, [&] { return come({.rank = 0, .size = 3, .address = address}, within(60s)); });
+    CHECK(contains(message_of([&] { (void)come({.rank = 1, .size = 4, .address = address}, within(60s)); }),
+                   "expects 4 workers, and rank 0 expects 3"));
+    auto first =
+        std::async(std::launch::async, [&] { return come({.rank = 1, .size = 3, .address = address}, within(60s)); });
+    const auto second = message_of([&] {
+      std::this_thread::sleep_for(500ms);
+      (void)come({.rank = 1, .size = 3, .address = address}, within(60s));
+    });
+    CHECK(contains(second, "claims to be rank 1, and so does the worker at 127.0.0.1:"));
+    const auto last = come({.rank = 2, .size = 3, .address = address}, within(60s));
+    CHECK(first.get() == last);
+    CHECK(host.get() == last);
+    CHECK(contains(captured.text(), "expects 4 workers"));
+  }
+
+  TEST_CASE("strangers, and bytes that are no message, do not stop a meeting") {
+    const lockstep_test::CapturedStderr captured;
+    const int port = free_port();
+    const std::string address = "127.0.0.1:" + std::to_string(port);
+    auto host =
+        std::async(std::launch::async, [&] { return come({.rank = 0, .size = 2, .address = address}, within(60s)); });
+    const std::vector<std::string> noises = {"GET / HTTP/1.0\r\n\r\n", std::string("\xff\xff\xff\xff", 4),
+                                             std::string("\0\0\0\0", 4), std::string("\5\0\0\0a\nb\nc", 9)};
+    for (std::size_t i = 0; i < 40; ++i) {
+      const lockstep::detail::MeetingSocket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_in name{};
+      name.sin_family = AF_INET;
+      name.sin_port = htons(static_cast<std::uint16_t>(port));
+      name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      for (int tries = 0; tries < 200; ++tries) {
+        if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&name), sizeof name) == 0) break;
+        std::this_thread::sleep_for(10ms);
+      }
+      const std::string& noise = noises[i % noises.size()];
+      (void)!::send(socket.get(), noise.data(), noise.size(), MSG_NOSIGNAL);
+    }
+    const auto list = come({.rank = 1, .size = 2, .address = address}, within(60s));
+    CHECK(host.get() == list);
+  }
+
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+  TEST_CASE("a process with another secret, or none, learns no address") {
+    const lockstep_test::CapturedStderr captured;
+    const std::string address = "127.0.0.1:" + std::to_string(free_port());
+    auto host = std::async(std::launch::async,
+                           [&] { return come({.rank = 0, .size = 2, .address = address}, within(60s), secret); });
+    CHECK(contains(message_of([&] { (void)come({.rank = 1, .size = 2, .address = address}, within(60s)); }),
+                   "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank 1, has none"));
+    CHECK(contains(message_of([&] {
+                     (void)come({.rank = 1, .size = 2, .address = address}, within(1s), "another secret, long enough");
+                   }),
+                   "did not tell rank 1"));
+    const auto list = come({.rank = 1, .size = 2, .address = address}, within(60s), secret);
+    CHECK(host.get() == list);
+    CHECK(contains(captured.text(), "has no cluster secret"));
+  }
+
+  TEST_CASE("proofs hold for one conversation, one role and one message") {
+    using namespace lockstep::detail;
+    const ClusterSecret known(secret);
+    const MeetingHello guest = MeetingHello::make(known), host = MeetingHello::make(known);
+    const MeetingSeal seal(known, guest, host);
+    const std::string sealed = seal.sealed("meeting guest", "text\n");
+    CHECK(seal.opened("meeting guest", sealed) == "text\n");
+    CHECK_FALSE(seal.opened("meeting host", sealed));
+    CHECK_FALSE(seal.opened("meeting guest", "Text" + sealed.substr(4)));
+    CHECK_FALSE(seal.opened("meeting guest", "text\n"));
+    CHECK_FALSE(MeetingSeal(known, MeetingHello::make(known), host).opened("meeting guest", sealed));
+    CHECK_FALSE(MeetingSeal(ClusterSecret("another secret, long enough"), guest, host).opened("meeting guest", sealed));
+  }
+#endif
+}
