@@ -70,8 +70,9 @@ function(lockstep_add_unit_tests name)
     set_tests_properties(${name}.${need} PROPERTIES LABELS ${label} TIMEOUT 1200 SKIP_RETURN_CODE 77)
     list(APPEND tests ${name}.${need})
   endforeach()
-  # Where the programs of examples/ are, for the tests that run them.
-  set(environment "LOCKSTEP_EXAMPLES_DIR=${PROJECT_BINARY_DIR}/examples")
+  # Where the programs of examples/ are, for the tests that run them, and the sources, for those that
+  # read other files.
+  set(environment "LOCKSTEP_EXAMPLES_DIR=${PROJECT_BINARY_DIR}/examples" "LOCKSTEP_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
   if(LOCKSTEP_MNIST_DIR)
     list(APPEND environment "LOCKSTEP_MNIST_DIR=${LOCKSTEP_MNIST_DIR}")
   endif()
