@@ -48,8 +48,8 @@ class Manifest {
     return all;
   }
 
-  /// The variables under `env`. `fields` are the pod's, by their paths; $(NAME) stands for an earlier
-  /// variable.
+  /// The variables under `env`. `fields` are the pod's, by their paths; $(NAME) stands for an
+  /// earlier variable.
   [[nodiscard]] std::map<std::string, std::string> variables(const std::map<std::string, std::string>& fields) const {
     std::map<std::string, std::string> all;
     std::string last;

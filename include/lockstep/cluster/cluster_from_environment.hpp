@@ -24,7 +24,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// TF_CONFIG lists all addresses. The others name one, where rank 0 waits for the others
 /// (Cluster::meeting); LOCKSTEP_MEETING_ADDRESS=host:port takes its place if it is set, and is
 /// needed where MPI's launcher has started processes on several machines outside of Slurm. Where
-/// the first of these is given by hand, LOCKSTEP_JOB_ID tells apart two jobs that meet on one machine.
+/// the first of these is given by hand, LOCKSTEP_JOB_ID tells apart two jobs that meet on one
+/// machine.
 ///
 /// The last three may start another launcher, whose places then count. Any other two that name
 /// different places contradict each other, as do variables of one launcher of which one is

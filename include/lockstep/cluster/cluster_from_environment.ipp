@@ -64,8 +64,8 @@ LOCKSTEP_INLINE NamedClaim claim_of_tf_config(const Cluster& cluster) {
   return named;
 }
 
-/// The place of a claim that holds. Throws ConfigurationError when rank 0's address is not known, or
-/// is none.
+/// The place of a claim that holds. Throws ConfigurationError when rank 0's address is not known,
+/// or is none.
 LOCKSTEP_INLINE Cluster cluster_of(const Environment& environment, const NamedClaim& named) {
   const LauncherClaim& claim = named.claim;
   Cluster cluster;

@@ -52,7 +52,8 @@ LOCKSTEP_INLINE std::vector<std::string> parse_hosts(std::string_view text) {
   for (std::size_t begin = 0, end = 0; end != text.size(); begin = end + 1) {
     end = std::min(text.find(',', begin), text.size());
     const std::string_view entry = text.substr(begin, end - begin);
-    detail::add_entry(entry, concat({"--hosts ", printable(text, 200), ": the entry '", printable(entry, 100), "'"}), hosts);
+    detail::add_entry(entry, concat({"--hosts ", printable(text, 200), ": the entry '", printable(entry, 100), "'"}),
+                      hosts);
   }
   if (hosts.empty()) throw ConfigurationError("--hosts names no host; expected hosts such as a:2,b:2");
   return hosts;

@@ -58,15 +58,15 @@ struct LaunchOptions {
 /// SIGINT the result is 130, after SIGTERM and SIGHUP 143, unless all workers ended with 0. If
 /// lines could not be written to stdout, the result is 1 in place of 0.
 ///
-/// With `hosts`, each worker runs on its host instead, started by a process of `ssh` here, in a folder
-/// of the same name as this one and with the program at the same path. They meet on the first host
-/// (on the loopback interface, if all are on one), or where LOCKSTEP_MEETING_ADDRESS says. They get
-/// the variables LOCKSTEP_... and LD_LIBRARY_PATH of the launcher, through their input, so that a
-/// secret shows in no list of processes. Everything said above holds for them; a worker whose
-/// connection is lost is killed, and has ended with ssh's exit code, 255.
+/// With `hosts`, each worker runs on its host instead, started by a process of `ssh` here, in a
+/// folder of the same name as this one and with the program at the same path. They meet on the
+/// first host (on the loopback interface, if all are on one), or where LOCKSTEP_MEETING_ADDRESS
+/// says. They get the variables LOCKSTEP_... and LD_LIBRARY_PATH of the launcher, through their
+/// input, so that a secret shows in no list of processes. Everything said above holds for them; a
+/// worker whose connection is lost is killed, and has ended with ssh's exit code, 255.
 ///
-/// Throws ConfigurationError when workers < 1, restarts < 0, or hosts are given for another number of
-/// workers, and Error when a process cannot be started.
+/// Throws ConfigurationError when workers < 1, restarts < 0, or hosts are given for another number
+/// of workers, and Error when a process cannot be started.
 [[nodiscard]] int launch_workers(const LaunchOptions& options);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -26,8 +26,9 @@ struct MultiWorkerMirroredOptions {
   CommunicationOptions communication_options = {};
 };
 
-/// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the collective between workers: Auto, Ring<Tcp>,
-/// SharedMemory, or a user's own. A process that is alone opens no connection.
+/// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the
+/// collective between workers: Auto, Ring<Tcp>, SharedMemory, or a user's own. A process that is
+/// alone opens no connection.
 ///
 /// The destructor waits until all workers have come to their end, the chief last, so that an
 /// observer of the chief sees the job done; when it runs because of an exception, the other workers
@@ -41,8 +42,8 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   using Replica = CollectiveReplica<Hierarchical<Policy>>;
 
   /// Reads the environment (see cluster_from_environment) and connects to the other workers. Throws
-  /// ConfigurationError when the cluster, this task or an option makes no sense, and CollectiveError
-  /// when a worker is missing.
+  /// ConfigurationError when the cluster, this task or an option makes no sense, and
+  /// CollectiveError when a worker is missing.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
 
   /// With a cluster that the program knows otherwise.
@@ -52,8 +53,9 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 
   ~MultiWorkerMirroredStrategy();
 
-  /// After a CollectiveError: drops what is left of the connections and meets the workers of the cluster once more, among them those
-  /// that were started anew, as the constructor does; throws what that throws.
+  /// After a CollectiveError: drops what is left of the connections and meets the workers of the
+  /// cluster once more, among them those that were started anew, as the constructor does; throws
+  /// what that throws.
   void reconnect();
 
   /// Whether run() is under way.

@@ -5,9 +5,10 @@
 // workers spin_at=-1 update at which a worker loops without end, once (see BACKUP_DIR/../spun)
 // spin_on=0 that worker progress_ms=600000 for a worker that lives and keeps others waiting
 // timeout_ms=20000 of an operation between workers shared=0 more units, and SGD in shared memory
-//                                                              (parameters change places) in place of Adam over TCP
-// corrupt=0 after so many updates, worker 1 has a bit that the others have not fail=0 update with
-// an exception verbose=0 of fit The last line is: final: loss=L learning_rate=R seen=N parameters_crc32c=HEX
+//                                                              (parameters change places) in place
+// of Adam over TCP corrupt=0 after so many updates, worker 1 has a bit that the others have not
+// fail=0 update with an exception verbose=0 of fit The last line is: final: loss=L learning_rate=R
+// seen=N parameters_crc32c=HEX
 #include <unistd.h>
 
 #include <charconv>

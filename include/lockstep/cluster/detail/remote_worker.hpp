@@ -46,11 +46,11 @@ inline constexpr std::string_view remote_note_mark = "\036lockstep-note ";
   return words;
 }
 
-/// What the shell of the other host runs. On its standard input it gets variables, a line each up to
-/// a "." (so that no secret stands in a list of processes), and then the names of signals for the
-/// worker. When that input ends, the launcher or the connection has gone, and the worker is killed
-/// with its children. The worker's notes (see collectives/host/launcher_notes.hpp) go to standard
-/// error, marked; the exit code is the worker's.
+/// What the shell of the other host runs. On its standard input it gets variables, a line each up
+/// to a "." (so that no secret stands in a list of processes), and then the names of signals for
+/// the worker. When that input ends, the launcher or the connection has gone, and the worker is
+/// killed with its children. The worker's notes (see collectives/host/launcher_notes.hpp) go to
+/// standard error, marked; the exit code is the worker's.
 [[nodiscard, gnu::cold]] inline std::string remote_command(const RemoteStart& start, std::string_view program,
                                                            const std::vector<std::string>& arguments) {
   std::string worker = shell_word(program);

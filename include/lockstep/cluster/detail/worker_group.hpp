@@ -28,9 +28,9 @@ class WorkerGroup {
  public:
   using Clock = LaunchedWorker::Clock;
 
-  /// Takes a port for each worker on this machine; starts none. `program` runs with `arguments`, and
-  /// each worker may be started again `restarts` times. `hosts`: of each worker, or empty; `remote`:
-  /// how they are started there.
+  /// Takes a port for each worker on this machine; starts none. `program` runs with `arguments`,
+  /// and each worker may be started again `restarts` times. `hosts`: of each worker, or empty;
+  /// `remote`: how they are started there.
   WorkerGroup(int workers, int restarts, std::string program, std::vector<std::string> arguments,
               const std::vector<std::string>& hosts = {}, RemoteStart remote = {})
       : null_(Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null")),

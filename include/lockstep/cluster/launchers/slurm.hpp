@@ -20,9 +20,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   return {};
 }
 
-/// SLURM_PROCID of SLURM_STEP_NUM_TASKS, or of SLURM_NTASKS. Rank 0 is on the first node of the list.
-/// Nothing is claimed by a batch script and by what it runs without srun, nor in a terminal that
-/// srun or salloc has opened: one process alone is there.
+/// SLURM_PROCID of SLURM_STEP_NUM_TASKS, or of SLURM_NTASKS. Rank 0 is on the first node of the
+/// list. Nothing is claimed by a batch script and by what it runs without srun, nor in a terminal
+/// that srun or salloc has opened: one process alone is there.
 [[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_slurm(const Environment& environment) {
   const std::string step = text_of(environment, "SLURM_STEP_ID");
   const bool is_special = step.size() >= 10;  // 4294967290 and above: the batch script, an interactive step

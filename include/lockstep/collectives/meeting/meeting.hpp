@@ -31,14 +31,15 @@ inline constexpr int meeting_ports = 8;
 /// the IP address from which it called.
 ///
 /// Waits until all have come, at most options.startup_timeout; every 5 s, rank 0 says on stderr who
-/// is missing, and the others why they cannot reach rank 0. Listens on the loopback interface if the
-/// meeting's address belongs to it, else on options.bind_address, or else on all interfaces.
+/// is missing, and the others why they cannot reach rank 0. Listens on the loopback interface if
+/// the meeting's address belongs to it, else on options.bind_address, or else on all interfaces.
 /// With a cluster secret (as in Rendezvous::secret, which `secret` stands for), each side proves
 /// that it knows it before it is told an address, and the list itself is proved; a caller that
 /// cannot is turned away.
 ///
 /// Throws ConfigurationError when this rank's place is taken, its number of ranks is another, or a
-/// secret is missing; CollectiveError, exit code 138, naming the missing rank, when the time is over.
+/// secret is missing; CollectiveError, exit code 138, naming the missing rank, when the time is
+/// over.
 [[nodiscard]] std::vector<std::string> meet(const Meeting& meeting, const CommunicationOptions& options,
                                             const std::shared_ptr<KeptPort>& port, const std::string& secret = {});
 

@@ -33,9 +33,8 @@ LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting, const Comm
   options.validate();
   const auto known = detail::ClusterSecret::given_or_from_environment(secret);
   const int own = detail::open_own_port(parse_address(meeting.address).host, options, *port);
-  std::vector<std::string> addresses = meeting.rank == 0
-                                           ? detail::MeetingHost(meeting, options, known, own).wait()
-                                           : detail::MeetingGuest(meeting, options, known, own).ask();
+  std::vector<std::string> addresses = meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, own).wait()
+                                                         : detail::MeetingGuest(meeting, options, known, own).ask();
   detail::note_address(addresses[static_cast<std::size_t>(meeting.rank)]);
   return addresses;
 }

@@ -108,8 +108,9 @@ using SocketName = sockaddr_storage;
   return name;
 }
 
-/// Listens on `port` (0: a free one) of the loopback interface if `meeting_host` belongs to it, else
-/// of `bind_address`, or else of all interfaces. Returns no socket, and errno, when that fails.
+/// Listens on `port` (0: a free one) of the loopback interface if `meeting_host` belongs to it,
+/// else of `bind_address`, or else of all interfaces. Returns no socket, and errno, when that
+/// fails.
 [[nodiscard, gnu::cold]] inline MeetingSocket listen_for_meeting(const std::string& meeting_host,
                                                                  const std::string& bind_address, int port) {
   const auto open = [&](int family, const void* address) {
