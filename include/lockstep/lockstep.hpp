@@ -18,6 +18,7 @@
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/datasets/image_folder.hpp"
 #include "lockstep/local.hpp"
+#include "lockstep/onnx/export_onnx.hpp"
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/checkpoint_manager.hpp"
 #include "lockstep/saving/model_files.hpp"
