@@ -83,7 +83,7 @@ class Shuffle : public Transform<Upstream> {
       // Items above filled_ stay: a batch keeps the memory of its vectors.
       if (filled_ == buffer_.size()) {
         if (buffer_.empty()) reserve();
-        buffer_.emplace_back();
+        buffer_.resize(buffer_.size() + 1);
       }
       if (!upstream_.next(buffer_[filled_])) break;
       ++filled_;

@@ -42,25 +42,24 @@ struct ElementSpan {
 };
 
 /// Samples that were batched.
-struct ElementBatch {
+class ElementBatch {
+ public:
   std::vector<std::int64_t> indices;
   std::vector<std::uint64_t> passes;
-  std::vector<std::vector<Element>> parts = {};  ///< as in ElementSpan
+  std::vector<std::vector<Element>> parts;  ///< as in ElementSpan
+
+  // Compiled once: every pipeline has some of them.
+  ElementBatch();
+  ElementBatch(const ElementBatch& other);
+  ElementBatch(ElementBatch&& other) noexcept;
+  ElementBatch& operator=(const ElementBatch& other);
+  ElementBatch& operator=(ElementBatch&& other) noexcept;
+  ~ElementBatch();
 
   [[nodiscard]] std::size_t size() const noexcept { return indices.size(); }
   [[nodiscard]] operator ElementSpan() const noexcept { return {indices, passes, parts}; }
-  void clear() noexcept {
-    indices.clear();
-    passes.clear();
-    parts.clear();
-  }
-  void push_back(std::int64_t index, std::uint64_t pass, std::span<const Element> made_of = {}) {
-    indices.push_back(index);
-    passes.push_back(pass);
-    if (made_of.empty() && parts.empty()) return;
-    parts.resize(indices.size());
-    parts.back().assign(made_of.begin(), made_of.end());
-  }
+  void clear() noexcept;
+  void push_back(std::int64_t index, std::uint64_t pass, std::span<const Element> made_of = {});
   void push_back(const Element& element) { push_back(element.index, element.pass, element.parts); }
 };
 
@@ -152,3 +151,9 @@ class Transform {
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
+
+LOCKSTEP_INSTANCE(class std::vector<lockstep::Element>);
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/data/stage.ipp"
+#endif

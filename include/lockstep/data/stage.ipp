@@ -1,0 +1,28 @@
+#pragma once
+
+#include "lockstep/data/stage.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+LOCKSTEP_INLINE ElementBatch::ElementBatch() = default;
+LOCKSTEP_INLINE ElementBatch::ElementBatch(const ElementBatch& other) = default;
+LOCKSTEP_INLINE ElementBatch::ElementBatch(ElementBatch&& other) noexcept = default;
+LOCKSTEP_INLINE ElementBatch& ElementBatch::operator=(const ElementBatch& other) = default;
+LOCKSTEP_INLINE ElementBatch& ElementBatch::operator=(ElementBatch&& other) noexcept = default;
+LOCKSTEP_INLINE ElementBatch::~ElementBatch() = default;
+
+LOCKSTEP_INLINE void ElementBatch::clear() noexcept {
+  indices.clear();
+  passes.clear();
+  parts.clear();
+}
+
+LOCKSTEP_INLINE void ElementBatch::push_back(std::int64_t index, std::uint64_t pass, std::span<const Element> made_of) {
+  indices.push_back(index);
+  passes.push_back(pass);
+  if (made_of.empty() && parts.empty()) return;
+  parts.resize(indices.size());
+  parts.back().assign(made_of.begin(), made_of.end());
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI
