@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,8 +64,9 @@ class Manifest {
             text.replace(at, other.size() + 3, known);
         all[last] = text;
       } else if (name == "fieldPath") {
-        REQUIRE_MESSAGE(fields.contains(value), value);
-        all[last] = fields.at(value);
+        const auto field = fields.find(value);
+        if (field == fields.end()) throw std::runtime_error("the pod has no field " + value);
+        all[last] = field->second;
       }
     }
     return all;
