@@ -138,4 +138,91 @@ keras_case(
     o.SGD(0.1, momentum=0.9, use_ema=True, ema_momentum=0.8, ema_overwrite_frequency=3),
     cut=3,
 )
+
+# Every optimizer with what is done for all of them: two variables, of shapes (1, 3) and (3); weight decay of the first
+# alone; clipping; averages, which overwrite the weights after every fourth update. First the weights, then the averages.
+every = {
+    "sgd": lambda **k: o.SGD(0.1, momentum=0.9, nesterov=True, **k),
+    "adam": lambda **k: o.Adam(0.1, amsgrad=True, **k),
+    "nadam": lambda **k: o.Nadam(0.1, **k),
+    "adamax": lambda **k: o.Adamax(0.1, **k),
+    "rmsprop": lambda **k: o.RMSprop(0.1, momentum=0.5, centered=True, **k),
+    "adagrad": lambda **k: o.Adagrad(0.1, **k),
+    "adadelta": lambda **k: o.Adadelta(1.0, epsilon=0.01, **k),
+    "lion": lambda **k: o.Lion(0.1, **k),
+    "lamb": lambda **k: o.Lamb(0.1, **k),
+    "adafactor": lambda **k: o.Adafactor(0.5, **k),
+    "ftrl": lambda **k: o.Ftrl(
+        0.1,
+        l1_regularization_strength=0.02,
+        l2_regularization_strength=0.03,
+        l2_shrinkage_regularization_strength=0.01,
+        beta=0.05,
+        **k,
+    ),
+}
+
+
+def every_case(name, make, **clipping):
+    optimizer = make(
+        weight_decay=0.1, use_ema=True, ema_momentum=0.8, ema_overwrite_frequency=4, **clipping
+    )
+    parts = [keras_start[:3].reshape(1, 3), keras_start[3:6]]
+    variables = [keras.Variable(part.copy(), dtype="float64", name=f"part_{i}") for i, part in enumerate(parts)]
+    optimizer.exclude_from_weight_decay(var_names=["part_1"])
+    optimizer.build(variables)
+    for g in keras_gradients:
+        gradients = [g[:3].reshape(1, 3), g[3:6]]
+        optimizer.apply([keras.ops.convert_to_tensor(part) for part in gradients], variables)
+    all_values = variables + optimizer._model_variables_moving_average
+    keras_array(name, numpy.concatenate([keras.ops.convert_to_numpy(v).flatten() for v in all_values]))
+
+
+for name, make in every.items():
+    every_case(f"every_{name}_clipvalue", make, clipvalue=0.5)
+    every_case(f"every_{name}_global_clipnorm", make, global_clipnorm=1.5)
+
+# Adafactor and Lamb of a variable of three dimensions.
+tensor_shape = (2, 2, 3)
+tensor_start = random.standard_normal(12)
+tensor_gradients = random.standard_normal((10, 12))
+keras_array("tensor_start", tensor_start)
+keras_array("tensor_gradients", tensor_gradients)
+
+
+def tensor_case(name, optimizer):
+    w = keras.Variable(tensor_start.reshape(tensor_shape), dtype="float64")
+    optimizer.build([w])
+    for g in tensor_gradients:
+        optimizer.apply([keras.ops.convert_to_tensor(g.reshape(tensor_shape))], [w])
+    keras_array(name, keras.ops.convert_to_numpy(w).flatten())
+
+
+tensor_case("tensor_lamb", o.Lamb(0.1, beta_1=0.8, beta_2=0.9, weight_decay=0.1))
+tensor_case("tensor_adafactor", o.Adafactor(0.5, clip_threshold=0.8))
+
+
+def lars(name, rate, momentum, trust, decay, limit):
+    """Algorithm 1 of You, Gitman, Ginsburg, 2017, of gradients clipped by value."""
+    w, m = tensor_start.copy(), numpy.zeros(12)
+    for g in tensor_gradients:
+        g = numpy.clip(g, -limit, limit)
+        of_w, of_g = numpy.linalg.norm(w), numpy.linalg.norm(g)
+        m = momentum * m + rate * trust * of_w / (of_g + decay * of_w) * (g + decay * w)
+        w -= m
+    keras_array(name, w)
+
+
+def matrix_case(name, shape, optimizer):
+    w = keras.Variable(tensor_start.reshape(shape), dtype="float64")
+    optimizer.build([w])
+    for g in tensor_gradients:
+        optimizer.apply([keras.ops.convert_to_tensor(g.reshape(shape))], [w])
+    keras_array(name, keras.ops.convert_to_numpy(w).flatten())
+
+
+matrix_case("wide_muon", (3, 4), o.Muon(0.1, weight_decay=0.1))
+matrix_case("tall_muon", (4, 3), o.Muon(0.1, nesterov=False, rms_rate=None, ns_steps=3))
+matrix_case("tensor_muon", tensor_shape, o.Muon(0.1, adam_weight_decay=0.1, adam_lr_ratio=0.5))
+lars("tensor_lars", 2.0, 0.9, 0.05, 0.1, 1.2)
 print("\n}  // namespace lockstep_test::golden")

@@ -22,7 +22,18 @@
 #include "lockstep/model/compile.hpp"
 #include "lockstep/model/model.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/optimizers/adadelta.hpp"
+#include "lockstep/optimizers/adafactor.hpp"
+#include "lockstep/optimizers/adagrad.hpp"
 #include "lockstep/optimizers/adam.hpp"
+#include "lockstep/optimizers/adamax.hpp"
+#include "lockstep/optimizers/ftrl.hpp"
+#include "lockstep/optimizers/lamb.hpp"
+#include "lockstep/optimizers/lars.hpp"
+#include "lockstep/optimizers/lion.hpp"
+#include "lockstep/optimizers/muon.hpp"
+#include "lockstep/optimizers/nadam.hpp"
+#include "lockstep/optimizers/rmsprop.hpp"
 #include "lockstep/optimizers/schedules/exponential_decay.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
@@ -248,4 +259,32 @@ TEST_CASE("use_ema: averages count updates, and overwrite the weights every so m
                       .gradient_accumulation_steps = 3};
   const Result result = check_everywhere({.optimizer = adam}, {5, 7, 16});
   CHECK(result.iterations == 6);
+}
+
+TEST_CASE("every optimizer: the same figures everywhere, and after a resumption") {
+  const AnyOptimizer optimizers[] = {
+      AnyOptimizer(ls::Nadam{.learning_rate = 0.1, .weight_decay = 0.1}),
+      AnyOptimizer(ls::Adamax{.learning_rate = 0.1, .weight_decay = 0.1}),
+      AnyOptimizer(ls::RMSprop{.learning_rate = 0.1, .momentum = 0.5, .centered = true, .weight_decay = 0.1}),
+      AnyOptimizer(ls::Adagrad{.learning_rate = 0.1, .weight_decay = 0.1}),
+      AnyOptimizer(ls::Adadelta{.learning_rate = 0.5, .epsilon = 0.01, .weight_decay = 0.1}),
+      AnyOptimizer(ls::Lion{.learning_rate = 0.1, .weight_decay = 0.1}),
+      AnyOptimizer(ls::Lamb{.learning_rate = 0.1, .weight_decay = 0.1}),
+      AnyOptimizer(ls::Adafactor{.learning_rate = 0.5, .weight_decay = 0.1}),
+      AnyOptimizer(ls::Muon{.learning_rate = 0.1}),
+      AnyOptimizer(ls::Ftrl{.learning_rate = 0.1,
+                            .l1_regularization_strength = 0.02,
+                            .l2_regularization_strength = 0.03,
+                            .l2_shrinkage_regularization_strength = 0.01,
+                            .beta = 0.05,
+                            .weight_decay = 0.1}),
+      AnyOptimizer(ls::LARS{.learning_rate = 1, .trust_coefficient = 0.1, .weight_decay = 0.1})};
+  for (AnyOptimizer optimizer : optimizers) {
+    CAPTURE(optimizer.description());
+    optimizer.exclude_from_weight_decay = ls::fewer_dimensions_than(2);
+    optimizer.clipnorm = 0.5;
+    optimizer.use_ema = true;
+    optimizer.gradient_accumulation_steps = 2;
+    check_everywhere<Plain>({.optimizer = optimizer, .epochs = 2}, {7}, 1e-8);
+  }
 }

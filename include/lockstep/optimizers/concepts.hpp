@@ -5,11 +5,13 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/variable.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -20,6 +22,12 @@ struct UpdateContext {
   double previous_learning_rate = 0;  ///< that of the update before; 0: there was none
   double gradient_scale = 1;          ///< multiply the gradients by this: 1 / rows of all ranks, or clipped
   bool decays = true;                 ///< weight decay applies to these parameters
+  // For an optimizer with updates_whole_variables:
+  const Variable* variable = nullptr;      ///< the one that is updated
+  std::string_view variable_name = {};     ///< "dense_1/kernel"
+  double gradient_limit = infinite_limit;  ///< clipvalue: gradients times gradient_scale are brought within it
+
+  static constexpr double infinite_limit = std::numeric_limits<double>::infinity();
 
   /// What decoupled weight decay leaves of a parameter.
   [[nodiscard]] constexpr double keep(double weight_decay) const noexcept {
@@ -58,6 +66,9 @@ struct UpdateContext {
 ///     `use_ema`, `ema_momentum`, `ema_overwrite_frequency` and `gradient_accumulation_steps`: what
 ///     they ask for is done for the optimizer (see update_rules.hpp). It learns of it by the
 ///     context; only weight decay it does itself, with context.keep(weight_decay).
+///  8. A member `updates_whole_variables` that is true: each call of update has the elements of one
+///     variable, and the context names it. So its result may depend on all of them (norms). Clipping
+///     by value is then left to the optimizer (see whole_variables.hpp).
 template <class O, class T = float>
 concept Optimizer =
     std::copyable<O> && requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,

@@ -15,7 +15,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The learning rate as a function of the number of updates made before: `schedule(step)`, 0 for
 /// the first update, is at least 0. It must give the same bits on all workers, so no std::cos,
-/// std::pow and the like (see schedules/portable_functions.hpp), and may be called by several
+/// std::pow and the like (see portable_functions.hpp), and may be called by several
 /// threads at once. Optional: `schedule.validate()`, which throws ConfigurationError, and
 /// `schedule.description()` with all options, which workers compare.
 template <class S>

@@ -69,6 +69,7 @@ struct UpdateRules {
   Clipping clipping;
   Averaging averaging;
   std::int64_t accumulation_steps = 1;  ///< gradients of so many steps make an update
+  bool whole_variables = false;         ///< the optimizer is called once for each variable
   std::vector<VariableRule> variables;  ///< one for each that is trained; empty: as by default
 };
 
@@ -120,6 +121,8 @@ template <class O>
   require_option(averaging.momentum >= 0 && averaging.momentum <= 1, O::name, "ema_momentum", averaging.momentum,
                  "a number in [0, 1]");
   require_count(O::name, "ema_overwrite_frequency", averaging.overwrite_frequency, 0);
+  if constexpr (requires { optimizer.updates_whole_variables; })
+    rules.whole_variables = optimizer.updates_whole_variables;
   if constexpr (requires { optimizer.gradient_accumulation_steps; })
     rules.accumulation_steps = optimizer.gradient_accumulation_steps;
   require_count(O::name, "gradient_accumulation_steps", rules.accumulation_steps, 1);

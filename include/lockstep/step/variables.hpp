@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/arena.hpp"
@@ -31,6 +33,7 @@ void initialize(std::span<const Variable> variables, std::span<const std::span<T
 /// A part of the arena that is updated by one rule: from element `begin` on, to the next range.
 struct UpdateRange {
   std::size_t begin = 0;
+  std::size_t variable = 0;  ///< its first, which is the last one in the list
   VariableRule rule{};
 };
 
@@ -102,6 +105,11 @@ class Variables {
 
   /// An update needs the norms of all gradients, and so all gradients before it begins.
   [[nodiscard]] bool clips_by_norm() const noexcept { return clipping_.is_by_norm(); }
+  /// An update needs all gradients before it begins: for norms, or for whole variables.
+  [[nodiscard]] bool needs_all_gradients() const noexcept { return clips_by_norm() || whole_variables_; }
+  /// Part `index` of `count` of the arena that update() may be called for: where it begins, and how
+  /// long it is.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> part(std::size_t index, std::size_t count) const noexcept;
   [[nodiscard]] GradientNorms& norms() noexcept { return norms_; }
 
   /// As update() cuts the arena: neighbours have different rules, or are clipped each by its norm.
@@ -124,6 +132,8 @@ class Variables {
   Clipping clipping_;
   Averaging averaging_;
   std::int64_t accumulation_steps_ = 1;
+  bool whole_variables_ = false;
+  std::vector<std::string> names_;  // of variables, where they are updated whole
   bool shows_averages_ = false;
   GradientNorms norms_;
   Arena<T> parameters_;

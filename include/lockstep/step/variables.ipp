@@ -39,13 +39,15 @@ Variables<T>::Variables(const Program<T>& program)
   schedule_ = rules.schedule;
   clipping_ = rules.clipping;
   if (clips_by_norm()) norms_ = GradientNorms(parameters_);
+  whole_variables_ = rules.whole_variables;
+  if (whole_variables_) names_ = program.names().variables;
   ranges_.emplace_back();
   for (std::size_t i = rules.variables.size(); i > 0; --i) {  // the last variable is the first in the arena
     const auto begin = static_cast<std::size_t>(parameters_.slices()[i - 1].data() - parameters_.values().data());
     if (begin == 0)
-      ranges_.back().rule = rules.variables[i - 1];
-    else if (clipping_.clipnorm > 0 || ranges_.back().rule != rules.variables[i - 1])
-      ranges_.push_back({.begin = begin, .rule = rules.variables[i - 1]});
+      ranges_.back() = {.variable = i - 1, .rule = rules.variables[i - 1]};
+    else if (clipping_.clipnorm > 0 || whole_variables_ || ranges_.back().rule != rules.variables[i - 1])
+      ranges_.push_back({.begin = begin, .variable = i - 1, .rule = rules.variables[i - 1]});
   }
 }
 
@@ -85,7 +87,13 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
     if (clipping_.global_clipnorm > 0)
       context.gradient_scale *= std::isfinite(all) ? clipping_factor(all, clipping_.global_clipnorm)
                                                    : std::numeric_limits<double>::quiet_NaN();
-    sweep(context, parameters.subspan(done, end - done), gradients.subspan(done, end - done), begin + done);
+    std::size_t size = end - done;
+    if (whole_variables_) {
+      context.variable = &program_.layout().variables[range.variable];
+      context.variable_name = names_[range.variable];
+      size = context.variable->size();  // without the zeros behind it
+    }
+    sweep(context, parameters.subspan(done, size), gradients.subspan(done, size), begin + done);
     done = end;
   }
   if (has_averages()) average(parameters, begin, iteration);
@@ -131,12 +139,23 @@ void Variables<T>::take_averages() {
 }
 
 template <class T>
+std::pair<std::size_t, std::size_t> Variables<T>::part(std::size_t index, std::size_t count) const noexcept {
+  if (!whole_variables_) return parameters_.part(index, count);
+  const auto begin_of = [&](std::size_t i) {
+    const std::size_t range = ranges_.size() * i / count;
+    return range == ranges_.size() ? parameters_.values().size() : ranges_[range].begin;
+  };
+  return {begin_of(index), begin_of(index + 1) - begin_of(index)};
+}
+
+template <class T>
 void Variables<T>::sweep(UpdateContext context, std::span<T> parameters, std::span<const T> gradients,
                          std::size_t begin) const {
   constexpr std::size_t piece = 2048;
   alignas(cache_line) T clipped[piece];
   const T scale = static_cast<T>(context.gradient_scale), limit = static_cast<T>(clipping_.clipvalue);
-  const bool clips = clipping_.clipvalue > 0;
+  if (whole_variables_ && clipping_.clipvalue > 0) context.gradient_limit = clipping_.clipvalue;
+  const bool clips = clipping_.clipvalue > 0 && !whole_variables_;
   if (clips) context.gradient_scale = 1;
   for (std::size_t done = 0; done < parameters.size();) {
     const std::size_t size = clips ? std::min(piece, parameters.size() - done) : parameters.size();

@@ -11,7 +11,7 @@
 #include "lockstep/core/describe.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
-#include "lockstep/optimizers/schedules/portable_functions.hpp"
+#include "lockstep/optimizers/portable_functions.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 

@@ -27,7 +27,7 @@ bool update_part(const Parts<T>& parts, const UpdateStep& step) {
         parts.variables.norms().compute_part(std::span<const T>(parts.workspace.gradients().values()), index, count);
         replica.team_barrier();
       }
-      const auto [first, size] = parts.workspace.gradients().part(index, count);
+      const auto [first, size] = parts.variables.part(index, count);
       parts.variables.update(parts.variables.parameters().values().subspan(first, size),
                              parts.workspace.gradients().values().subspan(first, size), first,
                              step.rows(status.values()), step.iteration);

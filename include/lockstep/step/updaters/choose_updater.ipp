@@ -17,7 +17,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 std::unique_ptr<Updater<T>> choose_route(const Parts<T>& parts) {
   const AnyCollective& collective = parts.replica.collective();
-  const bool needs_all = parts.variables.clips_by_norm();
+  const bool needs_all = parts.variables.needs_all_gradients();
   if (collective.size() == 1 && !needs_all) return std::make_unique<AloneUpdater<T>>(parts);
   if (collective.can().scatter && !needs_all) return std::make_unique<ThreadsUpdater<T>>(parts);
   if (collective.overlap() == Overlap::on) return std::make_unique<OverlappedUpdater<T>>(parts);

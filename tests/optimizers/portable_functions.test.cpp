@@ -1,4 +1,4 @@
-#include "lockstep/optimizers/schedules/portable_functions.hpp"
+#include "lockstep/optimizers/portable_functions.hpp"
 
 #include <doctest/doctest.h>
 
