@@ -17,6 +17,7 @@ namespace detail {
 
 [[nodiscard]] inline std::vector<AnyStage> stages_of(const std::vector<AnyPipeline>& pipelines) {
   std::vector<AnyStage> stages;
+  stages.reserve(pipelines.size());
   for (const AnyPipeline& pipeline : pipelines) stages.push_back(pipeline.stage());
   return stages;
 }

@@ -104,10 +104,9 @@ class BucketBySequenceLength : public Transform<Upstream> {
   void shard_files(int num_shards, int index) {
     for (const std::int64_t size : options_.bucket_batch_sizes)
       if (size < num_shards)
-        throw ConfigurationError(concat({"bucket_by_sequence_length: a global batch of ", size,
-                                         " samples cannot be divided among ", num_shards,
-                                         " workers with AutoShardPolicy::file; make it larger or use "
-                                         "AutoShardPolicy::data"}));
+        throw ConfigurationError(
+            concat({"bucket_by_sequence_length: a global batch of ", size, " samples cannot be divided among ",
+                    num_shards, " workers with AutoShardPolicy::file; make it larger or use AutoShardPolicy::data"}));
     upstream_.shard_files(num_shards, index);
     for (std::int64_t& size : options_.bucket_batch_sizes)
       size = size / num_shards + (index < size % num_shards ? 1 : 0);

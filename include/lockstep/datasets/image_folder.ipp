@@ -86,7 +86,8 @@ LOCKSTEP_INLINE void resize_image(const DecodedImage& image, const ImageFolderOp
   const auto value = [&](std::size_t row, std::size_t column, std::size_t channel) {
     const std::uint8_t* const pixel = image.rgb.data() + (row * image.width + column) * 3;
     if (channels == 3) return static_cast<float>(pixel[channel]);
-    return static_cast<float>((299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2] + 500) / 1000);  // ITU-R BT.601
+    const int grey = (299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2] + 500) / 1000;  // ITU-R BT.601
+    return static_cast<float>(grey);
   };
   std::vector<Place> columns;
   for (std::size_t j = 0; j < options.width; ++j) columns.push_back(place(j, options.width, image.width));
