@@ -230,13 +230,13 @@ measure_tensorflow() { measure_python TensorFlow "$tensorflow_python" tensorflow
 
 for ((round = 1; round <= rounds; ++round)); do
   say "round $round of $rounds"
-  measure lockstep $own/benchmarks/"$program" 'layer|step/.*/1|peak|memory'
+  measure lockstep $own/benchmarks/"$program" 'layer|(step|loop)/.*/1|peak|memory'
   ((with[onednn] == 0)) || OMP_NUM_THREADS=1 measure oneDNN $own/benchmarks/benchmark_onednn "${command/layers/layer}"
   ((with[native] == 0)) || measure native $native/benchmarks/"$program" 'step/.*/1'
   ((with[torch] == 0)) || measure_torch 1
   ((with[tensorflow] == 0)) || measure_tensorflow 1
   [[ $command != layers ]] || continue
-  undisturbed measure lockstep $own/benchmarks/"$program" 'step/.*/2'
+  undisturbed measure lockstep $own/benchmarks/"$program" '(step|loop)/.*/2'
   ((with[onednn] == 0)) || OMP_NUM_THREADS=2 undisturbed measure oneDNN $own/benchmarks/benchmark_onednn step
   ((with[torch] == 0)) || undisturbed measure_torch 2
   ((with[tensorflow] == 0)) || undisturbed measure_tensorflow 2

@@ -31,5 +31,10 @@ END {
     name = "step/" models[4 - m] "/1"
     row("generic build, " title[models[4 - m]] ", 1 thread: -march=native build", "lockstep", name, "native", name, 1.10, "native")
   }
+  for (m = split("cnn mlp cifar", models, " "); m > 0; --m)
+    for (threads = 1; threads <= 2; ++threads) {
+      name = models[4 - m] "/" threads
+      row("loop of the program's own, " title[models[4 - m]] ", " threads " thread" (threads > 1 ? "s" : "") ": fit", "lockstep", "loop/" name, "lockstep", "step/" name, 1.03)
+    }
   exit exit_code()
 }

@@ -71,7 +71,9 @@ concept LossFunction =
 /// TensorView::part gives one of them, also to the compute of a loss of the library.
 ///
 /// What training changes (variables, optimizer, number of updates) is the model's: fit, evaluate,
-/// save and Checkpoint go on with it. Used by the replica's thread.
+/// save and Checkpoint go on with it. Nothing is sent from the chief first, as it is when fit begins:
+/// after set_weights and set_learning_rate all workers must have the same. Used by the replica's
+/// thread.
 template <class T = float>
 class ReplicaModel {
  public:
