@@ -181,6 +181,7 @@ TEST_CASE("class_weight, sample_weight: what makes no sense is refused before an
   };
   CHECK(contains(refusal({.class_weight = {{-1, 2.0}}}), "class_weight has the class -1"));
   CHECK(contains(refusal({.class_weight = {{1, -2.0}}}), "class_weight of class 1 is -2"));
+  CHECK(contains(refusal({.class_weight = {{1, 2.0}, {1, 2.0}}}), "class_weight lists the class 1 twice"));
   CHECK(contains(refusal({.sample_weight = float_weights()}), "sample_weight is for plain arrays"));
   CHECK(contains(message_of<ls::ConfigurationError>(
                      [&] { model.evaluate(data, {.verbose = 0, .sample_weight = float_weights()}); }),

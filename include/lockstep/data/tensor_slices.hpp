@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -37,12 +38,12 @@ class TensorSlices {
   /// With weights: one for each sample, or one for each of its positions. Throws DataError when the
   /// numbers of rows differ.
   TensorSlices(Tensor<X> x, Tensor<Y> y, Tensor<float> weights) : TensorSlices(std::move(x), std::move(y)) {
-    weights_ = std::move(weights);
-    weight_size_ = weights_.sample_size();
-    if (weights_.rows() != x_.rows())
+    weight_size_ = weights.sample_size();
+    if (weights.rows() != x_.rows())
       throw DataError(
           concat({"from_tensor_slices: every sample needs its weight, got ", x_.rows(), " samples ",
-                  shape_text(x_.shape()), " and ", weights_.rows(), " weights ", shape_text(weights_.shape())}));
+                  shape_text(x_.shape()), " and ", weights.rows(), " weights ", shape_text(weights.shape())}));
+    weights_ = std::make_shared<const Tensor<float>>(std::move(weights));
   }
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(x_.rows()); }
@@ -60,13 +61,13 @@ class TensorSlices {
     if (y.empty()) return;
     detail::gather(y_, indices, TensorView<T>(y.data(), y.samples(), target_size_, y.stride()));
     if (weight_size_ > 0)
-      detail::gather(weights_, indices, TensorView<T>(y.feature(target_size_), y.samples(), weight_size_, y.stride()));
+      detail::gather(*weights_, indices, TensorView<T>(y.feature(target_size_), y.samples(), weight_size_, y.stride()));
   }
 
  private:
   Tensor<X> x_;
   Tensor<Y> y_;
-  Tensor<float> weights_;
+  std::shared_ptr<const Tensor<float>> weights_;
   std::size_t target_size_ = 0;
   std::size_t weight_size_ = 0;
 };

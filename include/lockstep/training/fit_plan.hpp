@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/collectives/concepts.hpp"
@@ -83,8 +83,8 @@ void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>
 void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_weight);
 
 /// The weights of the classes 0, 1, ... up to the last that has one. Throws ConfigurationError for a
-/// class below 0 or above 1,000,000, and for a weight that is negative or not finite.
-[[nodiscard]] std::vector<double> class_weight_list(const std::map<int, double>& class_weight);
+/// class below 0 or above 1,000,000 or listed twice, and for a weight that is negative or not finite.
+[[nodiscard]] std::vector<double> class_weight_list(std::span<const std::pair<int, double>> class_weight);
 
 /// How many of `size` samples are for training: all but the last `validation_split` of them. Throws ConfigurationError.
 [[nodiscard]] std::int64_t training_samples(std::int64_t size, double validation_split);

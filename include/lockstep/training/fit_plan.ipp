@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
@@ -114,7 +116,7 @@ LOCKSTEP_INLINE std::string pass_signature(const WorkerData& data, const std::op
 }
 
 /// "{0: 1, 3: 2.5}".
-inline std::string class_weight_text(const std::map<int, double>& class_weight) {
+inline std::string class_weight_text(std::span<const std::pair<int, double>> class_weight) {
   std::string text;
   for (const auto& [label, weight] : class_weight) text += concat({text.empty() ? "" : ", ", label, ": ", weight});
   return "{" + text + "}";
@@ -156,15 +158,19 @@ LOCKSTEP_INLINE void refuse_sample_weight(std::string_view where, const Tensor<f
                                      "own: from_tensor_slices(x, y, weights)"}));
 }
 
-LOCKSTEP_INLINE std::vector<double> class_weight_list(const std::map<int, double>& class_weight) {
+LOCKSTEP_INLINE std::vector<double> class_weight_list(std::span<const std::pair<int, double>> class_weight) {
   constexpr int most = 1'000'000;
+  std::vector<std::pair<int, double>> ordered(class_weight.begin(), class_weight.end());
+  std::sort(ordered.begin(), ordered.end());
   std::vector<double> weights;
-  for (const auto& [label, weight] : class_weight) {
+  for (const auto& [label, weight] : ordered) {
     if (label < 0 || label > most)
       throw ConfigurationError(concat({"fit: class_weight has the class ", label, "; expected one of 0 to ", most}));
     if (!(std::isfinite(weight) && weight >= 0))
       throw ConfigurationError(
           concat({"fit: class_weight of class ", label, " is ", weight, "; expected a finite number of at least 0"}));
+    if (static_cast<std::size_t>(label) < weights.size())
+      throw ConfigurationError(concat({"fit: class_weight lists the class ", label, " twice"}));
     weights.resize(static_cast<std::size_t>(label), 1.0);
     weights.push_back(weight);
   }
