@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/cluster/launchers/node_list.hpp"
+#include "lockstep/core/cores.hpp"
 #include "support/captured_stderr.hpp"
 
 using namespace lockstep;
@@ -200,6 +201,21 @@ TEST_SUITE("cluster_from_environment") {
     CHECK(names(refusal(torchrun + Variables{{"LOCKSTEP_MEETING_ADDRESS", "a"}}), {"LOCKSTEP_MEETING_ADDRESS"}));
     CHECK(names(refusal(indexed_job + Variables{{"LOCKSTEP_JOBS", "3"}, {"LOCKSTEP_JOB_INDEX", "0"}}),
                 {"4 workers in 3 Jobs"}));
+  }
+
+  TEST_CASE("the cores that Slurm has given to a task") {
+    const auto cores = [](const Variables& variables) {
+      const auto read = [&](const char* name) -> const char* {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+      };
+      return lockstep::detail::cores_given_by(read);
+    };
+    CHECK(cores(slurm) == 0);
+    CHECK(cores(slurm + Variables{{"SLURM_CPUS_PER_TASK", "1"}}) == 1);
+    CHECK(cores(slurm + Variables{{"SLURM_CPUS_PER_TASK", "100000"}}) == usable_cores());
+    CHECK(cores(slurm + Variables{{"SLURM_CPUS_PER_TASK", "8"}, {"LOCKSTEP_LAUNCHER", "workers"}}) == 0);
+    CHECK(cores({{"SLURM_CPUS_PER_TASK", "8"}}) == 0);
   }
 
   TEST_CASE("Slurm's lists") {

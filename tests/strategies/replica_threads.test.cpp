@@ -1,14 +1,18 @@
 #include "lockstep/strategies/replica_threads.hpp"
 
 #include <doctest/doctest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <functional>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "support/captured_stderr.hpp"
 
 using namespace lockstep;
 
@@ -153,6 +157,33 @@ TEST_SUITE("replica_threads") {
         CHECK_THROWS_WITH_AS(threads.run(outer, ignore_abort, reset), "inner", std::runtime_error);
       CHECK(resets == (caught ? 2 : 3));  // before the outer run, and after each failure
     }
+  }
+
+  TEST_CASE("pinned threads stay on cores that they alone have, the first one during run()") {
+    const auto core_of_thread = [] {  // -1: several
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      REQUIRE(::sched_getaffinity(0, sizeof set, &set) == 0);
+      int core = 0;
+      while (!CPU_ISSET(static_cast<std::size_t>(core), &set)) ++core;
+      return CPU_COUNT(&set) == 1 ? core : -1;
+    };
+    const int before = core_of_thread();
+    const int size = static_cast<int>(allowed_cores().size());
+    ReplicaThreads threads(size, 0, Pinning::on);
+    const lockstep_test::CapturedStderr captured;
+    ReplicaThreads others(1, 0, Pinning::on);  // no core is left
+    if (threads.cores().empty()) return;       // other programs have claimed some
+    CHECK(others.cores().empty());
+    CHECK(captured.text().find("Pinning::on: the replicas are not pinned: 1 of them") != std::string::npos);
+    std::vector<int> seen(static_cast<std::size_t>(size));
+    const auto look = [&](int i) { seen[static_cast<std::size_t>(i)] = core_of_thread(); };
+    threads.run(look, ignore_abort);
+    CHECK(seen == threads.cores());
+    CHECK(std::set<int>(seen.begin(), seen.end()).size() == static_cast<std::size_t>(size));
+    CHECK(core_of_thread() == before);
+    others.run([&](int) { CHECK(core_of_thread() == before); }, ignore_abort);
+    CHECK(ReplicaThreads(1).cores().empty());
   }
 
   TEST_CASE("run: where the threads are not free it throws at once") {

@@ -32,8 +32,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// missing, while no other launcher names a place: ConfigurationError, with all these variables.
 [[nodiscard]] Cluster cluster_from_environment();
 
+/// How many cores the launcher has given to this process, and to no other one of the job: Slurm's
+/// --cpus-per-task (SLURM_CPUS_PER_TASK), and at most usable_cores(). 0: it does not say.
+[[nodiscard]] int cores_given_by_launcher();
+
 namespace detail {
 
+/// The same, for any environment.
+[[nodiscard]] int cores_given_by(const Environment& environment);
 /// The same, for any environment.
 [[nodiscard]] Cluster cluster_from(const Environment& environment);
 

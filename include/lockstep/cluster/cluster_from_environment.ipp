@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "lockstep/cluster/launchers/torchrun.hpp"
 #include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/core/cores.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
@@ -129,7 +131,17 @@ LOCKSTEP_INLINE Cluster cluster_from(const Environment& environment) {
   return {};
 }
 
+LOCKSTEP_INLINE int cores_given_by(const Environment& environment) {
+  if (environment("LOCKSTEP_LAUNCHER") != nullptr) return 0;  // its workers share what it has been given
+  if (environment("SLURM_PROCID") == nullptr || environment("SLURM_CPUS_PER_TASK") == nullptr) return 0;
+  return std::min(usable_cores(), number_of(environment, "SLURM_CPUS_PER_TASK", 1, 1 << 20));
+}
+
 }  // namespace detail
+
+LOCKSTEP_INLINE int cores_given_by_launcher() {
+  return detail::cores_given_by([](const char* name) -> const char* { return std::getenv(name); });
+}
 
 LOCKSTEP_INLINE Cluster cluster_from_environment() {
   return detail::cluster_from([](const char* name) -> const char* { return std::getenv(name); });

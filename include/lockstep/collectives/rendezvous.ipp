@@ -1,9 +1,8 @@
 #pragma once
 
-#include <thread>
-
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/core/cores.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -15,7 +14,7 @@ LOCKSTEP_INLINE bool Rendezvous::has_cores_for_all() const {
     const std::string own = parse_address(addresses[static_cast<std::size_t>(rank)]).host;
     for (const std::string& address : addresses) ranks += parse_address(address).host == own;
   }
-  return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency();
+  return ranks <= usable_cores();
 }
 
 LOCKSTEP_INLINE void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/cores.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/resource_limits.hpp"
 #include "lockstep/core/text.hpp"
@@ -27,6 +28,7 @@ namespace detail {
 /// the limits, when the system has no thread left.
 template <class Thread = std::thread, class F>
 [[nodiscard]] Thread start_thread(std::string_view what, F&& f) {
+  const UnpinnedThread unpinned;  // the new thread may run where the process may
   try {
     return Thread(std::forward<F>(f));
   } catch (const std::system_error& error) {

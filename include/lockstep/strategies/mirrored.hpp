@@ -18,8 +18,9 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 struct MirroredOptions {
-  int replicas = 0;  ///< threads; 0: one for each core
+  int replicas = 0;  ///< threads; 0: one for each core that the process may use (usable_cores)
   CommunicationOptions communication_options = {};
+  Pinning pinning = Pinning::automatic;
 };
 
 /// Trains on several threads, each with a replica of its own and a part of each batch. After a failure that the program
@@ -32,7 +33,8 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
 
   /// Starts the threads. Throws ConfigurationError when an option makes no sense.
   explicit MirroredStrategy(const MirroredOptions& options = {})
-      : group_(ReplicaThreads::count(options.replicas), options.communication_options), threads_(group_.size()) {
+      : group_(ReplicaThreads::count(options.replicas), options.communication_options),
+        threads_(group_.size(), 0, options.pinning) {
     replicas_.reserve(static_cast<std::size_t>(group_.size()));
     for (int i = 0; i < group_.size(); ++i) replicas_.emplace_back(group_.member(i), i, group_.size(), &threads_);
   }

@@ -22,8 +22,11 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 struct MultiWorkerMirroredOptions {
-  int replicas = 1;  ///< threads in each worker, the same number in all; 0: cores / workers on the machine
+  /// Threads in each worker, the same number in all. 0: the cores that the launcher has given to
+  /// this worker (cores_given_by_launcher), or else usable_cores() / workers on the machine.
+  int replicas = 1;
   CommunicationOptions communication_options = {};
+  Pinning pinning = Pinning::automatic;
 };
 
 /// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the
@@ -81,6 +84,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   void tell_failure() noexcept;
   [[nodiscard]] Cluster checked(const Cluster& cluster) const;
   void connect();
+  [[nodiscard]] int count(int requested) const;
   [[nodiscard]] int workers_on_host() const;
 
   const int exceptions_ = std::uncaught_exceptions();

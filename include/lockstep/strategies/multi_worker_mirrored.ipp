@@ -35,8 +35,7 @@ MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(const Cluster& 
                                                                  const MultiWorkerMirroredOptions& options)
     : options_(options.communication_options),
       cluster_(checked(cluster)),
-      threads_(ReplicaThreads::count(options.replicas, workers_on_host()),
-               ReplicaThreads::count(options.replicas, workers_on_host()) * workers_on_host()) {
+      threads_(count(options.replicas), count(options.replicas) * workers_on_host(), options.pinning) {
   connect();
 }
 
@@ -124,10 +123,16 @@ void MultiWorkerMirroredStrategy<Policy>::connect() {
   detail::note_met();
 }
 
-// How many workers share this worker's machine, as far as addresses tell.
+template <CollectivePolicy Policy>
+int MultiWorkerMirroredStrategy<Policy>::count(int requested) const {
+  const int given = requested == 0 ? cores_given_by_launcher() : 0;
+  return given > 0 ? given : ReplicaThreads::count(requested, workers_on_host());
+}
+
+// How many workers share this worker's cores, as far as addresses and the launcher tell.
 template <CollectivePolicy Policy>
 int MultiWorkerMirroredStrategy<Policy>::workers_on_host() const {
-  if (num_workers() == 1) return 1;
+  if (num_workers() == 1 || cores_given_by_launcher() > 0) return 1;
   const auto addresses = cluster_.addresses();
   const std::string host = parse_address(addresses[static_cast<std::size_t>(worker_index())]).host;
   int workers = 0;

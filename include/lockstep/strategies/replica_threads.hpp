@@ -3,16 +3,28 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/cores.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Whether each replica's thread stays on one core of the process's cpuset, which no other process
+/// that pins has (see ClaimedCores). A thread that moves finds its caches, and on machines with
+/// several memories its parameters, elsewhere; one that must stay waits while another program has
+/// its core.
+enum class Pinning : std::uint8_t {
+  automatic,  ///< where the process has a cpuset of its own: by taskset, Slurm, mpirun, Kubernetes
+  off,
+  on,  ///< says so when there are too few cores that no other process has claimed
+};
 
 /// A fixed number of threads, made once; the first is the caller's own.
 ///
@@ -22,18 +34,22 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// trained.
 class ReplicaThreads {
  public:
-  /// `requested` replicas, where 0 stands for this worker's share of the cores: cores / workers on this machine, at least 1. Throws
-  /// ConfigurationError when it is negative or above 1024.
+  /// `requested` replicas, where 0 stands for this worker's share of the cores that it may
+  /// use (see usable_cores): cores / workers on this machine, at least 1. Throws ConfigurationError
+  /// when it is negative or above 1024.
   [[nodiscard]] static int count(int requested, int workers_on_host = 1);
 
-  /// `threads_on_host`: how many threads compete for this machine's cores (0: these). Throws Error
-  /// when the system has no thread left.
-  explicit ReplicaThreads(int size, int threads_on_host = 0);
+  /// `threads_on_host`: how many threads compete for this machine's cores (0: these). The first
+  /// thread is pinned during run() alone. Throws Error when the system has no thread left.
+  explicit ReplicaThreads(int size, int threads_on_host = 0, Pinning pinning = Pinning::off);
   ReplicaThreads(const ReplicaThreads&) = delete;
   ReplicaThreads& operator=(const ReplicaThreads&) = delete;
   ~ReplicaThreads();
 
   [[nodiscard]] int size() const noexcept { return size_; }
+
+  /// The core of each thread; empty when they are not pinned.
+  [[nodiscard]] const std::vector<int>& cores() const noexcept { return cores_.cores(); }
 
   /// Whether a run is under way.
   [[nodiscard]] bool is_running() const;
@@ -76,10 +92,12 @@ class ReplicaThreads {
   void failed(Run& run, int i, std::string_view what, ExitCode code);
   void await(std::unique_lock<std::mutex>& lock, std::condition_variable& sleep, FunctionRef<bool()> has_come);
   void work(int i);
+  [[nodiscard]] int core_of(int i) const noexcept;
   void stop();
 
   const int size_;
   const bool spins_;
+  const ClaimedCores cores_;
   mutable std::mutex mutex_;
   std::condition_variable first_, others_;  // where the first thread and the others sleep
   std::atomic<unsigned> changes_{0};        // that a thread in lead() may wait for

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "lockstep/collectives/host/cpu_relax.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
@@ -32,12 +33,27 @@ LOCKSTEP_INLINE int ReplicaThreads::count(int requested, int workers_on_host) {
   if (requested < 0 || requested > 1024)
     throw ConfigurationError(concat({"replicas must be 0 (one for each core) to 1024, got ", requested}));
   if (requested > 0) return requested;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / workers_on_host);
+  return std::max(1, usable_cores() / workers_on_host);
 }
 
-LOCKSTEP_INLINE ReplicaThreads::ReplicaThreads(int size, int threads_on_host)
+LOCKSTEP_INLINE ClaimedCores claim_cores(int count, Pinning pinning) {
+  if (pinning == Pinning::off || (pinning == Pinning::automatic && (!has_own_cpuset() || count > usable_cores())))
+    return {};
+  ClaimedCores claimed(count);
+  if (claimed.cores().empty() && pinning == Pinning::on)
+    log_line(concat({"Pinning::on: the replicas are not pinned: ", count, " of them need a core each, and of the ",
+                     allowed_cores().size(), " that this process may use other processes have claimed too many"}));
+  return claimed;
+}
+
+LOCKSTEP_INLINE int ReplicaThreads::core_of(int i) const noexcept {
+  return cores().empty() ? -1 : cores()[static_cast<std::size_t>(i)];
+}
+
+LOCKSTEP_INLINE ReplicaThreads::ReplicaThreads(int size, int threads_on_host, Pinning pinning)
     : size_(size),
-      spins_(static_cast<unsigned>(std::max(size, threads_on_host)) <= std::thread::hardware_concurrency()),
+      spins_(std::max(size, threads_on_host) <= usable_cores()),
+      cores_(claim_cores(size, pinning)),
       runs_seen_(static_cast<std::size_t>(size)) {
   threads_.reserve(static_cast<std::size_t>(size - 1));
   try {
@@ -63,7 +79,10 @@ LOCKSTEP_INLINE void ReplicaThreads::run(FunctionRef<void(int)> f,
   enter(mine);
   if (mine.outer == nullptr) reset();
   begin();
-  call(mine, 0);
+  {
+    const PinnedThread pinned(core_of(0));
+    call(mine, 0);
+  }
   end(mine);
   if (mine.failure == nullptr) return leave(mine);
   reset();
@@ -224,6 +243,7 @@ LOCKSTEP_INLINE void ReplicaThreads::await(std::unique_lock<std::mutex>& lock, s
 }
 
 LOCKSTEP_INLINE void ReplicaThreads::work(int i) {
+  const PinnedThread pinned(core_of(i));
   std::unique_lock lock(mutex_);
   for (;;) {
     others_.wait(lock, [&] { return is_new(i) || stopping_; });

@@ -11,6 +11,7 @@
 
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/cores.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -44,7 +45,7 @@ class ThreadBarrier {
   /// the core from the one that is awaited.
   ThreadBarrier(int size, int threads_on_host)
       : size_(size),
-        spins_(static_cast<unsigned>(threads_on_host) <= std::thread::hardware_concurrency()),
+        spins_(threads_on_host <= usable_cores()),
         arrivals_(std::make_unique<Arrival[]>(static_cast<std::size_t>(size))) {}
 
   /// Waits until every thread has come. All threads, or none, see `released`; `broken` and
