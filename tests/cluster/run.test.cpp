@@ -152,6 +152,16 @@ TEST_SUITE("run") {
           "argument 1: arguments\nargument 2: --restarts\nargument 3: 3\nrank 0 of 1\n");
   }
 
+  TEST_CASE("with LOCKSTEP_LOG=json, messages are structured lines, which the launcher passes on as they are") {
+    const Finished thrown = work({"throw", "data"}, {{"LOCKSTEP_LOG", "json"}, {"LOCKSTEP_RUN_ID", "7"}});
+    CHECK(thrown.exit_code == 1);
+    CHECK(thrown.output.starts_with(R"({"time":")"));
+    CHECK(thrown.output.find(R"("level":"error","run":"7","message":"wrong data"})") != std::string::npos);
+    const Finished launched = work({"--workers", "1", "throw", "data"}, {{"LOCKSTEP_LOG", "json"}});
+    CHECK(launched.output.starts_with(R"({"time":")"));
+    CHECK(launched.output.find(R"("message":"worker 0 failed first: exit code 1"})") != std::string::npos);
+  }
+
   TEST_CASE("--workers inside a cluster is refused; TF_CONFIG that is wrong is an error at once") {
     const Finished both = work({"--workers", "2"},
                                {{"TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})"}});

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "support/captured_stderr.hpp"
 
 TEST_CASE("log_line: one line each, with the library's name, on standard error") {
@@ -9,4 +11,26 @@ TEST_CASE("log_line: one line each, with the library's name, on standard error")
   lockstep::log_line("the first");
   lockstep::log_line("");
   CHECK(captured.text() == "lockstep: the first\nlockstep: \n");
+}
+
+TEST_CASE("log_line: a structured line has time, level, rank, run and text") {
+  using lockstep::detail::structured_log_line;
+  const auto without_time = [](const std::string& line) {
+    const std::string form = R"({"time":"2026-11-22T18:30:00.123Z",)";
+    REQUIRE(line.size() > form.size());
+    for (std::size_t i = 0; i < form.size(); ++i) {
+      const bool is_digit = form[i] >= '0' && form[i] <= '9';
+      CHECK((is_digit ? line[i] >= '0' && line[i] <= '9' : line[i] == form[i]));
+    }
+    return line.substr(form.size());
+  };
+  CHECK(without_time(structured_log_line("a \"text\"\n")) ==
+        "\"level\":\"info\",\"message\":\"a \\\"text\\\"\\u000a\"}\n");
+  lockstep::detail::set_log_place(3, "job \\1");
+  CHECK(without_time(structured_log_line("warning: low")) ==
+        "\"level\":\"warning\",\"rank\":3,\"run\":\"job \\\\1\",\"message\":\"low\"}\n");
+  CHECK(without_time(structured_log_line("error: e")).starts_with("\"level\":\"error\",\"rank\":3"));
+  CHECK(without_time(structured_log_line("errors: e")).starts_with("\"level\":\"info\""));
+  lockstep::detail::set_log_place(-1, "");
+  CHECK_FALSE(lockstep::detail::logs_are_structured());  // LOCKSTEP_LOG is not set
 }

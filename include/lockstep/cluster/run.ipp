@@ -123,7 +123,8 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
 
 LOCKSTEP_INLINE int report_error(const char* what, ExitCode code) {
   std::fflush(stdout);
-  const std::string line = concat({"error: ", what, "\n"});
+  std::string line = concat({"error: ", what, "\n"});
+  if (logs_are_structured()) line = structured_log_line(std::string_view(line).substr(0, line.size() - 1));
   std::fwrite(line.data(), 1, line.size(), stderr);
   return static_cast<int>(code);
 }

@@ -10,6 +10,7 @@
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/last_words.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -98,6 +99,7 @@ Cluster MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) con
         "cluster_from_environment().is_evaluator(), and give the evaluator a OneDeviceStrategy and a "
         "SidecarEvaluator; "
         "or leave the evaluator out of TF_CONFIG");
+  detail::set_log_place(cluster.rank(), cluster.meeting ? cluster.meeting->job : "");
   detail::LastWords::say_now();  // an earlier strategy's: its port is needed
   return met(cluster, port_, options_);
 }

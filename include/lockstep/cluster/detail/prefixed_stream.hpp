@@ -12,6 +12,7 @@
 
 #include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/log.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -76,7 +77,7 @@ class PrefixedStream {
     }
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (const auto drawn = line.rfind('\r'); drawn != std::string_view::npos) line.remove_prefix(drawn + 1);
-    lines_ += prefix_;
+    if (!line.starts_with(structured_log_begin)) lines_ += prefix_;  // that has the rank
     lines_ += line;
     lines_ += '\n';
   }
