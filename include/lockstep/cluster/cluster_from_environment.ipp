@@ -75,11 +75,11 @@ LOCKSTEP_INLINE Cluster cluster_of(const Environment& environment, const NamedCl
   if (claim.size == 1) return cluster;
   const std::string given = text_of(environment, "LOCKSTEP_MEETING_ADDRESS");
   const std::string address = given.empty() ? claim.address : given;
+  constexpr std::string_view how =
+      ", but not where the others are: set LOCKSTEP_MEETING_ADDRESS=host:port on all of them, with rank 0's host and a "
+      "port that is free there";
   if (address.empty())
-    throw ConfigurationError(
-        concat({named.text(), " says that this is rank ", claim.rank, " of ", claim.size,
-                ", but not where the others are: set LOCKSTEP_MEETING_ADDRESS=host:port on all of them, with "
-                "rank 0's host and a port that is free there"}));
+    throw ConfigurationError(concat({named.text(), " says that this is rank ", claim.rank, " of ", claim.size, how}));
   try {
     (void)parse_address(address);
   } catch (const ConfigurationError& error) {

@@ -55,19 +55,19 @@ inline constexpr std::string_view remote_note_mark = "\036lockstep-note ";
                                                            const std::vector<std::string>& arguments) {
   std::string worker = shell_word(program);
   for (std::size_t i = 1; i < arguments.size(); ++i) worker += " " + shell_word(arguments[i]);
-  const std::string script = concat({"cd ", shell_word(start.folder),
-                                     " || exit 125; unset TF_CONFIG; "
-                                     "while IFS= read -r v && [ \"$v\" != . ]; do export \"$v\"; done; "
-                                     "s=; command -v setsid >/dev/null && s=setsid; exec 3<&0 4>&1; "
-                                     // Inside, standard output is the pipe of the notes.
-                                     "{ $s ",
-                                     worker,
-                                     " </dev/null 9>&1 >&4 3<&- 4>&- & p=$!; "
-                                     "{ while read -r n <&3; do kill -s \"$n\" $p; done; "
-                                     "kill -s KILL -- -$p 2>/dev/null || kill -s KILL $p; } >/dev/null 2>&1 & w=$!; "
-                                     "wait $p; c=$?; kill -s KILL $w; echo \"exit $c\"; } | "
-                                     "{ c=125; while IFS= read -r n; do case $n in \"exit \"*) c=${n#exit };; "
-                                     "*) printf \"\\036lockstep-note %s\\n\" \"$n\" >&2;; esac; done; exit $c; }"});
+  constexpr std::string_view begin =
+      " || exit 125; unset TF_CONFIG; "
+      "while IFS= read -r v && [ \"$v\" != . ]; do export \"$v\"; done; "
+      "s=; command -v setsid >/dev/null && s=setsid; exec 3<&0 4>&1; { $s ";
+  // Up to the bar, standard output is the pipe of the notes.
+  constexpr std::string_view end =
+      " </dev/null 9>&1 >&4 3<&- 4>&- & p=$!; "
+      "{ while read -r n <&3; do kill -s \"$n\" $p; done; "
+      "kill -s KILL -- -$p 2>/dev/null || kill -s KILL $p; } >/dev/null 2>&1 & w=$!; "
+      "wait $p; c=$?; kill -s KILL $w; echo \"exit $c\"; } | "
+      "{ c=125; while IFS= read -r n; do case $n in \"exit \"*) c=${n#exit };; "
+      "*) printf \"\\036lockstep-note %s\\n\" \"$n\" >&2;; esac; done; exit $c; }";
+  const std::string script = concat({"cd ", shell_word(start.folder), begin, worker, end});
   return "exec sh -c " + shell_word(script);
 }
 
