@@ -55,7 +55,7 @@ struct Epochs {
   }
 };
 
-static_assert(!ls::CallbackList<ls::EarlyStopping>::presence().stop_in_batch);  // no exchange in each step
+static_assert(!ls::CallbackList<ls::EarlyStopping>::presence().stop_in_batch);  // no exchange a step
 
 }  // namespace
 

@@ -48,7 +48,7 @@ constexpr Place places[] = {{}, {.replicas = 2}, {.workers = 2}};
 struct Worker {
   std::string folder = {};
   std::optional<std::int64_t> fail_before = {};  ///< this update
-  std::optional<std::int64_t> stop_after = {};   ///< this update, in a hook that else does not exist
+  std::optional<std::int64_t> stop_after = {};   ///< this update, in a hook that only then exists
   int epochs = 10;
   bool reduces = true;     ///< the learning rate, by the figure
   bool has_figure = true;  ///< else the logs of this worker lack val_loss
@@ -143,7 +143,7 @@ TEST_CASE("callbacks with a model: on threads and on workers they decide alike, 
     std::vector<Worker> whole = workers_of(place, folder, name + "whole");
     REQUIRE(run(place, whole, 0) == "");
     for (const Worker& worker : whole) {
-      CHECK(worker.history == std::vector<int>{0, 1, 2, 3, 4, 5, 6});  // the best is 2, and then 4 of patience
+      CHECK(worker.history == std::vector<int>{0, 1, 2, 3, 4, 5, 6});  // 2 is the best
       CHECK(worker.updates == 35);
       CHECK(worker.stopped_epoch == 6);
       CHECK(worker.best_epoch == 2);

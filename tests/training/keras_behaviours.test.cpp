@@ -359,13 +359,14 @@ TEST_CASE(
         if (training.iterations() == 8) throw std::runtime_error("power failure");
       };
       CHECK(contains(message_of<ls::Error>([&] { here.fit_with_backup(rows(), {.epochs = 3}); }), "power failure"));
-      CHECK(std::filesystem::exists(here.backup.path()) == here.strategy.is_chief());  // kept on an exception
+      CHECK(std::filesystem::exists(here.backup.path()) == here.strategy.is_chief());  // kept
     });
     everywhere(0.1, [&](Here& here) {
       begin(here);
       const ls::History history = here.fit_with_backup(rows(), {.epochs = 3, .initial_epoch = 2});
       CHECK(history.epoch == std::vector<int>{1, 2});
-      CHECK(here.recorder.calls[2] == (save_freq == 0 ? "batch_begin 0" : "batch_begin 3"));  // (e + 1, 0), (e, b + 1)
+      // (e + 1, 0), (e, b + 1)
+      CHECK(here.recorder.calls[2] == (save_freq == 0 ? "batch_begin 0" : "batch_begin 3"));
       CHECK(here.model.iterations() == 15);
       CHECK_FALSE(std::filesystem::exists(here.backup.path()));
       here.recorder.at_epoch_end = [](ls::Training& training, int, ls::Logs&) { training.stop_training(); };

@@ -59,8 +59,8 @@ concept RestorableCallback = (!detail::has_save<C>() && !detail::has_restore<C>(
 ///     before the first epoch of a resumed run. No other member may have these names.
 ///  4. Optional: `static constexpr bool stops_training = false;` says that on_train_batch_end never
 ///     asks to stop, which spares the workers an exchange after each step.
-///  5. Optional: `CallbackHooks::Presence hooks_in_use() const`, of a callback that knows only at run
-///     time which of its hooks it needs, as LambdaCallback.
+///  5. Optional: `CallbackHooks::Presence hooks_in_use() const`, of a callback that knows only at
+///     run time which of its hooks it needs, as LambdaCallback.
 ///
 /// A hook may use models of the same strategy, also the one in training: predict, evaluate, save,
 /// load_weights, get_weights and set_weights; another model may be compiled and fitted too. All

@@ -134,7 +134,7 @@ template <class T>
 void FitLoop<T>::agree_on_parameters(AnyReplica& replica) {
   try {
     if (any_rank(replica, replica.local_rank() == 0 && has_set_parameters_)) trainer_.broadcast_from_chief(replica);
-  } catch (const CollectiveError&) {  // training has ended: a rank that is lost now is no failure of fit
+  } catch (const CollectiveError&) {  // of a rank that is lost when training has ended
   }
 }
 

@@ -61,10 +61,11 @@ struct FitOptions {
   /// Of plain arrays: the weight of each sample, or [samples x positions] for the tokens of a
   /// Sequence. A dataset has weights of its own: from_tensor_slices(x, y, weights). See there.
   Tensor<float> sample_weight = {};
-  int initial_epoch = 0;                                             ///< index of the first epoch
-  std::optional<std::int64_t> steps_per_epoch = std::nullopt;        ///< default: until the data ends
-  std::optional<std::int64_t> validation_steps = std::nullopt;       ///< default: until validation_data ends
-  std::optional<std::int64_t> validation_batch_size = std::nullopt;  ///< of validation_split; default: batch_size
+  int initial_epoch = 0;                                        ///< index of the first epoch
+  std::optional<std::int64_t> steps_per_epoch = std::nullopt;   ///< default: until the data ends
+  std::optional<std::int64_t> validation_steps = std::nullopt;  ///< default: until validation_data ends
+  /// Of the part that validation_split takes; default: batch_size.
+  std::optional<std::int64_t> validation_batch_size = std::nullopt;
   ValidationFrequency validation_freq = 1;
   /// A step whose loss is infinite or NaN on any replica is not made: fit throws on every worker,
   /// and the parameters are those before it.
