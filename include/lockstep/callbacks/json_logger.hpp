@@ -33,13 +33,13 @@ struct JSONLoggerOptions {
 ///
 /// Each has "time", in seconds since 1970. Epochs count from 0, the steps of an epoch from 1;
 /// "iteration" is the number of updates made. "ms" is how many milliseconds the step took, or the
-/// epoch with its validation, since fit began or was resumed. "rank_times" has {"rank", "compute_ms", "collective_ms"} for every
-/// rank, of the steps of the epoch: the second is the time in reductions, waiting included. A figure
-/// that is no finite number is null.
+/// epoch with its validation, since fit began or was resumed. "rank_times" has {"rank",
+/// "compute_ms", "collective_ms"} for every rank, of the steps of the epoch: the second is the time
+/// in reductions, waiting included. A figure that is no finite number is null.
 ///
 /// The chief alone writes, each line at once; a run that BackupAndRestore resumes goes on in the
-/// file behind its last snapshot. Serves one fit at a time; its hooks run on the thread of the first
-/// replica.
+/// file behind its last snapshot. Serves one fit at a time; its hooks run on the thread of the
+/// first replica.
 class JSONLogger {
  public:
   static constexpr bool stops_training = false;

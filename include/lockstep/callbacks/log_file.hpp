@@ -27,8 +27,8 @@ class LogFile {
   /// In on_epoch_begin: at the first call, decides what becomes of what the file had. True at the
   /// first call of a run that is not resumed.
   bool start();
-  /// Writes, and hands it to the operating system. Does nothing before `start`, and on other workers
-  /// than the chief.
+  /// Writes, and hands it to the operating system. Does nothing before `start`, and on other
+  /// workers than the chief.
   void write(std::string_view lines);
   void close() { file_.reset(); }
   /// Outside of fit: opens, writes behind what the file has, and closes.

@@ -40,10 +40,10 @@ struct TensorBoardOptions {
 /// | keras (the layers), model_summary | train | 0 |
 ///
 /// Folders and files are made when first written to; each fit has files of its own. The chief alone
-/// writes, and hands all to the operating system at the end of each hook. A run that BackupAndRestore
-/// resumes goes on in its files behind the last snapshot, so that no point is there twice. (Where the
-/// files cannot be found, it begins new ones.) Where Keras colours images by their own range, these
-/// are grey from the least weight to the greatest.
+/// writes, and hands all to the operating system at the end of each hook. A run that
+/// BackupAndRestore resumes goes on in its files behind the last snapshot, so that no point is
+/// there twice. (Where the files cannot be found, it begins new ones.) Where Keras colours images
+/// by their own range, these are grey from the least weight to the greatest.
 ///
 /// Serves one fit at a time; its hooks run on the thread of the first replica.
 class TensorBoard {

@@ -33,8 +33,8 @@ LOCKSTEP_INLINE std::vector<double> numbers_of(const SavedArray& array) {
   return numbers;
 }
 
-/// A weight's numbers as grey images [count x height x width], as Keras lays them out: a vector is a
-/// column, a matrix is wider than high, and of three dimensions the last one counts images. Other
+/// A weight's numbers as grey images [count x height x width], as Keras lays them out: a vector is
+/// a column, a matrix is wider than high, and of three dimensions the last one counts images. Other
 /// weights have none.
 struct WeightImages {
   std::size_t count = 0, height = 0, width = 0;

@@ -28,8 +28,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   return json + '"';
 }
 
-/// A number as Python prints it: the fewest digits that read back as itself ("0.1", "2.0", "1e-07"),
-/// "nan", "inf", "-inf". The first three are JSON, too.
+/// A number as Python prints it: the fewest digits that read back as itself ("0.1", "2.0",
+/// "1e-07"), "nan", "inf", "-inf". The first three are JSON, too.
 [[nodiscard, gnu::cold]] inline std::string number_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";

@@ -38,8 +38,8 @@ struct TFRecordFeatures {
   std::optional<FixedLenFeature> y = std::nullopt;  ///< none: samples without targets
 };
 
-/// What is made of an example: fills x and, unless it is empty, y, both in row-major order. May throw
-/// DataError; called by several threads at once.
+/// What is made of an example: fills x and, unless it is empty, y, both in row-major order. May
+/// throw DataError; called by several threads at once.
 using ParseExample = std::function<void(const ExampleView& example, std::span<double> x, std::span<double> y)>;
 
 /// Examples for a function of your own.
@@ -49,7 +49,8 @@ struct ParsedExamples {
   ParseExample parse;
 };
 
-/// How to read `features`. Throws ConfigurationError for a feature without a key, or an extent of 0.
+/// How to read `features`. Throws ConfigurationError for a feature without a key, or an extent of
+/// 0.
 [[nodiscard]] ParsedExamples parse_features(const TFRecordFeatures& features);
 
 /// A Source of the examples in one file, which reads a sample when it is wanted. Errors name the
@@ -97,9 +98,9 @@ struct TFRecordReader {
 
 /// A pipeline of tf.train.Examples in TFRecord files, as TensorFlow or TFRecordWriter writes them.
 /// Nothing but the places of the records is held in memory, so that samples are shuffled whatever
-/// their number, and positions can be sought. Files are divided among workers as from_files does it.
-/// Throws ConfigurationError for features that make no sense, and, when data are needed, DataError
-/// naming file, record and offset.
+/// their number, and positions can be sought. Files are divided among workers as from_files does
+/// it. Throws ConfigurationError for features that make no sense, and, when data are needed,
+/// DataError naming file, record and offset.
 /// @code
 /// auto train = lockstep::from_tfrecords({"a.tfrecord", "b.tfrecord"},
 ///                                       {.x = {.key = "image", .shape = {28, 28}, .encoding = lockstep::FeatureEncoding::raw_uint8},

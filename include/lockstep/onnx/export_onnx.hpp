@@ -49,9 +49,9 @@ std::string onnx_model(const Trainer<T>& trainer, const ExportOnnxOptions& optio
 
 /// Writes the model, as predict runs it, in the format of ONNX (IR 8, operators of set 17), with
 /// float32 weights. Images stay height x width x channels. The chief alone writes, whole or not at
-/// all. A layer without an operator is an error of the compiler: operators.hpp lists those that there
-/// are (no sequences). Throws Error naming the path, and ConfigurationError when the names are empty
-/// or equal.
+/// all. A layer without an operator is an error of the compiler: operators.hpp lists those that
+/// there are (no sequences). Throws Error naming the path, and ConfigurationError when the names
+/// are empty or equal.
 /// @code
 /// lockstep::export_onnx(model, "cnn.onnx");
 /// @endcode

@@ -19,8 +19,8 @@ struct TransferredArrays {
   LoadedWeights report;
 };
 
-/// Finds the arrays of `wanted` in a file, by their names and as `options` say, and lays them out as
-/// this library does, as `scalar`. Throws ConfigurationError naming the first variable that is
+/// Finds the arrays of `wanted` in a file, by their names and as `options` say, and lays them out
+/// as this library does, as `scalar`. Throws ConfigurationError naming the first variable that is
 /// missing or of another shape, the first array that is none of the model's, and a rename that fits
 /// no array; and when no variable is found at all. Throws DataError when an array's bytes do not
 /// fit its shape.
