@@ -34,16 +34,16 @@ std::size_t count(const std::string& text, const std::string& part) {
   return n;
 }
 
-/// What ssh does, without another host: it joins its words, and gives them to a shell, with few
-/// variables. Host "lost" cannot be reached. The hosts' names resolve nowhere, so that workers meet
-/// where the test says.
+/// What ssh does, without another host: it joins its words, and gives them to a shell of another
+/// session, with few variables. Host "lost" cannot be reached. The hosts' names resolve nowhere, so
+/// that workers meet where the test says.
 class FakeSsh {
  public:
   FakeSsh() {
     std::ofstream(folder_.path("ssh")) << "#!/bin/sh\n"
                                           "host=$1; shift\n"
                                           "if [ $host = lost ]; then echo no route to host lost >&2; exit 255; fi\n"
-                                          "exec env -i PATH=\"$PATH\" HOST_NAME=$host sh -c \"$*\"\n";
+                                          "exec setsid -w env -i PATH=\"$PATH\" HOST_NAME=$host sh -c \"$*\"\n";
     std::filesystem::permissions(folder_.path("ssh"), std::filesystem::perms::owner_all);
   }
 
