@@ -46,7 +46,8 @@ void time_collective(const TimingOptions& options, C& collective) {
       buffer = ls::Buffer(bytes);
     const std::span values(reinterpret_cast<float*>(buffer.data()), bytes / sizeof(float));
     benchmarks::time_all_reduce(
-        options, collective.rank(), values, [&] { collective.barrier(); }, [&] { collective.all_reduce(values); });
+        options, collective.rank(), values, [&] { collective.barrier(); },
+        [&] { collective.all_reduce(values); });
   }
 }
 
@@ -65,9 +66,11 @@ template <ls::CollectivePolicy Policy>
 int time_worker(const TimingOptions& options, const ls::Cluster& cluster,
                 const ls::CommunicationOptions& communication = {}) {
   if (cluster.world_size() != options.ranks)
-    throw ls::ConfigurationError(ls::concat({"--ranks is ", options.ranks, ", but there are ", cluster.world_size()}));
+    throw ls::ConfigurationError(
+        ls::concat({"--ranks is ", options.ranks, ", but there are ", cluster.world_size()}));
   Policy collective = Policy::connect(
-      {.rank = cluster.rank(), .addresses = cluster.addresses(), .ranks_on_host = options.ranks}, communication);
+      {.rank = cluster.rank(), .addresses = cluster.addresses(), .ranks_on_host = options.ranks},
+      communication);
   time_collective(options, collective);
   collective.close();
   return 0;
@@ -90,7 +93,8 @@ int main(int argc, char** argv) {
     const auto options = TimingOptions::parse(count, arguments);
     if (options.policy == "threads") return time_threads(options), 0;
     if (options.policy == "tcp") return time_workers<ls::Ring<ls::Tcp>>(options, own);
-    if (options.policy == "tcp_checked") return time_workers<ls::Ring<ls::Tcp>>(options, own, {.checksum = true});
+    if (options.policy == "tcp_checked")
+      return time_workers<ls::Ring<ls::Tcp>>(options, own, {.checksum = true});
     if (options.policy == "shared_memory") return time_workers<ls::SharedMemory>(options, own);
     if (options.policy == "auto") return time_workers<ls::Auto>(options, own);
 #if defined(LOCKSTEP_HAS_MPI)

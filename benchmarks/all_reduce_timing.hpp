@@ -43,7 +43,8 @@ struct TimingOptions {
         throw std::invalid_argument("unknown option: " + std::string(name.empty() ? word : name));
     }
     for (const std::size_t bytes : options.bytes)
-      if (bytes == 0 || bytes % sizeof(float) != 0) throw std::invalid_argument("--bytes needs multiples of 4");
+      if (bytes == 0 || bytes % sizeof(float) != 0)
+        throw std::invalid_argument("--bytes needs multiples of 4");
     if (options.ranks < 1 || options.repetitions < 1)
       throw std::invalid_argument("needs at least 1 rank and repetition");
     return options;
@@ -62,11 +63,12 @@ struct TimingOptions {
 
 /// Prints "name/ranks size median min max", of times in microseconds. A program prints a line for
 /// each repetition.
-inline void print_times(std::string_view name, int ranks, std::size_t size, std::vector<double> times) {
+inline void print_times(std::string_view name, int ranks, std::size_t size,
+                        std::vector<double> times) {
   std::sort(times.begin(), times.end());
   const std::size_t n = times.size();
-  std::printf("%.*s/%d %zu %.2f %.2f %.2f\n", static_cast<int>(name.size()), name.data(), ranks, size,
-              (times[(n - 1) / 2] + times[n / 2]) / 2, times.front(), times.back());
+  std::printf("%.*s/%d %zu %.2f %.2f %.2f\n", static_cast<int>(name.size()), name.data(), ranks,
+              size, (times[(n - 1) / 2] + times[n / 2]) / 2, times.front(), times.back());
   std::fflush(stdout);
 }
 
@@ -79,7 +81,8 @@ void time_operation(const TimingOptions& options, bool prints, std::size_t bytes
   using Clock = std::chrono::steady_clock;
   const bool small = bytes <= std::size_t{64} << 10;
   const int calls = small ? 100 : 1;
-  const auto samples = small ? std::size_t{20} : std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 8, 30);
+  const auto samples =
+      small ? std::size_t{20} : std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 8, 30);
   const auto sample = [&] {
     barrier();
     const auto begin = Clock::now();
@@ -97,8 +100,8 @@ void time_operation(const TimingOptions& options, bool prints, std::size_t bytes
 /// The same for an all-reduce of `values`, in place, after a check that it sums. (Sums of zeros
 /// stay finite.)
 template <class Barrier, class AllReduce>
-void time_all_reduce(const TimingOptions& options, int rank, std::span<float> values, Barrier barrier,
-                     AllReduce all_reduce) {
+void time_all_reduce(const TimingOptions& options, int rank, std::span<float> values,
+                     Barrier barrier, AllReduce all_reduce) {
   std::fill(values.begin(), values.end(), static_cast<float>(rank + 1));
   all_reduce();
   const auto sum = static_cast<float>(options.ranks * (options.ranks + 1) / 2);

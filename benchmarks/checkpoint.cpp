@@ -36,7 +36,9 @@ namespace {
 namespace ls = lockstep;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 template <class F>
 double seconds_of(F f) {
@@ -58,7 +60,8 @@ struct Figures {
   }
   void print(const char* what, double factor, const char* unit) const {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    std::printf("  %-46s %8.2f %s (%.2f to %.2f)\n", what, factor * median(), unit, factor * *low, factor * *high);
+    std::printf("  %-46s %8.2f %s (%.2f to %.2f)\n", what, factor * median(), unit, factor * *low,
+                factor * *high);
   }
 };
 
@@ -83,12 +86,15 @@ void save_and_restore(const std::string& folder) {
 
   Figures save, restore, dd_write, dd_read;
   for (int round = 0; round < 7; ++round) {
-    dd_write.values.push_back(
-        seconds_of([&] { shell("dd if=" + source + " of=" + copy + " bs=1M conv=fsync status=none"); }));
-    save.values.push_back(seconds_of([&] { ls::write_file_atomically(ours, ls::EncodedCheckpoint(state).parts()); }));
-    dd_read.values.push_back(seconds_of([&] { shell("dd if=" + copy + " of=/dev/null bs=1M status=none"); }));
+    dd_write.values.push_back(seconds_of(
+        [&] { shell("dd if=" + source + " of=" + copy + " bs=1M conv=fsync status=none"); }));
+    save.values.push_back(
+        seconds_of([&] { ls::write_file_atomically(ours, ls::EncodedCheckpoint(state).parts()); }));
+    dd_read.values.push_back(
+        seconds_of([&] { shell("dd if=" + copy + " of=/dev/null bs=1M status=none"); }));
     restore.values.push_back(seconds_of([&] {
-      if (ls::decode_checkpoint(*ls::read_file(ours)).parameters.size() != arrays) throw std::runtime_error("lost");
+      if (ls::decode_checkpoint(*ls::read_file(ours)).parameters.size() != arrays)
+        throw std::runtime_error("lost");
     }));
     ls::remove_file(ours);
     ls::remove_file(copy);
@@ -123,12 +129,14 @@ void steps_with_backups(const std::string& folder) {
   std::generate(x.begin(), x.end(), [&] { return pixel(random); });
   std::vector<std::uint8_t> y(Subject::batch);
   std::generate(y.begin(), y.end(), [&] { return static_cast<std::uint8_t>(random() % 10); });
-  const auto data = ls::from_tensor_slices(ls::Tensor<float>(std::move(x), {Subject::batch, 28, 28}),
-                                           ls::Tensor<std::uint8_t>(std::move(y)))
-                        .repeat()
-                        .batch(static_cast<std::int64_t>(Subject::batch));
+  const auto data =
+      ls::from_tensor_slices(ls::Tensor<float>(std::move(x), {Subject::batch, 28, 28}),
+                             ls::Tensor<std::uint8_t>(std::move(y)))
+          .repeat()
+          .batch(static_cast<std::int64_t>(Subject::batch));
   ls::OneDeviceStrategy strategy;
-  auto model = ls::compile<Subject::Net>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+  auto model = ls::compile<Subject::Net>(strategy, {.seed = 1},
+                                         ls::SparseCategoricalCrossentropy{.from_logits = true},
                                          ls::SGD{.learning_rate = 0.001}, ls::Accuracy{});
   Figures with, without;
   for (int round = 0; round < 12; ++round) {
@@ -148,8 +156,8 @@ void steps_with_backups(const std::string& folder) {
 
 int main(int argc, char** argv) {
   try {
-    const std::string folder =
-        std::string(argc > 1 ? argv[1] : ".") + "/benchmark_checkpoint." + std::to_string(::getpid());
+    const std::string folder = std::string(argc > 1 ? argv[1] : ".") + "/benchmark_checkpoint." +
+                               std::to_string(::getpid());
     shell("mkdir -p '" + folder + "'");
     save_and_restore(folder);
     steps_with_backups(folder);

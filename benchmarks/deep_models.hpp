@@ -35,25 +35,30 @@ namespace benchmarks {
 namespace ls = lockstep;
 
 /// GPT-2's form, with or without biases.
-template <std::size_t Vocabulary, std::size_t Positions, std::size_t Context, std::size_t Width, std::size_t Heads,
-          std::size_t Layers, bool Bias>
+template <std::size_t Vocabulary, std::size_t Positions, std::size_t Context, std::size_t Width,
+          std::size_t Heads, std::size_t Layers, bool Bias>
 struct GptModel {
   static constexpr ls::RandomNormal normal{.stddev = 0.02};
-  using Norm = ls::LayerNormalization<ls::LayerNormalizationOptions{.epsilon = 1e-5, .center = Bias}>;
-  using Attention = ls::MultiHeadAttention<Heads, Width / Heads,
-                                           ls::MultiHeadAttentionOptions{.use_bias = Bias,
-                                                                         .use_causal_mask = true,
-                                                                         .kernel_initializer = normal,
-                                                                         .output_kernel_initializer = normal}>;
+  using Norm =
+      ls::LayerNormalization<ls::LayerNormalizationOptions{.epsilon = 1e-5, .center = Bias}>;
+  using Attention =
+      ls::MultiHeadAttention<Heads, Width / Heads,
+                             ls::MultiHeadAttentionOptions{.use_bias = Bias,
+                                                           .use_causal_mask = true,
+                                                           .kernel_initializer = normal,
+                                                           .output_kernel_initializer = normal}>;
   static constexpr ls::DenseOptions dense{.use_bias = Bias, .kernel_initializer = normal};
   // (GPT-2's GELU is that of tanh, nanoGPT's the exact one.)
   using Function = std::conditional_t<Bias, ls::GELUTanh, ls::GELU>;
-  using Block =
-      ls::Sequential<ls::Residual<Norm, Attention>,
-                     ls::Residual<Norm, ls::Dense<4 * Width, Function, dense>, ls::Dense<Width, ls::Linear, dense>>>;
-  using Tokens = ls::Embedding<Vocabulary, Width, ls::EmbeddingOptions{.embeddings_initializer = normal}>;
-  using Places = ls::PositionEmbedding<Context, ls::PositionEmbeddingOptions{.initializer = normal}>;
-  using Net = ls::Sequential<ls::Input<Positions>, ls::TiedHead<Tokens, Places, ls::Repeat<Layers, Block>, Norm>>;
+  using Block = ls::Sequential<ls::Residual<Norm, Attention>,
+                               ls::Residual<Norm, ls::Dense<4 * Width, Function, dense>,
+                                            ls::Dense<Width, ls::Linear, dense>>>;
+  using Tokens =
+      ls::Embedding<Vocabulary, Width, ls::EmbeddingOptions{.embeddings_initializer = normal}>;
+  using Places =
+      ls::PositionEmbedding<Context, ls::PositionEmbeddingOptions{.initializer = normal}>;
+  using Net = ls::Sequential<ls::Input<Positions>,
+                             ls::TiedHead<Tokens, Places, ls::Repeat<Layers, Block>, Norm>>;
   static constexpr std::size_t classes = Vocabulary, ids = Vocabulary, targets = Positions;
 };
 
@@ -77,7 +82,9 @@ struct Gpt2 : GptModel<50257, 64, 1024, 768, 12, 12, true> {
   static constexpr std::string_view name = "gpt2";
   static constexpr std::size_t batch = 4;
   static constexpr int steps_per_epoch = 1;
-  static auto optimizer() { return ls::AdamW{.learning_rate = 1e-4, .weight_decay = 0.01, .epsilon = 1e-8}; }
+  static auto optimizer() {
+    return ls::AdamW{.learning_rate = 1e-4, .weight_decay = 0.01, .epsilon = 1e-8};
+  }
 };
 
 /// ResNet-20 for CIFAR-10.
@@ -87,19 +94,22 @@ struct ResNet20 {
   static constexpr int steps_per_epoch = 4;
   template <std::size_t Filters, std::size_t Kernel = 3, std::size_t Stride = 1>
   using Conv = ls::Conv2D<Filters, Kernel, ls::Linear,
-                          ls::Conv2DOptions{.stride = Stride, .padding = ls::Padding::same, .use_bias = false}>;
+                          ls::Conv2DOptions{
+                              .stride = Stride, .padding = ls::Padding::same, .use_bias = false}>;
   using Normalize = ls::BatchNormalization<>;
   using Activate = ls::Activation<ls::ReLU>;
   template <std::size_t Filters>
-  using Block = ls::Sequential<ls::Residual<Conv<Filters>, Normalize, Activate, Conv<Filters>, Normalize>, Activate>;
-  template <std::size_t Filters>
-  using Halve =
-      ls::Sequential<ls::Residual<ls::Sequential<Conv<Filters, 3, 2>, Normalize, Activate, Conv<Filters>, Normalize>,
-                                  ls::Sequential<Conv<Filters, 1, 2>, Normalize>>,
+  using Block =
+      ls::Sequential<ls::Residual<Conv<Filters>, Normalize, Activate, Conv<Filters>, Normalize>,
                      Activate>;
-  using Net =
-      ls::Sequential<ls::Input<32, 32, 3>, Conv<16>, Normalize, Activate, Block<16>, Block<16>, Block<16>, Halve<32>,
-                     Block<32>, Block<32>, Halve<64>, Block<64>, Block<64>, ls::GlobalAveragePooling2D, ls::Dense<10>>;
+  template <std::size_t Filters>
+  using Halve = ls::Sequential<ls::Residual<ls::Sequential<Conv<Filters, 3, 2>, Normalize, Activate,
+                                                           Conv<Filters>, Normalize>,
+                                            ls::Sequential<Conv<Filters, 1, 2>, Normalize>>,
+                               Activate>;
+  using Net = ls::Sequential<ls::Input<32, 32, 3>, Conv<16>, Normalize, Activate, Block<16>,
+                             Block<16>, Block<16>, Halve<32>, Block<32>, Block<32>, Halve<64>,
+                             Block<64>, Block<64>, ls::GlobalAveragePooling2D, ls::Dense<10>>;
   static auto optimizer() { return ls::SGD{.learning_rate = 1e-3, .momentum = 0.9}; }
 };
 
@@ -108,9 +118,10 @@ struct BiLstm {
   static constexpr std::string_view name = "bilstm";
   static constexpr std::size_t batch = 32, classes = 2, ids = 20'000, targets = 1;
   static constexpr int steps_per_epoch = 5;
-  using Net = ls::Sequential<ls::Input<200>, ls::Embedding<20'000, 128>,
-                             ls::Bidirectional<ls::LSTM<64, ls::LSTMOptions{.return_sequences = true}>>,
-                             ls::Bidirectional<ls::LSTM<64>>, ls::Dense<2>>;
+  using Net =
+      ls::Sequential<ls::Input<200>, ls::Embedding<20'000, 128>,
+                     ls::Bidirectional<ls::LSTM<64, ls::LSTMOptions{.return_sequences = true}>>,
+                     ls::Bidirectional<ls::LSTM<64>>, ls::Dense<2>>;
   static auto optimizer() { return ls::Adam{.learning_rate = 1e-4}; }
 };
 
@@ -122,7 +133,8 @@ auto random_batch(int workers = 1) {
   using In = typename Subject::Net::InputShape;
   std::vector<float> x(Subject::batch * In::size), y(Subject::batch * Subject::targets);
   for (float& value : x)
-    value = Subject::ids > 0 ? static_cast<float>(random() % Subject::ids) : static_cast<float>(random() % 1000) / 1000;
+    value = Subject::ids > 0 ? static_cast<float>(random() % Subject::ids)
+                             : static_cast<float>(random() % 1000) / 1000;
   for (float& value : y) value = static_cast<float>(random() % Subject::classes);
   std::vector<std::size_t> shape{Subject::batch};
   shape.insert(shape.end(), In::extents.begin(), In::extents.end());

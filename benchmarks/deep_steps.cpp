@@ -1,5 +1,5 @@
-// Whole training steps of the models in deep_models.hpp, on one thread and on two: fit itself, on one
-// batch over and over.
+// Whole training steps of the models in deep_models.hpp, on one thread and on two: fit itself, on
+// one batch over and over.
 //
 // benchmark_deep_steps [options of Google Benchmark] names: step/MODEL/THREADS; peak
 
@@ -22,10 +22,11 @@ template <class Subject>
 void add() {
   benchmarks::register_steps(Subject::name, [](benchmark::State& state, int threads) {
     ls::MirroredStrategy strategy({.replicas = threads});
-    auto model = ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1},
-                                                    ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                                    Subject::optimizer());
-    benchmarks::time_steps(state, model, benchmarks::random_batch<Subject>(), Subject::steps_per_epoch);
+    auto model = ls::compile<typename Subject::Net>(
+        strategy, ls::CompileOptions{.seed = 1},
+        ls::SparseCategoricalCrossentropy{.from_logits = true}, Subject::optimizer());
+    benchmarks::time_steps(state, model, benchmarks::random_batch<Subject>(),
+                           Subject::steps_per_epoch);
   });
 }
 
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
   add<benchmarks::Gpt2>();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::AddCustomContext("instruction set", std::string(ls::to_string(ls::kernels::instruction_set())));
+  benchmark::AddCustomContext("instruction set",
+                              std::string(ls::to_string(ls::kernels::instruction_set())));
   benchmark::RunSpecifiedBenchmarks();
 }

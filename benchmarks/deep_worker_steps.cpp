@@ -1,8 +1,8 @@
-// Training steps of the models in deep_models.hpp on worker processes of one thread each, a batch on
-// each of them, and the memory that a process takes.
+// Training steps of the models in deep_models.hpp on worker processes of one thread each, a batch
+// on each of them, and the memory that a process takes.
 //
-// benchmark_deep_worker_steps --policy MODEL --ranks N [--repetitions N] prints lines "MODEL/N BATCH
-// median min max", in us of real time, and "MODEL_memory/N BATCH peak peak peak", in kB
+// benchmark_deep_worker_steps --policy MODEL --ranks N [--repetitions N] prints lines "MODEL/N
+// BATCH median min max", in us of real time, and "MODEL_memory/N BATCH peak peak peak", in kB
 
 #include <sys/resource.h>
 
@@ -26,9 +26,9 @@ template <class Subject>
 bool time_if_named(const benchmarks::TimingOptions& options, const ls::Cluster& cluster) {
   if (options.policy != Subject::name) return false;
   ls::MultiWorkerMirroredStrategy<> strategy(cluster);
-  auto model =
-      ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1},
-                                         ls::SparseCategoricalCrossentropy{.from_logits = true}, Subject::optimizer());
+  auto model = ls::compile<typename Subject::Net>(
+      strategy, ls::CompileOptions{.seed = 1},
+      ls::SparseCategoricalCrossentropy{.from_logits = true}, Subject::optimizer());
   benchmarks::time_steps(options, Subject::name, strategy.is_chief(), model,
                          benchmarks::random_batch<Subject>(strategy.num_workers()), Subject::batch,
                          Subject::steps_per_epoch);
@@ -53,8 +53,10 @@ int main(int argc, char** argv) {
     const auto options = benchmarks::TimingOptions::parse(count, arguments);
     const ls::Cluster cluster = ls::cluster_from_environment();
     if (options.ranks > 1 && cluster.is_alone())
-      return ls::launch_workers({.workers = options.ranks, .arguments = {arguments, arguments + count}});
-    time_one_of<benchmarks::CharGpt, benchmarks::ResNet20, benchmarks::BiLstm, benchmarks::Gpt2>(options, cluster);
+      return ls::launch_workers(
+          {.workers = options.ranks, .arguments = {arguments, arguments + count}});
+    time_one_of<benchmarks::CharGpt, benchmarks::ResNet20, benchmarks::BiLstm, benchmarks::Gpt2>(
+        options, cluster);
     return 0;
   });
 }

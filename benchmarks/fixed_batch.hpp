@@ -26,7 +26,8 @@ auto fixed_batch(int workers = 1) {
   std::generate(y.begin(), y.end(), [&] { return static_cast<std::uint8_t>(random() % 10); });
   std::vector<std::size_t> shape{Subject::batch};
   shape.insert(shape.end(), In::extents.begin(), In::extents.end());
-  return ls::from_tensor_slices(ls::Tensor<float>(std::move(x), shape), ls::Tensor<std::uint8_t>(std::move(y)))
+  return ls::from_tensor_slices(ls::Tensor<float>(std::move(x), shape),
+                                ls::Tensor<std::uint8_t>(std::move(y)))
       .repeat()
       .batch(static_cast<std::int64_t>(Subject::batch) * workers);
 }

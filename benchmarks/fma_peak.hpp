@@ -53,7 +53,8 @@ struct FmaPeak {
 inline void count_flop(benchmark::State& state, double flop, double bytes = 0) {
   state.counters["bytes"] = bytes;
   state.counters["FLOP"] = flop;
-  state.counters["FLOP/s"] = benchmark::Counter(flop, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["FLOP/s"] =
+      benchmark::Counter(flop, benchmark::Counter::kIsIterationInvariantRate);
 }
 
 /// Registers "peak": the counter FLOP/s is the peak of one core under the instruction set in force.

@@ -6,8 +6,8 @@
 // bias and activation) and input_gradient (what backward takes beyond weight_gradient), or backward
 // for a layer without a product; layer/MODEL/loss/forward_backward; layer/MODEL/sgd/update; peak;
 // memory. MODEL "image": other layers over 64 images; "sequence": layers over 32 sequences of 200
-// tokens. What a step takes beyond their sum is the input, metrics and reduction. Counters: FLOP and
-// bytes (0: not counted) and FLOP/s.
+// tokens. What a step takes beyond their sum is the input, metrics and reduction. Counters: FLOP
+// and bytes (0: not counted) and FLOP/s.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -59,7 +59,8 @@ double now() {
 class Array {
  public:
   Array(std::size_t size, float scale) : buffer_(size * sizeof(float)), size_(size) {
-    std::uint32_t state = 1;  // in [-scale, scale); quicker than <random>, and most of the time would go there
+    std::uint32_t state =
+        1;  // in [-scale, scale); quicker than <random>, and most of the time would go there
     std::generate_n(data(), size, [&] {
       state = state * 1664525u + 1013904223u;
       return scale * (static_cast<float>(state >> 8) * 0x1p-23f - 1.0f);
@@ -99,30 +100,33 @@ class Rig {
   explicit Rig(std::size_t samples) : samples_(samples) {
     context_.sample_indices = indices_;
     if constexpr (At::Layer::name == "embedding")  // of ids below 64
-      for (std::size_t i = 0; i < in.elements(samples_); ++i) x_.data()[i] = static_cast<float>(i * 37 % 64);
+      for (std::size_t i = 0; i < in.elements(samples_); ++i)
+        x_.data()[i] = static_cast<float>(i * 37 % 64);
     forward();
   }
 
   void forward() {
-    At::Work::template forward<Given, float>({.context = context_,
-                                              .weights = weights_.slices(),
-                                              .state = state_.slices(),
-                                              .x = in.view(static_cast<const float*>(x_.data()), samples_),
-                                              .y = out.view(y_.data(), samples_),
-                                              .scratch = scratch_.span()});
+    At::Work::template forward<Given, float>(
+        {.context = context_,
+         .weights = weights_.slices(),
+         .state = state_.slices(),
+         .x = in.view(static_cast<const float*>(x_.data()), samples_),
+         .y = out.view(y_.data(), samples_),
+         .scratch = scratch_.span()});
   }
   /// The seconds of one backward or backward_weights, which may overwrite dy.
   double backward(bool weights_only) {
     std::ranges::copy(kept_dy_.span(), dy_.data());
-    const ls::BackwardPass<float> pass{.context = context_,
-                                       .weights = weights_.slices(),
-                                       .state = state_.slices(),
-                                       .x = in.view(static_cast<const float*>(x_.data()), samples_),
-                                       .y = out.view(static_cast<const float*>(y_.data()), samples_),
-                                       .dy = out.view(dy_.data(), samples_),
-                                       .dx = in.view(dx_.data(), samples_),
-                                       .gradients = gradients_.slices(),
-                                       .scratch = scratch_.span()};
+    const ls::BackwardPass<float> pass{
+        .context = context_,
+        .weights = weights_.slices(),
+        .state = state_.slices(),
+        .x = in.view(static_cast<const float*>(x_.data()), samples_),
+        .y = out.view(static_cast<const float*>(y_.data()), samples_),
+        .dy = out.view(dy_.data(), samples_),
+        .dx = in.view(dx_.data(), samples_),
+        .gradients = gradients_.slices(),
+        .scratch = scratch_.span()};
     const double begin = now();
     if constexpr (requires { At::Work::template backward_weights<Given, float>(pass); }) {
       if (weights_only)
@@ -218,7 +222,8 @@ void add_loss(const std::string& name) {
     std::vector<double> losses(Subject::batch);
     measure(state, [&] {
       loss.compute(ls::TensorView<const float>(y.data(), Subject::batch, Out::size, stride),
-                   ls::TensorView<const float>(targets.data(), Subject::batch, 1, stride), std::span(losses),
+                   ls::TensorView<const float>(targets.data(), Subject::batch, 1, stride),
+                   std::span(losses),
                    ls::TensorView<float>(dy.data(), Subject::batch, Out::size, stride));
       benchmark::DoNotOptimize(losses.data());
     });
@@ -236,17 +241,18 @@ void add_update(const std::string& name, std::size_t parameters) {
 
 /// "memory": a copy from one large array to another, what memory can do.
 void add_memory() {
-  benchmark::RegisterBenchmark("memory",
-                               [](benchmark::State& state) {
-                                 constexpr std::size_t size = std::size_t{1} << 24;
-                                 const Array from(size, 1), to(size, 1);
-                                 measure(state, [&] {
-                                   ls::kernels::sweep(
-                                       size, [](const auto& in, auto& out) LOCKSTEP_KERNEL_LAMBDA { out = in; },
-                                       static_cast<const float*>(from.data()), to.data());
-                                 });
-                                 benchmarks::count_flop(state, 0, 2.0 * size * sizeof(float));
-                               })
+  benchmark::RegisterBenchmark(
+      "memory",
+      [](benchmark::State& state) {
+        constexpr std::size_t size = std::size_t{1} << 24;
+        const Array from(size, 1), to(size, 1);
+        measure(state, [&] {
+          ls::kernels::sweep(
+              size, [](const auto& in, auto& out) LOCKSTEP_KERNEL_LAMBDA { out = in; },
+              static_cast<const float*>(from.data()), to.data());
+        });
+        benchmarks::count_flop(state, 0, 2.0 * size * sizeof(float));
+      })
       ->UseManualTime()
       ->Unit(benchmark::kMillisecond);
 }
@@ -259,7 +265,8 @@ void add_image_layers() {
   };
   constexpr ls::DepthwiseConv2DOptions depthwise{.padding = ls::Padding::same, .use_bias = false};
   constexpr ls::Conv2DOptions groups{.padding = ls::Padding::same, .groups = 4, .use_bias = false};
-  constexpr ls::Conv2DOptions gaps{.padding = ls::Padding::same, .dilation_rate = 2, .use_bias = false};
+  constexpr ls::Conv2DOptions gaps{
+      .padding = ls::Padding::same, .dilation_rate = 2, .use_bias = false};
   add_image_layer.operator()<ls::DepthwiseConv2D<3, ls::Linear, depthwise>>("depthwise_conv2d");
   add_image_layer.operator()<ls::Conv2D<64, 3, ls::Linear, groups>>("conv2d_groups");
   add_image_layer.operator()<ls::Conv2D<64, 3, ls::Linear, gaps>>("conv2d_dilation");
@@ -276,9 +283,10 @@ int main(int argc, char** argv) {
   add_memory();
   benchmarks::for_each_model([]<class Subject>() {
     const std::string model(Subject::name);
-    benchmarks::for_each_layer<typename Subject::Net>([&]<class At>(const std::string& name, bool first) {
-      add_layer<At>(model + "/" + name, Subject::batch, first);
-    });
+    benchmarks::for_each_layer<typename Subject::Net>(
+        [&]<class At>(const std::string& name, bool first) {
+          add_layer<At>(model + "/" + name, Subject::batch, first);
+        });
     add_loss<Subject>(model + "/loss/forward_backward");
     add_update(model + "/sgd/update", Subject::Net::parameter_count);
   });
@@ -308,6 +316,7 @@ int main(int argc, char** argv) {
   add_gpt_layer.operator()<ls::Dense<512, ls::GELU>>("dense_gelu");
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::AddCustomContext("instruction set", std::string(ls::to_string(ls::kernels::instruction_set())));
+  benchmark::AddCustomContext("instruction set",
+                              std::string(ls::to_string(ls::kernels::instruction_set())));
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -23,9 +23,11 @@ constexpr double product_flop(std::size_t samples) {
       constexpr auto extents = At::Output::extents;
       const std::size_t positions = At::Output::size / extents[extents.size() - 1];
       flop = 2.0 * static_cast<double>(variable.size() * positions * samples);
-    } else if (variable.name.ends_with("kernel") && variable.name.find('/') != std::string_view::npos) {
+    } else if (variable.name.ends_with("kernel") &&
+               variable.name.find('/') != std::string_view::npos) {
       // Of a part of the layer, for each token.
-      flop += 2.0 * static_cast<double>(variable.size() * lockstep::positions_of<typename At::Input> * samples);
+      flop += 2.0 * static_cast<double>(variable.size() *
+                                        lockstep::positions_of<typename At::Input> * samples);
     }
   return flop;
 }
@@ -65,8 +67,9 @@ void for_each_layer(const F& f) {
 template <class Net>
 double step_flop(std::size_t samples) {
   double flop = 0;
-  for_each_layer<Net>(
-      [&]<class At>(const std::string&, bool first) { flop += (first ? 2 : 3) * product_flop<At>(samples); });
+  for_each_layer<Net>([&]<class At>(const std::string&, bool first) {
+    flop += (first ? 2 : 3) * product_flop<At>(samples);
+  });
   return flop;
 }
 

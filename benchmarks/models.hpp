@@ -22,14 +22,15 @@ namespace ls = lockstep;
 struct Cnn {
   static constexpr std::string_view name = "cnn";
   static constexpr std::size_t batch = 64;
-  using Net = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>, ls::Flatten,
-                             ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
+  using Net = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>,
+                             ls::Flatten, ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
 };
 
 struct Mlp {
   static constexpr std::string_view name = "mlp";
   static constexpr std::size_t batch = 128;
-  using Net = ls::Sequential<ls::Input<784>, ls::Dense<512, ls::ReLU>, ls::Dense<512, ls::ReLU>, ls::Dense<10>>;
+  using Net = ls::Sequential<ls::Input<784>, ls::Dense<512, ls::ReLU>, ls::Dense<512, ls::ReLU>,
+                             ls::Dense<10>>;
 };
 
 struct Cifar {
@@ -40,8 +41,9 @@ struct Cifar {
   using Normalization = ls::BatchNormalization<>;
   using ReLU = ls::Activation<ls::ReLU>;
   using Pooling = ls::MaxPooling2D<2>;
-  using Net = ls::Sequential<ls::Input<32, 32, 3>, Conv<32>, Normalization, ReLU, Pooling, Conv<64>, Normalization,
-                             ReLU, Pooling, Conv<128>, Normalization, ReLU, Pooling, ls::Flatten, ls::Dense<10>>;
+  using Net = ls::Sequential<ls::Input<32, 32, 3>, Conv<32>, Normalization, ReLU, Pooling, Conv<64>,
+                             Normalization, ReLU, Pooling, Conv<128>, Normalization, ReLU, Pooling,
+                             ls::Flatten, ls::Dense<10>>;
 };
 
 /// Calls f.template operator()<Subject>() for each of them.

@@ -29,7 +29,8 @@ struct WideMlp {
   static constexpr std::size_t batch = 128;
   template <std::size_t Units>
   using Hidden = ls::Dense<Units, ls::ReLU>;
-  using Net = ls::Sequential<ls::Input<784>, Hidden<1024>, Hidden<1024>, Hidden<1024>, Hidden<1024>, ls::Dense<10>>;
+  using Net = ls::Sequential<ls::Input<784>, Hidden<1024>, Hidden<1024>, Hidden<1024>, Hidden<1024>,
+                             ls::Dense<10>>;
 };
 
 }  // namespace
@@ -39,7 +40,8 @@ int main(int argc, char** argv) {
     const auto options = benchmarks::TimingOptions::parse(count, arguments);
     const ls::Cluster cluster = ls::cluster_from_environment();
     if (options.ranks > 1 && cluster.is_alone())
-      return ls::launch_workers({.workers = options.ranks, .arguments = {arguments, arguments + count}});
+      return ls::launch_workers(
+          {.workers = options.ranks, .arguments = {arguments, arguments + count}});
     for (const ls::Overlap overlap : {ls::Overlap::off, ls::Overlap::on})
       if (options.policy == ls::to_string(overlap)) {
         benchmarks::time_steps<WideMlp, ls::Ring<ls::Tcp>>(options, cluster, {.overlap = overlap});

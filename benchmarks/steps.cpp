@@ -2,8 +2,8 @@
 // batch over and over, with everything that a user's step has (gathering the batch, loss, accuracy,
 // reduction, update).
 //
-// benchmark_steps [options of Google Benchmark] names: step/MODEL/THREADS; loop/MODEL/THREADS, where
-// a loop of the program's own takes the place of fit; peak
+// benchmark_steps [options of Google Benchmark] names: step/MODEL/THREADS; loop/MODEL/THREADS,
+// where a loop of the program's own takes the place of fit; peak
 //
 // Two threads are the two replicas of a MirroredStrategy, each with half of the batch. The counter
 // FLOP counts the products of a step.
@@ -32,17 +32,18 @@ template <class Subject, class Time>
 void time_with(benchmark::State& state, int threads, const Time& time) {
   using Net = typename Subject::Net;
   ls::MirroredStrategy strategy({.replicas = threads});
-  auto model =
-      ls::compile<Net>(strategy, ls::CompileOptions{.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                       ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
+  auto model = ls::compile<Net>(strategy, ls::CompileOptions{.seed = 1},
+                                ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
   time(strategy, model, benchmarks::fixed_batch<Subject>());
   benchmarks::count_flop(state, benchmarks::step_flop<Net>(Subject::batch));
 }
 
 template <class Subject>
 void step(benchmark::State& state, int threads) {
-  time_with<Subject>(state, threads,
-                     [&](auto&, auto& model, const auto& data) { benchmarks::time_steps(state, model, data); });
+  time_with<Subject>(state, threads, [&](auto&, auto& model, const auto& data) {
+    benchmarks::time_steps(state, model, data);
+  });
 }
 
 template <class Subject>
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
   });
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::AddCustomContext("instruction set", std::string(ls::to_string(ls::kernels::instruction_set())));
+  benchmark::AddCustomContext("instruction set",
+                              std::string(ls::to_string(ls::kernels::instruction_set())));
   benchmark::RunSpecifiedBenchmarks();
 }

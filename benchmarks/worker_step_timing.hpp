@@ -34,7 +34,8 @@ struct EpochTimer {
 
   void on_epoch_begin(ls::Training&, int) { begin = Clock::now(); }
   void on_epoch_end(ls::Training&, int, ls::Logs&) {
-    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / steps_per_epoch);
+    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count() /
+                    steps_per_epoch);
   }
 };
 static_assert(ls::Callback<EpochTimer>);
@@ -42,8 +43,8 @@ static_assert(ls::Callback<EpochTimer>);
 /// Steps of `model` on `data` on this worker; the chief prints them under `name`, with the samples
 /// of a worker.
 template <class Model, class Dataset>
-void time_steps(const TimingOptions& options, std::string_view name, bool prints, Model& model, const Dataset& data,
-                std::size_t samples, int steps_per_epoch) {
+void time_steps(const TimingOptions& options, std::string_view name, bool prints, Model& model,
+                const Dataset& data, std::size_t samples, int steps_per_epoch) {
   constexpr int epochs = 5;  // of a repetition
   const auto fit = [&](int count) {
     EpochTimer timer{.steps_per_epoch = steps_per_epoch};
@@ -61,12 +62,15 @@ void time_steps(const TimingOptions& options, std::string_view name, bool prints
 template <class Subject, ls::CollectivePolicy Policy>
 void time_steps(const TimingOptions& options, const ls::Cluster& cluster,
                 const ls::CommunicationOptions& communication) {
-  ls::MultiWorkerMirroredStrategy<Policy> strategy(cluster, {.communication_options = communication});
-  auto model = ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1},
-                                                  ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                                  ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
-  time_steps(options, options.policy, strategy.is_chief(), model, fixed_batch<Subject>(strategy.num_workers()),
-             Subject::batch, EpochTimer{}.steps_per_epoch);
+  ls::MultiWorkerMirroredStrategy<Policy> strategy(cluster,
+                                                   {.communication_options = communication});
+  auto model =
+      ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1},
+                                         ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                         ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
+  time_steps(options, options.policy, strategy.is_chief(), model,
+             fixed_batch<Subject>(strategy.num_workers()), Subject::batch,
+             EpochTimer{}.steps_per_epoch);
 }
 
 }  // namespace benchmarks

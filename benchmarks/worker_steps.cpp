@@ -28,13 +28,16 @@ int main(int argc, char** argv) {
     const auto options = benchmarks::TimingOptions::parse(count, arguments);
     const ls::Cluster cluster = ls::cluster_from_environment();
     if (options.ranks > 1 && cluster.is_alone())
-      return ls::launch_workers({.workers = options.ranks, .arguments = {arguments, arguments + count}});
+      return ls::launch_workers(
+          {.workers = options.ranks, .arguments = {arguments, arguments + count}});
     if (options.policy == "tcp")
       benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster, {});
     else if (options.policy == "tcp_bfloat16")
-      benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster, {.wire = ls::Wire::bfloat16});
+      benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster,
+                                                                 {.wire = ls::Wire::bfloat16});
     else if (options.policy == "tcp_checked")
-      benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster, {.checksum = true});
+      benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster,
+                                                                 {.checksum = true});
     else if (options.policy == "auto")
       benchmarks::time_steps<benchmarks::Cnn, ls::Auto>(options, cluster, {});
     else

@@ -1,10 +1,11 @@
-// The same model trained by one process, on all of its cores. No sockets, no JSON: quick to compile.
+// The same model trained by one process, on all of its cores. No sockets, no JSON: quick to
+// compile.
 #include <lockstep/local.hpp>
 
 namespace ls = lockstep;
 
-using Cnn = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>, ls::Flatten,
-                           ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
+using Cnn = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>,
+                           ls::Flatten, ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
 
 int main() {
   ls::MirroredStrategy strategy;

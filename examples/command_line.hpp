@@ -26,13 +26,18 @@ class CommandLine {
   }
   template <class Number>
   void number(const std::string& name, Number least, Number most, Number& to) {
-    options_[name] = [this, name, least, most, &to](std::string_view value) { read(name, value, least, most, to); };
+    options_[name] = [this, name, least, most, &to](std::string_view value) {
+      read(name, value, least, most, to);
+    };
   }
   /// What `read(value)` makes of it, which throws ConfigurationError.
-  void other(const std::string& name, std::function<void(std::string_view)> read) { options_[name] = std::move(read); }
+  void other(const std::string& name, std::function<void(std::string_view)> read) {
+    options_[name] = std::move(read);
+  }
 
   template <class Number>
-  void read(const std::string& name, std::string_view text, Number least, Number most, Number& to) const {
+  void read(const std::string& name, std::string_view text, Number least, Number most,
+            Number& to) const {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to);
     if (error != std::errc() || end != text.data() + text.size() || !(to >= least && to <= most))
       refuse(name + ": '" + std::string(text) + "' is no number from " +
@@ -149,7 +154,8 @@ inline double last(const lockstep::History& history, const std::string& figure) 
 
 /// Reads the command line with `line`, then runs `train` in each worker; returns main's exit code.
 template <class Train>
-int run(int argc, char** argv, const CommandLine& line, const std::string& usage, const Train& train) {
+int run(int argc, char** argv, const CommandLine& line, const std::string& usage,
+        const Train& train) {
   try {
     if (!line.parse(argc, argv)) {
       std::fputs(usage.c_str(), stdout);

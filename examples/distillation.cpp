@@ -11,20 +11,24 @@ namespace ls = lockstep;
 
 namespace {
 
-using Teacher = ls::Sequential<ls::Input<28, 28>, ls::Flatten, ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
-using Student = ls::Sequential<ls::Input<28, 28>, ls::Flatten, ls::Dense<12, ls::ReLU>, ls::Dense<10>>;
+using Teacher =
+    ls::Sequential<ls::Input<28, 28>, ls::Flatten, ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
+using Student =
+    ls::Sequential<ls::Input<28, 28>, ls::Flatten, ls::Dense<12, ls::ReLU>, ls::Dense<10>>;
 constexpr ls::SparseCategoricalCrossentropy crossentropy{.from_logits = true};
 
-/// Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", 2015: half the loss is that of the labels,
-/// half the divergence from the teacher's softened answers, times the temperature squared.
+/// Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", 2015: half the loss is
+/// that of the labels, half the divergence from the teacher's softened answers, times the
+/// temperature squared.
 struct Distillation {
   ls::TensorView<const float> teacher;
   double temperature = 4;
 
-  void compute(ls::TensorView<const float> predictions, ls::TensorView<const float> targets, std::span<double> losses,
-               ls::TensorView<float> gradient) const {
+  void compute(ls::TensorView<const float> predictions, ls::TensorView<const float> targets,
+               std::span<double> losses, ls::TensorView<float> gradient) const {
     using Row = Eigen::Array<double, 1, 10>;
-    const auto softened = [&](const auto& scores, Eigen::Index row) {  // softmax of scores over the temperature
+    const auto softened = [&](const auto& scores,
+                              Eigen::Index row) {  // softmax of scores over the temperature
       const Row z = scores.matrix().row(row).template cast<double>() / temperature;
       const Row e = (z - z.maxCoeff()).exp();
       return Row(e / e.sum());
@@ -45,18 +49,23 @@ void train(const examples::RunOptions& options, int epochs, const std::string& c
   ls::MultiWorkerMirroredStrategy<> strategy({.replicas = options.replicas});
   const auto digits = ls::make_synthetic_digits();
   const std::int64_t global_batch = options.batch_size * strategy.num_workers();
-  const auto of = [&](const auto& part) { return ls::from_tensor_slices(part.images / 255.0f, part.labels); };
+  const auto of = [&](const auto& part) {
+    return ls::from_tensor_slices(part.images / 255.0f, part.labels);
+  };
   const auto training = of(digits.train).shuffle(7'000).batch(global_batch);
   const ls::SGD sgd{.learning_rate = 0.05, .momentum = 0.9};
-  auto teacher = ls::compile<Teacher>(strategy, {.seed = options.seed}, crossentropy, sgd, ls::Accuracy{});
+  auto teacher =
+      ls::compile<Teacher>(strategy, {.seed = options.seed}, crossentropy, sgd, ls::Accuracy{});
   teacher.fit(training, {.epochs = 3, .verbose = options.verbose});
 
-  auto student = ls::compile<Student>(strategy, {.seed = options.seed}, crossentropy, sgd, ls::Accuracy{});
+  auto student =
+      ls::compile<Student>(strategy, {.seed = options.seed}, crossentropy, sgd, ls::Accuracy{});
   ls::State progress;
   progress.put("epochs", std::int64_t{0});
   ls::Checkpoint checkpoint(student, progress);
   std::optional<ls::CheckpointManager<decltype(checkpoint)>> manager;
-  if (!checkpoint_dir.empty()) manager.emplace(checkpoint, ls::CheckpointManagerOptions{.directory = checkpoint_dir});
+  if (!checkpoint_dir.empty())
+    manager.emplace(checkpoint, ls::CheckpointManagerOptions{.directory = checkpoint_dir});
   if (manager) manager->restore_or_initialize();
 
   auto batches = strategy.distribute(training);
@@ -68,18 +77,19 @@ void train(const examples::RunOptions& options, int epochs, const std::string& c
       for (const auto& batch : batches.on(replica, {.seed = student.seed(), .number = epoch}))
         here.minimize(batch, Distillation{.teacher = wise.forward(batch)});
       if (options.verbose > 0 && replica.collective().rank() == 0)
-        std::printf("Epoch %d/%d - loss: %.4f - accuracy: %.4f\n", static_cast<int>(epoch) + 1, epochs,
-                    here.logs().at("loss"), here.logs().at("accuracy"));
+        std::printf("Epoch %d/%d - loss: %.4f - accuracy: %.4f\n", static_cast<int>(epoch) + 1,
+                    epochs, here.logs().at("loss"), here.logs().at("accuracy"));
     });
     progress.put("epochs", epoch + 1);
     if (manager) manager->save();
   }
 
   const auto test = of(digits.test).batch(global_batch);
-  const ls::Logs large = teacher.evaluate(test, {.verbose = 0}), small = student.evaluate(test, {.verbose = 0});
+  const ls::Logs large = teacher.evaluate(test, {.verbose = 0}),
+                 small = student.evaluate(test, {.verbose = 0});
   if (strategy.is_chief())
-    std::printf("final: teacher=%.4f student=%.4f parameters_crc32c=%08x\n", large.at("accuracy"), small.at("accuracy"),
-                static_cast<unsigned>(student.parameters_crc32c()));
+    std::printf("final: teacher=%.4f student=%.4f parameters_crc32c=%08x\n", large.at("accuracy"),
+                small.at("accuracy"), static_cast<unsigned>(student.parameters_crc32c()));
 }
 
 }  // namespace

@@ -27,21 +27,28 @@ constexpr std::size_t vocabulary = 65, block = 64, width = 128, heads = 4, layer
 
 // GPT-2's initial values: the kernels before each sum with the residual stream are smaller.
 constexpr ls::RandomNormal normal{.stddev = 0.02};
-constexpr ls::RandomNormal residual{.stddev = 0.02 / (std::numbers::sqrt2 * 2)};  // 0.02 / sqrt(2 * layers)
+constexpr ls::RandomNormal residual{
+    .stddev = 0.02 / (std::numbers::sqrt2 * 2)};  // 0.02 / sqrt(2 * layers)
 static_assert(layers == 4);
 
-using Norm = ls::LayerNormalization<ls::LayerNormalizationOptions{.epsilon = 1e-5, .center = false}>;
-using Attention = ls::MultiHeadAttention<heads, width / heads,
-                                         ls::MultiHeadAttentionOptions{.use_bias = false,
-                                                                       .use_causal_mask = true,
-                                                                       .kernel_initializer = normal,
-                                                                       .output_kernel_initializer = residual}>;
-using Expand = ls::Dense<4 * width, ls::GELU, ls::DenseOptions{.use_bias = false, .kernel_initializer = normal}>;
-using Contract = ls::Dense<width, ls::Linear, ls::DenseOptions{.use_bias = false, .kernel_initializer = residual}>;
+using Norm =
+    ls::LayerNormalization<ls::LayerNormalizationOptions{.epsilon = 1e-5, .center = false}>;
+using Attention =
+    ls::MultiHeadAttention<heads, width / heads,
+                           ls::MultiHeadAttentionOptions{.use_bias = false,
+                                                         .use_causal_mask = true,
+                                                         .kernel_initializer = normal,
+                                                         .output_kernel_initializer = residual}>;
+using Expand = ls::Dense<4 * width, ls::GELU,
+                         ls::DenseOptions{.use_bias = false, .kernel_initializer = normal}>;
+using Contract = ls::Dense<width, ls::Linear,
+                           ls::DenseOptions{.use_bias = false, .kernel_initializer = residual}>;
 using Block = ls::Sequential<ls::Residual<Norm, Attention>, ls::Residual<Norm, Expand, Contract>>;
-using Tokens = ls::Embedding<vocabulary, width, ls::EmbeddingOptions{.embeddings_initializer = normal}>;
+using Tokens =
+    ls::Embedding<vocabulary, width, ls::EmbeddingOptions{.embeddings_initializer = normal}>;
 using Positions = ls::PositionEmbedding<block, ls::PositionEmbeddingOptions{.initializer = normal}>;
-using Gpt = ls::Sequential<ls::Input<block>, ls::TiedHead<Tokens, Positions, ls::Repeat<layers, Block>, Norm>>;
+using Gpt = ls::Sequential<ls::Input<block>,
+                           ls::TiedHead<Tokens, Positions, ls::Repeat<layers, Block>, Norm>>;
 static_assert(Gpt::parameter_count == 804'096);
 
 constexpr std::string_view usage_of_gpt = R"(usage: gpt --text FILE [options]
@@ -49,7 +56,8 @@ constexpr std::string_view usage_of_gpt = R"(usage: gpt --text FILE [options]
   --iterations N       steps (default 2000; 0: none, with --model-in)
   --generate N         characters to write at the end (default 0)
 )";
-constexpr std::string_view last_line = "The last line is: final: loss=L val_loss=V parameters_crc32c=HEX\n";
+constexpr std::string_view last_line =
+    "The last line is: final: loss=L val_loss=V parameters_crc32c=HEX\n";
 
 struct Options : examples::TrainingOptions {
   std::string text;
@@ -66,13 +74,15 @@ struct Text {
     std::ifstream file(path, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     if (bytes.size() < 100 * block)
-      throw ls::ConfigurationError("gpt: --text: '" + path + "' cannot be read, or has fewer than " +
+      throw ls::ConfigurationError("gpt: --text: '" + path +
+                                   "' cannot be read, or has fewer than " +
                                    std::to_string(100 * block) + " bytes");
     symbols = bytes;
     std::ranges::sort(symbols, {}, [](char c) { return static_cast<unsigned char>(c); });
     symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
     if (symbols.size() > vocabulary)
-      throw ls::ConfigurationError("gpt: --text: '" + path + "' has " + std::to_string(symbols.size()) +
+      throw ls::ConfigurationError("gpt: --text: '" + path + "' has " +
+                                   std::to_string(symbols.size()) +
                                    " different bytes; the model has " + std::to_string(vocabulary));
     for (const char c : bytes) ids.push_back(static_cast<std::uint8_t>(symbols.find(c)));
   }
@@ -110,11 +120,13 @@ class Pieces {
 /// sequence, from a random place on. So all parts of the text occur equally often; of as many
 /// independent pieces as 2,000 iterations take, a fifth of tinyshakespeare would be in none.
 Pieces pieces_all_over(std::span<const std::uint8_t> ids, std::int64_t count, std::uint64_t seed) {
-  return {ids, count,
-          [choices = ids.size() - block, first = ls::RandomStream(ls::RandomKey(seed)).uniform()](std::int64_t sample) {
-            const double place = first + static_cast<double>(sample) * (std::numbers::phi - 1);
-            return static_cast<std::size_t>((place - std::floor(place)) * static_cast<double>(choices));
-          }};
+  return {
+      ids, count,
+      [choices = ids.size() - block,
+       first = ls::RandomStream(ls::RandomKey(seed)).uniform()](std::int64_t sample) {
+        const double place = first + static_cast<double>(sample) * (std::numbers::phi - 1);
+        return static_cast<std::size_t>((place - std::floor(place)) * static_cast<double>(choices));
+      }};
 }
 
 /// All pieces side by side, or every `step`th of them.
@@ -131,14 +143,16 @@ std::string generate(Model& model, const Text& text, int count, std::uint64_t se
   ls::RandomStream random(ls::RandomKey(seed).fold_in(1));
   for (int i = 0; i < count; ++i) {
     const std::size_t used = std::min(written.size(), block);
-    Eigen::MatrixXf x = Eigen::MatrixXf::Zero(1, block);  // what follows a position does not matter to it
+    Eigen::MatrixXf x =
+        Eigen::MatrixXf::Zero(1, block);  // what follows a position does not matter to it
     for (std::size_t t = 0; t < used; ++t)
       x(0, static_cast<Eigen::Index>(t)) = static_cast<float>(written[written.size() - used + t]);
     const auto logits = model.predict(x);
     std::array<double, vocabulary> p{};
     double sum = 0;
     for (std::size_t c = 0; c < text.symbols.size(); ++c)
-      sum += p[c] = std::exp(static_cast<double>(logits(0, static_cast<Eigen::Index>((used - 1) * vocabulary + c))));
+      sum += p[c] = std::exp(
+          static_cast<double>(logits(0, static_cast<Eigen::Index>((used - 1) * vocabulary + c))));
     double left = random.uniform() * sum;
     std::size_t choice = 0;
     while (choice + 1 < text.symbols.size() && left >= p[choice]) left -= p[choice++];
@@ -150,21 +164,25 @@ std::string generate(Model& model, const Text& text, int count, std::uint64_t se
 }
 
 void train(const Options& options) {
-  ls::MultiWorkerMirroredStrategy<> strategy(ls::cluster_from_environment(), {.replicas = options.replicas});
+  ls::MultiWorkerMirroredStrategy<> strategy(ls::cluster_from_environment(),
+                                             {.replicas = options.replicas});
   const Text text(options.text);
   const std::span<const std::uint8_t> ids(text.ids);
   const std::size_t learned = ids.size() * 9 / 10;
   const std::int64_t global_batch = options.batch_size * strategy.num_workers();
-  const auto samples =
-      ls::from_source(pieces_all_over(ids.first(learned), options.iterations * global_batch, options.seed));
-  const auto all_held_back = ls::from_source(pieces_in_order(ids.subspan(learned), 1)).batch(global_batch);
-  const auto some_held_back = ls::from_source(pieces_in_order(ids.subspan(learned), 8)).batch(global_batch);
+  const auto samples = ls::from_source(
+      pieces_all_over(ids.first(learned), options.iterations * global_batch, options.seed));
+  const auto all_held_back =
+      ls::from_source(pieces_in_order(ids.subspan(learned), 1)).batch(global_batch);
+  const auto some_held_back =
+      ls::from_source(pieces_in_order(ids.subspan(learned), 8)).batch(global_batch);
 
   const std::int64_t warmup = std::min<std::int64_t>(100, options.iterations / 2);
   auto model = ls::compile<Gpt>(
       strategy, {.seed = options.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
       ls::AdamW{.learning_rate = ls::CosineDecay{.initial_learning_rate = 1e-5,
-                                                 .decay_steps = std::max<std::int64_t>(options.iterations - warmup, 1),
+                                                 .decay_steps = std::max<std::int64_t>(
+                                                     options.iterations - warmup, 1),
                                                  .alpha = 0.1,
                                                  .warmup_target = 1e-3,
                                                  .warmup_steps = warmup},
@@ -190,8 +208,9 @@ void train(const Options& options) {
   const std::string written = generate(model, text, options.generate, options.seed);
   if (!strategy.is_chief()) return;
   if (options.generate > 0) std::printf("%s\n", written.c_str());
-  std::printf("final: loss=%.6f val_loss=%.6f parameters_crc32c=%08x\n", examples::last(history, "loss"),
-              tested.at("loss"), static_cast<unsigned>(model.parameters_crc32c()));
+  std::printf("final: loss=%.6f val_loss=%.6f parameters_crc32c=%08x\n",
+              examples::last(history, "loss"), tested.at("loss"),
+              static_cast<unsigned>(model.parameters_crc32c()));
 }
 
 }  // namespace
@@ -204,6 +223,7 @@ int main(int argc, char** argv) {
   line.text("--text", options.text);
   line.number<std::int64_t>("--iterations", 0, 10'000'000, options.iterations);
   line.number("--generate", 0, 1'000'000, options.generate);
-  const std::string usage = std::string(usage_of_gpt) + examples::TrainingOptions::usage + std::string(last_line);
+  const std::string usage =
+      std::string(usage_of_gpt) + examples::TrainingOptions::usage + std::string(last_line);
   return examples::run(argc, argv, line, usage, [&] { train(options); });
 }

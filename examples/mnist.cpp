@@ -1,4 +1,5 @@
-// Trains the tutorial's CNN on digits: alone, on threads, or on several workers. `mnist --help` lists the options.
+// Trains the tutorial's CNN on digits: alone, on threads, or on several workers. `mnist --help`
+// lists the options.
 #include <lockstep/lockstep.hpp>
 
 #include <charconv>
@@ -11,8 +12,8 @@
 
 namespace ls = lockstep;
 
-using Cnn = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>, ls::Flatten,
-                           ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
+using Cnn = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>,
+                           ls::Flatten, ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
 
 namespace {
 
@@ -66,10 +67,13 @@ struct Options {
 };
 
 template <class Number>
-void read_number(std::string_view flag, std::string_view text, Number least, Number most, Number& number) {
+void read_number(std::string_view flag, std::string_view text, Number least, Number most,
+                 Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !(number >= least && number <= most))
-    throw ls::ConfigurationError("mnist: " + std::string(flag) + ": '" + std::string(text) + "' is no number from " +
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !(number >= least && number <= most))
+    throw ls::ConfigurationError("mnist: " + std::string(flag) + ": '" + std::string(text) +
+                                 "' is no number from " +
                                  ls::number_text(static_cast<double>(least)) + " to " +
                                  ls::number_text(static_cast<double>(most)));
 }
@@ -89,7 +93,8 @@ Options parse(int argc, char** argv) {
     }
     const auto text = [&]() -> std::string_view {
       if (value) return *value;
-      if (i + 1 == argc) throw ls::ConfigurationError("mnist: " + std::string(flag) + " needs a value");
+      if (i + 1 == argc)
+        throw ls::ConfigurationError("mnist: " + std::string(flag) + " needs a value");
       return argv[++i];
     };
     constexpr int many = 1'000'000;
@@ -108,7 +113,8 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--optimizer") {
       options.optimizer = text();
       if (options.optimizer != "sgd" && options.optimizer != "adam")
-        throw ls::ConfigurationError("mnist: --optimizer: '" + options.optimizer + "' is neither sgd nor adam");
+        throw ls::ConfigurationError("mnist: --optimizer: '" + options.optimizer +
+                                     "' is neither sgd nor adam");
     } else if (flag == "--learning-rate") {
       read_number(flag, text(), 0.0, 1e6, options.learning_rate);
     } else if (flag == "--momentum") {
@@ -119,11 +125,13 @@ Options parse(int argc, char** argv) {
       options.backup_dir = text();
     } else if (flag == "--save-freq") {
       const std::string_view frequency = text();
-      if (frequency != "epoch") read_number<std::int64_t>(flag, frequency, 1, many, options.save_freq);
+      if (frequency != "epoch")
+        read_number<std::int64_t>(flag, frequency, 1, many, options.save_freq);
     } else if (flag == "--on-peer-loss") {
       const std::string_view choice = text();
       if (choice != "fail" && choice != "rejoin")
-        throw ls::ConfigurationError("mnist: --on-peer-loss: '" + std::string(choice) + "' is neither fail nor rejoin");
+        throw ls::ConfigurationError("mnist: --on-peer-loss: '" + std::string(choice) +
+                                     "' is neither fail nor rejoin");
       options.on_peer_loss = choice == "rejoin" ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail;
     } else if (flag == "--restarts") {
       read_number(flag, text(), 0, many, options.restarts);
@@ -141,17 +149,22 @@ Options parse(int argc, char** argv) {
       throw ls::ConfigurationError("mnist: unknown option '" + std::string(flag) + "'");
     }
   }
-  if (options.on_peer_loss == ls::OnPeerLoss::rejoin && (!options.checkpoint_dir.empty() || !options.model_in.empty()))
+  if (options.on_peer_loss == ls::OnPeerLoss::rejoin &&
+      (!options.checkpoint_dir.empty() || !options.model_in.empty()))
     throw ls::ConfigurationError(
-        "mnist: --on-peer-loss rejoin: --checkpoint-dir and --model-in are read by all workers together, which a "
+        "mnist: --on-peer-loss rejoin: --checkpoint-dir and --model-in are read by all workers "
+        "together, which a "
         "worker that is "
         "started again cannot; use --backup-dir alone");
   return options;
 }
 
-bool has_weights_alone(const std::string& path) { return path.ends_with(".safetensors") || path.ends_with(".npz"); }
+bool has_weights_alone(const std::string& path) {
+  return path.ends_with(".safetensors") || path.ends_with(".npz");
+}
 
-/// Saves a checkpoint after each epoch, where there is a manager, and says at the end that there will be no more.
+/// Saves a checkpoint after each epoch, where there is a manager, and says at the end that there
+/// will be no more.
 template <class Manager>
 struct SaveCheckpoints {
   std::optional<Manager>& manager;
@@ -169,20 +182,23 @@ ls::ImageDataset load_digits(const Options& options) {
 
 template <class Strategy, class Optimizer>
 auto compile_cnn(Strategy& strategy, const Options& options, const Optimizer& optimizer) {
-  return ls::compile<Cnn>(strategy, {.seed = options.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                          optimizer, ls::Accuracy{});
+  return ls::compile<Cnn>(strategy, {.seed = options.seed},
+                          ls::SparseCategoricalCrossentropy{.from_logits = true}, optimizer,
+                          ls::Accuracy{});
 }
 
 template <class Optimizer>
 void evaluate_checkpoints(const Options& options, const Optimizer& optimizer) {
   if (options.checkpoint_dir.empty())
-    throw ls::ConfigurationError("mnist: TF_CONFIG's task is an evaluator, which needs --checkpoint-dir");
+    throw ls::ConfigurationError(
+        "mnist: TF_CONFIG's task is an evaluator, which needs --checkpoint-dir");
   ls::MirroredStrategy strategy({.replicas = options.replicas});
   const ls::LabelledImages test = load_digits(options).test;
   auto model = compile_cnn(strategy, options, optimizer);
   ls::SidecarEvaluator(
       model, ls::from_tensor_slices(test.images / 255.0f, test.labels).batch(options.batch_size),
-      {.checkpoint_dir = options.checkpoint_dir, .results = options.checkpoint_dir + "/evaluation.csv"})
+      {.checkpoint_dir = options.checkpoint_dir,
+       .results = options.checkpoint_dir + "/evaluation.csv"})
       .start();
 }
 
@@ -191,43 +207,52 @@ void train(const ls::Cluster& cluster, const Options& options, const Optimizer& 
   ls::MultiWorkerMirroredStrategy<> strategy(cluster, {.replicas = options.replicas});
   const ls::ImageDataset digits = load_digits(options);
   const std::int64_t global_batch = options.batch_size * strategy.num_workers();
-  const auto samples = ls::from_tensor_slices(digits.train.images / 255.0f, digits.train.labels).shuffle(60'000);
-  const auto test = ls::from_tensor_slices(digits.test.images / 255.0f, digits.test.labels).batch(global_batch);
+  const auto samples =
+      ls::from_tensor_slices(digits.train.images / 255.0f, digits.train.labels).shuffle(60'000);
+  const auto test =
+      ls::from_tensor_slices(digits.test.images / 255.0f, digits.test.labels).batch(global_batch);
 
   auto model = compile_cnn(strategy, options, optimizer);
   if (options.verbose > 0 && strategy.is_chief()) model.summary();
   if (!options.model_in.empty())
-    has_weights_alone(options.model_in) ? model.load_weights(options.model_in) : model.load(options.model_in);
+    has_weights_alone(options.model_in) ? model.load_weights(options.model_in)
+                                        : model.load(options.model_in);
   ls::Checkpoint checkpoint(model);
   using Manager = ls::CheckpointManager<decltype(checkpoint)>;
   std::optional<Manager> manager;
   if (!options.checkpoint_dir.empty()) {
-    manager.emplace(checkpoint, ls::CheckpointManagerOptions{.directory = options.checkpoint_dir, .max_to_keep = 3});
+    manager.emplace(checkpoint, ls::CheckpointManagerOptions{.directory = options.checkpoint_dir,
+                                                             .max_to_keep = 3});
     const auto restored = manager->restore_or_initialize();
     if (restored && strategy.is_chief()) ls::log_line("restored '" + *restored + "'");
   }
   const SaveCheckpoints<Manager> save_checkpoints{manager};
   const bool whole_pass = options.steps_per_epoch == 0;
-  const ls::FitOptions fit{.epochs = options.epochs,
-                           .verbose = options.verbose,
-                           .steps_per_epoch = whole_pass ? std::nullopt : std::optional(options.steps_per_epoch),
-                           .profile = options.profile};
+  const ls::FitOptions fit{
+      .epochs = options.epochs,
+      .verbose = options.verbose,
+      .steps_per_epoch = whole_pass ? std::nullopt : std::optional(options.steps_per_epoch),
+      .profile = options.profile};
   std::optional<ls::BackupAndRestore> backup;
   if (!options.backup_dir.empty())
-    backup = ls::BackupAndRestore{
-        .backup_dir = options.backup_dir, .save_freq = options.save_freq, .on_peer_loss = options.on_peer_loss};
-  const ls::History history = whole_pass
-                                  ? model.fit(samples.batch(global_batch), fit, save_checkpoints, backup)
-                                  : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints, backup);
+    backup = ls::BackupAndRestore{.backup_dir = options.backup_dir,
+                                  .save_freq = options.save_freq,
+                                  .on_peer_loss = options.on_peer_loss};
+  const ls::History history =
+      whole_pass ? model.fit(samples.batch(global_batch), fit, save_checkpoints, backup)
+                 : model.fit(samples.repeat().batch(global_batch), fit, save_checkpoints, backup);
   if (!options.model_out.empty())
-    has_weights_alone(options.model_out) ? model.save_weights(options.model_out) : model.save(options.model_out);
-  const auto last = [&](const char* figure) {  // nothing was left to do for a run that had been saved at its end
-    return history.epoch.empty() ? NAN : history[figure].back();
-  };
+    has_weights_alone(options.model_out) ? model.save_weights(options.model_out)
+                                         : model.save(options.model_out);
+  const auto last =
+      [&](const char* figure) {  // nothing was left to do for a run that had been saved at its end
+        return history.epoch.empty() ? NAN : history[figure].back();
+      };
   const ls::Logs tested = model.evaluate(test, {.verbose = 0});
   if (strategy.is_chief())
-    std::printf("final: loss=%.6f accuracy=%.4f val_accuracy=%.4f parameters_crc32c=%08x\n", last("loss"),
-                last("accuracy"), tested.at("accuracy"), static_cast<unsigned>(model.parameters_crc32c()));
+    std::printf("final: loss=%.6f accuracy=%.4f val_accuracy=%.4f parameters_crc32c=%08x\n",
+                last("loss"), last("accuracy"), tested.at("accuracy"),
+                static_cast<unsigned>(model.parameters_crc32c()));
 }
 
 }  // namespace
@@ -247,7 +272,8 @@ int main(int argc, char** argv) {
   return ls::run(argc, argv, [&] {
     const ls::Cluster cluster = ls::cluster_from_environment();
     const auto work = [&](const auto& optimizer) {
-      cluster.is_evaluator() ? evaluate_checkpoints(options, optimizer) : train(cluster, options, optimizer);
+      cluster.is_evaluator() ? evaluate_checkpoints(options, optimizer)
+                             : train(cluster, options, optimizer);
     };
     if (options.optimizer == "adam")
       work(ls::Adam{.learning_rate = options.learning_rate});

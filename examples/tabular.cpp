@@ -14,13 +14,15 @@ namespace ls = lockstep;
 
 namespace {
 
-// A sample has three numbers and the numbers of two categories, one after the other; 0 is a category that the
-// training data do not have.
+// A sample has three numbers and the numbers of two categories, one after the other; 0 is a
+// category that the training data do not have.
 constexpr std::size_t plans = 8, countries = 32;
-using Inputs = ls::Parallel<ls::Concatenate, ls::Slice<0, 3>,
-                            ls::Sequential<ls::Slice<3, 1>, ls::Embedding<plans, 3>, ls::Flatten>,
-                            ls::Sequential<ls::Slice<4, 1>, ls::Embedding<countries, 4>, ls::Flatten>>;
-using Net = ls::Sequential<ls::Input<5>, Inputs, ls::Dense<32, ls::ReLU>, ls::Dense<16, ls::ReLU>, ls::Dense<1>>;
+using Inputs =
+    ls::Parallel<ls::Concatenate, ls::Slice<0, 3>,
+                 ls::Sequential<ls::Slice<3, 1>, ls::Embedding<plans, 3>, ls::Flatten>,
+                 ls::Sequential<ls::Slice<4, 1>, ls::Embedding<countries, 4>, ls::Flatten>>;
+using Net = ls::Sequential<ls::Input<5>, Inputs, ls::Dense<32, ls::ReLU>, ls::Dense<16, ls::ReLU>,
+                           ls::Dense<1>>;
 
 struct Options : examples::TrainingOptions {
   std::string data;
@@ -34,7 +36,8 @@ std::string make_table(int rows) {
   ls::RandomStream random{ls::RandomKey(2024)};
   std::string table = "age,balance,visits,plan,country,left\n";
   for (int row = 0; row < rows; ++row) {
-    const double age = 18 + std::floor(60 * random.uniform()), visits = std::floor(20 * random.uniform());
+    const double age = 18 + std::floor(60 * random.uniform()),
+                 visits = std::floor(20 * random.uniform());
     const double balance = std::floor(1000 * random.uniform());
     const std::uint64_t plan = random.below(4), country = random.below(20);
     const double score = 0.04 * (40 - age) - 0.15 * (visits - 10) - 0.002 * (balance - 500) +
@@ -44,13 +47,14 @@ std::string make_table(int rows) {
                          (country % 5 == 0 ? 1.5 : -0.3);
     const bool left = random.uniform() < 1 / (1 + std::exp(-2 * score));
     table += ls::number_text(age) + "," + (row % 50 == 7 ? "" : ls::number_text(balance)) + "," +
-             ls::number_text(visits) + "," + plan_names[plan] + ",\"country " + std::to_string(country) + "\"," +
-             (left ? "1" : "0") + "\n";
+             ls::number_text(visits) + "," + plan_names[plan] + ",\"country " +
+             std::to_string(country) + "\"," + (left ? "1" : "0") + "\n";
   }
   return table;
 }
 
-/// The samples of a table: numbers with mean 0 and deviation 1, categories by their numbers in a vocabulary.
+/// The samples of a table: numbers with mean 0 and deviation 1, categories by their numbers in a
+/// vocabulary.
 struct Samples {
   ls::Tensor<double> x;
   ls::Tensor<double> y;
@@ -65,15 +69,16 @@ Samples samples_of(const ls::CsvTable& table) {
     for (const double value : values) mean += value / static_cast<double>(rows);
     for (const double value : values) squares += (value - mean) * (value - mean);
     const double deviation = squares > 0 ? std::sqrt(squares / static_cast<double>(rows)) : 1;
-    for (std::size_t row = 0; row < rows; ++row) x[row * 5 + column] = (values[row] - mean) / deviation;
+    for (std::size_t row = 0; row < rows; ++row)
+      x[row * 5 + column] = (values[row] - mean) / deviation;
     ++column;
   }
   for (const auto& [name, most] : {std::pair("plan", plans), std::pair("country", countries)}) {
     const ls::Vocabulary vocabulary = table.vocabulary(name);
     if (vocabulary.size() > most)
       throw ls::DataError("tabular: the column '" + std::string(name) + "' has " +
-                          std::to_string(vocabulary.size() - 1) + " different texts; the model takes " +
-                          std::to_string(most - 1));
+                          std::to_string(vocabulary.size() - 1) +
+                          " different texts; the model takes " + std::to_string(most - 1));
     const std::vector<double> numbers = table.categories(name, vocabulary);
     for (std::size_t row = 0; row < rows; ++row) x[row * 5 + column] = numbers[row];
     ++column;
@@ -84,27 +89,31 @@ Samples samples_of(const ls::CsvTable& table) {
 void train(const Options& options) {
   ls::MultiWorkerMirroredStrategy<> strategy({.replicas = options.replicas});
   const Samples samples =
-      samples_of(options.data.empty() ? ls::CsvTable(make_table(4000), "made up") : ls::read_csv(options.data));
+      samples_of(options.data.empty() ? ls::CsvTable(make_table(4000), "made up")
+                                      : ls::read_csv(options.data));
   const std::size_t rows = samples.x.rows(), held_back = rows / 5;
   const std::int64_t global_batch = options.batch_size * strategy.num_workers();
   const auto part = [&](std::size_t begin, std::size_t end) {
     return ls::from_tensor_slices(samples.x.slice(begin, end), samples.y.slice(begin, end));
   };
-  const auto training = part(held_back, rows).shuffle(static_cast<std::int64_t>(rows)).batch(global_batch);
+  const auto training =
+      part(held_back, rows).shuffle(static_cast<std::int64_t>(rows)).batch(global_batch);
 
-  auto model = ls::compile<Net>(strategy, {.seed = options.seed}, ls::BinaryCrossentropy{.from_logits = true},
-                                ls::Adam{.learning_rate = options.learning_rate}, ls::BinaryAccuracy{.threshold = 0},
-                                ls::AUC{.from_logits = true});
+  auto model = ls::compile<Net>(strategy, {.seed = options.seed},
+                                ls::BinaryCrossentropy{.from_logits = true},
+                                ls::Adam{.learning_rate = options.learning_rate},
+                                ls::BinaryAccuracy{.threshold = 0}, ls::AUC{.from_logits = true});
   if (options.verbose > 0 && strategy.is_chief()) model.summary();
   options.load(model);
   auto backup = options.backup();
-  const ls::History history = model.fit(training, {.epochs = options.epochs, .verbose = options.verbose}, backup);
+  const ls::History history =
+      model.fit(training, {.epochs = options.epochs, .verbose = options.verbose}, backup);
   options.save(model);
   const ls::Logs tested = model.evaluate(part(0, held_back).batch(global_batch), {.verbose = 0});
   if (strategy.is_chief())
     std::printf("final: loss=%.6f auc=%.4f val_loss=%.6f val_auc=%.4f parameters_crc32c=%08x\n",
-                examples::last(history, "loss"), examples::last(history, "auc"), tested.at("loss"), tested.at("auc"),
-                static_cast<unsigned>(model.parameters_crc32c()));
+                examples::last(history, "loss"), examples::last(history, "auc"), tested.at("loss"),
+                tested.at("auc"), static_cast<unsigned>(model.parameters_crc32c()));
 }
 
 }  // namespace
@@ -116,11 +125,13 @@ int main(int argc, char** argv) {
   line.text("--data", options.data);
   line.number("--epochs", 1, 1'000'000, options.epochs);
   line.number("--learning-rate", 0.0, 1e6, options.learning_rate);
-  const std::string usage = std::string(R"(usage: tabular [options]
+  const std::string usage =
+      std::string(R"(usage: tabular [options]
   --data FILE          a CSV file with the columns age, balance, visits, plan, country and left, 0 or 1 (default: a table
                        that the program makes up); the first fifth is held back for the test
   --epochs N           (default 10)
   --learning-rate X    (default 0.005)
-)") + options.usage + "The last line is: final: loss=L auc=A val_loss=V val_auc=B parameters_crc32c=HEX\n";
+)") + options.usage +
+      "The last line is: final: loss=L auc=A val_loss=V val_auc=B parameters_crc32c=HEX\n";
   return examples::run(argc, argv, line, usage, [&] { train(options); });
 }

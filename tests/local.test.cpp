@@ -15,7 +15,8 @@ TEST_SUITE("local") {
     double loss = -1;
     const int code = ls::run(1, arguments, [&] {
       ls::OneDeviceStrategy strategy;
-      auto model = ls::compile<Net>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
+      auto model = ls::compile<Net>(
+          strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
       const Eigen::MatrixXf x = Eigen::MatrixXf::Random(8, 4);
       loss = model.fit(x, std::vector<int>(8, 1), {.verbose = 0})["loss"].at(0);
     });

@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   const int skipped = lockstep::testing::skipped_test_cases;
-  if (skipped > 0) std::cout << "SKIPPED: " << skipped << " of " << test_cases_run << " test cases, see above\n";
+  if (skipped > 0)
+    std::cout << "SKIPPED: " << skipped << " of " << test_cases_run << " test cases, see above\n";
   return result == 0 && skipped == test_cases_run ? 77 : result;
 }

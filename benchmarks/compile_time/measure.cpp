@@ -31,13 +31,14 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "measure: the command failed: %s\n", argv[2]);
       return 1;
     }
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   std::sort(seconds.begin(), seconds.end());
   const std::size_t n = seconds.size();
   const double median = (seconds[(n - 1) / 2] + seconds[n / 2]) / 2;
   rusage usage{};
   getrusage(RUSAGE_CHILDREN, &usage);
-  std::printf("| %s | %.1f (%.1f to %.1f) | %.0f |\n", argv[2], median, seconds.front(), seconds.back(),
-              static_cast<double>(usage.ru_maxrss) / 1000);
+  std::printf("| %s | %.1f (%.1f to %.1f) | %.0f |\n", argv[2], median, seconds.front(),
+              seconds.back(), static_cast<double>(usage.ru_maxrss) / 1000);
 }

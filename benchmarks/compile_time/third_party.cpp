@@ -15,14 +15,17 @@
 #include <nlohmann/json.hpp>
 
 int main(int argc, char**) {
-  const Eigen::MatrixXf a = Eigen::MatrixXf::Random(argc * 64, 32), b = Eigen::MatrixXf::Random(32, 16);
+  const Eigen::MatrixXf a = Eigen::MatrixXf::Random(argc * 64, 32),
+                        b = Eigen::MatrixXf::Random(32, 16);
   const Eigen::MatrixXf c = (a * b).cwiseMax(0.0f);
 
-  const auto json = nlohmann::json::parse(R"({"cluster": {"worker": ["127.0.0.1:0"]}, "task": {"index": 0}})");
+  const auto json =
+      nlohmann::json::parse(R"({"cluster": {"worker": ["127.0.0.1:0"]}, "task": {"index": 0}})");
   const auto workers = json.at("cluster").at("worker").get<std::vector<std::string>>();
 
   std::stringstream stream;
-  cereal::PortableBinaryOutputArchive{stream}(workers, std::vector<float>(c.data(), c.data() + c.size()));
+  cereal::PortableBinaryOutputArchive{stream}(workers,
+                                              std::vector<float>(c.data(), c.data() + c.size()));
 
   asio::io_context context;
   asio::ip::tcp::acceptor acceptor(context, {asio::ip::make_address("127.0.0.1"), 0});

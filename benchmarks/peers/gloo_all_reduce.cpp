@@ -68,7 +68,8 @@ void time_rank(const TimingOptions& options, int rank, const std::string& folder
         static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
     gloo::BarrierOptions barrier(context);
     benchmarks::time_all_reduce(
-        options, rank, values, [&] { gloo::barrier(barrier); }, [&] { gloo::allreduce(all_reduce); });
+        options, rank, values, [&] { gloo::barrier(barrier); },
+        [&] { gloo::allreduce(all_reduce); });
   }
 }
 
@@ -78,7 +79,8 @@ int main(int argc, char** argv) try {
   const auto options = TimingOptions::parse(argc, argv);
   (void)algorithm_of(options);
   const TemporaryFolder folder;
-  return benchmarks::fork_ranks(options.ranks, [&](int rank) { time_rank(options, rank, folder.path()); });
+  return benchmarks::fork_ranks(options.ranks,
+                                [&](int rank) { time_rank(options, rank, folder.path()); });
 } catch (const std::exception& error) {
   std::fprintf(stderr, "gloo_all_reduce: %s\n", error.what());
   return 2;

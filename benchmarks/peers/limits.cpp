@@ -55,7 +55,8 @@ std::array<int, 2> connect_to_self() {
   const int server = checked(accept(listener, nullptr, nullptr));
   close(listener);
   const int yes = 1;
-  for (const int end : {client, server}) checked(setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes));
+  for (const int end : {client, server})
+    checked(setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes));
   return {client, server};
 }
 
@@ -74,8 +75,10 @@ void exchange_bytes(int connection, std::span<std::byte> bytes) {
     const auto out = bytes.subspan(sent, std::min(piece, bytes.size() - sent));
     const auto in = bytes.subspan(received, std::min(piece, bytes.size() - received));
     const std::size_t s =
-        out.empty() ? 0 : moved(send(connection, out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
-    const std::size_t r = in.empty() ? 0 : moved(recv(connection, in.data(), in.size(), MSG_DONTWAIT));
+        out.empty() ? 0
+                    : moved(send(connection, out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+    const std::size_t r =
+        in.empty() ? 0 : moved(recv(connection, in.data(), in.size(), MSG_DONTWAIT));
     sent += s;
     received += r;
     if (s > 0 || r > 0) continue;

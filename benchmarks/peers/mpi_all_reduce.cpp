@@ -30,7 +30,9 @@ int main(int argc, char** argv) {
       const int count = static_cast<int>(values.size());
       benchmarks::time_all_reduce(
           options, rank, values, [] { MPI_Barrier(MPI_COMM_WORLD); },
-          [&] { MPI_Allreduce(MPI_IN_PLACE, values.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); });
+          [&] {
+            MPI_Allreduce(MPI_IN_PLACE, values.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+          });
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mpi_all_reduce: %s\n", error.what());

@@ -56,12 +56,13 @@ class Step {
     const auto direct = algorithm::convolution_direct;
     // A first layer's input stays as the user has it: the primitives know that case.
     const memory::desc x_any = first_ ? x.get_desc() : any(in);
-    const convolution_forward::desc forward_desc(prop_kind::forward_training, direct, x_any, any(kernel), bias,
-                                                 any(out), strides, pads, pads);
+    const convolution_forward::desc forward_desc(prop_kind::forward_training, direct, x_any,
+                                                 any(kernel), bias, any(out), strides, pads, pads);
     const convolution_forward::primitive_desc forward(forward_desc, attributes(relu), engine_);
     y_ = make(forward.dst_desc());
     dy_ = make(forward.dst_desc());
-    const memory y = y_, dy = dy_, w = make(forward.weights_desc()), b = make(bias), db = make(bias);
+    const memory y = y_, dy = dy_, w = make(forward.weights_desc()), b = make(bias),
+                 db = make(bias);
     const std::string pass = name + "/forward";
     add(forward_, pass, convolution_forward(forward),
         {{DNNL_ARG_SRC, reordered(forward_, pass, x, forward.src_desc())},
@@ -88,7 +89,8 @@ class Step {
       const memory w_there = reordered(backward_, data_pass, w, by_data.weights_desc());
       const memory dy_there = reordered(backward_, data_pass, dy, by_data.diff_dst_desc());
       add_into(data_pass, convolution_backward_data(by_data),
-               {{DNNL_ARG_DIFF_DST, dy_there}, {DNNL_ARG_WEIGHTS, w_there}}, by_data.diff_src_desc(), dx);
+               {{DNNL_ARG_DIFF_DST, dy_there}, {DNNL_ARG_WEIGHTS, w_there}},
+               by_data.diff_src_desc(), dx);
     });
     updates(w, dw, b, db);
     first_ = false;
@@ -108,23 +110,29 @@ class Step {
     // two to three times as long, and convolutions that leave channels last, for plain matrix
     // products, have no quick implementation.
     const inner_product_forward::primitive_desc forward(
-        {prop_kind::forward_training, x.get_desc(), any(kernel), bias, out}, attributes(relu), engine_);
-    const inner_product_backward_data::primitive_desc by_data({x.get_desc(), any(kernel), out}, engine_, forward);
+        {prop_kind::forward_training, x.get_desc(), any(kernel), bias, out}, attributes(relu),
+        engine_);
+    const inner_product_backward_data::primitive_desc by_data({x.get_desc(), any(kernel), out},
+                                                              engine_, forward);
     y_ = make(out);
     dy_ = make(out);
-    const memory y = y_, dy = dy_, w = make(forward.weights_desc()), b = make(bias), db = make(bias);
+    const memory y = y_, dy = dy_, w = make(forward.weights_desc()), b = make(bias),
+                 db = make(bias);
     add(forward_, name + "/forward", inner_product_forward(forward),
         {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, b}, {DNNL_ARG_DST, y}});
 
-    const inner_product_backward_weights::primitive_desc by_weights({x.get_desc(), any(kernel), bias, out}, engine_,
-                                                                    forward);
+    const inner_product_backward_weights::primitive_desc by_weights(
+        {x.get_desc(), any(kernel), bias, out}, engine_, forward);
     const memory dw = make(by_weights.diff_weights_desc());
     const bool first = first_;
     backward_makers_.push_back([=, this] {
       const std::string weights_pass = name + "/weight_gradient";
       if (relu) add_relu_gradient(weights_pass, y, dy);
       add(backward_, weights_pass, inner_product_backward_weights(by_weights),
-          {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}, {DNNL_ARG_DIFF_BIAS, db}});
+          {{DNNL_ARG_SRC, x},
+           {DNNL_ARG_DIFF_DST, dy},
+           {DNNL_ARG_DIFF_WEIGHTS, dw},
+           {DNNL_ARG_DIFF_BIAS, db}});
       if (first) return;
       const std::string data_pass = name + "/input_gradient";
       add(backward_, data_pass, inner_product_backward_data(by_data),
@@ -150,7 +158,8 @@ class Step {
         {prop_kind::backward, x.get_desc(), x.get_desc(), epsilon, flags}, engine_, forward);
     y_ = make(forward.dst_desc());
     dy_ = make(forward.dst_desc());
-    const memory y = y_, dy = dy_, mean = make(forward.mean_desc()), variance = make(forward.variance_desc());
+    const memory y = y_, dy = dy_, mean = make(forward.mean_desc()),
+                 variance = make(forward.variance_desc());
     const memory workspace = make(forward.workspace_desc());
     const memory::desc scale_shift({2, x.get_desc().dims()[1]}, f32, Format::nc);
     const memory w = make(scale_shift), dw = make(scale_shift);
@@ -184,10 +193,12 @@ class Step {
     const Dims in = x.get_desc().dims();
     const Dims out{in[0], in[1], in[2] / 2, in[3] / 2}, window{2, 2}, pads{0, 0};
     const pooling_forward::primitive_desc forward(
-        {prop_kind::forward_training, algorithm::pooling_max, x.get_desc(), any(out), window, window, pads, pads},
+        {prop_kind::forward_training, algorithm::pooling_max, x.get_desc(), any(out), window,
+         window, pads, pads},
         engine_);
     const pooling_backward::primitive_desc backward(
-        {algorithm::pooling_max, x.get_desc(), forward.dst_desc(), window, window, pads, pads}, engine_, forward);
+        {algorithm::pooling_max, x.get_desc(), forward.dst_desc(), window, window, pads, pads},
+        engine_, forward);
     y_ = make(forward.dst_desc());
     dy_ = make(forward.dst_desc());
     const memory y = y_, dy = dy_, workspace = make(forward.workspace_desc());
@@ -263,14 +274,16 @@ class Step {
     return result;
   }
 
-  static void add(Actions& actions, const std::string& pass, const dnnl::primitive& primitive, Arguments arguments) {
+  static void add(Actions& actions, const std::string& pass, const dnnl::primitive& primitive,
+                  Arguments arguments) {
     actions.push_back({pass, [primitive, arguments = std::move(arguments)](dnnl::stream& stream) {
                          primitive.execute(stream, arguments);
                        }});
   }
 
   /// `from`, or a copy in another layout, made anew in each step.
-  memory reordered(Actions& actions, const std::string& pass, const memory& from, const memory::desc& desc) {
+  memory reordered(Actions& actions, const std::string& pass, const memory& from,
+                   const memory::desc& desc) {
     if (from.get_desc() == desc) return from;
     const memory to = make(desc);
     add(actions, pass, dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
@@ -284,15 +297,17 @@ class Step {
     const memory result = same ? dx : make(desc);
     arguments.insert({DNNL_ARG_DIFF_SRC, result});
     add(backward_, pass, primitive, std::move(arguments));
-    if (!same) add(backward_, pass, dnnl::reorder(result, dx), {{DNNL_ARG_FROM, result}, {DNNL_ARG_TO, dx}});
+    if (!same)
+      add(backward_, pass, dnnl::reorder(result, dx), {{DNNL_ARG_FROM, result}, {DNNL_ARG_TO, dx}});
   }
 
   void add_relu_gradient(const std::string& pass, const memory& y, const memory& dy) {
     using namespace dnnl;
     const auto relu = algorithm::eltwise_relu_use_dst_for_bwd;
-    const eltwise_forward::primitive_desc forward({prop_kind::forward_training, relu, y.get_desc(), 0.0f, 0.0f},
-                                                  engine_);
-    const eltwise_backward::primitive_desc backward({relu, dy.get_desc(), y.get_desc(), 0.0f, 0.0f}, engine_, forward);
+    const eltwise_forward::primitive_desc forward(
+        {prop_kind::forward_training, relu, y.get_desc(), 0.0f, 0.0f}, engine_);
+    const eltwise_backward::primitive_desc backward({relu, dy.get_desc(), y.get_desc(), 0.0f, 0.0f},
+                                                    engine_, forward);
     add(backward_, pass, eltwise_backward(backward),
         {{DNNL_ARG_DST, y}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_SRC, dy}});
   }
@@ -334,7 +349,8 @@ std::unique_ptr<Step> make_step(const std::string& model) {
     step->dense(512, true).dense(512, true).dense(10, false).finish();
   } else {
     step = std::make_unique<Step>(64, Dims{3, 32, 32}, Format::nchw);
-    for (const std::int64_t filters : {32, 64, 128}) step->convolution(filters, 1, false).normalization().max_pooling();
+    for (const std::int64_t filters : {32, 64, 128})
+      step->convolution(filters, 1, false).normalization().max_pooling();
     step->dense(10, false).finish();
   }
   step->run();
@@ -368,7 +384,8 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   const dnnl_version_t* version = dnnl_version();
-  benchmark::AddCustomContext("oneDNN", std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+  benchmark::AddCustomContext("oneDNN", std::to_string(version->major) + "." +
+                                            std::to_string(version->minor) + "." +
                                             std::to_string(version->patch));
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -51,7 +51,8 @@ bool exists(const ls::BackupAndRestore& backup) { return std::filesystem::exists
 
 TEST_CASE("BackupAndRestore: saves the state at the end of an epoch, by default") {
   const TemporaryFolder folder;
-  const ls::BackupAndRestore backup{.backup_dir = folder.path("deep/backup"), .asynchronous = false};
+  const ls::BackupAndRestore backup{.backup_dir = folder.path("deep/backup"),
+                                    .asynchronous = false};
   FakeTraining training;
   training.snapshot = state_of_epoch(2);
   training.updates = 7;
@@ -64,7 +65,8 @@ TEST_CASE("BackupAndRestore: saves the state at the end of an epoch, by default"
 
 TEST_CASE("BackupAndRestore: saves every n updates when asked to, and not at epochs") {
   const TemporaryFolder folder;
-  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 3, .asynchronous = false};
+  const ls::BackupAndRestore backup{
+      .backup_dir = folder.path(), .save_freq = 3, .asynchronous = false};
   FakeTraining training;
   std::vector<std::int64_t> saved;
   for (training.updates = 1; training.updates <= 10; ++training.updates) {
@@ -77,7 +79,8 @@ TEST_CASE("BackupAndRestore: saves every n updates when asked to, and not at epo
 }
 
 TEST_CASE("BackupAndRestore: a negative frequency is an error") {
-  CHECK(contains(message_of<ls::ConfigurationError>([] { (void)ls::SaveFrequency(-1); }), "got -1"));
+  CHECK(
+      contains(message_of<ls::ConfigurationError>([] { (void)ls::SaveFrequency(-1); }), "got -1"));
 }
 
 TEST_CASE("BackupAndRestore: an empty folder name is an error, and not a file in the root folder") {
@@ -96,7 +99,9 @@ TEST_CASE("BackupAndRestore: hands the saved bytes to fit when training begins")
   CHECK(resuming.decode(resuming.restored) == saving.snapshot);
 }
 
-TEST_CASE("BackupAndRestore: a worker without a backup restores nothing itself, but may receive the chief's") {
+TEST_CASE(
+    "BackupAndRestore: a worker without a backup restores nothing itself, but may receive the "
+    "chief's") {
   const TemporaryFolder folder;
   FakeTraining training;
   ls::BackupAndRestore{folder.path("none")}.on_train_begin(training);
@@ -133,7 +138,9 @@ TEST_CASE("BackupAndRestore: keeps the backup at the end when asked to") {
   CHECK(exists(backup));
 }
 
-TEST_CASE("BackupAndRestore: a damaged file is an error that names it and the remedy, and the file stays") {
+TEST_CASE(
+    "BackupAndRestore: a damaged file is an error that names it and the remedy, and the file "
+    "stays") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
   FakeTraining training;
@@ -149,10 +156,13 @@ TEST_CASE("BackupAndRestore: a damaged file is an error that names it and the re
   CHECK(exists(backup));
 
   ls::write_file_atomically(backup.path(), {});
-  CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "no lockstep checkpoint"));
+  CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }),
+                 "no lockstep checkpoint"));
 }
 
-TEST_CASE("BackupAndRestore: a damaged backup is replaced by the one before it, which stays until a new one is made") {
+TEST_CASE(
+    "BackupAndRestore: a damaged backup is replaced by the one before it, which stays until a new "
+    "one is made") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
   const std::string previous = ls::previous_generation(backup.path());
@@ -191,7 +201,8 @@ TEST_CASE("BackupAndRestore: a damaged backup is replaced by the one before it, 
 }
 
 TEST_CASE(
-    "BackupAndRestore: what makes no sense in a file with right checksums is refused, and the one before serves") {
+    "BackupAndRestore: what makes no sense in a file with right checksums is refused, and the one "
+    "before serves") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
   FakeTraining training;
@@ -202,7 +213,8 @@ TEST_CASE(
   backup.on_train_begin(training);
   CHECK(training.decode(training.restored).epoch == 2);
   ls::remove_file(ls::previous_generation(backup.path()));
-  CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "epoch is -5, expected 0 to"));
+  CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }),
+                 "epoch is -5, expected 0 to"));
 }
 
 TEST_CASE("BackupAndRestore: does not wait for a FIFO in the file's place") {
@@ -213,15 +225,18 @@ TEST_CASE("BackupAndRestore: does not wait for a FIFO in the file's place") {
   CHECK(contains(message_of<ls::DataError>([&] { backup.on_train_begin(training); }), "a FIFO"));
 }
 
-TEST_CASE("BackupAndRestore: a folder belongs to one job at a time, and is free when fit has ended") {
+TEST_CASE(
+    "BackupAndRestore: a folder belongs to one job at a time, and is free when fit has ended") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore first{folder.path()}, second{folder.path()};
   FakeTraining training, other;
   other.chief = false;
   ls::Logs logs;
   first.on_train_begin(training);
-  const std::string message = message_of<ls::ConfigurationError>([&] { second.on_train_begin(training); });
-  CHECK(contains(message, "BackupAndRestore: backup_dir '" + folder.path() + "' is in use by another job (process "));
+  const std::string message =
+      message_of<ls::ConfigurationError>([&] { second.on_train_begin(training); });
+  CHECK(contains(message, "BackupAndRestore: backup_dir '" + folder.path() +
+                              "' is in use by another job (process "));
   second.on_train_begin(other);  // the chief alone has the folder
   first.on_train_begin(training);
   first.on_train_end(training, logs);
@@ -230,12 +245,15 @@ TEST_CASE("BackupAndRestore: a folder belongs to one job at a time, and is free 
   first.on_train_begin(training);
 }
 
-TEST_CASE("BackupAndRestore: a folder that cannot be locked is an error, or a warning where a failed save is one") {
+TEST_CASE(
+    "BackupAndRestore: a folder that cannot be locked is an error, or a warning where a failed "
+    "save is one") {
   const TemporaryFolder folder;
   std::ofstream(folder.path("file")) << "no folder";
   FakeTraining training;
   ls::BackupAndRestore backup{.backup_dir = folder.path("file")};
-  CHECK(contains(message_of<ls::Error>([&] { backup.on_train_begin(training); }), "cannot make the folder"));
+  CHECK(contains(message_of<ls::Error>([&] { backup.on_train_begin(training); }),
+                 "cannot make the folder"));
   backup.on_save_failure = ls::OnSaveFailure::warn;
   backup.on_train_begin(training);
 }
@@ -258,9 +276,11 @@ TEST_CASE("BackupAndRestore: a save that is due is made however fit ends") {
   CHECK(saved_in(ls::BackupAndRestore{folder.path("destroyed")}).epoch == 2);
 }
 
-TEST_CASE("BackupAndRestore: a save waits until the replicas are compared, and asks for that in time") {
+TEST_CASE(
+    "BackupAndRestore: a save waits until the replicas are compared, and asks for that in time") {
   const TemporaryFolder folder;
-  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 3, .asynchronous = false};
+  const ls::BackupAndRestore backup{
+      .backup_dir = folder.path(), .save_freq = 3, .asynchronous = false};
   FakeTraining training;
   training.updates = 1;
   backup.on_train_batch_begin(training, 1);
@@ -292,7 +312,8 @@ TEST_CASE("BackupAndRestore: saving on a thread gives the same file, complete wh
   CHECK(saved_in(backup) == training.snapshot);
 }
 
-TEST_CASE("BackupAndRestore: a save that falls due while another one runs is made at a later step") {
+TEST_CASE(
+    "BackupAndRestore: a save that falls due while another one runs is made at a later step") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 10};
   FakeTraining training;
@@ -318,15 +339,17 @@ TEST_CASE("BackupAndRestore: its destructor waits for the thread") {
   CHECK(saved_in(ls::BackupAndRestore{folder.path()}) == training.snapshot);
 }
 
-TEST_CASE("BackupAndRestore: a save that fails ends training with the file's name, or is a warning") {
+TEST_CASE(
+    "BackupAndRestore: a save that fails ends training with the file's name, or is a warning") {
   const TemporaryFolder folder;
   std::ofstream(folder.path("file")) << "no folder";
   FakeTraining training;
   ls::Logs logs;
   for (const bool asynchronous : {false, true}) {
     CAPTURE(asynchronous);
-    ls::BackupAndRestore backup{
-        .backup_dir = folder.path("file"), .delete_checkpoint = false, .asynchronous = asynchronous};
+    ls::BackupAndRestore backup{.backup_dir = folder.path("file"),
+                                .delete_checkpoint = false,
+                                .asynchronous = asynchronous};
     const std::string message = message_of<ls::Error>([&] {
       backup.on_epoch_complete(training, 0);
       for (int i = 0; i < 10'000; ++i) {
@@ -343,7 +366,8 @@ TEST_CASE("BackupAndRestore: a save that fails ends training with the file's nam
 }
 
 TEST_CASE(
-    "BackupAndRestore: the failure of the last save is an error, or a warning where the backup is deleted anyway") {
+    "BackupAndRestore: the failure of the last save is an error, or a warning where the backup is "
+    "deleted anyway") {
   const TemporaryFolder folder;
   std::ofstream(folder.path("file")) << "no folder";
   FakeTraining training;
@@ -356,7 +380,9 @@ TEST_CASE(
   deleted.on_train_end(training, logs);
 }
 
-TEST_CASE("BackupAndRestore: before preemption the chief saves, unless told not to, and signals are taken") {
+TEST_CASE(
+    "BackupAndRestore: before preemption the chief saves, unless told not to, and signals are "
+    "taken") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path("a"), .save_freq = 1000};
   FakeTraining chief, other;
@@ -369,7 +395,8 @@ TEST_CASE("BackupAndRestore: before preemption the chief saves, unless told not 
   backup.on_preemption(chief);
   CHECK(saved_in(backup) == chief.snapshot);
 
-  const ls::BackupAndRestore without{.backup_dir = folder.path("b"), .save_before_preemption = false};
+  const ls::BackupAndRestore without{.backup_dir = folder.path("b"),
+                                     .save_before_preemption = false};
   FakeTraining training;
   without.on_train_begin(training);
   CHECK_FALSE(training.on_signals);

@@ -37,9 +37,11 @@ struct SeesLoss {
 template <class... Callbacks>
 constexpr ls::CallbackHooks::Presence presence = ls::CallbackList<Callbacks...>::presence();
 
-static_assert(!presence<>.train_batch_begin && !presence<>.train_batch_end && !presence<>.train_batch_complete &&
-              !presence<>.stop_in_batch && !presence<>.epoch_end);
-static_assert(!presence<RaiseLoss, SeesLoss>.train_batch_end && presence<RaiseLoss, SeesLoss>.epoch_end);
+static_assert(!presence<>.train_batch_begin && !presence<>.train_batch_end &&
+              !presence<>.train_batch_complete && !presence<>.stop_in_batch &&
+              !presence<>.epoch_end);
+static_assert(!presence<RaiseLoss, SeesLoss>.train_batch_end &&
+              presence<RaiseLoss, SeesLoss>.epoch_end);
 static_assert(presence<Recorder>.train_batch_begin && presence<Recorder>.train_batch_end &&
               presence<Recorder>.train_batch_complete && presence<Recorder>.stop_in_batch);
 static_assert(presence<RaiseLoss, Recorder>.train_batch_begin);
@@ -94,11 +96,12 @@ TEST_CASE("CallbackList: every hook arrives with its arguments") {
   list.on_predict_batch_end(training, batch);
   list.on_predict_end(training);
   CHECK(recorder.calls ==
-        std::vector<std::string>{"train_begin", "epoch_begin 1", "batch_begin 5000000000", "batch_end 5000000000",
-                                 "batch_complete 5000000000", "test_begin", "test_batch_begin 5000000000",
-                                 "test_batch_end 5000000000", "test_end", "epoch_end 1", "epoch_complete 1",
-                                 "train_end without logs", "predict_begin", "predict_batch_begin 5000000000",
-                                 "predict_batch_end 5000000000", "predict_end"});
+        std::vector<std::string>{
+            "train_begin", "epoch_begin 1", "batch_begin 5000000000", "batch_end 5000000000",
+            "batch_complete 5000000000", "test_begin", "test_batch_begin 5000000000",
+            "test_batch_end 5000000000", "test_end", "epoch_end 1", "epoch_complete 1",
+            "train_end without logs", "predict_begin", "predict_batch_begin 5000000000",
+            "predict_batch_end 5000000000", "predict_end"});
 }
 
 TEST_CASE("CallbackList: saves and restores by position, and asks only those that have state") {
@@ -117,7 +120,9 @@ TEST_CASE("CallbackList: saves and restores by position, and asks only those tha
 TEST_CASE("CallbackList: refuses the states of another list") {
   RaiseLoss callback{.by = 1};
   ls::CallbackList list(callback);
-  const std::string message = message_of<ls::ConfigurationError>([&] { list.restore({ls::State{}, ls::State{}}); });
+  const std::string message = message_of<ls::ConfigurationError>([&] {
+    list.restore({ls::State{}, ls::State{}});
+  });
   CHECK(contains(message, "saved state has 2 callbacks, this program has 1"));
   CHECK(ls::CallbackList<>().save().empty());
   ls::State of_another;
@@ -125,14 +130,16 @@ TEST_CASE("CallbackList: refuses the states of another list") {
   CHECK(contains(message_of<ls::Error>([&] { list.restore({of_another}); }), "no entry 'calls'"));
 }
 
-TEST_CASE("CallbackList: an empty optional is no callback, one that holds a callback is that callback") {
+TEST_CASE(
+    "CallbackList: an empty optional is no callback, one that holds a callback is that callback") {
   FakeTraining training;
   ls::Logs logs;
   logs.set("loss", 1);
   std::optional<RaiseLoss> none, raise(RaiseLoss{.by = 2});
   SeesLoss sees;
   ls::CallbackList list(none, raise, sees);
-  static_assert(!decltype(list)::presence().train_batch_end && presence<std::optional<Recorder>>.train_batch_end);
+  static_assert(!decltype(list)::presence().train_batch_end &&
+                presence<std::optional<Recorder>>.train_batch_end);
   CHECK_FALSE(list.has().train_batch_end);
   CHECK(list.has().epoch_end);
   list.on_epoch_end(training, 0, logs);

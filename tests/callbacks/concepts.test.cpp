@@ -63,10 +63,10 @@ struct PredictBatchEnd {
 };
 template <class... C>
 concept AllCallbacks = (ls::Callback<C> && ...);
-static_assert(
-    AllCallbacks<TrainBegin, TrainEnd, EpochBegin, EpochEnd, EpochComplete, BatchBegin, BatchEnd, BatchComplete>);
-static_assert(AllCallbacks<TestBegin, TestEnd, TestBatchBegin, TestBatchEnd, PredictBegin, PredictEnd,
-                           PredictBatchBegin, PredictBatchEnd>);
+static_assert(AllCallbacks<TrainBegin, TrainEnd, EpochBegin, EpochEnd, EpochComplete, BatchBegin,
+                           BatchEnd, BatchComplete>);
+static_assert(AllCallbacks<TestBegin, TestEnd, TestBatchBegin, TestBatchEnd, PredictBegin,
+                           PredictEnd, PredictBatchBegin, PredictBatchEnd>);
 static_assert(ls::Callback<ls::BackupAndRestore> && ls::Callback<const ls::BackupAndRestore>);
 
 // Other spellings of a hook.
@@ -90,8 +90,8 @@ struct Final final {
 struct StaticMember {
   static void on_epoch_end(ls::Training&, int, ls::Logs&);
 };
-static_assert(
-    AllCallbacks<Inherited, Constant, const Constant, Template, Overloaded, FunctionObject, Final, StaticMember>);
+static_assert(AllCallbacks<Inherited, Constant, const Constant, Template, Overloaded,
+                           FunctionObject, Final, StaticMember>);
 
 // Near misses: no hook at all, ...
 struct Nothing {};
@@ -99,7 +99,8 @@ struct Other {
   void run(ls::Training&);
 };
 static_assert(!ls::HookedCallback<Nothing> && !ls::HookedCallback<Other> && !ls::Callback<Nothing>);
-static_assert(!ls::Callback<int> && !ls::Callback<void (*)(ls::Training&)> && !ls::Callback<std::string>);
+static_assert(!ls::Callback<int> && !ls::Callback<void (*)(ls::Training&)> &&
+              !ls::Callback<std::string>);
 
 // ... a hook with the wrong arguments, also beside a right one, ...
 struct NoTraining : TrainBegin {
@@ -134,7 +135,8 @@ struct FinalNoLogs final : TrainBegin {
 };
 template <class... C>
 concept NoneHasCorrectHooks = (!ls::CorrectHooks<C> && ...);
-static_assert(NoneHasCorrectHooks<NoTraining, NoLogs, LogsAreMoved, EpochBeginWithLogs, TrainingIsCopied>);
+static_assert(
+    NoneHasCorrectHooks<NoTraining, NoLogs, LogsAreMoved, EpochBeginWithLogs, TrainingIsCopied>);
 static_assert(NoneHasCorrectHooks<EpochAsText, PrivateHook, NotAFunction, FinalNoLogs>);
 static_assert(NoneHasCorrectHooks<const EpochEnd> && !ls::Callback<const EpochEnd>);
 

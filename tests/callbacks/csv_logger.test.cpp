@@ -41,7 +41,8 @@ void end(ls::CSVLogger& logger, FakeTraining& training) {
 }  // namespace
 
 // The texts are those that Keras 3's CSVLogger writes for the same logs.
-TEST_CASE("CSVLogger: columns by name, val_ columns for all figures, NA, numbers as Python prints them") {
+TEST_CASE(
+    "CSVLogger: columns by name, val_ columns for all figures, NA, numbers as Python prints them") {
   const TemporaryFolder folder;
   FakeTraining training;
   ls::CSVLogger logger({.filename = folder.path("run/log.csv")});
@@ -49,25 +50,31 @@ TEST_CASE("CSVLogger: columns by name, val_ columns for all figures, NA, numbers
   run_epoch(logger, training, 0, {{"loss", 2}, {"accuracy", 0.1}});
   const std::string first = "epoch,accuracy,loss,val_accuracy,val_loss\r\n0,0.1,2.0,NA,NA\r\n";
   CHECK(content(folder.path("run/log.csv")) == first);  // each row at once
-  run_epoch(logger, training, 1, {{"loss", 1e-5}, {"accuracy", 1e16}, {"val_loss", std::nan("")}, {"unknown", 1}});
+  run_epoch(logger, training, 1,
+            {{"loss", 1e-5}, {"accuracy", 1e16}, {"val_loss", std::nan("")}, {"unknown", 1}});
   run_epoch(logger, training, 2, {{"accuracy", 123456.75}});
   end(logger, training);
-  CHECK(content(folder.path("run/log.csv")) == first + "1,1e+16,1e-05,NA,nan\r\n2,123456.75,NA,NA,NA\r\n");
+  CHECK(content(folder.path("run/log.csv")) ==
+        first + "1,1e+16,1e-05,NA,nan\r\n2,123456.75,NA,NA,NA\r\n");
 }
 
-TEST_CASE("CSVLogger: with a validation in the first epoch its columns are those of the logs; separator and quotes") {
+TEST_CASE(
+    "CSVLogger: with a validation in the first epoch its columns are those of the logs; separator "
+    "and quotes") {
   const TemporaryFolder folder;
   FakeTraining training;
   ls::CSVLogger logger({.filename = folder.path("log.csv"), .separator = ';'});
   logger.on_train_begin(training);
   run_epoch(logger, training, 0, {{"loss", 1}, {"val_loss", 2}, {"a;\"b\"", 3}});
-  CHECK(content(folder.path("log.csv")) == "epoch;\"a;\"\"b\"\"\";loss;val_loss\r\n0;3.0;1.0;2.0\r\n");
+  CHECK(content(folder.path("log.csv")) ==
+        "epoch;\"a;\"\"b\"\"\";loss;val_loss\r\n0;3.0;1.0;2.0\r\n");
 }
 
 TEST_CASE("CSVLogger: append keeps rows and writes no second header; else the file begins anew") {
   const TemporaryFolder folder;
   FakeTraining training;
-  const std::string path = folder.path("log.csv"), header = "epoch,loss,val_loss\r\n", row = "0,1.0,NA\r\n";
+  const std::string path = folder.path("log.csv"), header = "epoch,loss,val_loss\r\n",
+                    row = "0,1.0,NA\r\n";
   ls::CSVLogger logger({.filename = path, .append = true});
   for (int fit = 0; fit < 2; ++fit) {  // the same object twice
     logger.on_train_begin(training);
@@ -119,7 +126,9 @@ TEST_CASE("CSVLogger: the chief alone writes; what cannot be written is refused 
   CHECK(contains(message_of<ls::Error>([&] { nowhere.on_train_begin(training); }), "'/dev/null'"));
   ls::CSVLogger a_folder({.filename = folder.path()});
   CHECK(contains(message_of<ls::Error>([&] { a_folder.on_train_begin(training); }), folder.path()));
-  CHECK(contains(message_of<ls::ConfigurationError>([] { ls::CSVLogger({.filename = ""}); }), "filename is empty"));
-  CHECK(contains(message_of<ls::ConfigurationError>([] { ls::CSVLogger({.filename = "a", .separator = '"'}); }),
+  CHECK(contains(message_of<ls::ConfigurationError>([] { ls::CSVLogger({.filename = ""}); }),
+                 "filename is empty"));
+  CHECK(contains(message_of<ls::ConfigurationError>(
+                     [] { ls::CSVLogger({.filename = "a", .separator = '"'}); }),
                  "separator"));
 }

@@ -55,19 +55,23 @@ struct Epochs {
   }
 };
 
-static_assert(!ls::CallbackList<ls::EarlyStopping>::presence().stop_in_batch);  // no exchange a step
+static_assert(
+    !ls::CallbackList<ls::EarlyStopping>::presence().stop_in_batch);  // no exchange a step
 
 }  // namespace
 
-TEST_CASE("EarlyStopping: Keras's decisions, with any patience, min_delta, baseline and start_from_epoch") {
+TEST_CASE(
+    "EarlyStopping: Keras's decisions, with any patience, min_delta, baseline and "
+    "start_from_epoch") {
   for (const golden::EarlyStoppingCase& c : golden::early_stopping) {
     CAPTURE(&c - golden::early_stopping);
-    ls::EarlyStopping stopper({.min_delta = c.min_delta,
-                               .patience = c.patience,
-                               .mode = c.is_max ? ls::MonitorMode::max : ls::MonitorMode::min,
-                               .baseline = c.has_baseline ? std::optional(c.baseline) : std::nullopt,
-                               .restore_best_weights = true,
-                               .start_from_epoch = c.start_from_epoch});
+    ls::EarlyStopping stopper(
+        {.min_delta = c.min_delta,
+         .patience = c.patience,
+         .mode = c.is_max ? ls::MonitorMode::max : ls::MonitorMode::min,
+         .baseline = c.has_baseline ? std::optional(c.baseline) : std::nullopt,
+         .restore_best_weights = true,
+         .start_from_epoch = c.start_from_epoch});
     Epochs epochs;
     const int restored = epochs.run(stopper, {std::begin(c.values), std::end(c.values)});
     CHECK(epochs.made == c.epochs_made);
@@ -85,7 +89,8 @@ TEST_CASE("EarlyStopping: stops at epoch max(patience, 1) + 2 of Keras's nine lo
 }
 
 TEST_CASE(
-    "EarlyStopping: the weights of the best epoch come back, also where the baseline is not reached or another stops") {
+    "EarlyStopping: the weights of the best epoch come back, also where the baseline is not "
+    "reached or another stops") {
   ls::EarlyStopping stopper({.patience = 2, .restore_best_weights = true});
   CHECK(Epochs().run(stopper, {0.2, 0.15, 0.1, 0.11, 0.12}) == 2);
   CHECK(stopper.best() == 0.1);
@@ -160,7 +165,8 @@ TEST_CASE("EarlyStopping: what it knows is saved and restored, the weights byte 
   CHECK_FALSE(resumed.best());
 }
 
-TEST_CASE("EarlyStopping: verbose says, on the chief, that training ends and which weights come back") {
+TEST_CASE(
+    "EarlyStopping: verbose says, on the chief, that training ends and which weights come back") {
   ls::EarlyStopping stopper({.patience = 1, .verbose = 1, .restore_best_weights = true});
   const CapturedStderr output;
   Epochs others;
@@ -178,6 +184,8 @@ TEST_CASE("EarlyStopping: options that make no sense are refused") {
     return message_of<ls::ConfigurationError>([&] { ls::EarlyStopping stopper(options); });
   };
   CHECK(refusal({.patience = -1}) == "EarlyStopping: patience must be at least 0, got -1");
-  CHECK(refusal({.start_from_epoch = -1}) == "EarlyStopping: start_from_epoch must be at least 0, got -1");
-  CHECK(contains(refusal({.monitor = "unknown"}), "give .mode = MonitorMode::max or MonitorMode::min"));
+  CHECK(refusal({.start_from_epoch = -1}) ==
+        "EarlyStopping: start_from_epoch must be at least 0, got -1");
+  CHECK(contains(refusal({.monitor = "unknown"}),
+                 "give .mode = MonitorMode::max or MonitorMode::min"));
 }

@@ -35,7 +35,8 @@ struct FakeTraining : lockstep::Training {
   void request_preemption(lockstep::ExitCode code) override { preempted = code; }
   [[nodiscard]] double learning_rate() const override { return rate; }
   void set_learning_rate(double learning_rate) override {
-    if (has_schedule) throw lockstep::ConfigurationError("set_learning_rate: the optimizer has a schedule");
+    if (has_schedule)
+      throw lockstep::ConfigurationError("set_learning_rate: the optimizer has a schedule");
     rate = learning_rate;
   }
   [[nodiscard]] std::int64_t iterations() const override { return updates; }
@@ -44,7 +45,9 @@ struct FakeTraining : lockstep::Training {
   [[nodiscard]] int num_workers() const override { return 2; }
   [[nodiscard]] std::span<const lockstep::RankTime> rank_times() const override { return times; }
   [[nodiscard]] lockstep::ModelText model_text() const override { return text; }
-  [[nodiscard]] lockstep::TrainingState state(lockstep::TrainingState = {}) const override { return snapshot; }
+  [[nodiscard]] lockstep::TrainingState state(lockstep::TrainingState = {}) const override {
+    return snapshot;
+  }
   [[nodiscard]] std::uint64_t state_bytes() const override { return 0; }
   void verify_after_step() override { verify_asked = true; }
   [[nodiscard]] bool is_verified() const override { return verified; }
@@ -53,7 +56,8 @@ struct FakeTraining : lockstep::Training {
     restored = std::move(saved);
     decode = decode_state;
   }
-  void rejoin_on_peer_loss(lockstep::EncodeState encode_state, lockstep::DecodeState decode_state) override {
+  void rejoin_on_peer_loss(lockstep::EncodeState encode_state,
+                           lockstep::DecodeState decode_state) override {
     encode = encode_state;
     decode = decode_state;
   }

@@ -46,7 +46,8 @@ TEST_CASE("filepath: as Python's str.format has it") {
 }
 
 TEST_CASE("filepath: a missing figure is an error that lists the existing ones") {
-  CHECK(contains(refusal("{val_accuracy:.2f}"), "'val_accuracy' is not there; available: epoch, loss, val_loss"));
+  CHECK(contains(refusal("{val_accuracy:.2f}"),
+                 "'val_accuracy' is not there; available: epoch, loss, val_loss"));
   CHECK(contains(refusal("{batch}"), "'batch' is not there; available: epoch, loss"));
   CHECK(contains(refusal("{acc}", 3), "available: epoch, batch, loss"));
   CHECK(contains(refusal("{loss:02d}"), "'loss' is no whole number"));
@@ -54,10 +55,11 @@ TEST_CASE("filepath: a missing figure is an error that lists the existing ones")
 }
 
 TEST_CASE("filepath: a text that is no template is an error before training begins") {
-  for (const char* text :
-       {"{", "}", "a{epoch", "{}", "{:d}", "{epoch:x}", "{epoch:2}", "{epoch:dd}", "{loss:.f}", "{loss:.100f}",
-        "{loss:1000f}", "{loss:-3f}", "{loss:%f}", "{loss:*f}", "{epoch:s}", "{epoch:n}"}) {
+  for (const char* text : {"{", "}", "a{epoch", "{}", "{:d}", "{epoch:x}", "{epoch:2}",
+                           "{epoch:dd}", "{loss:.f}", "{loss:.100f}", "{loss:1000f}", "{loss:-3f}",
+                           "{loss:%f}", "{loss:*f}", "{epoch:s}", "{epoch:n}"}) {
     CAPTURE(text);
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { ls::FilepathTemplate{text}; }), "expected for example"));
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { ls::FilepathTemplate{text}; }),
+                   "expected for example"));
   }
 }

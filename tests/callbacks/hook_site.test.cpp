@@ -25,13 +25,15 @@ const ls::Activity in_epoch{.call = "fit", .part = nullptr, .epoch = 2};
 /// Calls a hook that throws.
 template <class Callback>
 void fail(Site& site, const char* part) {
-  CHECK_THROWS_AS(site.call(part, ls::detail::is_own_type<Callback>, [] { throw std::runtime_error("disk full"); }),
+  CHECK_THROWS_AS(site.call(part, ls::detail::is_own_type<Callback>,
+                            [] { throw std::runtime_error("disk full"); }),
                   std::runtime_error);
 }
 
 }  // namespace
 
-TEST_CASE("HookSite: during a hook the board has its place and its name, afterwards what it had before") {
+TEST_CASE(
+    "HookSite: during a hook the board has its place and its name, afterwards what it had before") {
   ls::ActivityBoard board;
   board.set({.call = "fit"});
   Site site;

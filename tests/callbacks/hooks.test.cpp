@@ -37,7 +37,8 @@ union Union {
   int on_epoch_end;
 };
 
-static_assert(ls::detail::has_on_epoch_end<Function>() && ls::detail::has_on_epoch_end<Overloaded>());
+static_assert(ls::detail::has_on_epoch_end<Function>() &&
+              ls::detail::has_on_epoch_end<Overloaded>());
 static_assert(ls::detail::has_on_epoch_end<Template>() && ls::detail::has_on_epoch_end<Data>());
 static_assert(ls::detail::has_on_epoch_end<Type>() && ls::detail::has_on_epoch_end<Inherited>());
 static_assert(ls::detail::has_on_epoch_end<Private>() && ls::detail::has_on_epoch_end<Final>());

@@ -80,7 +80,8 @@ TEST_CASE("JSONLogger: a line for each event") {
   CHECK(lines[4].at("loss").is_null());  // JSON has no NaN
   CHECK(lines[1].at("learning_rate") == 0.1);
   CHECK(lines[3].at("steps") == 2);
-  CHECK(lines[3].at("rank_times") == Json::parse(R"([{"rank": 0, "compute_ms": 250, "collective_ms": 500},
+  CHECK(lines[3].at("rank_times") ==
+        Json::parse(R"([{"rank": 0, "compute_ms": 250, "collective_ms": 500},
                         {"rank": 1, "compute_ms": 500, "collective_ms": 250}])"));
   CHECK(lines[8].at("loss") == 3);
 }
@@ -91,13 +92,16 @@ TEST_CASE("JSONLogger: update_freq, append, an abort, other workers") {
   FakeTraining training, other;
   other.chief = false;
   for (const bool append : {false, true}) {
-    ls::JSONLogger logger({.filename = path, .update_freq = append ? 4 : ls::UpdateFrequency::epoch, .append = append});
+    ls::JSONLogger logger({.filename = path,
+                           .update_freq = append ? 4 : ls::UpdateFrequency::epoch,
+                           .append = append});
     logger.on_train_begin(training);
     run_epoch(logger, training, 0);
     run_epoch(logger, training, 1);
     logger.on_train_abort(training);
   }
-  const std::string both = "train_begin epoch epoch train_abort train_begin epoch step epoch train_abort";
+  const std::string both =
+      "train_begin epoch epoch train_abort train_begin epoch step epoch train_abort";
   CHECK(events_of(path) == both);
   ls::JSONLogger silent({.filename = path});
   silent.on_train_begin(other);
@@ -107,10 +111,12 @@ TEST_CASE("JSONLogger: update_freq, append, an abort, other workers") {
   too_early.on_train_begin(training);
   too_early.on_train_abort(training);  // the former run's lines stay
   CHECK(events_of(path) == both);
-  CHECK(contains(message_of<ls::ConfigurationError>([] { ls::JSONLogger({.filename = ""}); }), "filename is empty"));
+  CHECK(contains(message_of<ls::ConfigurationError>([] { ls::JSONLogger({.filename = ""}); }),
+                 "filename is empty"));
 }
 
-TEST_CASE("JSONLogger: the lines of a run that was killed and resumed are those of one that was not") {
+TEST_CASE(
+    "JSONLogger: the lines of a run that was killed and resumed are those of one that was not") {
   const TemporaryFolder folder;
   const std::string path = folder.path("log.jsonl");
   const lockstep_test::RowDataset data(lockstep_test::TinyData(12), 4);
@@ -133,7 +139,9 @@ TEST_CASE("JSONLogger: the lines of a run that was killed and resumed are those 
       CHECK(contains(training.model_text().summary, "user_dense_1 (UserDense)"));
       logger.on_epoch_end(training, epoch, logs);
     };
-    recorder.at_train_end = [&](ls::Training& training, ls::Logs& logs) { logger.on_train_end(training, logs); };
+    recorder.at_train_end = [&](ls::Training& training, ls::Logs& logs) {
+      logger.on_train_end(training, logs);
+    };
     recorder.at_save = [&](ls::State& state) { logger.save(state); };
     recorder.at_restore = [&](const ls::State& state) { logger.restore(state); };
     trainer.fit(data, {.epochs = 3, .validation_data = data}, recorder, backup);

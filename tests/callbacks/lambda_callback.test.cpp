@@ -18,11 +18,14 @@ namespace {
 
 // A function with other arguments is refused where it is given.
 static_assert(!std::is_constructible_v<ls::LambdaHook<int>, void (*)(std::string)>);
-static_assert(!std::is_constructible_v<ls::LambdaHook<int, ls::Logs&>, void (*)(ls::Training&, int)>);
+static_assert(
+    !std::is_constructible_v<ls::LambdaHook<int, ls::Logs&>, void (*)(ls::Training&, int)>);
 
 }  // namespace
 
-TEST_CASE("LambdaCallback: each hook calls its function, with all arguments, without Training, or with none") {
+TEST_CASE(
+    "LambdaCallback: each hook calls its function, with all arguments, without Training, or with "
+    "none") {
   std::vector<std::string> calls;
   const auto note = [&](const std::string& call) { calls.push_back(call); };
   ls::LambdaCallback callback{
@@ -33,9 +36,12 @@ TEST_CASE("LambdaCallback: each hook calls its function, with all arguments, wit
             note("epoch_end");
           },
       .on_train_begin = [&] { note("train_begin"); },
-      .on_train_end = [&](ls::Logs& logs) { note("train_end " + std::to_string(logs.contains("rate"))); },
-      .on_train_batch_begin = [&](ls::Training&, std::int64_t batch) { note("batch_begin " + std::to_string(batch)); },
-      .on_train_batch_end = [&](std::int64_t batch, ls::Logs&) { note("batch_end " + std::to_string(batch)); },
+      .on_train_end =
+          [&](ls::Logs& logs) { note("train_end " + std::to_string(logs.contains("rate"))); },
+      .on_train_batch_begin =
+          [&](ls::Training&, std::int64_t batch) { note("batch_begin " + std::to_string(batch)); },
+      .on_train_batch_end = [&](std::int64_t batch,
+                                ls::Logs&) { note("batch_end " + std::to_string(batch)); },
       .on_train_batch_complete = [&] { note("batch_complete"); },
       .on_epoch_complete = [&] { note("epoch_complete"); },
       .on_preemption = [&] { note("preemption"); },
@@ -47,7 +53,8 @@ TEST_CASE("LambdaCallback: each hook calls its function, with all arguments, wit
       .on_predict_begin = [&] { note("predict_begin"); },
       .on_predict_end = [&] { note("predict_end"); },
       .on_predict_batch_begin = [&] { note("predict_batch_begin"); },
-      .on_predict_batch_end = [&](std::int64_t batch) { note("predict_batch_end " + std::to_string(batch)); }};
+      .on_predict_batch_end =
+          [&](std::int64_t batch) { note("predict_batch_end " + std::to_string(batch)); }};
   ls::CallbackList list(callback);
   FakeTraining training;
   ls::Logs logs;
@@ -70,17 +77,19 @@ TEST_CASE("LambdaCallback: each hook calls its function, with all arguments, wit
   list.on_predict_batch_end(training, std::int64_t{7});
   list.on_predict_end(training);
   CHECK(logs.at("rate") == 0.1);
-  CHECK(calls == std::vector<std::string>{"train_begin", "epoch_begin 4", "batch_begin 5000000000", "batch_end 6",
-                                          "batch_complete", "test_begin", "test_batch_begin", "test_batch_end",
-                                          "test_end", "epoch_end", "epoch_complete", "preemption", "train_abort",
-                                          "train_end 1", "predict_begin", "predict_batch_begin", "predict_batch_end 7",
-                                          "predict_end"});
+  CHECK(calls ==
+        std::vector<std::string>{"train_begin", "epoch_begin 4", "batch_begin 5000000000",
+                                 "batch_end 6", "batch_complete", "test_begin", "test_batch_begin",
+                                 "test_batch_end", "test_end", "epoch_end", "epoch_complete",
+                                 "preemption", "train_abort", "train_end 1", "predict_begin",
+                                 "predict_batch_begin", "predict_batch_end 7", "predict_end"});
 }
 
 TEST_CASE("LambdaCallback: hooks that are not given do nothing and cost nothing") {
   FakeTraining training;
   ls::Logs logs;
-  ls::LambdaCallback empty, at_epochs{.on_epoch_end = [] {}}, at_batches{.on_train_batch_end = [] {}};
+  ls::LambdaCallback empty, at_epochs{.on_epoch_end = [] {}},
+      at_batches{.on_train_batch_end = [] {}};
   ls::CallbackList nothing(empty);
   nothing.on_train_begin(training);
   nothing.on_epoch_end(training, 0, logs);
@@ -103,9 +112,10 @@ TEST_CASE("LambdaCallback: hooks that are not given do nothing and cost nothing"
 
 TEST_CASE("LambdaCallback: what its functions remember is saved and restored, where they say how") {
   int seen = 3;
-  ls::LambdaCallback counts{.on_epoch_end = [&] { ++seen; },
-                            .save = [&](ls::State& state) { state.put("seen", seen); },
-                            .restore = [&](const ls::State& state) { seen = state.get<int>("seen"); }},
+  ls::LambdaCallback counts{
+      .on_epoch_end = [&] { ++seen; },
+      .save = [&](ls::State& state) { state.put("seen", seen); },
+      .restore = [&](const ls::State& state) { seen = state.get<int>("seen"); }},
       forgets{.on_epoch_end = [] {}};
   const std::vector<ls::State> saved = ls::CallbackList(counts, forgets).save();
   CHECK(saved[1].empty());

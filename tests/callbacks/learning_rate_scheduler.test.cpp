@@ -28,7 +28,9 @@ static_assert(!std::is_constructible_v<ls::LearningRateScheduler, double (*)(int
 
 }  // namespace
 
-TEST_CASE("LearningRateScheduler: the rate of Keras's example after 15 epochs, and the rates in the logs") {
+TEST_CASE(
+    "LearningRateScheduler: the rate of Keras's example after 15 epochs, and the rates in the "
+    "logs") {
   ls::LearningRateScheduler scheduler(warm_then_decay);
   FakeTraining training;
   training.rate = 0.01;
@@ -51,7 +53,9 @@ TEST_CASE("LearningRateScheduler: a function of the epoch alone, with state of i
   CHECK(calls == 3);
 }
 
-TEST_CASE("LearningRateScheduler: an epoch that is resumed has its rate already, also in the next fit's first epoch") {
+TEST_CASE(
+    "LearningRateScheduler: an epoch that is resumed has its rate already, also in the next fit's "
+    "first epoch") {
   const auto halves = [](int, double rate) { return rate / 2; };
   ls::LearningRateScheduler scheduler(halves), resumed(halves);
   FakeTraining training;
@@ -72,7 +76,9 @@ TEST_CASE("LearningRateScheduler: an epoch that is resumed has its rate already,
   CHECK(training.rate == 0.5);
 }
 
-TEST_CASE("LearningRateScheduler: a schedule of the optimizer is refused, and a rate that is none, with the epoch") {
+TEST_CASE(
+    "LearningRateScheduler: a schedule of the optimizer is refused, and a rate that is none, with "
+    "the epoch") {
   FakeTraining training;
   training.has_schedule = true;
   ls::LearningRateScheduler scheduler(warm_then_decay);
@@ -89,5 +95,6 @@ TEST_CASE("LearningRateScheduler: verbose says each rate, on the chief") {
   scheduler.on_epoch_begin(training, 0);
   training.chief = false;
   scheduler.on_epoch_begin(training, 1);
-  CHECK(output.text() == "lockstep: Epoch 1: LearningRateScheduler setting learning rate to 0.25\n");
+  CHECK(output.text() ==
+        "lockstep: Epoch 1: LearningRateScheduler setting learning rate to 0.25\n");
 }

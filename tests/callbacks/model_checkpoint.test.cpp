@@ -29,8 +29,8 @@ using Options = ls::ModelCheckpointOptions;
 
 /// The hooks of an epoch, as fit calls them. True when the callback saved to `path`, which is
 /// removed.
-bool saves(ls::ModelCheckpoint& callback, FakeTraining& training, int epoch, const std::string& path, double val_loss,
-           double accuracy = 0) {
+bool saves(ls::ModelCheckpoint& callback, FakeTraining& training, int epoch,
+           const std::string& path, double val_loss, double accuracy = 0) {
   ls::Logs logs;
   logs.set("loss", 1);
   logs.set("val_loss", val_loss);
@@ -95,21 +95,26 @@ TEST_CASE("ModelCheckpoint: the best only") {
   CHECK(saves(lowest, training, 4, path, 1.5));
   CHECK(lowest.best() == 1.5);
 
-  ls::ModelCheckpoint accuracy({.filepath = path, .monitor = "accuracy", .save_best_only = true});  // auto: max
+  ls::ModelCheckpoint accuracy(
+      {.filepath = path, .monitor = "accuracy", .save_best_only = true});  // auto: max
   CHECK(saves(accuracy, training, 0, path, 0, 0.5));
   CHECK_FALSE(saves(accuracy, training, 1, path, 0, 0.4));
   CHECK(saves(accuracy, training, 2, path, 0, 0.6));
 
-  ls::ModelCheckpoint greatest({.filepath = path, .save_best_only = true, .mode = ls::MonitorMode::max});
+  ls::ModelCheckpoint greatest(
+      {.filepath = path, .save_best_only = true, .mode = ls::MonitorMode::max});
   CHECK(saves(greatest, training, 0, path, 2.0));
   CHECK_FALSE(saves(greatest, training, 1, path, 1.0));
 
-  ls::ModelCheckpoint least(
-      {.filepath = path, .monitor = "accuracy", .save_best_only = true, .mode = ls::MonitorMode::min});
+  ls::ModelCheckpoint least({.filepath = path,
+                             .monitor = "accuracy",
+                             .save_best_only = true,
+                             .mode = ls::MonitorMode::min});
   CHECK(saves(least, training, 0, path, 0, 0.5));
   CHECK(saves(least, training, 0, path, 0, 0.4));
 
-  ls::ModelCheckpoint from_one({.filepath = path, .save_best_only = true, .initial_value_threshold = 1.0});
+  ls::ModelCheckpoint from_one(
+      {.filepath = path, .save_best_only = true, .initial_value_threshold = 1.0});
   CHECK_FALSE(saves(from_one, training, 0, path, 1.2));
   CHECK(saves(from_one, training, 1, path, 0.9));
 }
@@ -130,7 +135,8 @@ TEST_CASE("ModelCheckpoint: the best value is part of the saved state") {
 
 TEST_CASE("ModelCheckpoint: every n steps, counted across epochs") {
   const TemporaryFolder folder;
-  ls::ModelCheckpoint callback({.filepath = folder.path("{epoch}-{batch}-{loss:.1f}"), .save_freq = 3});
+  ls::ModelCheckpoint callback(
+      {.filepath = folder.path("{epoch}-{batch}-{loss:.1f}"), .save_freq = 3});
   FakeTraining training;
   ls::Logs logs;
   logs.set("loss", 0.5);
@@ -145,12 +151,15 @@ TEST_CASE("ModelCheckpoint: every n steps, counted across epochs") {
     callback.on_epoch_complete(training, epoch);
   }
   std::vector<std::string> names;
-  for (const auto& file : std::filesystem::directory_iterator(folder.path())) names.push_back(file.path().filename());
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    names.push_back(file.path().filename());
   std::sort(names.begin(), names.end());
   CHECK(names == std::vector<std::string>{"1-3-0.5", "2-2-0.5"});
 }
 
-TEST_CASE("ModelCheckpoint: steps are counted since the last save, whatever updates the model has made before") {
+TEST_CASE(
+    "ModelCheckpoint: steps are counted since the last save, whatever updates the model has made "
+    "before") {
   const TemporaryFolder folder;
   const std::string path = folder.path("model");
   FakeTraining training;
@@ -160,14 +169,16 @@ TEST_CASE("ModelCheckpoint: steps are counted since the last save, whatever upda
   const auto step = [&](ls::ModelCheckpoint& callback, int number) {
     training.verify_asked = false;
     callback.on_train_batch_begin(training, number);
-    CHECK(training.verify_asked == (number % 3 == 0));  // the replicas are compared in the step of the save
+    CHECK(training.verify_asked ==
+          (number % 3 == 0));  // the replicas are compared in the step of the save
     ++training.updates;
     callback.on_train_batch_end(training, number, logs);
     callback.on_train_batch_complete(training, number);
     if (std::filesystem::exists(path)) saves.push_back(number);
     ls::remove_file(path);
   };
-  ls::ModelCheckpoint callback({.filepath = path, .save_freq = 3}), resumed({.filepath = path, .save_freq = 3});
+  ls::ModelCheckpoint callback({.filepath = path, .save_freq = 3}),
+      resumed({.filepath = path, .save_freq = 3});
   for (int number = 1; number <= 4; ++number) step(callback, number);
   ls::State state;
   callback.save(state);
@@ -177,7 +188,9 @@ TEST_CASE("ModelCheckpoint: steps are counted since the last save, whatever upda
   resumed.restore(ls::State{});  // of a run with another option: nothing is lost
 }
 
-TEST_CASE("ModelCheckpoint: marks its folder when training ends, and removes the mark when training goes on") {
+TEST_CASE(
+    "ModelCheckpoint: marks its folder when training ends, and removes the mark when training goes "
+    "on") {
   const TemporaryFolder folder;
   FakeTraining training;
   ls::Logs logs;
@@ -221,11 +234,13 @@ TEST_CASE("ModelCheckpoint: options that make no sense are errors that say why")
     best.on_epoch_end(training, 0, logs);
     best.on_epoch_complete(training, 0);  // nothing is due
     CAPTURE(times);
-    CHECK(contains(output.text(), "the logs have no 'val_loss'; available: loss") == (*times == 'o'));
+    CHECK(contains(output.text(), "the logs have no 'val_loss'; available: loss") ==
+          (*times == 'o'));
   }
   ls::ModelCheckpoint every({.filepath = "/dev/null/x"});
   every.on_epoch_end(training, 0, logs);
-  CHECK(contains(message_of<ls::Error>([&] { every.on_epoch_complete(training, 0); }), "/dev/null"));
+  CHECK(
+      contains(message_of<ls::Error>([&] { every.on_epoch_complete(training, 0); }), "/dev/null"));
 }
 
 TEST_CASE("ModelCheckpoint: writes nothing before the replicas are compared") {

@@ -29,8 +29,9 @@ class Screen {
   Screen(int verbose, int epochs, bool terminal) : file_(std::tmpfile()) {
     clock_now = 1000;
     bar = std::make_unique<ls::ProgressBar>(
-        verbose, epochs,
-        ls::ProgressBarOutput{.file = file_, .terminal = terminal, .seconds = [] { return clock_now; }});
+        verbose, epochs, ls::ProgressBarOutput{.file = file_, .terminal = terminal, .seconds = [] {
+                                                 return clock_now;
+                                               }});
   }
   ~Screen() {
     bar.reset();
@@ -57,12 +58,17 @@ class Screen {
 };
 
 std::string running(double seconds_per_step, std::int64_t steps_left) {
-  return ls::render_progress_bar({.step = 0, .target = steps_left, .seconds_per_step = seconds_per_step}, no_logs);
+  return ls::render_progress_bar(
+      {.step = 0, .target = steps_left, .seconds_per_step = seconds_per_step}, no_logs);
 }
 
 std::string finished(double seconds, double seconds_per_step) {
-  return ls::render_progress_bar(
-      {.step = 1, .target = 1, .seconds = seconds, .seconds_per_step = seconds_per_step, .finished = true}, no_logs);
+  return ls::render_progress_bar({.step = 1,
+                                  .target = 1,
+                                  .seconds = seconds,
+                                  .seconds_per_step = seconds_per_step,
+                                  .finished = true},
+                                 no_logs);
 }
 
 std::string figure(double value) {
@@ -77,14 +83,16 @@ std::string figure(double value) {
 
 TEST_CASE("render_progress_bar: finished") {
   CHECK(
-      ls::render_progress_bar({.step = 70, .target = 70, .seconds = 2.9, .seconds_per_step = 0.0417, .finished = true},
-                              logs_of(2.27801, 0.16894)) ==
+      ls::render_progress_bar(
+          {.step = 70, .target = 70, .seconds = 2.9, .seconds_per_step = 0.0417, .finished = true},
+          logs_of(2.27801, 0.16894)) ==
       "70/70 [==============================] - 3s 42ms/step - loss: 2.2780 - accuracy: 0.1689");
 }
 
 TEST_CASE("render_progress_bar: running") {
   const auto bar = [](std::int64_t step, std::int64_t target) {
-    return ls::render_progress_bar({.step = step, .target = target, .seconds_per_step = 1}, no_logs);
+    return ls::render_progress_bar({.step = step, .target = target, .seconds_per_step = 1},
+                                   no_logs);
   };
   CHECK(bar(0, 10) == " 0/10 [..............................] - ETA: 10s");
   CHECK(bar(1, 70) == " 1/70 [..............................] - ETA: 1:09");
@@ -92,12 +100,14 @@ TEST_CASE("render_progress_bar: running") {
   CHECK(bar(69, 70) == "69/70 [============================>.] - ETA: 1s");
   CHECK(bar(70, 70) == "70/70 [==============================] - ETA: 0s");
   CHECK(bar(100, 1875) == " 100/1875 [>.............................] - ETA: 29:35");
-  CHECK(ls::render_progress_bar({.step = 35, .target = 70, .seconds_per_step = 0.1}, logs_of(2.5, 0.25)) ==
+  CHECK(ls::render_progress_bar({.step = 35, .target = 70, .seconds_per_step = 0.1},
+                                logs_of(2.5, 0.25)) ==
         "35/70 [==============>...............] - ETA: 3s - loss: 2.5000 - accuracy: 0.2500");
 }
 
 TEST_CASE("render_progress_bar: unknown target") {
-  CHECK(ls::render_progress_bar({.step = 7, .seconds = 1.2, .seconds_per_step = 0.005}, logs_of(0.1, 1)) ==
+  CHECK(ls::render_progress_bar({.step = 7, .seconds = 1.2, .seconds_per_step = 0.005},
+                                logs_of(0.1, 1)) ==
         "      7/Unknown - 1s 5ms/step - loss: 0.1000 - accuracy: 1.0000");
   CHECK(ls::render_progress_bar({.step = 12345678}, no_logs) == "12345678/Unknown - 0s 0s/step");
 }
@@ -135,9 +145,10 @@ TEST_CASE("figures: four decimals, or a power of ten when tiny") {
 }
 
 TEST_CASE("render_epoch_line") {
-  CHECK(ls::render_epoch_line({.step = 70, .target = 70, .seconds = 2.9, .seconds_per_step = 0.0417},
-                              logs_of(2.278, 0.1689)) ==
-        "70/70 - 3s - loss: 2.2780 - accuracy: 0.1689 - 3s/epoch - 42ms/step");
+  CHECK(
+      ls::render_epoch_line({.step = 70, .target = 70, .seconds = 2.9, .seconds_per_step = 0.0417},
+                            logs_of(2.278, 0.1689)) ==
+      "70/70 - 3s - loss: 2.2780 - accuracy: 0.1689 - 3s/epoch - 42ms/step");
 }
 
 TEST_CASE("ProgressBar on a terminal redraws one line, at most every 0.05 s") {
@@ -147,13 +158,15 @@ TEST_CASE("ProgressBar on a terminal redraws one line, at most every 0.05 s") {
 
   clock_now += 2;
   screen.bar->update(1, logs_of(2.5, 0.1));
-  CHECK(screen.text() == "\r1/4 [======>.......................] - ETA: 6s - loss: 2.5000 - accuracy: 0.1000");
+  CHECK(screen.text() ==
+        "\r1/4 [======>.......................] - ETA: 6s - loss: 2.5000 - accuracy: 0.1000");
   clock_now += 0.04;
   screen.bar->update(2, logs_of(2.4, 0.2));
   CHECK(screen.text().empty());
   clock_now += 0.46;
   screen.bar->update(3, logs_of(2, 1e-9));
-  CHECK(screen.text() == "\r3/4 [=====================>........] - ETA: 0s - loss: 2.0000 - accuracy: 1.0000e-09");
+  CHECK(screen.text() ==
+        "\r3/4 [=====================>........] - ETA: 0s - loss: 2.0000 - accuracy: 1.0000e-09");
   clock_now += 0.01;
   screen.bar->update(4, logs_of(1.9, 0.4));
   clock_now += 0.24;
@@ -161,9 +174,9 @@ TEST_CASE("ProgressBar on a terminal redraws one line, at most every 0.05 s") {
   logs.set("val_loss", 1.5);
   screen.bar->end_epoch(logs);
   // (2.75 - 2.00) s / 3: the first step is not counted.
-  CHECK(
-      screen.text() ==
-      "\r4/4 [==============================] - 3s 250ms/step - loss: 1.9000 - accuracy: 0.4000 - val_loss: 1.5000\n");
+  CHECK(screen.text() ==
+        "\r4/4 [==============================] - 3s 250ms/step - loss: 1.9000 - accuracy: 0.4000 "
+        "- val_loss: 1.5000\n");
 
   screen.bar->begin_epoch(1, 4);
   CHECK(screen.text() == "Epoch 2/3\n");
@@ -200,17 +213,21 @@ TEST_CASE("ProgressBar on a pipe writes the last line of an epoch only") {
         "2/2 [==============================] - 2s 1s/step - loss: 1.0000 - accuracy: 0.5000\n");
 }
 
-TEST_CASE("ProgressBar: no header for a single epoch, nothing at verbose 0, a line an epoch at verbose 2") {
+TEST_CASE(
+    "ProgressBar: no header for a single epoch, nothing at verbose 0, a line an epoch at verbose "
+    "2") {
   for (const int verbose : {0, 1, 2}) {
     Screen screen(verbose, 1, true);
     screen.bar->begin_epoch(0, 1);
     clock_now += 2;
     screen.bar->update(1, no_logs);
-    CHECK(screen.text() == (verbose == 1 ? "\r1/1 [==============================] - ETA: 0s" : ""));
+    CHECK(screen.text() ==
+          (verbose == 1 ? "\r1/1 [==============================] - ETA: 0s" : ""));
     screen.bar->end_epoch(logs_of(1, 0.5));
     CHECK(screen.text() ==
           (verbose == 0   ? ""
-           : verbose == 1 ? "\r1/1 [==============================] - 2s 2s/step - loss: 1.0000 - accuracy: 0.5000\n"
+           : verbose == 1 ? "\r1/1 [==============================] - 2s 2s/step - loss: 1.0000 - "
+                            "accuracy: 0.5000\n"
                           : "1/1 - 2s - loss: 1.0000 - accuracy: 0.5000 - 2s/epoch - 2s/step\n"));
   }
 }
@@ -224,7 +241,8 @@ TEST_CASE("ProgressBar learns an unknown number of steps in the first epoch") {
   clock_now += 1;
   screen.bar->update(2, no_logs);
   screen.bar->end_epoch(no_logs);
-  CHECK(screen.text() == "\r      2/Unknown - 2s 1s/step\r2/2 [==============================] - 2s 1s/step\n");
+  CHECK(screen.text() ==
+        "\r      2/Unknown - 2s 1s/step\r2/2 [==============================] - 2s 1s/step\n");
   screen.bar->begin_epoch(1, std::nullopt);
   screen.bar->update(1, no_logs);
   CHECK(screen.text() == "Epoch 2/2\n\r1/2 [==============>...............] - ETA: 0s");
@@ -232,7 +250,9 @@ TEST_CASE("ProgressBar learns an unknown number of steps in the first epoch") {
   CHECK(screen.text() == "\r1/1 [==============================] - 0s 0s/step\n");
 }
 
-TEST_CASE("ProgressBar: an epoch that ends early shows the steps done; one that is resumed times its own steps") {
+TEST_CASE(
+    "ProgressBar: an epoch that ends early shows the steps done; one that is resumed times its own "
+    "steps") {
   Screen screen(1, 1, false);
   screen.bar->begin_epoch(0, 10);
   clock_now += 1;

@@ -43,17 +43,19 @@ TEST_CASE("PrometheusFile: steps, figures, times by rank and the end, in the tex
   logs.set("odd \"name\"", std::nan(""));
   prometheus.on_train_batch_end(training, 0, logs);
   const std::string text = content(path);
-  for (const char* line : {"# TYPE lockstep_updates_total counter\n", "lockstep_updates_total{worker=\"0\"} ",
-                           "lockstep_epoch{worker=\"0\"} 4\n", "lockstep_figure{worker=\"0\",name=\"loss\"} 0.25\n",
-                           "lockstep_figure{worker=\"0\",name=\"odd \\\"name\\\"\"} NaN\n",
-                           "lockstep_workers{worker=\"0\"} 2\n", "lockstep_failures_total{worker=\"0\"} 0\n",
-                           "lockstep_compute_seconds{rank=\"0\"} 1.5\n", "lockstep_wait_seconds{rank=\"1\"} 1\n"}) {
+  for (const char* line :
+       {"# TYPE lockstep_updates_total counter\n", "lockstep_updates_total{worker=\"0\"} ",
+        "lockstep_epoch{worker=\"0\"} 4\n", "lockstep_figure{worker=\"0\",name=\"loss\"} 0.25\n",
+        "lockstep_figure{worker=\"0\",name=\"odd \\\"name\\\"\"} NaN\n",
+        "lockstep_workers{worker=\"0\"} 2\n", "lockstep_failures_total{worker=\"0\"} 0\n",
+        "lockstep_compute_seconds{rank=\"0\"} 1.5\n", "lockstep_wait_seconds{rank=\"1\"} 1\n"}) {
     CAPTURE(line);
     CHECK(contains(text, line));
   }
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const bool is_comment = line.starts_with("# HELP lockstep_") || line.starts_with("# TYPE lockstep_");
+    const bool is_comment =
+        line.starts_with("# HELP lockstep_") || line.starts_with("# TYPE lockstep_");
     CHECK((is_comment || (line.starts_with("lockstep_") && contains(line, "} "))));
   }
   prometheus.on_train_abort(training);
@@ -87,6 +89,6 @@ TEST_CASE("PrometheusFile: what cannot be written is a warning, once; wrong opti
   CHECK(text.find("PrometheusFile") == text.rfind("PrometheusFile"));
   CHECK_THROWS_WITH_AS(ls::PrometheusFile({.filename = ""}), doctest::Contains("filename is empty"),
                        ls::ConfigurationError);
-  CHECK_THROWS_WITH_AS(ls::PrometheusFile({.filename = "a", .interval = -1ms}), doctest::Contains("got -1 ms"),
-                       ls::ConfigurationError);
+  CHECK_THROWS_WITH_AS(ls::PrometheusFile({.filename = "a", .interval = -1ms}),
+                       doctest::Contains("got -1 ms"), ls::ConfigurationError);
 }

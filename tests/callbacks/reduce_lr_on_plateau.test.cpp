@@ -21,7 +21,8 @@ using lockstep_test::message_of;
 namespace {
 
 /// The rates after epochs with these values, from `first` on.
-std::vector<double> rates(ls::ReduceLROnPlateau& callback, FakeTraining& training, const std::vector<double>& values) {
+std::vector<double> rates(ls::ReduceLROnPlateau& callback, FakeTraining& training,
+                          const std::vector<double>& values) {
   std::vector<double> all;
   for (const double value : values) {
     ls::Logs logs;
@@ -39,7 +40,8 @@ double rate_after(int epochs, const ls::ReduceLROnPlateauOptions& options) {
   ls::ReduceLROnPlateau callback(options);
   FakeTraining training;
   callback.on_train_begin(training);
-  return rates(callback, training, std::vector<double>(static_cast<std::size_t>(epochs), 1.0)).back();
+  return rates(callback, training, std::vector<double>(static_cast<std::size_t>(epochs), 1.0))
+      .back();
 }
 
 }  // namespace
@@ -47,8 +49,11 @@ double rate_after(int epochs, const ls::ReduceLROnPlateauOptions& options) {
 TEST_CASE("ReduceLROnPlateau: Keras's rates, with any patience, min_delta, cooldown and min_lr") {
   for (const golden::ReduceLROnPlateauCase& c : golden::reduce_lr_on_plateau) {
     CAPTURE(&c - golden::reduce_lr_on_plateau);
-    ls::ReduceLROnPlateau callback(
-        {.factor = 0.5, .patience = c.patience, .min_delta = c.min_delta, .cooldown = c.cooldown, .min_lr = c.min_lr});
+    ls::ReduceLROnPlateau callback({.factor = 0.5,
+                                    .patience = c.patience,
+                                    .min_delta = c.min_delta,
+                                    .cooldown = c.cooldown,
+                                    .min_lr = c.min_lr});
     FakeTraining training;
     training.rate = 1;
     callback.on_train_begin(training);
@@ -72,7 +77,8 @@ TEST_CASE("ReduceLROnPlateau: without the figure it does nothing but log the rat
   for (int epoch = 0; epoch < 3; ++epoch) callback.on_epoch_end(training, epoch, logs);
   CHECK(training.rate == 0.1);
   CHECK(logs.at("learning_rate") == 0.1);
-  CHECK(contains(output.text(), "no 'val_loss', so that it does nothing; available: loss, learning_rate"));
+  CHECK(contains(output.text(),
+                 "no 'val_loss', so that it does nothing; available: loss, learning_rate"));
 }
 
 TEST_CASE("ReduceLROnPlateau: what it counts is saved and restored; a new fit begins afresh") {
@@ -98,7 +104,9 @@ TEST_CASE("ReduceLROnPlateau: what it counts is saved and restored; a new fit be
   CHECK(rates(resumed, first, values) == expected);
 }
 
-TEST_CASE("ReduceLROnPlateau: a schedule is refused when training begins, and options that make no sense at once") {
+TEST_CASE(
+    "ReduceLROnPlateau: a schedule is refused when training begins, and options that make no sense "
+    "at once") {
   ls::ReduceLROnPlateau callback;
   FakeTraining training;
   training.has_schedule = true;

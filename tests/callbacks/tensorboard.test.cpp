@@ -37,7 +37,8 @@ namespace {
 static_assert(!ls::CallbackList<ls::TensorBoard>::presence().stop_in_batch);
 
 template <class T>
-ls::SavedArray array(const char* name, std::vector<std::uint64_t> extents, const std::vector<T>& values) {
+ls::SavedArray array(const char* name, std::vector<std::uint64_t> extents,
+                     const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
   return {.name = name,
           .scalar = sizeof(T) == 4 ? "float32" : "float64",
@@ -66,22 +67,25 @@ void run_epoch(ls::TensorBoard& board, FakeTraining& training, int epoch) {
   for (std::int64_t batch = 0; batch < 2; ++batch) {
     board.on_train_batch_begin(training, batch);
     training.updates = 2 * epoch + batch + 1;
-    ls::Logs logs = epoch == 0 ? logs_of({{"loss", 2.5 - static_cast<double>(batch)}, {"accuracy", 0.5}})
-                               : logs_of({{"loss", 1}, {"accuracy", 1}});
+    ls::Logs logs = epoch == 0
+                        ? logs_of({{"loss", 2.5 - static_cast<double>(batch)}, {"accuracy", 0.5}})
+                        : logs_of({{"loss", 1}, {"accuracy", 1}});
     board.on_train_batch_end(training, batch, logs);
   }
   ls::Logs validated = logs_of({{"loss", 2 + epoch}});
   board.on_test_end(training, validated);
-  ls::Logs logs = epoch == 0 ? logs_of({{"loss", 1.25}, {"accuracy", 0.75}, {"val_loss", 2}})
-                             : logs_of({{"loss", 1}, {"accuracy", 1}, {"val_loss", 3}, {"learning_rate", 9}});
+  ls::Logs logs =
+      epoch == 0 ? logs_of({{"loss", 1.25}, {"accuracy", 0.75}, {"val_loss", 2}})
+                 : logs_of({{"loss", 1}, {"accuracy", 1}, {"val_loss", 3}, {"learning_rate", 9}});
   board.on_epoch_end(training, epoch, logs);
 }
 
 ls::TensorBoard board_in(const std::string& log_dir) {
-  return ls::TensorBoard(
-      {.log_dir = log_dir, .histogram_freq = 2, .write_images = true, .update_freq = 2, .wall_time = [] {
-         return 1.5;
-       }});
+  return ls::TensorBoard({.log_dir = log_dir,
+                          .histogram_freq = 2,
+                          .write_images = true,
+                          .update_freq = 2,
+                          .wall_time = [] { return 1.5; }});
 }
 
 std::string content(const std::filesystem::path& path) {
@@ -91,7 +95,8 @@ std::string content(const std::filesystem::path& path) {
 /// The only file of a folder.
 std::string only_file(const std::string& folder) {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(content(entry.path()));
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    files.push_back(content(entry.path()));
   return files.size() == 1 ? files[0] : std::to_string(files.size()) + " files";
 }
 template <std::size_t N>
@@ -109,16 +114,19 @@ TEST_CASE("TensorBoard: two epochs, byte for byte as TensorBoard's own messages"
   board.on_train_begin(training);
   run_epoch(board, training, 0);
   run_epoch(board, training, 1);
-  CHECK(only_file(folder.path("logs/train")) == bytes_of(golden::train));  // before the end, for those who watch
+  CHECK(only_file(folder.path("logs/train")) ==
+        bytes_of(golden::train));  // before the end, for those who watch
   board.on_train_end(training, logs);
   CHECK(only_file(folder.path("logs/train")) == bytes_of(golden::train));
   CHECK(only_file(folder.path("logs/validation")) == bytes_of(golden::validation));
 
-  run_epoch((board.on_train_begin(training), board), training, 0);  // a second fit: files of its own
+  run_epoch((board.on_train_begin(training), board), training,
+            0);  // a second fit: files of its own
   CHECK(only_file(folder.path("logs/train")) == "2 files");
 }
 
-TEST_CASE("TensorBoard: a resumed run goes on in its files, without what came after the last snapshot") {
+TEST_CASE(
+    "TensorBoard: a resumed run goes on in its files, without what came after the last snapshot") {
   const TemporaryFolder folder;
   FakeTraining training = some_training();
   ls::State state;
@@ -145,11 +153,13 @@ TEST_CASE("TensorBoard: a resumed run goes on in its files, without what came af
   CHECK(contains(only_file(folder.path("train")), "model_summary"));
 }
 
-TEST_CASE("TensorBoard: no validation, no folder for it; evaluate alone; other workers write nothing") {
+TEST_CASE(
+    "TensorBoard: no validation, no folder for it; evaluate alone; other workers write nothing") {
   const TemporaryFolder folder;
   FakeTraining training = some_training();
   ls::Logs logs = logs_of({{"loss", 1}});
-  ls::TensorBoard board({.log_dir = folder.path("fit"), .write_graph = false, .write_steps_per_second = true});
+  ls::TensorBoard board(
+      {.log_dir = folder.path("fit"), .write_graph = false, .write_steps_per_second = true});
   board.on_train_begin(training);
   board.on_epoch_begin(training, 0);
   board.on_train_batch_begin(training, 0);
@@ -187,9 +197,13 @@ TEST_CASE("TensorBoard: no validation, no folder for it; evaluate alone; other w
 }
 
 TEST_CASE("TensorBoard: options that make no sense") {
-  CHECK(contains(message_of<ls::ConfigurationError>([] { ls::TensorBoard({.log_dir = ""}); }), "log_dir is empty"));
-  CHECK(contains(message_of<ls::ConfigurationError>([] { ls::TensorBoard({.histogram_freq = -1}); }), "got -1"));
-  CHECK(contains(message_of<ls::ConfigurationError>([] { (void)ls::UpdateFrequency(-2); }), "got -2"));
+  CHECK(contains(message_of<ls::ConfigurationError>([] { ls::TensorBoard({.log_dir = ""}); }),
+                 "log_dir is empty"));
+  CHECK(
+      contains(message_of<ls::ConfigurationError>([] { ls::TensorBoard({.histogram_freq = -1}); }),
+               "got -1"));
+  CHECK(contains(message_of<ls::ConfigurationError>([] { (void)ls::UpdateFrequency(-2); }),
+                 "got -2"));
 }
 
 TEST_SUITE("TensorBoard in Python [needs python]") {
@@ -197,18 +211,25 @@ TEST_SUITE("TensorBoard in Python [needs python]") {
     if (!has_python_modules("TensorBoard's files in TensorBoard", "tensorboard")) return;
     const TemporaryFolder folder;
     lockstep_test::TinyTrainer trainer({.replicas = 2});
-    ls::TensorBoard board({.log_dir = folder.path(), .histogram_freq = 1, .write_images = true, .update_freq = 2});
+    ls::TensorBoard board(
+        {.log_dir = folder.path(), .histogram_freq = 1, .write_images = true, .update_freq = 2});
     Recorder recorder;
     recorder.at_train_begin = [&](ls::Training& training) { board.on_train_begin(training); };
-    recorder.at_epoch_begin = [&](ls::Training& training, int epoch) { board.on_epoch_begin(training, epoch); };
+    recorder.at_epoch_begin = [&](ls::Training& training, int epoch) {
+      board.on_epoch_begin(training, epoch);
+    };
     recorder.at_batch_end = [&](ls::Training& training, std::int64_t batch, ls::Logs& logs) {
       board.on_train_batch_end(training, batch, logs);
     };
-    recorder.at_test_end = [&](ls::Training& training, ls::Logs& logs) { board.on_test_end(training, logs); };
+    recorder.at_test_end = [&](ls::Training& training, ls::Logs& logs) {
+      board.on_test_end(training, logs);
+    };
     recorder.at_epoch_end = [&](ls::Training& training, int epoch, ls::Logs& logs) {
       board.on_epoch_end(training, epoch, logs);
     };
-    recorder.at_train_end = [&](ls::Training& training, ls::Logs& logs) { board.on_train_end(training, logs); };
+    recorder.at_train_end = [&](ls::Training& training, ls::Logs& logs) {
+      board.on_train_end(training, logs);
+    };
     const lockstep_test::RowDataset data(lockstep_test::TinyData(12), 4);
     trainer.fit(data, {.epochs = 2, .validation_data = data}, &recorder);
 
@@ -220,7 +241,8 @@ TEST_SUITE("TensorBoard in Python [needs python]") {
     };
     for (const char* const name : {"accuracy", "loss"})
       for (int i : {1, 3, 5})
-        line("train", std::string("batch_") + name, i + 1, recorder.batch_logs[static_cast<std::size_t>(i)].at(name));
+        line("train", std::string("batch_") + name, i + 1,
+             recorder.batch_logs[static_cast<std::size_t>(i)].at(name));
     const auto epoch = [&](int i) { return recorder.epoch_logs[static_cast<std::size_t>(i)]; };
     for (int i : {0, 1}) line("train", "epoch_accuracy", i, epoch(i).at("accuracy"));
     for (int i : {0, 1}) line("train", "epoch_learning_rate", i, 0.1);
@@ -229,8 +251,8 @@ TEST_SUITE("TensorBoard in Python [needs python]") {
       for (const std::string name : {"accuracy", "loss"})
         for (int i : {0, 1}) {
           const bool by_epoch = kind == "epoch_";
-          line("validation", kind + name + (by_epoch ? "" : "_vs_iterations"), by_epoch ? i : 3 * i + 3,
-               epoch(i).at("val_" + name));
+          line("validation", kind + name + (by_epoch ? "" : "_vs_iterations"),
+               by_epoch ? i : 3 * i + 3, epoch(i).at("val_" + name));
         }
     expected +=
         "histogram user_dense/bias/histogram 6.0\nhistogram user_dense/kernel/histogram 24.0\n"

@@ -36,12 +36,16 @@ static_assert(ls::CallbackList<ls::TerminateOnNaN>::presence().stop_in_batch);
 
 }  // namespace
 
-TEST_CASE("TerminateOnNaN: asks to stop when the loss is no finite number, and says which batch it was") {
+TEST_CASE(
+    "TerminateOnNaN: asks to stop when the loss is no finite number, and says which batch it was") {
   const std::string end = ": training ends\n";
-  for (const auto& [loss, text] :
-       {std::pair(std::nan(""), "nan"), {-std::nan(""), "nan"}, {infinity, "inf"}, {-infinity, "-inf"}}) {
+  for (const auto& [loss, text] : {std::pair(std::nan(""), "nan"),
+                                   {-std::nan(""), "nan"},
+                                   {infinity, "inf"},
+                                   {-infinity, "-inf"}}) {
     FakeTraining training;
-    CHECK(said(training, loss) == "lockstep: TerminateOnNaN: the loss of batch 3 is " + std::string(text) + end);
+    CHECK(said(training, loss) ==
+          "lockstep: TerminateOnNaN: the loss of batch 3 is " + std::string(text) + end);
     CHECK(training.stopped);
   }
 }

@@ -24,7 +24,8 @@ using namespace lockstep_test;
 
 namespace {
 
-using Net = ls::Sequential<ls::Input<4>, UserDense<6>, ls::BatchNormalization<>, UserReLU, UserDense<3>>;
+using Net =
+    ls::Sequential<ls::Input<4>, UserDense<6>, ls::BatchNormalization<>, UserReLU, UserDense<3>>;
 using Values = std::vector<std::vector<float>>;
 
 template <class Model>
@@ -85,7 +86,8 @@ ls::AnyDataset batches(int samples) {
 
 template <class S>
 auto compile_net(S& strategy) {
-  return ls::compile<Net>(strategy, {.seed = 3}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+  return ls::compile<Net>(strategy, {.seed = 3},
+                          ls::SparseCategoricalCrossentropy{.from_logits = true},
                           ls::SGD{.learning_rate = 0.1});
 }
 
@@ -93,7 +95,9 @@ const ls::FitOptions four_epochs{.epochs = 4, .verbose = 0};
 
 }  // namespace
 
-TEST_CASE("Training: the weights of the best epoch come back with their moving statistics, in every replica") {
+TEST_CASE(
+    "Training: the weights of the best epoch come back with their moving statistics, in every "
+    "replica") {
   for (const int replicas : {1, 3}) {
     CAPTURE(replicas);
     ls::MirroredStrategy strategy({.replicas = replicas}), one({.replicas = 1});
@@ -130,7 +134,9 @@ TEST_CASE("Training: the weights of the best epoch are those of all workers") {
   }
 }
 
-TEST_CASE("Training: a callback may take the weights away during validation, or between steps, from all replicas") {
+TEST_CASE(
+    "Training: a callback may take the weights away during validation, or between steps, from all "
+    "replicas") {
   ls::FitOptions options = four_epochs;
   options.validation_data = batches(16);
   const auto train = [&](auto&... callbacks) {

@@ -50,7 +50,8 @@ std::size_t manifest_size(const Bytes& bytes) {
 /// Makes sizes and checksums of the header right, as an attacker would.
 void seal(Bytes& bytes) {
   const std::span<const std::byte> rest = std::span(bytes).subspan(header);
-  const std::span<const std::byte> manifest = rest.first(std::min(manifest_size(bytes), rest.size()));
+  const std::span<const std::byte> manifest =
+      rest.first(std::min(manifest_size(bytes), rest.size()));
   put(bytes, 12, manifest.size(), 8);
   put(bytes, 20, rest.size() - manifest.size(), 8);
   put(bytes, 28, ls::crc32c(manifest), 4);
@@ -76,7 +77,8 @@ Bytes sealed(const Bytes& manifest) {
 
 /// A file that is kept beside this test.
 Bytes sample(const char* name) {
-  const auto bytes = ls::read_file((std::filesystem::path(__FILE__).parent_path() / "samples" / name).string());
+  const auto bytes =
+      ls::read_file((std::filesystem::path(__FILE__).parent_path() / "samples" / name).string());
   REQUIRE(bytes.has_value());
   return *bytes;
 }
@@ -112,7 +114,8 @@ TEST_CASE("archive: EncodedCheckpoint does not copy the elements of arrays") {
 TEST_CASE("archive: large arrays come back, and a flipped bit anywhere in them is noticed") {
   constexpr std::size_t size = std::size_t{5} << 20;
   ls::TrainingState state;
-  state.parameters.push_back({.name = "large", .extents = {size / 4}, .bytes = lockstep_test::some_bytes(size)});
+  state.parameters.push_back(
+      {.name = "large", .extents = {size / 4}, .bytes = lockstep_test::some_bytes(size)});
   Bytes bytes = ls::encode_checkpoint(state);
   CHECK(ls::decode_checkpoint(bytes) == state);
   for (const std::size_t from_end : {std::size_t{1}, size / 2, size}) {
@@ -133,7 +136,8 @@ TEST_CASE("archive: every type of a State comes back, with its bits") {
     saved.callbacks = {std::move(state)};
     return ls::decode_checkpoint(ls::encode_checkpoint(saved)).callbacks[0];
   };
-  const double nan = std::numeric_limits<double>::quiet_NaN(), denormal = std::numeric_limits<double>::denorm_min();
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               denormal = std::numeric_limits<double>::denorm_min();
   ls::State state;
   state.put("int", std::numeric_limits<std::int64_t>::min());
   state.put("double", denormal);
@@ -232,7 +236,8 @@ TEST_CASE("archive: a crafted size of 2^60 is refused before memory is taken for
        {std::uint64_t{1}, std::uint64_t{1} << 31, std::uint64_t{1} << 60, ~std::uint64_t{0}}) {
     put(manifest, 1, size, 8);
     CAPTURE(size);
-    CHECK(contains(message_of_decode(sealed(manifest)), "elements are announced where 0 bytes are left"));
+    CHECK(contains(message_of_decode(sealed(manifest)),
+                   "elements are announced where 0 bytes are left"));
   }
   CHECK_FALSE(decodes(sealed({})));
 }
@@ -246,9 +251,14 @@ TEST_CASE("archive: extents and bytes of an array must agree") {
   const std::uint64_t large = std::uint64_t{1} << 32;
   CHECK(contains(refused({.name = "a", .extents = {2, 3}, .bytes = some_bytes(20)}),
                  "array 'a' (2, 3) of float32 cannot have 20 bytes"));
-  CHECK(contains(refused({.name = "a", .extents = {large, large}, .bytes = {}}), "cannot have 0 bytes"));  // 2^64
-  CHECK(contains(refused({.name = "a", .scalar = "float64", .extents = {1}, .bytes = some_bytes(4)}), "cannot have 4"));
-  CHECK(contains(refused({.name = "a", .scalar = "float31", .extents = {1}, .bytes = some_bytes(4)}), "'float31'"));
+  CHECK(contains(refused({.name = "a", .extents = {large, large}, .bytes = {}}),
+                 "cannot have 0 bytes"));  // 2^64
+  CHECK(
+      contains(refused({.name = "a", .scalar = "float64", .extents = {1}, .bytes = some_bytes(4)}),
+               "cannot have 4"));
+  CHECK(
+      contains(refused({.name = "a", .scalar = "float31", .extents = {1}, .bytes = some_bytes(4)}),
+               "'float31'"));
   CHECK(refused({.name = "a", .extents = {large, large, 0}, .bytes = {}}) == "NO EXCEPTION");
 }
 
@@ -256,7 +266,8 @@ TEST_CASE("archive: any 8 bytes of the manifest may claim to be huge") {
   const Bytes bytes = ls::encode_checkpoint(full_state());
   int refused = 0;
   for (std::size_t at = header; at + 8 <= bytes.size(); ++at)
-    for (const std::uint64_t number : {~std::uint64_t{0}, std::uint64_t{1} << 62, std::uint64_t{1} << 33}) {
+    for (const std::uint64_t number :
+         {~std::uint64_t{0}, std::uint64_t{1} << 62, std::uint64_t{1} << 33}) {
       Bytes changed = bytes;
       put(changed, at, number, 8);
       seal(changed);
@@ -268,13 +279,15 @@ TEST_CASE("archive: any 8 bytes of the manifest may claim to be huge") {
 TEST_CASE("archive: random bytes with right checksums are refused or decoded, never a crash") {
   ls::RandomStream random{ls::RandomKey(5)};
   for (const bool first_format : {true, false}) {
-    const Bytes bytes = first_format ? sample("version_1.ckpt") : ls::encode_checkpoint(full_state());
+    const Bytes bytes =
+        first_format ? sample("version_1.ckpt") : ls::encode_checkpoint(full_state());
     const std::size_t begin = first_format ? header_1 : header;
     for (int round = 0; round < 3000; ++round) {
       Bytes changed = bytes;
       for (std::uint64_t n = 1 + random.below(6); n > 0; --n) {
         const std::size_t at = begin + random.below(changed.size() - begin);
-        changed[at] = static_cast<std::byte>(random.below(2) == 0 ? random.below(256) : random.below(3));
+        changed[at] =
+            static_cast<std::byte>(random.below(2) == 0 ? random.below(256) : random.below(3));
       }
       if (random.below(4) == 0) changed.resize(begin + random.below(changed.size() - begin));
       first_format ? seal_1(changed) : seal(changed);
@@ -322,8 +335,10 @@ TEST_CASE("archive: missing sections and entries are named, unknown ones are ski
     seal(bytes);
     return bytes;
   };
-  CHECK(contains(message_of_decode(renamed("model", "mODEL")), "sections 'model' and 'fit', got 0 and 1"));
-  CHECK(contains(message_of_decode(renamed("seed", "sEED")), "section 'model': saved state has no entry 'seed'"));
+  CHECK(contains(message_of_decode(renamed("model", "mODEL")),
+                 "sections 'model' and 'fit', got 0 and 1"));
+  CHECK(contains(message_of_decode(renamed("seed", "sEED")),
+                 "section 'model': saved state has no entry 'seed'"));
   CHECK(contains(message_of_decode(renamed("data_position", "data_pOSITION")), "section 'fit': "));
   ls::TrainingState without_objects = full_state();
   without_objects.objects = {};
@@ -348,9 +363,11 @@ TEST_CASE("archive: in format 1 extents and bytes of an array must agree") {
   Bytes bytes = sample("version_1.ckpt");
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const std::string_view name = "dense/kernel";
-  put(bytes, text.find(name) + name.size() + 8 + 8, 1000, 8);  // behind the number of extents and the first one
+  put(bytes, text.find(name) + name.size() + 8 + 8, 1000,
+      8);  // behind the number of extents and the first one
   seal_1(bytes);
-  CHECK(contains(message_of_decode(bytes), "array 'dense/kernel' (2, 1000) of float32 cannot have 24 bytes"));
+  CHECK(contains(message_of_decode(bytes),
+                 "array 'dense/kernel' (2, 1000) of float32 cannot have 24 bytes"));
 }
 
 TEST_CASE("archive: an entry of an unknown type is refused") {
@@ -365,7 +382,8 @@ TEST_CASE("archive: an entry of an unknown type is refused") {
 }
 
 TEST_CASE("archive: a file is refused by its header and its size, before it is read") {
-  const auto refusal = [](Bytes bytes, std::uint64_t size, std::optional<std::uint64_t> expected = {}) {
+  const auto refusal = [](Bytes bytes, std::uint64_t size,
+                          std::optional<std::uint64_t> expected = {}) {
     bytes.resize(std::min(bytes.size(), ls::checked_head));
     return message_of<ls::DataError>([&] { ls::checkpoint_check(expected)(bytes, size); });
   };
@@ -377,7 +395,8 @@ TEST_CASE("archive: a file is refused by its header and its size, before it is r
   CHECK(contains(refusal(bytes, large), "the file is cut off or has grown"));
   CHECK(contains(refusal(first, large), "the file is cut off or has grown"));
   CHECK(contains(refusal(bytes, bytes.size() - 1), "the file is cut off or has grown"));
-  CHECK(contains(refusal(Bytes(bytes.begin(), bytes.begin() + 20), 20), "expected 36 bytes of header, got 20"));
+  CHECK(contains(refusal(Bytes(bytes.begin(), bytes.begin() + 20), 20),
+                 "expected 36 bytes of header, got 20"));
   Bytes newer = bytes;
   put(newer, 8, ls::checkpoint_format_version + 1, 4);
   CHECK(contains(refusal(newer, newer.size()), "use a newer lockstep"));
@@ -387,7 +406,8 @@ TEST_CASE("archive: a file is refused by its header and its size, before it is r
   put(huge, 20, large - header - manifest_size(huge), 8);
   put(huge, 32, ls::crc32c(std::span(huge).first(32)), 4);
   CHECK(refusal(huge, large) == "NO EXCEPTION");
-  CHECK(contains(refusal(huge, large, 88), "bytes of data, and for this model at most 268436864 are read"));
+  CHECK(contains(refusal(huge, large, 88),
+                 "bytes of data, and for this model at most 268436864 are read"));
   put(huge, 12, large - header, 8);
   put(huge, 20, 0, 8);
   put(huge, 32, ls::crc32c(std::span(huge).first(32)), 4);

@@ -41,7 +41,8 @@ TEST_CASE("BackgroundTask: a task waits for the one before") {
   CHECK_FALSE(overlapped);
 }
 
-TEST_CASE("BackgroundTask: an exception of the task is thrown once, by finish or by the next start") {
+TEST_CASE(
+    "BackgroundTask: an exception of the task is thrown once, by finish or by the next start") {
   BackgroundTask task;
   const auto fail = [] { throw std::runtime_error("no disk"); };
   task.start(fail);

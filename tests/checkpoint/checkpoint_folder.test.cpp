@@ -58,9 +58,11 @@ using Names = std::vector<std::string>;
 TEST_CASE("checkpoint folder: the newest checkpoints are kept, under growing numbers") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 3});
-  for (int i = 1; i <= 5; ++i) CHECK(checkpoints.save(state_of(i)) == folder.path("ckpt-" + std::to_string(i)));
+  for (int i = 1; i <= 5; ++i)
+    CHECK(checkpoints.save(state_of(i)) == folder.path("ckpt-" + std::to_string(i)));
   CHECK(files(folder) == Names{"ckpt-3", "ckpt-4", "ckpt-5"});
-  CHECK(checkpoints.checkpoints() == Names{folder.path("ckpt-3"), folder.path("ckpt-4"), folder.path("ckpt-5")});
+  CHECK(checkpoints.checkpoints() ==
+        Names{folder.path("ckpt-3"), folder.path("ckpt-4"), folder.path("ckpt-5")});
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-5"));
   CHECK(ls::decode_checkpoint(checkpoints.newest()->bytes) == state_of(5));
 }
@@ -89,14 +91,16 @@ TEST_CASE("checkpoint folder: a new object continues the list, and leaves other 
 TEST_CASE("checkpoint folder: the index is TensorFlow's text, with names relative to the folder") {
   const TemporaryFolder folder;
   now = 1.7e9 + 0.25;
-  CheckpointFolder checkpoints({.directory = folder.path(), .checkpoint_name = "model"}, &fake_clock);
+  CheckpointFolder checkpoints({.directory = folder.path(), .checkpoint_name = "model"},
+                               &fake_clock);
   checkpoints.save(state_of(1));
   now += 10;
   checkpoints.save(state_of(2));
-  CHECK(text_of(folder.path("checkpoint")) ==
-        "model_checkpoint_path: \"model-2\"\nall_model_checkpoint_paths: \"model-1\"\n"
-        "all_model_checkpoint_paths: \"model-2\"\nall_model_checkpoint_timestamps: 1700000000.25\n"
-        "all_model_checkpoint_timestamps: 1700000010.25\nlast_preserved_timestamp: 1700000000.25\n");
+  CHECK(
+      text_of(folder.path("checkpoint")) ==
+      "model_checkpoint_path: \"model-2\"\nall_model_checkpoint_paths: \"model-1\"\n"
+      "all_model_checkpoint_paths: \"model-2\"\nall_model_checkpoint_timestamps: 1700000000.25\n"
+      "all_model_checkpoint_timestamps: 1700000010.25\nlast_preserved_timestamp: 1700000000.25\n");
   std::filesystem::rename(folder.path(), folder.path() + "-moved");
   CHECK(ls::latest_checkpoint(folder.path() + "-moved") == folder.path() + "-moved/model-2");
   std::filesystem::rename(folder.path() + "-moved", folder.path());
@@ -117,7 +121,8 @@ TEST_CASE("checkpoint folder: one checkpoint in every so many hours is kept for 
   const ls::CheckpointManagerOptions options{
       .directory = folder.path(), .max_to_keep = 1, .keep_checkpoint_every_n_hours = 2};
   now = 1e6;
-  for (int i = 1; i <= 12; ++i) {  // the folder is opened anew each time: what was kept last is in the index
+  for (int i = 1; i <= 12;
+       ++i) {  // the folder is opened anew each time: what was kept last is in the index
     CheckpointFolder(options, &fake_clock).save(state_of(i));
     now += 1800;
   }
@@ -161,7 +166,9 @@ TEST_CASE("checkpoint folder: without a folder or an index there is no checkpoin
   CHECK(CheckpointFolder({.directory = folder.path()}).checkpoints().empty());
 }
 
-TEST_CASE("checkpoint folder: a damaged index is replaced by the files' names, in the order of their numbers") {
+TEST_CASE(
+    "checkpoint folder: a damaged index is replaced by the files' names, in the order of their "
+    "numbers") {
   const TemporaryFolder folder;
   {
     CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 20});
@@ -170,10 +177,12 @@ TEST_CASE("checkpoint folder: a damaged index is replaced by the files' names, i
   const std::string good = text_of(folder.path("checkpoint"));
   for (const std::string& damaged :
        {std::string(), good.substr(0, good.size() / 2), "\n" + good, good + "colour: 3\n",
-        std::string("all_model_checkpoint_paths: \"../ckpt-1\"\nall_model_checkpoint_timestamps: 1\n"),
-        std::string("all_model_checkpoint_paths: \"ckpt-1\"\n"), std::string("last_preserved_timestamp: x\n"),
-        std::string("all_model_checkpoint_timestamps: 1\n"), std::string("all_model_checkpoint_paths: ckpt-1\n"),
-        std::string(1000, '\0')}) {
+        std::string(
+            "all_model_checkpoint_paths: \"../ckpt-1\"\nall_model_checkpoint_timestamps: 1\n"),
+        std::string("all_model_checkpoint_paths: \"ckpt-1\"\n"),
+        std::string("last_preserved_timestamp: x\n"),
+        std::string("all_model_checkpoint_timestamps: 1\n"),
+        std::string("all_model_checkpoint_paths: ckpt-1\n"), std::string(1000, '\0')}) {
     CAPTURE(damaged);
     put_text(folder.path("checkpoint"), damaged);
     CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-11"));
@@ -189,7 +198,8 @@ TEST_CASE("checkpoint folder: with a damaged index other programs' files are lef
   std::filesystem::create_directory(folder.path("ckpt-9"));
   const Names others{"ckpt-007", "ckpt-9", "ckpt-old-4", "day-1", "images-1", "notes-3"};
   for (const std::string& name : others)
-    if (!std::filesystem::exists(folder.path(name))) put_text(folder.path(name), "another program's");
+    if (!std::filesystem::exists(folder.path(name)))
+      put_text(folder.path(name), "another program's");
   {
     CheckpointFolder checkpoints({.directory = folder.path()});
     for (int i = 1; i <= 3; ++i) checkpoints.save(state_of(i));
@@ -197,7 +207,8 @@ TEST_CASE("checkpoint folder: with a damaged index other programs' files are lef
   put_text(folder.path("checkpoint"), "damaged");
   CHECK(ls::latest_checkpoint(folder.path()) == folder.path("ckpt-3"));
   CheckpointFolder again({.directory = folder.path(), .max_to_keep = 1});
-  CHECK(again.checkpoints() == Names{folder.path("ckpt-1"), folder.path("ckpt-2"), folder.path("ckpt-3")});
+  CHECK(again.checkpoints() ==
+        Names{folder.path("ckpt-1"), folder.path("ckpt-2"), folder.path("ckpt-3")});
   CHECK(again.save(state_of(4)) == folder.path("ckpt-4"));
   Names expected = others;
   expected.push_back("ckpt-4");
@@ -208,7 +219,8 @@ TEST_CASE("checkpoint folder: with a damaged index other programs' files are lef
 TEST_CASE("checkpoint folder: the largest number is refused, because it has no successor") {
   const TemporaryFolder folder;
   put_text(folder.path("checkpoint"),
-           "all_model_checkpoint_paths: \"ckpt-9223372036854775807\"\nall_model_checkpoint_timestamps: 1\n");
+           "all_model_checkpoint_paths: "
+           "\"ckpt-9223372036854775807\"\nall_model_checkpoint_timestamps: 1\n");
   CheckpointFolder checkpoints({.directory = folder.path()});
   CHECK(checkpoints.checkpoints().empty());
   CHECK(checkpoints.save(state_of(1)) == folder.path("ckpt-1"));
@@ -229,7 +241,8 @@ TEST_CASE("checkpoint folder: a save that fails leaves what was there") {
 
 TEST_CASE("checkpoint folder: the next save removes what a killed process left of a file") {
   const TemporaryFolder folder;
-  for (const char* name : {"ckpt-1.tmp.999999999", "checkpoint.tmp.999999999"}) put_text(folder.path(name), "half");
+  for (const char* name : {"ckpt-1.tmp.999999999", "checkpoint.tmp.999999999"})
+    put_text(folder.path(name), "half");
   CheckpointFolder({.directory = folder.path()}).save(state_of(1));
   CHECK(files(folder) == Names{"ckpt-1"});
 }
@@ -239,7 +252,8 @@ TEST_CASE("checkpoint folder: options that make no sense are errors") {
     return message_of<ls::ConfigurationError>([&] { CheckpointFolder{options}; });
   };
   CHECK(contains(refused({}), "directory is empty"));
-  CHECK(contains(refused({.directory = "/x", .max_to_keep = 0}), "max_to_keep must be at least 1, got 0"));
+  CHECK(contains(refused({.directory = "/x", .max_to_keep = 0}),
+                 "max_to_keep must be at least 1, got 0"));
   CHECK(contains(refused({.directory = "/x", .keep_checkpoint_every_n_hours = 0}), "above 0"));
   CHECK(contains(refused({.directory = "/x", .checkpoint_interval = 0}), "at least 1 update"));
   CHECK(contains(refused({.directory = "/x", .checkpoint_name = "a/b"}), "'a/b'"));

@@ -42,7 +42,8 @@ inline lockstep::TrainingState full_state() {
   state.signature = "input: (4)\noutput: (3)";
   state.parameters = {{.name = "dense/kernel", .extents = {2, 3}, .bytes = some_bytes(24)},
                       {.name = "dense/bias", .extents = {3}, .bytes = some_bytes(12, 9)}};
-  state.state = {{.name = "batch_normalization/moving_mean", .extents = {}, .bytes = some_bytes(4)}};
+  state.state = {
+      {.name = "batch_normalization/moving_mean", .extents = {}, .bytes = some_bytes(4)}};
   state.slots = {{.name = "dense/kernel/slot_0", .extents = {2, 3}, .bytes = some_bytes(24, 77)}};
   state.iterations = 1'000'000'000'000;
   state.learning_rate = 0.1;

@@ -37,7 +37,8 @@ ls::TrainingState state_of(std::int64_t iterations) {
 /// The iterations of all that is new, in order.
 Found all_new(CheckpointWatch& watch) {
   Found iterations;
-  while (const auto found = watch.next()) iterations.push_back(ls::decode_checkpoint(found->bytes).iterations);
+  while (const auto found = watch.next())
+    iterations.push_back(ls::decode_checkpoint(found->bytes).iterations);
   return iterations;
 }
 
@@ -59,7 +60,8 @@ TEST_CASE("checkpoint watch: finds each checkpoint of the index once, oldest fir
 }
 
 TEST_CASE(
-    "checkpoint watch: what the manager deletes after it was listed, or is damaged, is passed over, and found when it "
+    "checkpoint watch: what the manager deletes after it was listed, or is damaged, is passed "
+    "over, and found when it "
     "is mended") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path()});
@@ -73,12 +75,14 @@ TEST_CASE(
   CHECK(all_new(watch) == Found{3});
 }
 
-TEST_CASE("checkpoint watch: without an index finds all files that begin as checkpoints, oldest first") {
+TEST_CASE(
+    "checkpoint watch: without an index finds all files that begin as checkpoints, oldest first") {
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, std::int64_t iterations, int seconds) {
     ls::save_snapshot(folder.path(name), state_of(iterations));
-    std::filesystem::last_write_time(folder.path(name),
-                                     std::filesystem::file_time_type::clock::now() - std::chrono::seconds(seconds));
+    std::filesystem::last_write_time(
+        folder.path(name),
+        std::filesystem::file_time_type::clock::now() - std::chrono::seconds(seconds));
   };
   CheckpointWatch watch(folder.path());
   write("epoch-2", 20, 100);
@@ -95,7 +99,9 @@ TEST_CASE("checkpoint watch: without an index finds all files that begin as chec
   CHECK(all_new(watch) == Found{30});
 }
 
-TEST_CASE("checkpoint watch: a damaged index is no obstacle, one that cannot be read an error that names it") {
+TEST_CASE(
+    "checkpoint watch: a damaged index is no obstacle, one that cannot be read an error that names "
+    "it") {
   const TemporaryFolder folder;
   CheckpointFolder({.directory = folder.path()}).save(state_of(1));
   std::ofstream(folder.path("checkpoint")) << "colour: 3\n";

@@ -53,8 +53,8 @@ class Unprivileged {
 };
 
 std::size_t files_in(const std::string& folder) {
-  return static_cast<std::size_t>(
-      std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder),
+                                                std::filesystem::directory_iterator()));
 }
 
 std::string message_of_write(const std::string& path) {
@@ -96,7 +96,8 @@ TEST_CASE("file: a reader that has the old file open keeps it") {
   CHECK(ls::read_file(folder.path("f")) == some_bytes(9, 2));
 }
 
-TEST_CASE("file: a missing file reads as nothing, in a missing folder too, and removing it is no error") {
+TEST_CASE(
+    "file: a missing file reads as nothing, in a missing folder too, and removing it is no error") {
   const TemporaryFolder folder;
   CHECK_FALSE(ls::read_file(folder.path("f")).has_value());
   CHECK_FALSE(ls::read_file(folder.path("no/f")).has_value());
@@ -113,7 +114,8 @@ TEST_CASE("file: errors name the path") {
   CHECK(contains(message_of<ls::Error>([&] { (void)ls::read_file(folder.path("folder")); }),
                  "'" + folder.path("folder") + "': it is no regular file"));
   CHECK(contains(message_of_write(folder.path("folder")), folder.path("folder")));
-  CHECK(contains(message_of<ls::Error>([&] { ls::remove_file(folder.path("folder")); }), folder.path("folder")));
+  CHECK(contains(message_of<ls::Error>([&] { ls::remove_file(folder.path("folder")); }),
+                 folder.path("folder")));
   CHECK(files_in(folder.path()) == 1);  // no temporary file is left
 
   ls::write_file_atomically(folder.path("file"), some_bytes(3));
@@ -162,7 +164,8 @@ TEST_CASE("file: a file that may not be read is an error, not a missing file") {
 }
 
 TEST_CASE(
-    "file: stale temporary files are removed, those that a live process writes and those of other files are not") {
+    "file: stale temporary files are removed, those that a live process writes and those of other "
+    "files are not") {
   const TemporaryFolder folder;
   const std::string path = folder.path("f");
   ls::write_file_atomically(path, some_bytes(3));
@@ -173,7 +176,8 @@ TEST_CASE(
   ls::remove_stale_temporaries(path);
   CHECK_FALSE(std::filesystem::exists(folder.path("f.tmp.1")));
   CHECK_FALSE(std::filesystem::exists(folder.path("f.tmp.99999999")));
-  for (const char* name : {"f", "f.tmp.7", "g.tmp.7", "f.tmp"}) CHECK(std::filesystem::exists(folder.path(name)));
+  for (const char* name : {"f", "f.tmp.7", "g.tmp.7", "f.tmp"})
+    CHECK(std::filesystem::exists(folder.path(name)));
   ::close(writer);
   ls::remove_stale_temporaries(path);
   CHECK_FALSE(std::filesystem::exists(folder.path("f.tmp.7")));
@@ -225,9 +229,11 @@ TEST_CASE("file: a device is written to, and stays a device") {
   const TemporaryFolder folder;
   std::string full = folder.path("full");
   const bool made = ::mknod(full.c_str(), S_IFCHR | 0666, makedev(1, 7)) == 0;
-  const int probe = made ? ::open(full.c_str(), O_WRONLY | O_CLOEXEC) : -1;  // some mounts allow none
+  const int probe =
+      made ? ::open(full.c_str(), O_WRONLY | O_CLOEXEC) : -1;  // some mounts allow none
   if (probe >= 0) ::close(probe);
-  if (probe < 0 && ::geteuid() == 0) return skip("a device", "devices on this mount: root could replace the real one");
+  if (probe < 0 && ::geteuid() == 0)
+    return skip("a device", "devices on this mount: root could replace the real one");
   if (probe < 0) full = "/dev/full";
   CHECK(contains(message_of_write(full), "cannot write '" + full + "': No space left on device"));
   struct stat status {};
@@ -244,7 +250,8 @@ TEST_CASE("file: does not wait for a FIFO, and does not replace one") {
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   CHECK(contains(message_of<ls::Error>([&] { (void)ls::read_file(fifo); }),
                  "cannot read '" + fifo + "': it is no regular file but a FIFO"));
-  CHECK(contains(message_of_write(fifo), "cannot write '" + fifo + "': it is no regular file but a FIFO"));
+  CHECK(contains(message_of_write(fifo),
+                 "cannot write '" + fifo + "': it is no regular file but a FIFO"));
   CHECK(std::filesystem::is_fifo(fifo));
   CHECK(files_in(folder.path()) == 1);
 }
@@ -267,8 +274,9 @@ TEST_CASE("file: a check sees the beginning and the size before memory is taken 
   CHECK(seen == size);
   CHECK(head.starts_with("begin"));
   CHECK(head.size() == ls::checked_head);
-  CHECK(contains(message_of<ls::DataError>([&] { (void)ls::read_file(sparse, ls::at_most(100, "a list")); }),
-                 "bytes, and at most 100 are expected of a list"));
+  CHECK(contains(
+      message_of<ls::DataError>([&] { (void)ls::read_file(sparse, ls::at_most(100, "a list")); }),
+      "bytes, and at most 100 are expected of a list"));
   ls::write_file_atomically(folder.path("f"), some_bytes(100));
   CHECK(ls::read_file(folder.path("f"), ls::at_most(100, "a list")) == some_bytes(100));
 }

@@ -53,7 +53,8 @@ TEST_CASE("FileLock: one at a time, and the other one is told which process has 
   {
     const ls::detail::FileLock lock(path, "the folder");
     const std::string message = refusal(path);
-    CHECK(contains(message, "the folder is in use by another job (process " + std::to_string(::getpid()) + " on "));
+    CHECK(contains(message, "the folder is in use by another job (process " +
+                                std::to_string(::getpid()) + " on "));
     CHECK(contains(message, "give each job a folder of its own"));
   }
   CHECK(std::filesystem::is_empty(folder.path("deep")));  // nothing is left
@@ -84,7 +85,9 @@ TEST_CASE("FileLock: waits for a process that is about to release it") {
   CHECK(contains(refusal(path), "process " + std::to_string(::getpid())));
 }
 
-TEST_CASE("FileLock: a file in the way is not harmed, and what other processes write into the lock is not trusted") {
+TEST_CASE(
+    "FileLock: a file in the way is not harmed, and what other processes write into the lock is "
+    "not trusted") {
   const TemporaryFolder folder;
   std::ofstream(folder.path("victim")) << "precious";
   std::filesystem::create_symlink(folder.path("victim"), folder.path("link"));
@@ -92,9 +95,11 @@ TEST_CASE("FileLock: a file in the way is not harmed, and what other processes w
                  "cannot open the lock '" + folder.path("link")));
   CHECK(std::filesystem::file_size(folder.path("victim")) == 8);
   REQUIRE(::mkfifo(folder.path("fifo").c_str(), 0600) == 0);
-  CHECK(contains(message_of<ls::Error>([&] { ls::detail::FileLock(folder.path("fifo"), "x"); }), "a FIFO"));
-  CHECK(contains(message_of<ls::Error>([&] { ls::detail::FileLock(folder.path("victim/lock"), "x"); }),
-                 "cannot make the folder"));
+  CHECK(contains(message_of<ls::Error>([&] { ls::detail::FileLock(folder.path("fifo"), "x"); }),
+                 "a FIFO"));
+  CHECK(contains(
+      message_of<ls::Error>([&] { ls::detail::FileLock(folder.path("victim/lock"), "x"); }),
+      "cannot make the folder"));
 
   const ls::detail::FileLock lock(folder.path("lock"), "x");
   std::ofstream(folder.path("lock")) << "\x1b[2J\nsecond line";

@@ -29,8 +29,8 @@ using lockstep_test::TemporaryFolder;
 namespace {
 
 std::size_t files_in(const std::string& folder) {
-  return static_cast<std::size_t>(
-      std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder),
+                                                std::filesystem::directory_iterator()));
 }
 
 /// What is to happen at one of the system calls of a write.
@@ -119,7 +119,9 @@ TEST_CASE("folder_of: a plain name is in the working folder") {
   CHECK(ls::detail::folder_of("/c") == "/");
 }
 
-TEST_CASE("write_file_through: whichever system call of a write fails, the old file or the new one is there, whole") {
+TEST_CASE(
+    "write_file_through: whichever system call of a write fails, the old file or the new one is "
+    "there, whole") {
   const auto old_bytes = some_bytes(700, 1);
   const auto new_bytes = some_bytes(900, 2);
   ls::ByteParts new_parts{std::span(new_bytes).first(300)};
@@ -129,7 +131,8 @@ TEST_CASE("write_file_through: whichever system call of a write fails, the old f
     const TemporaryFolder folder;
     ls::detail::write_file_through(FaultyCalls{&whole}, folder.path("f"), new_parts);
   }
-  CHECK(whole.made == 9);  // open, write, write, fsync, close, rename; open, fsync, close of the folder
+  CHECK(whole.made ==
+        9);  // open, write, write, fsync, close, rename; open, fsync, close of the folder
   for (const Fault fault : {Fault::no_space, Fault::io_error, Fault::short_write, Fault::stop}) {
     for (int at = 0; at < whole.made; ++at) {
       CAPTURE(static_cast<int>(fault));
@@ -138,7 +141,9 @@ TEST_CASE("write_file_through: whichever system call of a write fails, the old f
       const std::string path = folder.path("f");
       ls::write_file_atomically(path, old_bytes);
       FaultyCalls::Plan plan{.at = at, .fault = fault};
-      const auto write = [&] { ls::detail::write_file_through(FaultyCalls{&plan}, path, new_parts); };
+      const auto write = [&] {
+        ls::detail::write_file_through(FaultyCalls{&plan}, path, new_parts);
+      };
       if (fault == Fault::stop) {
         const pid_t child = ::fork();
         if (child == 0) {
@@ -154,7 +159,8 @@ TEST_CASE("write_file_through: whichever system call of a write fails, the old f
       } else {
         const std::string message = message_of<ls::Error>(write);
         CHECK(contains(message, folder.path()));
-        CHECK(contains(message, fault == Fault::io_error ? "Input/output error" : "No space left on device"));
+        CHECK(contains(
+            message, fault == Fault::io_error ? "Input/output error" : "No space left on device"));
         CHECK(files_in(folder.path()) == 1);  // the temporary file is gone
       }
       CHECK(ls::read_file(path) == (at > 5 || fault == Fault::short_write ? new_bytes : old_bytes));
@@ -168,9 +174,13 @@ TEST_CASE("write_file_through: whichever system call of a write fails, the old f
   }
 }
 
-TEST_CASE("write_file_through: with the former file kept, whichever call fails, one of the two is there, whole") {
-  const auto oldest = some_bytes(500, 1), old_bytes = some_bytes(700, 2), new_bytes = some_bytes(900, 3);
-  const auto write = [](FaultyCalls::Plan& plan, const std::string& path, const ls::ByteParts& bytes) {
+TEST_CASE(
+    "write_file_through: with the former file kept, whichever call fails, one of the two is there, "
+    "whole") {
+  const auto oldest = some_bytes(500, 1), old_bytes = some_bytes(700, 2),
+             new_bytes = some_bytes(900, 3);
+  const auto write = [](FaultyCalls::Plan& plan, const std::string& path,
+                        const ls::ByteParts& bytes) {
     ls::detail::write_file_through(FaultyCalls{&plan}, path, bytes, ls::detail::KeepPrevious::yes);
   };
   FaultyCalls::Plan whole;
@@ -178,7 +188,8 @@ TEST_CASE("write_file_through: with the former file kept, whichever call fails, 
     const TemporaryFolder folder;
     write(whole, folder.path("f"), old_bytes);
   }
-  CHECK(whole.made == 9);    // open, write, fsync, close, link, rename; the folder: open, fsync, close
+  CHECK(whole.made ==
+        9);  // open, write, fsync, close, link, rename; the folder: open, fsync, close
   constexpr int calls = 11;  // with link, unlink and link of the existing file
   for (int at = 0; at < calls; ++at) {
     CAPTURE(at);
@@ -214,8 +225,10 @@ TEST_CASE("temporary files: each has a name of its own, which is recognised") {
   ls::detail::TemporaryFile<ls::detail::FileCalls> a(folder.path("f"), {}), b(folder.path("f"), {});
   CHECK(a.path() != b.path());
   for (const auto* file : {&a, &b})
-    CHECK(ls::detail::is_temporary_of("f", std::filesystem::path(file->path()).filename().string()));
-  for (const char* other : {"f", "f.tmp.", "f.tmp.x", "f.tmp.1.1", "g.tmp.1", "f.tmp.01234567012345670", "ff.tmp.1"})
+    CHECK(
+        ls::detail::is_temporary_of("f", std::filesystem::path(file->path()).filename().string()));
+  for (const char* other :
+       {"f", "f.tmp.", "f.tmp.x", "f.tmp.1.1", "g.tmp.1", "f.tmp.01234567012345670", "ff.tmp.1"})
     CHECK_FALSE(ls::detail::is_temporary_of("f", other));
   CHECK(ls::detail::is_temporary_of("f", "f.tmp.4711"));
 }
@@ -234,7 +247,9 @@ struct IntrudedCalls : ls::detail::FileCalls {
 
 }  // namespace
 
-TEST_CASE("temporary files: an existing file or link is not opened, even if it appears at the last moment") {
+TEST_CASE(
+    "temporary files: an existing file or link is not opened, even if it appears at the last "
+    "moment") {
   const TemporaryFolder folder;
   std::vector<std::string> opened;
   IntrudedCalls calls;

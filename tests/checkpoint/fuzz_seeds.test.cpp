@@ -20,7 +20,8 @@ using namespace lockstep_test;
 namespace {
 
 void check_seed(const std::string& name, const std::vector<std::byte>& bytes) {
-  const auto corpus = std::filesystem::path(__FILE__).parent_path().parent_path() / "fuzz" / "corpus";
+  const auto corpus =
+      std::filesystem::path(__FILE__).parent_path().parent_path() / "fuzz" / "corpus";
   const std::string path = (corpus / name).string();
   if (std::getenv("LOCKSTEP_WRITE_SEEDS") != nullptr) ls::write_file_atomically(path, bytes);
   CAPTURE(path);

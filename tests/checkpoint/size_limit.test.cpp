@@ -12,5 +12,6 @@ TEST_CASE("size_limit: a multiple of the model's size, and no limit without a mo
   CHECK(ls::detail::size_limit({}) == most);
   CHECK(ls::detail::size_limit(most) == most);
   CHECK(ls::detail::size_limit(0) == std::uint64_t{1} << 28);
-  CHECK(ls::detail::size_limit(std::uint64_t{1} << 30) == (std::uint64_t{1} << 34) + (std::uint64_t{1} << 28));
+  CHECK(ls::detail::size_limit(std::uint64_t{1} << 30) ==
+        (std::uint64_t{1} << 34) + (std::uint64_t{1} << 28));
 }

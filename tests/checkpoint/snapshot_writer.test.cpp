@@ -23,7 +23,9 @@ ls::TrainingState snapshot(std::int64_t iterations) {
   return state;
 }
 
-std::int64_t iterations_in(const std::string& path) { return ls::read_snapshot(path).value().snapshot.iterations; }
+std::int64_t iterations_in(const std::string& path) {
+  return ls::read_snapshot(path).value().snapshot.iterations;
+}
 
 template <class Writer>
 void put(Writer& writer, std::int64_t iterations) {
@@ -89,8 +91,9 @@ TEST_CASE("snapshot writer: when no snapshot can be had, none is written, and th
   const TemporaryFolder folder;
   ls::detail::SnapshotWriter<> writer;
   put(writer, 1);
-  CHECK_THROWS_WITH_AS(writer.put([](ls::TrainingState) -> ls::TrainingState { throw ls::Error("no memory"); }),
-                       "no memory", ls::Error);
+  CHECK_THROWS_WITH_AS(
+      writer.put([](ls::TrainingState) -> ls::TrainingState { throw ls::Error("no memory"); }),
+      "no memory", ls::Error);
   CHECK_FALSE(writer.needs_start());
   put(writer, 2);
   writer.start(folder.path("snapshot"));

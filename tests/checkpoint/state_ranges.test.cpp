@@ -24,7 +24,8 @@ namespace {
 std::string refusal(const std::function<void(ls::TrainingState&)>& change) {
   ls::TrainingState state = full_state();
   change(state);
-  return message_of<ls::DataError>([&] { (void)ls::decode_checkpoint(ls::encode_checkpoint(state)); });
+  return message_of<ls::DataError>(
+      [&] { (void)ls::decode_checkpoint(ls::encode_checkpoint(state)); });
 }
 
 }  // namespace
@@ -39,20 +40,27 @@ TEST_CASE("check_ranges: the states of trainings pass") {
   ls::check_ranges(last);
 }
 
-TEST_CASE("check_ranges: a number out of range is refused although the checksum is right, and named with its range") {
+TEST_CASE(
+    "check_ranges: a number out of range is refused although the checksum is right, and named with "
+    "its range") {
   using State = ls::TrainingState;
   CHECK(contains(refusal([](State& s) { s.epoch = -5; }), "epoch is -5, expected 0 to 2147483646"));
-  CHECK(contains(refusal([](State& s) { s.epoch = std::int64_t{1} << 32; }), "epoch is 4294967296, expected 0"));
-  CHECK(contains(refusal([](State& s) { s.step = -1; }), "step is -1, expected 0 to 9007199254740992"));
-  CHECK(contains(refusal([](State& s) { s.iterations = std::numeric_limits<std::int64_t>::max(); }), "iterations is"));
+  CHECK(contains(refusal([](State& s) { s.epoch = std::int64_t{1} << 32; }),
+                 "epoch is 4294967296, expected 0"));
+  CHECK(contains(refusal([](State& s) { s.step = -1; }),
+                 "step is -1, expected 0 to 9007199254740992"));
+  CHECK(contains(refusal([](State& s) { s.iterations = std::numeric_limits<std::int64_t>::max(); }),
+                 "iterations is"));
   CHECK(contains(refusal([](State& s) { s.iterations = -1; }), "iterations is -1"));
   CHECK(contains(refusal([](State& s) { s.data_iteration = -1; }), "data_iteration is -1"));
   CHECK(contains(refusal([](State& s) { s.data_position = -3; }), "data_position is -3"));
   CHECK(contains(refusal([](State& s) { s.world_size = 0; }), "world_size is 0, expected 1"));
   CHECK(contains(refusal([](State& s) { s.learning_rate = NAN; }), "learning_rate is nan"));
   CHECK(contains(refusal([](State& s) { s.learning_rate = -INFINITY; }), "learning_rate is -inf"));
-  CHECK(contains(refusal([](State& s) { s.previous_learning_rate = -1; }), "previous_learning_rate is -1"));
+  CHECK(contains(refusal([](State& s) { s.previous_learning_rate = -1; }),
+                 "previous_learning_rate is -1"));
   CHECK(contains(refusal([](State& s) { s.accumulated_steps = -1; }), "accumulated_steps is -1"));
   CHECK(contains(refusal([](State& s) { s.accumulated_rows = NAN; }), "accumulated_rows is nan"));
-  CHECK(contains(refusal([](State& s) { s.previous_learning_rate = NAN; }), "previous_learning_rate is nan"));
+  CHECK(contains(refusal([](State& s) { s.previous_learning_rate = NAN; }),
+                 "previous_learning_rate is nan"));
 }

@@ -25,6 +25,7 @@ TEST_CASE("training end: marked, removed, and marked again, in a folder that nee
 }
 
 TEST_CASE("training end: a folder that cannot be written to is an error that names it") {
-  CHECK(contains(message_of<ls::Error>([] { ls::mark_training_ended("/dev/null/x"); }), "/dev/null"));
+  CHECK(
+      contains(message_of<ls::Error>([] { ls::mark_training_ended("/dev/null/x"); }), "/dev/null"));
   CHECK_FALSE(ls::training_has_ended("/dev/null/x"));
 }

@@ -36,13 +36,16 @@ ls::SavedArray counting(const char* name, std::vector<std::uint64_t> extents, st
     const T value = static_cast<T>(i) + T(0.5);
     std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
   }
-  return {
-      .name = name, .scalar = ls::detail::scalar_name<T>(), .extents = std::move(extents), .bytes = std::move(bytes)};
+  return {.name = name,
+          .scalar = ls::detail::scalar_name<T>(),
+          .extents = std::move(extents),
+          .bytes = std::move(bytes)};
 }
 
 std::vector<ls::SavedArray> arrays() {
-  return {counting<float>("conv2d/kernel", {3, 3, 1, 2}, 18), counting<double>("dense/bias", {5}, 5),
-          counting<float>("scalar", {}, 1), counting<float>("none", {0, 2}, 0)};
+  return {counting<float>("conv2d/kernel", {3, 3, 1, 2}, 18),
+          counting<double>("dense/bias", {5}, 5), counting<float>("scalar", {}, 1),
+          counting<float>("none", {0, 2}, 0)};
 }
 
 constexpr const char* checks = R"(
@@ -58,7 +61,9 @@ def check(got):
         assert (got[name] == array).all(), name
 )";
 
-void write(const std::string& path) { ls::write_file_atomically(path, ls::encode_weights(path, arrays())); }
+void write(const std::string& path) {
+  ls::write_file_atomically(path, ls::encode_weights(path, arrays()));
+}
 
 /// What Python wrote: the same arrays, in whatever order.
 void check(const std::string& path) {
@@ -66,7 +71,8 @@ void check(const std::string& path) {
   REQUIRE(bytes.has_value());
   const auto got = ls::decode_weights(path, *bytes);
   CHECK(got.size() == arrays().size());
-  for (const ls::SavedArray& array : arrays()) CHECK(std::count(got.begin(), got.end(), array) == 1);
+  for (const ls::SavedArray& array : arrays())
+    CHECK(std::count(got.begin(), got.end(), array) == 1);
 }
 
 }  // namespace
@@ -76,10 +82,12 @@ TEST_CASE("weights file: the extension chooses the format, and what was written 
     CAPTURE(path);
     CHECK(ls::decode_weights(path, ls::encode_weights(path, some_arrays())) == some_arrays());
   }
-  CHECK(ls::encode_weights("a.safetensors", some_arrays()) == ls::encode_safetensors(some_arrays()));
+  CHECK(ls::encode_weights("a.safetensors", some_arrays()) ==
+        ls::encode_safetensors(some_arrays()));
   CHECK(ls::encode_weights("a.npz", some_arrays()) == ls::encode_npz(some_arrays()));
   CHECK(ls::decode_checkpoint(ls::encode_weights("a", some_arrays())).signature.empty());
-  CHECK_THROWS_AS((void)ls::decode_weights("a.npz", ls::encode_safetensors(some_arrays())), ls::DataError);
+  CHECK_THROWS_AS((void)ls::decode_weights("a.npz", ls::encode_safetensors(some_arrays())),
+                  ls::DataError);
 }
 
 TEST_CASE("weights file: of a whole training state its parameters and untrained state are taken") {
@@ -91,7 +99,8 @@ TEST_CASE("weights file: of a whole training state its parameters and untrained 
 
 TEST_CASE("weights file: float32 and float64 are converted into each other") {
   const double values[] = {0.5, -3, 1e300};
-  ls::SavedArray array{.name = "a", .scalar = "float64", .extents = {3}, .bytes = std::vector<std::byte>(24)};
+  ls::SavedArray array{
+      .name = "a", .scalar = "float64", .extents = {3}, .bytes = std::vector<std::byte>(24)};
   std::memcpy(array.bytes.data(), values, 24);
   CHECK(ls::convert_array(array, "float64") == array);
   const ls::SavedArray narrow = ls::convert_array(array, "float32");
@@ -108,7 +117,8 @@ TEST_CASE("weights file: float32 and float64 are converted into each other") {
 }
 
 TEST_CASE(
-    "weights file: two arrays of one name, or a name that is no UTF-8, are not written: no program could load them") {
+    "weights file: two arrays of one name, or a name that is no UTF-8, are not written: no program "
+    "could load them") {
   for (const char* path : {"a.safetensors", "a.npz", "a"}) {
     CAPTURE(path);
     auto twice = some_arrays();
@@ -117,7 +127,8 @@ TEST_CASE(
                    "two arrays are named 'dense/kernel'"));
     auto wrong = some_arrays();
     wrong[1].name = "latin \xE9";
-    CHECK(contains(message_of<ls::DataError>([&] { (void)ls::encode_weights(path, wrong); }), "is no UTF-8"));
+    CHECK(contains(message_of<ls::DataError>([&] { (void)ls::encode_weights(path, wrong); }),
+                   "is no UTF-8"));
   }
 }
 
@@ -135,9 +146,11 @@ TEST_CASE("weights file: a file is refused by its beginning and its size, before
     CHECK(refusal(path, std::vector<std::byte>(64), large) != "NO EXCEPTION");
     CHECK(refusal(path, {}, 0) != "NO EXCEPTION");
   }
-  CHECK(contains(refusal("a.npz", ls::encode_weights("a.npz", some_arrays()), large), "of weights for this model"));
+  CHECK(contains(refusal("a.npz", ls::encode_weights("a.npz", some_arrays()), large),
+                 "of weights for this model"));
   CHECK(contains(refusal("a.npz", std::vector<std::byte>(64), large), "no zip file"));
-  CHECK(contains(refusal("a.safetensors", std::vector<std::byte>(64), large), "does not begin with '{'"));
+  CHECK(contains(refusal("a.safetensors", std::vector<std::byte>(64), large),
+                 "does not begin with '{'"));
 }
 
 TEST_CASE("weights file: the decompressed size has a limit, too") {
@@ -151,7 +164,8 @@ TEST_SUITE("weights in Python [needs python]") {
   TEST_CASE("Python's safetensors reads what we write, and we read what it writes") {
     if (!has_python_modules("safetensors, both ways", "numpy, safetensors.numpy")) return;
     const TemporaryFolder folder;
-    const std::string ours = folder.path("ours.safetensors"), theirs = folder.path("theirs.safetensors");
+    const std::string ours = folder.path("ours.safetensors"),
+                      theirs = folder.path("theirs.safetensors");
     write(ours);
     const Finished finished = run_python(std::string(checks) + R"(
 from safetensors.numpy import load_file, save_file

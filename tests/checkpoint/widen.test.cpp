@@ -12,7 +12,8 @@ namespace ls = lockstep;
 TEST_CASE("widen: each pair of bytes becomes one float, by the given conversion") {
   const std::vector<std::byte> bytes{std::byte{0x02}, std::byte{0x01}, std::byte{0xFF},
                                      std::byte{0x00}, std::byte{0},    std::byte{0}};
-  const auto wide = ls::detail::widen(bytes, [](std::uint16_t number) noexcept { return static_cast<float>(number); });
+  const auto wide = ls::detail::widen(
+      bytes, [](std::uint16_t number) noexcept { return static_cast<float>(number); });
   REQUIRE(wide.size() == 12);
   float values[3];
   std::memcpy(values, wide.data(), sizeof values);

@@ -71,7 +71,9 @@ TEST_SUITE("accusations") {
     CHECK(named(accusations, start + 10s) == -1);
   }
 
-  TEST_CASE("of several lost workers, the one that most peers name; in a tie, the one that the lowest rank names") {
+  TEST_CASE(
+      "of several lost workers, the one that most peers name; in a tie, the one that the lowest "
+      "rank names") {
     Accusations accusations = cluster_of(5);
     accusations.lost(0, 3, "", start + 9s);
     accusations.lost(1, 4, "", start + 9s);
@@ -95,7 +97,9 @@ TEST_SUITE("accusations") {
     CHECK(named(accusations, start + 19s) == 2);
   }
 
-  TEST_CASE("a worker that is late in a start-up may be slow: it is accused when a successor misses it again") {
+  TEST_CASE(
+      "a worker that is late in a start-up may be slow: it is accused when a successor misses it "
+      "again") {
     Accusations accusations(2);
     accusations.began(0, start);
     accusations.began(1, start);

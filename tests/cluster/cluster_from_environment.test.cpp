@@ -28,7 +28,8 @@ Cluster cluster_of(const Variables& variables) {
 /// "rank 1 of 4 at host:port"
 std::string place(const Variables& variables) {
   const Cluster cluster = cluster_of(variables);
-  std::string text = "rank " + std::to_string(cluster.rank()) + " of " + std::to_string(cluster.world_size());
+  std::string text =
+      "rank " + std::to_string(cluster.rank()) + " of " + std::to_string(cluster.world_size());
   if (cluster.meeting) text += " at " + cluster.meeting->address;
   return text;
 }
@@ -61,10 +62,15 @@ Variables operator-(Variables a, const std::string& name) {
 }
 
 const Variables tf_config{
-    {"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})"}};
-const Variables torchrun{
-    {"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "node0"}, {"MASTER_PORT", "29500"}};
-const Variables jax{{"JAX_PROCESS_ID", "1"}, {"JAX_NUM_PROCESSES", "3"}, {"JAX_COORDINATOR_ADDRESS", "j-0.j:1234"}};
+    {"TF_CONFIG",
+     R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})"}};
+const Variables torchrun{{"RANK", "2"},
+                         {"WORLD_SIZE", "4"},
+                         {"LOCAL_RANK", "0"},
+                         {"MASTER_ADDR", "node0"},
+                         {"MASTER_PORT", "29500"}};
+const Variables jax{
+    {"JAX_PROCESS_ID", "1"}, {"JAX_NUM_PROCESSES", "3"}, {"JAX_COORDINATOR_ADDRESS", "j-0.j:1234"}};
 const Variables mpirun{{"OMPI_COMM_WORLD_RANK", "1"},
                        {"OMPI_COMM_WORLD_SIZE", "4"},
                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
@@ -91,8 +97,9 @@ TEST_SUITE("cluster_from_environment") {
   TEST_CASE("nothing, an empty TF_CONFIG, and variables that mean something else: alone") {
     const lockstep_test::CapturedStderr captured;
     for (const Variables& variables :
-         {Variables{}, Variables{{"TF_CONFIG", ""}}, Variables{{"TF_CONFIG", "{}"}}, Variables{{"RANK", "3"}},
-          Variables{{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}, Variables{{"WORLD_SIZE", "3"}},
+         {Variables{}, Variables{{"TF_CONFIG", ""}}, Variables{{"TF_CONFIG", "{}"}},
+          Variables{{"RANK", "3"}}, Variables{{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}},
+          Variables{{"WORLD_SIZE", "3"}},
           // a batch script, the shell of salloc, that of `srun --pty bash`
           slurm - "SLURM_STEP_ID", slurm + Variables{{"SLURM_STEP_ID", "4294967290"}},
           slurm + Variables{{"SLURM_PTY_PORT", "40000"}}}) {
@@ -100,7 +107,8 @@ TEST_SUITE("cluster_from_environment") {
       CHECK(cluster.is_alone());
       CHECK(cluster.source.empty());
     }
-    CHECK(captured.text() == "lockstep: warning: TF_CONFIG is set but empty; this process trains alone\n");
+    CHECK(captured.text() ==
+          "lockstep: warning: TF_CONFIG is set but empty; this process trains alone\n");
     for (const char* name : {"TF_CONFIG", "RANK", "LOCKSTEP_RANK"}) ::unsetenv(name);
     ::setenv("TF_CONFIG", tf_config.at("TF_CONFIG").c_str(), 1);
     CHECK(cluster_from_environment().rank() == 1);
@@ -113,27 +121,34 @@ TEST_SUITE("cluster_from_environment") {
     CHECK(cluster_of(tf_config).source == "TF_CONFIG");
 
     CHECK(place(torchrun) == "rank 2 of 4 at node0:29500");
-    CHECK(cluster_of(torchrun).source == "torchrun (RANK=2, WORLD_SIZE=4, MASTER_ADDR=node0, MASTER_PORT=29500)");
+    CHECK(cluster_of(torchrun).source ==
+          "torchrun (RANK=2, WORLD_SIZE=4, MASTER_ADDR=node0, MASTER_PORT=29500)");
     CHECK_THROWS_AS((void)cluster_of(torchrun).addresses(), Error);  // before the meeting
     // torchrun itself has the port, and IPv6 addresses have brackets
     const Variables agent{{"TORCHELASTIC_USE_AGENT_STORE", "True"}};
     CHECK(place(torchrun + agent) == "rank 2 of 4 at node0:29501");
-    CHECK(place(torchrun + agent + Variables{{"MASTER_PORT", "65535"}}) == "rank 2 of 4 at node0:65527");
-    CHECK(place(torchrun + Variables{{"MASTER_ADDR", "fd00::1"}}) == "rank 2 of 4 at [fd00::1]:29500");
+    CHECK(place(torchrun + agent + Variables{{"MASTER_PORT", "65535"}}) ==
+          "rank 2 of 4 at node0:65527");
+    CHECK(place(torchrun + Variables{{"MASTER_ADDR", "fd00::1"}}) ==
+          "rank 2 of 4 at [fd00::1]:29500");
 
     CHECK(place(jax) == "rank 1 of 3 at j-0.j:1234");
     CHECK(place(kubeflow) == "rank 1 of 2 at train-node-0-0.train:29500");
-    CHECK(place(kubeflow + Variables{{"PET_NPROC_PER_NODE", "auto"}}) == "rank 1 of 2 at train-node-0-0.train:29500");
+    CHECK(place(kubeflow + Variables{{"PET_NPROC_PER_NODE", "auto"}}) ==
+          "rank 1 of 2 at train-node-0-0.train:29500");
     CHECK(place(indexed_job) == "rank 2 of 4 at trainer-0.trainer:2222");
-    CHECK(place(indexed_job +
-                Variables{{"LOCKSTEP_JOBS", "2"}, {"LOCKSTEP_JOB_INDEX", "1"}, {"JOB_COMPLETION_INDEX", "1"}}) ==
+    CHECK(place(indexed_job + Variables{{"LOCKSTEP_JOBS", "2"},
+                                        {"LOCKSTEP_JOB_INDEX", "1"},
+                                        {"JOB_COMPLETION_INDEX", "1"}}) ==
           "rank 3 of 4 at trainer-0.trainer:2222");
-    CHECK(place({{"LOCKSTEP_RANK", "0"}, {"LOCKSTEP_WORLD_SIZE", "2"}, {"LOCKSTEP_MEETING_ADDRESS", "a:1"}}) ==
-          "rank 0 of 2 at a:1");
+    CHECK(place({{"LOCKSTEP_RANK", "0"},
+                 {"LOCKSTEP_WORLD_SIZE", "2"},
+                 {"LOCKSTEP_MEETING_ADDRESS", "a:1"}}) == "rank 0 of 2 at a:1");
     CHECK(place(mpirun).starts_with("rank 1 of 4 at 127.0.0.1:"));
     CHECK(place(slurm).starts_with("rank 3 of 5 at n01:"));
-    CHECK(place(slurm + Variables{{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_STEP_TASKS_PER_NODE", "5"}})
-              .starts_with("rank 3 of 5 at 127.0.0.1:"));
+    CHECK(
+        place(slurm + Variables{{"SLURM_STEP_NODELIST", "n1"}, {"SLURM_STEP_TASKS_PER_NODE", "5"}})
+            .starts_with("rank 3 of 5 at 127.0.0.1:"));
     CHECK(cluster_of(slurm).meeting->job == "slurm 4711.0");
     CHECK(cluster_of(slurm).meeting->address !=
           cluster_of(slurm + Variables{{"SLURM_JOB_ID", "4712"}}).meeting->address);
@@ -145,14 +160,20 @@ TEST_SUITE("cluster_from_environment") {
 
   TEST_CASE("MPI on several machines: an address is given, or comes from Slurm") {
     const Variables spread = mpirun + Variables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
-    CHECK(names(refusal(spread), {"OMPI_COMM_WORLD_RANK=1", "set LOCKSTEP_MEETING_ADDRESS=host:port"}));
-    CHECK(place(spread + Variables{{"LOCKSTEP_MEETING_ADDRESS", "head:7"}}) == "rank 1 of 4 at head:7");
-    CHECK(place(spread + Variables{{"SLURM_JOB_NODELIST", "m[3-4]"}}).starts_with("rank 1 of 4 at m3:"));
+    CHECK(names(refusal(spread),
+                {"OMPI_COMM_WORLD_RANK=1", "set LOCKSTEP_MEETING_ADDRESS=host:port"}));
+    CHECK(place(spread + Variables{{"LOCKSTEP_MEETING_ADDRESS", "head:7"}}) ==
+          "rank 1 of 4 at head:7");
+    CHECK(place(spread + Variables{{"SLURM_JOB_NODELIST", "m[3-4]"}})
+              .starts_with("rank 1 of 4 at m3:"));
     const Variables mpich{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
-    CHECK(names(refusal(mpich), {"PMI_RANK=1", "LOCKSTEP_MEETING_ADDRESS"}));  // not below MPICH's launcher
-    CHECK(place(mpich + Variables{{"LOCKSTEP_MEETING_ADDRESS", "head:7"}}) == "rank 1 of 2 at head:7");
-    CHECK(place({{"MV2_COMM_WORLD_RANK", "1"}, {"MV2_COMM_WORLD_SIZE", "2"}, {"LOCKSTEP_MEETING_ADDRESS", "h:7"}}) ==
-          "rank 1 of 2 at h:7");
+    CHECK(names(refusal(mpich),
+                {"PMI_RANK=1", "LOCKSTEP_MEETING_ADDRESS"}));  // not below MPICH's launcher
+    CHECK(place(mpich + Variables{{"LOCKSTEP_MEETING_ADDRESS", "head:7"}}) ==
+          "rank 1 of 2 at head:7");
+    CHECK(place({{"MV2_COMM_WORLD_RANK", "1"},
+                 {"MV2_COMM_WORLD_SIZE", "2"},
+                 {"LOCKSTEP_MEETING_ADDRESS", "h:7"}}) == "rank 1 of 2 at h:7");
     const Variables pmix{{"PMIX_RANK", "1"}, {"LOCKSTEP_MEETING_ADDRESS", "h:7"}};
     CHECK(names(refusal(pmix), {"PMIX_RANK=1", "LOCKSTEP_WORLD_SIZE is missing"}));
     CHECK(place(pmix + Variables{{"LOCKSTEP_WORLD_SIZE", "2"}}) == "rank 1 of 2 at h:7");
@@ -162,12 +183,14 @@ TEST_SUITE("cluster_from_environment") {
     CHECK(cluster_of(torchrun + slurm).source.starts_with("torchrun"));  // srun torchrun
     CHECK(cluster_of(torchrun + kubeflow).source.starts_with("torchrun"));
     CHECK(cluster_of(mpirun + slurm).source.starts_with("Open MPI"));
-    CHECK(cluster_of(slurm + Variables{{"PMIX_RANK", "3"}}).source.starts_with("Slurm"));  // srun --mpi=pmix
+    CHECK(cluster_of(slurm + Variables{{"PMIX_RANK", "3"}})
+              .source.starts_with("Slurm"));  // srun --mpi=pmix
     // a script that makes MASTER_ADDR for others
     CHECK(cluster_of(slurm + (torchrun - "RANK")).source.starts_with("Slurm"));
     CHECK(cluster_of(kubeflow).source.starts_with("Kubeflow"));
     // lockstep's own launcher may run anywhere
-    CHECK(place(tf_config + torchrun + Variables{{"LOCKSTEP_LAUNCHER", "workers"}}) == "rank 1 of 2");
+    CHECK(place(tf_config + torchrun + Variables{{"LOCKSTEP_LAUNCHER", "workers"}}) ==
+          "rank 1 of 2");
     // two that agree
     CHECK(place(tf_config + Variables{{"OMPI_COMM_WORLD_RANK", "1"},
                                       {"OMPI_COMM_WORLD_SIZE", "2"},
@@ -175,32 +198,41 @@ TEST_SUITE("cluster_from_environment") {
   }
 
   TEST_CASE("contradictions and missing variables are errors that name the variables") {
-    CHECK(names(refusal(tf_config + torchrun),
-                {"rank 1 of 2 by TF_CONFIG", "rank 2 of 4 by torchrun", "RANK=2", "MASTER_PORT=29500", "unset"}));
+    CHECK(
+        names(refusal(tf_config + torchrun), {"rank 1 of 2 by TF_CONFIG", "rank 2 of 4 by torchrun",
+                                              "RANK=2", "MASTER_PORT=29500", "unset"}));
     CHECK(names(refusal(torchrun + mpirun), {"RANK=2", "OMPI_COMM_WORLD_RANK=1"}));
     CHECK(names(refusal(torchrun - "WORLD_SIZE"), {"RANK=2", "WORLD_SIZE is missing"}));
     CHECK(names(refusal(torchrun - "MASTER_PORT"), {"MASTER_PORT is missing"}));
-    CHECK(names(refusal(jax - "JAX_PROCESS_ID"), {"JAX_NUM_PROCESSES=3", "JAX_PROCESS_ID is missing"}));
-    CHECK(names(refusal(kubeflow - "PET_MASTER_ADDR"), {"PET_NNODES=2", "PET_MASTER_ADDR is missing"}));
-    CHECK(names(refusal(kubeflow + Variables{{"PET_NPROC_PER_NODE", "4"}}), {"PET_NPROC_PER_NODE", "torchrun"}));
-    CHECK(names(refusal(indexed_job - "LOCKSTEP_WORLD_SIZE"), {"JOB_COMPLETION_INDEX=2", "spec.completions"}));
+    CHECK(names(refusal(jax - "JAX_PROCESS_ID"),
+                {"JAX_NUM_PROCESSES=3", "JAX_PROCESS_ID is missing"}));
+    CHECK(names(refusal(kubeflow - "PET_MASTER_ADDR"),
+                {"PET_NNODES=2", "PET_MASTER_ADDR is missing"}));
+    CHECK(names(refusal(kubeflow + Variables{{"PET_NPROC_PER_NODE", "4"}}),
+                {"PET_NPROC_PER_NODE", "torchrun"}));
+    CHECK(names(refusal(indexed_job - "LOCKSTEP_WORLD_SIZE"),
+                {"JOB_COMPLETION_INDEX=2", "spec.completions"}));
     CHECK(names(refusal(indexed_job - "LOCKSTEP_MEETING_ADDRESS"), {"LOCKSTEP_MEETING_ADDRESS"}));
-    CHECK(names(refusal({{"LOCKSTEP_RANK", "1"}}), {"LOCKSTEP_WORLD_SIZE, LOCKSTEP_MEETING_ADDRESS"}));
+    CHECK(names(refusal({{"LOCKSTEP_RANK", "1"}}),
+                {"LOCKSTEP_WORLD_SIZE, LOCKSTEP_MEETING_ADDRESS"}));
     CHECK(names(refusal(slurm - "SLURM_STEP_NODELIST"), {"SLURM_STEP_NODELIST"}));
     CHECK(names(refusal(slurm + Variables{{"SLURM_STEP_TASKS_PER_NODE", "3,1,2"}}),
                 {"6 tasks", "SLURM_STEP_NUM_TASKS=5"}));
-    CHECK(
-        names(refusal(slurm + Variables{{"SLURM_PROCID", "0"}}), {"SLURM_NODEID", "n01", "LOCKSTEP_MEETING_ADDRESS"}));
+    CHECK(names(refusal(slurm + Variables{{"SLURM_PROCID", "0"}}),
+                {"SLURM_NODEID", "n01", "LOCKSTEP_MEETING_ADDRESS"}));
     for (const char* wrong : {"", "x", "-1", "4", "1.5", "99999999999999999999"}) {
       CAPTURE(wrong);
       CHECK(names(refusal(torchrun + Variables{{"RANK", wrong}}), {"RANK"}));
     }
     for (const char* wrong : {"0", "70000", "port"})
       CHECK(names(refusal(torchrun + Variables{{"MASTER_PORT", wrong}}), {"MASTER_PORT", wrong}));
-    CHECK(names(refusal(jax + Variables{{"JAX_COORDINATOR_ADDRESS", "nowhere"}}), {"JAX", "nowhere", "no port"}));
-    CHECK(names(refusal(torchrun + Variables{{"LOCKSTEP_MEETING_ADDRESS", "a"}}), {"LOCKSTEP_MEETING_ADDRESS"}));
-    CHECK(names(refusal(indexed_job + Variables{{"LOCKSTEP_JOBS", "3"}, {"LOCKSTEP_JOB_INDEX", "0"}}),
-                {"4 workers in 3 Jobs"}));
+    CHECK(names(refusal(jax + Variables{{"JAX_COORDINATOR_ADDRESS", "nowhere"}}),
+                {"JAX", "nowhere", "no port"}));
+    CHECK(names(refusal(torchrun + Variables{{"LOCKSTEP_MEETING_ADDRESS", "a"}}),
+                {"LOCKSTEP_MEETING_ADDRESS"}));
+    CHECK(
+        names(refusal(indexed_job + Variables{{"LOCKSTEP_JOBS", "3"}, {"LOCKSTEP_JOB_INDEX", "0"}}),
+              {"4 workers in 3 Jobs"}));
   }
 
   TEST_CASE("the cores that Slurm has given to a task") {
@@ -214,7 +246,8 @@ TEST_SUITE("cluster_from_environment") {
     CHECK(cores(slurm) == 0);
     CHECK(cores(slurm + Variables{{"SLURM_CPUS_PER_TASK", "1"}}) == 1);
     CHECK(cores(slurm + Variables{{"SLURM_CPUS_PER_TASK", "100000"}}) == usable_cores());
-    CHECK(cores(slurm + Variables{{"SLURM_CPUS_PER_TASK", "8"}, {"LOCKSTEP_LAUNCHER", "workers"}}) == 0);
+    CHECK(cores(slurm +
+                Variables{{"SLURM_CPUS_PER_TASK", "8"}, {"LOCKSTEP_LAUNCHER", "workers"}}) == 0);
     CHECK(cores({{"SLURM_CPUS_PER_TASK", "8"}}) == 0);
   }
 
@@ -223,14 +256,16 @@ TEST_SUITE("cluster_from_environment") {
     const auto nodes = [](const char* text) { return SlurmList::nodes("L", text); };
     CHECK(nodes("n[1-2],m5,o[3-4,6,07-09]") ==
           std::vector<std::string>{"n1", "n2", "m5", "o3", "o4", "o6", "o07", "o08", "o09"});
-    CHECK(nodes("n[098-101].x") == std::vector<std::string>{"n098.x", "n099.x", "n100.x", "n101.x"});
+    CHECK(nodes("n[098-101].x") ==
+          std::vector<std::string>{"n098.x", "n099.x", "n100.x", "n101.x"});
     CHECK(nodes("r[1-2]n[3,5]") == std::vector<std::string>{"r1n3", "r1n5", "r2n3", "r2n5"});
     CHECK(nodes("login-1") == std::vector<std::string>{"login-1"});
     CHECK(SlurmList::tasks("L", "3(x2),2,1") == std::vector<int>{3, 3, 2, 1});
-    for (const char* wrong : {"", ",", "n[", "n]", "n[1-2", "n[2-1]", "n[a]", "n[[1]]", "n[1-99999999]", "a,,b", "n[]",
-                              "n[1-65536]m[1-65536]"}) {
+    for (const char* wrong : {"", ",", "n[", "n]", "n[1-2", "n[2-1]", "n[a]", "n[[1]]",
+                              "n[1-99999999]", "a,,b", "n[]", "n[1-65536]m[1-65536]"}) {
       CAPTURE(wrong);
-      CHECK_THROWS_WITH_AS((void)nodes(wrong), doctest::Contains("environment variable L='"), ConfigurationError);
+      CHECK_THROWS_WITH_AS((void)nodes(wrong), doctest::Contains("environment variable L='"),
+                           ConfigurationError);
     }
     for (const char* wrong : {"", "x", "3(x", "3(x2", "3(2)", "1(x9999999)"})
       CHECK_THROWS_AS((void)SlurmList::tasks("L", wrong), ConfigurationError);

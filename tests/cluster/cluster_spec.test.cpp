@@ -17,7 +17,8 @@ TEST_SUITE("cluster_spec") {
   }
 
   TEST_CASE("the chief is rank 0 and the workers follow; without a chief, worker 0 is it") {
-    const ClusterSpec with_chief{.chief = {"c:1"}, .worker = {"a:1", "b:1"}, .ps = {"p:1"}, .evaluator = {"e:1"}};
+    const ClusterSpec with_chief{
+        .chief = {"c:1"}, .worker = {"a:1", "b:1"}, .ps = {"p:1"}, .evaluator = {"e:1"}};
     const Cluster chief{with_chief, {TaskType::chief, 0}};
     const Cluster second{with_chief, {TaskType::worker, 1}};
     chief.validate();
@@ -45,9 +46,9 @@ TEST_SUITE("cluster_spec") {
 
   TEST_CASE("names that differ in case only are one address") {
     const ClusterSpec spec{.chief = {}, .worker = {"Host:1", "host:1"}, .ps = {}, .evaluator = {}};
-    CHECK_THROWS_WITH_AS(
-        spec.validate(),
-        "address 'host:1' is used twice, by worker 0 and worker 1; each task needs an address of its own",
-        ConfigurationError);
+    CHECK_THROWS_WITH_AS(spec.validate(),
+                         "address 'host:1' is used twice, by worker 0 and worker 1; each task "
+                         "needs an address of its own",
+                         ConfigurationError);
   }
 }

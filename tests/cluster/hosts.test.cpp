@@ -26,7 +26,9 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;
@@ -40,14 +42,16 @@ std::size_t count(const std::string& text, const std::string& part) {
 class FakeSsh {
  public:
   FakeSsh() {
-    std::ofstream(folder_.path("ssh")) << "#!/bin/sh\n"
-                                          "host=$1; shift\n"
-                                          "if [ $host = lost ]; then echo no route to host lost >&2; exit 255; fi\n"
-                                          "exec setsid -w env -i PATH=\"$PATH\" HOST_NAME=$host sh -c \"$*\"\n";
+    std::ofstream(folder_.path("ssh"))
+        << "#!/bin/sh\n"
+           "host=$1; shift\n"
+           "if [ $host = lost ]; then echo no route to host lost >&2; exit 255; fi\n"
+           "exec setsid -w env -i PATH=\"$PATH\" HOST_NAME=$host sh -c \"$*\"\n";
     std::filesystem::permissions(folder_.path("ssh"), std::filesystem::perms::owner_all);
   }
 
-  [[nodiscard]] Words command(const std::string& hosts, const Words& rest, const Words& options = {}) const {
+  [[nodiscard]] Words command(const std::string& hosts, const Words& rest,
+                              const Words& options = {}) const {
     Words words{PROGRAM_WORKER, "--hosts", hosts, "--ssh", folder_.path("ssh")};
     words.insert(words.end(), options.begin(), options.end());
     words.insert(words.end(), rest.begin(), rest.end());
@@ -64,7 +68,8 @@ Environment meeting_here(const Environment& more = {}) {
   static int next = 0;
   Environment environment{
       {"LOCKSTEP_MEETING_ADDRESS",
-       "127.0.0.1:" + std::to_string(10'240 + (static_cast<int>(::getpid()) % 2'500) * 8 + 8 * (next++ % 4))}};
+       "127.0.0.1:" +
+           std::to_string(10'240 + (static_cast<int>(::getpid()) % 2'500) * 8 + 8 * (next++ % 4))}};
   environment.insert(environment.end(), more.begin(), more.end());
   return environment;
 }
@@ -72,7 +77,9 @@ Environment meeting_here(const Environment& more = {}) {
 }  // namespace
 
 TEST_SUITE("hosts") {
-  TEST_CASE("workers on hosts meet; their output has prefixes, and their arguments and folder are those given") {
+  TEST_CASE(
+      "workers on hosts meet; their output has prefixes, and their arguments and folder are those "
+      "given") {
     const FakeSsh ssh;
     const Finished sum = run_process(ssh.command("a:2,me@b", {"sum"}), meeting_here(), 60s);
     CAPTURE(sum.output);
@@ -80,17 +87,20 @@ TEST_SUITE("hosts") {
     CHECK(count(sum.output, "] sum 6\n") == 3);
     CHECK_FALSE(contains(sum.output, "lockstep-note"));
     const Finished told =
-        run_process(ssh.command("a,b", {"arguments", "it's", "$HOME \"x\"", "", "--", "--hosts"}), meeting_here(), 60s);
+        run_process(ssh.command("a,b", {"arguments", "it's", "$HOME \"x\"", "", "--", "--hosts"}),
+                    meeting_here(), 60s);
     CAPTURE(told.output);
     CHECK(told.exit_code == 0);
     for (const char* line :
          {"[worker 0] rank 0 of 2\n", "[worker 1] rank 1 of 2\n", "[worker 1] argument 2: it's\n",
-          "[worker 1] argument 3: $HOME \"x\"\n", "[worker 1] argument 4: \n", "[worker 1] argument 6: --hosts\n"})
+          "[worker 1] argument 3: $HOME \"x\"\n", "[worker 1] argument 4: \n",
+          "[worker 1] argument 6: --hosts\n"})
       CHECK(contains(told.output, line));
     const std::string file = ssh.path("hosts");
     std::ofstream(file) << "a slots=2\n";
-    const Finished from_file = run_process({PROGRAM_WORKER, "--hostfile", file, "--ssh=" + ssh.path("ssh"), "sum"}, {},
-                                           60s);  // all on one: loopback
+    const Finished from_file =
+        run_process({PROGRAM_WORKER, "--hostfile", file, "--ssh=" + ssh.path("ssh"), "sum"}, {},
+                    60s);  // all on one: loopback
     CAPTURE(from_file.output);
     CHECK(count(from_file.output, "] sum 3\n") == 2);
   }
@@ -98,7 +108,8 @@ TEST_SUITE("hosts") {
   TEST_CASE("a secret reaches the workers through their input, and no list of processes") {
     const FakeSsh ssh;
     const std::string secret = "a secret of some length";
-    Process process(ssh.command("a,b", {"wait"}), meeting_here({{"LOCKSTEP_CLUSTER_SECRET", secret}}));
+    Process process(ssh.command("a,b", {"wait"}),
+                    meeting_here({{"LOCKSTEP_CLUSTER_SECRET", secret}}));
     REQUIRE(process.wait_for("waiting, process", 60s, 2));
     std::size_t seen = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -111,8 +122,8 @@ TEST_SUITE("hosts") {
     process.signal(SIGTERM);
     CHECK(process.wait(60s).exit_code == 143);
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
-    const Finished sum =
-        run_process(ssh.command("a,b", {"sum"}), meeting_here({{"LOCKSTEP_CLUSTER_SECRET", secret}}), 60s);
+    const Finished sum = run_process(ssh.command("a,b", {"sum"}),
+                                     meeting_here({{"LOCKSTEP_CLUSTER_SECRET", secret}}), 60s);
     CHECK(count(sum.output, "] sum 3\n") == 2);
 #endif
   }
@@ -128,9 +139,12 @@ TEST_SUITE("hosts") {
     CAPTURE(lost.output);
     CHECK(lost.exit_code == 255);
     CHECK(contains(lost.output, "[worker 0] no route to host lost\n"));
-    CHECK(contains(lost.output, "worker 0 on host lost failed first: exit code 255 of ssh: it could not connect"));
+    CHECK(
+        contains(lost.output,
+                 "worker 0 on host lost failed first: exit code 255 of ssh: it could not connect"));
     const Finished nowhere =
-        run_process({PROGRAM_WORKER, "--hosts", "a", "--ssh", "/no/such/ssh", "arguments"}, meeting_here(), 60s);
+        run_process({PROGRAM_WORKER, "--hosts", "a", "--ssh", "/no/such/ssh", "arguments"},
+                    meeting_here(), 60s);
     CHECK(nowhere.exit_code == 127);
     const Finished both = run_process({PROGRAM_WORKER, "--hosts", "a", "--workers", "2"}, {}, 60s);
     CHECK(both.exit_code == 2);
@@ -154,7 +168,8 @@ TEST_SUITE("hosts") {
     const std::string output = process.wait(60s).output;
     std::size_t workers = 0;
     const std::string mark = "waiting, process ";
-    for (std::size_t at = output.find(mark); at != std::string::npos; at = output.find(mark, at + 1)) {
+    for (std::size_t at = output.find(mark); at != std::string::npos;
+         at = output.find(mark, at + 1)) {
       ++workers;
       const pid_t worker = std::atoi(output.c_str() + at + mark.size());
       for (int i = 0; i < 400 && ::kill(worker, 0) == 0; ++i) std::this_thread::sleep_for(50ms);
@@ -163,17 +178,22 @@ TEST_SUITE("hosts") {
     CHECK(workers == 2);
   }
 
-  TEST_CASE("a worker that was killed is started again, and one that hangs is killed by what the others say") {
+  TEST_CASE(
+      "a worker that was killed is started again, and one that hangs is killed by what the others "
+      "say") {
     const FakeSsh ssh;
     const std::string file = ssh.path("attempts");
-    const Finished again =
-        run_process(ssh.command("a,b", {"once", "kill", file}, {"--restarts", "2"}), meeting_here(), 60s);
+    const Finished again = run_process(
+        ssh.command("a,b", {"once", "kill", file}, {"--restarts", "2"}), meeting_here(), 60s);
     CAPTURE(again.output);
     CHECK(again.exit_code == 0);
-    CHECK(contains(again.output, "worker 1 on host b ended (exit code 137) and is started again; 1 restarts left"));
+    CHECK(
+        contains(again.output,
+                 "worker 1 on host b ended (exit code 137) and is started again; 1 restarts left"));
     CHECK(count(again.output, "] sum 3\n") >= 2);
-    const Finished hung = run_process(ssh.command("a,b", {"once", "stop", ssh.path("stopped")}, {"--restarts", "2"}),
-                                      meeting_here(), 60s);
+    const Finished hung =
+        run_process(ssh.command("a,b", {"once", "stop", ssh.path("stopped")}, {"--restarts", "2"}),
+                    meeting_here(), 60s);
     CAPTURE(hung.output);
     CHECK(hung.exit_code == 0);
     CHECK(contains(hung.output, "worker 1 on host b was lost to worker 0"));
@@ -186,20 +206,23 @@ TEST_SUITE("hosts [needs sshd]") {
     if (!has_programs(test, {"sshd", "ssh", "ssh-keygen"})) return;
     const TemporaryFolder folder;
     const auto key = [&](const std::string& name) {
-      return run_process({find_program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", folder.path(name)});
+      return run_process(
+          {find_program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", folder.path(name)});
     };
     REQUIRE(key("host").exit_code == 0);
     REQUIRE(key("user").exit_code == 0);
     std::filesystem::copy_file(folder.path("user.pub"), folder.path("authorized"));
     std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
     const std::string port = std::to_string(10'000 + ::getpid() % 20'000);
-    std::ofstream(folder.path("config")) << "Port " << port << "\nListenAddress 127.0.0.1\nHostKey "
-                                         << folder.path("host") << "\nAuthorizedKeysFile " << folder.path("authorized")
-                                         << "\nPidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n"
-                                            "PasswordAuthentication no\nKbdInteractiveAuthentication no\n";
+    std::ofstream(folder.path("config"))
+        << "Port " << port << "\nListenAddress 127.0.0.1\nHostKey " << folder.path("host")
+        << "\nAuthorizedKeysFile " << folder.path("authorized")
+        << "\nPidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n"
+           "PasswordAuthentication no\nKbdInteractiveAuthentication no\n";
     if (::getuid() == 0) std::filesystem::create_directories("/run/sshd");  // which sshd demands
     Process sshd({find_program("sshd"), "-D", "-e", "-f", folder.path("config")});
-    if (!sshd.wait_for("Server listening", 20s)) return skip(test, "an sshd that starts: " + sshd.wait(1s).output);
+    if (!sshd.wait_for("Server listening", 20s))
+      return skip(test, "an sshd that starts: " + sshd.wait(1s).output);
     const std::string ssh =
         "ssh -T -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
         "-o LogLevel=ERROR -o IdentitiesOnly=yes -i " +

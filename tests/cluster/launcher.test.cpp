@@ -25,7 +25,9 @@ Finished launch(const std::vector<std::string>& arguments, const Environment& en
   return run_process(command, environment, 60s);
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;
@@ -73,7 +75,8 @@ bool is_gone(pid_t process) {
 
 TEST_SUITE("launcher") {
   TEST_CASE("each worker gets its place and the arguments without --workers") {
-    for (const std::vector<std::string>& option : {std::vector<std::string>{"--workers", "3"}, {"--workers=3"}}) {
+    for (const std::vector<std::string>& option :
+         {std::vector<std::string>{"--workers", "3"}, {"--workers=3"}}) {
       std::vector<std::string> arguments{"arguments", "--flag"};
       arguments.insert(arguments.end(), option.begin(), option.end());
       arguments.insert(arguments.end(), {"value", "--", "--workers", "9"});
@@ -114,7 +117,8 @@ TEST_SUITE("launcher") {
     }
     CHECK(count(finished.output, "x") >= 200'000);
     std::size_t begin = 0;
-    for (std::size_t end; (end = finished.output.find('\n', begin)) != std::string::npos; begin = end + 1)
+    for (std::size_t end; (end = finished.output.find('\n', begin)) != std::string::npos;
+         begin = end + 1)
       CHECK(finished.output.compare(begin, 8, "[worker ") == 0);
     CHECK(begin == finished.output.size());
   }
@@ -123,7 +127,8 @@ TEST_SUITE("launcher") {
     const Finished finished = launch({"--workers", "3", "kill"});
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 137);
-    CHECK(last_line(finished.output) == "lockstep: worker 1 failed first: killed by signal 9 (Killed)");
+    CHECK(last_line(finished.output) ==
+          "lockstep: worker 1 failed first: killed by signal 9 (Killed)");
     CHECK(count(finished.output, "error: barrier: rank 1 (127.0.0.1:") +
               count(finished.output, "error: all_reduce: rank 1 (") ==
           2);
@@ -162,7 +167,8 @@ TEST_SUITE("launcher") {
     CHECK(lines("b") == 3);
     CHECK(launch_shell("echo >> " + folder.path("c") + "; exit 5", 3) == 5);
     CHECK(lines("c") == 1);
-    CHECK(launch_shell("echo >> " + folder.path("d") + "; [ $(wc -l < " + folder.path("d") + ") = 2 ] || exit 138",
+    CHECK(launch_shell("echo >> " + folder.path("d") + "; [ $(wc -l < " + folder.path("d") +
+                           ") = 2 ] || exit 138",
                        9) == 0);
     CHECK(lines("d") == 2);
     lockstep::LaunchOptions negative;
@@ -175,7 +181,8 @@ TEST_SUITE("launcher") {
     options.workers = 2;
     options.program = "/bin/sh";
     options.arguments = {
-        "sh", "-c", R"(case "$TF_CONFIG" in *'"index":1}'*) exit 3;; esac; trap '' TERM; while :; do sleep 1; done)"};
+        "sh", "-c",
+        R"(case "$TF_CONFIG" in *'"index":1}'*) exit 3;; esac; trap '' TERM; while :; do sleep 1; done)"};
     options.failure_grace = 300ms;
     options.stop_grace = 300ms;
     const auto begin = Clock::now();
@@ -225,7 +232,9 @@ TEST_SUITE("launcher") {
     CHECK(Clock::now() - begin < 20s);
   }
 
-  TEST_CASE("when workers are told to stop, one that keeps the others waiting has less time than one that saves") {
+  TEST_CASE(
+      "when workers are told to stop, one that keeps the others waiting has less time than one "
+      "that saves") {
     for (const bool saves : {false, true}) {
       lockstep::LaunchOptions options = scripted(R"(
         if [ $index = 2 ]; then sleep 0.2; exit 3; fi
@@ -249,11 +258,13 @@ TEST_SUITE("launcher") {
     options.arguments = {"program"};
     CHECK(lockstep::launch_workers(options) == 127);
     options.workers = 0;
-    CHECK_THROWS_WITH_AS((void)lockstep::launch_workers(options), "a cluster needs at least 1 worker, got 0",
-                         lockstep::ConfigurationError);
+    CHECK_THROWS_WITH_AS((void)lockstep::launch_workers(options),
+                         "a cluster needs at least 1 worker, got 0", lockstep::ConfigurationError);
   }
 
-  TEST_CASE("a signal is passed on once, also when it comes twice; workers that end well are no failure") {
+  TEST_CASE(
+      "a signal is passed on once, also when it comes twice; workers that end well are no "
+      "failure") {
     Process process({PROGRAM_WORKER, "--workers", "2", "graceful"});
     REQUIRE(process.wait_for("[worker 0] waiting", 30s));
     REQUIRE(process.wait_for("[worker 1] waiting", 30s));
@@ -281,14 +292,16 @@ TEST_SUITE("launcher") {
   }
 
   TEST_CASE("SIGTERM and SIGHUP give 143, SIGINT 130; under nohup SIGHUP is ignored") {
-    for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}, std::pair{SIGHUP, 143}}) {
+    for (const auto& [signal, code] :
+         {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}, std::pair{SIGHUP, 143}}) {
       Process process({PROGRAM_WORKER, "--workers", "2", "wait"});
       REQUIRE(process.wait_for("[worker 0] waiting", 30s));
       REQUIRE(process.wait_for("[worker 1] waiting", 30s));
       process.signal(signal);
       CHECK(process.wait(30s).exit_code == code);
     }
-    Process ignoring({"/bin/sh", "-c", "trap '' HUP; exec \"$0\" --workers 2 graceful", PROGRAM_WORKER});
+    Process ignoring(
+        {"/bin/sh", "-c", "trap '' HUP; exec \"$0\" --workers 2 graceful", PROGRAM_WORKER});
     REQUIRE(ignoring.wait_for("[worker 0] waiting", 30s));
     REQUIRE(ignoring.wait_for("[worker 1] waiting", 30s));
     ignoring.signal(SIGHUP);
@@ -299,8 +312,11 @@ TEST_SUITE("launcher") {
     CHECK(finished.exit_code == 0);
   }
 
-  TEST_CASE("a worker has the program's name; the running program is started also when its file has gone") {
-    const std::string name = std::filesystem::path(PROGRAM_WORKER).filename().string().substr(0, 15);
+  TEST_CASE(
+      "a worker has the program's name; the running program is started also when its file has "
+      "gone") {
+    const std::string name =
+        std::filesystem::path(PROGRAM_WORKER).filename().string().substr(0, 15);
     CHECK(launch({"--workers", "1", "name"}).output == "[worker 0] name: " + name + "\n");
     const lockstep_test::TemporaryFolder folder;
     std::filesystem::copy_file(PROGRAM_WORKER, folder.path("program"));
@@ -321,7 +337,8 @@ TEST_SUITE("launcher") {
     options.arguments = {"sleep", "0.5"};
     signal_child = true;
     CHECK(lockstep::launch_workers(options) == 143);
-    options.restarts = 1;  // if it were taken for a signal to the launcher, no worker would be started again
+    options.restarts =
+        1;  // if it were taken for a signal to the launcher, no worker would be started again
     signal_child = true;
     CHECK(lockstep::launch_workers(options) == 0);
   }
@@ -347,12 +364,15 @@ TEST_SUITE("launcher") {
     const auto workers = processes(finished.output);
     REQUIRE(workers.size() == 2);
     for (const pid_t worker : workers) {
-      CHECK(contains(finished.output, "process " + std::to_string(worker) + ", group " + std::to_string(worker)));
+      CHECK(contains(finished.output,
+                     "process " + std::to_string(worker) + ", group " + std::to_string(worker)));
       CHECK(is_gone(worker));
     }
   }
 
-  TEST_CASE("of the launcher's descriptors, workers inherit their port and a note for the launcher only") {
+  TEST_CASE(
+      "of the launcher's descriptors, workers inherit their port and a note for the launcher "
+      "only") {
     const Finished alone = run_process({PROGRAM_WORKER, "descriptors"});
     const Finished finished = launch({"--workers", "3", "descriptors"});
     CAPTURE(finished.output);
@@ -362,7 +382,8 @@ TEST_SUITE("launcher") {
 
   TEST_CASE("a worker that prints without end delays neither signals nor other workers") {
     // (The shell throws away what the launcher prints.)
-    Process launcher({"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/null", PROGRAM_WORKER, "chatter", "--workers", "2"});
+    Process launcher({"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/null", PROGRAM_WORKER, "chatter",
+                      "--workers", "2"});
     std::this_thread::sleep_for(500ms);
     const auto begin = Clock::now();
     launcher.signal(SIGTERM);

@@ -63,9 +63,9 @@ TEST_SUITE("manifests") {
     std::vector<Variables> pods;
     for (int job = 0; job < manifest.number("replicas"); ++job)
       for (int index = 0; index < manifest.number("completions"); ++index) {
-        Variables pod =
-            manifest.variables({{"metadata.annotations['jobset.sigs.k8s.io/job-index']", std::to_string(job)},
-                                {"metadata.annotations['jobset.sigs.k8s.io/coordinator']", coordinator}});
+        Variables pod = manifest.variables(
+            {{"metadata.annotations['jobset.sigs.k8s.io/job-index']", std::to_string(job)},
+             {"metadata.annotations['jobset.sigs.k8s.io/coordinator']", coordinator}});
         pod["JOB_COMPLETION_INDEX"] = std::to_string(index);
         pods.push_back(pod);
       }
@@ -74,19 +74,22 @@ TEST_SUITE("manifests") {
 
   TEST_CASE("a TFJob") {
     const Manifest manifest("tfjob.yaml");
-    const std::vector<int> replicas = manifest.numbers("replicas");  // of the chief and of the workers
+    const std::vector<int> replicas =
+        manifest.numbers("replicas");  // of the chief and of the workers
     REQUIRE(replicas.size() == 2);
     REQUIRE(replicas[0] == 1);
     const std::string name = manifest.text("name");
     std::string workers;
     for (int index = 0; index < replicas[1]; ++index)
-      workers += (index == 0 ? "\"" : ",\"") + name + "-worker-" + std::to_string(index) + ".ns.svc:2222\"";
+      workers += (index == 0 ? "\"" : ",\"") + name + "-worker-" + std::to_string(index) +
+                 ".ns.svc:2222\"";
     std::vector<Variables> pods;
     for (int rank = 0; rank <= replicas[1]; ++rank)
       pods.push_back(
-          {{"TF_CONFIG", R"({"cluster":{"chief":[")" + name + R"(-chief-0.ns.svc:2222"],"worker":[)" + workers +
-                             R"(]},"task":{"type":")" + (rank == 0 ? "chief" : "worker") + R"(","index":)" +
-                             std::to_string(rank == 0 ? 0 : rank - 1) + R"(},"environment":"cloud"})"}});
+          {{"TF_CONFIG",
+            R"({"cluster":{"chief":[")" + name + R"(-chief-0.ns.svc:2222"],"worker":[)" + workers +
+                R"(]},"task":{"type":")" + (rank == 0 ? "chief" : "worker") + R"(","index":)" +
+                std::to_string(rank == 0 ? 0 : rank - 1) + R"(},"environment":"cloud"})"}});
     check_places(pods, "");
     CHECK(manifest.variables({}).empty());
   }

@@ -23,7 +23,9 @@ Finished work(const std::vector<std::string>& arguments, const Environment& envi
 }
 
 /// Runs a shell script whose $0 is the program.
-Finished in_shell(const std::string& script) { return run_process({"/bin/sh", "-c", script, PROGRAM_WORKER}, {}, 60s); }
+Finished in_shell(const std::string& script) {
+  return run_process({"/bin/sh", "-c", script, PROGRAM_WORKER}, {}, 60s);
+}
 
 }  // namespace
 
@@ -50,9 +52,10 @@ TEST_SUITE("run") {
     static std::string told;
     struct Peer {
       ~Peer() {
-        (void)lockstep::detail::LastWords::leave([](std::string_view reason, lockstep::ExitCode code) {
-          told += std::string(reason) + " " + std::to_string(static_cast<int>(code)) + ";";
-        });
+        (void)lockstep::detail::LastWords::leave(
+            [](std::string_view reason, lockstep::ExitCode code) {
+              told += std::string(reason) + " " + std::to_string(static_cast<int>(code)) + ";";
+            });
       }
     };
     char* nothing[] = {nullptr};
@@ -76,10 +79,13 @@ TEST_SUITE("run") {
     };
     check("configuration", 2, "error: wrong configuration\n");
     check("data", 1, "error: wrong data\n");
-    check("lost", 138, "error: collective operation: rank 3 failed: is lost [after 0.0 s and 0 received bytes]\n");
+    check(
+        "lost", 138,
+        "error: collective operation: rank 3 failed: is lost [after 0.0 s and 0 received bytes]\n");
     check("standard", 1, "error: something else\n");
     check("memory", 1,
-          "error: out of memory: std::bad_alloc; the limits are: RLIMIT_AS (ulimit -v) in bytes 1125899906842624\n");
+          "error: out of memory: std::bad_alloc; the limits are: RLIMIT_AS (ulimit -v) in bytes "
+          "1125899906842624\n");
     check("number", 1, "error: an exception that is no std::exception\n");
   }
 
@@ -90,9 +96,10 @@ TEST_SUITE("run") {
       return in_shell("exec \"$0\" tell " + options + redirection);
     };
     for (const auto& launch : {std::pair{std::string(), alone}, {"--workers 2", launched}}) {
-      const std::string &options = launch.first, &text = launch.second;  // clang++ 14 captures no bindings
-      for (const auto& failure :
-           {std::pair{" > /dev/full", "No space left on device"}, {" >&-", "Bad file descriptor"}}) {
+      const std::string &options = launch.first,
+                        &text = launch.second;  // clang++ 14 captures no bindings
+      for (const auto& failure : {std::pair{" > /dev/full", "No space left on device"},
+                                  {" >&-", "Bad file descriptor"}}) {
         const char *const redirection = failure.first, *const why = failure.second;
         CAPTURE(options);
         CAPTURE(redirection);
@@ -100,26 +107,28 @@ TEST_SUITE("run") {
         CAPTURE(finished.output);
         CHECK(finished.exit_code == 1);
         // (Output that the program flushes itself fails much earlier.)
-        CHECK(finished.output.find(text + (options.empty() ? "" : std::string(": ") + why)) != std::string::npos);
+        CHECK(finished.output.find(text + (options.empty() ? "" : std::string(": ") + why)) !=
+              std::string::npos);
         CHECK(finished.output.find("told all") != std::string::npos);
       }
       // A reader that has gone: the program goes on to its end.
-      const Finished finished =
-          in_shell("{ \"$0\" tell " + options + "; echo \"exit code $?\" >&2; } | head -n 1 > /dev/null");
+      const Finished finished = in_shell("{ \"$0\" tell " + options +
+                                         "; echo \"exit code $?\" >&2; } | head -n 1 > /dev/null");
       CAPTURE(finished.output);
       CHECK(finished.output.find(text) != std::string::npos);
       CHECK(finished.output.find("told all") != std::string::npos);
       CHECK(finished.output.find("exit code 1\n") != std::string::npos);
     }
-    CHECK(in_shell("exec \"$0\" arguments > /dev/full").output.find(alone + ": No space left on device") !=
-          std::string::npos);
+    CHECK(in_shell("exec \"$0\" arguments > /dev/full")
+              .output.find(alone + ": No space left on device") != std::string::npos);
     CHECK(tell(" > /dev/null", "").exit_code == 0);
     CHECK(tell(" 2>&-", "").exit_code == 0);
     CHECK(work({"throw", "data"}).exit_code == 1);
     CHECK(in_shell("exec \"$0\" throw lost > /dev/full").exit_code == 138);  // the first one counts
   }
 
-  TEST_CASE("a file that is opened where a standard stream was closed does not get what is printed") {
+  TEST_CASE(
+      "a file that is opened where a standard stream was closed does not get what is printed") {
     const int descriptor = in_shell("exec \"$0\" open <&- >&- 2>&-").exit_code;
     CHECK(descriptor >= 3);  // the shell may have more open than the standard ones
     CHECK(descriptor < 100);
@@ -128,8 +137,8 @@ TEST_SUITE("run") {
   TEST_CASE("a wrong number of workers is a usage error") {
     for (const char* number : {"0", "-1", "x", "", "1.5", "1025", "99999999999999999999"}) {
       CAPTURE(number);
-      const std::string message =
-          "error: --workers needs a whole number from 1 to 1024, got '" + std::string(number) + "'\n";
+      const std::string message = "error: --workers needs a whole number from 1 to 1024, got '" +
+                                  std::string(number) + "'\n";
       Finished finished = work({"--workers", number});
       CHECK(finished.exit_code == 2);
       CHECK(finished.output == message);
@@ -152,21 +161,28 @@ TEST_SUITE("run") {
           "argument 1: arguments\nargument 2: --restarts\nargument 3: 3\nrank 0 of 1\n");
   }
 
-  TEST_CASE("with LOCKSTEP_LOG=json, messages are structured lines, which the launcher passes on as they are") {
-    const Finished thrown = work({"throw", "data"}, {{"LOCKSTEP_LOG", "json"}, {"LOCKSTEP_RUN_ID", "7"}});
+  TEST_CASE(
+      "with LOCKSTEP_LOG=json, messages are structured lines, which the launcher passes on as they "
+      "are") {
+    const Finished thrown =
+        work({"throw", "data"}, {{"LOCKSTEP_LOG", "json"}, {"LOCKSTEP_RUN_ID", "7"}});
     CHECK(thrown.exit_code == 1);
     CHECK(thrown.output.starts_with(R"({"time":")"));
-    CHECK(thrown.output.find(R"("level":"error","run":"7","message":"wrong data"})") != std::string::npos);
+    CHECK(thrown.output.find(R"("level":"error","run":"7","message":"wrong data"})") !=
+          std::string::npos);
     const Finished launched = work({"--workers", "1", "throw", "data"}, {{"LOCKSTEP_LOG", "json"}});
     CHECK(launched.output.starts_with(R"({"time":")"));
-    CHECK(launched.output.find(R"("message":"worker 0 failed first: exit code 1"})") != std::string::npos);
+    CHECK(launched.output.find(R"("message":"worker 0 failed first: exit code 1"})") !=
+          std::string::npos);
   }
 
   TEST_CASE("--workers inside a cluster is refused; TF_CONFIG that is wrong is an error at once") {
-    const Finished both = work({"--workers", "2"},
-                               {{"TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})"}});
+    const Finished both = work(
+        {"--workers", "2"},
+        {{"TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})"}});
     CHECK(both.exit_code == 2);
-    CHECK(both.output.find("TF_CONFIG already makes this process part of one") != std::string::npos);
+    CHECK(both.output.find("TF_CONFIG already makes this process part of one") !=
+          std::string::npos);
     const Finished wrong = work({"arguments"}, {{"TF_CONFIG", "{"}});
     CHECK(wrong.exit_code == 2);
     CHECK(wrong.output.find("error: TF_CONFIG: malformed JSON") == 0);

@@ -40,9 +40,12 @@ struct Plain {
   }
   template <class T>
   void all_reduce(std::span<double> status, std::span<T> values) {
-    calls.push_back("both " + std::to_string(status.size()) + " " + std::to_string(values.size_bytes()));
+    calls.push_back("both " + std::to_string(status.size()) + " " +
+                    std::to_string(values.size_bytes()));
   }
-  void broadcast(std::span<std::byte>, int root) { calls.push_back("broadcast " + std::to_string(root)); }
+  void broadcast(std::span<std::byte>, int root) {
+    calls.push_back("broadcast " + std::to_string(root));
+  }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte>) {
     calls.push_back("gather " + std::to_string(mine.size()));
   }
@@ -103,7 +106,8 @@ TEST_CASE("AnyCollective: the abilities of the library's collectives") {
   CHECK_FALSE(abilities(thread).share);
   CHECK(detail::CollectiveAdapter<InProcess>(thread).overlap() == Overlap::off);
 
-  HierarchicalGroup<Single> group(1, &single, {.overlap = Overlap::on}), alone(2, nullptr, {.overlap = Overlap::on});
+  HierarchicalGroup<Single> group(1, &single, {.overlap = Overlap::on}),
+      alone(2, nullptr, {.overlap = Overlap::on});
   Hierarchical<Single> worker = group.member(0), member = alone.member(1);
   CHECK_FALSE(abilities(worker).scatter);
   CHECK(abilities(worker).overlap);
@@ -131,7 +135,8 @@ TEST_CASE("AnyCollective: a user's collective with nothing else has what every o
   detail::CollectiveAdapter<Plain> any(plain);
   CHECK(any.rank() == 1);
   CHECK(any.size() == 3);
-  CHECK_FALSE((any.can().scatter || any.can().scatter_early || any.can().overlap || any.can().share));
+  CHECK_FALSE(
+      (any.can().scatter || any.can().scatter_early || any.can().overlap || any.can().share));
   CHECK(any.overlap() == Overlap::off);
   CHECK(any.board() == nullptr);
   CHECK(any.allocate(100).size() >= 100);
@@ -151,11 +156,12 @@ TEST_CASE("AnyCollective: a user's collective with nothing else has what every o
   any.all_gather(std::span(bytes).first(2), bytes);
   any.barrier();
   any.abort("why");
-  CHECK(plain.calls == std::vector<std::string>{"sum 4", "max 8", "sum 8", "both 1 4", "both 1 8", "broadcast 2",
-                                                "gather 2", "barrier", "abort why"});
+  CHECK(plain.calls == std::vector<std::string>{"sum 4", "max 8", "sum 8", "both 1 4", "both 1 8",
+                                                "broadcast 2", "gather 2", "barrier", "abort why"});
 }
 
-TEST_CASE_TEMPLATE("AnyCollective: what is optional is handed on, for each scalar type", T, float, double) {
+TEST_CASE_TEMPLATE("AnyCollective: what is optional is handed on, for each scalar type", T, float,
+                   double) {
   Able able;
   detail::CollectiveAdapter<Able> any(able);
   CHECK((any.can().scatter && any.can().scatter_early && any.can().overlap));
@@ -169,13 +175,14 @@ TEST_CASE_TEMPLATE("AnyCollective: what is optional is handed on, for each scala
   std::array<double, 2> status{3, 4};
   std::array<T, 2> values{5, 6};
   int calls = 0;
-  any.reduce_scatter(status, std::span<T>(values),
-                     [&](std::span<const double> sums, std::size_t offset, std::span<const T> pieces) {
-                       ++calls;
-                       CHECK(sums[1] == 4);
-                       CHECK(offset == 7);
-                       CHECK(pieces[1] == 6);
-                     });
+  any.reduce_scatter(
+      status, std::span<T>(values),
+      [&](std::span<const double> sums, std::size_t offset, std::span<const T> pieces) {
+        ++calls;
+        CHECK(sums[1] == 4);
+        CHECK(offset == 7);
+        CHECK(pieces[1] == 6);
+      });
   CHECK(calls == 1);
   any.begin_reduce_scatter(std::span<const double>(status), std::span<const T>(values));
   any.advance_reduce_scatter(2, [](auto, auto, auto) {});
@@ -188,7 +195,8 @@ TEST_CASE_TEMPLATE("AnyCollective: what is optional is handed on, for each scala
       });
   CHECK(values == std::array<T, 2>{50, 60});
   const std::string both = std::to_string(2 * sizeof(T));
-  CHECK(able.calls == std::vector<std::string>{"allocate 64", "begin " + both, "advance 2", "async " + both, "wait"});
+  CHECK(able.calls == std::vector<std::string>{"allocate 64", "begin " + both, "advance 2",
+                                               "async " + both, "wait"});
 }
 
 TEST_CASE("AnyCollective: threads reduce through it with the bits of the contract") {
@@ -203,9 +211,11 @@ TEST_CASE("AnyCollective: threads reduce through it with the bits of the contrac
     std::vector<float> mine = inputs[static_cast<std::size_t>(any.rank())];
     std::array<double, 2> status{1, 2};
     any.begin_reduce_scatter(std::span<const double>(status), std::span<const float>(mine));
-    const auto take = [&](std::span<const double> sums, std::size_t offset, std::span<const float> piece) {
+    const auto take = [&](std::span<const double> sums, std::size_t offset,
+                          std::span<const float> piece) {
       if (sums[1] != 2 * ranks) throw std::logic_error("status");
-      std::copy(piece.begin(), piece.end(), scattered.begin() + static_cast<std::ptrdiff_t>(offset));
+      std::copy(piece.begin(), piece.end(),
+                scattered.begin() + static_cast<std::ptrdiff_t>(offset));
     };
     any.advance_reduce_scatter(count / 2, take);
     any.reduce_scatter(status, std::span<float>(mine), take);

@@ -16,6 +16,7 @@ TEST_CASE("check_root: the root is one of the ranks") {
 TEST_CASE("check_lengths: all ranks together fill the array") {
   detail::check_lengths(3, 12, 4);
   detail::check_lengths(0, 0, 4);
-  CHECK_THROWS_WITH_AS(detail::check_lengths(3, 11, 4), "all_gather: 4 ranks of 3 bytes do not fill 11 bytes", Error);
+  CHECK_THROWS_WITH_AS(detail::check_lengths(3, 11, 4),
+                       "all_gather: 4 ranks of 3 bytes do not fill 11 bytes", Error);
   CHECK_THROWS_AS(detail::check_lengths(3, 3, 4), Error);
 }

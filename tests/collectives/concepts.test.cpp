@@ -91,7 +91,8 @@ static_assert(!ReportingCollective<Ring<MinimalTransport>>);
 
 // Optional operations: a collective without one of a group does not have the group.
 
-static_assert(!ScatteringCollective<MinimalCollective> && !OverlappingCollective<MinimalCollective>);
+static_assert(!ScatteringCollective<MinimalCollective> &&
+              !OverlappingCollective<MinimalCollective>);
 static_assert(!SharingCollective<MinimalCollective> && !AllocatingCollective<MinimalCollective>);
 static_assert(!ClosingCollective<MinimalCollective> && !TeamedCollective<MinimalCollective>);
 
@@ -107,7 +108,9 @@ static_assert(!EarlyScatteringCollective<TypedScattering>);
 
 /// They take any type at once, as the library writes them.
 struct UntypedScattering : MinimalCollective {
-  void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) { f(status, 0, values); }
+  void reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) {
+    f(status, 0, values);
+  }
 };
 static_assert(ScatteringCollective<UntypedScattering>);
 
@@ -143,7 +146,8 @@ struct TypedCounts : MinimalCollective {
 
 }  // namespace
 
-TEST_CASE("collectives: numbers of a type that is known at run time go to the call for their type") {
+TEST_CASE(
+    "collectives: numbers of a type that is known at run time go to the call for their type") {
   TypedCounts counts;
   std::vector<float> floats(3);
   std::vector<double> doubles(3);
@@ -159,12 +163,12 @@ TEST_CASE("collectives: numbers of a type that is known at run time go to the ca
 
   TypedSharing sharing;
   std::vector<float> taken;
-  detail::reduce_scatter_all_gather(
-      sharing, doubles, std::span(floats),
-      [&](std::span<const double>, std::size_t, std::span<const float> sums, std::span<float> results) {
-        results[0] = 7;
-        taken.assign(sums.begin(), sums.end());
-      });
+  detail::reduce_scatter_all_gather(sharing, doubles, std::span(floats),
+                                    [&](std::span<const double>, std::size_t,
+                                        std::span<const float> sums, std::span<float> results) {
+                                      results[0] = 7;
+                                      taken.assign(sums.begin(), sums.end());
+                                    });
   CHECK(taken == std::vector<float>{7, 0, 0});  // (here, results and sums are the same memory)
 }
 

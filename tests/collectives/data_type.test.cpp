@@ -21,14 +21,15 @@ static_assert(!std::is_convertible_v<std::span<int>, NumberSpan>);
 static_assert(!std::is_convertible_v<ConstNumberSpan, NumberSpan>);
 static_assert(!std::is_convertible_v<ConstNumberSpan, std::span<float>>);
 
-TEST_CASE_TEMPLATE("data_type: a type as a value knows its size, and leads back to the type", T, float, double,
-                   std::int64_t) {
+TEST_CASE_TEMPLATE("data_type: a type as a value knows its size, and leads back to the type", T,
+                   float, double, std::int64_t) {
   constexpr DataType type = data_type_of<T>;
   CHECK(size_of(type) == sizeof(T));
   CHECK(visit_type(type, []<class U>(U*) { return std::is_same_v<T, U>; }));
 }
 
-TEST_CASE_TEMPLATE("NumberSpan: goes to the bytes of its elements and back", T, float, double, std::int64_t) {
+TEST_CASE_TEMPLATE("NumberSpan: goes to the bytes of its elements and back", T, float, double,
+                   std::int64_t) {
   std::vector<T> values{1, 2, 3, 4};
   const NumberSpan span = std::span(values);
   CHECK(span.size() == 4);
@@ -45,7 +46,8 @@ TEST_CASE_TEMPLATE("NumberSpan: goes to the bytes of its elements and back", T, 
 TEST_CASE("NumberSpan: an array of another type is refused by name") {
   std::vector<double> values(3);
   const NumberSpan span = std::span(values);
-  CHECK_THROWS_WITH_AS((void)span.as<float>(), "an array of double was taken for one of float", Error);
-  CHECK_THROWS_WITH_AS((void)std::span<const std::int64_t>(span), "an array of double was taken for one of int64",
+  CHECK_THROWS_WITH_AS((void)span.as<float>(), "an array of double was taken for one of float",
                        Error);
+  CHECK_THROWS_WITH_AS((void)std::span<const std::int64_t>(span),
+                       "an array of double was taken for one of int64", Error);
 }

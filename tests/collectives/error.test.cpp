@@ -11,7 +11,9 @@ using namespace lockstep;
 
 namespace {
 
-std::string message(CollectiveFailure failure) { return CollectiveError(std::move(failure)).what(); }
+std::string message(CollectiveFailure failure) {
+  return CollectiveError(std::move(failure)).what();
+}
 
 /// Notes how it was aborted.
 struct WithCode {
@@ -29,7 +31,8 @@ struct WithoutCode {
 
 }  // namespace
 
-TEST_CASE("CollectiveError: says what was done, who failed where and why, and what had come by then") {
+TEST_CASE(
+    "CollectiveError: says what was done, who failed where and why, and what had come by then") {
   CHECK(message({.failed_rank = 2,
                  .address = "10.0.0.3:5000",
                  .operation = "all_reduce",
@@ -37,17 +40,21 @@ TEST_CASE("CollectiveError: says what was done, who failed where and why, and wh
                  .bytes_done = 1234,
                  .seconds = 2.26,
                  .reason = "closed the connection"}) ==
-        "all_reduce in step 42: rank 2 (10.0.0.3:5000) failed: closed the connection [after 2.3 s and 1234 received "
+        "all_reduce in step 42: rank 2 (10.0.0.3:5000) failed: closed the connection [after 2.3 s "
+        "and 1234 received "
         "bytes]");
-  CHECK(message({.failed_rank = 0, .operation = "barrier", .reason = "std::bad_alloc"}) ==
-        "barrier: rank 0 failed: std::bad_alloc [after 0.0 s and 0 received bytes]");  // a thread has no address
-  CHECK(message({.seconds = 0.96, .reason = "is lost"}) ==
-        "collective operation: is lost [after 1.0 s and 0 received bytes]");  // and nobody may be to blame
+  CHECK(
+      message({.failed_rank = 0, .operation = "barrier", .reason = "std::bad_alloc"}) ==
+      "barrier: rank 0 failed: std::bad_alloc [after 0.0 s and 0 received bytes]");  // a thread has no address
+  CHECK(
+      message({.seconds = 0.96, .reason = "is lost"}) ==
+      "collective operation: is lost [after 1.0 s and 0 received bytes]");  // and nobody may be to blame
 }
 
 TEST_CASE("CollectiveError: running again helps, unless the cause is permanent") {
   CHECK(CollectiveError({.reason = "is lost"}).exit_code() == ExitCode::lost_peer);
-  const CollectiveError permanent({.failed_rank = 3, .reason = "wrong data", .code = ExitCode::failure});
+  const CollectiveError permanent(
+      {.failed_rank = 3, .reason = "wrong data", .code = ExitCode::failure});
   CHECK(permanent.exit_code() == ExitCode::failure);
   CHECK(permanent.failed_rank() == 3);
   CHECK(permanent.failure().reason == "wrong data");
@@ -64,7 +71,9 @@ TEST_CASE("abort: hands the exit code on where there is somebody who takes it") 
 }
 
 TEST_CASE("failure_code: what a peer names counts when it is the code of a failure") {
-  for (const ExitCode code : {ExitCode::failure, ExitCode::usage, ExitCode::interrupted, ExitCode::terminated})
+  for (const ExitCode code :
+       {ExitCode::failure, ExitCode::usage, ExitCode::interrupted, ExitCode::terminated})
     CHECK(detail::failure_code(static_cast<int>(code)) == code);
-  for (const int code : {0, -1, 3, 138, 1 << 20}) CHECK(detail::failure_code(code) == ExitCode::lost_peer);
+  for (const int code : {0, -1, 3, 138, 1 << 20})
+    CHECK(detail::failure_code(code) == ExitCode::lost_peer);
 }

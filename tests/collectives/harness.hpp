@@ -68,7 +68,8 @@ class Listener {
 /// Addresses for processes that listen by themselves. (Below the ports that a system gives to those
 /// who ask for any.)
 inline std::vector<std::string> free_addresses(int count) {
-  static int next = 11'000 + ::getpid() * 97 % 15'000;  // processes that run side by side stay apart
+  static int next =
+      11'000 + ::getpid() * 97 % 15'000;  // processes that run side by side stay apart
   std::vector<std::string> addresses;
   for (; addresses.size() < static_cast<std::size_t>(count); ++next) {
     const int probe = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -163,7 +164,8 @@ struct InProcessFamily {
 };
 
 /// A policy over TCP connections.
-template <CollectivePolicy Policy, CommunicationImplementation implementation = CommunicationImplementation::automatic>
+template <CollectivePolicy Policy,
+          CommunicationImplementation implementation = CommunicationImplementation::automatic>
 struct PolicyFamily {
   static constexpr const char* name = "policy";
   static constexpr int largest = 4;
@@ -197,7 +199,8 @@ struct HierarchicalFamily {
   static void run(int size, F f) {
     const int local = size % 2 == 0 ? 2 : 1;
     OuterFamily::run(size / local, [&](auto& outer) {
-      HierarchicalGroup<std::remove_cvref_t<decltype(outer)>> group(local, &outer, patient_options());
+      HierarchicalGroup<std::remove_cvref_t<decltype(outer)>> group(local, &outer,
+                                                                    patient_options());
       rethrow_first(run_threads(local, [&](int rank) {
         auto collective = group.member(rank);
         f(collective);

@@ -10,17 +10,22 @@ TEST_CASE("CommunicationOptions: what makes no sense is named") {
   CHECK(CommunicationOptions{}.timeout == 30s);
   CHECK(CommunicationOptions{}.startup_timeout == 5min);
   CHECK_THROWS_WITH_AS((CommunicationOptions{.timeout = 0s}.validate()),
-                       "CommunicationOptions::timeout must be at least 1 ms, got 0 ms", ConfigurationError);
-  CHECK_THROWS_WITH_AS((CommunicationOptions{.progress_timeout = 0s}.validate()),
-                       "CommunicationOptions::progress_timeout must be at least 1 ms, got 0 ms", ConfigurationError);
-  CHECK_THROWS_WITH_AS((CommunicationOptions{.startup_timeout = -1s}.validate()),
-                       "CommunicationOptions::startup_timeout must be at least 1 ms, got -1000 ms", ConfigurationError);
-  CHECK_THROWS_WITH_AS((CommunicationOptions{.bytes_per_pack = -1}.validate()),
-                       "CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got -1",
+                       "CommunicationOptions::timeout must be at least 1 ms, got 0 ms",
                        ConfigurationError);
+  CHECK_THROWS_WITH_AS((CommunicationOptions{.progress_timeout = 0s}.validate()),
+                       "CommunicationOptions::progress_timeout must be at least 1 ms, got 0 ms",
+                       ConfigurationError);
+  CHECK_THROWS_WITH_AS((CommunicationOptions{.startup_timeout = -1s}.validate()),
+                       "CommunicationOptions::startup_timeout must be at least 1 ms, got -1000 ms",
+                       ConfigurationError);
+  CHECK_THROWS_WITH_AS(
+      (CommunicationOptions{.bytes_per_pack = -1}.validate()),
+      "CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got -1",
+      ConfigurationError);
 }
 
-TEST_CASE("CommunicationOptions: a rank that answers is given no less time than one that does not") {
+TEST_CASE(
+    "CommunicationOptions: a rank that answers is given no less time than one that does not") {
   CHECK(CommunicationOptions{}.progress_limit() == 10min);
   CHECK(CommunicationOptions{.timeout = 15min}.progress_limit() == 15min);
   CHECK(CommunicationOptions{.timeout = 1s, .progress_timeout = 2s}.progress_limit() == 2s);
@@ -33,7 +38,8 @@ TEST_CASE("CommunicationOptions: connections") {
   for (const int connections : {-1, 17})
     CHECK_THROWS_WITH_AS(
         (CommunicationOptions{.connections = connections}.validate()),
-        concat({"CommunicationOptions::connections must be 0 (chosen by the library) to 16, got ", connections})
+        concat({"CommunicationOptions::connections must be 0 (chosen by the library) to 16, got ",
+                connections})
             .c_str(),
         ConfigurationError);
 }

@@ -96,7 +96,8 @@ class Relay {
     ::inet_pton(AF_INET, host, &address.sin_addr);
     address.sin_port = htons(port);
     socklen_t size = sizeof address;
-    if (socket < 0 || ::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket, 128) != 0 ||
+    if (socket < 0 || ::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        ::listen(socket, 128) != 0 ||
         ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0)
       throw std::runtime_error("cannot listen on an address of the loopback interface");
     port_ = ntohs(address.sin_port);
@@ -109,15 +110,18 @@ class Relay {
       {
         const std::lock_guard lock(mutex_);
         for (const Line& line : lines_) {
-          if (line.caller_open && !is_cut(line, Way::to_port)) watched.push_back({line.caller, POLLIN, 0});
-          if (line.called_open && !is_cut(line, Way::from_port)) watched.push_back({line.called, POLLIN, 0});
+          if (line.caller_open && !is_cut(line, Way::to_port))
+            watched.push_back({line.caller, POLLIN, 0});
+          if (line.called_open && !is_cut(line, Way::from_port))
+            watched.push_back({line.called, POLLIN, 0});
         }
       }
       if (::poll(watched.data(), watched.size(), 5) <= 0) continue;
       if (watched[0].revents != 0) accept();
       const std::lock_guard lock(mutex_);
       for (Line& line : lines_) {
-        if (line.caller_open && !is_cut(line, Way::to_port)) line.caller_open = pass(line.caller, line.called, &line);
+        if (line.caller_open && !is_cut(line, Way::to_port))
+          line.caller_open = pass(line.caller, line.called, &line);
         if (line.called_open && !is_cut(line, Way::from_port))
           line.called_open = pass(line.called, line.caller, nullptr);
       }
@@ -125,7 +129,8 @@ class Relay {
   }
 
   [[nodiscard]] bool is_cut(const Line& line, Way way) const {
-    return std::any_of(cuts_.begin(), cuts_.end(), [&](const Cut& c) { return c.from == line.from && c.way == way; });
+    return std::any_of(cuts_.begin(), cuts_.end(),
+                       [&](const Cut& c) { return c.from == line.from && c.way == way; });
   }
 
   void accept() {
@@ -164,7 +169,8 @@ class Relay {
       }
     }
     for (ssize_t done = 0; done < n;) {
-      const ssize_t sent = ::send(to, bytes + done, static_cast<std::size_t>(n - done), MSG_NOSIGNAL);
+      const ssize_t sent =
+          ::send(to, bytes + done, static_cast<std::size_t>(n - done), MSG_NOSIGNAL);
       if (sent <= 0) return false;
       done += sent;
     }
@@ -193,7 +199,9 @@ struct RelayedCluster {
     return rendezvous;
   }
   /// The one between two ranks: the lower one is called.
-  [[nodiscard]] Relay& between(int a, int b) { return relays[static_cast<std::size_t>(std::min(a, b))]; }
+  [[nodiscard]] Relay& between(int a, int b) {
+    return relays[static_cast<std::size_t>(std::min(a, b))];
+  }
 
   std::vector<Relay> relays;
   std::vector<std::string> addresses;

@@ -26,7 +26,8 @@ using Model = ls::Sequential<ls::Input<28, 28>, ls::Flatten, ls::Dense<128>, ls:
 #elif LOCKSTEP_COMPILE_FAIL == 4
 using Model = ls::Sequential<ls::Input<784>, ls::Dense<128>, ls::GELU, ls::Dense<10>>;
 #else
-using Model = ls::Sequential<ls::Input<784>, ls::Dense<128>, ls::Activation<ls::ReLU>, ls::Dense<10>>;
+using Model =
+    ls::Sequential<ls::Input<784>, ls::Dense<128>, ls::Activation<ls::ReLU>, ls::Dense<10>>;
 #endif
 
 int main() { return Model::parameter_count == 0; }

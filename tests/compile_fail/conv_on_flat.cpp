@@ -12,7 +12,8 @@ namespace ls = lockstep;
 #ifdef LOCKSTEP_COMPILE_FAIL
 using Model = ls::Sequential<ls::Input<784>, ls::Conv2D<32, 3>, ls::Flatten, ls::Dense<10>>;
 #else
-using Model = ls::Sequential<ls::Input<784>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3>, ls::Flatten, ls::Dense<10>>;
+using Model = ls::Sequential<ls::Input<784>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3>, ls::Flatten,
+                             ls::Dense<10>>;
 #endif
 
 int main() { return Model::parameter_count == 0; }

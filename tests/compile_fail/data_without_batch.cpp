@@ -18,9 +18,11 @@ struct Hello {
 
 int main() {
   ls::OneDeviceStrategy strategy;
-  auto model = ls::compile<Net>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
+  auto model =
+      ls::compile<Net>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
   const auto samples =
-      ls::from_tensor_slices(Eigen::MatrixXf(Eigen::MatrixXf::Zero(8, 4)), std::vector<int>(8)).shuffle(8);
+      ls::from_tensor_slices(Eigen::MatrixXf(Eigen::MatrixXf::Zero(8, 4)), std::vector<int>(8))
+          .shuffle(8);
 #if LOCKSTEP_COMPILE_FAIL == 1
   model.fit(samples, {.epochs = 2});
 #elif LOCKSTEP_COMPILE_FAIL == 2

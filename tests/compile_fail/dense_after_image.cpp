@@ -10,10 +10,11 @@
 namespace ls = lockstep;
 
 #ifdef LOCKSTEP_COMPILE_FAIL
-using Model = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>, ls::Dense<10>>;
+using Model = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>,
+                             ls::Dense<10>>;
 #else
-using Model =
-    ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>, ls::Flatten, ls::Dense<10>>;
+using Model = ls::Sequential<ls::Input<28, 28>, ls::Reshape<28, 28, 1>, ls::Conv2D<32, 3, ls::ReLU>,
+                             ls::Flatten, ls::Dense<10>>;
 #endif
 
 int main() { return Model::parameter_count == 0; }

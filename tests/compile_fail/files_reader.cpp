@@ -12,7 +12,8 @@ int main() {
   const ls::Tensor<float> x(std::vector<float>(8), {2, 4});
   const ls::Tensor<int> y(std::vector<int>{0, 1});
 #if LOCKSTEP_COMPILE_FAIL == 1
-  const auto files = ls::from_files({"a"}, [&](const std::string&) { return ls::from_tensor_slices(x, y); });
+  const auto files =
+      ls::from_files({"a"}, [&](const std::string&) { return ls::from_tensor_slices(x, y); });
 #elif LOCKSTEP_COMPILE_FAIL == 2
   const auto files = ls::from_files({"a"}, [&](int) { return std::pair(x, y); });
 #else

@@ -9,11 +9,11 @@
 namespace ls = lockstep;
 
 #ifdef LOCKSTEP_COMPILE_FAIL
-using Model =
-    ls::Sequential<ls::Input<4, 4, 1>, ls::Conv2D<8, 3, ls::ReLU>, ls::Conv2D<8, 3>, ls::Flatten, ls::Dense<10>>;
+using Model = ls::Sequential<ls::Input<4, 4, 1>, ls::Conv2D<8, 3, ls::ReLU>, ls::Conv2D<8, 3>,
+                             ls::Flatten, ls::Dense<10>>;
 #else
-using Model =
-    ls::Sequential<ls::Input<4, 4, 1>, ls::Conv2D<8, 3, ls::ReLU>, ls::Conv2D<8, 2>, ls::Flatten, ls::Dense<10>>;
+using Model = ls::Sequential<ls::Input<4, 4, 1>, ls::Conv2D<8, 3, ls::ReLU>, ls::Conv2D<8, 2>,
+                             ls::Flatten, ls::Dense<10>>;
 #endif
 
 int main() { return Model::parameter_count == 0; }

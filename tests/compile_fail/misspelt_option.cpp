@@ -20,7 +20,8 @@ struct Hello {
 
 int main() {
   ls::OneDeviceStrategy strategy;
-  auto model = ls::compile<Net>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
+  auto model =
+      ls::compile<Net>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
   const Eigen::MatrixXf x = Eigen::MatrixXf::Zero(8, 4);
   const std::vector<int> y(8);
   const auto samples = ls::from_tensor_slices(x, y).batch(4);

@@ -9,9 +9,11 @@
 namespace ls = lockstep;
 
 #ifdef LOCKSTEP_COMPILE_FAIL
-using Model = ls::Sequential<ls::Input<4, 4, 1>, ls::Conv2D<8, 3, ls::ReLU>, ls::MaxPooling2D<3>, ls::Flatten>;
+using Model = ls::Sequential<ls::Input<4, 4, 1>, ls::Conv2D<8, 3, ls::ReLU>, ls::MaxPooling2D<3>,
+                             ls::Flatten>;
 #else
-using Model = ls::Sequential<ls::Input<4, 4, 1>, ls::Conv2D<8, 3, ls::ReLU>, ls::MaxPooling2D<2>, ls::Flatten>;
+using Model = ls::Sequential<ls::Input<4, 4, 1>, ls::Conv2D<8, 3, ls::ReLU>, ls::MaxPooling2D<2>,
+                             ls::Flatten>;
 #endif
 
 int main() { return Model::parameter_count == 0; }

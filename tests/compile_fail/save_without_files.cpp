@@ -10,6 +10,7 @@ using Net = ls::Sequential<ls::Input<4>, ls::Dense<10>>;
 
 int main() {
   ls::OneDeviceStrategy strategy;
-  auto model = ls::compile<Net>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
+  auto model =
+      ls::compile<Net>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
   model.save("model");
 }

@@ -9,9 +9,11 @@
 namespace ls = lockstep;
 
 #ifdef LOCKSTEP_COMPILE_FAIL
-using Model = ls::Sequential<ls::Input<4, 2>, ls::ToSequence, ls::Conv1D<8, 5>, ls::GlobalAveragePooling1D>;
+using Model =
+    ls::Sequential<ls::Input<4, 2>, ls::ToSequence, ls::Conv1D<8, 5>, ls::GlobalAveragePooling1D>;
 #else
-using Model = ls::Sequential<ls::Input<4, 2>, ls::ToSequence, ls::Conv1D<8, 4>, ls::GlobalAveragePooling1D>;
+using Model =
+    ls::Sequential<ls::Input<4, 2>, ls::ToSequence, ls::Conv1D<8, 4>, ls::GlobalAveragePooling1D>;
 #endif
 
 int main() { return Model::parameter_count == 0; }

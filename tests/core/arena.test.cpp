@@ -23,7 +23,8 @@ std::ptrdiff_t offset(const ls::Arena<T>& arena, std::size_t slice) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("Arena: the last variable lies first, in the order in which backward finishes", T, float, double) {
+TEST_CASE_TEMPLATE("Arena: the last variable lies first, in the order in which backward finishes",
+                   T, float, double) {
   const ls::Arena<T> arena(variables);
   REQUIRE(arena.slices().size() == 4);
   CHECK(offset(arena, 3) == 0);
@@ -36,11 +37,13 @@ TEST_CASE_TEMPLATE("Arena: the last variable lies first, in the order in which b
 
 TEST_CASE_TEMPLATE("Arena: every slice is aligned and zero", T, float, double) {
   const ls::Arena<T> arena(variables);
-  for (const auto& slice : arena.slices()) CHECK(reinterpret_cast<std::uintptr_t>(slice.data()) % 64 == 0);
+  for (const auto& slice : arena.slices())
+    CHECK(reinterpret_cast<std::uintptr_t>(slice.data()) % 64 == 0);
   CHECK(std::ranges::all_of(arena.values(), [](T value) { return value == T(0); }));
 }
 
-TEST_CASE_TEMPLATE("Arena: slices share the memory of values, and a moved arena keeps it", T, float, double) {
+TEST_CASE_TEMPLATE("Arena: slices share the memory of values, and a moved arena keeps it", T, float,
+                   double) {
   ls::Arena<T> arena(variables);
   arena.slices()[1][2] = T(7);
   CHECK(arena.values()[66] == T(7));
@@ -68,7 +71,9 @@ TEST_CASE("Arena: the memory comes from the function that is given") {
   CHECK(asked == std::vector<std::size_t>{96 * sizeof(double)});
 }
 
-TEST_CASE("Arena: parts follow each other, cover all, are cut at cache lines, and differ by one cut at most") {
+TEST_CASE(
+    "Arena: parts follow each other, cover all, are cut at cache lines, and differ by one cut at "
+    "most") {
   const ls::Arena<float> arena(variables);
   for (const std::size_t count : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 19u}) {
     CAPTURE(count);

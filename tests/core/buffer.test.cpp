@@ -11,15 +11,18 @@
 namespace ls = lockstep;
 
 static_assert(!std::is_copy_constructible_v<ls::Buffer> && !std::is_copy_assignable_v<ls::Buffer>);
-static_assert(std::is_nothrow_move_constructible_v<ls::Buffer> && std::is_nothrow_move_assignable_v<ls::Buffer>);
+static_assert(std::is_nothrow_move_constructible_v<ls::Buffer> &&
+              std::is_nothrow_move_assignable_v<ls::Buffer>);
 
 TEST_CASE("Buffer: zeroed, aligned to a cache line, large ones to a huge page") {
   for (const std::size_t size : {1U, 63U, 4096U, 1U << 21, (1U << 21) + 5}) {
     CAPTURE(size);
     const ls::Buffer buffer(size);
     CHECK(buffer.size() == size);
-    CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % (size >= 1U << 21 ? 1U << 21 : 64U) == 0);
-    CHECK(std::all_of(buffer.data(), buffer.data() + size, [](std::byte byte) { return byte == std::byte{0}; }));
+    CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % (size >= 1U << 21 ? 1U << 21 : 64U) ==
+          0);
+    CHECK(std::all_of(buffer.data(), buffer.data() + size,
+                      [](std::byte byte) { return byte == std::byte{0}; }));
   }
 }
 
@@ -34,7 +37,8 @@ TEST_CASE("Buffer: a move hands over the memory, and self-assignment keeps it") 
   std::byte* const data = a.data();
   ls::Buffer b(std::move(a));
   CHECK(b.data() == data);
-  CHECK(a.data() == nullptr);  // NOLINT(bugprone-use-after-move): what a moved-from buffer holds is promised
+  CHECK(a.data() ==
+        nullptr);  // NOLINT(bugprone-use-after-move): what a moved-from buffer holds is promised
   CHECK(a.size() == 0);
   ls::Buffer c(5);
   c = std::move(b);

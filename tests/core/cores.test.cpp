@@ -62,7 +62,8 @@ TEST_SUITE("cores") {
     CHECK(cpu_quota(root, version_1) == 0);
     write(root + "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "250000\n");
     CHECK(cpu_quota(root, version_1) == 3);
-    for (const char* odd : {"", "x", "::", "0::nowhere\n", "\n\n"}) CHECK(cpu_quota(root, odd) == 0);
+    for (const char* odd : {"", "x", "::", "0::nowhere\n", "\n\n"})
+      CHECK(cpu_quota(root, odd) == 0);
   }
 
   TEST_CASE("a core is claimed once, until the claim ends") {

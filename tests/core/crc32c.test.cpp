@@ -54,14 +54,18 @@ TEST_CASE("crc32c: every length, and any cut, equals the definition") {
   }
 }
 
-TEST_CASE("crc32c: the tables and the machine's instruction agree, for every length, alignment and begin") {
+TEST_CASE(
+    "crc32c: the tables and the machine's instruction agree, for every length, alignment and "
+    "begin") {
   // Long enough for each way in which the instruction is used: three long lanes twice, short ones,
   // words, bytes.
   std::vector<std::byte> bytes(2 * 3 * 8192 + 2 * 3 * 256 + 40);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 89 + (i >> 8) * 7 + 7);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(i * 89 + (i >> 8) * 7 + 7);
   const auto check = [&](std::size_t begin, std::size_t size, std::uint32_t previous) {
     const auto part = std::span<const std::byte>(bytes).subspan(begin, size);
-    const bool same = ls::detail::crc_by_tables<ls::detail::castagnoli>(part, previous) == ls::crc32c(part, previous);
+    const bool same = ls::detail::crc_by_tables<ls::detail::castagnoli>(part, previous) ==
+                      ls::crc32c(part, previous);
     if (!same) FAIL_CHECK("begin ", begin, ", size ", size);
   };
   for (std::size_t size = 0; size < 2000; ++size)

@@ -13,7 +13,9 @@ namespace ls = lockstep;
 namespace {
 
 int call(ls::FunctionRef<int(int)> f, int argument) { return f(argument); }
-std::string own(ls::FunctionRef<std::string(std::unique_ptr<int>)> f) { return f(std::make_unique<int>(5)); }
+std::string own(ls::FunctionRef<std::string(std::unique_ptr<int>)> f) {
+  return f(std::make_unique<int>(5));
+}
 void say(ls::FunctionRef<void(std::string&)> f, std::string& text) { f(text); }
 
 /// Counts its calls.
@@ -28,9 +30,11 @@ struct Constant {
 
 using Ref = ls::FunctionRef<int(int)>;
 static_assert(std::is_trivially_copyable_v<Ref> && sizeof(Ref) == 2 * sizeof(void*));
-static_assert(std::is_constructible_v<Ref, Counter&> && !std::is_constructible_v<Ref, const Counter&>);
+static_assert(std::is_constructible_v<Ref, Counter&> &&
+              !std::is_constructible_v<Ref, const Counter&>);
 static_assert(std::is_constructible_v<Ref, const Constant&>);
-static_assert(!std::is_constructible_v<Ref, int(int)> && std::is_constructible_v<Ref, int (*)(int)>);
+static_assert(!std::is_constructible_v<Ref, int(int)> &&
+              std::is_constructible_v<Ref, int (*)(int)>);
 static_assert(!std::is_constructible_v<Ref, std::string (*)(int)> &&
               !std::is_constructible_v<Ref, int (*)(std::string)>);
 
@@ -59,7 +63,8 @@ TEST_CASE("FunctionRef: a copy refers to the same object, not to the first refer
 }
 
 TEST_CASE(
-    "FunctionRef: hands arguments on as they are, drops a result that nobody wants, and lets exceptions through") {
+    "FunctionRef: hands arguments on as they are, drops a result that nobody wants, and lets "
+    "exceptions through") {
   CHECK(own([](std::unique_ptr<int> number) { return std::to_string(*number); }) == "5");
   std::string text = "a";
   say([](std::string& string) -> std::string& { return string += "b"; }, text);

@@ -17,7 +17,8 @@ namespace {
 float rounded(float value, int bits) {
   int exponent = 0;
   const double mantissa = std::frexp(static_cast<double>(value), &exponent);
-  return static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits));
+  return static_cast<float>(
+      std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits));
 }
 
 template <class Half>

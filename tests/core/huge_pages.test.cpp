@@ -23,7 +23,8 @@ class Pages {
  public:
   explicit Pages(std::size_t pages) : size_((pages + 1) * ls::huge_page) {
 #if defined(__linux__)
-    void* const all = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const all =
+        ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all != MAP_FAILED) all_ = static_cast<std::byte*>(all);
 #endif
   }
@@ -35,7 +36,8 @@ class Pages {
 #endif
   }
   [[nodiscard]] std::byte* data() const {
-    return all_ + (ls::huge_page - reinterpret_cast<std::uintptr_t>(all_) % ls::huge_page) % ls::huge_page;
+    return all_ +
+           (ls::huge_page - reinterpret_cast<std::uintptr_t>(all_) % ls::huge_page) % ls::huge_page;
   }
 
  private:
@@ -52,8 +54,10 @@ bool was_asked_at(const std::byte* address) {
     std::istringstream text(line);
     std::uintptr_t begin = 0, end = 0;
     char dash = 0;
-    if (text >> std::hex >> begin >> dash >> end && dash == '-') is_there = begin <= wanted && wanted < end;
-    if (is_there && line.starts_with("VmFlags:")) return (line + " ").find(" hg ") != std::string::npos;
+    if (text >> std::hex >> begin >> dash >> end && dash == '-')
+      is_there = begin <= wanted && wanted < end;
+    if (is_there && line.starts_with("VmFlags:"))
+      return (line + " ").find(" hg ") != std::string::npos;
   }
   return false;
 }
@@ -73,7 +77,8 @@ bool can_be_asked() {
 TEST_SUITE("huge pages [needs hugepages]") {
   TEST_CASE("huge pages: asked for where the memory has whole ones, and for no other") {
     if (!can_be_asked()) {
-      lockstep::testing::skip("huge pages", "a Linux with transparent huge pages, and /proc/self/smaps");
+      lockstep::testing::skip("huge pages",
+                              "a Linux with transparent huge pages, and /proc/self/smaps");
       return;
     }
     const Pages pages(4);

@@ -47,7 +47,8 @@ TEST_CASE("LastWords: an object that an exception destroys gets the message, onc
 }
 
 TEST_CASE(
-    "LastWords: the innermost of the thread, at the latest at its end; without one there is none to leave it to") {
+    "LastWords: the innermost of the thread, at the latest at its end; without one there is none "
+    "to leave it to") {
   told.clear();
   LastWords outer;
   {
@@ -62,11 +63,14 @@ TEST_CASE(
   CHECK(told.back() == "end 143");
 }
 
-TEST_CASE("LastWords: if the program handles the exception, the peers are told soon, or at the next strategy") {
+TEST_CASE(
+    "LastWords: if the program handles the exception, the peers are told soon, or at the next "
+    "strategy") {
   std::atomic<int> heard = 0;
   LastWords words;
   const auto leave = [&] {
-    return LastWords::leave([&](std::string_view reason, ExitCode) { heard += reason.starts_with("ended") ? 1 : 100; });
+    return LastWords::leave(
+        [&](std::string_view reason, ExitCode) { heard += reason.starts_with("ended") ? 1 : 100; });
   };
   REQUIRE(leave());
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -29,7 +29,8 @@ TEST_CASE("log_line: a structured line has time, level, rank, run and text") {
   lockstep::detail::set_log_place(3, "job \\1");
   CHECK(without_time(structured_log_line("warning: low")) ==
         "\"level\":\"warning\",\"rank\":3,\"run\":\"job \\\\1\",\"message\":\"low\"}\n");
-  CHECK(without_time(structured_log_line("error: e")).starts_with("\"level\":\"error\",\"rank\":3"));
+  CHECK(
+      without_time(structured_log_line("error: e")).starts_with("\"level\":\"error\",\"rank\":3"));
   CHECK(without_time(structured_log_line("errors: e")).starts_with("\"level\":\"info\""));
   lockstep::detail::set_log_place(-1, "");
   CHECK_FALSE(lockstep::detail::logs_are_structured());  // LOCKSTEP_LOG is not set

@@ -28,5 +28,6 @@ TEST_CASE("Logs: a missing name is an error that lists the existing names") {
   CHECK_THROWS_WITH_AS((void)logs.at("loss"), "Logs have no 'loss'; available: nothing", ls::Error);
   logs.set("loss", 1);
   logs.set("accuracy", 1);
-  CHECK_THROWS_WITH_AS((void)logs.at("val_loss"), "Logs have no 'val_loss'; available: loss, accuracy", ls::Error);
+  CHECK_THROWS_WITH_AS((void)logs.at("val_loss"),
+                       "Logs have no 'val_loss'; available: loss, accuracy", ls::Error);
 }

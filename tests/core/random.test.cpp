@@ -17,15 +17,19 @@ using Block = std::array<std::uint32_t, 4>;
 static_assert(std::uniform_random_bit_generator<ls::RandomStream>);
 
 // The known answers of the Random123 distribution (kat_vectors, philox 4x32, 10 rounds).
-static_assert(ls::philox4x32({0, 0, 0, 0}, {0, 0}) == Block{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8});
-static_assert(ls::philox4x32({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {0xFFFFFFFF, 0xFFFFFFFF}) ==
+static_assert(ls::philox4x32({0, 0, 0, 0}, {0, 0}) ==
+              Block{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8});
+static_assert(ls::philox4x32({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF},
+                             {0xFFFFFFFF, 0xFFFFFFFF}) ==
               Block{0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD});
-static_assert(ls::philox4x32({0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344}, {0xA4093822, 0x299F31D0}) ==
+static_assert(ls::philox4x32({0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344},
+                             {0xA4093822, 0x299F31D0}) ==
               Block{0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1});
 
 TEST_CASE("RandomStream is the Philox sequence of its key") {
   ls::RandomStream random{ls::RandomKey(0)};
-  for (const std::uint32_t expected : {0x6627E8D5U, 0xE169C58DU, 0xBC57AC4CU, 0x9B00DBD8U}) CHECK(random() == expected);
+  for (const std::uint32_t expected : {0x6627E8D5U, 0xE169C58DU, 0xBC57AC4CU, 0x9B00DBD8U})
+    CHECK(random() == expected);
   CHECK(random() == ls::philox4x32({1, 0, 0, 0}, {0, 0})[0]);
 
   ls::RandomStream wide{ls::RandomKey(0x299F31D0A4093822)};
@@ -36,7 +40,8 @@ TEST_CASE("derived keys differ in every dimension and in their order") {
   std::set<std::uint64_t> keys;
   for (std::uint64_t seed = 0; seed < 10; ++seed)
     for (std::uint64_t a = 0; a < 10; ++a)
-      for (std::uint64_t b = 0; b < 10; ++b) keys.insert(ls::RandomKey(seed).fold_in(a).fold_in(b).value());
+      for (std::uint64_t b = 0; b < 10; ++b)
+        keys.insert(ls::RandomKey(seed).fold_in(a).fold_in(b).value());
   CHECK(keys.size() == 1000);
   CHECK(ls::RandomKey(1).fold_in(0).value() != ls::RandomKey(1).value());
   CHECK(ls::RandomKey(0).fold_in(1ULL << 32).value() != ls::RandomKey(0).fold_in(1).value());
@@ -68,7 +73,8 @@ TEST_CASE("uniform: within the given range") {
   }
 }
 
-TEST_CASE("normal: mean 0, standard deviation 1, the tails of the normal distribution, never infinite") {
+TEST_CASE(
+    "normal: mean 0, standard deviation 1, the tails of the normal distribution, never infinite") {
   ls::RandomStream random{ls::RandomKey(3)};
   const int n = 100'000;
   double sum = 0, squares = 0;
@@ -93,7 +99,8 @@ TEST_CASE("below: in range and uniform") {
   const int n = 70'000;
   for (int i = 0; i < n; ++i) ++counts.at(random.below(7));
   double chi_squared = 0;
-  for (const double count : counts) chi_squared += (count - n / 7.0) * (count - n / 7.0) / (n / 7.0);
+  for (const double count : counts)
+    chi_squared += (count - n / 7.0) * (count - n / 7.0) / (n / 7.0);
   CHECK(chi_squared < 22.5);  // 6 degrees of freedom, 0.1 %
 }
 

@@ -50,7 +50,8 @@ TEST_CASE("State: missing entries and other types are errors that name the entry
   ls::State state;
   state.put("x", 1);
   CHECK_THROWS_WITH_AS((void)state.get<int>("y"), "saved state has no entry 'y'", ls::Error);
-  CHECK_THROWS_WITH_AS((void)state.get<double>("x"), "saved state: entry 'x' has another type", ls::Error);
+  CHECK_THROWS_WITH_AS((void)state.get<double>("x"), "saved state: entry 'x' has another type",
+                       ls::Error);
   CHECK_THROWS_AS((void)state.get<std::string>("x"), ls::Error);
 }
 

@@ -7,11 +7,17 @@
 
 namespace ls = lockstep;
 
-TEST_CASE("StepContext: random keys depend on seed, step, layer and the sample's global index, and not on its row") {
+TEST_CASE(
+    "StepContext: random keys depend on seed, step, layer and the sample's global index, and not "
+    "on its row") {
   const std::array<std::int64_t, 3> all{40, 41, 42};
   const std::array<std::int64_t, 1> part{42};
-  ls::StepContext one{
-      .training = true, .step = 5, .layer = 2, .seed = 7, .sample_indices = all, .cross_replica_sum = {}};
+  ls::StepContext one{.training = true,
+                      .step = 5,
+                      .layer = 2,
+                      .seed = 7,
+                      .sample_indices = all,
+                      .cross_replica_sum = {}};
   ls::StepContext other = one;
   other.sample_indices = part;
   CHECK(one.random_key(2).value() == other.random_key(0).value());

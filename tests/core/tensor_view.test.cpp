@@ -8,7 +8,8 @@
 namespace ls = lockstep;
 
 static_assert(ls::padded_batch(0) == 0);
-static_assert(ls::padded_batch(1) == 16 && ls::padded_batch(16) == 16 && ls::padded_batch(17) == 32);
+static_assert(ls::padded_batch(1) == 16 && ls::padded_batch(16) == 16 &&
+              ls::padded_batch(17) == 32);
 static_assert(std::is_convertible_v<ls::TensorView<float>, ls::TensorView<const float>>);
 static_assert(!std::is_convertible_v<ls::TensorView<const float>, ls::TensorView<float>>);
 static_assert(!std::is_convertible_v<ls::TensorView<float>, ls::TensorView<const double>>);

@@ -30,6 +30,7 @@ TEST_CASE("start_thread: when no thread can start, the error names its work and 
   } catch (const lockstep::Error& error) {
     text = error.what();
   }
-  CHECK(text.starts_with("cannot start the thread for replica 1 of 2: Resource temporarily unavailable"));
+  CHECK(text.starts_with(
+      "cannot start the thread for replica 1 of 2: Resource temporarily unavailable"));
   CHECK(text.ends_with(lockstep::limits_text(lockstep::Resource::threads)));
 }

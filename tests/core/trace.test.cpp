@@ -69,6 +69,7 @@ TEST_CASE("TraceSpan: the time of a span within another one is counted once") {
   CHECK(total(ls::TracePart::collective) == length(1) - length(0) + length(2));
   CHECK(total(ls::TracePart::backward) == length(3) - length(1) - length(2));
   CHECK(total(ls::TracePart::backward) >= 1ms);
-  CHECK(total(ls::TracePart::optimizer) + total(ls::TracePart::collective) + total(ls::TracePart::backward) ==
+  CHECK(total(ls::TracePart::optimizer) + total(ls::TracePart::collective) +
+            total(ls::TracePart::backward) ==
         length(3));
 }

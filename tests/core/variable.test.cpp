@@ -15,8 +15,9 @@ static_assert(ls::Variable("scale", {}, nullptr).size() == 1);
 }  // namespace
 
 TEST_CASE("Variable: a lambda without captures is an initialiser") {
-  const ls::Variable variable("half", {4},
-                              [](ls::RandomStream&, ls::Fans fans) { return 0.5 * static_cast<double>(fans.in); });
+  const ls::Variable variable("half", {4}, [](ls::RandomStream&, ls::Fans fans) {
+    return 0.5 * static_cast<double>(fans.in);
+  });
   ls::RandomStream random{ls::RandomKey()};
   CHECK(variable.initializer(random, {.in = 3, .out = 1}) == 1.5);
 }

@@ -25,7 +25,9 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -57,7 +59,8 @@ TEST_CASE("zip: entries are found in order, and lie in the given memory") {
 
 TEST_CASE("zip: a comment at the end, also one that looks like an end") {
   for (const std::string& comment :
-       {std::string("made by hand"), std::string("PK\x05\x06") + std::string(30, '\0'), std::string(65'535, 'x')}) {
+       {std::string("made by hand"), std::string("PK\x05\x06") + std::string(30, '\0'),
+        std::string(65'535, 'x')}) {
     Bytes zip = two_files();
     zip[zip.size() - 2] = static_cast<std::byte>(comment.size() & 0xFF);
     zip[zip.size() - 1] = static_cast<std::byte>(comment.size() >> 8);
@@ -68,7 +71,8 @@ TEST_CASE("zip: a comment at the end, also one that looks like an end") {
 
 TEST_CASE("zip: every truncation is refused") {
   lockstep_test::check_truncations(
-      [](std::span<const std::byte> zip) { return ls::detail::read_zip_directory(zip).size(); }, two_files());
+      [](std::span<const std::byte> zip) { return ls::detail::read_zip_directory(zip).size(); },
+      two_files());
 }
 
 TEST_CASE("zip: the writer refuses what needs zip64") {

@@ -127,12 +127,15 @@ TEST_CASE("AnyDataset: files and shard policy are passed on, and have defaults")
 
 TEST_CASE("AnyDataset: holds a pipeline") {
   const ls::AnyDataset data(
-      ls::from_tensor_slices(std::vector<float>{1, 2, 3}, std::vector<int>{4, 5, 6}).repeat().batch(2));
+      ls::from_tensor_slices(std::vector<float>{1, 2, 3}, std::vector<int>{4, 5, 6})
+          .repeat()
+          .batch(2));
   CHECK(data.cardinality() == ls::infinite_cardinality);
   CHECK(data.sample_size() == 1);
 }
 
-TEST_CASE("AnyDataset: shape, description, fingerprint and names are passed on, and have defaults") {
+TEST_CASE(
+    "AnyDataset: shape, description, fingerprint and names are passed on, and have defaults") {
   const ls::AnyDataset plain(RowDataset(TinyData(5), 2));
   ls::PipelineDescription description;
   plain.describe(description);
@@ -142,7 +145,9 @@ TEST_CASE("AnyDataset: shape, description, fingerprint and names are passed on, 
   CHECK(plain.sample_name(3) == "sample 3");
 
   const ls::AnyDataset images(
-      ls::from_tensor_slices(ls::Tensor<float>(std::vector<float>(30), {5, 2, 3})).shuffle(5).batch(2));
+      ls::from_tensor_slices(ls::Tensor<float>(std::vector<float>(30), {5, 2, 3}))
+          .shuffle(5)
+          .batch(2));
   images.describe(description);
   CHECK(description.text == "from_tensor_slices -> shuffle(5) -> batch(2)");
   CHECK(description.batch_size == 2);
@@ -154,5 +159,6 @@ TEST_CASE("AnyDataset: shape, description, fingerprint and names are passed on, 
     using RowDataset::RowDataset;
     [[nodiscard]] std::vector<std::size_t> sample_shape() const { return {2, 3}; }
   };
-  CHECK(ls::AnyDataset(Wrong(TinyData(5), 2)).sample_shape() == std::vector<std::size_t>{4});  // sample_size counts
+  CHECK(ls::AnyDataset(Wrong(TinyData(5), 2)).sample_shape() ==
+        std::vector<std::size_t>{4});  // sample_size counts
 }

@@ -25,7 +25,8 @@ using namespace lockstep_test;
 
 namespace {
 
-constexpr ls::ImageShape shape{golden_augmentation::rows, golden_augmentation::columns, golden_augmentation::channels};
+constexpr ls::ImageShape shape{golden_augmentation::rows, golden_augmentation::columns,
+                               golden_augmentation::channels};
 
 /// The image of the golden values.
 template <class T>
@@ -58,38 +59,45 @@ void check_golden(const F& function, const double (&expected)[N]) {
 auto images() {
   std::vector<float> x;
   for (std::size_t i = 0; i < 6 * shape.size(); ++i) x.push_back(static_cast<float>(i % 91));
-  return ls::from_tensor_slices(ls::Tensor<float>(x, {6, shape.height, shape.width, shape.channels}),
-                                std::vector<int>{0, 1, 2, 3, 4, 5});
+  return ls::from_tensor_slices(
+      ls::Tensor<float>(x, {6, shape.height, shape.width, shape.channels}),
+      std::vector<int>{0, 1, 2, 3, 4, 5});
 }
 
 template <class F>
 std::string error_of(const F& function) {
-  return message_of<ls::ConfigurationError>([&] { (void)changed_by(function, golden_image<float>()); });
+  return message_of<ls::ConfigurationError>(
+      [&] { (void)changed_by(function, golden_image<float>()); });
 }
 
 }  // namespace
 
 TEST_SUITE("augmentation") {
   TEST_CASE("rotation, translation, zoom and contrast as Keras's") {
-    check_golden(ls::RandomRotation{.image = shape, .factor = {0.07, 0.07}}, golden_augmentation::rotated);
-    check_golden(
-        ls::RandomRotation{
-            .image = shape, .factor = {-0.2, -0.2}, .fill_mode = ls::FillMode::constant, .fill_value = 7},
-        golden_augmentation::rotated_back_constant);
+    check_golden(ls::RandomRotation{.image = shape, .factor = {0.07, 0.07}},
+                 golden_augmentation::rotated);
+    check_golden(ls::RandomRotation{.image = shape,
+                                    .factor = {-0.2, -0.2},
+                                    .fill_mode = ls::FillMode::constant,
+                                    .fill_value = 7},
+                 golden_augmentation::rotated_back_constant);
     check_golden(ls::RandomRotation{.image = shape,
                                     .factor = {0.13, 0.13},
                                     .fill_mode = ls::FillMode::nearest,
                                     .interpolation = ls::Interpolation::nearest},
                  golden_augmentation::rotated_nearest);
-    check_golden(ls::RandomTranslation{.image = shape, .height_factor = {0.3, 0.3}, .width_factor = {-0.25, -0.25}},
-                 golden_augmentation::translated);
+    check_golden(
+        ls::RandomTranslation{
+            .image = shape, .height_factor = {0.3, 0.3}, .width_factor = {-0.25, -0.25}},
+        golden_augmentation::translated);
     check_golden(ls::RandomTranslation{.image = shape,
                                        .height_factor = {-0.4, -0.4},
                                        .width_factor = {0.1, 0.1},
                                        .fill_mode = ls::FillMode::constant,
                                        .fill_value = 3},
                  golden_augmentation::translated_constant);
-    check_golden(ls::RandomZoom{.image = shape, .height_factor = {0.3, 0.3}}, golden_augmentation::zoomed_out);
+    check_golden(ls::RandomZoom{.image = shape, .height_factor = {0.3, 0.3}},
+                 golden_augmentation::zoomed_out);
     check_golden(ls::RandomZoom{.image = shape,
                                 .height_factor = {-0.3, -0.3},
                                 .width_factor = ls::FactorRange{-0.1, -0.1},
@@ -120,8 +128,8 @@ TEST_SUITE("augmentation") {
     // A contrast of c makes of the pixels 10 and 30 the pixels 20 - 10 c and 20 + 10 c.
     double least = 9, most = -9;
     for (std::uint64_t key = 0; key < 500; ++key) {
-      const auto x =
-          changed_by(ls::RandomContrast{.image = {1, 2, 1}, .factor = 0.5}, std::vector<double>{10, 30}, key);
+      const auto x = changed_by(ls::RandomContrast{.image = {1, 2, 1}, .factor = 0.5},
+                                std::vector<double>{10, 30}, key);
       least = std::min(least, (x[1] - x[0]) / 20);
       most = std::max(most, (x[1] - x[0]) / 20);
     }
@@ -131,7 +139,8 @@ TEST_SUITE("augmentation") {
     CHECK(most > 1.48);
   }
   TEST_CASE("noise has the mean 0 and the standard deviation that is wanted") {
-    const std::vector<double> x = changed_by(ls::RandomNoise{.stddev = 3}, std::vector<double>(20'000));
+    const std::vector<double> x =
+        changed_by(ls::RandomNoise{.stddev = 3}, std::vector<double>(20'000));
     const double mean = std::accumulate(x.begin(), x.end(), 0.0) / 20'000;
     const double square = std::inner_product(x.begin(), x.end(), x.begin(), 0.0) / 20'000;
     CHECK(std::abs(mean) < 0.1);
@@ -149,46 +158,58 @@ TEST_SUITE("augmentation") {
         expected.insert(x);
       }
     for (std::uint64_t key = 0; key < 500; ++key)
-      seen.insert(
-          changed_by(ls::Cutout{.image = small, .size = 3, .fill_value = 5}, std::vector<float>(24, 1.0f), key));
+      seen.insert(changed_by(ls::Cutout{.image = small, .size = 3, .fill_value = 5},
+                             std::vector<float>(24, 1.0f), key));
     CHECK(seen == expected);
-    const auto all = changed_by(ls::Cutout{.image = small, .size = 100}, std::vector<float>(24, 1.0f));
+    const auto all =
+        changed_by(ls::Cutout{.image = small, .size = 100}, std::vector<float>(24, 1.0f));
     CHECK(std::count(all.begin(), all.end(), 0.0f) == 24);
   }
   TEST_CASE("the same stream for any number of workers, at any position") {
-    check_stage(images()
-                    .shuffle(6)
-                    .map(ls::RandomRotation{.image = shape, .factor = 0.2})
-                    .map(ls::RandomTranslation{.image = shape, .height_factor = 0.3, .width_factor = 0.3})
-                    .map(ls::RandomZoom{.image = shape, .height_factor = 0.2})
-                    .map(ls::RandomContrast{.image = shape, .factor = 0.4})
-                    .map(ls::RandomNoise{.stddev = 0.1})
-                    .map(ls::Cutout{.image = shape, .size = 2})
-                    .repeat(2)
-                    .batch(5)
-                    .apply<ls::MixUp>(0.4));
+    check_stage(
+        images()
+            .shuffle(6)
+            .map(ls::RandomRotation{.image = shape, .factor = 0.2})
+            .map(ls::RandomTranslation{.image = shape, .height_factor = 0.3, .width_factor = 0.3})
+            .map(ls::RandomZoom{.image = shape, .height_factor = 0.2})
+            .map(ls::RandomContrast{.image = shape, .factor = 0.4})
+            .map(ls::RandomNoise{.stddev = 0.1})
+            .map(ls::Cutout{.image = shape, .size = 2})
+            .repeat(2)
+            .batch(5)
+            .apply<ls::MixUp>(0.4));
   }
   TEST_CASE("bad arguments, and samples of another size") {
     CHECK(error_of(ls::RandomRotation{.image = shape, .factor = 1.5}) ==
           "RandomRotation: factor must be a range within [-1, 1], got [-1.5, 1.5]");
-    CHECK(contains(error_of(ls::RandomTranslation{.image = shape, .height_factor = {0.2, 0.1}}), "got [0.2, 0.1]"));
-    CHECK(contains(error_of(ls::RandomTranslation{.image = shape, .width_factor = 2}), "width_factor"));
+    CHECK(contains(error_of(ls::RandomTranslation{.image = shape, .height_factor = {0.2, 0.1}}),
+                   "got [0.2, 0.1]"));
+    CHECK(contains(error_of(ls::RandomTranslation{.image = shape, .width_factor = 2}),
+                   "width_factor"));
     CHECK(contains(error_of(ls::RandomZoom{.image = shape, .height_factor = 2}), "height_factor"));
-    CHECK(contains(error_of(ls::RandomZoom{.image = shape, .width_factor = ls::FactorRange(2)}), "width_factor"));
-    CHECK(contains(error_of(ls::RandomContrast{.image = shape, .factor = std::numeric_limits<double>::quiet_NaN()}),
+    CHECK(contains(error_of(ls::RandomZoom{.image = shape, .width_factor = ls::FactorRange(2)}),
+                   "width_factor"));
+    CHECK(contains(error_of(ls::RandomContrast{.image = shape,
+                                               .factor = std::numeric_limits<double>::quiet_NaN()}),
                    "RandomContrast: factor"));
-    CHECK(error_of(ls::RandomNoise{.stddev = -1}) == "RandomNoise: stddev must be at least 0, got -1");
+    CHECK(error_of(ls::RandomNoise{.stddev = -1}) ==
+          "RandomNoise: stddev must be at least 0, got -1");
     CHECK(error_of(ls::Cutout{.image = shape}) == "Cutout: size must be at least 1, got 0");
-    CHECK_THROWS_WITH_AS((void)changed_by(ls::RandomZoom{.image = {2, 2, 1}}, golden_image<float>()),
-                         "RandomZoom: expected images of 2 x 2 x 1, got a sample of 40 elements", ls::DataError);
+    CHECK_THROWS_WITH_AS(
+        (void)changed_by(ls::RandomZoom{.image = {2, 2, 1}}, golden_image<float>()),
+        "RandomZoom: expected images of 2 x 2 x 1, got a sample of 40 elements", ls::DataError);
   }
   TEST_CASE("options are in the description") {
     CHECK(ls::RandomRotation{.image = shape, .factor = 0.1}.description() ==
           "RandomRotation(image=4 x 5 x 2, factor=[-0.1, 0.1], reflect, bilinear)");
-    CHECK(ls::RandomTranslation{.image = shape, .height_factor = 0.1, .fill_mode = ls::FillMode::constant}
+    CHECK(ls::RandomTranslation{
+              .image = shape, .height_factor = 0.1, .fill_mode = ls::FillMode::constant}
               .description() ==
-          "RandomTranslation(image=4 x 5 x 2, height_factor=[-0.1, 0.1], width_factor=[0, 0], constant 0, bilinear)");
-    CHECK(contains(ls::RandomZoom{.image = shape, .width_factor = ls::FactorRange(0, 1)}.description(), "[0, 1]"));
+          "RandomTranslation(image=4 x 5 x 2, height_factor=[-0.1, 0.1], width_factor=[0, 0], "
+          "constant 0, bilinear)");
+    CHECK(contains(
+        ls::RandomZoom{.image = shape, .width_factor = ls::FactorRange(0, 1)}.description(),
+        "[0, 1]"));
     CHECK(contains(ls::RandomContrast{.image = shape}.description(), "value_range=[0, 255]"));
     CHECK(contains(ls::Cutout{.image = shape, .size = 3}.description(), "size=3"));
   }
@@ -202,7 +223,10 @@ TEST_SUITE("MixUp") {
   };
 
   TEST_CASE("blends sample and target with the same weight, with one other sample of the batch") {
-    const auto mixed = numbers(8).map(one_hot, {.sample_size = 1, .target_size = 8}).batch(8).apply<ls::MixUp>(1.0);
+    const auto mixed = numbers(8)
+                           .map(one_hot, {.sample_size = 1, .target_size = 8})
+                           .batch(8)
+                           .apply<ls::MixUp>(1.0);
     const RowBatches rows = row_batches(mixed, {3, 0});
     REQUIRE(rows.size() == 1);
     std::vector<double> weights(8);
@@ -241,7 +265,7 @@ TEST_SUITE("MixUp") {
   }
   TEST_CASE("a lone sample stays; bad arguments") {
     CHECK(row_batches(numbers(1).batch(4).apply<ls::MixUp>()) == RowBatches{{{0, 0}}});
-    CHECK_THROWS_WITH_AS((void)numbers(1).batch(4).apply<ls::MixUp>(0.0), "MixUp: alpha must be above 0, got 0",
-                         ls::ConfigurationError);
+    CHECK_THROWS_WITH_AS((void)numbers(1).batch(4).apply<ls::MixUp>(0.0),
+                         "MixUp: alpha must be above 0, got 0", ls::ConfigurationError);
   }
 }

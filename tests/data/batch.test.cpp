@@ -47,6 +47,7 @@ TEST_SUITE("batch") {
 
   TEST_CASE("a size of 0 is refused") {
     CHECK(contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).batch(0); }), "got 0"));
-    CHECK(contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).batch(-4); }), "got -4"));
+    CHECK(
+        contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).batch(-4); }), "got -4"));
   }
 }

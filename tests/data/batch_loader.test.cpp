@@ -28,7 +28,8 @@ struct Loaded {
 };
 
 /// The next batches, at most `most`. Memory that is not the loader's is filled with rubbish before.
-std::vector<Loaded> load_all(ls::BatchLoader<float>& loader, std::size_t features, std::size_t most) {
+std::vector<Loaded> load_all(ls::BatchLoader<float>& loader, std::size_t features,
+                             std::size_t most) {
   std::vector<Loaded> all;
   while (all.size() < most && loader.next()) {
     const std::size_t samples = loader.samples(), stride = ls::padded_batch(samples);
@@ -57,14 +58,16 @@ ls::Tensor<std::int32_t> labels(std::size_t count) { return std::vector<std::int
 
 TEST_SUITE("batch_loader") {
   TEST_CASE("reading ahead changes nothing but the time") {
-    const auto pipeline = ls::from_tensor_slices(rows(23), labels(23)).shuffle(9, 4).repeat(2).batch(5);
+    const auto pipeline =
+        ls::from_tensor_slices(rows(23), labels(23)).shuffle(9, 4).repeat(2).batch(5);
     for (const int ranks : {1, 3, 7})  // (with 7, some have an empty part)
       for (const std::int64_t ahead : {1, 3, 40})
         for (int rank = 0; rank < ranks; ++rank) {
           CAPTURE(ranks);
           CAPTURE(ahead);
           const ls::DistributionContext context{.num_workers = ranks, .worker = rank};
-          ls::BatchLoader<float> plain({pipeline, context}), prefetched({pipeline.prefetch(ahead), context});
+          ls::BatchLoader<float> plain({pipeline, context}),
+              prefetched({pipeline.prefetch(ahead), context});
           for (const std::int64_t pass : {0, 1}) {
             plain.begin({.seed = 1, .number = pass});
             prefetched.begin({.seed = 1, .number = pass});
@@ -82,7 +85,8 @@ TEST_SUITE("batch_loader") {
   }
 
   TEST_CASE("without targets, none are read") {
-    ls::BatchLoader<float> loader({ls::from_tensor_slices(rows(8), labels(8)).batch(4).prefetch(2), {}}, false);
+    ls::BatchLoader<float> loader(
+        {ls::from_tensor_slices(rows(8), labels(8)).batch(4).prefetch(2), {}}, false);
     loader.begin({});
     REQUIRE(loader.next());
     CHECK(loader.load({}).targets.features() == 0);
@@ -91,7 +95,8 @@ TEST_SUITE("batch_loader") {
 
   TEST_CASE("batches are read while the one before is in use, and no more than asked for") {
     const auto reads = std::make_shared<std::atomic<int>>(0);
-    const auto pipeline = ls::from_tensor_slices(rows(40), labels(40)).map([reads](auto&) { ++*reads; }).batch(2);
+    const auto pipeline =
+        ls::from_tensor_slices(rows(40), labels(40)).map([reads](auto&) { ++*reads; }).batch(2);
     ls::BatchLoader<float> loader({pipeline.prefetch(3), {}});
     loader.begin({});
     CHECK(*reads == 0);
@@ -128,7 +133,8 @@ TEST_SUITE("batch_loader") {
     CHECK(pipeline.prefetch(5).take(3).with_options({}).prefetch_size() == 5);
     CHECK(ls::AnyDataset(pipeline.prefetch(5)).prefetch_size() == 5);
     CHECK_THROWS_WITH_AS((void)pipeline.prefetch(-2),
-                         "prefetch: buffer_size must be autotune (-1) or in [0, 1024], got -2", ls::ConfigurationError);
+                         "prefetch: buffer_size must be autotune (-1) or in [0, 1024], got -2",
+                         ls::ConfigurationError);
     CHECK_THROWS_AS((void)pipeline.prefetch(1025), ls::ConfigurationError);
   }
 }

@@ -49,11 +49,13 @@ TEST_SUITE("cache") {
     const RowBatches first = row_batches(dataset, {4, 0});
     CHECK(*counted.count == 7);
     CHECK(row_batches(dataset, {4, 1}) == first);
-    CHECK(row_batches(cached.repeat(2).batch(7), {4, 2})[1] == row_batches(cached.batch(7), {4, 0})[0]);
+    CHECK(row_batches(cached.repeat(2).batch(7), {4, 2})[1] ==
+          row_batches(cached.batch(7), {4, 0})[0]);
     CHECK(*counted.count == 7);
     CHECK(row_batches(dataset, {5, 0}) != first);
     CHECK(*counted.count == 14);
-    CHECK(row_batches(numbers(7).map(add_noise).shuffle(7).map([](auto&) {}).batch(3), {4, 0}).size() == first.size());
+    CHECK(row_batches(numbers(7).map(add_noise).shuffle(7).map([](auto&) {}).batch(3), {4, 0})
+              .size() == first.size());
   }
   TEST_CASE("what comes behind it is drawn anew in each pass") {
     const auto augmented = numbers(7).cache().map(add_noise).batch(7);
@@ -65,7 +67,13 @@ TEST_SUITE("cache") {
     const TemporaryFolder folder;
     check_stage(numbers(11).map(add_noise).shuffle(5).cache().shuffle(4).repeat(2).batch(4));
     check_stage(numbers(11).map(add_noise).window(2, 1).cache().window(2).cache().batch(2));
-    check_stage(numbers(11).map(add_noise).shuffle(5).cache(folder.path("cache")).shuffle(4).repeat(2).batch(4));
+    check_stage(numbers(11)
+                    .map(add_noise)
+                    .shuffle(5)
+                    .cache(folder.path("cache"))
+                    .shuffle(4)
+                    .repeat(2)
+                    .batch(4));
     auto cached = numbers(5).cache().batch(5);
     cached.begin({});
     cached.next();
@@ -74,18 +82,21 @@ TEST_SUITE("cache") {
     CHECK(Read<float>(cached).x(4, 0) == 4.0f);
     CHECK(Read<float>(cached).x.padding_is(0.0f));
     const Tensor<float> x(5, 1);
-    cached.read(std::span<const std::size_t>(all_positions(cached)), x.view(), ls::TensorView<float>{});
+    cached.read(std::span<const std::size_t>(all_positions(cached)), x.view(),
+                ls::TensorView<float>{});
     CHECK(x(3, 0) == 3.0f);
   }
   TEST_CASE("copies in several threads share it") {
     const TemporaryFolder folder;
     for (const std::string& path : {std::string(), folder.path("cache")}) {
       const Counted counted;
-      const ls::AnyDataset dataset = numbers(50).map(counted).map(add_noise).cache(path).shuffle(50).batch(10);
+      const ls::AnyDataset dataset =
+          numbers(50).map(counted).map(add_noise).cache(path).shuffle(50).batch(10);
       const RowBatches expected = row_batches(dataset, {1, 1});
       std::vector<RowBatches> got(3);
       std::vector<std::thread> threads;
-      for (RowBatches& own : got) threads.emplace_back([&own, &dataset] { own = row_batches(dataset, {1, 1}); });
+      for (RowBatches& own : got)
+        threads.emplace_back([&own, &dataset] { own = row_batches(dataset, {1, 1}); });
       for (std::thread& thread : threads) thread.join();
       for (const RowBatches& own : got) CHECK(own == expected);
       CHECK(*counted.count == 50);
@@ -95,7 +106,8 @@ TEST_SUITE("cache") {
     const TemporaryFolder folder;
     const std::string path = folder.path("cache");
     const auto run = [&](const Counted& counted, std::uint64_t seed) {
-      return row_batches(numbers(9).map(counted).map(add_noise).shuffle(9).cache(path).batch(4), {seed, 3});
+      return row_batches(numbers(9).map(counted).map(add_noise).shuffle(9).cache(path).batch(4),
+                         {seed, 3});
     };
     const Counted first, second, third;
     const RowBatches rows = run(first, 1);
@@ -118,8 +130,10 @@ TEST_SUITE("cache") {
     };
     CHECK(error(numbers(9).cache(path).batch(4)).empty());
     const std::string bytes = read_all(path);
-    CHECK(contains(error(numbers(8).cache(path).batch(4)), "was made from other data or by another pipeline"));
-    CHECK(contains(error(numbers(9).map(add_noise).cache(path).batch(4)), "delete it, or give another path"));
+    CHECK(contains(error(numbers(8).cache(path).batch(4)),
+                   "was made from other data or by another pipeline"));
+    CHECK(contains(error(numbers(9).map(add_noise).cache(path).batch(4)),
+                   "delete it, or give another path"));
     CHECK(error(numbers(9).cache(path).batch(4)).empty());
 
     std::string damaged = bytes;
@@ -134,9 +148,12 @@ TEST_SUITE("cache") {
     CHECK(contains(error(numbers(9).cache(path).batch(4)), "is no cache of this library"));
     write_all(path, "short");
     CHECK(contains(error(numbers(9).cache(path).batch(4)), "is no cache of this library"));
-    CHECK(contains(error(numbers(9).cache(folder.path("missing/cache")).batch(4)), "cannot be opened"));
+    CHECK(contains(error(numbers(9).cache(folder.path("missing/cache")).batch(4)),
+                   "cannot be opened"));
   }
-  TEST_CASE("a file has one owner; others take a file beside it; workers with own files have own caches") {
+  TEST_CASE(
+      "a file has one owner; others take a file beside it; workers with own files have own "
+      "caches") {
     const TemporaryFolder folder;
     const std::string path = folder.path("cache");
     ls::AnyDataset one = numbers(4).cache(path).batch(4), two = numbers(4).cache(path).batch(4);
@@ -144,7 +161,9 @@ TEST_SUITE("cache") {
     CHECK(std::filesystem::exists(path + ".1"));
     CHECK(read_all(path) == read_all(path + ".1"));
 
-    const auto reader = [](const std::string& name) { return ls::Tensor<int>(std::vector<int>(2, std::stoi(name))); };
+    const auto reader = [](const std::string& name) {
+      return ls::Tensor<int>(std::vector<int>(2, std::stoi(name)));
+    };
     ls::AnyDataset files = ls::from_files({"1", "2"}, reader).cache(folder.path("part")).batch(2);
     files.shard_files(2, 1);
     CHECK(row_batches(files) == RowBatches{{{2}}, {{2}}});

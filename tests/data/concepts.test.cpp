@@ -54,8 +54,8 @@ static_assert(ls::is_batched<Growing>);
 // Near misses.
 class NoSeek : Growing {
  public:
-  using Growing::begin, Growing::cardinality, Growing::Growing, Growing::next, Growing::position, Growing::read,
-      Growing::sample_indices, Growing::sample_size, Growing::target_size;
+  using Growing::begin, Growing::cardinality, Growing::Growing, Growing::next, Growing::position,
+      Growing::read, Growing::sample_indices, Growing::sample_size, Growing::target_size;
 };
 static_assert(!ls::Dataset<NoSeek>);
 static_assert(ls::SizedDataset<NoSeek>);
@@ -88,7 +88,9 @@ static_assert(!ls::Dataset<Samples>);
 static_assert(!ls::is_batched<Samples>);
 static_assert(ls::Dataset<Batched>);
 static_assert(ls::is_batched<Batched>);
-static_assert(ls::Dataset<decltype(numbers(1).shuffle(1).repeat().batch(1).shuffle(1).repeat().take(1).skip(1))>);
+static_assert(
+    ls::Dataset<
+        decltype(numbers(1).shuffle(1).repeat().batch(1).shuffle(1).repeat().take(1).skip(1))>);
 
 }  // namespace
 

@@ -57,8 +57,12 @@ struct Own {
 struct Told : Own {
   [[nodiscard]] Extents sample_shape() const { return {2, 3}; }
   void describe(ls::PipelineDescription& description) const { description.add({"told"}); }
-  [[nodiscard]] ls::SourceFingerprint fingerprint() const { return {.samples = 40, .checked = 1, .checksum = 5}; }
-  [[nodiscard]] std::string sample_name(std::int64_t i) const { return "row " + std::to_string(i) + " of a table"; }
+  [[nodiscard]] ls::SourceFingerprint fingerprint() const {
+    return {.samples = 40, .checked = 1, .checksum = 5};
+  }
+  [[nodiscard]] std::string sample_name(std::int64_t i) const {
+    return "row " + std::to_string(i) + " of a table";
+  }
 };
 
 }  // namespace
@@ -69,12 +73,16 @@ TEST_CASE("a pipeline in words: each stage with its options, and the size of a g
   CHECK(text_of(numbers(10).shuffle(5, 3).repeat(2).batch(4, true)) ==
         "from_tensor_slices -> shuffle(5, seed 3) -> repeat(2) -> batch(4, drop_remainder)");
   CHECK(text_of(numbers(10).skip(1).take(-1).shuffle(5, {}, false).batch(4)) ==
-        "from_tensor_slices -> skip(1) -> take(-1) -> shuffle(5, the same order each time) -> batch(4)");
-  CHECK(text_of(numbers(10).map([](auto&) {}).map([](const auto&, auto&) {}, {.sample_size = 3, .target_size = 2})) ==
+        "from_tensor_slices -> skip(1) -> take(-1) -> shuffle(5, the same order each time) -> "
+        "batch(4)");
+  CHECK(text_of(numbers(10)
+                    .map([](auto&) {})
+                    .map([](const auto&, auto&) {}, {.sample_size = 3, .target_size = 2})) ==
         "from_tensor_slices -> map -> map(to (3), targets (2))");
   CHECK(text_of(ls::from_generator([](auto&) {}, {.size = 5, .sample_size = 1}).batch(2)) ==
         "from_generator -> map -> batch(2)");
-  CHECK(text_of(ls::from_source(Own{}).apply<Described>().batch(2)) == "from_source -> described(7) -> batch(2)");
+  CHECK(text_of(ls::from_source(Own{}).apply<Described>().batch(2)) ==
+        "from_source -> described(7) -> batch(2)");
   CHECK(text_of(ls::from_source(Told{})) == "told");
 
   ls::PipelineDescription description;
@@ -86,12 +94,15 @@ TEST_CASE("the shape of a sample stays through a pipeline, until a map changes t
   const ls::Tensor<float> images(std::vector<float>(24), {2, 3, 4});
   const auto pipeline = ls::from_tensor_slices(images);
   CHECK(pipeline.sample_shape() == Extents{3, 4});
-  CHECK(pipeline.map([](auto&) {}).shuffle(2).repeat().skip(1).take(1).batch(1).sample_shape() == Extents{3, 4});
+  CHECK(pipeline.map([](auto&) {}).shuffle(2).repeat().skip(1).take(1).batch(1).sample_shape() ==
+        Extents{3, 4});
   CHECK(pipeline.map([](const auto&, auto&) {}, {.sample_size = 12}).sample_shape() == Extents{12});
   CHECK(ls::from_source(Own{}).sample_shape() == Extents{6});
   CHECK(ls::from_source(Told{}).batch(3).sample_shape() == Extents{2, 3});
-  CHECK(ls::from_generator([](auto&) {}, {.size = 5, .sample_size = 3}).sample_shape() == Extents{3});
-  CHECK(ls::from_files({"a", "b"}, [&](const std::string&) { return images; }).sample_shape() == Extents{3, 4});
+  CHECK(ls::from_generator([](auto&) {}, {.size = 5, .sample_size = 3}).sample_shape() ==
+        Extents{3});
+  CHECK(ls::from_files({"a", "b"}, [&](const std::string&) { return images; }).sample_shape() ==
+        Extents{3, 4});
 }
 
 TEST_CASE("samples have names") {
@@ -114,13 +125,16 @@ TEST_CASE("a fingerprint tells the size, and other contents apart") {
   CHECK(fingerprint(ls::from_source(Own{.samples = 0})).checked == 0);
   // The function of a generator is not called: it may have a state.
   int calls = 0;
-  const auto made = fingerprint(ls::from_generator([&](auto&) { ++calls; }, {.size = 5, .sample_size = 3}));
+  const auto made =
+      fingerprint(ls::from_generator([&](auto&) { ++calls; }, {.size = 5, .sample_size = 3}));
   CHECK(made.samples == 5);
   CHECK(made.checked == 0);
   CHECK(calls == 0);
 }
 
-TEST_CASE("fingerprint_positions: the first, the last and others between; fewer where samples are large") {
+TEST_CASE(
+    "fingerprint_positions: the first, the last and others between; fewer where samples are "
+    "large") {
   using ls::detail::fingerprint_positions;
   CHECK(fingerprint_positions(0, 1).empty());
   CHECK(fingerprint_positions(1, 1) == Indices{0});

@@ -14,7 +14,8 @@ using ls::AutoShardPolicy;
 
 /// The parts of every rank, by rank, then by step.
 template <class D>
-std::vector<Batches> parts_of(const D& dataset, int workers, int replicas = 1, ls::Iteration iteration = {}) {
+std::vector<Batches> parts_of(const D& dataset, int workers, int replicas = 1,
+                              ls::Iteration iteration = {}) {
   std::vector<Batches> all;
   for (int worker = 0; worker < workers; ++worker)
     for (int replica = 0; replica < replicas; ++replica) {
@@ -34,7 +35,8 @@ std::vector<Batches> parts_of(const D& dataset, int workers, int replicas = 1, l
       REQUIRE_FALSE(rank.next());
       REQUIRE(rank.samples() == 0);
       REQUIRE(rank.position() == static_cast<std::int64_t>(parts.size()));
-      if (rank.cardinality() >= 0) REQUIRE(rank.cardinality() == static_cast<std::int64_t>(parts.size()));
+      if (rank.cardinality() >= 0)
+        REQUIRE(rank.cardinality() == static_cast<std::int64_t>(parts.size()));
       all.push_back(parts);
     }
   return all;
@@ -72,8 +74,10 @@ std::vector<int> values_of(const D& dataset, ls::DistributionContext context) {
 TEST_SUITE("distributed dataset") {
   TEST_CASE("a worker or a replica outside the cluster is an error") {
     using D = decltype(numbers(4).batch(2));
-    CHECK_THROWS_AS(ls::DistributedDataset<D>(numbers(4).batch(2), {2, 2, 1, 0}), ls::ConfigurationError);
-    CHECK_THROWS_AS(ls::DistributedDataset<D>(numbers(4).batch(2), {2, 0, 2, 2}), ls::ConfigurationError);
+    CHECK_THROWS_AS(ls::DistributedDataset<D>(numbers(4).batch(2), {2, 2, 1, 0}),
+                    ls::ConfigurationError);
+    CHECK_THROWS_AS(ls::DistributedDataset<D>(numbers(4).batch(2), {2, 0, 2, 2}),
+                    ls::ConfigurationError);
   }
 
   TEST_CASE("data: 7 over 2 are 4 and 3") {
@@ -88,7 +92,8 @@ TEST_SUITE("distributed dataset") {
   }
 
   TEST_CASE("data: 10 samples in batches of 12 over 2 workers") {
-    CHECK(parts_of(numbers(10).batch(12), 2) == std::vector<Batches>{{{0, 2, 4, 6, 8}}, {{1, 3, 5, 7, 9}}});
+    CHECK(parts_of(numbers(10).batch(12), 2) ==
+          std::vector<Batches>{{{0, 2, 4, 6, 8}}, {{1, 3, 5, 7, 9}}});
   }
 
   TEST_CASE("data: ranks count worker by worker") {
@@ -137,7 +142,8 @@ TEST_SUITE("distributed dataset") {
   }
 
   TEST_CASE("file: every worker reads its own files, in its part of the batch size") {
-    const auto dataset = with(ls::from_files({"3", "1", "2", "4"}, read_file).batch(4), AutoShardPolicy::file);
+    const auto dataset =
+        with(ls::from_files({"3", "1", "2", "4"}, read_file).batch(4), AutoShardPolicy::file);
     CHECK(values_of(dataset, {2, 0}) == std::vector<int>{300, 301, 302, 200, 201});
     CHECK(values_of(dataset, {2, 1}) == std::vector<int>{100, 400, 401, 402, 403});
 
@@ -149,7 +155,8 @@ TEST_SUITE("distributed dataset") {
   }
 
   TEST_CASE("file: sizes of the parts differ by at most one") {
-    const auto dataset = with(ls::from_files({"9", "9", "9"}, read_file).batch(8), AutoShardPolicy::file);
+    const auto dataset =
+        with(ls::from_files({"9", "9", "9"}, read_file).batch(8), AutoShardPolicy::file);
     const auto parts = parts_of(dataset, 3);
     CHECK(parts[0][0].size() == 3);
     CHECK(parts[1][0].size() == 3);
@@ -157,29 +164,32 @@ TEST_SUITE("distributed dataset") {
   }
 
   TEST_CASE("file: a worker with less data ends earlier") {
-    const auto dataset = with(ls::from_files({"1", "9"}, read_file).batch(4), AutoShardPolicy::file);
+    const auto dataset =
+        with(ls::from_files({"1", "9"}, read_file).batch(4), AutoShardPolicy::file);
     const auto parts = parts_of(dataset, 2);
     CHECK(parts[0].size() == 1);
     CHECK(parts[1].size() == 5);
   }
 
   TEST_CASE("file: the replicas of a worker share its batch") {
-    const auto dataset = with(ls::from_files({"5", "4"}, read_file).batch(8), AutoShardPolicy::file);
+    const auto dataset =
+        with(ls::from_files({"5", "4"}, read_file).batch(8), AutoShardPolicy::file);
     CHECK(values_of(dataset, {2, 0, 2, 0}) == std::vector<int>{500, 502, 504});
     CHECK(values_of(dataset, {2, 0, 2, 1}) == std::vector<int>{501, 503});
     CHECK(values_of(dataset, {2, 1, 2, 1}) == std::vector<int>{401, 403});
   }
 
   TEST_CASE("file: shuffle comes after the choice of files") {
-    const auto dataset =
-        with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(100).batch(4), AutoShardPolicy::file);
+    const auto dataset = with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(100).batch(4),
+                              AutoShardPolicy::file);
     auto values = values_of(dataset, {2, 0});
     std::sort(values.begin(), values.end());
     CHECK(values == std::vector<int>{200, 201, 300, 301, 302});
   }
 
   TEST_CASE("file: no two workers have a sample number in common") {
-    const auto parts = parts_of(with(ls::from_files({"3", "3"}, read_file).batch(6), AutoShardPolicy::file), 2);
+    const auto parts =
+        parts_of(with(ls::from_files({"3", "3"}, read_file).batch(6), AutoShardPolicy::file), 2);
     Indices all = flat(parts[0]);
     const Indices others = flat(parts[1]);
     all.insert(all.end(), others.begin(), others.end());
@@ -198,13 +208,16 @@ TEST_SUITE("distributed dataset") {
 
     const auto two = with(ls::from_files({"3", "1"}, read_file).batch(6), AutoShardPolicy::file);
     using F = std::remove_const_t<decltype(two)>;
-    const std::string few = message_of<ls::ConfigurationError>([&] { ls::DistributedDataset<F>(two, {3, 0}); });
+    const std::string few = message_of<ls::ConfigurationError>([&] {
+      ls::DistributedDataset<F>(two, {3, 0});
+    });
     CHECK(contains(few, "2 files"));
     CHECK(contains(few, "3 workers"));
   }
 
   TEST_CASE("file: a batch smaller than the number of workers is an error") {
-    const auto dataset = with(ls::from_files({"3", "1"}, read_file).batch(1), AutoShardPolicy::file);
+    const auto dataset =
+        with(ls::from_files({"3", "1"}, read_file).batch(1), AutoShardPolicy::file);
     using D = std::remove_const_t<decltype(dataset)>;
     CHECK(contains(message_of<ls::ConfigurationError>([&] {
                      ls::DistributedDataset<D>(dataset, {2, 0});
@@ -230,7 +243,8 @@ TEST_SUITE("distributed dataset") {
 
   TEST_CASE("the caller's policy replaces the dataset's") {
     const auto dataset = with(numbers(4).batch(4), AutoShardPolicy::off);
-    ls::DistributedDataset<std::remove_const_t<decltype(dataset)>> rank(dataset, {2, 1}, AutoShardPolicy::data);
+    ls::DistributedDataset<std::remove_const_t<decltype(dataset)>> rank(dataset, {2, 1},
+                                                                        AutoShardPolicy::data);
     rank.begin({});
     CHECK(rank.next());
     CHECK(to_indices(rank.sample_indices()) == Indices{1, 3});
@@ -256,7 +270,8 @@ TEST_SUITE("distributed dataset") {
       using D = std::remove_cvref_t<decltype(dataset)>;
       const auto run = [&](ls::DistributedDataset<D>& rank, std::size_t most) {
         Batches parts;
-        while (parts.size() < most && rank.next()) parts.push_back(to_indices(rank.sample_indices()));
+        while (parts.size() < most && rank.next())
+          parts.push_back(to_indices(rank.sample_indices()));
         return parts;
       };
       ls::DistributedDataset<D> reference(dataset, context);
@@ -270,7 +285,8 @@ TEST_SUITE("distributed dataset") {
         rank.seek(static_cast<std::int64_t>(to));
         REQUIRE(rank.position() == static_cast<std::int64_t>(to));
         REQUIRE(rank.samples() == 0);
-        REQUIRE(run(rank, 30 - to) == Batches(all.begin() + static_cast<std::ptrdiff_t>(to), all.end()));
+        REQUIRE(run(rank, 30 - to) ==
+                Batches(all.begin() + static_cast<std::ptrdiff_t>(to), all.end()));
       }
     };
     const auto pipeline = numbers(10).shuffle(4).repeat(3).batch(7);
@@ -278,7 +294,8 @@ TEST_SUITE("distributed dataset") {
     check(numbers(10).shuffle(4).repeat().batch(7), {3, 2, 2, 1});
     check(with(pipeline, AutoShardPolicy::off), {3, 1, 2, 0});
     check(with(numbers(4).batch(3).repeat(3), AutoShardPolicy::off), {3, 1});
-    check(with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(5).repeat(3).batch(4), AutoShardPolicy::file),
+    check(with(ls::from_files({"3", "1", "2", "4"}, read_file).shuffle(5).repeat(3).batch(4),
+               AutoShardPolicy::file),
           {2, 1});
   }
 

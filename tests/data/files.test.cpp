@@ -56,20 +56,24 @@ TEST_SUITE("from_files") {
     CHECK(read.y(3, 0) == -9901.0f);
     CHECK(read.x.padding_is(0.0f));
     const std::int64_t third_file = std::int64_t{2} << 40;
-    CHECK(to_indices(dataset.sample_indices()) == Indices{0, 1, third_file, third_file + 1, third_file + 2});
+    CHECK(to_indices(dataset.sample_indices()) ==
+          Indices{0, 1, third_file, third_file + 1, third_file + 2});
   }
 
   TEST_CASE("shuffled over files, and read without targets") {
     const auto loads = std::make_shared<Loads>();
-    auto dataset = ls::from_files({"a20", "b20", "c20"}, reader(loads)).shuffle(60).repeat(2).batch(50);
+    auto dataset =
+        ls::from_files({"a20", "b20", "c20"}, reader(loads)).shuffle(60).repeat(2).batch(50);
     dataset.begin({});
     while (dataset.next() > 0) {
       const Read<double> read(dataset);
       const Tensor<double> x(read.x.samples(), 1);
-      dataset.read(std::span<const std::size_t>(all_positions(dataset)), x.view(), ls::TensorView<double>{});
+      dataset.read(std::span<const std::size_t>(all_positions(dataset)), x.view(),
+                   ls::TensorView<double>{});
       for (std::size_t i = 0; i < read.x.samples(); ++i) {
         const std::int64_t index = dataset.sample_indices()[i];
-        const double expected = 9700 + 100 * static_cast<double>(index >> 40) + static_cast<double>(index & 0xFF);
+        const double expected =
+            9700 + 100 * static_cast<double>(index >> 40) + static_cast<double>(index & 0xFF);
         REQUIRE(read.x(i, 0) == expected);
         REQUIRE(read.y(i, 0) == -expected);
         REQUIRE(x(i, 0) == expected);
@@ -123,7 +127,9 @@ TEST_SUITE("from_files") {
   }
 
   TEST_CASE("a reader may return a tensor or a source") {
-    auto tensors = ls::from_files({"x"}, [](const std::string&) { return ls::Tensor<float>({1, 2, 3, 4}, {2, 2}); });
+    auto tensors = ls::from_files({"x"}, [](const std::string&) {
+      return ls::Tensor<float>({1, 2, 3, 4}, {2, 2});
+    });
     CHECK(tensors.sample_size() == 2);
     CHECK(tensors.target_size() == 0);
     auto sources = ls::from_files({"x", "y"}, [](const std::string& name) {
@@ -142,17 +148,21 @@ TEST_SUITE("from_files") {
     });
     const std::string message = message_of<ls::DataError>([&] { (void)different.cardinality(); });
     CHECK(message ==
-          "from_files: the files differ: 2 has samples of (2) without targets, 1 has samples of (1) without targets");
+          "from_files: the files differ: 2 has samples of (2) without targets, 1 has samples of "
+          "(1) without targets");
     const auto turned = ls::from_files({"a", "b"}, [](const std::string& name) {
       const bool first = name == "a";
-      return std::pair(ls::Tensor<float>(std::vector<float>(6), {1, first ? 2u : 3u, first ? 3u : 2u}),
-                       ls::Tensor<float>(std::vector<float>(1)));
+      return std::pair(
+          ls::Tensor<float>(std::vector<float>(6), {1, first ? 2u : 3u, first ? 3u : 2u}),
+          ls::Tensor<float>(std::vector<float>(1)));
     });
     CHECK(contains(message_of<ls::DataError>([&] { (void)turned.cardinality(); }),
-                   "b has samples of (3, 2) with targets of (1), a has samples of (2, 3) with targets of (1)"));
+                   "b has samples of (3, 2) with targets of (1), a has samples of (2, 3) with "
+                   "targets of (1)"));
 
-    const auto broken = ls::from_files(
-        {"x"}, [](const std::string& name) -> ls::Tensor<float> { throw ls::DataError("cannot read " + name); });
+    const auto broken = ls::from_files({"x"}, [](const std::string& name) -> ls::Tensor<float> {
+      throw ls::DataError("cannot read " + name);
+    });
     CHECK(message_of<ls::DataError>([&] { (void)broken.cardinality(); }) == "cannot read x");
   }
 }

@@ -21,7 +21,8 @@ void check_gather(std::size_t count, std::size_t features, float divisor) {
   constexpr std::size_t rows = 37;
   const ls::Tensor<U> tensor = random_tensor<U>(rows, features) / divisor;
   std::vector<std::int64_t> indices;
-  for (std::size_t i = 0; i < count; ++i) indices.push_back(static_cast<std::int64_t>(i * 7 % rows));
+  for (std::size_t i = 0; i < count; ++i)
+    indices.push_back(static_cast<std::int64_t>(i * 7 % rows));
   const lockstep_test::Tensor<T> out(count, features);
   ls::detail::gather(tensor, std::span<const std::int64_t>(indices), out.view());
   for (std::size_t i = 0; i < count; ++i)
@@ -34,8 +35,8 @@ void check_gather(std::size_t count, std::size_t features, float divisor) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("gather converts, divides exactly and transposes", U, std::uint8_t, std::int8_t, std::int16_t, int,
-                   float) {
+TEST_CASE_TEMPLATE("gather converts, divides exactly and transposes", U, std::uint8_t, std::int8_t,
+                   std::int16_t, int, float) {
   for (const std::size_t count : {0u, 1u, 3u, 15u, 16u, 17u, 32u, 45u, 64u})
     for (const std::size_t features : {1u, 2u, 16u, 49u})
       for (const float divisor : {1.0f, 255.0f, 3.0f}) {
@@ -56,7 +57,8 @@ TEST_CASE("gather stays inside a view whose stride leaves no room for a whole ti
   const ls::Tensor<int> tensor({1, 2, 3, 4}, {2, 2});
   std::array<float, 6> memory{};
   const std::array<std::int64_t, 2> indices{1, 0};
-  ls::detail::gather(tensor, std::span<const std::int64_t>(indices), ls::TensorView<float>(memory.data(), 2, 2, 3));
+  ls::detail::gather(tensor, std::span<const std::int64_t>(indices),
+                     ls::TensorView<float>(memory.data(), 2, 2, 3));
   CHECK(memory == std::array<float, 6>{3, 1, 0, 4, 2, 0});
 }
 

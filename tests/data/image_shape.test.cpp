@@ -12,5 +12,6 @@ TEST_CASE("ImageShape: its size, and samples of another one") {
   CHECK(image.to_string() == "32 x 32 x 3");
   ls::detail::require_image("Any", image, 3072);
   CHECK_THROWS_WITH_AS(ls::detail::require_image("Any", image, 784),
-                       "Any: expected images of 32 x 32 x 3, got a sample of 784 elements", ls::DataError);
+                       "Any: expected images of 32 x 32 x 3, got a sample of 784 elements",
+                       ls::DataError);
 }

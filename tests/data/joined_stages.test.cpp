@@ -52,18 +52,22 @@ TEST_SUITE("range") {
     check_stage(ls::range(10).shuffle(4).batch(3));
   }
   TEST_CASE("bad arguments") {
-    CHECK_THROWS_WITH_AS((void)ls::range(1, 2, 0), "range: step must not be 0", ls::ConfigurationError);
-    CHECK_THROWS_AS((void)ls::range(std::numeric_limits<std::int64_t>::max()), ls::ConfigurationError);
+    CHECK_THROWS_WITH_AS((void)ls::range(1, 2, 0), "range: step must not be 0",
+                         ls::ConfigurationError);
+    CHECK_THROWS_AS((void)ls::range(std::numeric_limits<std::int64_t>::max()),
+                    ls::ConfigurationError);
   }
 }
 
 TEST_SUITE("concatenate") {
   TEST_CASE("values and cardinality as tf.data's") {
     CHECK(element_of(ls::range(1, 4).concatenate(ls::range(4, 8))) == golden_data::concatenated);
-    CHECK(numbered(3).concatenate(numbered(4)).cardinality() == golden_data::cardinality_of_concatenate_finite);
+    CHECK(numbered(3).concatenate(numbered(4)).cardinality() ==
+          golden_data::cardinality_of_concatenate_finite);
     CHECK(unknown(3).concatenate(numbered(4).repeat()).cardinality() ==
           golden_data::cardinality_of_concatenate_infinite);
-    CHECK(unknown(3).concatenate(numbered(4)).cardinality() == golden_data::cardinality_of_concatenate_unknown);
+    CHECK(unknown(3).concatenate(numbered(4)).cardinality() ==
+          golden_data::cardinality_of_concatenate_unknown);
     CHECK(unknown(3).repeat(2).cardinality() == golden_data::cardinality_of_repeat_unknown);
     CHECK(unknown(3).repeat().cardinality() == golden_data::cardinality_of_repeat_unknown_endless);
   }
@@ -84,13 +88,19 @@ TEST_SUITE("concatenate") {
     CHECK(twice.sample_name(all.back()).find("sample 3 of dataset") == 0);
   }
   TEST_CASE("samples of different sizes are refused, in the first pass") {
-    CHECK(contains(message_of<ls::DataError>([] { (void)samples_of(numbers(3).concatenate(ls::range(3))); }),
-                   "concatenate: all datasets need samples of one size: dataset 0 has 1 elements and 1 targets, "
-                   "dataset 1 has 1 and 0"));
+    CHECK(contains(
+        message_of<ls::DataError>([] { (void)samples_of(numbers(3).concatenate(ls::range(3))); }),
+        "concatenate: all datasets need samples of one size: dataset 0 has 1 elements and 1 "
+        "targets, "
+        "dataset 1 has 1 and 0"));
   }
   TEST_CASE("the files of each part are divided") {
-    const auto reader = [](const std::string& name) { return ls::Tensor<int>(std::vector<int>(2, std::stoi(name))); };
-    auto all = ls::from_files({"1", "2"}, reader).concatenate(ls::from_files({"3", "4", "5"}, reader)).batch(2);
+    const auto reader = [](const std::string& name) {
+      return ls::Tensor<int>(std::vector<int>(2, std::stoi(name)));
+    };
+    auto all = ls::from_files({"1", "2"}, reader)
+                   .concatenate(ls::from_files({"3", "4", "5"}, reader))
+                   .batch(2);
     CHECK(all.num_files() == 2);
     CHECK(ls::range(3).concatenate(numbered(3)).num_files() == 0);
     all.shard_files(2, 1);
@@ -105,13 +115,17 @@ TEST_SUITE("zip") {
     CHECK(element_of(zipped, 1) == golden_data::zipped_second);
     CHECK(zipped.sample_size() == 1);
     CHECK(zipped.target_size() == 1);
-    CHECK(ls::zip(numbered(3), numbered(4)).cardinality() == golden_data::cardinality_of_zip_finite);
-    CHECK(ls::zip(numbered(3), numbered(4).repeat()).cardinality() == golden_data::cardinality_of_zip_infinite);
-    CHECK(ls::zip(numbered(3), unknown(3)).cardinality() == golden_data::cardinality_of_zip_unknown);
+    CHECK(ls::zip(numbered(3), numbered(4)).cardinality() ==
+          golden_data::cardinality_of_zip_finite);
+    CHECK(ls::zip(numbered(3), numbered(4).repeat()).cardinality() ==
+          golden_data::cardinality_of_zip_infinite);
+    CHECK(ls::zip(numbered(3), unknown(3)).cardinality() ==
+          golden_data::cardinality_of_zip_unknown);
   }
   TEST_CASE("targets follow their samples") {
     const auto zipped = ls::zip(numbers(3), numbers(9).skip(5));
-    CHECK(row_batches(zipped.batch(2)) == RowBatches{{{0, 0, 5, 50}, {1, 10, 6, 60}}, {{2, 20, 7, 70}}});
+    CHECK(row_batches(zipped.batch(2)) ==
+          RowBatches{{{0, 0, 5, 50}, {1, 10, 6, 60}}, {{2, 20, 7, 70}}});
     CHECK(zipped.sample_shape() == std::vector<std::size_t>{2});
     CHECK(samples_of(zipped) == range(0, 3));
     CHECK(zipped.sample_name(2) == "sample 2");
@@ -129,7 +143,8 @@ TEST_SUITE("zip") {
     dataset.begin({});
     dataset.next();
     const Tensor<float> x(3, 1);
-    dataset.read(std::span<const std::size_t>(all_positions(dataset)), x.view(), ls::TensorView<float>{});
+    dataset.read(std::span<const std::size_t>(all_positions(dataset)), x.view(),
+                 ls::TensorView<float>{});
     CHECK(x(2, 0) == 2.0f);
   }
 }
@@ -150,8 +165,8 @@ TEST_SUITE("sample_from_datasets") {
     CHECK(element_of(same, 0, {7, 1}) == element_of(same, 0, {7, 0}));
   }
   TEST_CASE("as often as the weights say") {
-    const auto mixed = ls::sample_from_datasets({ls::range(1).repeat(), ls::range(1, 2).repeat(), ls::range(2, 3)},
-                                                {.weights = {3, 1, 0}});
+    const auto mixed = ls::sample_from_datasets(
+        {ls::range(1).repeat(), ls::range(1, 2).repeat(), ls::range(2, 3)}, {.weights = {3, 1, 0}});
     double ones = 0;
     for (const std::int64_t value : element_of(mixed.take(4000))) {
       REQUIRE(value < 2);
@@ -163,7 +178,8 @@ TEST_SUITE("sample_from_datasets") {
     const auto mixed = ls::sample_from_datasets({ls::range(5).repeat(), ls::range(100, 103)},
                                                 {.seed = 1, .stop_on_empty_dataset = true});
     const Indices values = element_of(mixed);
-    CHECK(std::count_if(values.begin(), values.end(), [](std::int64_t v) { return v >= 100; }) == 3);
+    CHECK(std::count_if(values.begin(), values.end(), [](std::int64_t v) { return v >= 100; }) ==
+          3);
     CHECK(mixed.cardinality() == ls::unknown_cardinality);
     check_stage(mixed.batch(2));
   }
@@ -174,13 +190,16 @@ TEST_SUITE("sample_from_datasets") {
     CHECK(card(numbered(3), numbered(4)) == golden_data::cardinality_of_sample_finite);
     CHECK(card(numbered(3), numbered(4).repeat()) == golden_data::cardinality_of_sample_infinite);
     CHECK(card(numbered(3), unknown(4)) == golden_data::cardinality_of_sample_unknown);
-    check_stage(ls::sample_from_datasets({numbers(9).map(add_noise), numbers(4).shuffle(4).repeat(2)}).batch(3));
+    check_stage(
+        ls::sample_from_datasets({numbers(9).map(add_noise), numbers(4).shuffle(4).repeat(2)})
+            .batch(3));
     check_stage(ls::sample_from_datasets({ls::range(3), ls::range(4).repeat()}).batch(3));
   }
   TEST_CASE("bad arguments") {
     const auto with = [](std::vector<double> weights) {
       return message_of<ls::ConfigurationError>([&] {
-        (void)ls::sample_from_datasets({ls::range(2), ls::range(3)}, {.weights = std::move(weights)});
+        (void)ls::sample_from_datasets({ls::range(2), ls::range(3)},
+                                       {.weights = std::move(weights)});
       });
     };
     CHECK(with({1}) == "sample_from_datasets: expected a weight for each of the 2 datasets, got 1");
@@ -188,30 +207,39 @@ TEST_SUITE("sample_from_datasets") {
     CHECK(contains(with({0, std::numeric_limits<double>::infinity()}), "got inf"));
     CHECK(with({0, 0}) == "sample_from_datasets: all weights are 0; one must be above");
     CHECK_THROWS_WITH_AS((void)ls::sample_from_datasets({}),
-                         "sample_from_datasets: there are no datasets; give at least one", ls::ConfigurationError);
+                         "sample_from_datasets: there are no datasets; give at least one",
+                         ls::ConfigurationError);
   }
 }
 
 TEST_SUITE("interleave") {
   TEST_CASE("values as tf.data's") {
-    CHECK(element_of(ls::interleave(hundreds({4, 1, 3, 2, 5}), {.cycle_length = 2})) == golden_data::interleaved);
-    CHECK(element_of(ls::interleave(hundreds({4, 1, 3, 2, 5}), {.cycle_length = 3, .block_length = 2})) ==
+    CHECK(element_of(ls::interleave(hundreds({4, 1, 3, 2, 5}), {.cycle_length = 2})) ==
+          golden_data::interleaved);
+    CHECK(element_of(
+              ls::interleave(hundreds({4, 1, 3, 2, 5}), {.cycle_length = 3, .block_length = 2})) ==
           golden_data::interleaved_blocks);
-    CHECK(element_of(ls::interleave(hundreds({4, 1, 3, 0, 5}), {.cycle_length = 5, .block_length = 3})) ==
+    CHECK(element_of(
+              ls::interleave(hundreds({4, 1, 3, 0, 5}), {.cycle_length = 5, .block_length = 3})) ==
           golden_data::interleaved_all);
-    CHECK(element_of(ls::interleave(hundreds({4, 1, 3, 0, 5}), {.block_length = 3})) == golden_data::interleaved_all);
+    CHECK(element_of(ls::interleave(hundreds({4, 1, 3, 0, 5}), {.block_length = 3})) ==
+          golden_data::interleaved_all);
   }
   TEST_CASE("seeking and two workers") {
-    check_stage(ls::interleave(hundreds({4, 1, 3, 2, 5}), {.cycle_length = 3, .block_length = 2}).batch(2));
-    check_stage(ls::interleave({numbers(5).map(add_noise).shuffle(2), numbers(7)}).repeat(2).batch(4));
+    check_stage(
+        ls::interleave(hundreds({4, 1, 3, 2, 5}), {.cycle_length = 3, .block_length = 2}).batch(2));
+    check_stage(
+        ls::interleave({numbers(5).map(add_noise).shuffle(2), numbers(7)}).repeat(2).batch(4));
     CHECK(ls::interleave(hundreds({4, 1, 3})).cardinality() == 8);
     CHECK(ls::interleave(hundreds({0, 0})).batch(2).cardinality() == 0);
     check_stage(ls::interleave(hundreds({0, 0})).batch(2));
   }
   TEST_CASE("bad arguments") {
-    CHECK_THROWS_AS((void)ls::interleave(hundreds({1}), {.cycle_length = -1}), ls::ConfigurationError);
+    CHECK_THROWS_AS((void)ls::interleave(hundreds({1}), {.cycle_length = -1}),
+                    ls::ConfigurationError);
     CHECK_THROWS_WITH_AS((void)ls::interleave(hundreds({1}), {.block_length = 0}),
-                         "interleave: block_length must be at least 1, got 0", ls::ConfigurationError);
+                         "interleave: block_length must be at least 1, got 0",
+                         ls::ConfigurationError);
     CHECK_THROWS_AS((void)ls::interleave({}), ls::ConfigurationError);
   }
 }

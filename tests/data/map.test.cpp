@@ -40,7 +40,8 @@ TEST_SUITE("map") {
 
   TEST_CASE("comes after the conversion to the scalar type") {
     const auto images = ls::Tensor<std::uint8_t>({0, 51, 255}, {3, 1}) / 255.0f;
-    const auto pipeline = ls::from_tensor_slices(images).map([](auto& sample) { sample.x[0] -= 1; });
+    const auto pipeline =
+        ls::from_tensor_slices(images).map([](auto& sample) { sample.x[0] -= 1; });
     CHECK(whole<double>(pipeline).x(1, 0) == 51.0 / 255.0 - 1.0);
   }
 
@@ -57,7 +58,8 @@ TEST_SUITE("map") {
     auto dataset = numbers(40)
                        .map([](auto& sample) {
                          sample.x[0] *= 2;
-                         sample.y[0] = static_cast<std::remove_reference_t<decltype(sample.y[0])>>(sample.index);
+                         sample.y[0] = static_cast<std::remove_reference_t<decltype(sample.y[0])>>(
+                             sample.index);
                        })
                        .shuffle(40)
                        .batch(40);
@@ -71,7 +73,8 @@ TEST_SUITE("map") {
   }
 
   TEST_CASE("maps are applied one after the other") {
-    const auto pipeline = numbers(3).map([](auto& s) { s.x[0] += 1; }).map([](auto& s) { s.x[0] *= 10; });
+    const auto pipeline =
+        numbers(3).map([](auto& s) { s.x[0] += 1; }).map([](auto& s) { s.x[0] *= 10; });
     CHECK(whole<double>(pipeline).x(2, 0) == 30.0);
   }
 
@@ -80,7 +83,8 @@ TEST_SUITE("map") {
     dataset.begin({});
     dataset.next();
     const Tensor<float> x(3, 1);
-    dataset.read(std::span<const std::size_t>(all_positions(dataset)), x.view(), ls::TensorView<float>{});
+    dataset.read(std::span<const std::size_t>(all_positions(dataset)), x.view(),
+                 ls::TensorView<float>{});
     CHECK(x(2, 0) == 20.0f);
   }
 
@@ -119,15 +123,16 @@ TEST_SUITE("map") {
     CHECK(read.y(18, 1) == 181.0f);
     CHECK(read.x.padding_is(0.0f));
 
-    const auto without_targets =
-        numbers(3).map([](const ls::Sample<const double>& in, ls::Sample<double>& out) { out.x[0] = in.y[0]; },
-                       {.sample_size = 1, .target_size = 0});
+    const auto without_targets = numbers(3).map(
+        [](const ls::Sample<const double>& in, ls::Sample<double>& out) { out.x[0] = in.y[0]; },
+        {.sample_size = 1, .target_size = 0});
     CHECK(whole<float>(without_targets).x(2, 0) == 20.0f);
   }
 
   TEST_CASE("random augmentation: the key depends on seed, iteration, repetition, sample and map") {
     const auto random = numbers(4).map([](auto& s) {
-      s.x[0] = static_cast<std::remove_reference_t<decltype(s.x[0])>>(ls::RandomStream(s.key).uniform());
+      s.x[0] =
+          static_cast<std::remove_reference_t<decltype(s.x[0])>>(ls::RandomStream(s.key).uniform());
     });
     const auto values = [](const auto& pipeline, ls::Iteration iteration) {
       const Read<double> read = whole<double>(pipeline, iteration);
@@ -151,7 +156,8 @@ TEST_SUITE("map") {
       CHECK(read.x(i, 0) == in_order[static_cast<std::size_t>(shuffled.sample_indices()[i])]);
 
     const auto twice = random.map([](auto& s) {
-      s.y[0] = static_cast<std::remove_reference_t<decltype(s.y[0])>>(ls::RandomStream(s.key).uniform());
+      s.y[0] =
+          static_cast<std::remove_reference_t<decltype(s.y[0])>>(ls::RandomStream(s.key).uniform());
     });
     const Read<double> both = whole<double>(twice);
     CHECK(both.x(0, 0) != both.y(0, 0));

@@ -14,7 +14,8 @@ template <class Upstream>
 class EverySecond : public ls::Transform<Upstream> {
  public:
   using item_type = typename Upstream::item_type;
-  explicit EverySecond(Upstream upstream, bool odd) : ls::Transform<Upstream>(std::move(upstream)), odd_(odd) {}
+  explicit EverySecond(Upstream upstream, bool odd)
+      : ls::Transform<Upstream>(std::move(upstream)), odd_(odd) {}
   void begin(ls::Pass pass) {
     this->upstream_.begin(pass);
     if (odd_) this->upstream_.advance(1);
@@ -146,7 +147,8 @@ TEST_SUITE("pipeline") {
     const std::size_t outside = 2;
     const std::size_t inside = 0;
     const auto read = [&](std::size_t position, const Tensor<float>& view) {
-      return message_of<ls::DataError>([&] { dataset.read(std::span(&position, 1), view.view(), x.view()); });
+      return message_of<ls::DataError>(
+          [&] { dataset.read(std::span(&position, 1), view.view(), x.view()); });
     };
     CHECK(read(inside, x).empty());
     CHECK(contains(read(outside, x), "position 2"));
@@ -169,11 +171,13 @@ TEST_SUITE("pipeline") {
     CHECK(x.padding_is(0.0f));
     CHECK(y.padding_is(0.0f));
     const Tensor<float> nothing(0, 1);
-    CHECK_NOTHROW(dataset.read(std::span<const std::size_t>(), nothing.view(), ls::TensorView<float>{}));
+    CHECK_NOTHROW(
+        dataset.read(std::span<const std::size_t>(), nothing.view(), ls::TensorView<float>{}));
   }
 
   TEST_CASE("options stay with what comes after") {
-    const auto dataset = numbers(4).with_options({.auto_shard_policy = ls::AutoShardPolicy::off}).repeat().batch(2);
+    const auto dataset =
+        numbers(4).with_options({.auto_shard_policy = ls::AutoShardPolicy::off}).repeat().batch(2);
     CHECK(dataset.auto_shard_policy() == ls::AutoShardPolicy::off);
     CHECK(numbers(4).batch(2).auto_shard_policy() == ls::AutoShardPolicy::automatic);
     CHECK(dataset.with_options({}).auto_shard_policy() == ls::AutoShardPolicy::automatic);

@@ -32,7 +32,8 @@ std::vector<float> part(const ls::ImageShape& image, int padding, int down, int 
     for (int column = right - padding; column < right - padding + width; ++column)
       for (int channel = 0; channel < channels; ++channel) {
         const bool inside = row >= 0 && row < height && column >= 0 && column < width;
-        result.push_back(inside ? static_cast<float>((row * width + column) * channels + channel + 1) : 0);
+        result.push_back(
+            inside ? static_cast<float>((row * width + column) * channels + channel + 1) : 0);
       }
   return result;
 }
@@ -44,7 +45,8 @@ TEST_CASE("RandomCrop: every part of the padded image comes, and nothing else") 
     const ls::RandomCrop function{.image = {3, 2, 2}, .padding = static_cast<std::size_t>(padding)};
     std::set<std::vector<float>> expected, seen;
     for (int down = 0; down <= 2 * padding; ++down)
-      for (int right = 0; right <= 2 * padding; ++right) expected.insert(part(function.image, padding, down, right));
+      for (int right = 0; right <= 2 * padding; ++right)
+        expected.insert(part(function.image, padding, down, right));
     for (std::uint64_t key = 0; key < 2000; ++key) seen.insert(crop(function, key));
     CHECK(seen == expected);
   }
@@ -60,7 +62,8 @@ TEST_CASE("RandomCrop: samples of another size are refused") {
   const ls::RandomCrop function{.image = {4, 4, 3}, .padding = 1};
   std::vector<double> x(47);
   ls::Sample<double> sample{.x = x, .y = {}};
-  CHECK_THROWS_WITH_AS(function(sample), "RandomCrop: expected images of 4 x 4 x 3, got a sample of 47 elements",
+  CHECK_THROWS_WITH_AS(function(sample),
+                       "RandomCrop: expected images of 4 x 4 x 3, got a sample of 47 elements",
                        ls::DataError);
   CHECK(function.description() == "RandomCrop(image=4 x 4 x 3, padding=1)");
 }

@@ -51,7 +51,8 @@ TEST_CASE("RandomFlip: top and bottom on their own") {
 }
 
 TEST_CASE("RandomFlip: options") {
-  CHECK(ls::RandomFlip{.image = {2, 2, 1}}.description() == "RandomFlip(image=2 x 2 x 1, horizontal)");
+  CHECK(ls::RandomFlip{.image = {2, 2, 1}}.description() ==
+        "RandomFlip(image=2 x 2 x 1, horizontal)");
   std::vector<double> x(5);
   ls::Sample<double> sample{.x = x, .y = {}};
   CHECK_THROWS_AS((ls::RandomFlip{.image = {2, 2, 1}}(sample)), ls::DataError);

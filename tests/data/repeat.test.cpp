@@ -42,7 +42,8 @@ TEST_SUITE("repeat") {
   }
 
   TEST_CASE("a count below -1 is refused") {
-    CHECK(contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).repeat(-2); }), "got -2"));
+    CHECK(contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).repeat(-2); }),
+                   "got -2"));
   }
 
   TEST_CASE("a length beyond all numbers counts as infinite") {

@@ -21,7 +21,8 @@ TEST_SUITE("shuffle") {
   TEST_CASE("a buffer of n delivers sample i after at most i others of it") {
     // The first n - 1 + k samples are all that can have come until k have been handed out.
     const Indices order = samples_of(numbers(500).shuffle(10, 3));
-    for (std::size_t k = 0; k < order.size(); ++k) CHECK(order[k] < static_cast<std::int64_t>(k) + 10);
+    for (std::size_t k = 0; k < order.size(); ++k)
+      CHECK(order[k] < static_cast<std::int64_t>(k) + 10);
   }
 
   TEST_CASE("uniform: each sample is at each place equally often") {
@@ -29,7 +30,8 @@ TEST_SUITE("shuffle") {
     constexpr int passes = 5000;
     for (int pass = 0; pass < passes; ++pass) {
       const Indices order = samples_of(numbers(5).shuffle(5), {11, pass});
-      for (std::size_t place = 0; place < 5; ++place) ++count[place][static_cast<std::size_t>(order[place])];
+      for (std::size_t place = 0; place < 5; ++place)
+        ++count[place][static_cast<std::size_t>(order[place])];
     }
     // 1000 expected, standard deviation 28.
     for (const auto& place : count)
@@ -99,13 +101,15 @@ TEST_SUITE("shuffle") {
     const Batches batches = batches_of(numbers(10).batch(3).shuffle(4, 2));
     CHECK(batches.size() == 4);
     CHECK(sorted(flat(batches)) == range(0, 10));
-    for (const Indices& batch : batches) CHECK(batch == range(batch[0], batch[0] + (batch[0] == 9 ? 1 : 3)));
+    for (const Indices& batch : batches)
+      CHECK(batch == range(batch[0], batch[0] + (batch[0] == 9 ? 1 : 3)));
     CHECK(batches != batches_of(numbers(10).batch(3)));
   }
 
   TEST_CASE("nothing to shuffle") { CHECK(samples_of(numbers(0).shuffle(10)).empty()); }
 
   TEST_CASE("a buffer of 0 is refused") {
-    CHECK(contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).shuffle(0); }), "got 0"));
+    CHECK(
+        contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).shuffle(0); }), "got 0"));
   }
 }

@@ -42,6 +42,7 @@ TEST_SUITE("skip") {
   }
 
   TEST_CASE("a count below -1 is refused") {
-    CHECK(contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).skip(-2); }), "got -2"));
+    CHECK(
+        contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).skip(-2); }), "got -2"));
   }
 }

@@ -67,18 +67,23 @@ inline void check_stage(const lockstep::AnyDataset& dataset, std::size_t most = 
       for (std::size_t i = 0; i < from; ++i) copy.next();
       copy.seek(static_cast<std::int64_t>(to));
       REQUIRE(copy.position() == static_cast<std::int64_t>(to));
-      REQUIRE(rest_of(copy, most - to) == RowBatches(all.begin() + static_cast<std::ptrdiff_t>(to), all.end()));
+      REQUIRE(rest_of(copy, most - to) ==
+              RowBatches(all.begin() + static_cast<std::ptrdiff_t>(to), all.end()));
     }
   for (int worker = 0; worker < 2; ++worker) {
-    lockstep::DistributedDataset<lockstep::AnyDataset> rank(dataset, {2, worker}, lockstep::AutoShardPolicy::data);
+    lockstep::DistributedDataset<lockstep::AnyDataset> rank(dataset, {2, worker},
+                                                            lockstep::AutoShardPolicy::data);
     rank.begin(iteration);
     for (const Rows& batch : all) {
       REQUIRE(rank.has_next());
       REQUIRE(rank.next());
-      const Tensor<double> x(rank.samples(), rank.sample_size()), y(rank.samples(), rank.target_size());
-      if (rank.samples() > 0) rank.read(x.view(), rank.target_size() == 0 ? lockstep::TensorView<double>{} : y.view());
+      const Tensor<double> x(rank.samples(), rank.sample_size()),
+          y(rank.samples(), rank.target_size());
+      if (rank.samples() > 0)
+        rank.read(x.view(), rank.target_size() == 0 ? lockstep::TensorView<double>{} : y.view());
       const Rows own = rows_of(x, y, rank.samples());
-      for (std::size_t p = static_cast<std::size_t>(worker), row = 0; p < batch.size(); p += 2, ++row)
+      for (std::size_t p = static_cast<std::size_t>(worker), row = 0; p < batch.size();
+           p += 2, ++row)
         REQUIRE(own.at(row) == batch[p]);
     }
     if (all.size() < most) REQUIRE_FALSE(rank.has_next());

@@ -17,7 +17,9 @@ using namespace lockstep_test;
 namespace {
 
 const auto add_noise = [](ls::Sample<double>& s) { s.x[0] += ls::RandomStream(s.key).uniform(); };
-const auto one_of_three = [](const ls::Sample<const float>& s) { return static_cast<int>(s.x[0]) % 3 == 1; };
+const auto one_of_three = [](const ls::Sample<const float>& s) {
+  return static_cast<int>(s.x[0]) % 3 == 1;
+};
 
 Batches windows_of(std::int64_t n, std::int64_t size, std::int64_t shift, std::int64_t stride) {
   Batches windows;
@@ -31,7 +33,8 @@ Batches windows_of(std::int64_t n, std::int64_t size, std::int64_t shift, std::i
 TEST_SUITE("filter") {
   TEST_CASE("values and cardinality as tf.data's") {
     CHECK(element_of(ls::range(20).filter(one_of_three)) == golden_data::filtered);
-    CHECK(ls::range(4).filter(one_of_three).cardinality() == golden_data::cardinality_of_filter_finite);
+    CHECK(ls::range(4).filter(one_of_three).cardinality() ==
+          golden_data::cardinality_of_filter_finite);
     CHECK(element_of(ls::range(300).filter(one_of_three)).size() == 100);
     CHECK(element_of(ls::range(2, 400, 3).filter(one_of_three)).empty());
     CHECK(element_of(ls::range(2, 5, 3).filter(one_of_three).repeat()).empty());
@@ -76,18 +79,25 @@ TEST_SUITE("window") {
     const auto windows = numbers(6).window(2, 3);
     CHECK(row_batches(windows.batch(4)) == RowBatches{{{0, 1, 0, 10}, {3, 4, 30, 40}}});
     CHECK(samples_of(windows) == Indices{0, 3});
-    CHECK(ls::from_tensor_slices(ls::Tensor<int>(std::vector<int>(12), {3, 2, 2})).window(3).sample_shape() ==
-          std::vector<std::size_t>{3, 2, 2});
+    CHECK(ls::from_tensor_slices(ls::Tensor<int>(std::vector<int>(12), {3, 2, 2}))
+              .window(3)
+              .sample_shape() == std::vector<std::size_t>{3, 2, 2});
   }
   TEST_CASE("seeking and two workers, for every relation of size, shift and stride") {
     for (const auto& [size, shift, stride] :
-         {std::array{3, 1, 1}, std::array{3, 2, 2}, std::array{2, 5, 1}, std::array{2, 4, 3}, std::array{1, 1, 1}})
-      check_stage(numbers(17).map(add_noise).shuffle(4).window(size, shift, stride).map(add_noise).batch(2));
+         {std::array{3, 1, 1}, std::array{3, 2, 2}, std::array{2, 5, 1}, std::array{2, 4, 3},
+          std::array{1, 1, 1}})
+      check_stage(numbers(17)
+                      .map(add_noise)
+                      .shuffle(4)
+                      .window(size, shift, stride)
+                      .map(add_noise)
+                      .batch(2));
     check_stage(numbers(7).window(3, 1).shuffle(3).window(2, 1).repeat(2).batch(2));
   }
   TEST_CASE("bad arguments") {
-    CHECK_THROWS_WITH_AS((void)ls::range(3).window(0), "window: size must be in [1, 2147483648], got 0",
-                         ls::ConfigurationError);
+    CHECK_THROWS_WITH_AS((void)ls::range(3).window(0),
+                         "window: size must be in [1, 2147483648], got 0", ls::ConfigurationError);
     CHECK_THROWS_AS((void)ls::range(3).window(1, -1), ls::ConfigurationError);
     CHECK_THROWS_AS((void)ls::range(3).window(1, 1, 0), ls::ConfigurationError);
   }
@@ -116,7 +126,8 @@ TEST_SUITE("shard") {
   }
   TEST_CASE("of batches; seeking and two workers") {
     CHECK(batches_of(numbers(10).batch(2).shard(2, 1)) == Batches{{2, 3}, {6, 7}});
-    for (const int index : {0, 1, 2}) check_stage(numbers(17).shuffle(5).shard(3, index).repeat(2).batch(2));
+    for (const int index : {0, 1, 2})
+      check_stage(numbers(17).shuffle(5).shard(3, index).repeat(2).batch(2));
     check_stage(numbers(17).batch(2).shard(3, 1));
     check_stage(numbers(17).filter(one_of_three).shard(2, 1).batch(2));
   }
@@ -131,21 +142,25 @@ TEST_SUITE("unbatch") {
     const auto samples = ls::range(10).batch(4).unbatch();
     CHECK(element_of(samples.skip(1)) == golden_data::unbatched);
     CHECK(samples.cardinality() == golden_data::cardinality_of_unbatch_finite);
-    CHECK(sorted(element_of(ls::range(10).batch(3).shuffle(10).unbatch())) == golden_data::shuffled_batches_flat);
+    CHECK(sorted(element_of(ls::range(10).batch(3).shuffle(10).unbatch())) ==
+          golden_data::shuffled_batches_flat);
     CHECK(ls::range(0).batch(4).unbatch().cardinality() == 0);
   }
   TEST_CASE("seeking and two workers, with samples made of others") {
-    check_stage(numbers(17).map(add_noise).window(2, 1).batch(5).shuffle(3).unbatch().repeat(2).batch(4));
+    check_stage(
+        numbers(17).map(add_noise).window(2, 1).batch(5).shuffle(3).unbatch().repeat(2).batch(4));
   }
 }
 
 TEST_SUITE("map behind batch") {
   TEST_CASE("works on samples, as before batch") {
     const auto doubled = [](auto& s) { s.x[0] *= 2; };
-    CHECK(row_batches(numbers(5).batch(2).map(doubled)) == row_batches(numbers(5).map(doubled).batch(2)));
+    CHECK(row_batches(numbers(5).batch(2).map(doubled)) ==
+          row_batches(numbers(5).map(doubled).batch(2)));
     check_stage(numbers(9).shuffle(9).batch(2).map(add_noise).shuffle(3));
-    const auto pairs = numbers(3).batch(2).map([](const auto& in, auto& out) { out.x[0] = out.x[1] = in.x[0]; },
-                                               {.sample_size = 2, .target_size = 0});
+    const auto pairs =
+        numbers(3).batch(2).map([](const auto& in, auto& out) { out.x[0] = out.x[1] = in.x[0]; },
+                                {.sample_size = 2, .target_size = 0});
     CHECK(row_batches(pairs) == RowBatches{{{0, 0}, {1, 1}}, {{2, 2}}});
   }
 }

@@ -27,13 +27,16 @@ inline auto numbers(int n) {
   return lockstep::from_tensor_slices(x, y);
 }
 
-inline Indices to_indices(std::span<const std::int64_t> indices) { return {indices.begin(), indices.end()}; }
+inline Indices to_indices(std::span<const std::int64_t> indices) {
+  return {indices.begin(), indices.end()};
+}
 
 /// The batches that are left.
 template <class D>
 Batches rest(D& dataset, std::size_t most = 1000) {
   Batches batches;
-  while (batches.size() < most && dataset.next() > 0) batches.push_back(to_indices(dataset.sample_indices()));
+  while (batches.size() < most && dataset.next() > 0)
+    batches.push_back(to_indices(dataset.sample_indices()));
   return batches;
 }
 
@@ -104,6 +107,8 @@ std::string message_of(F f) {
   return {};
 }
 
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace lockstep_test

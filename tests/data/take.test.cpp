@@ -35,9 +35,12 @@ TEST_SUITE("take") {
     CHECK(sorted(samples_of(numbers(20).shuffle(20, 1).take(5))) != range(0, 5));
   }
 
-  TEST_CASE("each repetition takes anew") { CHECK(samples_of(numbers(5).take(2).repeat(2)) == Indices{0, 1, 0, 1}); }
+  TEST_CASE("each repetition takes anew") {
+    CHECK(samples_of(numbers(5).take(2).repeat(2)) == Indices{0, 1, 0, 1});
+  }
 
   TEST_CASE("a count below -1 is refused") {
-    CHECK(contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).take(-2); }), "got -2"));
+    CHECK(
+        contains(message_of<ls::ConfigurationError>([] { (void)numbers(3).take(-2); }), "got -2"));
   }
 }

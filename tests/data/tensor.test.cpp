@@ -24,7 +24,9 @@ TEST_SUITE("tensor") {
   }
 
   TEST_CASE("a shape that does not fit names both sizes") {
-    const std::string message = message_of<ls::DataError>([] { ls::Tensor<int>({1, 2, 3, 4, 5}, {2, 3}); });
+    const std::string message = message_of<ls::DataError>([] {
+      ls::Tensor<int>({1, 2, 3, 4, 5}, {2, 3});
+    });
     CHECK(contains(message, "(2, 3)"));
     CHECK(contains(message, "needs 6"));
     CHECK(contains(message, "got 5"));
@@ -45,7 +47,8 @@ TEST_SUITE("tensor") {
   TEST_CASE("Eigen matrices and arrays in any storage order") {
     Eigen::MatrixXd columns(2, 3);
     columns << 1, 2, 3, 4, 5, 6;
-    const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> rows = columns.cast<float>();
+    const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> rows =
+        columns.cast<float>();
     const ls::Tensor a(columns);
     const ls::Tensor b(rows);
     const ls::Tensor c(rows.array() * 2.0f);
@@ -102,10 +105,11 @@ TEST_SUITE("tensor") {
   }
 
   TEST_CASE("channels last: (channels, height, width) becomes (height, width, channels)") {
-    const auto images = ls::Tensor<int>({0,   1,   2,   3,   4,   5,   10,  11,  12,  13,  14,  15,  //
-                                         100, 101, 102, 103, 104, 105, 110, 111, 112, 113, 114, 115},
-                                        {2, 2, 2, 3}) /
-                        255.0f;
+    const auto images =
+        ls::Tensor<int>({0,   1,   2,   3,   4,   5,   10,  11,  12,  13,  14,  15,  //
+                         100, 101, 102, 103, 104, 105, 110, 111, 112, 113, 114, 115},
+                        {2, 2, 2, 3}) /
+        255.0f;
     const auto turned = images.channels_last();
     CHECK(turned.shape() == std::vector<std::size_t>{2, 2, 3, 2});
     const std::vector<int> expected{100, 110, 101, 111, 102, 112, 103, 113, 104, 114, 105, 115};

@@ -66,7 +66,8 @@ TEST_SUITE("from_tensor_slices") {
 
   TEST_CASE("different numbers of rows are refused by both counts") {
     const std::string message = message_of<ls::DataError>([] {
-      (void)ls::from_tensor_slices(ls::Tensor<float>({1, 2, 3, 4}, {2, 2}), std::vector<int>{1, 2, 3});
+      (void)ls::from_tensor_slices(ls::Tensor<float>({1, 2, 3, 4}, {2, 2}),
+                                   std::vector<int>{1, 2, 3});
     });
     CHECK(contains(message, "2 samples"));
     CHECK(contains(message, "3 targets"));
@@ -77,7 +78,8 @@ TEST_SUITE("from_tensor_slices") {
     dataset.begin({});
     dataset.next();
     const Tensor<float> x(3, 1);
-    dataset.read(std::span<const std::size_t>(all_positions(dataset)), x.view(), ls::TensorView<float>{});
+    dataset.read(std::span<const std::size_t>(all_positions(dataset)), x.view(),
+                 ls::TensorView<float>{});
     CHECK(x(2, 0) == 2.0f);
   }
 
@@ -110,9 +112,10 @@ TEST_CASE("from_tensor_slices: weights stand behind the targets, and stages carr
     CHECK(targets(i, 0) == static_cast<double>(11 + i));
     CHECK(targets(i, 1) == static_cast<double>(i + 2) / 2);
   }
-  CHECK_THROWS_WITH_AS((void)ls::from_tensor_slices(x, y, std::vector<float>{1}),
-                       "from_tensor_slices: every sample needs its weight, got 4 samples (4) and 1 weights (1)",
-                       ls::DataError);
+  CHECK_THROWS_WITH_AS(
+      (void)ls::from_tensor_slices(x, y, std::vector<float>{1}),
+      "from_tensor_slices: every sample needs its weight, got 4 samples (4) and 1 weights (1)",
+      ls::DataError);
 }
 
 TEST_CASE("weights: stages that cannot carry them say so") {

@@ -45,14 +45,16 @@ TEST_CASE("load_cifar10: two files") {
   const auto labels = cifar.train.labels.values();
   CHECK(Bytes(labels.begin(), labels.end()) == Bytes{3, 0, 9});
   const auto pixel = cifar.train.images.row(2).subspan(3 * 700, 3);  // channels last
-  CHECK(Bytes(pixel.begin(), pixel.end()) ==
-        Bytes{static_cast<std::uint8_t>(709), static_cast<std::uint8_t>(809), static_cast<std::uint8_t>(909)});
+  CHECK(Bytes(pixel.begin(), pixel.end()) == Bytes{static_cast<std::uint8_t>(709),
+                                                   static_cast<std::uint8_t>(809),
+                                                   static_cast<std::uint8_t>(909)});
 }
 
 TEST_CASE("load_cifar10: six files, in their order") {
   const TemporaryFolder folder;
   for (int i = 1; i <= 5; ++i)
-    folder.write("data_batch_" + std::to_string(i) + ".bin", images({static_cast<std::uint8_t>(i)}));
+    folder.write("data_batch_" + std::to_string(i) + ".bin",
+                 images({static_cast<std::uint8_t>(i)}));
   folder.write("test_batch.bin", images({7}));
   const ls::ImageDataset cifar = ls::load_cifar10(folder.path());
   const auto labels = cifar.train.labels.values();
@@ -66,11 +68,14 @@ TEST_CASE("load_cifar10: what is missing or damaged, and where") {
   folder.write("train.bin", images({1}));
   CHECK(contains(refusal(folder), "there is no test_batch.bin"));
   folder.write("test_batch.bin", Bytes{});
-  CHECK(contains(refusal(folder), "test_batch.bin: is truncated: at offset 0 expected an image of 3073 bytes, got 0"));
+  CHECK(
+      contains(refusal(folder),
+               "test_batch.bin: is truncated: at offset 0 expected an image of 3073 bytes, got 0"));
   Bytes bytes = images({1, 2});
   bytes.pop_back();
   folder.write("test_batch.bin", bytes);
-  CHECK(contains(refusal(folder), "is truncated: at offset 3073 expected an image of 3073 bytes, got 3072"));
+  CHECK(contains(refusal(folder),
+                 "is truncated: at offset 3073 expected an image of 3073 bytes, got 3072"));
   bytes = images({1, 10});
   folder.write("test_batch.bin", bytes);
   CHECK(contains(refusal(folder), "is damaged: at offset 3073 expected a label of 0 to 9, got 10"));

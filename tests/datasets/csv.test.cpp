@@ -56,22 +56,23 @@ TEST_CASE("CsvTable: what is refused, with line and column") {
   CHECK(refusal("a,b\n\"1\n\",2\n1,2,3\n") == "CSV file t.csv, line 4: expected 2 fields, got 3");
   CHECK(refusal("a\n\"1") == "CSV file t.csv, line 2: a quote is never closed");
   CHECK(contains(refusal("a\nx\"y\""), "line 2: a quote in the middle of a field"));
-  CHECK(
-      contains(refusal("a\n\"x\"y"), "line 2: expected a separator or the line's end behind a quoted field, got 'y'"));
+  CHECK(contains(refusal("a\n\"x\"y"),
+                 "line 2: expected a separator or the line's end behind a quoted field, got 'y'"));
   const ls::CsvTable table("a,b\n1,\n\nx,2\ninf,3\n", "t.csv");
   const auto number_refusal = [&](const char* column) {
     return message_of<ls::DataError>([&] { (void)table.numbers(column); });
   };
   CHECK(number_refusal("a") == "CSV file t.csv, line 4, column 'a': expected a number, got 'x'");
-  CHECK(
-      number_refusal("b") ==
-      "CSV file t.csv, line 2, column 'b': expected a number, got nothing; say which number stands for a missing one");
+  CHECK(number_refusal("b") ==
+        "CSV file t.csv, line 2, column 'b': expected a number, got nothing; say which number "
+        "stands for a missing one");
   CHECK(number_refusal("c") == "CSV file t.csv: there is no column 'c', but: a, b");
   CHECK(table.numbers("b", -1) == Numbers{-1, 2, 3});
 }
 
 TEST_CASE("CsvTable: categories by their numbers in a vocabulary") {
-  const ls::CsvTable train("job\ncook\n\nbaker\ncook\n\"\"\n", "t.csv"), test("job\nbaker\npilot\n", "u.csv");
+  const ls::CsvTable train("job\ncook\n\nbaker\ncook\n\"\"\n", "t.csv"),
+      test("job\nbaker\npilot\n", "u.csv");
   const ls::Vocabulary jobs = train.vocabulary("job");
   CHECK(jobs.texts() == Texts{"baker", "cook"});
   CHECK(jobs.size() == 3);
@@ -87,6 +88,6 @@ TEST_CASE("read_csv: a file") {
   const ls::CsvTable table = ls::read_csv(folder.path("t.csv"));
   CHECK(table.rows() == 20'000);
   CHECK(table.numbers("n")[19'999] == 19'999);
-  CHECK(
-      contains(message_of<ls::DataError>([&] { (void)ls::read_csv(folder.path("u.csv")); }), "u.csv cannot be opened"));
+  CHECK(contains(message_of<ls::DataError>([&] { (void)ls::read_csv(folder.path("u.csv")); }),
+                 "u.csv cannot be opened"));
 }

@@ -29,7 +29,8 @@ Bytes operator+(Bytes a, const Bytes& b) {
 Bytes header(std::uint8_t type, const std::vector<std::uint32_t>& extents) {
   Bytes bytes{0, 0, type, static_cast<std::uint8_t>(extents.size())};
   for (const std::uint32_t extent : extents)
-    for (const int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<std::uint8_t>(extent >> shift));
+    for (const int shift : {24, 16, 8, 0})
+      bytes.push_back(static_cast<std::uint8_t>(extent >> shift));
   return bytes;
 }
 
@@ -38,7 +39,8 @@ const Bytes images = header(8, {2, 2, 3}) + Bytes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 
 #if defined(LOCKSTEP_HAS_ZLIB) && LOCKSTEP_HAS_ZLIB
 Bytes gzip(const Bytes& bytes) {
   z_stream stream{};
-  REQUIRE(deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  REQUIRE(deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8,
+                       Z_DEFAULT_STRATEGY) == Z_OK);
   Bytes out(deflateBound(&stream, static_cast<uLong>(bytes.size())) + 64);
   stream.next_in = const_cast<Bytef*>(bytes.data());
   stream.avail_in = static_cast<uInt>(bytes.size());
@@ -110,7 +112,8 @@ TEST_SUITE("read_idx") {
 
   TEST_CASE("truncated anywhere") {
     for (std::size_t size = 1; size < images.size(); ++size) {
-      const std::string message = refusal(Bytes(images.begin(), images.begin() + static_cast<std::ptrdiff_t>(size)));
+      const std::string message =
+          refusal(Bytes(images.begin(), images.begin() + static_cast<std::ptrdiff_t>(size)));
       CHECK(contains(message, "truncated"));
       CHECK(contains(message, std::to_string(size)));
     }
@@ -127,7 +130,8 @@ TEST_SUITE("read_idx") {
 
   TEST_CASE("wrong magic") {
     CHECK(contains(refusal({'P', 'K', 3, 4, 0, 0, 0, 0}), "got 50 4b"));
-    CHECK(contains(refusal({0, 1, 8, 1, 0, 0, 0, 0}), "expected it to begin with the bytes 00 00, got 00 01"));
+    CHECK(contains(refusal({0, 1, 8, 1, 0, 0, 0, 0}),
+                   "expected it to begin with the bytes 00 00, got 00 01"));
     CHECK(contains(refusal({0, 0, 8, 0, 0, 0, 0, 0}), "no dimensions"));
   }
 
@@ -136,23 +140,29 @@ TEST_SUITE("read_idx") {
     CHECK(contains(message, "0x08 (unsigned byte)"));
     CHECK(contains(message, "0x0d (float)"));
     CHECK(contains(refusal(header(0x42, {1}) + Bytes{0}), "0x42 (unknown)"));
-    CHECK(contains(refusal<float>(images), "expected type code 0x0d (float), got 0x08 (unsigned byte)"));
+    CHECK(contains(refusal<float>(images),
+                   "expected type code 0x0d (float), got 0x08 (unsigned byte)"));
   }
 
   TEST_CASE("huge counts take no memory") {
     const std::uint32_t most = 0xFFFFFFFF;
-    for (const Bytes& begin : {header(8, {most}), header(8, {most, most}), header(8, {most, most, most}),
-                               header(8, std::vector<std::uint32_t>(255, most)), header(8, {60000, 28, 28})}) {
+    for (const Bytes& begin :
+         {header(8, {most}), header(8, {most, most}), header(8, {most, most, most}),
+          header(8, std::vector<std::uint32_t>(255, most)), header(8, {60000, 28, 28})}) {
       const std::string message = refusal(begin + Bytes(100));
       CHECK(contains(message, "truncated"));
     }
-    CHECK(contains(refusal<double>(header(0x0E, {most, most, 2}) + Bytes(8)), "elements of 8 bytes"));
+    CHECK(
+        contains(refusal<double>(header(0x0E, {most, most, 2}) + Bytes(8)), "elements of 8 bytes"));
   }
 
-  TEST_CASE("samples of no elements") { CHECK(contains(refusal(header(8, {3, 0, 28})), "dimension of 0")); }
+  TEST_CASE("samples of no elements") {
+    CHECK(contains(refusal(header(8, {3, 0, 28})), "dimension of 0"));
+  }
 
   TEST_CASE("not gzip, though the name says so") {
-    CHECK(contains(refusal(images, "file.gz"), "expected it to begin with the bytes 1f 8b, got 00 00"));
+    CHECK(contains(refusal(images, "file.gz"),
+                   "expected it to begin with the bytes 1f 8b, got 00 00"));
     CHECK(contains(refusal({0x1f}, "file.gz"), "got 1f"));
   }
 
@@ -162,7 +172,8 @@ TEST_SUITE("read_idx") {
     for (const std::string name : {"images.gz", "images"})
       CHECK(ls::read_idx(folder.write(name, gzip(images))).row(1)[5] == 255);
     Bytes large = header(8, {1000, 100});
-    for (std::uint32_t i = 0; i < 100'000; ++i) large.push_back(static_cast<std::uint8_t>(i * i >> 7));
+    for (std::uint32_t i = 0; i < 100'000; ++i)
+      large.push_back(static_cast<std::uint8_t>(i * i >> 7));
     const auto read = ls::read_idx(folder.write("large.gz", gzip(large)));
     CHECK(std::equal(read.values().begin(), read.values().end(), large.begin() + 12, large.end()));
   }
@@ -177,8 +188,10 @@ TEST_SUITE("read_idx") {
   TEST_CASE("gzip truncated anywhere") {
     const Bytes whole = gzip(images);
     for (std::size_t size = 2; size < whole.size(); ++size)
-      CHECK(contains(refusal(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)), "file.gz"),
-                     "truncated"));
+      CHECK(
+          contains(refusal(Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)),
+                           "file.gz"),
+                   "truncated"));
   }
 
   TEST_CASE("gzip damaged anywhere: an error, or the right contents") {
@@ -202,7 +215,8 @@ TEST_SUITE("read_idx") {
   }
 
   TEST_CASE("gzip with bytes after its end") {
-    CHECK(contains(refusal(gzip(images) + Bytes{0, 0}, "file.gz"), "after the end of the gzip stream"));
+    CHECK(contains(refusal(gzip(images) + Bytes{0, 0}, "file.gz"),
+                   "after the end of the gzip stream"));
   }
 
   TEST_CASE("gzip of a malformed file") {
@@ -210,11 +224,13 @@ TEST_SUITE("read_idx") {
     CHECK(contains(refusal(gzip({0, 0, 8}), "file.gz"), "truncated"));
     CHECK(contains(refusal(gzip({1, 2, 3, 4, 5, 6, 7, 8}), "file.gz"), "got 01 02"));
     CHECK(contains(refusal(gzip(images + Bytes{1}), "file.gz"), "expected 28 bytes, got more"));
-    CHECK(contains(refusal(gzip(Bytes(images.begin(), images.end() - 1)), "file.gz"), "expected 28 bytes, got 27"));
+    CHECK(contains(refusal(gzip(Bytes(images.begin(), images.end() - 1)), "file.gz"),
+                   "expected 28 bytes, got 27"));
     CHECK(contains(refusal(gzip(header(8, {0xFFFFFFFF, 0xFFFF})), "file.gz"), "can hold at most"));
   }
 
-  TEST_CASE("a small gzip file that would become a large one is stopped at the size in its header") {
+  TEST_CASE(
+      "a small gzip file that would become a large one is stopped at the size in its header") {
     const Bytes bomb = gzip(header(8, {10}) + Bytes(std::size_t{50} << 20));
     CHECK(contains(refusal(bomb, "file.gz"), "expected 18 bytes, got more"));
   }

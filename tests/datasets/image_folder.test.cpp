@@ -40,7 +40,8 @@ struct OnePixel {
 struct Animals {
   TemporaryFolder folder;
   Animals() {
-    for (const char* name : {"cats/sub", "ants"}) std::filesystem::create_directories(folder.path(name));
+    for (const char* name : {"cats/sub", "ants"})
+      std::filesystem::create_directories(folder.path(name));
     folder.write("cats/1.png", {1});
     folder.write("cats/sub/2.JPG", {2});
     folder.write("cats/no_image.txt", {9});
@@ -73,17 +74,21 @@ TEST_SUITE("image folder") {
     const Animals animals;
     const ls::ImageFolderOptions options{.height = 1, .width = 2};
     const auto images = ls::from_image_folder(animals.folder.path(), options, OnePixel{});
-    CHECK(row_batches(images.batch(4)) ==
-          RowBatches{{{3, 6, 0, 3, 6, 0, 0}, {4, 8, 0, 4, 8, 0, 0}, {1, 2, 0, 1, 2, 0, 1}, {2, 4, 0, 2, 4, 0, 1}}});
+    CHECK(row_batches(images.batch(4)) == RowBatches{{{3, 6, 0, 3, 6, 0, 0},
+                                                      {4, 8, 0, 4, 8, 0, 0},
+                                                      {1, 2, 0, 1, 2, 0, 1},
+                                                      {2, 4, 0, 2, 4, 0, 1}}});
     CHECK(images.sample_shape() == std::vector<std::size_t>{1, 2, 3});
     CHECK(contains(images.sample_name(3), "cats/sub/2.JPG"));
     CHECK(images.fingerprint().samples == 4);
     check_stage(images.cache().shuffle(4).repeat(3).batch(3));
 
     const ls::ImageFolder<OnePixel> chosen(
-        animals.folder.path(), {.height = 1, .width = 1, .channels = 1, .class_names = {"cats"}}, OnePixel{});
+        animals.folder.path(), {.height = 1, .width = 1, .channels = 1, .class_names = {"cats"}},
+        OnePixel{});
     CHECK(chosen.class_names() == std::vector<std::string>{"cats"});
-    CHECK(row_batches(ls::from_source(chosen).batch(2)) == RowBatches{{{1, 0}, {3, 0}}});  // 0.299 b + 0.587 * 2 b
+    CHECK(row_batches(ls::from_source(chosen).batch(2)) ==
+          RowBatches{{{1, 0}, {3, 0}}});  // 0.299 b + 0.587 * 2 b
     CHECK(chosen.fingerprint().checksum != images.fingerprint().checksum);
   }
   TEST_CASE("scaling as tf.image.resize") {
@@ -103,11 +108,15 @@ TEST_SUITE("image folder") {
     };
     CHECK(error(animals.folder.path(), {.height = 0}) ==
           "from_image_folder: height and width must be in [1, 16384], got 0");
-    CHECK(error(animals.folder.path(), {.channels = 2}) == "from_image_folder: channels must be 1 or 3, got 2");
-    CHECK(contains(error(animals.folder.path(), {.class_names = {"dogs"}}), "has no folder 'dogs'"));
-    CHECK(contains(error(animals.folder.path("cats/sub"), {}), "has no images; expected a folder for each class"));
+    CHECK(error(animals.folder.path(), {.channels = 2}) ==
+          "from_image_folder: channels must be 1 or 3, got 2");
+    CHECK(
+        contains(error(animals.folder.path(), {.class_names = {"dogs"}}), "has no folder 'dogs'"));
+    CHECK(contains(error(animals.folder.path("cats/sub"), {}),
+                   "has no images; expected a folder for each class"));
     CHECK(contains(error(animals.folder.path("none"), {}), "cannot be read: No such file"));
-    CHECK_THROWS_AS((void)ls::detail::blank_image("a", std::uint64_t{1} << 20, 1 << 9), ls::DataError);
+    CHECK_THROWS_AS((void)ls::detail::blank_image("a", std::uint64_t{1} << 20, 1 << 9),
+                    ls::DataError);
     CHECK_THROWS_AS((void)ls::detail::blank_image("a", 0, 1), ls::DataError);
   }
 
@@ -125,9 +134,11 @@ TEST_SUITE("image folder") {
     const ls::DecodedImage grey = decoded(golden_images::png_of_grey);
     for (std::size_t i = 0; i < 12; ++i)
       for (std::size_t k = 0; k < 3; ++k) CHECK(grey.rgb[3 * i + k] == golden_images::grey[i]);
-    CHECK(contains(message_of<ls::DataError>([&] { (void)decoded(golden_images::png.substr(0, 100)); }),
-                   "image a.png: damaged PNG"));
-    CHECK(contains(message_of<ls::DataError>([&] { (void)decoded("00112233"); }), "is neither PNG nor JPEG"));
+    CHECK(contains(
+        message_of<ls::DataError>([&] { (void)decoded(golden_images::png.substr(0, 100)); }),
+        "image a.png: damaged PNG"));
+    CHECK(contains(message_of<ls::DataError>([&] { (void)decoded("00112233"); }),
+                   "is neither PNG nor JPEG"));
 
     const TemporaryFolder folder;
     std::filesystem::create_directories(folder.path("only"));
@@ -148,8 +159,9 @@ TEST_SUITE("image folder") {
     CHECK(image.width == 16);
     CHECK(largest_difference(image.rgb, golden_images::smooth) <= 3);
     for (const std::size_t size : {std::size_t{4}, std::size_t{100}, bytes.size() - 20})
-      CHECK(contains(message_of<ls::DataError>([&] { (void)ls::DecodeImage{}(all.first(size), "a.jpg"); }),
-                     "image a.jpg: damaged JPEG: "));
+      CHECK(contains(
+          message_of<ls::DataError>([&] { (void)ls::DecodeImage{}(all.first(size), "a.jpg"); }),
+          "image a.jpg: damaged JPEG: "));
   }
 #endif
 }

@@ -69,7 +69,8 @@ TEST_SUITE("load_mnist") {
     CHECK(contains(message, folder.path()));
     CHECK(contains(message, "train-labels-idx1-ubyte, t10k-labels-idx1-ubyte"));
     CHECK_FALSE(contains(message, "images-idx3"));
-    CHECK(contains(message_of<ls::DataError>([&] { (void)ls::load_mnist(folder.path("none")); }), folder.path("none")));
+    CHECK(contains(message_of<ls::DataError>([&] { (void)ls::load_mnist(folder.path("none")); }),
+                   folder.path("none")));
   }
 
   TEST_CASE("counts that differ") {

@@ -63,10 +63,12 @@ TEST_SUITE("npy") {
   TEST_CASE("every type that NumPy writes becomes float and double") {
     const Files files;
     namespace g = golden_npy;
-    for (const std::string_view digits :
-         {g::of_i1, g::of_u2, g::of_i2, g::of_f2, g::of_u4, g::of_i4, g::of_f4, g::of_u8, g::of_i8, g::of_f8})
-      CHECK(row_batches(ls::from_npy(files.npy(digits)).batch(3)) == RowBatches{{{0, 1}, {3, 100}, {7, 2}}});
-    CHECK(row_batches(ls::from_npy(files.npy(g::of_b1)).batch(3)) == RowBatches{{{0, 1}, {1, 1}, {1, 1}}});
+    for (const std::string_view digits : {g::of_i1, g::of_u2, g::of_i2, g::of_f2, g::of_u4,
+                                          g::of_i4, g::of_f4, g::of_u8, g::of_i8, g::of_f8})
+      CHECK(row_batches(ls::from_npy(files.npy(digits)).batch(3)) ==
+            RowBatches{{{0, 1}, {3, 100}, {7, 2}}});
+    CHECK(row_batches(ls::from_npy(files.npy(g::of_b1)).batch(3)) ==
+          RowBatches{{{0, 1}, {1, 1}, {1, 1}}});
     auto floats = ls::from_npy(files.npy(g::bytes)).batch(3);
     CHECK(floats.sample_shape() == std::vector<std::size_t>{2, 2});
     floats.begin({});
@@ -76,12 +78,14 @@ TEST_SUITE("npy") {
   }
   TEST_CASE("samples and targets, seeking and two workers, also from an archive") {
     const Files files;
-    const std::string x = files.npy(golden_npy::bytes, "x.npy"), y = files.npy(golden_npy::labels, "y.npy");
+    const std::string x = files.npy(golden_npy::bytes, "x.npy"),
+                      y = files.npy(golden_npy::labels, "y.npy");
     CHECK(row_batches(ls::from_npy(x, y).batch(2)) ==
           RowBatches{{{0, 20, 40, 60, 4}, {80, 100, 120, 140, 5}}, {{160, 180, 200, 220, 6}}});
     check_stage(ls::from_npy(x, y).shuffle(3).repeat(9).batch(4));
     const std::string archive = files.npy(golden_npy::archive, "a.npz");
-    CHECK(row_batches(ls::from_npy(ls::NpyArray(archive, "x"), ls::NpyArray(archive, "y")).batch(3)) ==
+    CHECK(row_batches(
+              ls::from_npy(ls::NpyArray(archive, "x"), ls::NpyArray(archive, "y")).batch(3)) ==
           RowBatches{{{0, 1, 7}, {2, 3, 8}, {4, 5, 9}}});
   }
   TEST_CASE("what cannot be read is refused with its reason") {
@@ -90,19 +94,24 @@ TEST_SUITE("npy") {
       const std::string path = files.npy(digits);
       return error_of([&] { (void)ls::from_npy(path); });
     };
-    CHECK(contains(error(golden_npy::fortran), "the array is in Fortran's order; save numpy.ascontiguousarray of it"));
+    CHECK(contains(error(golden_npy::fortran),
+                   "the array is in Fortran's order; save numpy.ascontiguousarray of it"));
     CHECK(contains(error(golden_npy::text), "got '<U1'"));
     CHECK(contains(error(golden_npy::single), "the array is a single number"));
-    CHECK(contains(error(golden_npy::labels.substr(0, golden_npy::labels.size() - 2)), "cannot have 23 bytes"));
+    CHECK(contains(error(golden_npy::labels.substr(0, golden_npy::labels.size() - 2)),
+                   "cannot have 23 bytes"));
     CHECK(contains(error(golden_npy::labels.substr(0, 60)), "the header is cut off"));
     CHECK(contains(error(""), "is no .npy file"));
-    CHECK(contains(error_of([&] { (void)ls::from_npy(files.folder.path("none.npy")); }), "cannot be opened: No such"));
-    CHECK(contains(error_of([&] { (void)ls::from_npy(files.folder.path()); }), "cannot be read: Is a directory"));
+    CHECK(contains(error_of([&] { (void)ls::from_npy(files.folder.path("none.npy")); }),
+                   "cannot be opened: No such"));
+    CHECK(contains(error_of([&] { (void)ls::from_npy(files.folder.path()); }),
+                   "cannot be read: Is a directory"));
     const std::string archive = files.npy(golden_npy::archive, "a.npz");
-    CHECK(contains(error_of([&] { (void)ls::NpyArray(archive, "z"); }), "there is no array 'z', but: x.npy, y.npy"));
+    CHECK(contains(error_of([&] { (void)ls::NpyArray(archive, "z"); }),
+                   "there is no array 'z', but: x.npy, y.npy"));
     const std::string compressed = files.npy(golden_npy::compressed, "c.npz");
-    CHECK(
-        contains(error_of([&] { (void)ls::NpyArray(compressed, "x"); }), "is compressed and cannot be read in parts"));
+    CHECK(contains(error_of([&] { (void)ls::NpyArray(compressed, "x"); }),
+                   "is compressed and cannot be read in parts"));
 
     // Of a shape whose size overflows, and of one that the file does not have.
     const std::vector<std::uint8_t> bytes = from_hex(golden_npy::labels);
@@ -140,8 +149,8 @@ TEST_SUITE("token shards") {
     const Files files;
     const std::string path = files.text(shard(60'000, 9));
     CHECK(row_batches(ls::from_token_shards({path}, {.sequence_length = 3}).batch(4)) ==
-          RowBatches{
-              {{60'000, 60'001, 60'002, 60'001, 60'002, 60'003}, {60'003, 60'004, 60'005, 60'004, 60'005, 60'006}}});
+          RowBatches{{{60'000, 60'001, 60'002, 60'001, 60'002, 60'003},
+                      {60'003, 60'004, 60'005, 60'004, 60'005, 60'006}}});
     CHECK(ls::TokenShard(path, {.sequence_length = 8}).size() == 1);
     CHECK(ls::TokenShard(path, {.sequence_length = 9}).size() == 0);
     CHECK(ls::TokenShard(path, {.sequence_length = 3, .stride = 1}).size() == 6);
@@ -152,23 +161,29 @@ TEST_SUITE("token shards") {
   TEST_CASE("other widths, a header, several shards, seeking and two workers") {
     const Files files;
     const ls::TokenShardOptions wide{.sequence_length = 2, .bytes_per_token = 4, .header_bytes = 5};
-    CHECK(row_batches(ls::from_token_shards({files.text("12345" + shard(1 << 20, 3, 4))}, wide).batch(4)) ==
+    CHECK(row_batches(
+              ls::from_token_shards({files.text("12345" + shard(1 << 20, 3, 4))}, wide).batch(4)) ==
           RowBatches{{{1048576, 1048577, 1048577, 1048578}}});
-    CHECK(
-        row_batches(ls::from_token_shards({files.text(shard(250, 3, 1))}, {.sequence_length = 2, .bytes_per_token = 1})
-                        .batch(4)) == RowBatches{{{250, 251, 251, 252}}});
-    const std::string one = files.text(shard(0, 20), "one"), two = files.text(shard(1000, 30), "two");
-    check_stage(ls::from_token_shards({one, two}, {.sequence_length = 4, .stride = 2}).shuffle(8).batch(3));
+    CHECK(row_batches(ls::from_token_shards({files.text(shard(250, 3, 1))},
+                                            {.sequence_length = 2, .bytes_per_token = 1})
+                          .batch(4)) == RowBatches{{{250, 251, 251, 252}}});
+    const std::string one = files.text(shard(0, 20), "one"),
+                      two = files.text(shard(1000, 30), "two");
+    check_stage(
+        ls::from_token_shards({one, two}, {.sequence_length = 4, .stride = 2}).shuffle(8).batch(3));
   }
   TEST_CASE("bad arguments and files") {
     const Files files;
     const std::string path = files.text("123");
     CHECK(contains(error_of([&] { (void)ls::TokenShard(path, {.sequence_length = 1}); }),
                    "has 3 bytes, which are not a header of 0 and tokens of 2 bytes"));
-    CHECK_THROWS_AS((void)ls::TokenShard(path, {.sequence_length = 1, .header_bytes = 4}), ls::DataError);
+    CHECK_THROWS_AS((void)ls::TokenShard(path, {.sequence_length = 1, .header_bytes = 4}),
+                    ls::DataError);
     CHECK_THROWS_AS((void)ls::TokenShard(path, {}), ls::ConfigurationError);
-    CHECK_THROWS_AS((void)ls::TokenShard(path, {.sequence_length = 1, .bytes_per_token = 3}), ls::ConfigurationError);
-    CHECK_THROWS_AS((void)ls::TokenShard(files.folder.path("none"), {.sequence_length = 1}), ls::DataError);
+    CHECK_THROWS_AS((void)ls::TokenShard(path, {.sequence_length = 1, .bytes_per_token = 3}),
+                    ls::ConfigurationError);
+    CHECK_THROWS_AS((void)ls::TokenShard(files.folder.path("none"), {.sequence_length = 1}),
+                    ls::DataError);
   }
 }
 
@@ -186,7 +201,8 @@ TEST_SUITE("text lines") {
     CHECK(ls::LineFile(files.text("")).size() == 0);
     CHECK_THROWS_AS((void)ls::LineFile(files.folder.path("none")), ls::DataError);
     const std::string other = files.text("7\n8 9\n", "others");
-    check_stage(ls::from_text_lines({path, other}, ParseNumbers{}, options).shuffle(3).repeat(2).batch(2));
+    check_stage(
+        ls::from_text_lines({path, other}, ParseNumbers{}, options).shuffle(3).repeat(2).batch(2));
   }
 }
 
@@ -199,8 +215,10 @@ TEST_SUITE("fixed-length records") {
   TEST_CASE("header, records and footer; several files, seeking and two workers") {
     const Files files;
     const std::string one = files.text("HABCDEFFF", "one"), two = files.text("HGHIFF", "two");
-    const ls::FixedLengthRecordsOptions options{
-        .record_bytes = 3, .sizes = {.sample_size = 2, .target_size = 1}, .header_bytes = 1, .footer_bytes = 2};
+    const ls::FixedLengthRecordsOptions options{.record_bytes = 3,
+                                                .sizes = {.sample_size = 2, .target_size = 1},
+                                                .header_bytes = 1,
+                                                .footer_bytes = 2};
     const auto records = ls::from_fixed_length_records({one, two}, bytes, options);
     CHECK(row_batches(records.batch(3)) == RowBatches{{{65, 66, 67}, {68, 69, 70}, {71, 72, 73}}});
     check_stage(records.shuffle(3).repeat(3).batch(2));
@@ -215,9 +233,11 @@ TEST_SUITE("fixed-length records") {
     CHECK_THROWS_AS((void)ls::RecordFile(path, {}), ls::ConfigurationError);
     CHECK(contains(error_of([&] { (void)ls::RecordFile(path, {.record_bytes = 2}); }),
                    "has 5 bytes, which are not a header of 0, records of 2 and a footer of 0"));
-    CHECK_THROWS_AS((void)ls::RecordFile(path, {.record_bytes = 1, .header_bytes = 6}), ls::DataError);
-    CHECK_THROWS_AS((void)ls::RecordFile(path, {.record_bytes = 1, .header_bytes = 3, .footer_bytes = 3}),
+    CHECK_THROWS_AS((void)ls::RecordFile(path, {.record_bytes = 1, .header_bytes = 6}),
                     ls::DataError);
+    CHECK_THROWS_AS(
+        (void)ls::RecordFile(path, {.record_bytes = 1, .header_bytes = 3, .footer_bytes = 3}),
+        ls::DataError);
   }
 }
 
@@ -230,30 +250,38 @@ TEST_SUITE("from_csv") {
         "one");
     const std::string two = files.text("age,port,fare,name\n4,C,1e2,d\n", "two");
     const ls::CsvRecordsOptions options{
-        .features = {{"fare"}, {"age", -5.0}, {.name = "port", .vocabulary = ls::Vocabulary({"A", "B"})}},
+        .features = {{"fare"},
+                     {"age", -5.0},
+                     {.name = "port", .vocabulary = ls::Vocabulary({"A", "B"})}},
         .targets = {{"age", 0.0}}};
     const auto table = ls::from_csv({one, two}, options);
-    CHECK(row_batches(table.batch(4)) == RowBatches{{{2.5, 1, 1, 1}, {3, -5, 2, 0}, {-1, 9, 1, 9}, {100, 4, 0, 4}}});
+    CHECK(row_batches(table.batch(4)) ==
+          RowBatches{{{2.5, 1, 1, 1}, {3, -5, 2, 0}, {-1, 9, 1, 9}, {100, 4, 0, 4}}});
     CHECK(table.num_files() == 2);
     check_stage(table.shuffle(4).repeat(2).batch(3));
     const std::string plain = files.text("1;2\n3;4\n", "plain");
-    CHECK(
-        row_batches(
-            ls::from_csv({plain}, {.features = {{"1"}}, .targets = {{"0"}}, .csv = {.separator = ';', .header = false}})
-                .batch(2)) == RowBatches{{{2, 1}, {4, 3}}});
+    CHECK(row_batches(ls::from_csv({plain}, {.features = {{"1"}},
+                                             .targets = {{"0"}},
+                                             .csv = {.separator = ';', .header = false}})
+                          .batch(2)) == RowBatches{{{2, 1}, {4, 3}}});
   }
   TEST_CASE("errors name file, line and column") {
     const Files files;
     const auto error = [&](const std::string& text, std::vector<ls::CsvColumn> features) {
       const std::string path = files.text(text, "t.csv");
-      return error_of([&] { (void)row_batches(ls::from_csv({path}, {.features = features}).batch(2)); });
+      return error_of(
+          [&] { (void)row_batches(ls::from_csv({path}, {.features = features}).batch(2)); });
     };
     CHECK(contains(error("a,b\n1,2\n", {{"c"}}), "t.csv: there is no column 'c', but: a, b"));
     CHECK(contains(error("a,b\n1,2\n3\n", {{"a"}}), "t.csv, line 3: expected 2 fields, got 1"));
-    CHECK(contains(error("a,b\n1,2\nx,3\n", {{"a"}}), "line 3, column 'a': expected a number, got 'x'"));
-    CHECK(contains(error("a,b\n1,2\n,3\n", {{"a"}}), "got nothing; say which number stands for a missing one"));
+    CHECK(contains(error("a,b\n1,2\nx,3\n", {{"a"}}),
+                   "line 3, column 'a': expected a number, got 'x'"));
+    CHECK(contains(error("a,b\n1,2\n,3\n", {{"a"}}),
+                   "got nothing; say which number stands for a missing one"));
     CHECK(contains(error("", {{"a"}}), "is empty; expected a line of names"));
-    CHECK_THROWS_AS((void)ls::CsvRecords(files.text("a\n"), {.features = {}}), ls::ConfigurationError);
-    CHECK_THROWS_AS((void)ls::CsvRecords(files.folder.path("none"), {.features = {{"a"}}}), ls::DataError);
+    CHECK_THROWS_AS((void)ls::CsvRecords(files.text("a\n"), {.features = {}}),
+                    ls::ConfigurationError);
+    CHECK_THROWS_AS((void)ls::CsvRecords(files.folder.path("none"), {.features = {{"a"}}}),
+                    ls::DataError);
   }
 }

@@ -16,7 +16,8 @@ namespace {
 using Pixels = std::array<std::uint8_t, ls::SyntheticDigits::height * ls::SyntheticDigits::width>;
 
 bool same(const ls::Tensor<std::uint8_t>& a, const ls::Tensor<std::uint8_t>& b) {
-  return a.shape() == b.shape() && std::equal(a.values().begin(), a.values().end(), b.values().begin());
+  return a.shape() == b.shape() &&
+         std::equal(a.values().begin(), a.values().end(), b.values().begin());
 }
 
 /// Right answers of the nearest class mean: a weak, but linear, classifier.
@@ -95,10 +96,13 @@ TEST_SUITE("SyntheticDigits") {
     CHECK(right < 300 * 90 / 100);
   }
 
-  TEST_CASE("nothing") { CHECK(ls::make_synthetic_digits({.train = 0, .test = 0}).train.images.rows() == 0); }
+  TEST_CASE("nothing") {
+    CHECK(ls::make_synthetic_digits({.train = 0, .test = 0}).train.images.rows() == 0);
+  }
 
   TEST_CASE("the same bytes on every machine, with every compiler and option") {
-    const ls::ImageDataset digits = ls::make_synthetic_digits({.train = 1000, .test = 0, .seed = 1});
+    const ls::ImageDataset digits =
+        ls::make_synthetic_digits({.train = 1000, .test = 0, .seed = 1});
     CHECK(ls::crc32c(std::as_bytes(digits.train.images.values())) == 0x6D308208);
   }
 }

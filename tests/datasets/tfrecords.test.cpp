@@ -55,17 +55,19 @@ std::vector<T> numbers_of(const P& pipeline) {
 TEST_CASE("from_tfrecords: TensorFlow's file, with a feature for samples and one for targets") {
   const TemporaryFolder folder;
   const std::string path = golden_in(folder);
-  const auto data = ls::from_tfrecords({path}, {.x = {.key = "image", .shape = {3, 1}}, .y = {{.key = "label"}}});
-  CHECK(numbers_of<float>(data) == std::vector<float>{0, 1.25, -2, -1, 0.5, 1.25, -2, 0, 1, 1.25, -2, 1});
+  const auto data =
+      ls::from_tfrecords({path}, {.x = {.key = "image", .shape = {3, 1}}, .y = {{.key = "label"}}});
+  CHECK(numbers_of<float>(data) ==
+        std::vector<float>{0, 1.25, -2, -1, 0.5, 1.25, -2, 0, 1, 1.25, -2, 1});
   CHECK(data.batch(2).sample_shape() == std::vector<std::size_t>{3, 1});
   CHECK(data.batch(2).sample_name(1) == "sample 1 of " + path);
 
   using enum ls::FeatureEncoding;
-  CHECK(numbers_of<double>(
-            ls::from_tfrecords({path, path}, {.x = {.key = "raw", .shape = {2}, .encoding = raw_uint8}})) ==
+  CHECK(numbers_of<double>(ls::from_tfrecords(
+            {path, path}, {.x = {.key = "raw", .shape = {2}, .encoding = raw_uint8}})) ==
         std::vector<double>{0, 255, 1, 255, 2, 255, 0, 255, 1, 255, 2, 255});
-  CHECK(numbers_of<double>(ls::from_tfrecords({path}, {.x = {.key = "none", .default_value = 7}})) ==
-        std::vector<double>{7, 7, 7});
+  CHECK(numbers_of<double>(ls::from_tfrecords(
+            {path}, {.x = {.key = "none", .default_value = 7}})) == std::vector<double>{7, 7, 7});
   CHECK(lockstep_test::samples_of(data.shuffle(3, 5)).size() == 3);
 }
 
@@ -73,7 +75,9 @@ TEST_CASE("from_tfrecords: every encoding of decode_raw, and a function of one's
   const TemporaryFolder folder;
   const std::string path = folder.path("file");
   {
-    const auto bytes = [](auto number) { return std::string(reinterpret_cast<const char*>(&number), sizeof number); };
+    const auto bytes = [](auto number) {
+      return std::string(reinterpret_cast<const char*>(&number), sizeof number);
+    };
     ls::TFRecordWriter writer(path);
     writer.write(ls::Example()
                      .bytes("int32", {bytes(std::int32_t{-5})})
@@ -84,18 +88,22 @@ TEST_CASE("from_tfrecords: every encoding of decode_raw, and a function of one's
   }
   using enum ls::FeatureEncoding;
   const auto number = [&](const char* key, ls::FeatureEncoding encoding) {
-    return numbers_of<double>(ls::from_tfrecords({path}, {.x = {.key = key, .encoding = encoding}})).at(0);
+    return numbers_of<double>(ls::from_tfrecords({path}, {.x = {.key = key, .encoding = encoding}}))
+        .at(0);
   };
   CHECK(number("int32", raw_int32) == -5);
   CHECK(number("int64", raw_int64) == 1099511627776.0);
   CHECK(number("float32", raw_float32) == 0.5);
   CHECK(number("float64", raw_float64) == 0.1);
-  const auto lengths = ls::from_tfrecords(
-      {path}, {.sample_shape = {2}, .target_size = 1, .parse = [](const ls::ExampleView& example, auto x, auto y) {
-                 const auto texts = example.at("texts").bytes();
-                 for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(texts.at(i).size());
-                 if (!y.empty()) y[0] = 9;
-               }});
+  const auto lengths =
+      ls::from_tfrecords({path}, {.sample_shape = {2},
+                                  .target_size = 1,
+                                  .parse = [](const ls::ExampleView& example, auto x, auto y) {
+                                    const auto texts = example.at("texts").bytes();
+                                    for (std::size_t i = 0; i < x.size(); ++i)
+                                      x[i] = static_cast<double>(texts.at(i).size());
+                                    if (!y.empty()) y[0] = 9;
+                                  }});
   CHECK(numbers_of<float>(lengths) == std::vector<float>{2, 1, 9});
 }
 
@@ -103,15 +111,20 @@ TEST_CASE("from_tfrecords: errors name file, record and offset") {
   const TemporaryFolder folder;
   const std::string path = golden_in(folder);
   const auto refusal = [&](ls::FixedLenFeature x) {
-    return message_of<ls::DataError>([&] { (void)numbers_of<float>(ls::from_tfrecords({path}, {.x = std::move(x)})); });
+    return message_of<ls::DataError>(
+        [&] { (void)numbers_of<float>(ls::from_tfrecords({path}, {.x = std::move(x)})); });
   };
   const std::string place = "'" + path + "': record 0, at offset 0: ";
-  CHECK(contains(refusal({.key = "image", .shape = {4}}), place + "feature 'image': expected 4 numbers, got 3"));
-  CHECK(contains(refusal({.key = "pixels"}), place + "expected a feature 'pixels', the example has big, image"));
+  CHECK(contains(refusal({.key = "image", .shape = {4}}),
+                 place + "feature 'image': expected 4 numbers, got 3"));
+  CHECK(contains(refusal({.key = "pixels"}),
+                 place + "expected a feature 'pixels', the example has big, image"));
   CHECK(contains(refusal({.key = "raw", .encoding = ls::FeatureEncoding::raw_float32}),
                  place + "feature 'raw': expected 1 numbers of 4 bytes, got 2 bytes"));
-  CHECK(contains(refusal({.key = "label", .encoding = ls::FeatureEncoding::raw_uint8}), "got a list of ints"));
-  CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::from_tfrecords({path}, {.x = {.key = ""}}); }),
+  CHECK(contains(refusal({.key = "label", .encoding = ls::FeatureEncoding::raw_uint8}),
+                 "got a list of ints"));
+  CHECK(contains(message_of<ls::ConfigurationError>(
+                     [&] { (void)ls::from_tfrecords({path}, {.x = {.key = ""}}); }),
                  "a feature has no key"));
   CHECK(contains(message_of<ls::ConfigurationError>([&] {
                    (void)ls::from_tfrecords({path}, {.x = {.key = "image", .shape = {2, 0}}});
@@ -154,7 +167,8 @@ assert count == 50
     REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
     const auto numbers = numbers_of<float>(ls::from_tfrecords(
         {theirs},
-        {.x = {.key = "image", .shape = {2}, .encoding = ls::FeatureEncoding::raw_float32}, .y = {{.key = "label"}}}));
+        {.x = {.key = "image", .shape = {2}, .encoding = ls::FeatureEncoding::raw_float32},
+         .y = {{.key = "label"}}}));
     REQUIRE(numbers.size() == 150);
     for (std::size_t i = 0; i < 50; ++i) {
       CHECK(numbers[3 * i] == static_cast<float>(i));

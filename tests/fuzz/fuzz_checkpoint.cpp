@@ -28,7 +28,8 @@ void seal(std::vector<std::byte>& bytes) {
     return;
   }
   const auto rest = std::span(bytes).subspan(header_2);
-  const auto manifest = rest.first(std::min<std::size_t>(ls::detail::get_number(bytes.data() + 12, 8), rest.size()));
+  const auto manifest =
+      rest.first(std::min<std::size_t>(ls::detail::get_number(bytes.data() + 12, 8), rest.size()));
   ls::detail::put_number(bytes.data() + 12, manifest.size(), 8);
   ls::detail::put_number(bytes.data() + 20, rest.size() - manifest.size(), 8);
   ls::detail::put_number(bytes.data() + 28, ls::crc32c(manifest), 4);
@@ -37,7 +38,8 @@ void seal(std::vector<std::byte>& bytes) {
 
 void demand_sizes(const std::vector<ls::SavedArray>& arrays) {
   for (const ls::SavedArray& array : arrays)
-    if (ls::detail::array_size(array.extents, ls::detail::scalar_size(array.scalar)) != array.bytes.size())
+    if (ls::detail::array_size(array.extents, ls::detail::scalar_size(array.scalar)) !=
+        array.bytes.size())
       std::abort();
 }
 
@@ -50,7 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (sealed) seal(bytes);
     try {
       const ls::TrainingState state = ls::decode_checkpoint(bytes);
-      for (const auto* const arrays : {&state.parameters, &state.state, &state.slots}) demand_sizes(*arrays);
+      for (const auto* const arrays : {&state.parameters, &state.state, &state.slots})
+        demand_sizes(*arrays);
       const auto first = ls::encode_checkpoint(state);
       if (ls::encode_checkpoint(ls::decode_checkpoint(first)) != first) std::abort();
     } catch (const ls::DataError&) {

@@ -39,21 +39,23 @@ void for_pieces(std::string_view bytes, std::size_t piece, F f) {
 std::string after_startup(std::string_view bytes, std::size_t piece) {
   std::string result;
   const ActivityBoard board;
-  ControlChannel channel(0, 3, board,
-                         [&](int to, const ControlFrame& f, std::string_view text) { add(result, to, f, text); });
-  Inquiry inquiry(channel, {"a", "b", "c"});
-  channel.set_inquiry([&](int from, const ControlInbox::Message& message, Inquiry::Clock::time_point now) {
-    inquiry.take(from, message, now);
+  ControlChannel channel(0, 3, board, [&](int to, const ControlFrame& f, std::string_view text) {
+    add(result, to, f, text);
   });
+  Inquiry inquiry(channel, {"a", "b", "c"});
+  channel.set_inquiry([&](int from, const ControlInbox::Message& message,
+                          Inquiry::Clock::time_point now) { inquiry.take(from, message, now); });
   bool good = true;
   for_pieces(bytes, piece, [&](std::string_view part) { return good = channel.take(1, part, {}); });
   const ControlChannel::Peer& peer = channel.peer(1);
-  for (const bool flag : {good, peer.goodbye, peer.farewell, peer.answered, channel.reported().has_value()})
+  for (const bool flag :
+       {good, peer.goodbye, peer.farewell, peer.answered, channel.reported().has_value()})
     result += flag ? '1' : '0';
   result += std::to_string(peer.waits_for) + peer.activity;
   channel.peer(2).gone = true;
   inquiry.lose(2, 0, {});
-  for (const auto& now : {Inquiry::Clock::time_point{}, Inquiry::Clock::time_point(2 * Inquiry::time_to_answer)})
+  for (const auto& now :
+       {Inquiry::Clock::time_point{}, Inquiry::Clock::time_point(2 * Inquiry::time_to_answer)})
     if (const auto verdict = inquiry.advance(now)) {
       demand(verdict->failed_rank >= -1 && verdict->failed_rank < 3 && !verdict->reason.empty());
       result += verdict->reason;
@@ -70,8 +72,9 @@ std::string after_startup(std::string_view bytes, std::size_t piece) {
 std::string during_startup(std::string_view bytes, std::size_t piece) {
   std::string result;
   StartupRoster roster({"a:1", "b:2", "c:3"}, 0);
-  StartupAgreement agreement(roster,
-                             [&](int to, const ControlFrame& f, std::string_view text) { add(result, to, f, text); });
+  StartupAgreement agreement(roster, [&](int to, const ControlFrame& f, std::string_view text) {
+    add(result, to, f, text);
+  });
   for (const int other : {1, 2}) {
     roster.peer(other).connected = true;
     agreement.begin(other, {});

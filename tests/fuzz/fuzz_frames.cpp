@@ -28,7 +28,8 @@ Bytes first_frame(std::span<const std::uint8_t> bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  for (std::span rest(data, size); rest.size() >= DataFrame::size; rest = rest.subspan(DataFrame::size)) {
+  for (std::span rest(data, size); rest.size() >= DataFrame::size;
+       rest = rest.subspan(DataFrame::size)) {
     DataFrame frame;
     auto bytes = first_frame<DataFrame::Bytes>(rest);
     put_number<4>(&bytes[16], DataFrame::checksum(bytes));  // a fuzzer does not find it

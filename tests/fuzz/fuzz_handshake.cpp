@@ -45,8 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ClusterSecret secret;
 #endif
   const std::size_t piece = 1 + data[0] / 4;
-  Handshake handshake =
-      calls ? Handshake::caller(worker(1), secret, 0, Hello::Channel::data) : Handshake::callee(worker(0), secret);
+  Handshake handshake = calls ? Handshake::caller(worker(1), secret, 0, Hello::Channel::data)
+                              : Handshake::callee(worker(0), secret);
   while (!rest.empty() && handshake.outcome() == Handshake::Outcome::open) {
     handshake.sent(handshake.out().size());
     const std::size_t wanted = handshake.wanted();
@@ -56,6 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest.remove_prefix(n);
     demand(handshake.out().size() < 1000);
   }
-  if (secret.is_set()) demand(!handshake.is_authenticated() && handshake.outcome() != Handshake::Outcome::agreed);
+  if (secret.is_set())
+    demand(!handshake.is_authenticated() && handshake.outcome() != Handshake::Outcome::agreed);
   return 0;
 }

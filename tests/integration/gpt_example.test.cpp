@@ -31,8 +31,9 @@ Final final_of(const Finished& finished) {
   REQUIRE_MESSAGE(begin != std::string::npos, finished.output);
   Final f;
   char crc[16] = {};
-  REQUIRE(std::sscanf(finished.output.c_str() + begin, "final: loss=%lf val_loss=%lf parameters_crc32c=%15s", &f.loss,
-                      &f.val_loss, crc) == 3);
+  REQUIRE(std::sscanf(finished.output.c_str() + begin,
+                      "final: loss=%lf val_loss=%lf parameters_crc32c=%15s", &f.loss, &f.val_loss,
+                      crc) == 3);
   f.crc = crc;
   return f;
 }
@@ -69,18 +70,23 @@ class Text {
 TEST_CASE("gpt: learns, saves, and goes on writing from its weights") {
   const Text text;
   const std::string weights = text.path("weights.safetensors");
-  const Final trained = final_of(text.run({"--iterations", "40", "--batch-size", "4", "--model-out", weights}));
+  const Final trained =
+      final_of(text.run({"--iterations", "40", "--batch-size", "4", "--model-out", weights}));
   CHECK(trained.val_loss < 2.5);  // ln 17 = 2.8 is no knowledge at all
-  const Finished written = text.run({"--iterations", "0", "--model-in", weights, "--generate", "70"});
+  const Finished written =
+      text.run({"--iterations", "0", "--model-in", weights, "--generate", "70"});
   CHECK(final_of(written).crc == trained.crc);
-  CHECK(final_of(written).val_loss == doctest::Approx(trained.val_loss).epsilon(1e-4));  // another size of batch
-  CHECK(written.output.find('\n') >= 71);  // one character to begin with, and 70
+  CHECK(final_of(written).val_loss ==
+        doctest::Approx(trained.val_loss).epsilon(1e-4));  // another size of batch
+  CHECK(written.output.find('\n') >= 71);                  // one character to begin with, and 70
 }
 
 TEST_CASE("gpt: two workers and two replicas hold equal bits, and one rank the same loss") {
   const Text text;
-  const Final workers = final_of(text.run({"--iterations", "3", "--workers", "2", "--batch-size", "3"}));
-  const Final replicas = final_of(text.run({"--iterations", "3", "--replicas", "2", "--batch-size", "6"}));
+  const Final workers =
+      final_of(text.run({"--iterations", "3", "--workers", "2", "--batch-size", "3"}));
+  const Final replicas =
+      final_of(text.run({"--iterations", "3", "--replicas", "2", "--batch-size", "6"}));
   const Final alone = final_of(text.run({"--iterations", "3", "--batch-size", "6"}));
   CHECK(workers.crc == replicas.crc);
   CHECK(workers.val_loss == replicas.val_loss);
@@ -97,7 +103,8 @@ TEST_CASE("gpt: killed and started again, the bits are those of one run") {
     Process killed(text.command(saving));
     const auto has_saved = [&] {
       std::error_code none;
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(text.path("backup"), none))
+      for (const auto& entry :
+           std::filesystem::recursive_directory_iterator(text.path("backup"), none))
         if (entry.is_regular_file(none)) return true;
       return false;
     };
@@ -124,8 +131,8 @@ TEST_CASE("gpt: a wrong option, a text that is not there, one with too many diff
 
 namespace {
 
-/// Arguments: a text, weights of gpt, another file. Prints the loss over the last tenth of the text,
-/// writes the weights times 0.9 to the other file, and prints their loss.
+/// Arguments: a text, weights of gpt, another file. Prints the loss over the last tenth of the
+/// text, writes the weights times 0.9 to the other file, and prints their loss.
 constexpr const char* in_pytorch = R"(
 import json, struct, sys
 import torch
@@ -173,11 +180,14 @@ print(loss())
 }  // namespace
 
 TEST_SUITE("gpt in PyTorch [needs python]") {
-  TEST_CASE("gpt: PyTorch has the same loss with the weights that gpt writes, and gpt with PyTorch's") {
+  TEST_CASE(
+      "gpt: PyTorch has the same loss with the weights that gpt writes, and gpt with PyTorch's") {
     if (!has_python_modules("gpt in PyTorch", "torch")) return;
     const Text text;
-    const std::string ours = text.path("ours.safetensors"), theirs = text.path("theirs.safetensors");
-    const Final trained = final_of(text.run({"--iterations", "30", "--batch-size", "4", "--model-out", ours}));
+    const std::string ours = text.path("ours.safetensors"),
+                      theirs = text.path("theirs.safetensors");
+    const Final trained =
+        final_of(text.run({"--iterations", "30", "--batch-size", "4", "--model-out", ours}));
     const Finished python = run_python(in_pytorch, {text.path("text.txt"), ours, theirs});
     REQUIRE_MESSAGE(python.exit_code == 0, python.output);
     double loss = 0, other_loss = 0;

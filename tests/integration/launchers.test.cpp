@@ -29,13 +29,17 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 /// "loss=... parameters_crc32c=..." of the final line.
 std::string final_of(const std::string& output) {
   const std::string mark = "final: ";
   const auto at = output.find(mark);
-  return at == std::string::npos ? "none" : output.substr(at + mark.size(), output.find('\n', at) - at - mark.size());
+  return at == std::string::npos
+             ? "none"
+             : output.substr(at + mark.size(), output.find('\n', at) - at - mark.size());
 }
 
 /// That of as many workers under lockstep's own launcher.
@@ -97,7 +101,8 @@ TEST_SUITE("launchers") {
     CHECK(first.exit_code == 0);
     CHECK(second->wait(60s).exit_code == 0);
     CHECK(final_of(first.output) == expected(2));
-    CHECK(contains(first.output, "; cluster: from LOCKSTEP_RANK (LOCKSTEP_RANK=0, LOCKSTEP_WORLD_SIZE=2, "));
+    CHECK(contains(first.output,
+                   "; cluster: from LOCKSTEP_RANK (LOCKSTEP_RANK=0, LOCKSTEP_WORLD_SIZE=2, "));
   }
 
   TEST_CASE("with rejoin, a process that was killed meets the others again, rank 0 too") {
@@ -120,16 +125,21 @@ TEST_SUITE("launchers") {
     }
   }
 
-  TEST_CASE("a launcher inside of another, and --workers inside of either, are refused by their variables") {
-    const Environment both{{"RANK", "1"},        {"WORLD_SIZE", "4"},           {"MASTER_ADDR", "a"},
-                           {"MASTER_PORT", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
+  TEST_CASE(
+      "a launcher inside of another, and --workers inside of either, are refused by their "
+      "variables") {
+    const Environment both{
+        {"RANK", "1"},        {"WORLD_SIZE", "4"},           {"MASTER_ADDR", "a"},
+        {"MASTER_PORT", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
     const TemporaryFolder folder;
     const Finished nested = run_process({PROGRAM_SURVIVOR, folder.path()}, both);
     CAPTURE(nested.output);
     CHECK(nested.exit_code == 2);
-    for (const char* part : {"RANK=1", "WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=0"}) CHECK(contains(nested.output, part));
+    for (const char* part : {"RANK=1", "WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=0"})
+      CHECK(contains(nested.output, part));
     const Environment torchrun(both.begin(), both.begin() + 4);
-    const Finished workers = run_process({PROGRAM_SURVIVOR, "--workers", "2", folder.path()}, torchrun);
+    const Finished workers =
+        run_process({PROGRAM_SURVIVOR, "--workers", "2", folder.path()}, torchrun);
     CAPTURE(workers.output);
     CHECK(workers.exit_code == 2);
     CHECK(contains(workers.output, "torchrun (RANK=1, WORLD_SIZE=4"));
@@ -139,12 +149,14 @@ TEST_SUITE("launchers") {
 TEST_SUITE("launchers [needs mpirun]") {
   TEST_CASE("mpirun, without MPI in the program: two jobs at once") {
     if (!has_programs("mpirun, without MPI in the program", {"mpirun"})) return;
-    const Environment as_root{{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+    const Environment as_root{{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                              {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
     const TemporaryFolder folders[2];
     std::unique_ptr<Process> jobs[2];
     for (const std::size_t i : {0u, 1u})
-      jobs[i] = std::make_unique<Process>(
-          Words{find_program("mpirun"), "--oversubscribe", "-n", "3", PROGRAM_SURVIVOR, folders[i].path()}, as_root);
+      jobs[i] = std::make_unique<Process>(Words{find_program("mpirun"), "--oversubscribe", "-n",
+                                                "3", PROGRAM_SURVIVOR, folders[i].path()},
+                                          as_root);
     const std::string alike = expected(3);
     for (const auto& job : jobs) {
       const Finished finished = job->wait(60s);
@@ -156,14 +168,18 @@ TEST_SUITE("launchers [needs mpirun]") {
 }
 
 TEST_SUITE("launchers [needs torchrun]") {
-  TEST_CASE("torchrun --no-python: a worker that is killed is started again with the others, and the run resumed") {
+  TEST_CASE(
+      "torchrun --no-python: a worker that is killed is started again with the others, and the run "
+      "resumed") {
     if (!has_programs("torchrun --no-python", {"torchrun"})) return;
     const TemporaryFolder folder;
-    const std::string script = "if [ $RANK = 1 ] && [ ! -e " + folder.path("killed") + " ]; then touch " +
-                               folder.path("killed") + "; (sleep 1; kill -9 $$) & fi; exec " PROGRAM_SURVIVOR " " +
+    const std::string script = "if [ $RANK = 1 ] && [ ! -e " + folder.path("killed") +
+                               " ]; then touch " + folder.path("killed") +
+                               "; (sleep 1; kill -9 $$) & fi; exec " PROGRAM_SURVIVOR " " +
                                folder.path("backup") + " epochs=3 steps=20 step_ms=20 freq=5";
-    const Finished finished = run_process({find_program("torchrun"), "--standalone", "--nproc-per-node", "3",
-                                           "--max-restarts", "1", "--no-python", "/bin/sh", "-c", script});
+    const Finished finished =
+        run_process({find_program("torchrun"), "--standalone", "--nproc-per-node", "3",
+                     "--max-restarts", "1", "--no-python", "/bin/sh", "-c", script});
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 0);
     CHECK(std::filesystem::exists(folder.path("killed")));
@@ -174,24 +190,28 @@ TEST_SUITE("launchers [needs torchrun]") {
 TEST_SUITE("launchers [needs slurm]") {
   TEST_CASE("srun -n 4, and a batch job that is told to stop, saves, is queued again and goes on") {
     const char* const test = "Slurm";
-    if (!has_programs(test, {"slurmctld", "slurmd", "srun", "sbatch", "scontrol", "scancel", "sinfo", "squeue"}))
+    if (!has_programs(test, {"slurmctld", "slurmd", "srun", "sbatch", "scontrol", "scancel",
+                             "sinfo", "squeue"}))
       return;
     Slurm slurm;
-    if (!slurm.is_up()) return skip(test, "slurmd and slurmctld that work without munge, mostly as root");
+    if (!slurm.is_up())
+      return skip(test, "slurmd and slurmctld that work without munge, mostly as root");
 
-    const Finished four = slurm.run({"srun", "-n", "4", PROGRAM_SURVIVOR, slurm.path("four"), "verbose=2"});
+    const Finished four =
+        slurm.run({"srun", "-n", "4", PROGRAM_SURVIVOR, slurm.path("four"), "verbose=2"});
     CAPTURE(four.output);
     CHECK(four.exit_code == 0);
     CHECK(contains(four.output, "cluster: from Slurm (SLURM_PROCID=0, SLURM_STEP_NUM_TASKS=4, "));
     CHECK(final_of(four.output) == expected(4));
 
     const std::string output = slurm.path("output");
-    std::ofstream(slurm.path("job.sh")) << "#!/bin/sh\n"
-                                           "#SBATCH --ntasks=2 --requeue --open-mode=append --output="
-                                        << output << "\nsrun " PROGRAM_SURVIVOR " " << slurm.path("backup")
-                                        << " epochs=3 steps=20 step_ms=$((SLURM_RESTART_COUNT > 0 ? 0 : 50))\n"
-                                           "code=$?\necho \"the step ended with $code\"\n"
-                                           "[ $code != 143 ] || scontrol requeue $SLURM_JOB_ID\nexit $code\n";
+    std::ofstream(slurm.path("job.sh"))
+        << "#!/bin/sh\n"
+           "#SBATCH --ntasks=2 --requeue --open-mode=append --output="
+        << output << "\nsrun " PROGRAM_SURVIVOR " " << slurm.path("backup")
+        << " epochs=3 steps=20 step_ms=$((SLURM_RESTART_COUNT > 0 ? 0 : 50))\n"
+           "code=$?\necho \"the step ended with $code\"\n"
+           "[ $code != 143 ] || scontrol requeue $SLURM_JOB_ID\nexit $code\n";
     const Finished submitted = slurm.run({"sbatch", "--parsable", slurm.path("job.sh")});
     CAPTURE(submitted.output);
     REQUIRE(submitted.exit_code == 0);

@@ -29,7 +29,8 @@ Final final_of(const std::string& output) {
   REQUIRE_MESSAGE(begin != std::string::npos, output);
   Final f;
   char crc[16] = {};
-  REQUIRE(std::sscanf(output.c_str() + begin, "final: loss=%lf accuracy=%lf val_accuracy=%lf parameters_crc32c=%15s",
+  REQUIRE(std::sscanf(output.c_str() + begin,
+                      "final: loss=%lf accuracy=%lf val_accuracy=%lf parameters_crc32c=%15s",
                       &f.loss, &f.accuracy, &f.val_accuracy, crc) == 4);
   f.crc = crc;
   return f;
@@ -43,7 +44,8 @@ Finished mnist(std::vector<std::string> arguments, const Environment& environmen
 
 /// A short run; `arguments` are added to it.
 Final short_run(std::vector<std::string> arguments) {
-  for (const char* more : {"--epochs", "1", "--steps-per-epoch", "6", "--verbose", "0", "--momentum", "0.9"})
+  for (const char* more :
+       {"--epochs", "1", "--steps-per-epoch", "6", "--verbose", "0", "--momentum", "0.9"})
     arguments.emplace_back(more);
   const Finished finished = mnist(std::move(arguments));
   REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
@@ -75,24 +77,27 @@ TEST_CASE("mnist: two runs with one seed hold equal bits, two seeds do not") {
 
 TEST_CASE("mnist: one, two and three workers see the same losses at the same global batch") {
   const Final one = short_run({"--batch-size", "96"});
-  CHECK(short_run({"--workers", "2", "--batch-size", "48"}).loss == doctest::Approx(one.loss).epsilon(1e-5));
-  CHECK(short_run({"--workers", "3", "--batch-size", "32"}).loss == doctest::Approx(one.loss).epsilon(1e-5));
+  CHECK(short_run({"--workers", "2", "--batch-size", "48"}).loss ==
+        doctest::Approx(one.loss).epsilon(1e-5));
+  CHECK(short_run({"--workers", "3", "--batch-size", "32"}).loss ==
+        doctest::Approx(one.loss).epsilon(1e-5));
   // Two levels: two workers of two threads each.
   CHECK(short_run({"--workers", "2", "--replicas", "2", "--batch-size", "48"}).loss ==
         doctest::Approx(one.loss).epsilon(1e-5));
 }
 
 TEST_CASE("mnist: a wrong option or value gives the usage and exit code 2") {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{{"--epocs", "3"},
-                                                                                         {"--epochs"},
-                                                                                         {"--epochs", "0"},
-                                                                                         {"--epochs", "three"},
-                                                                                         {"--workers", "0"},
-                                                                                         {"--batch-size", "-1"},
-                                                                                         {"--optimizer", "lbfgs"},
-                                                                                         {"--momentum", "2"},
-                                                                                         {"--learning-rate", "nan"},
-                                                                                         {"--verbose", "3"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--epocs", "3"},
+                                             {"--epochs"},
+                                             {"--epochs", "0"},
+                                             {"--epochs", "three"},
+                                             {"--workers", "0"},
+                                             {"--batch-size", "-1"},
+                                             {"--optimizer", "lbfgs"},
+                                             {"--momentum", "2"},
+                                             {"--learning-rate", "nan"},
+                                             {"--verbose", "3"}}) {
     CAPTURE(arguments[0]);
     const Finished finished = mnist(arguments);
     CHECK(finished.exit_code == 2);
@@ -114,8 +119,8 @@ TEST_CASE("mnist: data that are not there are one error, exit code 1, also under
 
 TEST_CASE("mnist: --profile prints a table, and each worker writes a trace") {
   const lockstep_test::TemporaryFolder folder;
-  const Finished finished = mnist({"--workers", "2", "--epochs", "1", "--steps-per-epoch", "3", "--verbose", "0",
-                                   "--profile", folder.path() + "/trace.json"});
+  const Finished finished = mnist({"--workers", "2", "--epochs", "1", "--steps-per-epoch", "3",
+                                   "--verbose", "0", "--profile", folder.path() + "/trace.json"});
   CHECK(finished.exit_code == 0);
   CHECK(finished.output.find("profile of epoch 1: 3 steps") != std::string::npos);
   CHECK(std::filesystem::file_size(folder.path() + "/trace.json") > 1000);
@@ -123,7 +128,8 @@ TEST_CASE("mnist: --profile prints a table, and each worker writes a trace") {
   CHECK(mnist({"--epochs", "1", "--profile", "/dev/null/trace.json"}).exit_code == 1);
 }
 
-TEST_CASE("mnist: a saved model goes on where it was, by every kind of file, alone and with workers") {
+TEST_CASE(
+    "mnist: a saved model goes on where it was, by every kind of file, alone and with workers") {
   const lockstep_test::TemporaryFolder folder;
   const std::vector<std::string> shape = {"--optimizer",       "adam", "--epochs",  "1",
                                           "--steps-per-epoch", "2",    "--verbose", "0"};
@@ -151,9 +157,11 @@ TEST_CASE("mnist: a saved model goes on where it was, by every kind of file, alo
 
 TEST_CASE("mnist: checkpoints are kept, and the newest is restored") {
   const lockstep_test::TemporaryFolder folder;
-  const std::vector<std::string> run = {
-      "--workers",       "2", "--epochs", "2", "--verbose", "0", "--steps-per-epoch", "1", "--checkpoint-dir",
-      folder.path("run")};
+  const std::vector<std::string> run = {"--workers",         "2",
+                                        "--epochs",          "2",
+                                        "--verbose",         "0",
+                                        "--steps-per-epoch", "1",
+                                        "--checkpoint-dir",  folder.path("run")};
   const Finished first = mnist(run), second = mnist(run);
   REQUIRE_MESSAGE(second.exit_code == 0, second.output);
   CHECK(first.output.find("restored") == std::string::npos);
@@ -165,10 +173,12 @@ TEST_CASE("mnist: checkpoints are kept, and the newest is restored") {
 }
 
 TEST_CASE("mnist: a bad TF_CONFIG is a configuration error, never a silent local run") {
-  for (const char* config : {"{", R"({"cluster": {"worker": ["localhost:1"]}})",
-                             R"({"cluster": {"worker": "localhost:1"}, "task": {"type": "worker", "index": 0}})"}) {
+  for (const char* config :
+       {"{", R"({"cluster": {"worker": ["localhost:1"]}})",
+        R"({"cluster": {"worker": "localhost:1"}, "task": {"type": "worker", "index": 0}})"}) {
     CAPTURE(config);
-    const Finished finished = mnist({"--epochs", "1", "--steps-per-epoch", "1"}, {{"TF_CONFIG", config}});
+    const Finished finished =
+        mnist({"--epochs", "1", "--steps-per-epoch", "1"}, {{"TF_CONFIG", config}});
     CHECK(finished.exit_code == 2);
     CHECK(finished.output.find("TF_CONFIG") != std::string::npos);
   }
@@ -177,8 +187,8 @@ TEST_CASE("mnist: a bad TF_CONFIG is a configuration error, never a silent local
 TEST_CASE("mnist: a killed worker ends the whole run with exit code 138, and leaves no process") {
   Process launched({example("mnist"), "--workers", "2", "--epochs", "1000", "--verbose", "0"});
   // The launcher's children are its only children.
-  const std::string children =
-      "/proc/" + std::to_string(launched.pid()) + "/task/" + std::to_string(launched.pid()) + "/children";
+  const std::string children = "/proc/" + std::to_string(launched.pid()) + "/task/" +
+                               std::to_string(launched.pid()) + "/children";
   pid_t victim = 0;
   for (int i = 0; i < 200 && victim == 0; ++i) {
     ::usleep(50'000);
@@ -203,7 +213,8 @@ TEST_SUITE("mnist on real digits [full] [needs mnist]") {
     if (!data) return skip_without_mnist("the tutorial's run on MNIST");
     for (const char* workers : {"1", "2"}) {
       CAPTURE(workers);
-      const Finished finished = mnist({"--data", data->string(), "--workers", workers, "--verbose", "0"});
+      const Finished finished =
+          mnist({"--data", data->string(), "--workers", workers, "--verbose", "0"});
       REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
       const Final f = final_of(finished.output);
       CHECK(f.loss > 2.05);
@@ -219,8 +230,9 @@ TEST_SUITE("mnist on real digits [full] [needs mnist]") {
     if (!data) return skip_without_mnist("five epochs on MNIST");
     double sum = 0;
     for (const char* seed : {"1", "2", "3", "4", "5"}) {
-      const Finished finished = mnist({"--data", data->string(), "--learning-rate", "0.02", "--momentum", "0.9",
-                                       "--epochs", "5", "--steps-per-epoch", "109", "--seed", seed, "--verbose", "0"});
+      const Finished finished =
+          mnist({"--data", data->string(), "--learning-rate", "0.02", "--momentum", "0.9",
+                 "--epochs", "5", "--steps-per-epoch", "109", "--seed", seed, "--verbose", "0"});
       REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
       sum += final_of(finished.output).val_accuracy;
     }
@@ -230,8 +242,8 @@ TEST_SUITE("mnist on real digits [full] [needs mnist]") {
 
 TEST_SUITE("mnist on drawn digits [full]") {
   TEST_CASE("the CNN passes 97 % on the embedded digits") {
-    const Finished finished = mnist({"--learning-rate", "0.02", "--momentum", "0.9", "--epochs", "5",
-                                     "--steps-per-epoch", "109", "--verbose", "0"});
+    const Finished finished = mnist({"--learning-rate", "0.02", "--momentum", "0.9", "--epochs",
+                                     "5", "--steps-per-epoch", "109", "--verbose", "0"});
     REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
     CHECK(final_of(finished.output).val_accuracy > 0.97);
   }

@@ -21,7 +21,9 @@ Finished train(const std::string& mode, const std::string& folder = {}) {
   return run_process({PROGRAM_OTHER_DATA, "--workers", "2", mode, folder}, {}, 120s);
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;
@@ -37,10 +39,12 @@ TEST_CASE("other data on one worker end both with exit code 2, before any step")
   CHECK(equal.exit_code == 0);
   for (const auto& [mode, difference] :
        {std::pair("batch",
-                  "rank 1 has 'training data, global batch size: 4', the chief has 'training data, global "
+                  "rank 1 has 'training data, global batch size: 4', the chief has 'training data, "
+                  "global "
                   "batch size: 8'"),
         std::pair("rows", "rank 1 has 'training data, samples in the source: 71', the chief has"),
-        std::pair("seed", "shuffle(72, seed 6)"), std::pair("contents", "'training data, checksum of 16 samples: ")}) {
+        std::pair("seed", "shuffle(72, seed 6)"),
+        std::pair("contents", "'training data, checksum of 16 samples: ")}) {
     const Finished finished = train(mode);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 2);
@@ -52,7 +56,9 @@ TEST_CASE("other data on one worker end both with exit code 2, before any step")
   }
 }
 
-TEST_CASE("AutoShardPolicy::file: workers that have their own files alone, and a bar to the end of the longest part") {
+TEST_CASE(
+    "AutoShardPolicy::file: workers that have their own files alone, and a bar to the end of the "
+    "longest part") {
   const TemporaryFolder folder;
   // Worker w opens file w of its list. Of the global batch of 8 each has 4: 9 and 11 steps.
   for (const auto& [name, rows] : {std::pair("worker-0/0", 36), std::pair("worker-1/1", 44)}) {

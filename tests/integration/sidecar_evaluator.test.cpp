@@ -25,7 +25,9 @@ const Environment evaluator_task{
     {"TF_CONFIG",
      R"({"cluster": {"worker": ["localhost:1", "localhost:2"]}, "task": {"type": "evaluator", "index": 0}})"}};
 
-Words evaluator(const std::string& folder) { return {example("mnist"), "--checkpoint-dir", folder}; }
+Words evaluator(const std::string& folder) {
+  return {example("mnist"), "--checkpoint-dir", folder};
+}
 
 Words trainer(const std::string& folder, const char* epochs) {
   return {example("mnist"),
@@ -64,11 +66,14 @@ double number_after(const std::string& text, const std::string& mark) {
 TEST_CASE("evaluator: mnist says which options it needs") {
   const Finished finished = run_process({example("mnist"), "--epochs", "1"}, evaluator_task, 30s);
   CHECK(finished.exit_code == 2);
-  CHECK_MESSAGE(finished.output.find("needs --checkpoint-dir") != std::string::npos, finished.output);
+  CHECK_MESSAGE(finished.output.find("needs --checkpoint-dir") != std::string::npos,
+                finished.output);
 }
 
 TEST_SUITE("evaluator beside workers [full]") {
-  TEST_CASE("evaluator: outlives a killed trainer, is started again itself, and ends when training has ended") {
+  TEST_CASE(
+      "evaluator: outlives a killed trainer, is started again itself, and ends when training has "
+      "ended") {
     const lockstep_test::TemporaryFolder parent;
     const std::string folder = parent.path("run");
     {
@@ -77,7 +82,8 @@ TEST_SUITE("evaluator beside workers [full]") {
       REQUIRE(evaluating.wait_for("evaluated '" + folder + "/ckpt-", 60s, 2));
       training.signal(SIGKILL);
       training.wait(30s);
-      CHECK_FALSE(evaluating.wait_for("no such line: what is left is evaluated, and then it waits", 2s));
+      CHECK_FALSE(
+          evaluating.wait_for("no such line: what is left is evaluated, and then it waits", 2s));
       evaluating.signal(SIGTERM);
       const Finished finished = evaluating.wait(10s);
       CHECK_FALSE(finished.timed_out);

@@ -29,7 +29,9 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;
@@ -56,12 +58,15 @@ Words command(const std::string& folder, Words options, const Words& launcher = 
 
 /// Such a line from its learning rate on: a run that is resumed at its end has nothing left to do,
 /// and no loss to show.
-std::string without_loss(const std::string& line) { return line.substr(line.find("learning_rate")); }
+std::string without_loss(const std::string& line) {
+  return line.substr(line.find("learning_rate"));
+}
 
 /// The last line of an undisturbed run.
 std::string undisturbed(const Words& options, const std::string& workers = "2") {
   const TemporaryFolder folder;
-  const Finished finished = run_process(command(folder.path(), options, {"--workers", workers}), {}, 60s);
+  const Finished finished =
+      run_process(command(folder.path(), options, {"--workers", workers}), {}, 60s);
   const Words last = finals(finished.output);
   REQUIRE_MESSAGE(last.size() == 1, finished.output);
   REQUIRE(finished.exit_code == 0);
@@ -95,9 +100,10 @@ struct Pair {
     for (const char* index : {"0", "1"})
       workers.push_back(std::make_unique<Process>(
           command(folder, options),
-          Environment{{"TF_CONFIG", R"({"cluster":{"worker":["127.0.0.1:)" + std::to_string(ports[0]) +
-                                        R"(","127.0.0.1:)" + std::to_string(ports[1]) +
-                                        R"("]},"task":{"type":"worker","index":)" + index + "}}"}}));
+          Environment{
+              {"TF_CONFIG", R"({"cluster":{"worker":["127.0.0.1:)" + std::to_string(ports[0]) +
+                                R"(","127.0.0.1:)" + std::to_string(ports[1]) +
+                                R"("]},"task":{"type":"worker","index":)" + index + "}}"}}));
   }
   void wait_until_they_train() {
     for (const auto& worker : workers) REQUIRE(worker->wait_for("training from update", 30s));
@@ -120,8 +126,8 @@ void kill_at_random_moments(int moments, unsigned seed, double part, bool rejoin
   for (int i = 0; i < 3; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     expected = undisturbed(options);
-    duration = std::min(
-        duration, std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin));
+    duration = std::min(duration, std::chrono::duration_cast<std::chrono::microseconds>(
+                                      std::chrono::steady_clock::now() - begin));
   }
   std::mt19937 random(seed);
   std::uniform_int_distribution<std::int64_t> delay(
@@ -151,8 +157,11 @@ void kill_at_random_moments(int moments, unsigned seed, double part, bool rejoin
     REQUIRE_FALSE(finished.timed_out);
     const Words last = finals(finished.output);
     REQUIRE_FALSE(last.empty());
-    const bool at_its_end = contains(finished.output, "fit: nothing to do");  // killed after the last save
-    const auto to_compare = [&](const std::string& line) { return at_its_end ? without_loss(line) : line; };
+    const bool at_its_end =
+        contains(finished.output, "fit: nothing to do");  // killed after the last save
+    const auto to_compare = [&](const std::string& line) {
+      return at_its_end ? without_loss(line) : line;
+    };
     for (const std::string& line : last) REQUIRE(to_compare(line) == to_compare(expected));
     if (finished.exit_code != 0) {  // a worker that was killed after the chief had ended
       REQUIRE(finished.exit_code == 137);
@@ -168,7 +177,9 @@ void kill_at_random_moments(int moments, unsigned seed, double part, bool rejoin
 
 }  // namespace
 
-TEST_CASE("survival: a signal to either worker makes both save after the same step, and the next run goes on there") {
+TEST_CASE(
+    "survival: a signal to either worker makes both save after the same step, and the next run "
+    "goes on there") {
   const Words options{"epochs=3", "steps=20", "step_ms=10"};  // saved at epochs, of 200 ms
   const std::string expected = undisturbed({"epochs=3", "steps=20"});
   for (const int signal : {SIGTERM, SIGINT}) {
@@ -192,7 +203,8 @@ TEST_CASE("survival: a signal to either worker makes both save after the same st
         if (stopped.empty()) stopped = line;
         CHECK(line == stopped);
       }
-      CHECK(contains(stopped, signal == SIGTERM ? "SIGTERM at epoch 1, step " : "SIGINT at epoch 1, step "));
+      CHECK(contains(stopped,
+                     signal == SIGTERM ? "SIGTERM at epoch 1, step " : "SIGINT at epoch 1, step "));
 
       Pair resumed(folder.path(), {"epochs=3", "steps=20"});
       const Finished chief = resumed.workers[0]->wait(30s);
@@ -200,13 +212,16 @@ TEST_CASE("survival: a signal to either worker makes both save after the same st
       CHECK(chief.exit_code == 0);
       CHECK(resumed.workers[1]->wait(30s).exit_code == 0);
       // No step is lost.
-      CHECK(contains(chief.output, "training from update " + stopped.substr(stopped.rfind(' ') + 1) + "\n"));
+      CHECK(contains(chief.output,
+                     "training from update " + stopped.substr(stopped.rfind(' ') + 1) + "\n"));
       CHECK(finals(chief.output) == Words{expected});
     }
   }
 }
 
-TEST_CASE("survival: the launcher passes a signal to all, or one worker gets it: 143 and 130 either way") {
+TEST_CASE(
+    "survival: the launcher passes a signal to all, or one worker gets it: 143 and 130 either "
+    "way") {
   for (const bool to_launcher : {true, false}) {
     for (const int signal : {SIGTERM, SIGINT}) {
       const int code = 128 + signal;
@@ -251,8 +266,8 @@ TEST_CASE("survival: saved by four workers, continued by fewer: the same run to 
     REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
     return std::atof(finals(finished.output).at(0).c_str() + std::string("loss=").size());
   };
-  const double expected =
-      loss(run_process(command(TemporaryFolder().path(), {"batch=24"}, {"--workers", "4"}), {}, 60s));
+  const double expected = loss(
+      run_process(command(TemporaryFolder().path(), {"batch=24"}, {"--workers", "4"}), {}, 60s));
   for (const char* workers : {"1", "2", "3"}) {
     CAPTURE(workers);
     const TemporaryFolder folder;
@@ -261,7 +276,8 @@ TEST_CASE("survival: saved by four workers, continued by fewer: the same run to 
     std::this_thread::sleep_for(60ms);
     four.signal(SIGTERM);
     REQUIRE(four.wait(30s).exit_code == 143);
-    const Finished resumed = run_process(command(folder.path(), {"batch=24"}, {"--workers", workers}), {}, 60s);
+    const Finished resumed =
+        run_process(command(folder.path(), {"batch=24"}, {"--workers", workers}), {}, 60s);
     CHECK(contains(resumed.output, "resuming from"));
     CHECK(loss(resumed) == doctest::Approx(expected).epsilon(1e-4));
   }
@@ -299,19 +315,23 @@ TEST_CASE("survival: a signal to the launcher wakes a worker that is stopped: al
   CHECK(std::filesystem::exists(folder.path("training_state")));
 }
 
-TEST_CASE("survival: a run with a worker that hangs and cannot be woken up is stopped within ten seconds") {
+TEST_CASE(
+    "survival: a run with a worker that hangs and cannot be woken up is stopped within ten "
+    "seconds") {
   const TemporaryFolder folder;
   const Words options{"step_ms=5", "steps=10000", "spin_at=5", "spin_on=1"};
   Process launcher(command(folder.path("backup"), options, {"--workers", "2", "--restarts", "3"}));
   REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
-  for (int i = 0; i < 3000 && !std::filesystem::exists(folder.path("spun")); ++i) std::this_thread::sleep_for(10ms);
+  for (int i = 0; i < 3000 && !std::filesystem::exists(folder.path("spun")); ++i)
+    std::this_thread::sleep_for(10ms);
   const auto begin = std::chrono::steady_clock::now();
   launcher.signal(SIGTERM);
   const Finished finished = launcher.wait(60s);
   const auto duration = std::chrono::steady_clock::now() - begin;
   CAPTURE(finished.output);
   CHECK(finished.exit_code == 143);
-  CHECK(contains(finished.output, "worker 1 was told to stop and keeps the others waiting: it is killed"));
+  CHECK(contains(finished.output,
+                 "worker 1 was told to stop and keeps the others waiting: it is killed"));
   CHECK(duration > 5s);   // not before the hang is certain
   CHECK(duration < 20s);  // about eight, and this machine may be busy
 }
@@ -342,7 +362,9 @@ TEST_CASE("survival: killed at random moments, started again by the launcher: th
   kill_at_random_moments(6, 1, 0.25, false);
 }
 
-TEST_CASE("survival: with rejoin, a worker that is not killed keeps its process, and the bits are the same") {
+TEST_CASE(
+    "survival: with rejoin, a worker that is not killed keeps its process, and the bits are the "
+    "same") {
   for (const std::string shared : {"shared=0", "shared=1"}) {
     const Words options{"epochs=3", "steps=20", "step_ms=5", "rejoin=1", shared};
     const std::string expected = undisturbed(options, "3");
@@ -357,26 +379,31 @@ TEST_CASE("survival: with rejoin, a worker that is not killed keeps its process,
       REQUIRE(workers.size() == 3);
       kill_all({workers[victim]}, SIGKILL);
       const auto killed = std::chrono::steady_clock::now();
-      REQUIRE(launcher.wait_for("[worker " + std::to_string(victim) + "] training from update", 30s, 2));
-      MESSAGE(
-          "trains again "
-          << std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - killed).count()
-          << " ms after worker " << victim << " was killed");
+      REQUIRE(launcher.wait_for("[worker " + std::to_string(victim) + "] training from update", 30s,
+                                2));
+      MESSAGE("trains again " << std::chrono::duration_cast<std::chrono::milliseconds>(
+                                     std::chrono::steady_clock::now() - killed)
+                                     .count()
+                              << " ms after worker " << victim << " was killed");
       const Finished finished = launcher.wait(60s);
       CAPTURE(finished.output);
       CHECK(finished.exit_code == 0);
       for (const std::size_t worker : {0u, 1u, 2u}) {
         const std::string name = "[worker " + std::to_string(worker) + "] ";
         CHECK(count(finished.output, name + "process ") == (worker == victim ? 2 : 1));
-        CHECK(count(finished.output, name + "training from update 0\n") == 1);  // the new one comes in the middle
-        CHECK(contains(finished.output, name + "lockstep: fit: all workers are together again") == (worker != victim));
+        CHECK(count(finished.output, name + "training from update 0\n") ==
+              1);  // the new one comes in the middle
+        CHECK(contains(finished.output, name + "lockstep: fit: all workers are together again") ==
+              (worker != victim));
       }
       CHECK(finals(finished.output) == Words{expected});
     }
   }
 }
 
-TEST_CASE("survival: the launcher kills and replaces a worker that hangs, not the others: the same bits") {
+TEST_CASE(
+    "survival: the launcher kills and replaces a worker that hangs, not the others: the same "
+    "bits") {
   const Words hurried{"timeout_ms=1000", "progress_ms=2000"};
   for (const std::string workers : {"2", "3"}) {
     for (const std::string rejoin : {"rejoin=0", "rejoin=1"}) {
@@ -393,7 +420,8 @@ TEST_CASE("survival: the launcher kills and replaces a worker that hangs, not th
         if (spins) options.insert(options.end(), {"spin_at=25", "spin_on=" + victim});
         Process launcher(command(backup, options, {"--workers", workers, "--restarts", "2"}));
         if (!spins) {
-          REQUIRE(launcher.wait_for("[worker " + std::string(1, workers[0] - 1) + "] training from update", 30s));
+          REQUIRE(launcher.wait_for(
+              "[worker " + std::string(1, workers[0] - 1) + "] training from update", 30s));
           const auto processes = children_of(launcher.pid());
           REQUIRE(processes.size() == static_cast<std::size_t>(std::stoi(workers)));
           kill_all({processes[static_cast<std::size_t>(std::stoi(victim))]}, SIGSTOP);
@@ -403,15 +431,18 @@ TEST_CASE("survival: the launcher kills and replaces a worker that hangs, not th
         CHECK_FALSE(finished.timed_out);
         CHECK(finished.exit_code == 0);
         CHECK(contains(finished.output, "lockstep: worker " + victim + " was lost to worker "));
-        CHECK(
-            contains(finished.output, "but its process still exists: it is killed and started again; 1 restarts left"));
+        CHECK(contains(
+            finished.output,
+            "but its process still exists: it is killed and started again; 1 restarts left"));
         CHECK(count(finished.output, "it is killed") == 1);
         if (spins)
-          CHECK(contains(finished.output,
-                         "although it is alive: fit, epoch 2, step 6, on_train_batch_begin of SlowSteps"));
+          CHECK(contains(
+              finished.output,
+              "although it is alive: fit, epoch 2, step 6, on_train_batch_begin of SlowSteps"));
         for (int worker = 0; worker < std::stoi(workers); ++worker) {
           const bool stays = rejoin == "rejoin=1" && std::to_string(worker) != victim;
-          CHECK(count(finished.output, "[worker " + std::to_string(worker) + "] process ") == (stays ? 1 : 2));
+          CHECK(count(finished.output, "[worker " + std::to_string(worker) + "] process ") ==
+                (stays ? 1 : 2));
         }
         CHECK(finals(finished.output) == Words{undisturbed(training, workers)});
       }
@@ -419,26 +450,30 @@ TEST_CASE("survival: the launcher kills and replaces a worker that hangs, not th
   }
 }
 
-TEST_CASE("survival: without restarts, a worker that hangs is killed soon after its peers have lost it: 138") {
+TEST_CASE(
+    "survival: without restarts, a worker that hangs is killed soon after its peers have lost it: "
+    "138") {
   for (const std::string rejoin : {"rejoin=0", "rejoin=1"}) {
     CAPTURE(rejoin);
     const TemporaryFolder folder;
-    Process launcher(
-        command(folder.path(), {"steps=1000", "step_ms=5", rejoin, "timeout_ms=1000"}, {"--workers", "2"}));
+    Process launcher(command(folder.path(), {"steps=1000", "step_ms=5", rejoin, "timeout_ms=1000"},
+                             {"--workers", "2"}));
     REQUIRE(launcher.wait_for("[worker 1] training from update", 30s));
     kill_all({children_of(launcher.pid()).back()}, SIGSTOP);
     const auto begin = std::chrono::steady_clock::now();
     const Finished finished = launcher.wait(30s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 138);
-    CHECK(contains(finished.output, "lockstep: worker 1 failed first: lost to worker 0 (was silent for more than"));
+    CHECK(contains(finished.output,
+                   "lockstep: worker 1 failed first: lost to worker 0 (was silent for more than"));
     CHECK(std::chrono::steady_clock::now() - begin < 20s);
   }
 }
 
 TEST_CASE("survival: workers are started again as often as restarts allows, and no more") {
   const TemporaryFolder folder;
-  Process launcher(command(folder.path(), {"step_ms=10", "steps=500"}, {"--workers", "2", "--restarts", "1"}));
+  Process launcher(
+      command(folder.path(), {"step_ms=10", "steps=500"}, {"--workers", "2", "--restarts", "1"}));
   for (const int times : {1, 2}) {
     REQUIRE(launcher.wait_for("[worker 0] training from update", 30s, times));
     REQUIRE(launcher.wait_for("[worker 1] training from update", 30s, times));
@@ -469,22 +504,27 @@ TEST_CASE("survival: after a finished run there is nothing to do, which the log 
   const Finished again = run_process(command(folder.path(), options, {"--workers", "2"}), {}, 30s);
   CAPTURE(again.output);
   CHECK(again.exit_code == 0);
-  CHECK(contains(again.output, "fit: nothing to do: the restored training came to its end after epoch 4"));
+  CHECK(contains(again.output,
+                 "fit: nothing to do: the restored training came to its end after epoch 4"));
   CHECK_FALSE(contains(again.output, "training from update"));
   CHECK(without_loss(finals(again.output).at(0)) == without_loss(finals(first.output).at(0)));
 }
 
-TEST_CASE("survival: a save that fails ends training on all workers with the file's name, or is a warning") {
+TEST_CASE(
+    "survival: a save that fails ends training on all workers with the file's name, or is a "
+    "warning") {
   const TemporaryFolder folder;
   std::ofstream(folder.path("file")) << "no folder";
-  const Finished failed =
-      run_process(command(folder.path("file"), {"freq=2", "step_ms=10"}, {"--workers", "2"}), {}, 30s);
+  const Finished failed = run_process(
+      command(folder.path("file"), {"freq=2", "step_ms=10"}, {"--workers", "2"}), {}, 30s);
   CAPTURE(failed.output);
   CHECK(failed.exit_code == 1);
-  CHECK(contains(failed.output, "[worker 0] error: BackupAndRestore: backup_dir '" + folder.path("file") +
+  CHECK(contains(failed.output, "[worker 0] error: BackupAndRestore: backup_dir '" +
+                                    folder.path("file") +
                                     "': cannot make the folder"));  // seen before the first step
   CHECK(contains(failed.output, "[worker 1] error: "));
-  const Finished warned = run_process(command(folder.path("file"), {"freq=2", "warn=1"}, {"--workers", "2"}), {}, 30s);
+  const Finished warned =
+      run_process(command(folder.path("file"), {"freq=2", "warn=1"}, {"--workers", "2"}), {}, 30s);
   CHECK(warned.exit_code == 0);
   CHECK(contains(warned.output, "lockstep: warning: BackupAndRestore: saving to"));
   CHECK(finals(warned.output) == Words{undisturbed({})});
@@ -501,17 +541,20 @@ TEST_CASE("survival: when the disk is full, the older backup stays and the run c
   const auto time = std::filesystem::last_write_time(folder.path("training_state"));
 
   std::string limited = "ulimit -f 1; exec";  // files end after 512 bytes
-  for (const std::string& word : command(folder.path(), {"freq=1", "steps=1000"}, {"--workers", "2"}))
+  for (const std::string& word :
+       command(folder.path(), {"freq=1", "steps=1000"}, {"--workers", "2"}))
     limited += " '" + word + "'";
   const Finished full = run_process({"/bin/sh", "-c", limited}, {}, 30s);
   CAPTURE(full.output);
   CHECK(full.exit_code == 1);
   CHECK(contains(full.output, "cannot write '" + folder.path("training_state.tmp.")));
-  CHECK(contains(full.output, "File too large; the limits are: RLIMIT_FSIZE (ulimit -f) in bytes 512"));
+  CHECK(contains(full.output,
+                 "File too large; the limits are: RLIMIT_FSIZE (ulimit -f) in bytes 512"));
   CHECK(std::filesystem::file_size(folder.path("training_state")) == size);
   CHECK(std::filesystem::last_write_time(folder.path("training_state")) == time);
   CHECK(count(full.output, "resuming from") == 1);
-  CHECK(run_process(command(folder.path(), {"steps=1000", "epochs=1"}, {"--workers", "2"}), {}, 30s).exit_code == 0);
+  CHECK(run_process(command(folder.path(), {"steps=1000", "epochs=1"}, {"--workers", "2"}), {}, 30s)
+            .exit_code == 0);
 }
 
 TEST_SUITE("survival [full]") {
@@ -519,10 +562,13 @@ TEST_SUITE("survival [full]") {
     const char* moments = std::getenv("LOCKSTEP_KILL_MOMENTS");  // 200 take a minute
     for (const std::string shared : {"shared=0", "shared=1"})
       for (const bool rejoin : {false, true})
-        kill_at_random_moments(moments != nullptr ? std::atoi(moments) : 20, 2, 1.2, rejoin, shared);
+        kill_at_random_moments(moments != nullptr ? std::atoi(moments) : 20, 2, 1.2, rejoin,
+                               shared);
   }
 
-  TEST_CASE("with rejoin, a worker that hangs counts as lost, and comes back when it wakes up: the same bits") {
+  TEST_CASE(
+      "with rejoin, a worker that hangs counts as lost, and comes back when it wakes up: the same "
+      "bits") {
     // (Without a launcher, which would have killed and replaced it.)
     const Words options{"epochs=3", "steps=20", "step_ms=5", "rejoin=1", "timeout_ms=1000"};
     const std::string expected = undisturbed(options);
@@ -548,13 +594,15 @@ TEST_SUITE("survival [full]") {
   }
 
   TEST_CASE("mnist under the launcher, a worker killed after a save: the same bits") {
-    Words arguments{example("mnist"), "--workers", "2",         "--epochs", "2", "--steps-per-epoch", "8",
-                    "--batch-size",   "16",        "--verbose", "0"};
+    Words arguments{
+        example("mnist"), "--workers", "2",         "--epochs", "2", "--steps-per-epoch", "8",
+        "--batch-size",   "16",        "--verbose", "0"};
     const Finished whole = run_process(arguments, {}, 60s);
     REQUIRE_MESSAGE(whole.exit_code == 0, whole.output);
     const TemporaryFolder folder;
-    for (const std::string& word : {std::string("--restarts"), std::string("3"), std::string("--save-freq"),
-                                    std::string("2"), std::string("--backup-dir"), folder.path()})
+    for (const std::string& word :
+         {std::string("--restarts"), std::string("3"), std::string("--save-freq"), std::string("2"),
+          std::string("--backup-dir"), folder.path()})
       arguments.push_back(word);
     for (const bool chief : {true, false}) {
       Process launcher(arguments);
@@ -574,7 +622,9 @@ TEST_SUITE("survival [full]") {
   }
 }
 
-TEST_CASE("survival: a bit that changes on one worker ends all with 138 before a save, and the next run is sound") {
+TEST_CASE(
+    "survival: a bit that changes on one worker ends all with 138 before a save, and the next run "
+    "is sound") {
   const std::string expected = undisturbed({"epochs=3", "steps=6"});
   const TemporaryFolder folder;
   Pair pair(folder.path(), {"epochs=3", "steps=6", "corrupt=9"});
@@ -582,11 +632,13 @@ TEST_CASE("survival: a bit that changes on one worker ends all with 138 before a
     const Finished finished = worker->wait(30s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 138);
-    CHECK(contains(finished.output, "after 12 updates the replicas have become different: ranks 0 and 1 differ"));
+    CHECK(contains(finished.output,
+                   "after 12 updates the replicas have become different: ranks 0 and 1 differ"));
   }
   CHECK(std::filesystem::exists(folder.path("training_state")));
   CHECK_FALSE(std::filesystem::exists(folder.path("training_state.lock")));
-  const Finished resumed = run_process(command(folder.path(), {"epochs=3", "steps=6"}, {"--workers", "2"}), {}, 60s);
+  const Finished resumed =
+      run_process(command(folder.path(), {"epochs=3", "steps=6"}, {"--workers", "2"}), {}, 60s);
   CAPTURE(resumed.output);
   CHECK(resumed.exit_code == 0);
   CHECK(contains(resumed.output, "training from update 6\n"));
@@ -604,14 +656,16 @@ TEST_CASE("survival: an exception does not prevent a save that is due") {
       CAPTURE(finished.output);
       CHECK(finished.exit_code == 1);
     }
-    const Finished resumed = run_process(command(folder.path(), {freq}, {"--workers", "2"}), {}, 60s);
+    const Finished resumed =
+        run_process(command(folder.path(), {freq}, {"--workers", "2"}), {}, 60s);
     CAPTURE(resumed.output);
     CHECK(contains(resumed.output, "training from update 12\n"));  // the last complete save
     CHECK(finals(resumed.output) == Words{expected});
   }
 }
 
-TEST_CASE("survival: a second job in the folder of a running one is refused, and the first goes on") {
+TEST_CASE(
+    "survival: a second job in the folder of a running one is refused, and the first goes on") {
   const TemporaryFolder folder;
   Process first(command(folder.path(), {"step_ms=20", "steps=100"}, {"--workers", "2"}));
   REQUIRE(first.wait_for("[worker 0] training from update", 30s));
@@ -631,7 +685,8 @@ TEST_CASE("survival: a run goes on from the backup before the last one when that
   Process stopped(command(folder.path(), {"freq=2", "fail=13"}));
   CHECK(stopped.wait(30s).exit_code == 1);
   std::ofstream(folder.path("training_state"), std::ios::binary) << "damaged";
-  const Finished resumed = run_process(command(folder.path(), {"freq=2"}, {"--workers", "2"}), {}, 60s);
+  const Finished resumed =
+      run_process(command(folder.path(), {"freq=2"}, {"--workers", "2"}), {}, 60s);
   CAPTURE(resumed.output);
   CHECK(contains(resumed.output, "going on from the backup before it"));
   CHECK(contains(resumed.output, "training_state.previous' at epoch "));  // the disk decides which

@@ -14,7 +14,8 @@ namespace {
 
 /// The last line of a short run.
 std::string short_run(const std::string& model, std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--model", model, "--epochs", "1", "--samples", "192", "--verbose", "0"});
+  arguments.insert(arguments.end(),
+                   {"--model", model, "--epochs", "1", "--samples", "192", "--verbose", "0"});
   return run_example("text", arguments);
 }
 
@@ -32,7 +33,8 @@ TEST_CASE("text: two workers and two replicas hold equal bits, with both models"
 TEST_CASE("text: killed and started again, the bits are those of one run") {
   const lockstep_test::TemporaryFolder folder;
   std::vector<std::string> arguments{"--samples", "1024", "--epochs", "8"};
-  const std::string resumed = lockstep_test::kill_and_resume("text", arguments, folder.path("backup"));
+  const std::string resumed =
+      lockstep_test::kill_and_resume("text", arguments, folder.path("backup"));
   arguments.insert(arguments.end(), {"--verbose", "0"});
   CHECK(run_example("text", arguments) == resumed);
 }
@@ -43,7 +45,8 @@ TEST_CASE("text: weights travel by file; those of another model and a wrong mode
   const std::string first = short_run("attention", {"--model-out", weights});
   CHECK(short_run("attention", {"--model-in", weights}) != first);
   using lockstep::testing::run_process;
-  CHECK(run_process(lockstep_test::example_command("text", {"--model-in", weights})).exit_code == 2);
+  CHECK(run_process(lockstep_test::example_command("text", {"--model-in", weights})).exit_code ==
+        2);
   const auto refused = run_process(lockstep_test::example_command("text", {"--model", "gru"}));
   CHECK(refused.exit_code == 2);
   CHECK(refused.output.find("'gru' is neither lstm nor attention") != std::string::npos);
@@ -54,7 +57,8 @@ TEST_SUITE("text [full]") {
     const auto accuracy = [](const std::string& model) {
       double sum = 0;
       for (const char* seed : {"1", "2", "3"})
-        sum += figure(run_example("text", {"--model", model, "--seed", seed, "--verbose", "0"}), "val_accuracy");
+        sum += figure(run_example("text", {"--model", model, "--seed", seed, "--verbose", "0"}),
+                      "val_accuracy");
       return sum / 3;
     };
     CHECK(accuracy("lstm") > 0.95);

@@ -65,28 +65,34 @@ struct Problem {
     return size;
   }
 
-  static lockstep::RandomKey key(std::size_t sample) { return lockstep::RandomKey(5).fold_in(sample); }
+  static lockstep::RandomKey key(std::size_t sample) {
+    return lockstep::RandomKey(5).fold_in(sample);
+  }
 
   void run() {
     kernels::AttentionMasks<T> masks;
     if (masked) masks = {query_mask.data(), key_mask.data()};
     const auto random_key = [](std::size_t sample) { return key(sample); };
-    const kernels::AttentionDropout dropout{static_cast<std::uint64_t>(std::round(rate * 0x1p32)), 1 / (1 - rate),
-                                            random_key};
-    kernels::attention_forward<T>(s, q.data(), k.data(), v.data(), masks, dropout, o.data(), kept.data(), work.data());
+    const kernels::AttentionDropout dropout{static_cast<std::uint64_t>(std::round(rate * 0x1p32)),
+                                            1 / (1 - rate), random_key};
+    kernels::attention_forward<T>(s, q.data(), k.data(), v.data(), masks, dropout, o.data(),
+                                  kept.data(), work.data());
     for (T& value : work) value = T(7);
     kernels::attention_backward<T>(
-        s, {q.data(), k.data(), v.data(), o.data(), d_output.data(), dq.data(), dk.data(), dv.data()}, masks, dropout,
-        kept.data(), work.data());
+        s,
+        {q.data(), k.data(), v.data(), o.data(), d_output.data(), dq.data(), dk.data(), dv.data()},
+        masks, dropout, kept.data(), work.data());
   }
 
-  double difference(const Array<T>& values, const Numbers& expected, std::size_t stride, std::size_t positions) const {
+  double difference(const Array<T>& values, const Numbers& expected, std::size_t stride,
+                    std::size_t positions) const {
     double worst = 0;
     for (std::size_t i = 0; i < values.size(); ++i)
       if (i % stride < positions)
         worst = std::max(worst, std::abs(static_cast<double>(values[i]) - expected[i]));
       else if (&values == &o || &values == &dq || &values == &dk || &values == &dv)
-        worst = std::max(worst, std::abs(static_cast<double>(values[i]) - 7));  // nothing is written there
+        worst = std::max(worst,
+                         std::abs(static_cast<double>(values[i]) - 7));  // nothing is written there
     return worst;
   }
 
@@ -99,8 +105,12 @@ struct Problem {
       for (std::size_t h = 0; h < s.heads; ++h)
         for (std::size_t t = 0; t < s.queries; ++t) {
           const std::size_t query = b * s.queries + t;
-          const auto qi = [&](std::size_t f) { return (h * s.key_size + f) * s.query_stride + query; };
-          const auto oi = [&](std::size_t f) { return (h * s.value_size + f) * s.query_stride + query; };
+          const auto qi = [&](std::size_t f) {
+            return (h * s.key_size + f) * s.query_stride + query;
+          };
+          const auto oi = [&](std::size_t f) {
+            return (h * s.value_size + f) * s.query_stride + query;
+          };
           const auto ki = [&](std::size_t f, std::size_t n) {
             return (h * s.key_size + f) * s.key_stride + b * s.keys + n;
           };
@@ -115,7 +125,8 @@ struct Problem {
             if (s.causal && n > t) continue;
             if (masked && (key_mask[b * s.keys + n] == 0 || query_mask[query] == 0)) continue;
             double score = 0;
-            for (std::size_t f = 0; f < s.key_size; ++f) score += at(q, qi(f)) * at(k, ki(f, n)) * scale;
+            for (std::size_t f = 0; f < s.key_size; ++f)
+              score += at(q, qi(f)) * at(k, ki(f, n)) * scale;
             sum += p[n] = std::exp(score);
           }
           for (std::size_t n = 0; n < s.keys; ++n) {
@@ -134,8 +145,9 @@ struct Problem {
             }
         }
     const std::size_t queries = s.samples * s.queries, keys = s.samples * s.keys;
-    return std::max({difference(o, eo, s.query_stride, queries), difference(dq, eq, s.query_stride, queries),
-                     difference(dk, ek, s.key_stride, keys), difference(dv, ev, s.key_stride, keys)});
+    return std::max(
+        {difference(o, eo, s.query_stride, queries), difference(dq, eq, s.query_stride, queries),
+         difference(dk, ek, s.key_stride, keys), difference(dv, ev, s.key_stride, keys)});
   }
 };
 
@@ -169,9 +181,15 @@ TEST_CASE_TEMPLATE("attention: against loops in double", T, float, double) {
   });
 }
 
-TEST_CASE_TEMPLATE("attention: long sequences, whose probabilities are computed again", T, float, double) {
-  const AttentionSize size{
-      .samples = 2, .heads = 2, .key_size = 8, .value_size = 16, .queries = 300, .keys = 300, .causal = true};
+TEST_CASE_TEMPLATE("attention: long sequences, whose probabilities are computed again", T, float,
+                   double) {
+  const AttentionSize size{.samples = 2,
+                           .heads = 2,
+                           .key_size = 8,
+                           .value_size = 16,
+                           .queries = 300,
+                           .keys = 300,
+                           .causal = true};
   REQUIRE(!kernels::attention_keeps_probabilities(size));
   check<T>(size, false, 0);
   check<T>(size, true, 0.5);
@@ -180,15 +198,32 @@ TEST_CASE_TEMPLATE("attention: long sequences, whose probabilities are computed 
 TEST_CASE_TEMPLATE("attention: other keys than queries", T, float, double) {
   for_each_instruction_set([] {
     for (const bool causal : {false, true}) {
-      check<T>({.samples = 2, .key_size = 16, .value_size = 17, .queries = 40, .keys = 9, .causal = causal}, true, 0.5);
-      check<T>({.samples = 2, .key_size = 16, .value_size = 17, .queries = 3, .keys = 33, .causal = causal}, true, 0);
+      check<T>({.samples = 2,
+                .key_size = 16,
+                .value_size = 17,
+                .queries = 40,
+                .keys = 9,
+                .causal = causal},
+               true, 0.5);
+      check<T>({.samples = 2,
+                .key_size = 16,
+                .value_size = 17,
+                .queries = 3,
+                .keys = 33,
+                .causal = causal},
+               true, 0);
     }
   });
 }
 
 TEST_CASE("attention: a sequence alone has the bits that it has among others") {
-  const AttentionSize three{
-      .samples = 3, .heads = 2, .key_size = 8, .value_size = 8, .queries = 37, .keys = 37, .causal = true};
+  const AttentionSize three{.samples = 3,
+                            .heads = 2,
+                            .key_size = 8,
+                            .value_size = 8,
+                            .queries = 37,
+                            .keys = 37,
+                            .causal = true};
   AttentionSize alone = three;
   alone.samples = 1;
   Problem<float> all(three, false, 0), one(alone, false, 0);
@@ -215,17 +250,19 @@ TEST_CASE("attention: a sequence alone has the bits that it has among others") {
 }
 
 TEST_CASE("attention: gradients may take the place of what they belong to") {
-  const AttentionSize size{.samples = 2, .heads = 2, .key_size = 8, .value_size = 8, .queries = 40, .keys = 40};
+  const AttentionSize size{
+      .samples = 2, .heads = 2, .key_size = 8, .value_size = 8, .queries = 40, .keys = 40};
   Problem<float> apart(size, false, 0), same(size, false, 0);
   apart.run();
   const auto random_key = [](std::size_t sample) { return lockstep::RandomKey(sample); };
   const kernels::AttentionDropout none{0, 1, random_key};
-  kernels::attention_forward<float>(same.s, same.q.data(), same.k.data(), same.v.data(), {}, none, same.o.data(),
-                                    same.kept.data(), same.work.data());
-  kernels::attention_backward<float>(same.s,
-                                     {same.q.data(), same.k.data(), same.v.data(), same.o.data(), same.d_output.data(),
-                                      same.q.data(), same.k.data(), same.v.data()},
-                                     {}, none, same.kept.data(), same.work.data());
+  kernels::attention_forward<float>(same.s, same.q.data(), same.k.data(), same.v.data(), {}, none,
+                                    same.o.data(), same.kept.data(), same.work.data());
+  kernels::attention_backward<float>(
+      same.s,
+      {same.q.data(), same.k.data(), same.v.data(), same.o.data(), same.d_output.data(),
+       same.q.data(), same.k.data(), same.v.data()},
+      {}, none, same.kept.data(), same.work.data());
   CHECK(std::equal(same.q.begin(), same.q.end(), apart.dq.begin()));
   CHECK(std::equal(same.k.begin(), same.k.end(), apart.dk.begin()));
   CHECK(std::equal(same.v.begin(), same.v.end(), apart.dv.begin()));

@@ -18,7 +18,8 @@ using lockstep_test::random_array;
 
 // (attention.test.cpp compares all of them together with loops in double.)
 
-TEST_CASE_TEMPLATE("attention's softmax: who sees whom, and the same bits once more", T, float, double) {
+TEST_CASE_TEMPLATE("attention's softmax: who sees whom, and the same bits once more", T, float,
+                   double) {
   for_each_instruction_set([] {
     std::mt19937 random(1);
     constexpr std::size_t keys = 21, columns = 16, valid = 13, first = 7;

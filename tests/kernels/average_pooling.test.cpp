@@ -38,7 +38,8 @@ void for_each_tap(const F& f) {
   for (std::size_t out = 0; out < 8; ++out)
     for (std::size_t row = 0; row < 2; ++row)
       for (std::size_t column = 0; column < 3; ++column) {
-        const std::size_t in_row = out / 4 * 2 + row, in_column = out % 4 + column - 1;  // wraps below zero
+        const std::size_t in_row = out / 4 * 2 + row,
+                          in_column = out % 4 + column - 1;  // wraps below zero
         if (in_row < 5 && in_column < 4) f(out, in_row * 4 + in_column);
       }
 }
@@ -48,7 +49,8 @@ void for_each_tap(const F& f) {
 TEST_CASE("average pooling kernels: the mean of what lies inside the image, and its gradient") {
   for_each_instruction_set([] {
     std::mt19937 random(1);
-    const Array<float> x = random_array<float>(20 * 48, random), dy = random_array<float>(8 * 48, random);
+    const Array<float> x = random_array<float>(20 * 48, random),
+                       dy = random_array<float>(8 * 48, random);
     const Array<float> y(8 * 48, 9.0F), dx(20 * 48, 9.0F);
     kernels::dispatch(kernels::AveragePooling<float>{size, x.data(), y.data()});
     kernels::dispatch(kernels::AveragePoolingGradient<float>{size, dy.data(), dx.data()});
@@ -74,7 +76,8 @@ TEST_CASE("average pooling kernels: the mean of what lies inside the image, and 
 TEST_CASE("average pooling kernels: sums instead of means") {
   for_each_instruction_set([] {
     std::mt19937 random(1);
-    const Array<double> x = random_array<double>(20 * 48, random), dy = random_array<double>(8 * 48, random);
+    const Array<double> x = random_array<double>(20 * 48, random),
+                        dy = random_array<double>(8 * 48, random);
     const Array<double> y(8 * 48), dx(20 * 48);
     kernels::dispatch(kernels::AveragePooling<double, false>{size, x.data(), y.data()});
     kernels::dispatch(kernels::AveragePoolingGradient<double, false>{size, dy.data(), dx.data()});
@@ -87,7 +90,8 @@ TEST_CASE("average pooling kernels: sums instead of means") {
     });
     double worst = 0;
     for (std::size_t i = 0; i < sums.size(); ++i) worst = std::max(worst, std::abs(y[i] - sums[i]));
-    for (std::size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(dx[i] - expected[i]));
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      worst = std::max(worst, std::abs(dx[i] - expected[i]));
     CHECK(worst < 1e-14);
   });
 }

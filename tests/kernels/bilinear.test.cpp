@@ -16,7 +16,8 @@ using lockstep_test::random_array;
 
 TEST_CASE("bilinear kernels: a ramp stays a ramp, and the gradient is the transposed map") {
   lockstep_test::for_each_instruction_set([] {
-    const kernels::BilinearSize size{.height = 3, .width = 4, .factor_down = 2, .factor_across = 3, .pixel = 32};
+    const kernels::BilinearSize size{
+        .height = 3, .width = 4, .factor_down = 2, .factor_across = 3, .pixel = 32};
     const std::size_t small = 12 * 32, large = 72 * 32;
     Array<double> x(small), y(large), back(small);
     for (std::size_t i = 0; i < small; ++i) x[i] = static_cast<double>(i / 32 % 4);  // the column
@@ -26,7 +27,8 @@ TEST_CASE("bilinear kernels: a ramp stays a ramp, and the gradient is the transp
       CHECK(std::abs(y[i] - std::fmin(std::fmax(column, 0), 3)) < 1e-14);
     }
     std::mt19937 random(1);
-    const Array<double> any = random_array<double>(small, random), dy = random_array<double>(large, random);
+    const Array<double> any = random_array<double>(small, random),
+                        dy = random_array<double>(large, random);
     kernels::dispatch(kernels::Bilinear<double>{size, any.data(), y.data()});
     kernels::dispatch(kernels::BilinearGradient<double>{size, dy.data(), back.data()});
     double forward = 0, backward = 0;

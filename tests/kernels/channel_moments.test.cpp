@@ -18,7 +18,8 @@ TEST_CASE("channel moments: far from zero no digits are lost, and padding does n
   for_each_instruction_set([] {
     for (const std::size_t samples : {1u, 16u, 21u}) {
       CAPTURE(samples);
-      const kernels::ChannelSize size{.pixels = 40, .channels = 3, .samples = samples, .stride = 32};
+      const kernels::ChannelSize size{
+          .pixels = 40, .channels = 3, .samples = samples, .stride = 32};
       std::mt19937 random(1);
       const Array<float> x = random_array<float>(40 * 3 * 32, random);
       for (std::size_t i = 0; i < x.size(); ++i) x[i] += i / 32 % 3 == 1 ? 4096.0F : 0.0F;
@@ -28,7 +29,8 @@ TEST_CASE("channel moments: far from zero no digits are lost, and padding does n
         double sum = 0, spread = 0;
         const auto each = [&](const auto& f) {
           for (std::size_t pixel = 0; pixel < 40; ++pixel)
-            for (std::size_t b = 0; b < samples; ++b) f(static_cast<double>(x[(pixel * 3 + c) * 32 + b]));
+            for (std::size_t b = 0; b < samples; ++b)
+              f(static_cast<double>(x[(pixel * 3 + c) * 32 + b]));
         };
         each([&](double value) { sum += value; });
         const double expected = sum / static_cast<double>(40 * samples);
@@ -42,7 +44,8 @@ TEST_CASE("channel moments: far from zero no digits are lost, and padding does n
 
 TEST_CASE("channel moments: without samples they are zero") {
   double mean[2] = {7, 7}, squares[2] = {7, 7};
-  kernels::dispatch(kernels::ChannelMoments<float>{{.pixels = 3, .channels = 2}, nullptr, mean, squares});
+  kernels::dispatch(
+      kernels::ChannelMoments<float>{{.pixels = 3, .channels = 2}, nullptr, mean, squares});
   CHECK(mean[1] == 0);
   CHECK(squares[1] == 0);
 }

@@ -19,28 +19,32 @@ TEST_CASE("channel sums: every sample of every pixel once, in blocks of pixels")
   for_each_instruction_set([] {
     for (const std::size_t samples : {1u, 16u, 37u}) {
       CAPTURE(samples);
-      const kernels::ChannelSize size{.pixels = 300, .channels = 35, .samples = samples, .stride = 48};
+      const kernels::ChannelSize size{
+          .pixels = 300, .channels = 35, .samples = samples, .stride = 48};
       const Array<float> x(size.pixels * size.channels * size.stride, 1.0F);
       std::vector<double> sums(size.channels), weighted(size.channels);
       std::size_t pixels = 0;
       kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
         using P = kernels::Pack<float, Isa::vector_bytes>;
         kernels::sum_channels<Isa, float>(
-            size, [&](std::size_t channel) LOCKSTEP_KERNEL_LAMBDA { return P(static_cast<float>(channel)); },
-            [&](const P& channel, std::size_t element, const auto& keep, P& first, P& second) LOCKSTEP_KERNEL_LAMBDA {
-              const P value = keep(P(static_cast<const float*>(x.data() + element)));
-              first += value;
-              second += value * channel;
-            },
-            [&](std::size_t channel, std::size_t before, std::size_t count, double first, double second)
+            size,
+            [&](std::size_t channel)
+                LOCKSTEP_KERNEL_LAMBDA { return P(static_cast<float>(channel)); },
+            [&](const P& channel, std::size_t element, const auto& keep, P& first, P& second)
                 LOCKSTEP_KERNEL_LAMBDA {
-                  if (channel == 34) {
-                    CHECK(before == pixels);
-                    pixels += count;
-                  }
-                  sums[channel] += first;
-                  weighted[channel] += second;
-                });
+                  const P value = keep(P(static_cast<const float*>(x.data() + element)));
+                  first += value;
+                  second += value * channel;
+                },
+            [&](std::size_t channel, std::size_t before, std::size_t count, double first,
+                double second) LOCKSTEP_KERNEL_LAMBDA {
+              if (channel == 34) {
+                CHECK(before == pixels);
+                pixels += count;
+              }
+              sums[channel] += first;
+              weighted[channel] += second;
+            });
       });
       CHECK(pixels == size.pixels);
       for (std::size_t c = 0; c < size.channels; ++c) {
@@ -52,9 +56,12 @@ TEST_CASE("channel sums: every sample of every pixel once, in blocks of pixels")
 }
 
 TEST_CASE("channel sums: pixels that stay in the cache together") {
-  CHECK(kernels::pixels_in_cache<float>({.pixels = 1000, .channels = 32, .samples = 64, .stride = 64}) == 32);
-  CHECK(kernels::pixels_in_cache<float>({.pixels = 10, .channels = 1, .samples = 0, .stride = 0}) == 10);
-  CHECK(kernels::pixels_in_cache<double>({.pixels = 10, .channels = 4096, .samples = 64, .stride = 64}) == 1);
+  CHECK(kernels::pixels_in_cache<float>(
+            {.pixels = 1000, .channels = 32, .samples = 64, .stride = 64}) == 32);
+  CHECK(kernels::pixels_in_cache<float>({.pixels = 10, .channels = 1, .samples = 0, .stride = 0}) ==
+        10);
+  CHECK(kernels::pixels_in_cache<double>(
+            {.pixels = 10, .channels = 4096, .samples = 64, .stride = 64}) == 1);
 }
 
 TEST_CASE("channel totals: the sum of each channel, without the padding") {

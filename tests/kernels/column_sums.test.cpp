@@ -20,8 +20,10 @@ TEST_CASE_TEMPLATE("column sums: added to what is there, columns in panels", T, 
     const kernels::Panels panels = kernels::transposed_panels(columns, rows);
     const Array<T> from(kernels::transposed_size(columns, rows), T(0)), sums(columns, T(3));
     for (std::size_t row = 0; row < rows; ++row)
-      for (std::size_t j = 0; j < columns; ++j) from[panels.offset(j) + row * panels.step] = static_cast<T>(j + row);
+      for (std::size_t j = 0; j < columns; ++j)
+        from[panels.offset(j) + row * panels.step] = static_cast<T>(j + row);
     kernels::dispatch(kernels::ColumnSums<T>{from.data(), rows, columns, panels, sums.data()});
-    for (std::size_t j = 0; j < columns; ++j) CHECK(sums[j] == static_cast<T>(3 + rows * j + rows * (rows - 1) / 2));
+    for (std::size_t j = 0; j < columns; ++j)
+      CHECK(sums[j] == static_cast<T>(3 + rows * j + rows * (rows - 1) / 2));
   });
 }

@@ -12,14 +12,16 @@ using lockstep_test::convolution_size;
 TEST_CASE("convolution kernels: against loops in double, few weights") {
   lockstep_test::for_each_instruction_set([] {
     for (const std::size_t batch : {0u, 16u, 48u, 64u})
-      for (const ConvolutionSize& s :
-           {convolution_size(5, 6, 1, 32, 3, 1, 0, batch), convolution_size(12, 11, 1, 7, 3, 1, 1, batch),
-            convolution_size(7, 8, 3, 9, 5, 2, 2, batch), convolution_size(4, 4, 2, 1, 1, 3, 0, batch)}) {
+      for (const ConvolutionSize& s : {convolution_size(5, 6, 1, 32, 3, 1, 0, batch),
+                                       convolution_size(12, 11, 1, 7, 3, 1, 1, batch),
+                                       convolution_size(7, 8, 3, 9, 5, 2, 2, batch),
+                                       convolution_size(4, 4, 2, 1, 1, 3, 0, batch)}) {
         check_convolution<float>(s, false);
         check_convolution<double>(s, true);
         check_convolution<float>(s, true);
       }
-    check_convolution<float>(convolution_size(3, 2, 1, 5, 7, 1, 3, 16), true);  // a kernel larger than the image
+    check_convolution<float>(convolution_size(3, 2, 1, 5, 7, 1, 3, 16),
+                             true);  // a kernel larger than the image
   });
 }
 

@@ -24,11 +24,14 @@ TEST_CASE("taps_to_input and taps_to_output are the same pairs, from either side
         const std::size_t outputs = (extent + 2 * pad - (kernel - 1) * dilation - 1) / stride + 1;
         int pairs = 0, seen = 0;
         for (std::size_t out = 0; out < outputs; ++out)
-          pairs += static_cast<int>(kernels::taps_to_input(out, stride, pad, kernel, extent, dilation).count);
+          pairs += static_cast<int>(
+              kernels::taps_to_input(out, stride, pad, kernel, extent, dilation).count);
         for (std::size_t in = 0; in < extent; ++in) {
-          const kernels::TapLine line = kernels::taps_to_output(in, stride, pad, kernel, outputs, dilation);
+          const kernels::TapLine line =
+              kernels::taps_to_output(in, stride, pad, kernel, outputs, dilation);
           for (std::size_t i = 0; i < line.count; ++i) {
-            const auto back = kernels::taps_to_input(line.place_at(i), stride, pad, kernel, extent, dilation);
+            const auto back =
+                kernels::taps_to_input(line.place_at(i), stride, pad, kernel, extent, dilation);
             for (std::size_t j = 0; j < back.count; ++j)
               seen += back.tap_at(j) == line.tap_at(i) && back.place_at(j) == in ? 1 : 0;
           }

@@ -19,11 +19,10 @@
 namespace lockstep_test {
 
 /// A square kernel, padded alike on all sides.
-constexpr lockstep::kernels::ConvolutionSize convolution_size(std::size_t height, std::size_t width,
-                                                              std::size_t channels, std::size_t filters,
-                                                              std::size_t kernel, std::size_t stride, std::size_t pad,
-                                                              std::size_t batch, std::size_t groups = 1,
-                                                              std::size_t dilation = 1) {
+constexpr lockstep::kernels::ConvolutionSize convolution_size(
+    std::size_t height, std::size_t width, std::size_t channels, std::size_t filters,
+    std::size_t kernel, std::size_t stride, std::size_t pad, std::size_t batch,
+    std::size_t groups = 1, std::size_t dilation = 1) {
   const std::size_t covered = (kernel - 1) * dilation + 1;
   return {.height = height,
           .width = width,
@@ -50,12 +49,15 @@ void for_each_product(const lockstep::kernels::ConvolutionSize& s, const F& f) {
     for (std::size_t column = 0; column < s.out_width; ++column)
       for (std::size_t tap_row = 0; tap_row < s.kernel_height; ++tap_row)
         for (std::size_t tap = 0; tap < s.kernel_width; ++tap) {
-          const std::size_t in_row = row * s.stride_height + tap_row * s.dilation_height - s.pad_top;  // wraps below 0
-          const std::size_t in_column = column * s.stride_width + tap * s.dilation_width - s.pad_left;
+          const std::size_t in_row =
+              row * s.stride_height + tap_row * s.dilation_height - s.pad_top;  // wraps below 0
+          const std::size_t in_column =
+              column * s.stride_width + tap * s.dilation_width - s.pad_left;
           if (in_row >= s.height || in_column >= s.width) continue;
           for (std::size_t c = 0; c < s.channels; ++c)
             for (std::size_t filter = 0; filter < s.groups * s.filters; ++filter)
-              f((in_row * s.width + in_column) * s.groups * s.channels + filter / s.filters * s.channels + c,
+              f((in_row * s.width + in_column) * s.groups * s.channels +
+                    filter / s.filters * s.channels + c,
                 ((tap_row * s.kernel_width + tap) * s.channels + c) * s.groups * s.filters + filter,
                 (row * s.out_width + column) * s.groups * s.filters + filter);
         }
@@ -74,23 +76,28 @@ void check_convolution(const lockstep::kernels::ConvolutionSize& s, bool masked)
   CAPTURE(masked);
   std::mt19937 random(1);
   const std::size_t filters = s.groups * s.filters;
-  const std::size_t inputs = s.height * s.width * s.groups * s.channels, outputs = s.out_height * s.out_width * filters;
+  const std::size_t inputs = s.height * s.width * s.groups * s.channels,
+                    outputs = s.out_height * s.out_width * filters;
   const Array<T> x = random_array<T>(inputs * s.batch, random);
-  const Array<T> w = random_array<T>(s.kernel_height * s.kernel_width * s.channels * filters, random);
+  const Array<T> w =
+      random_array<T>(s.kernel_height * s.kernel_width * s.channels * filters, random);
   const Array<T> b = random_array<T>(filters, random);
   const Array<T> dy = random_array<T>(outputs * s.batch, random);
-  const Array<T> y(outputs * s.batch, T(7)), dx(inputs * s.batch, T(7)), dw(w.size(), T(7)), db(filters, T(7));
+  const Array<T> y(outputs * s.batch, T(7)), dx(inputs * s.batch, T(7)), dw(w.size(), T(7)),
+      db(filters, T(7));
   const Array<T> scratch(kernels::convolution_scratch(s), T(7));
   kernels::convolution_forward<T>(s, x.data(), w.data(), b.data(), y.data(), {.minimum = T(0)});
   kernels::convolution_input_gradient<T>(s, w.data(), dy.data(), dx.data());
   const Array<T> own_dy(dy.size());
   std::copy(dy.begin(), dy.end(), own_dy.begin());
   T* const in_place = s.is_depthwise() ? own_dy.data() : nullptr;
-  const kernels::Delta<T> delta = masked ? kernels::Delta<T>{own_dy.data(), y.data(), T(0), in_place}
-                                         : kernels::Delta<T>{own_dy.data(), own_dy.data()};
+  const kernels::Delta<T> delta = masked
+                                      ? kernels::Delta<T>{own_dy.data(), y.data(), T(0), in_place}
+                                      : kernels::Delta<T>{own_dy.data(), own_dy.data()};
   kernels::convolution_weight_gradient<T>(s, x.data(), delta, dw.data(), db.data(), scratch.data());
 
-  std::vector<double> y_sum(outputs * s.batch), dx_sum(inputs * s.batch), dw_sum(w.size()), db_sum(filters);
+  std::vector<double> y_sum(outputs * s.batch), dx_sum(inputs * s.batch), dw_sum(w.size()),
+      db_sum(filters);
   const auto number = [](T value) { return static_cast<double>(value); };
   for (std::size_t i = 0; i < outputs; ++i)
     for (std::size_t n = 0; n < s.batch; ++n) y_sum[i * s.batch + n] = number(b[i % filters]);
@@ -111,8 +118,10 @@ void check_convolution(const lockstep::kernels::ConvolutionSize& s, bool masked)
   const auto worst = [&](const Array<T>& got, const std::vector<double>& sums, double minimum) {
     double largest = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
-      const double error = std::abs(number(got[i]) - std::max(sums[i], minimum)) / (1 + std::abs(sums[i]));
-      largest = std::isfinite(error) ? std::max(largest, error) : std::numeric_limits<double>::infinity();
+      const double error =
+          std::abs(number(got[i]) - std::max(sums[i], minimum)) / (1 + std::abs(sums[i]));
+      largest =
+          std::isfinite(error) ? std::max(largest, error) : std::numeric_limits<double>::infinity();
     }
     return largest;
   };

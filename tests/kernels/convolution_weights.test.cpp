@@ -33,10 +33,12 @@ void check_ones(const ConvolutionSize& s) {
   const Array<float> dw(9 * s.channels * s.filters, 7.0F), db(s.filters, 7.0F);
   const Array<float> scratch(kernels::convolution_scratch(s), 7.0F);
   const kernels::Delta<float> delta{dy.data(), dy.data()};
-  kernels::convolution_weight_gradient<float>(s, x.data(), delta, dw.data(), db.data(), scratch.data());
+  kernels::convolution_weight_gradient<float>(s, x.data(), delta, dw.data(), db.data(),
+                                              scratch.data());
   for (const float value : dw) CHECK(value == static_cast<float>(4 * s.batch));
   for (const float value : db) CHECK(value == static_cast<float>(4 * s.batch));
-  kernels::convolution_weight_gradient<float>(s, x.data(), delta, dw.data(), nullptr, scratch.data());
+  kernels::convolution_weight_gradient<float>(s, x.data(), delta, dw.data(), nullptr,
+                                              scratch.data());
   CHECK(dw[0] == static_cast<float>(4 * s.batch));
 }
 

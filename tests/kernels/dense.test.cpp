@@ -35,7 +35,8 @@ void check(const kernels::DenseSize& size) {
   const Array<T> w = random_array<T>(size.inputs * size.units, random);
   const Array<T> b = random_array<T>(size.units, random);
   const Array<T> dy = random_array<T>(size.units * stride, random);
-  const Array<T> y(size.units * stride, T(7)), dx(size.inputs * stride, T(7)), dw(w.size(), T(7)), db(size.units, T(7));
+  const Array<T> y(size.units * stride, T(7)), dx(size.inputs * stride, T(7)), dw(w.size(), T(7)),
+      db(size.units, T(7));
   const Array<T> scratch(kernels::dense_scratch(size.units, stride), T(7));
   kernels::dense_forward<T>(size, x.data(), w.data(), b.data(), y.data(), {.minimum = T(-0.5)});
   kernels::dense_input_gradient<T>(size, w.data(), dy.data(), dx.data());

@@ -16,7 +16,8 @@ using lockstep_test::Array;
 using lockstep_test::for_each_instruction_set;
 using lockstep_test::random_array;
 
-TEST_CASE_TEMPLATE("rows of a table: gathered, and their gradients scattered in order", T, float, double) {
+TEST_CASE_TEMPLATE("rows of a table: gathered, and their gradients scattered in order", T, float,
+                   double) {
   for_each_instruction_set([] {
     constexpr std::size_t vocabulary = 11;
     std::mt19937 random(1);
@@ -27,9 +28,12 @@ TEST_CASE_TEMPLATE("rows of a table: gathered, and their gradients scattered in 
         const std::size_t stride = lockstep::padded_batch(count);
         const Array<T> table = random_array<T>(vocabulary * width, random), ids(count);
         for (T& id : ids) id = static_cast<T>(random() % vocabulary);
-        if (count > 0) ids[0] = T(vocabulary - 1);  // the table's last row: nothing behind it is read
-        const Array<T> y(width * stride, T(7)), gradient = random_array<T>(vocabulary * width, random);
-        kernels::dispatch(kernels::GatherRows<T>{table.data(), width, ids.data(), count, stride, y.data()});
+        if (count > 0)
+          ids[0] = T(vocabulary - 1);  // the table's last row: nothing behind it is read
+        const Array<T> y(width * stride, T(7)),
+            gradient = random_array<T>(vocabulary * width, random);
+        kernels::dispatch(
+            kernels::GatherRows<T>{table.data(), width, ids.data(), count, stride, y.data()});
         Array<T> dy = random_array<T>(width * stride, random), expected(gradient.size());
         std::copy(gradient.begin(), gradient.end(), expected.begin());
         std::size_t wrong = 0;
@@ -40,7 +44,8 @@ TEST_CASE_TEMPLATE("rows of a table: gathered, and their gradients scattered in 
             if (i < count) expected[row * width + d] += dy[d * stride + i];
           }
         CHECK(wrong == 0);
-        kernels::dispatch(kernels::ScatterRows<T>{dy.data(), ids.data(), count, stride, width, gradient.data()});
+        kernels::dispatch(
+            kernels::ScatterRows<T>{dy.data(), ids.data(), count, stride, width, gradient.data()});
         CHECK(std::equal(gradient.begin(), gradient.end(), expected.begin()));
       }
   });

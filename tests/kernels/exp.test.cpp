@@ -23,16 +23,18 @@ template <class T>
 void check(T low, T high) {
   const auto exact_exp = [](long double v) { return std::exp(v); };
   const auto exact_tanh = [](long double v) { return std::tanh(v); };
-  for (const auto& x : {grid<T>(low, high, 100001), grid<T>(T(-1), T(1), 100001), grid<T>(T(-1e-3), T(1e-3), 1001)}) {
+  for (const auto& x : {grid<T>(low, high, 100001), grid<T>(T(-1), T(1), 100001),
+                        grid<T>(T(-1e-3), T(1e-3), 1001)}) {
     CHECK(worst_ulps(x, map(x, exp_of), exact_exp) < 2);
     CHECK(worst_ulps(x, map(x, tanh_of), exact_tanh) < 4);
   }
   const auto exact_expm1 = [](long double v) { return std::expm1(v); };
-  for (const auto& x : {grid<T>(low, T(0), 100001), grid<T>(T(-1), T(0), 100001), grid<T>(T(-1e-3), T(0), 1001)})
+  for (const auto& x :
+       {grid<T>(low, T(0), 100001), grid<T>(T(-1), T(0), 100001), grid<T>(T(-1e-3), T(0), 1001)})
     CHECK(worst_ulps(x, map(x, expm1_of), exact_expm1) < 3);
   constexpr T infinity = std::numeric_limits<T>::infinity();
-  const std::vector<T> special{T(0), -infinity, infinity, low * 2, high * 2, std::numeric_limits<T>::quiet_NaN(),
-                               -T(0)};
+  const std::vector<T> special{
+      T(0), -infinity, infinity, low * 2, high * 2, std::numeric_limits<T>::quiet_NaN(), -T(0)};
   const std::vector<T> e = map(special, exp_of);
   CHECK(e[0] == 1);
   CHECK(e[1] == 0);

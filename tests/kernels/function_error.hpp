@@ -16,7 +16,8 @@ template <class T, class F>
 std::vector<T> map(const std::vector<T>& x, const F& f) {
   std::vector<T> y(x.size());
   lockstep::kernels::sweep(
-      x.size(), [=](const auto& in, auto& out) LOCKSTEP_KERNEL_LAMBDA { out = f(in); }, x.data(), y.data());
+      x.size(), [=](const auto& in, auto& out) LOCKSTEP_KERNEL_LAMBDA { out = f(in); }, x.data(),
+      y.data());
   return y;
 }
 
@@ -35,7 +36,8 @@ double worst_ulps(const std::vector<T>& x, const std::vector<T>& y, F exact) {
 template <class T>
 std::vector<T> grid(T low, T high, std::size_t n) {
   std::vector<T> x(n);
-  for (std::size_t i = 0; i < n; ++i) x[i] = low + (high - low) * static_cast<T>(i) / static_cast<T>(n - 1);
+  for (std::size_t i = 0; i < n; ++i)
+    x[i] = low + (high - low) * static_cast<T>(i) / static_cast<T>(n - 1);
   return x;
 }
 

@@ -26,18 +26,22 @@ void check(const kernels::ChannelSize& s, std::size_t groups, bool scaled) {
   std::mt19937 random(1);
   const std::size_t elements = s.pixels * s.channels * s.stride, channels = s.channels / groups;
   const Array<T> x = random_array<T>(elements, random), dy = random_array<T>(elements, random);
-  const Array<T> gamma = random_array<T>(s.channels, random), beta = random_array<T>(s.channels, random);
+  const Array<T> gamma = random_array<T>(s.channels, random),
+                 beta = random_array<T>(s.channels, random);
   const Array<T> mean(groups * s.stride), inverse(groups * s.stride), y(elements), dx(elements);
   for (std::size_t i = 0; i < elements; ++i) {
     x[i] += T(3);
     if (i % s.stride >= s.samples) dy[i] = 0;
   }
   const T* const factors = scaled ? gamma.data() : nullptr;
-  std::vector<double> sums(s.channels), products(s.channels), expected_sums(s.channels), expected_products(s.channels);
-  kernels::dispatch(kernels::GroupNormalization<T>{s, groups, x.data(), factors, scaled ? beta.data() : nullptr, 1e-3,
+  std::vector<double> sums(s.channels), products(s.channels), expected_sums(s.channels),
+      expected_products(s.channels);
+  kernels::dispatch(kernels::GroupNormalization<T>{s, groups, x.data(), factors,
+                                                   scaled ? beta.data() : nullptr, 1e-3,
                                                    mean.data(), inverse.data(), y.data()});
-  kernels::dispatch(kernels::GroupNormalizationGradient<T>{s, groups, x.data(), mean.data(), inverse.data(), factors,
-                                                           dy.data(), dx.data(), sums.data(), products.data()});
+  kernels::dispatch(kernels::GroupNormalizationGradient<T>{
+      s, groups, x.data(), mean.data(), inverse.data(), factors, dy.data(), dx.data(), sums.data(),
+      products.data()});
   double worst = 0;
   const auto compare = [&](double got, double expected) {
     worst = std::max(worst, std::abs(got - expected) / (1 + std::abs(expected)));
@@ -53,7 +57,9 @@ void check(const kernels::ChannelSize& s, std::size_t groups, bool scaled) {
       const auto number = [](T value) { return static_cast<double>(value); };
       double average = 0, variance = 0, sum = 0, product = 0;
       for_each_value([&](std::size_t, std::size_t at) { average += number(x[at]) / count; });
-      for_each_value([&](std::size_t, std::size_t at) { variance += std::pow(number(x[at]) - average, 2) / count; });
+      for_each_value([&](std::size_t, std::size_t at) {
+        variance += std::pow(number(x[at]) - average, 2) / count;
+      });
       const double factor = 1 / std::sqrt(variance + 1e-3);
       for_each_value([&](std::size_t c, std::size_t at) {
         const double normal = (number(x[at]) - average) * factor;
@@ -76,7 +82,8 @@ void check(const kernels::ChannelSize& s, std::size_t groups, bool scaled) {
   }
   CHECK(worst < (std::is_same_v<T, float> ? 2e-5 : 1e-13));
   for (std::size_t i = 0; i < elements; ++i)
-    if (i % s.stride >= s.samples) worst = std::max(worst, std::abs(static_cast<double>(dx[i])) * 1e9);
+    if (i % s.stride >= s.samples)
+      worst = std::max(worst, std::abs(static_cast<double>(dx[i])) * 1e9);
   CHECK(worst < 1);
 }
 

@@ -27,7 +27,8 @@ struct Gru {
     kernels::gru_gradients<T, ResetAfter>(r, to);
   }
   static constexpr auto step = [](const std::vector<double>& z, const auto& recurrent,
-                                  const std::vector<double>& dropped, std::vector<double>& h, std::vector<double>&) {
+                                  const std::vector<double>& dropped, std::vector<double>& h,
+                                  std::vector<double>&) {
     using lockstep_test::logistic;
     const std::size_t n = h.size();
     std::vector<double> update(n), reset(n), product(n), reset_state(n);
@@ -37,7 +38,8 @@ struct Gru {
       reset_state[u] = reset[u] * dropped[u];
     }
     for (std::size_t u = 0; u < n; ++u)
-      product[u] = ResetAfter ? reset[u] * recurrent(2 * n + u, dropped) : recurrent(2 * n + u, reset_state);
+      product[u] =
+          ResetAfter ? reset[u] * recurrent(2 * n + u, dropped) : recurrent(2 * n + u, reset_state);
     for (std::size_t u = 0; u < n; ++u)
       h[u] = update[u] * h[u] + (1 - update[u]) * std::tanh(z[2 * n + u] + product[u]);
   };

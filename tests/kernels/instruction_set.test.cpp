@@ -14,7 +14,8 @@ TEST_CASE("instruction sets: names") {
     CHECK(kernels::parse_instruction_set(ls::to_string(level), "here") == level);
   CHECK_THROWS_WITH_AS(
       (void)kernels::parse_instruction_set("sse9", "the environment variable LOCKSTEP_MAX_ISA"),
-      "the environment variable LOCKSTEP_MAX_ISA is 'sse9', which is no instruction set; use baseline, avx2 "
+      "the environment variable LOCKSTEP_MAX_ISA is 'sse9', which is no instruction set; use "
+      "baseline, avx2 "
       "or avx512",
       ls::ConfigurationError);
 }
@@ -33,7 +34,8 @@ TEST_CASE("instruction sets: the highest of this machine can be set, and lower o
 
 TEST_CASE("instruction sets: one above the machine's is refused, and the one in force stays") {
   const ls::InstructionSet before = kernels::instruction_set();
-  const auto above = static_cast<ls::InstructionSet>(static_cast<int>(kernels::supported_instruction_set()) + 1);
+  const auto above =
+      static_cast<ls::InstructionSet>(static_cast<int>(kernels::supported_instruction_set()) + 1);
   CHECK_THROWS_AS(kernels::set_instruction_set(above), ls::ConfigurationError);
   CHECK(kernels::instruction_set() == before);
 }

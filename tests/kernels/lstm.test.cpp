@@ -25,12 +25,14 @@ struct Lstm {
   static void gradients(const kernels::Recurrence<T>& r, const kernels::RecurrentGradients<T>& to) {
     kernels::recurrent_gradients<T>(r, to);
   }
-  static constexpr auto step = [](std::vector<double> z, const auto& recurrent, const std::vector<double>& dropped,
-                                  std::vector<double>& h, std::vector<double>& c) {
+  static constexpr auto step = [](std::vector<double> z, const auto& recurrent,
+                                  const std::vector<double>& dropped, std::vector<double>& h,
+                                  std::vector<double>& c) {
     for (std::size_t g = 0; g < z.size(); ++g) z[g] += recurrent(g, dropped);
     const std::size_t n = h.size();
     for (std::size_t u = 0; u < n; ++u) {
-      c[u] = lockstep_test::logistic(z[n + u]) * c[u] + lockstep_test::logistic(z[u]) * std::tanh(z[2 * n + u]);
+      c[u] = lockstep_test::logistic(z[n + u]) * c[u] +
+             lockstep_test::logistic(z[u]) * std::tanh(z[2 * n + u]);
       h[u] = lockstep_test::logistic(z[3 * n + u]) * std::tanh(c[u]);
     }
   };

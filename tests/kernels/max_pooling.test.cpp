@@ -39,7 +39,8 @@ void for_each_tap(const F& f) {
   for (std::size_t out = 0; out < 8; ++out)
     for (std::size_t row = 0; row < 2; ++row)
       for (std::size_t column = 0; column < 3; ++column) {
-        const std::size_t in_row = out / 4 * 2 + row, in_column = out % 4 + column - 1;  // wraps below zero
+        const std::size_t in_row = out / 4 * 2 + row,
+                          in_column = out % 4 + column - 1;  // wraps below zero
         if (in_row < 5 && in_column < 4) f(out, in_row * 4 + in_column);
       }
 }
@@ -49,11 +50,13 @@ void for_each_tap(const F& f) {
 TEST_CASE("max pooling kernels: the first of equal maxima takes the gradient, NaN stays") {
   for_each_instruction_set([] {
     std::mt19937 random(1);
-    const Array<float> x = random_array<float>(20 * 48, random), dy = random_array<float>(8 * 48, random);
+    const Array<float> x = random_array<float>(20 * 48, random),
+                       dy = random_array<float>(8 * 48, random);
     for (float& value : x) value = std::round(value * 3);  // many are equal
     const Array<float> y(8 * 48, 9.0F), dx(20 * 48, 9.0F);
     kernels::dispatch(kernels::MaxPooling<float>{size, x.data(), y.data()});
-    kernels::dispatch(kernels::MaxPoolingGradient<float>{size, x.data(), y.data(), dy.data(), dx.data()});
+    kernels::dispatch(
+        kernels::MaxPoolingGradient<float>{size, x.data(), y.data(), dy.data(), dx.data()});
     std::vector<float> largest(8 * 48, -9.0F), expected(20 * 48);
     std::vector<std::size_t> place(8 * 48);
     for_each_tap([&](std::size_t out, std::size_t in) {
@@ -70,7 +73,8 @@ TEST_CASE("max pooling kernels: the first of equal maxima takes the gradient, Na
       worst = std::max(worst, static_cast<double>(std::abs(dx[i] - expected[i])));
     CHECK(worst < 1e-6);
 
-    x[5 * 48] = std::numeric_limits<float>::quiet_NaN();  // row 1, column 1: in the windows 0, 1 and 2
+    x[5 * 48] =
+        std::numeric_limits<float>::quiet_NaN();  // row 1, column 1: in the windows 0, 1 and 2
     kernels::dispatch(kernels::MaxPooling<float>{size, x.data(), y.data()});
     CHECK(std::isnan(y[0]));
     CHECK(std::isnan(y[2 * 48]));

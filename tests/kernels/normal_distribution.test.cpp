@@ -20,14 +20,17 @@ template <class T>
 void check(T far) {
   constexpr long double ulp = std::numeric_limits<T>::epsilon();
   const auto x = lockstep_test::grid<T>(-far, far, 40001);
-  const auto probability = lockstep_test::map(
-      x, [](const auto& v) LOCKSTEP_KERNEL_LAMBDA { return lockstep::kernels::normal_distribution(v).probability; });
-  const auto density = lockstep_test::map(
-      x, [](const auto& v) LOCKSTEP_KERNEL_LAMBDA { return lockstep::kernels::normal_distribution(v).density; });
+  const auto probability = lockstep_test::map(x, [](const auto& v) LOCKSTEP_KERNEL_LAMBDA {
+    return lockstep::kernels::normal_distribution(v).probability;
+  });
+  const auto density = lockstep_test::map(x, [](const auto& v) LOCKSTEP_KERNEL_LAMBDA {
+    return lockstep::kernels::normal_distribution(v).density;
+  });
   long double absolute = 0, relative = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const long double v = static_cast<long double>(x[i]);
-    for (const auto& [got, exact] : {std::pair{probability[i], exact_probability(v)}, {density[i], exact_density(v)}}) {
+    for (const auto& [got, exact] :
+         {std::pair{probability[i], exact_probability(v)}, {density[i], exact_density(v)}}) {
       const long double error = std::abs(static_cast<long double>(got) - exact);
       absolute = std::max(absolute, error / ulp);
       if (exact > static_cast<long double>(std::numeric_limits<T>::min()))

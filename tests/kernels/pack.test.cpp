@@ -39,8 +39,8 @@ Results<T> results(T a, T b) {
         if (out[i] != out[0]) out[0] = T(-99);
       return out[0];
     };
-    all = {first(max(x, y)), first(min(x, y)), first(select((x < y) & !(x == y), P(7), P(9))), first(max(nan, y)),
-           first(sqrt(abs(x * x - y * 2) + 1))};
+    all = {first(max(x, y)), first(min(x, y)), first(select((x < y) & !(x == y), P(7), P(9))),
+           first(max(nan, y)), first(sqrt(abs(x * x - y * 2) + 1))};
   });
   return all;
 }

@@ -17,13 +17,15 @@ namespace kernels = lockstep::kernels;
 TEST_CASE("Philox: the numbers of the scalar stream, for each key") {
   lockstep_test::for_each_instruction_set([] {
     std::uint64_t keys[8];
-    for (std::size_t k = 0; k < 8; ++k) keys[k] = k == 0 ? ~std::uint64_t{0} : ls::RandomKey(5).fold_in(k).value();
+    for (std::size_t k = 0; k < 8; ++k)
+      keys[k] = k == 0 ? ~std::uint64_t{0} : ls::RandomKey(5).fold_in(k).value();
     std::uint64_t values[3][4][8] = {};
     const std::size_t width = kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
       for (std::uint64_t block = 0; block < 3; ++block) {
         typename kernels::Philox<Isa>::Words words[4];
         kernels::Philox<Isa>::generate(block, keys, words);
-        for (std::size_t i = 0; i < 4; ++i) std::memcpy(values[block][i], &words[i], sizeof words[i]);
+        for (std::size_t i = 0; i < 4; ++i)
+          std::memcpy(values[block][i], &words[i], sizeof words[i]);
       }
       return kernels::lanes<double, Isa>;
     });

@@ -15,7 +15,8 @@ using lockstep_test::Array;
 using lockstep_test::for_each_instruction_set;
 using lockstep_test::random_array;
 
-TEST_CASE_TEMPLATE("positions: numbers added to each sequence, and their gradients", T, float, double) {
+TEST_CASE_TEMPLATE("positions: numbers added to each sequence, and their gradients", T, float,
+                   double) {
   for_each_instruction_set([] {
     std::mt19937 random(1);
     for (const std::size_t positions : {1u, 5u, 16u, 19u})
@@ -23,10 +24,12 @@ TEST_CASE_TEMPLATE("positions: numbers added to each sequence, and their gradien
         CAPTURE(positions);
         CAPTURE(samples);
         constexpr std::size_t features = 3;
-        const kernels::PositionSize size{samples, positions, features, lockstep::padded_batch(samples * positions),
+        const kernels::PositionSize size{samples, positions, features,
+                                         lockstep::padded_batch(samples * positions),
                                          lockstep::padded_batch(positions)};
         const Array<T> x = random_array<T>(features * size.stride, random), y(x.size(), T(7));
-        const Array<T> offsets = random_array<T>(features * size.step, random), sums(features * size.step, T(7));
+        const Array<T> offsets = random_array<T>(features * size.step, random),
+                       sums(features * size.step, T(7));
         kernels::dispatch(kernels::AddPositions<T>{size, x.data(), offsets.data(), y.data()});
         kernels::dispatch(kernels::SumPositions<T>{size, x.data(), sums.data()});
         std::size_t wrong = 0;

@@ -25,7 +25,8 @@ void check_masked(std::size_t rows, std::size_t columns, std::size_t inner) {
   CAPTURE(inner);
   std::mt19937 random(2);
   const std::size_t step = kernels::padded_columns(columns);
-  const Array<T> a = random_array<T>(rows * inner, random), b = random_array<T>(inner * step, random);
+  const Array<T> a = random_array<T>(rows * inner, random),
+                 b = random_array<T>(inner * step, random);
   const Array<T> plain(rows * step, T(7)), held = random_array<T>(rows * step, random);
   held[0] = T(0.25);  // as much as the minimum
   held[rows * step - 1] = std::numeric_limits<T>::quiet_NaN();
@@ -33,8 +34,8 @@ void check_masked(std::size_t rows, std::size_t columns, std::size_t inner) {
   std::copy_n(held.data(), rows * step, masked.data());
   const kernels::Steps steps{.a_row = inner, .a = 1, .b = {step}};
   kernels::multiply<T>({plain.data(), rows, columns, step}, a.data(), b.data(), inner, steps);
-  kernels::multiply<T>({masked.data(), rows, columns, step}, a.data(), b.data(), inner, steps, nullptr,
-                       {.minimum = T(0.25), .masks = true});
+  kernels::multiply<T>({masked.data(), rows, columns, step}, a.data(), b.data(), inner, steps,
+                       nullptr, {.minimum = T(0.25), .masks = true});
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < rows * step; ++i) {
     if (i % step >= columns)
@@ -53,16 +54,19 @@ void check_onto(std::size_t rows, std::size_t columns, std::size_t inner, std::s
   CAPTURE(inner);
   std::mt19937 random(2);
   const std::size_t step = kernels::padded_columns(columns);
-  const Array<T> a = random_array<T>(rows * inner, random), b = random_array<T>(inner * step, random);
+  const Array<T> a = random_array<T>(rows * inner, random),
+                 b = random_array<T>(inner * step, random);
   const Array<T> bias = random_array<T>(rows, random);
   const Array<T> whole(rows * step, T(7)), parts(rows * step, T(7));
   const kernels::Steps steps{.a_row = inner, .a = 1, .b = {step}};
-  kernels::multiply<T>({whole.data(), rows, columns, step}, a.data(), b.data(), inner, steps, bias.data());
+  kernels::multiply<T>({whole.data(), rows, columns, step}, a.data(), b.data(), inner, steps,
+                       bias.data());
   kernels::multiply<T>({parts.data(), rows, columns, step}, a.data(), b.data(), first, steps);
-  kernels::multiply_onto<T>({parts.data(), rows, columns, step}, a.data() + first, b.data() + first * step,
-                            inner - first, steps, bias.data());
+  kernels::multiply_onto<T>({parts.data(), rows, columns, step}, a.data() + first,
+                            b.data() + first * step, inner - first, steps, bias.data());
   T worst = 0;
-  for (std::size_t i = 0; i < rows * step; ++i) worst = std::max(worst, std::abs(whole[i] - parts[i]));
+  for (std::size_t i = 0; i < rows * step; ++i)
+    worst = std::max(worst, std::abs(whole[i] - parts[i]));
   CHECK(worst < 16 * static_cast<T>(inner) * std::numeric_limits<T>::epsilon());
 }
 
@@ -73,8 +77,10 @@ void check_parts(std::size_t rows, std::size_t columns, std::size_t inner, bool 
   CAPTURE(columns);
   CAPTURE(inner);
   std::mt19937 random(2);
-  const std::size_t a_step = rows + 3, b_step = kernels::padded_columns(columns), c_step = columns + 1;
-  const Array<T> a = random_array<T>(inner * a_step, random), b = random_array<T>(inner * b_step, random);
+  const std::size_t a_step = rows + 3, b_step = kernels::padded_columns(columns),
+                    c_step = columns + 1;
+  const Array<T> a = random_array<T>(inner * a_step, random),
+                 b = random_array<T>(inner * b_step, random);
   const Array<T> before = random_array<T>(rows * c_step, random), c(rows * c_step);
   std::copy_n(before.data(), rows * c_step, c.data());
   kernels::multiply_parts<T>({c.data(), rows, columns, c_step}, a.data(), b.data(), inner,

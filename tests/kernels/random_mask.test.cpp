@@ -39,11 +39,12 @@ void check(std::size_t features, std::size_t stride, std::uint64_t threshold) {
       kept += keep;
     }
   }
-  if (features > 100 && threshold == std::uint64_t{1} << 31) CHECK((kept > features && kept < 15 * features));
+  if (features > 100 && threshold == std::uint64_t{1} << 31)
+    CHECK((kept > features && kept < 15 * features));
   for_each_instruction_set([&] {
     std::vector<T> mask(features * stride, T(7));
-    ls::kernels::dispatch(
-        ls::kernels::RandomMask<T>{of_samples.data(), threshold, T(1.25), features, stride, mask.data()});
+    ls::kernels::dispatch(ls::kernels::RandomMask<T>{of_samples.data(), threshold, T(1.25),
+                                                     features, stride, mask.data()});
     CHECK(mask == expected);
   });
 }
@@ -52,8 +53,9 @@ void check(std::size_t features, std::size_t stride, std::uint64_t threshold) {
 
 TEST_CASE("RandomMask: each sample has the numbers of its own stream, on every instruction set") {
   for (const std::size_t features : {1u, 3u, 4u, 5u, 130u})
-    for (const std::uint64_t threshold : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 31,
-                                          (std::uint64_t{1} << 32) - 1, std::uint64_t{1} << 32}) {
+    for (const std::uint64_t threshold :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 31, (std::uint64_t{1} << 32) - 1,
+          std::uint64_t{1} << 32}) {
       check<float>(features, ls::batch_multiple, threshold);
       check<double>(features, 3 * ls::batch_multiple, threshold);
     }

@@ -16,7 +16,9 @@
 
 namespace ls = lockstep;
 
-TEST_CASE("RandomNormal: Box's and Muller's numbers of each stream, with the moments of a normal distribution") {
+TEST_CASE(
+    "RandomNormal: Box's and Muller's numbers of each stream, with the moments of a normal "
+    "distribution") {
   std::vector<std::uint64_t> keys;
   for (std::size_t sample = 0; sample < ls::batch_multiple; ++sample)
     keys.push_back(ls::RandomKey(5).fold_in(sample).value());
@@ -28,12 +30,14 @@ TEST_CASE("RandomNormal: Box's and Muller's numbers of each stream, with the mom
       const double radius = std::sqrt(-2 * std::log((stream() + 1.0) * 0x1p-32));
       const double angle = 2 * std::numbers::pi * (stream() * 0x1p-32);
       expected[f * stride + sample] = 3 + 0.5 * radius * std::cos(angle);
-      if (f + 1 < features) expected[(f + 1) * stride + sample] = 3 + 0.5 * radius * std::sin(angle);
+      if (f + 1 < features)
+        expected[(f + 1) * stride + sample] = 3 + 0.5 * radius * std::sin(angle);
     }
   }
   lockstep_test::for_each_instruction_set([&] {
     std::vector<double> got(features * stride, 7.0);
-    ls::kernels::dispatch(ls::kernels::RandomNormal<double>{keys.data(), 3, 0.5, features, stride, got.data()});
+    ls::kernels::dispatch(
+        ls::kernels::RandomNormal<double>{keys.data(), 3, 0.5, features, stride, got.data()});
     double worst = 0, sum = 0, squares = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
       worst = std::max(worst, std::abs(got[i] - expected[i]));

@@ -29,29 +29,36 @@ struct RecurrenceRig {
   lockstep::kernels::RecurrenceSize size = what.size;
   std::size_t rows = size.gates * size.units, stride = size.stride();
   std::mt19937 random{7};
-  Array<T> inputs{size.inputs * stride}, kernel{size.inputs * rows}, recurrent_kernel{size.units * rows}, bias{rows},
-      recurrent_bias{rows}, mask{size.columns()}, dropout{size.units * size.batch()};
-  Array<T> gates{rows * stride}, states{size.units * stride}, dropped{size.units * stride}, inner{size.units * stride},
-      gradients{size.units * stride}, carry{size.units * size.batch()}, product{size.units * size.batch()};
+  Array<T> inputs{size.inputs * stride}, kernel{size.inputs * rows},
+      recurrent_kernel{size.units * rows}, bias{rows}, recurrent_bias{rows}, mask{size.columns()},
+      dropout{size.units * size.batch()};
+  Array<T> gates{rows * stride}, states{size.units * stride}, dropped{size.units * stride},
+      inner{size.units * stride}, gradients{size.units * stride}, carry{size.units * size.batch()},
+      product{size.units * size.batch()};
   Array<T> dy{size.units * stride};
-  Array<T> d_kernel{kernel.size()}, d_recurrent_kernel{recurrent_kernel.size()}, d_bias{rows}, d_recurrent_bias{rows},
-      d_inputs{inputs.size()}, scratch{lockstep::kernels::delta_products_scratch(rows)};
+  Array<T> d_kernel{kernel.size()}, d_recurrent_kernel{recurrent_kernel.size()}, d_bias{rows},
+      d_recurrent_bias{rows}, d_inputs{inputs.size()},
+      scratch{lockstep::kernels::delta_products_scratch(rows)};
 
   explicit RecurrenceRig(const RecurrenceCase& which) : what(which) {
     std::uniform_real_distribution<double> uniform(-1, 1);
     for (const Array<T>* array : {&kernel, &recurrent_kernel, &bias, &recurrent_bias})
       for (T& value : *array) value = static_cast<T>(uniform(random));
     // (So that a state forgets: else small changes grow from step to step.)
-    for (T& value : recurrent_kernel) value /= static_cast<T>(std::sqrt(static_cast<double>(size.units)));
-    for (const Array<T>* array : {&gates, &states, &dropped, &inner, &d_kernel, &d_recurrent_kernel, &d_bias})
+    for (T& value : recurrent_kernel)
+      value /= static_cast<T>(std::sqrt(static_cast<double>(size.units)));
+    for (const Array<T>* array :
+         {&gates, &states, &dropped, &inner, &d_kernel, &d_recurrent_kernel, &d_bias})
       for (T& value : *array) value = T(77);
     for (std::size_t t = 0; t < size.steps; ++t)
       for (std::size_t s = 0; s < size.batch(); ++s) {
         const std::size_t column = t * size.batch() + s;
         mask[column] = T((t + s) % 3 != 1);
         const bool real = s < size.samples;
-        for (std::size_t f = 0; f < size.inputs; ++f) inputs[f * stride + column] = real ? T(uniform(random)) : T(0);
-        for (std::size_t u = 0; u < size.units; ++u) dy[u * stride + column] = real ? T(uniform(random)) : T(0);
+        for (std::size_t f = 0; f < size.inputs; ++f)
+          inputs[f * stride + column] = real ? T(uniform(random)) : T(0);
+        for (std::size_t u = 0; u < size.units; ++u)
+          dy[u * stride + column] = real ? T(uniform(random)) : T(0);
       }
     for (std::size_t i = 0; i < dropout.size(); ++i) dropout[i] = i % 3 == 0 ? T(0) : T(1.5);
   }
@@ -85,11 +92,12 @@ struct RecurrenceRig {
   }
 };
 
-/// The states of sample s after each step, in the order of time, by plain loops. `Cell::step(z, x, h,
-/// c)` gives the new state from the products of the inputs (gate by gate, with bias), `recurrent(g,
-/// h)`, the state, and an inner state that it may change.
+/// The states of sample s after each step, in the order of time, by plain loops. `Cell::step(z, x,
+/// h, c)` gives the new state from the products of the inputs (gate by gate, with bias),
+/// `recurrent(g, h)`, the state, and an inner state that it may change.
 template <class T, class Step>
-std::vector<std::vector<double>> expected_states(const RecurrenceRig<T>& rig, std::size_t s, const Step& step) {
+std::vector<std::vector<double>> expected_states(const RecurrenceRig<T>& rig, std::size_t s,
+                                                 const Step& step) {
   const auto& size = rig.size;
   std::vector<double> h(size.units), c(size.units);
   std::vector<std::vector<double>> all(size.steps);
@@ -157,10 +165,13 @@ void check_recurrence_gradients(const RecurrenceCase& what) {
   Kind::gradients(rig.arrays(), rig.weight_gradients());
   lockstep::kernels::recurrent_input_gradient<double>(rig.arrays(), rig.d_inputs.data(), false);
   double worst = 0;
-  const auto compare = [&](const Array<double>& values, const Array<double>& gradient, bool is_input) {
+  const auto compare = [&](const Array<double>& values, const Array<double>& gradient,
+                           bool is_input) {
     const std::size_t every = values.size() < 100 ? 1 : values.size() / 61;
     for (std::size_t i = 0; i < values.size(); i += every) {
-      if (is_input && (i % rig.stride >= size.columns() || i % rig.stride % size.batch() >= size.samples)) continue;
+      if (is_input &&
+          (i % rig.stride >= size.columns() || i % rig.stride % size.batch() >= size.samples))
+        continue;
       const double saved = values[i];
       constexpr double h = 1e-5;
       values[i] = saved + h;
@@ -186,21 +197,28 @@ void check_recurrence(std::size_t gates, bool has_recurrent_bias = false) {
     for (const std::size_t samples : {0u, 1u, 3u, 17u})
       for (const std::size_t steps : {1u, 5u})
         for (const int how : {0, 1, 2, 3}) {
-          const bool has_mask = how == 1 || how == 3, has_dropout = how >= 2, reverse = how % 2 == 1;
+          const bool has_mask = how == 1 || how == 3, has_dropout = how >= 2,
+                     reverse = how % 2 == 1;
           CAPTURE(samples);
           CAPTURE(steps);
           CAPTURE(how);
-          const RecurrenceCase what{
-              .size = {.inputs = 3, .units = 5, .gates = gates, .samples = samples, .steps = steps, .reverse = reverse},
-              .has_mask = has_mask,
-              .has_dropout = has_dropout,
-              .has_recurrent_bias = has_recurrent_bias};
+          const RecurrenceCase what{.size = {.inputs = 3,
+                                             .units = 5,
+                                             .gates = gates,
+                                             .samples = samples,
+                                             .steps = steps,
+                                             .reverse = reverse},
+                                    .has_mask = has_mask,
+                                    .has_dropout = has_dropout,
+                                    .has_recurrent_bias = has_recurrent_bias};
           check_states<Kind, float>(what);
           check_recurrence_gradients<Kind>(what);
         }
     // Several blocks of summands, of steps, and of columns of deltas.
-    check_states<Kind, float>({.size = {.inputs = 130, .units = 24, .gates = gates, .samples = 16, .steps = 21}});
-    check_recurrence_gradients<Kind>({.size = {.inputs = 4, .units = 33, .gates = gates, .samples = 2, .steps = 20}});
+    check_states<Kind, float>(
+        {.size = {.inputs = 130, .units = 24, .gates = gates, .samples = 16, .steps = 21}});
+    check_recurrence_gradients<Kind>(
+        {.size = {.inputs = 4, .units = 33, .gates = gates, .samples = 2, .steps = 20}});
   });
 }
 

@@ -21,8 +21,8 @@ TEST_CASE_TEMPLATE("one factor for each feature of each sequence", T, float, dou
       const Array<T> x = random_array<T>(features * stride, random),
                      factors = random_array<T>(features * batch, random);
       const Array<T> y(features * stride, T(7));
-      kernels::dispatch(
-          kernels::ScaleSequences<T>{features, samples, steps, stride, batch, x.data(), factors.data(), y.data()});
+      kernels::dispatch(kernels::ScaleSequences<T>{features, samples, steps, stride, batch,
+                                                   x.data(), factors.data(), y.data()});
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < y.size(); ++i) {
         const std::size_t f = i / stride, row = i % stride;

@@ -14,7 +14,8 @@ TEST_CASE("sequence layout: there and back, the padding becomes zero") {
                                        .features = 3,
                                        .row_stride = (samples * 19 + 15) / 16 * 16,
                                        .sample_stride = (samples + 15) / 16 * 16};
-    std::vector<float> by_samples(19 * 3 * size.sample_stride), by_rows(3 * size.row_stride, -1), back(by_samples);
+    std::vector<float> by_samples(19 * 3 * size.sample_stride), by_rows(3 * size.row_stride, -1),
+        back(by_samples);
     for (std::size_t f = 0; f < 19 * 3; ++f)
       for (std::size_t s = 0; s < samples; ++s)
         by_samples[f * size.sample_stride + s] = static_cast<float>(f * 100 + s + 1);

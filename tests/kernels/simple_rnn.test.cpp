@@ -26,7 +26,8 @@ struct SimpleRnn {
     kernels::recurrent_gradients<T>(r, to);
   }
   static constexpr auto step = [](const std::vector<double>& z, const auto& recurrent,
-                                  const std::vector<double>& dropped, std::vector<double>& h, std::vector<double>&) {
+                                  const std::vector<double>& dropped, std::vector<double>& h,
+                                  std::vector<double>&) {
     for (std::size_t u = 0; u < h.size(); ++u) h[u] = std::tanh(z[u] + recurrent(u, dropped));
   };
 };

@@ -17,7 +17,8 @@ using lockstep_test::Array;
 using lockstep_test::for_each_instruction_set;
 using lockstep_test::random_array;
 
-TEST_CASE_TEMPLATE("softmax: against loops in double, with the sums that losses take", T, float, double) {
+TEST_CASE_TEMPLATE("softmax: against loops in double, with the sums that losses take", T, float,
+                   double) {
   for_each_instruction_set([] {
     std::mt19937 random(1);
     const kernels::GroupSize size{.groups = 2, .features = 5, .samples = 32, .stride = 48};
@@ -39,14 +40,18 @@ TEST_CASE_TEMPLATE("softmax: against loops in double, with the sums that losses 
         double most = -1e9, total = 0, product = 0;
         for (std::size_t c = 0; c < 5; ++c) most = std::max(most, static_cast<double>(x[at(c)]));
         for (std::size_t c = 0; c < 5; ++c) total += std::exp(static_cast<double>(x[at(c)]) - most);
-        for (std::size_t c = 0; c < 5; ++c) product += static_cast<double>(y[at(c)]) * static_cast<double>(dy[at(c)]);
+        for (std::size_t c = 0; c < 5; ++c)
+          product += static_cast<double>(y[at(c)]) * static_cast<double>(dy[at(c)]);
         CHECK(static_cast<double>(largest[group * 48 + b]) == most);
-        CHECK(static_cast<double>(sum[group * 48 + b]) == doctest::Approx(total).epsilon(tolerance));
+        CHECK(static_cast<double>(sum[group * 48 + b]) ==
+              doctest::Approx(total).epsilon(tolerance));
         for (std::size_t c = 0; c < 5; ++c) {
           CHECK(static_cast<double>(y[at(c)]) ==
-                doctest::Approx(std::exp(static_cast<double>(x[at(c)]) - most) / total).epsilon(tolerance));
+                doctest::Approx(std::exp(static_cast<double>(x[at(c)]) - most) / total)
+                    .epsilon(tolerance));
           CHECK(std::abs(static_cast<double>(dx[at(c)]) -
-                         static_cast<double>(y[at(c)]) * (static_cast<double>(dy[at(c)]) - product)) < tolerance);
+                         static_cast<double>(y[at(c)]) *
+                             (static_cast<double>(dy[at(c)]) - product)) < tolerance);
         }
       }
   });

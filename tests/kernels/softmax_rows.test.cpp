@@ -23,11 +23,12 @@ TEST_CASE_TEMPLATE("softmax by rows: the bits of softmax", T, float, double) {
     const Array<T> x = random_array<T>(features * stride, random);
     const Array<T> y(x.size(), T(7)), expected(x.size(), T(7)), factors(samples);
     const Array<T> largest(samples), sum(samples), expected_largest(samples), expected_sum(samples);
-    kernels::dispatch(kernels::Softmax<T>{{.features = features, .samples = samples, .stride = stride},
-                                          x.data(),
-                                          expected.data(),
-                                          expected_largest.data(),
-                                          expected_sum.data()});
+    kernels::dispatch(
+        kernels::Softmax<T>{{.features = features, .samples = samples, .stride = stride},
+                            x.data(),
+                            expected.data(),
+                            expected_largest.data(),
+                            expected_sum.data()});
     kernels::SoftmaxRows<T> rows{features, samples,        stride,     x.data(),
                                  y.data(), largest.data(), sum.data(), factors.data()};
     kernels::dispatch(rows);

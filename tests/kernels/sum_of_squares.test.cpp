@@ -43,6 +43,7 @@ TEST_CASE("sum_of_squares: floats whose squares are no floats, and what is not f
     const float values[] = {3e30F, 4e30F};
     CHECK(sum_of_squares(std::span<const float>(values)) == doctest::Approx(25e60));
     const float infinite[] = {1, std::numeric_limits<float>::infinity()};
-    CHECK(sum_of_squares(std::span<const float>(infinite)) == std::numeric_limits<double>::infinity());
+    CHECK(sum_of_squares(std::span<const float>(infinite)) ==
+          std::numeric_limits<double>::infinity());
   });
 }

@@ -42,7 +42,9 @@ void check_sums() {
 
 }  // namespace
 
-TEST_CASE("sum_to_all: every array gets the sums, formed from the first array on, and nothing beyond its end") {
+TEST_CASE(
+    "sum_to_all: every array gets the sums, formed from the first array on, and nothing beyond its "
+    "end") {
   lockstep_test::for_each_instruction_set([] {
     check_sums<float>();
     check_sums<double>();

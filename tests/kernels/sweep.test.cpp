@@ -18,7 +18,8 @@ void check_sweep() {
   for (const std::size_t n : {0u, 1u, 3u, 4u, 15u, 16u, 17u, 100u, 1027u}) {
     CAPTURE(n);
     std::vector<T> a(n), b(n), c(n);
-    for (std::size_t i = 0; i < n; ++i) a[i] = static_cast<T>(i % 7), b[i] = static_cast<T>(i % 5) - 2, c[i] = T(1);
+    for (std::size_t i = 0; i < n; ++i)
+      a[i] = static_cast<T>(i % 7), b[i] = static_cast<T>(i % 5) - 2, c[i] = T(1);
     kernels::sweep(
         n,
         [](const auto& x, const auto& y, auto& z)
@@ -41,7 +42,8 @@ void check_sum() {
     std::iota(a.begin(), a.end(), T(1));
     const double sum = kernels::sweep_sum(
         n, [](const auto& x) LOCKSTEP_KERNEL_LAMBDA { return x + T(1); }, a.data());
-    CHECK(sum == doctest::Approx(static_cast<double>(n) * static_cast<double>(n + 3) / 2).epsilon(1e-6));
+    CHECK(sum ==
+          doctest::Approx(static_cast<double>(n) * static_cast<double>(n + 3) / 2).epsilon(1e-6));
   }
 }
 
@@ -62,8 +64,9 @@ TEST_CASE("sweep: an element's result does not depend on how the range is split"
       whole[i] = split[i] = std::sin(static_cast<float>(i));
       g[i] = std::cos(static_cast<float>(i) * 1.7f);
     }
-    const auto f = [](auto& p, const auto& x)
-                       LOCKSTEP_KERNEL_LAMBDA { p -= 0.1f * x * x / (sqrt(abs(x)) + 0.3f * p * p); };
+    const auto f = [](auto& p, const auto& x) LOCKSTEP_KERNEL_LAMBDA {
+      p -= 0.1f * x * x / (sqrt(abs(x)) + 0.3f * p * p);
+    };
     kernels::sweep(n, f, whole.data(), static_cast<const float*>(g.data()));
     for (std::size_t i = 0; i < n;) {
       const std::size_t part = std::min<std::size_t>(i % 37 + 1, n - i);

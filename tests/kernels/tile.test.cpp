@@ -17,7 +17,8 @@ TEST_CASE_TEMPLATE("tiles cover all columns once, whatever their number", T, flo
       std::vector<int> covered(columns + 64);
       kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
         kernels::for_each_tile_column<Isa, T>(columns, [&]<class Tile>(std::size_t column) {
-          for (std::size_t j = 0; j < Tile::columns * kernels::lanes<T, Isa>; ++j) ++covered[column + j];
+          for (std::size_t j = 0; j < Tile::columns * kernels::lanes<T, Isa>; ++j)
+            ++covered[column + j];
         });
       });
       for (std::size_t j = 0; j < covered.size(); ++j) CHECK(covered[j] == (j < columns ? 1 : 0));

@@ -46,22 +46,27 @@ void check(std::size_t samples, std::size_t steps, bool reverse, bool scaled) {
     for (std::size_t t = 0; t < steps; ++t) {
       const std::size_t time = reverse ? steps - 1 - t : t;
       for (std::size_t s = 0; s < batch; ++s) {
-        const T expected = s < samples ? tokens[f * size.token_stride + s * steps + t] * factor(f, time, s) : T(0);
+        const T expected =
+            s < samples ? tokens[f * size.token_stride + s * steps + t] * factor(f, time, s) : T(0);
         wrong += differ(times[f * size.time_stride + time * batch + s], expected);
       }
     }
   CHECK(wrong == 0);
 
-  for (const kernels::Merge merge : {kernels::Merge::replace, kernels::Merge::add, kernels::Merge::multiply}) {
+  for (const kernels::Merge merge :
+       {kernels::Merge::replace, kernels::Merge::add, kernels::Merge::multiply}) {
     const Array<T> back(tokens.size(), T(2));
     kernels::from_time_major<T>(size, times.data(), back.data(), merge);
     for (std::size_t f = 0; f < features; ++f)
-      for (std::size_t i = 0; i < std::min(size.token_stride, back.size() - f * size.token_stride); ++i) {
+      for (std::size_t i = 0; i < std::min(size.token_stride, back.size() - f * size.token_stride);
+           ++i) {
         T expected = 2;
         if (i < samples * steps) {
           const std::size_t s = i / steps, time = reverse ? steps - 1 - i % steps : i % steps;
           const T value = times[f * size.time_stride + time * batch + s] * factor(f, time, s);
-          expected = merge == kernels::Merge::replace ? value : merge == kernels::Merge::add ? 2 + value : 2 * value;
+          expected = merge == kernels::Merge::replace ? value
+                     : merge == kernels::Merge::add   ? 2 + value
+                                                      : 2 * value;
         }
         wrong += differ(back[f * size.token_stride + i], expected);
       }
@@ -71,7 +76,8 @@ void check(std::size_t samples, std::size_t steps, bool reverse, bool scaled) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("time-major layout: there and back, for awkward sizes, with factors", T, float, double) {
+TEST_CASE_TEMPLATE("time-major layout: there and back, for awkward sizes, with factors", T, float,
+                   double) {
   lockstep_test::for_each_instruction_set([] {
     for (const std::size_t samples : {1u, 3u, 16u, 17u})
       for (const std::size_t steps : {1u, 5u, 16u, 19u})

@@ -20,11 +20,13 @@ TEST_CASE_TEMPLATE("transpose: masked delta, panels, padding", T, float, double)
     for (const std::size_t rows : {1u, 17u, 64u, 70u}) {
       CAPTURE(rows);
       const std::size_t columns = 32;
-      const Array<T> dy = random_array<T>(rows * columns, random), y = random_array<T>(rows * columns, random);
-      const Array<T> to(kernels::transposed_size(rows, columns), T(7)), masked(rows * columns, T(7));
+      const Array<T> dy = random_array<T>(rows * columns, random),
+                     y = random_array<T>(rows * columns, random);
+      const Array<T> to(kernels::transposed_size(rows, columns), T(7)),
+          masked(rows * columns, T(7));
       const kernels::Panels panels = kernels::transposed_panels(rows, columns);
-      kernels::dispatch(
-          kernels::Transpose<T>{{dy.data(), y.data(), T(0), masked.data()}, rows, columns, to.data(), panels});
+      kernels::dispatch(kernels::Transpose<T>{
+          {dy.data(), y.data(), T(0), masked.data()}, rows, columns, to.data(), panels});
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < kernels::padded_columns(rows); ++i)
         for (std::size_t j = 0; j < columns; ++j) {
@@ -40,8 +42,8 @@ TEST_CASE_TEMPLATE("transpose: masked delta, panels, padding", T, float, double)
 
 TEST_CASE("transpose: without a minimum the delta is dy") {
   const Array<float> dy(16, -2.0F), to(kernels::transposed_size(1, 16), 7.0F);
-  kernels::dispatch(
-      kernels::Transpose<float>{{dy.data(), dy.data()}, 1, 16, to.data(), kernels::transposed_panels(1, 16)});
+  kernels::dispatch(kernels::Transpose<float>{
+      {dy.data(), dy.data()}, 1, 16, to.data(), kernels::transposed_panels(1, 16)});
   CHECK(to[0] == -2);
 }
 
@@ -50,7 +52,11 @@ TEST_CASE("transpose: rows may lie further apart than they are long") {
   std::mt19937 random(1);
   const Array<float> dy = random_array<float>(row_step + columns, random);
   const Array<float> to(kernels::transposed_size(2, columns), 7.0F);
-  kernels::dispatch(kernels::Transpose<float>{
-      {dy.data(), dy.data()}, 2, columns, to.data(), kernels::transposed_panels(2, columns), row_step});
+  kernels::dispatch(kernels::Transpose<float>{{dy.data(), dy.data()},
+                                              2,
+                                              columns,
+                                              to.data(),
+                                              kernels::transposed_panels(2, columns),
+                                              row_step});
   for (std::size_t j = 0; j < columns; ++j) CHECK(to[j * 16 + 1] == dy[row_step + j]);
 }

@@ -13,7 +13,8 @@ using lockstep_test::Array;
 using lockstep_test::for_each_instruction_set;
 using lockstep_test::random_array;
 
-TEST_CASE_TEMPLATE("vector: loads, stores and adds up its lanes, at any alignment", T, float, double) {
+TEST_CASE_TEMPLATE("vector: loads, stores and adds up its lanes, at any alignment", T, float,
+                   double) {
   for_each_instruction_set([] {
     const Array<T> from(40), to(40, T(0));
     for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<T>(i);

@@ -22,9 +22,11 @@ TEST_CASE("vector loops: pieces cover all samples, and what lies beyond them is 
       kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
         using P = kernels::Pack<float, Isa::vector_bytes>;
         kernels::for_each_sample_piece<Isa, float>(
-            samples, [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
+            samples,
+            [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
               for (std::size_t v = 0; v < Vectors; ++v)
-                keep(P(static_cast<const float*>(from.data() + i + v * P::size))).store(to.data() + i + v * P::size);
+                keep(P(static_cast<const float*>(from.data() + i + v * P::size)))
+                    .store(to.data() + i + v * P::size);
             });
       });
       for (std::size_t i = 0; i < 96; ++i)
@@ -40,12 +42,13 @@ TEST_CASE("vector loops: groups of features, of which some samples are gone thro
     kernels::dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
       constexpr std::size_t lanes = kernels::lanes<float, Isa>;
       kernels::for_each_group<Isa, float>({.groups = 2, .features = 3, .samples = 16, .stride = 32},
-                                          [&](std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-                                            for (std::size_t k = 0; k < lanes; ++k) {
-                                              visits[first + k] += 1;
-                                              places[i + k] += 1;
-                                            }
-                                          });
+                                          [&](std::size_t first, std::size_t i)
+                                              LOCKSTEP_KERNEL_LAMBDA {
+                                                for (std::size_t k = 0; k < lanes; ++k) {
+                                                  visits[first + k] += 1;
+                                                  places[i + k] += 1;
+                                                }
+                                              });
     });
     for (std::size_t i = 0; i < visits.size(); ++i) CHECK(visits[i] == (i % 96 < 16 ? 1 : 0));
     for (std::size_t i = 0; i < places.size(); ++i) CHECK(places[i] == (i % 32 < 16 ? 1 : 0));

@@ -50,7 +50,8 @@ double worst_error(Expected expected) {
   double worst = 0;
   for (std::size_t i = 0; i < rig.x.size(); ++i) {
     const double y = expected(static_cast<double>(rig.x[i]));
-    worst = std::max(worst, std::abs(static_cast<double>(rig.y[i]) - y) / std::max(1e-6, std::abs(y)));
+    worst =
+        std::max(worst, std::abs(static_cast<double>(rig.y[i]) - y) / std::max(1e-6, std::abs(y)));
   }
   return worst;
 }
@@ -114,7 +115,8 @@ TEST_CASE("Softmax: sums to one over the last dimension, also for large inputs; 
     for (std::size_t group = 0; group < 2; ++group)
       for (std::size_t s = 0; s < 16; ++s) {
         double sum = 0;
-        for (std::size_t c = 0; c < 3; ++c) sum += static_cast<double>(rig.y[(group * 3 + c) * 16 + s]);
+        for (std::size_t c = 0; c < 3; ++c)
+          sum += static_cast<double>(rig.y[(group * 3 + c) * 16 + s]);
         CHECK(std::abs(sum - 1) < 1e-6);
       }
   });

@@ -46,8 +46,9 @@ TEST_CASE("activation functions: the derivative is kept if y does not tell it, a
     ls::detail::activate<Cubic>(5, static_cast<const double*>(y.data()), y.data(), slope.data());
     CHECK(y == std::vector<double>{1, -8, 27, -64, 125});
     CHECK(slope == std::vector<double>{3, 12, 27, 48, 75});
-    const auto delta = ls::detail::activation_delta<Cubic>(5, dx.data(), static_cast<const double*>(y.data()),
-                                                           static_cast<const double*>(slope.data()), false);
+    const auto delta =
+        ls::detail::activation_delta<Cubic>(5, dx.data(), static_cast<const double*>(y.data()),
+                                            static_cast<const double*>(slope.data()), false);
     CHECK(delta.dy == dx.data());
     CHECK(dx == std::vector<double>{3, 12, 0, -48, 150});
   });

@@ -37,7 +37,8 @@ template <class T>
 double worst_error(const double* expected, const std::vector<T>& got) {
   double worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i)
-    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - expected[i]) / std::max(1.0, std::abs(expected[i])));
+    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - expected[i]) /
+                                std::max(1.0, std::abs(expected[i])));
   return worst;
 }
 
@@ -55,7 +56,8 @@ template <class A, class T>
 void check_promises() {
   constexpr T largest = std::numeric_limits<T>::max() / T(2);
   constexpr T least = std::numeric_limits<T>::min();
-  std::vector<T> x{T(0), -T(0), largest, -largest, least, -least, T(1e4), T(-1e4), T(88), T(-88), T(709), T(-709)};
+  std::vector<T> x{T(0),   -T(0),   largest, -largest, least,  -least,
+                   T(1e4), T(-1e4), T(88),   T(-88),   T(709), T(-709)};
   for (int i = -60; i <= 60; ++i) x.push_back(static_cast<T>(i) * T(0.37));
   std::vector<T> dy(x.size(), T(1.25));
   dy[3] = dy[20] = 0;
@@ -77,7 +79,8 @@ void check_promises() {
 }
 
 template <class A>
-void check(const char* name, const double* values, const double* derivatives, double double_tolerance = 2e-14) {
+void check(const char* name, const double* values, const double* derivatives,
+           double double_tolerance = 2e-14) {
   CAPTURE(std::string(name));
   CHECK(A::name == name);
   check_values<A, float>(values, derivatives, 6e-7);
@@ -89,8 +92,10 @@ void check(const char* name, const double* values, const double* derivatives, do
 }  // namespace
 
 TEST_CASE("GELU: its exact values") {
-  const Result<double> exact = run<ls::GELU>(std::vector<double>{-1, 0.5, 1, 2}, std::vector<double>(4, 1.0));
-  const double expected[] = {-0.15865525393145707, 0.34573123063700656, 0.84134474606854293, 1.9544997361036416};
+  const Result<double> exact =
+      run<ls::GELU>(std::vector<double>{-1, 0.5, 1, 2}, std::vector<double>(4, 1.0));
+  const double expected[] = {-0.15865525393145707, 0.34573123063700656, 0.84134474606854293,
+                             1.9544997361036416};
   CHECK(worst_error(expected, exact.y) < 1e-15);
 }
 
@@ -101,7 +106,8 @@ TEST_CASE("activation functions: Keras's values and derivatives; finite, local, 
     check<ls::ReLU>("relu", golden::relu, golden::relu_derivative);
     check<ls::ReLU6>("relu6", golden::relu6, golden::relu6_derivative);
     check<ls::LeakyReLU<20>>("leaky_relu", golden::leaky_relu, golden::leaky_relu_derivative, 5e-8);
-    check<ls::LeakyReLU<>>("leaky_relu", golden::leaky_relu_layer, golden::leaky_relu_layer_derivative, 5e-8);
+    check<ls::LeakyReLU<>>("leaky_relu", golden::leaky_relu_layer,
+                           golden::leaky_relu_layer_derivative, 5e-8);
     check<ls::ELU>("elu", golden::elu, golden::elu_derivative);
     check<ls::SELU>("selu", golden::selu, golden::selu_derivative);
     check<ls::GELU>("gelu", golden::gelu, golden::gelu_derivative, 2e-8);

@@ -23,17 +23,23 @@ using ls::Shape;
 
 namespace {
 
-constexpr ls::Initializer third = [](ls::RandomStream&, ls::Fans fans) { return static_cast<double>(fans.in) / 3; };
+constexpr ls::Initializer third = [](ls::RandomStream&, ls::Fans fans) {
+  return static_cast<double>(fans.in) / 3;
+};
 
 using Plain = BatchNormalization<>;
-using Synchronized = BatchNormalization<ls::Linear, BatchNormalizationOptions{.synchronized = true}>;
+using Synchronized =
+    BatchNormalization<ls::Linear, BatchNormalizationOptions{.synchronized = true}>;
 using WithoutBeta = BatchNormalization<ls::Linear, BatchNormalizationOptions{.center = false}>;
 using WithoutGamma = BatchNormalization<ls::Linear, BatchNormalizationOptions{.scale = false}>;
-using Bare = BatchNormalization<ls::Linear, BatchNormalizationOptions{.center = false, .scale = false}>;
+using Bare =
+    BatchNormalization<ls::Linear, BatchNormalizationOptions{.center = false, .scale = false}>;
 
 /// Gives the replicas of a batch normalisation a sum over all of them.
 ls::CrossReplicaSum sum_over(ls::InProcess& member) {
-  return {&member, [](void* self, std::span<double> values) { static_cast<ls::InProcess*>(self)->all_reduce(values); }};
+  return {&member, [](void* self, std::span<double> values) {
+            static_cast<ls::InProcess*>(self)->all_reduce(values);
+          }};
 }
 
 /// Runs one step on each of `rigs`, as replicas on threads of their own.
@@ -62,7 +68,8 @@ void check_synchronized(std::initializer_list<std::size_t> parts, double toleran
   std::size_t first = 0;
   const auto each_of_part = [&](Rig& rig, std::size_t begin, auto&& f) {
     for (std::size_t feature = 0; feature < In::size; ++feature)
-      for (std::size_t s = 0; s < rig.samples; ++s) f(feature * rig.stride + s, feature * whole.stride + begin + s);
+      for (std::size_t s = 0; s < rig.samples; ++s)
+        f(feature * rig.stride + s, feature * whole.stride + begin + s);
   };
   for (const std::size_t part : parts) {
     Rig& rig = *rigs.emplace_back(std::make_unique<Rig>(part));
@@ -89,8 +96,10 @@ void check_synchronized(std::initializer_list<std::size_t> parts, double toleran
       compare(rig->dx[mine], whole.dx[all]);
     });
     for (std::size_t v = 0; v < 2; ++v) {
-      CHECK(std::equal(rig->state[v].begin(), rig->state[v].end(), rigs[0]->state[v].begin()));  // to the bit
-      for (std::size_t c = 0; c < rig->state[v].size(); ++c) compare(rig->state[v][c], whole.state[v][c]);
+      CHECK(std::equal(rig->state[v].begin(), rig->state[v].end(),
+                       rigs[0]->state[v].begin()));  // to the bit
+      for (std::size_t c = 0; c < rig->state[v].size(); ++c)
+        compare(rig->state[v][c], whole.state[v][c]);
     }
     first += rig->samples;
   }
@@ -106,8 +115,9 @@ void check_synchronized(std::initializer_list<std::size_t> parts, double toleran
 }  // namespace
 
 TEST_CASE("BatchNormalization: variables and their initialisers") {
-  using L = BatchNormalization<ls::ReLU, BatchNormalizationOptions{.gamma_initializer = third,
-                                                                   .moving_mean_initializer = ls::ones}>;
+  using L =
+      BatchNormalization<ls::ReLU, BatchNormalizationOptions{.gamma_initializer = third,
+                                                             .moving_mean_initializer = ls::ones}>;
   const auto& all = L::variables<Shape<4, 6>>;
   const auto& state = L::state_variables<Shape<4, 6>>;
   REQUIRE(all.size() == 2);
@@ -129,7 +139,8 @@ TEST_CASE("BatchNormalization: variables and untrained state") {
   CHECK(all[0].name == "gamma");
   CHECK(all[0].size() == 3);
   CHECK(all[1].name == "beta");
-  static_assert(WithoutBeta::variables<Shape<3>>.size() == 1 && WithoutGamma::variables<Shape<3>>.size() == 1);
+  static_assert(WithoutBeta::variables<Shape<3>>.size() == 1 &&
+                WithoutGamma::variables<Shape<3>>.size() == 1);
   CHECK(WithoutBeta::variables<Shape<3>>[0].name == "gamma");
   CHECK(WithoutGamma::variables<Shape<3>>[0].name == "beta");
   static_assert(Bare::variables<Shape<3>>.empty());
@@ -151,7 +162,8 @@ TEST_CASE("BatchNormalization: gradients") {
   });
 }
 
-TEST_CASE_TEMPLATE("BatchNormalization: mean 0 and variance 1, whatever is in the padding", T, float, double) {
+TEST_CASE_TEMPLATE("BatchNormalization: mean 0 and variance 1, whatever is in the padding", T,
+                   float, double) {
   for_each_instruction_set([] {
     for (const std::size_t samples : {1u, 5u, 16u, 17u, 33u}) {
       CAPTURE(samples);
@@ -202,15 +214,18 @@ TEST_CASE("BatchNormalization: inference takes the moving statistics and leaves 
   rig.state[0][0] = 0.5F;
   rig.state[1][0] = 4;
   rig.forward();
-  const float expected = rig.weights[0][0] * (rig.x[0] - 0.5F) / std::sqrt(4 + 1e-3F) + rig.weights[1][0];
+  const float expected =
+      rig.weights[0][0] * (rig.x[0] - 0.5F) / std::sqrt(4 + 1e-3F) + rig.weights[1][0];
   CHECK(rig.y[0] == doctest::Approx(expected).epsilon(1e-6));
   CHECK(rig.state[0][0] == 0.5F);
   CHECK(rig.state[1][0] == 4);
   rig.backward();
-  CHECK(rig.dx[0] == doctest::Approx(rig.dy[0] * rig.weights[0][0] / std::sqrt(4 + 1e-3F)).epsilon(1e-6));
+  CHECK(rig.dx[0] ==
+        doctest::Approx(rig.dy[0] * rig.weights[0][0] / std::sqrt(4 + 1e-3F)).epsilon(1e-6));
 }
 
-TEST_CASE("BatchNormalization: without samples the moving statistics stay, and the gradients are zero") {
+TEST_CASE(
+    "BatchNormalization: without samples the moving statistics stay, and the gradients are zero") {
   LayerRig<Plain, Shape<2, 2, 3>, float> rig(0);
   rig.forward();
   rig.backward();

@@ -14,23 +14,26 @@
 
 namespace ls = lockstep;
 namespace golden = lockstep_test::golden;
-using ls::Bidirectional, ls::GRU, ls::GRUOptions, ls::LSTM, ls::LSTMOptions, ls::MergeMode, ls::Sequence, ls::Shape,
-    ls::SimpleRNN, ls::SimpleRNNOptions;
+using ls::Bidirectional, ls::GRU, ls::GRUOptions, ls::LSTM, ls::LSTMOptions, ls::MergeMode,
+    ls::Sequence, ls::Shape, ls::SimpleRNN, ls::SimpleRNNOptions;
 
 namespace {
 
 constexpr LSTMOptions sequences{.return_sequences = true};
 constexpr LSTMOptions dropouts{.return_sequences = true, .dropout = 0.3, .recurrent_dropout = 0.4};
 using Sum = Bidirectional<GRU<2, GRUOptions{.return_sequences = true}>, MergeMode::sum>;
-using Product = Bidirectional<SimpleRNN<2, SimpleRNNOptions{.return_sequences = true}>, MergeMode::mul>;
+using Product =
+    Bidirectional<SimpleRNN<2, SimpleRNNOptions{.return_sequences = true}>, MergeMode::mul>;
 
 static_assert(std::is_same_v<Bidirectional<LSTM<7>>::Output<Sequence<5, 4>>, Shape<14>>);
-static_assert(std::is_same_v<Bidirectional<LSTM<7, sequences>>::Output<Sequence<5, 4>>, Sequence<5, 14>>);
+static_assert(
+    std::is_same_v<Bidirectional<LSTM<7, sequences>>::Output<Sequence<5, 4>>, Sequence<5, 14>>);
 static_assert(std::is_same_v<Sum::Output<Sequence<5, 4>>, Sequence<5, 2>>);
 
 // Keras's example of a text classifier.
-using Imdb = ls::Sequential<ls::Input<200>, ls::Embedding<20'000, 128>, Bidirectional<LSTM<64, sequences>>,
-                            Bidirectional<LSTM<64>>, ls::Dense<1, ls::Sigmoid>>;
+using Imdb =
+    ls::Sequential<ls::Input<200>, ls::Embedding<20'000, 128>, Bidirectional<LSTM<64, sequences>>,
+                   Bidirectional<LSTM<64>>, ls::Dense<1, ls::Sigmoid>>;
 static_assert(Imdb::parameter_count == 2'757'761);
 
 }  // namespace
@@ -45,7 +48,8 @@ TEST_CASE("Bidirectional: variables are Keras's") {
 }
 
 TEST_CASE("Bidirectional: a model's variables have the names of Keras's files") {
-  using Net = ls::Sequential<ls::Input<5, 4>, ls::ToSequence, Bidirectional<LSTM<7, sequences>>, Bidirectional<GRU<2>>>;
+  using Net = ls::Sequential<ls::Input<5, 4>, ls::ToSequence, Bidirectional<LSTM<7, sequences>>,
+                             Bidirectional<GRU<2>>>;
   const auto names = ls::detail::variable_names(Net::layers<ls::Shape<5, 4>>, true);
   REQUIRE(names.size() == 12);
   CHECK(names[1] == "bidirectional/forward_lstm/lstm_cell/recurrent_kernel");
@@ -56,15 +60,18 @@ TEST_CASE("Bidirectional: a model's variables have the names of Keras's files") 
 
 TEST_CASE("Bidirectional: values and gradients of Keras, with masks, for each way to merge") {
   using In = Sequence<5, 3>;
-  lockstep_test::check_golden_struct<golden::bidirectional_concat, Bidirectional<LSTM<2, sequences>>, In>(4);
+  lockstep_test::check_golden_struct<golden::bidirectional_concat,
+                                     Bidirectional<LSTM<2, sequences>>, In>(4);
   lockstep_test::check_golden_struct<golden::bidirectional_last, Bidirectional<LSTM<2>>, In>(4);
   lockstep_test::check_golden_struct<golden::bidirectional_sum, Sum, In>(4);
   lockstep_test::check_golden_struct<golden::bidirectional_mul, Product, In>(4);
-  lockstep_test::check_golden_struct<golden::bidirectional_ave, Bidirectional<GRU<2>, MergeMode::ave>, In>(4);
+  lockstep_test::check_golden_struct<golden::bidirectional_ave,
+                                     Bidirectional<GRU<2>, MergeMode::ave>, In>(4);
 }
 
 TEST_CASE("Bidirectional: gradients against differences") {
-  lockstep_test::check_gradients_for_all_batches<Bidirectional<LSTM<3, sequences>>, Sequence<5, 4>>();
+  lockstep_test::check_gradients_for_all_batches<Bidirectional<LSTM<3, sequences>>,
+                                                 Sequence<5, 4>>();
   lockstep_test::check_gradients<Bidirectional<LSTM<3, dropouts>>, Sequence<5, 4>>(17);
   lockstep_test::check_gradients<Bidirectional<SimpleRNN<3>, MergeMode::mul>, Sequence<5, 4>>(3);
 }

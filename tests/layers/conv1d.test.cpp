@@ -19,11 +19,14 @@ namespace {
 constexpr Conv1DOptions strided{.stride = 2, .padding = Padding::same};
 constexpr Conv1DOptions causal{.padding = Padding::causal, .dilation_rate = 2};
 constexpr Conv1DOptions grouped{.padding = Padding::same, .groups = 2, .use_bias = false};
-constexpr Conv1DOptions all{.stride = 3, .padding = Padding::causal, .dilation_rate = 2, .groups = 3};
+constexpr Conv1DOptions all{
+    .stride = 3, .padding = Padding::causal, .dilation_rate = 2, .groups = 3};
 
 static_assert(std::is_same_v<Conv1D<7, 4>::Output<Sequence<11, 4>>, Sequence<8, 7>>);
-static_assert(std::is_same_v<Conv1D<7, 4, ls::Linear, strided>::Output<Sequence<11, 4>>, Sequence<6, 7>>);
-static_assert(std::is_same_v<Conv1D<7, 4, ls::Linear, causal>::Output<Sequence<11, 4>>, Sequence<11, 7>>);
+static_assert(
+    std::is_same_v<Conv1D<7, 4, ls::Linear, strided>::Output<Sequence<11, 4>>, Sequence<6, 7>>);
+static_assert(
+    std::is_same_v<Conv1D<7, 4, ls::Linear, causal>::Output<Sequence<11, 4>>, Sequence<11, 7>>);
 
 }  // namespace
 
@@ -44,7 +47,8 @@ TEST_CASE("Conv1D: gradients against differences") {
 }
 
 TEST_CASE("Conv1D: penalties and constraints go to its variables") {
-  using L = lockstep::Conv1D<4, 3, lockstep::Linear, lockstep::Conv1DOptions{.bias_regularizer = lockstep::L1{0.5}}>;
+  using L = lockstep::Conv1D<4, 3, lockstep::Linear,
+                             lockstep::Conv1DOptions{.bias_regularizer = lockstep::L1{0.5}}>;
   using In = lockstep::Sequence<5, 3>;
   CHECK((L::variables<In>[1].regularizer.l1 == 0.5));
 }

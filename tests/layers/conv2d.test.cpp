@@ -20,10 +20,12 @@ TEST_CASE("Conv2D: shapes and variables") {
   using L = Conv2D<32, 3, ls::ReLU>;
   static_assert(std::is_same_v<L::Output<Shape<28, 28, 1>>, Shape<26, 26, 32>>);
   static_assert(
-      std::is_same_v<Conv2D<4, 3, ls::Linear, Conv2DOptions{.stride = 2}>::Output<Shape<8, 7, 3>>, Shape<3, 3, 4>>);
+      std::is_same_v<Conv2D<4, 3, ls::Linear, Conv2DOptions{.stride = 2}>::Output<Shape<8, 7, 3>>,
+                     Shape<3, 3, 4>>);
   static_assert(
       std::is_same_v<
-          Conv2D<4, 3, ls::Linear, Conv2DOptions{.stride = {2, 3}, .padding = Padding::same}>::Output<Shape<8, 7, 3>>,
+          Conv2D<4, 3, ls::Linear,
+                 Conv2DOptions{.stride = {2, 3}, .padding = Padding::same}>::Output<Shape<8, 7, 3>>,
           Shape<4, 3, 4>>);
   static_assert(std::is_same_v<Conv2D<4, Extent2D{1, 5}>::Output<Shape<8, 7, 3>>, Shape<8, 3, 4>>);
   const auto& variables = L::variables<Shape<28, 28, 1>>;
@@ -42,30 +44,35 @@ TEST_CASE("Conv2D: shapes and variables") {
 TEST_CASE("Conv2D: gradients with few weights") {
   lockstep_test::for_each_instruction_set([] {
     lockstep_test::check_gradients_for_all_batches<Conv2D<5, 3>, Shape<6, 5, 1>>();
-    lockstep_test::check_gradients_for_all_batches<Conv2D<2, 3, ls::ReLU, Conv2DOptions{.padding = Padding::same}>,
-                                                   Shape<5, 7, 2>>();
-    lockstep_test::check_gradients<Conv2D<3, Extent2D{2, 4}, ls::Tanh, Conv2DOptions{.stride = {2, 3}}>,
-                                   Shape<7, 11, 2>>(3);
+    lockstep_test::check_gradients_for_all_batches<
+        Conv2D<2, 3, ls::ReLU, Conv2DOptions{.padding = Padding::same}>, Shape<5, 7, 2>>();
     lockstep_test::check_gradients<
-        Conv2D<3, Extent2D{5, 2}, ls::ReLU, Conv2DOptions{.stride = {3, 2}, .padding = Padding::same}>, Shape<8, 9, 3>>(
-        17);
+        Conv2D<3, Extent2D{2, 4}, ls::Tanh, Conv2DOptions{.stride = {2, 3}}>, Shape<7, 11, 2>>(3);
+    lockstep_test::check_gradients<
+        Conv2D<3, Extent2D{5, 2}, ls::ReLU,
+               Conv2DOptions{.stride = {3, 2}, .padding = Padding::same}>,
+        Shape<8, 9, 3>>(17);
     lockstep_test::check_gradients<Conv2D<1, 1>, Shape<1, 1, 1>>(1);
-    lockstep_test::check_gradients<Conv2D<4, 5, ls::Sigmoid, Conv2DOptions{.padding = Padding::same}>, Shape<3, 2, 1>>(
-        5);
-    lockstep_test::check_gradients<Conv2D<3, 1, ls::Linear, Conv2DOptions{.stride = 3}>, Shape<7, 7, 2>>(2);
+    lockstep_test::check_gradients<
+        Conv2D<4, 5, ls::Sigmoid, Conv2DOptions{.padding = Padding::same}>, Shape<3, 2, 1>>(5);
+    lockstep_test::check_gradients<Conv2D<3, 1, ls::Linear, Conv2DOptions{.stride = 3}>,
+                                   Shape<7, 7, 2>>(2);
     lockstep_test::check_gradients_for_all_batches<Conv2D<3, 2, ls::SiLU>, Shape<4, 3, 2>>();
   });
 }
 
 TEST_CASE("Conv2D: gradients with many weights") {
   lockstep_test::for_each_instruction_set([] {
-    lockstep_test::check_gradients<Conv2D<33, 3, ls::ReLU, Conv2DOptions{.padding = Padding::same}>, Shape<5, 5, 9>>(3);
+    lockstep_test::check_gradients<Conv2D<33, 3, ls::ReLU, Conv2DOptions{.padding = Padding::same}>,
+                                   Shape<5, 5, 9>>(3);
     lockstep_test::check_gradients<
-        Conv2D<10, 3, ls::LeakyReLU<10>, Conv2DOptions{.stride = 2, .padding = Padding::same}>, Shape<6, 9, 40>>(17);
+        Conv2D<10, 3, ls::LeakyReLU<10>, Conv2DOptions{.stride = 2, .padding = Padding::same}>,
+        Shape<6, 9, 40>>(17);
     lockstep_test::check_gradients<Conv2D<40, 1>, Shape<3, 4, 60>>(1);
     lockstep_test::check_gradients<Conv2D<64, Extent2D{3, 2}>, Shape<4, 12, 16>>(0);
-    lockstep_test::check_gradients<Conv2D<12, 7, ls::Tanh, Conv2DOptions{.stride = 2, .padding = Padding::same}>,
-                                   Shape<9, 8, 4>>(130);
+    lockstep_test::check_gradients<
+        Conv2D<12, 7, ls::Tanh, Conv2DOptions{.stride = 2, .padding = Padding::same}>,
+        Shape<9, 8, 4>>(130);
   });
 }
 
@@ -80,7 +87,8 @@ TEST_CASE("Conv2D: what is not finite stays visible") {
 
 TEST_CASE("Conv2D: initialisers") {
   using L = ls::Conv2D<4, 3, ls::Linear,
-                       ls::Conv2DOptions{.kernel_initializer = ls::he_uniform, .bias_initializer = ls::ones}>;
+                       ls::Conv2DOptions{.kernel_initializer = ls::he_uniform,
+                                         .bias_initializer = ls::ones}>;
   const auto& variables = L::variables<ls::Shape<8, 8, 2>>;
   CHECK((variables[0].initializer == ls::he_uniform));
   CHECK(variables[0].fans.in == 18);
@@ -94,7 +102,8 @@ TEST_CASE("Conv2D: without a bias") {
   using Few = ls::Conv2D<5, 3, ls::ReLU, options>;
   using Many = ls::Conv2D<48, 3, ls::Linear, options>;
   static_assert(Few::variables<ls::Shape<4, 5, 2>>.size() == 1);
-  static_assert(std::is_same_v<ls::Conv2D<5, 3, ls::Linear, options>::WithActivation<ls::ReLU>, Few>);
+  static_assert(
+      std::is_same_v<ls::Conv2D<5, 3, ls::Linear, options>::WithActivation<ls::ReLU>, Few>);
   lockstep_test::check_gradients_for_all_batches<Few, ls::Shape<4, 5, 2>>();
   lockstep_test::check_gradients<Many, ls::Shape<3, 2, 16>>(5);
 }
@@ -120,7 +129,8 @@ TEST_CASE("Conv2D: groups and dilation, Keras's values and gradients") {
        {{gaps::kernel, gaps::kernel_gradient}, {gaps::bias, gaps::bias_gradient}}});
   namespace both = lockstep_test::golden::conv_dilation_groups;  // one channel in a group
   constexpr Conv2DOptions with_both{.dilation_rate = 2, .groups = 3};
-  static_assert(std::is_same_v<Conv2D<6, 3, ls::Tanh, with_both>::Output<Shape<6, 5, 3>>, Shape<2, 1, 6>>);
+  static_assert(
+      std::is_same_v<Conv2D<6, 3, ls::Tanh, with_both>::Output<Shape<6, 5, 3>>, Shape<2, 1, 6>>);
   check_golden<Conv2D<6, 3, ls::Tanh, with_both>, Shape<6, 5, 3>>(
       {both::x,
        both::y,
@@ -132,6 +142,8 @@ TEST_CASE("Conv2D: groups and dilation, Keras's values and gradients") {
 TEST_CASE("Conv2D: gradients with groups and dilation") {
   static constexpr Conv2DOptions options{
       .stride = {1, 2}, .padding = Padding::same, .dilation_rate = {2, 1}, .groups = 2};
-  lockstep_test::for_each_instruction_set(
-      [] { lockstep_test::check_gradients_for_all_batches<Conv2D<4, 3, ls::ReLU, options>, Shape<5, 4, 6>>(); });
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::check_gradients_for_all_batches<Conv2D<4, 3, ls::ReLU, options>,
+                                                   Shape<5, 4, 6>>();
+  });
 }

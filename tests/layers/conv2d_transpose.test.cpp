@@ -31,7 +31,8 @@ TEST_CASE("Conv2DTranspose: shapes and variables") {
 
 TEST_CASE("Conv2DTranspose: Keras's values and gradients") {
   namespace valid = lockstep_test::golden::transpose_valid;
-  check_golden<Conv2DTranspose<3, 3, ls::ReLU, Conv2DTransposeOptions{.stride = 2}>, Shape<3, 4, 2>>(
+  check_golden<Conv2DTranspose<3, 3, ls::ReLU, Conv2DTransposeOptions{.stride = 2}>,
+               Shape<3, 4, 2>>(
       {valid::x,
        valid::y,
        valid::dy,
@@ -56,16 +57,20 @@ TEST_CASE("Conv2DTranspose: Keras's values and gradients") {
 }
 
 TEST_CASE("Conv2DTranspose: gradients") {
-  static constexpr Conv2DTransposeOptions options{.stride = {1, 2}, .padding = Padding::same, .use_bias = false};
+  static constexpr Conv2DTransposeOptions options{
+      .stride = {1, 2}, .padding = Padding::same, .use_bias = false};
   lockstep_test::for_each_instruction_set([] {
-    lockstep_test::check_gradients_for_all_batches<Conv2DTranspose<3, 3, ls::SiLU>, Shape<3, 2, 2>>();
-    lockstep_test::check_gradients<Conv2DTranspose<33, 3, ls::ReLU, options>, Shape<2, 3, 9>>(3);  // many weights
+    lockstep_test::check_gradients_for_all_batches<Conv2DTranspose<3, 3, ls::SiLU>,
+                                                   Shape<3, 2, 2>>();
+    lockstep_test::check_gradients<Conv2DTranspose<33, 3, ls::ReLU, options>, Shape<2, 3, 9>>(
+        3);  // many weights
   });
 }
 
 TEST_CASE("Conv2DTranspose: penalties and constraints go to its variables") {
   using L = lockstep::Conv2DTranspose<4, 3, lockstep::Linear,
-                                      lockstep::Conv2DTransposeOptions{.kernel_regularizer = lockstep::L1{0.5}}>;
+                                      lockstep::Conv2DTransposeOptions{.kernel_regularizer =
+                                                                           lockstep::L1{0.5}}>;
   using In = lockstep::Shape<8, 8, 3>;
   CHECK((L::variables<In>[0].regularizer.l1 == 0.5));
 }

@@ -23,7 +23,8 @@ TEST_CASE("Cropping2D: shapes") {
 
 TEST_CASE("Cropping2D: Keras's values and gradients") {
   namespace cropped = lockstep_test::golden::cropping;
-  check_golden<Cropping2D<Margins2D{1, 0, 2, 1}>, Shape<3, 5, 2>>({cropped::x, cropped::y, cropped::dy, cropped::dx});
+  check_golden<Cropping2D<Margins2D{1, 0, 2, 1}>, Shape<3, 5, 2>>(
+      {cropped::x, cropped::y, cropped::dy, cropped::dx});
 }
 
 TEST_CASE("Cropping2D: gradients") {

@@ -26,7 +26,8 @@ TEST_CASE("Dense: shapes and variables") {
 
 TEST_CASE("Dense: initialisers") {
   using L = ls::Dense<10, ls::Linear,
-                      ls::DenseOptions{.kernel_initializer = ls::he_normal, .bias_initializer = ls::random_uniform}>;
+                      ls::DenseOptions{.kernel_initializer = ls::he_normal,
+                                       .bias_initializer = ls::random_uniform}>;
   CHECK((L::variables<ls::Shape<3>>[0].initializer == ls::he_normal));
   CHECK((L::variables<ls::Shape<3>>[1].initializer == ls::random_uniform));
   CHECK(L::variables<ls::Shape<3>>[1].fans.in == 10);
@@ -46,7 +47,8 @@ TEST_CASE("Dense: gradients") {
   });
 }
 
-TEST_CASE("Dense: a row's result does not depend on its place in the batch, nor on what is beside it") {
+TEST_CASE(
+    "Dense: a row's result does not depend on its place in the batch, nor on what is beside it") {
   using In = ls::Shape<50>;
   lockstep_test::for_each_instruction_set([] {
     lockstep_test::LayerRig<ls::Dense<21, ls::ReLU>, In, float> large(70);
@@ -57,7 +59,8 @@ TEST_CASE("Dense: a row's result does not depend on its place in the batch, nor 
         std::copy(large.weights[i].begin(), large.weights[i].end(), small.weights[i].begin());
       const std::size_t first = 70 - samples;
       for (std::size_t f = 0; f < In::size; ++f)
-        for (std::size_t s = 0; s < samples; ++s) small.x[f * small.stride + s] = large.x[f * large.stride + first + s];
+        for (std::size_t s = 0; s < samples; ++s)
+          small.x[f * small.stride + s] = large.x[f * large.stride + first + s];
       small.forward();
       bool equal = true;
       for (std::size_t f = 0; f < 21; ++f)

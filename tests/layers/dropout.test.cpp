@@ -20,8 +20,8 @@ using ls::Shape;
 namespace {
 
 /// y of a batch that consists of the given samples, each of them all ones, sample by sample.
-std::vector<std::vector<float>> run(std::vector<std::int64_t> indices, std::int64_t step = 3, std::uint64_t seed = 5,
-                                    std::size_t layer = 2) {
+std::vector<std::vector<float>> run(std::vector<std::int64_t> indices, std::int64_t step = 3,
+                                    std::uint64_t seed = 5, std::size_t layer = 2) {
   using In = Shape<3, 7>;
   LayerRig<Dropout<0.25>, In, float> rig(indices.size());
   rig.sample_indices = std::move(indices);
@@ -60,7 +60,9 @@ TEST_CASE("Dropout: a value is kept where the sample's random stream says so") {
   });
 }
 
-TEST_CASE("Dropout: what is dropped depends on sample, step, seed and layer, and not on the place in the batch") {
+TEST_CASE(
+    "Dropout: what is dropped depends on sample, step, seed and layer, and not on the place in the "
+    "batch") {
   const auto all = run({10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27});
   CHECK(run({27, 12}) == std::vector{all[17], all[2]});
   CHECK(all[0] != all[1]);

@@ -33,16 +33,19 @@ TEST_CASE("Embedding: PyTorch's gradients, and rows of the table") {
   using L = Embedding<7, 3>;
   lockstep_test::for_each_instruction_set([] {
     LayerRig<L, Shape<4>, float> rig(3);
-    for (std::size_t i = 0; i < 12; ++i) rig.x[i % 4 * rig.stride + i / 4] = static_cast<float>(golden::x[i]);
+    for (std::size_t i = 0; i < 12; ++i)
+      rig.x[i % 4 * rig.stride + i / 4] = static_cast<float>(golden::x[i]);
     for (std::size_t i = 0; i < 21; ++i) rig.weights[0][i] = static_cast<float>(golden::token[i]);
     using Out = ls::Sequence<4, 3>;
     for (std::size_t i = 0; i < 36; ++i)
-      rig.dy[lockstep_test::place_in_rows<Out>(i, rig.out_stride)] = static_cast<float>(golden::dy[i]);
+      rig.dy[lockstep_test::place_in_rows<Out>(i, rig.out_stride)] =
+          static_cast<float>(golden::dy[i]);
     rig.forward();
     rig.backward();
     for (std::size_t i = 0; i < 36; ++i) {
       const auto id = static_cast<std::size_t>(golden::x[i / 3]);
-      CHECK(rig.y[lockstep_test::place_in_rows<Out>(i, rig.out_stride)] == rig.weights[0][id * 3 + i % 3]);
+      CHECK(rig.y[lockstep_test::place_in_rows<Out>(i, rig.out_stride)] ==
+            rig.weights[0][id * 3 + i % 3]);
     }
     CHECK(lockstep_test::worst_error<Shape<1>>(golden::token_gradient, rig.gradients[0], 1) < 1e-6);
     CHECK(std::all_of(rig.dx.begin(), rig.dx.end(), [](float v) { return v == 0; }));
@@ -54,7 +57,8 @@ TEST_CASE("Embedding: no sample") {
   LayerRig<Embedding<7, 3>, Shape<4>, float> rig(0);
   rig.forward();
   rig.backward();
-  CHECK(std::all_of(rig.gradients[0].begin(), rig.gradients[0].end(), [](float v) { return v == 0; }));
+  CHECK(std::all_of(rig.gradients[0].begin(), rig.gradients[0].end(),
+                    [](float v) { return v == 0; }));
 }
 
 TEST_CASE("Embedding: mask_zero") {
@@ -84,8 +88,8 @@ TEST_CASE("Embedding: ids that are none") {
 }
 
 TEST_CASE("Embedding: penalties and constraints go to its variables") {
-  using L =
-      lockstep::Embedding<9, 4, lockstep::EmbeddingOptions{.embeddings_constraint = lockstep::UnitNorm{.axis = 1}}>;
+  using L = lockstep::Embedding<
+      9, 4, lockstep::EmbeddingOptions{.embeddings_constraint = lockstep::UnitNorm{.axis = 1}}>;
   using In = lockstep::Shape<5>;
   CHECK((L::variables<In>[0].constraint == lockstep::UnitNorm{.axis = 1}));
 }

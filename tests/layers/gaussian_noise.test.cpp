@@ -18,7 +18,8 @@ TEST_CASE("GaussianNoise: gradients") {
       [] { lockstep_test::check_gradients_for_all_batches<GaussianNoise<0.1>, Shape<3, 5>>(); });
 }
 
-TEST_CASE("GaussianNoise: of this deviation, another one for each sample and step, none in inference") {
+TEST_CASE(
+    "GaussianNoise: of this deviation, another one for each sample and step, none in inference") {
   Rig rig(2), other(2);
   rig.forward();
   double sum = 0, squares = 0;

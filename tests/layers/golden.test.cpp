@@ -45,24 +45,28 @@ TEST_CASE("Conv2D: PyTorch's values and gradients") {
        valid::dx,
        {{valid::kernel, valid::kernel_gradient}, {valid::bias, valid::bias_gradient}}});
   namespace same = golden::conv_same_stride;
-  check_golden<ls::Conv2D<3, Extent2D{2, 3}, ls::Linear, Conv2DOptions{.stride = {2, 1}, .padding = Padding::same}>,
-               ls::Shape<5, 4, 2>>({same::x,
-                                    same::y,
-                                    same::dy,
-                                    same::dx,
-                                    {{same::kernel, same::kernel_gradient}, {same::bias, same::bias_gradient}}});
+  check_golden<ls::Conv2D<3, Extent2D{2, 3}, ls::Linear,
+                          Conv2DOptions{.stride = {2, 1}, .padding = Padding::same}>,
+               ls::Shape<5, 4, 2>>(
+      {same::x,
+       same::y,
+       same::dy,
+       same::dx,
+       {{same::kernel, same::kernel_gradient}, {same::bias, same::bias_gradient}}});
   namespace many = golden::conv_many_weights;
   check_golden<ls::Conv2D<10, 3, ls::Sigmoid, Conv2DOptions{.stride = 2, .padding = Padding::same}>,
-               ls::Shape<3, 4, 23>>({many::x,
-                                     many::y,
-                                     many::dy,
-                                     many::dx,
-                                     {{many::kernel, many::kernel_gradient}, {many::bias, many::bias_gradient}}});
+               ls::Shape<3, 4, 23>>(
+      {many::x,
+       many::y,
+       many::dy,
+       many::dx,
+       {{many::kernel, many::kernel_gradient}, {many::bias, many::bias_gradient}}});
 }
 
 TEST_CASE("Softmax: PyTorch's values and gradients") {
   namespace softmax = golden::softmax;
-  check_golden<ls::Softmax, ls::Shape<2, 4>>({softmax::x, softmax::y, softmax::dy, softmax::dx, {}});
+  check_golden<ls::Softmax, ls::Shape<2, 4>>(
+      {softmax::x, softmax::y, softmax::dy, softmax::dx, {}});
 }
 
 TEST_CASE("pooling: PyTorch's values and gradients") {
@@ -88,7 +92,8 @@ TEST_CASE("pooling: PyTorch's values and gradients") {
 }
 
 TEST_CASE("BatchNormalization: PyTorch's values and gradients, Keras's moving statistics") {
-  using BatchNormalization = ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.momentum = 0.9}>;
+  using BatchNormalization =
+      ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.momentum = 0.9}>;
   namespace image = golden::batch_normalization_image;
   check_golden<BatchNormalization, ls::Shape<3, 2, 4>>(
       {image::x,

@@ -57,12 +57,15 @@ TEST_CASE("GroupNormalization: gradients") {
   });
 }
 
-TEST_CASE("GroupNormalization: a mean far from zero costs no accuracy; padding of any size gives finite values") {
+TEST_CASE(
+    "GroupNormalization: a mean far from zero costs no accuracy; padding of any size gives finite "
+    "values") {
   for_each_instruction_set([] {
     using In = Shape<16, 16, 4>;
     LayerRig<GroupNormalization<2>, In, float> near(3), far(3);
     for (float& x : near.x) x = std::round(x * 256) / 256;
-    for (std::size_t i = 0; i < near.x.size(); ++i) far.x[i] = near.x[i] + (i % 16 < 3 ? 4096 : 1e30F * near.x[i]);
+    for (std::size_t i = 0; i < near.x.size(); ++i)
+      far.x[i] = near.x[i] + (i % 16 < 3 ? 4096 : 1e30F * near.x[i]);
     near.forward();
     far.forward();
     float worst = 0;

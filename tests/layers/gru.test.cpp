@@ -39,8 +39,10 @@ TEST_CASE("GRU: values and gradients of Keras, with masks") {
 TEST_CASE("GRU: the outputs of Keras's own tests") {
   using lockstep_test::check_near, lockstep_test::keras_rows;
   check_near(keras_rows<GRU<3>>(), {.5217289, .6371659, .39384964});
-  check_near(keras_rows<GRU<3, GRUOptions{.go_backwards = true}>>(), {.24406259, .611516, .3928808});
-  check_near(keras_rows<GRU<3, GRUOptions{.reset_after = false}>>(), {.51447755, .6426879, .40208298});
+  check_near(keras_rows<GRU<3, GRUOptions{.go_backwards = true}>>(),
+             {.24406259, .611516, .3928808});
+  check_near(keras_rows<GRU<3, GRUOptions{.reset_after = false}>>(),
+             {.51447755, .6426879, .40208298});
   check_near(keras_rows<GRU<3, GRUOptions{.use_bias = false}>>(), {.49988455, .64701194, .4103359});
 }
 

@@ -68,11 +68,13 @@ TEST_CASE("initializers: with numbers") {
   const ls::Fans fans{.in = 9, .out = 288};
   check_uniform(ls::RandomUniform{-0.5, 0.5}, fans, 0.5);
   check_uniform(
-      ls::VarianceScaling{.scale = 4, .mode = ls::FanMode::fan_out, .distribution = ls::Distribution::uniform}, fans,
-      std::sqrt(12.0 / 288));
-  check_truncated_normal(ls::VarianceScaling{.scale = 3, .mode = ls::FanMode::fan_avg}, fans, std::sqrt(6.0 / 297));
-  const Moments untruncated =
-      moments(ls::VarianceScaling{.scale = 3, .distribution = ls::Distribution::untruncated_normal}, fans);
+      ls::VarianceScaling{
+          .scale = 4, .mode = ls::FanMode::fan_out, .distribution = ls::Distribution::uniform},
+      fans, std::sqrt(12.0 / 288));
+  check_truncated_normal(ls::VarianceScaling{.scale = 3, .mode = ls::FanMode::fan_avg}, fans,
+                         std::sqrt(6.0 / 297));
+  const Moments untruncated = moments(
+      ls::VarianceScaling{.scale = 3, .distribution = ls::Distribution::untruncated_normal}, fans);
   CHECK(untruncated.deviation == doctest::Approx(std::sqrt(3.0 / 9)).epsilon(0.02));
   CHECK(untruncated.largest > 3 * std::sqrt(3.0 / 9));
   const Moments shifted = moments(ls::RandomNormal{.mean = 2, .stddev = 0.25}, fans);
@@ -91,13 +93,15 @@ TEST_CASE("initializers: the numbers of earlier versions, bit for bit") {
   ls::RandomStream a{ls::RandomKey(7)}, b{ls::RandomKey(7)};
   const double limit = std::sqrt(3.0 / 148.5);
   for (int i = 0; i < 9; ++i) CHECK(ls::glorot_uniform(a, fans) == b.uniform(-limit, limit));
-  for (int i = 0; i < 9; ++i) CHECK(ls::he_uniform(a, fans) == b.uniform(-std::sqrt(6.0 / 9), std::sqrt(6.0 / 9)));
+  for (int i = 0; i < 9; ++i)
+    CHECK(ls::he_uniform(a, fans) == b.uniform(-std::sqrt(6.0 / 9), std::sqrt(6.0 / 9)));
   const auto truncated = [&] {
     double value = b.normal();
     while (std::abs(value) > 2.0) value = b.normal();
     return value;
   };
-  for (int i = 0; i < 99; ++i) CHECK(ls::he_normal(a, fans) == truncated() * std::sqrt(2.0 / 9) / 0.87962566103423978);
+  for (int i = 0; i < 99; ++i)
+    CHECK(ls::he_normal(a, fans) == truncated() * std::sqrt(2.0 / 9) / 0.87962566103423978);
   for (int i = 0; i < 9; ++i) CHECK(ls::random_normal(a, fans) == 0.05 * b.normal());
 }
 
@@ -108,9 +112,10 @@ TEST_CASE("identity: ones on the diagonal of two dimensions, others are refused"
   ls::Initializer(ls::IdentityMatrix{.gain = 4}).fill(random, shape, {}, std::span<float>(values));
   CHECK(values == std::vector<float>{4, 0, 0, 0, 4, 0});
   const std::size_t cube[] = {1, 2, 3};
-  CHECK_THROWS_WITH_AS(ls::identity.fill(random, cube, {}, std::span<float>(values)),
-                       doctest::Contains("identity needs a variable of two dimensions, and this one has 3"),
-                       ls::ConfigurationError);
+  CHECK_THROWS_WITH_AS(
+      ls::identity.fill(random, cube, {}, std::span<float>(values)),
+      doctest::Contains("identity needs a variable of two dimensions, and this one has 3"),
+      ls::ConfigurationError);
 }
 
 namespace {
@@ -125,7 +130,9 @@ static_assert(of_kernel<ls::DenseOptions{.kernel_initializer = own}> == own);
 static_assert(of_kernel<ls::DenseOptions{.kernel_initializer = ls::orthogonal}> == ls::orthogonal);
 static_assert(of_kernel<ls::DenseOptions{.kernel_initializer = ls::RandomNormal{.stddev = 0.02}}> ==
               ls::RandomNormal{.stddev = 0.02});
-static_assert(of_kernel<ls::DenseOptions{.kernel_initializer = ls::VarianceScaling{.scale = 2}}> == ls::he_normal);
-static_assert(of_kernel<ls::DenseOptions{.kernel_initializer = ls::Orthogonal{.gain = 2}}> != ls::orthogonal);
+static_assert(of_kernel<ls::DenseOptions{.kernel_initializer = ls::VarianceScaling{.scale = 2}}> ==
+              ls::he_normal);
+static_assert(of_kernel<ls::DenseOptions{.kernel_initializer = ls::Orthogonal{.gain = 2}}> !=
+              ls::orthogonal);
 
 }  // namespace

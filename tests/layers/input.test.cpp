@@ -15,4 +15,6 @@ static_assert(ls::is_input<ls::Input<1>> && !ls::is_input<ls::Shape<1>> && !ls::
 
 }  // namespace
 
-TEST_CASE("Input says the shape of a sample") { CHECK(ls::Input<28, 28, 1>::Sample::to_string() == "(28, 28, 1)"); }
+TEST_CASE("Input says the shape of a sample") {
+  CHECK(ls::Input<28, 28, 1>::Sample::to_string() == "(28, 28, 1)");
+}

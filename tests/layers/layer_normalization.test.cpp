@@ -40,12 +40,15 @@ TEST_CASE("LayerNormalization: gradients") {
   });
 }
 
-TEST_CASE("LayerNormalization: a mean far from zero costs no accuracy; padding of any size gives finite values") {
+TEST_CASE(
+    "LayerNormalization: a mean far from zero costs no accuracy; padding of any size gives finite "
+    "values") {
   for_each_instruction_set([] {
     using In = Shape<2, 64>;
     LayerRig<LayerNormalization<>, In, float> near(3), far(3);
     for (float& x : near.x) x = std::round(x * 256) / 256;
-    for (std::size_t i = 0; i < near.x.size(); ++i) far.x[i] = near.x[i] + (i % 16 < 3 ? 4096 : 1e18F);
+    for (std::size_t i = 0; i < near.x.size(); ++i)
+      far.x[i] = near.x[i] + (i % 16 < 3 ? 4096 : 1e18F);
     near.forward();
     far.forward();
     for (std::size_t i = 0; i < near.y.size(); ++i) {

@@ -39,13 +39,15 @@ TEST_CASE("LSTM: variables are Keras's, and the forget gate's bias begins with 1
   ls::RandomStream random{ls::RandomKey(1)};
   variables[2].initializer.fill<double>(random, variables[2].shape(), variables[2].fans, bias);
   for (std::size_t i = 0; i < bias.size(); ++i) CHECK(bias[i] == (i / 7 == 1 ? 1 : 0));
-  constexpr auto plain = LSTM<7, LSTMOptions{.unit_forget_bias = false}>::variables<Sequence<5, 4>>[2];
+  constexpr auto plain =
+      LSTM<7, LSTMOptions{.unit_forget_bias = false}>::variables<Sequence<5, 4>>[2];
   plain.initializer.fill<double>(random, plain.shape(), plain.fans, bias);
   CHECK(std::all_of(bias.begin(), bias.end(), [](double value) { return value == 0; }));
 }
 
 TEST_CASE("LSTM: regularisers and constraints are its variables'") {
-  constexpr LSTMOptions decayed{.kernel_regularizer = ls::L2{0.5}, .recurrent_regularizer = ls::L1{0.25}};
+  constexpr LSTMOptions decayed{.kernel_regularizer = ls::L2{0.5},
+                                .recurrent_regularizer = ls::L1{0.25}};
   constexpr auto variables = LSTM<7, decayed>::variables<Sequence<5, 4>>;
   static_assert(variables[0].regularizer == ls::Regularizer{.l2 = 0.5});
   static_assert(variables[1].regularizer == ls::Regularizer{.l1 = 0.25});
@@ -63,9 +65,11 @@ TEST_CASE("LSTM: values and gradients of Keras, with masks") {
 TEST_CASE("LSTM: the outputs of Keras's own tests") {
   using lockstep_test::check_near, lockstep_test::keras_rows;
   check_near(keras_rows<LSTM<3>>(1.0), {.6288687, .86899155, .9460773});
-  check_near(keras_rows<LSTM<3, LSTMOptions{.go_backwards = true}>>(1.0), {.35622165, .74789524, .8872726});
+  check_near(keras_rows<LSTM<3, LSTMOptions{.go_backwards = true}>>(1.0),
+             {.35622165, .74789524, .8872726});
   check_near(keras_rows<LSTM<3>>(), {.57019705, .8661914, .9459622});
-  check_near(keras_rows<LSTM<3, LSTMOptions{.use_bias = false}>>(), {.54986924, .86226785, .9443936});
+  check_near(keras_rows<LSTM<3, LSTMOptions{.use_bias = false}>>(),
+             {.54986924, .86226785, .9443936});
 }
 
 TEST_CASE("LSTM: gradients against differences") {
@@ -80,7 +84,9 @@ TEST_CASE("LSTM: a sample's output does not depend on its row, with dropouts") {
   lockstep_test::check_rows_alike<LSTM<9, dropouts>, Sequence<19, 4>>();
 }
 
-TEST_CASE("LSTM: dropouts are drawn in training alone, and drop one part of a sequence for all its steps") {
+TEST_CASE(
+    "LSTM: dropouts are drawn in training alone, and drop one part of a sequence for all its "
+    "steps") {
   using L = LSTM<3, LSTMOptions{.return_sequences = true, .dropout = 0.5}>;
   lockstep_test::LayerRig<L, Sequence<4, 2>, double> rig(16);
   lockstep_test::LayerRig<LSTM<3, sequences>, Sequence<4, 2>, double> plain(16);

@@ -16,7 +16,8 @@ TEST_CASE("Masking: tokens of the value alone do not count, and become zero") {
   for (std::size_t f = 0; f < 2; ++f) std::copy_n(x[f], 3, rig.x.data() + f * rig.stride);
   rig.forward();
   const float y[2][3] = {{0, 2, 1}, {0, 0, 2}}, mask[3] = {0, 1, 1};
-  for (std::size_t f = 0; f < 2; ++f) CHECK(std::equal(y[f], y[f] + 3, rig.y.data() + f * rig.stride));
+  for (std::size_t f = 0; f < 2; ++f)
+    CHECK(std::equal(y[f], y[f] + 3, rig.y.data() + f * rig.stride));
   REQUIRE(rig.mask_of_y != nullptr);
   CHECK(std::equal(mask, mask + 3, rig.mask_of_y));
   rig.backward();

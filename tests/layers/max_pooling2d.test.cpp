@@ -21,12 +21,16 @@ using ls::Shape;
 
 TEST_CASE("MaxPooling2D: shapes; the stride is that of the pool, unless another is given") {
   static_assert(std::is_same_v<MaxPooling2D<>::Output<Shape<26, 27, 32>>, Shape<13, 13, 32>>);
-  static_assert(std::is_same_v<MaxPooling2D<Extent2D{2, 3}>::Output<Shape<7, 7, 1>>, Shape<3, 2, 1>>);
-  static_assert(std::is_same_v<MaxPooling2D<3, PoolingOptions{.stride = 2}>::Output<Shape<7, 8, 1>>, Shape<3, 3, 1>>);
-  static_assert(std::is_same_v<MaxPooling2D<3, PoolingOptions{.padding = Padding::same}>::Output<Shape<7, 2, 1>>,
-                               Shape<3, 1, 1>>);
   static_assert(
-      std::is_same_v<MaxPooling2D<3, PoolingOptions{.stride = 1, .padding = Padding::same}>::Output<Shape<7, 2, 1>>,
+      std::is_same_v<MaxPooling2D<Extent2D{2, 3}>::Output<Shape<7, 7, 1>>, Shape<3, 2, 1>>);
+  static_assert(std::is_same_v<MaxPooling2D<3, PoolingOptions{.stride = 2}>::Output<Shape<7, 8, 1>>,
+                               Shape<3, 3, 1>>);
+  static_assert(std::is_same_v<
+                MaxPooling2D<3, PoolingOptions{.padding = Padding::same}>::Output<Shape<7, 2, 1>>,
+                Shape<3, 1, 1>>);
+  static_assert(
+      std::is_same_v<MaxPooling2D<3, PoolingOptions{.stride = 1, .padding = Padding::same}>::Output<
+                         Shape<7, 2, 1>>,
                      Shape<7, 2, 1>>);
 }
 
@@ -35,15 +39,18 @@ TEST_CASE("MaxPooling2D: gradients") {
     lockstep_test::check_gradients_for_all_batches<MaxPooling2D<>, Shape<5, 6, 3>>();
     lockstep_test::check_gradients_for_all_batches<
         MaxPooling2D<3, PoolingOptions{.stride = 2, .padding = Padding::same}>, Shape<6, 5, 2>>();
-    lockstep_test::check_gradients<MaxPooling2D<Extent2D{1, 2}, PoolingOptions{.stride = 3}>, Shape<8, 9, 1>>(5);
-    lockstep_test::check_gradients<MaxPooling2D<Extent2D{3, 2}, PoolingOptions{.stride = {1, 2}}>, Shape<4, 4, 5>>(64);
-    lockstep_test::check_gradients<MaxPooling2D<Extent2D{4, 3}, PoolingOptions{.padding = Padding::same}>,
-                                   Shape<5, 7, 2>>(17);
+    lockstep_test::check_gradients<MaxPooling2D<Extent2D{1, 2}, PoolingOptions{.stride = 3}>,
+                                   Shape<8, 9, 1>>(5);
+    lockstep_test::check_gradients<MaxPooling2D<Extent2D{3, 2}, PoolingOptions{.stride = {1, 2}}>,
+                                   Shape<4, 4, 5>>(64);
+    lockstep_test::check_gradients<
+        MaxPooling2D<Extent2D{4, 3}, PoolingOptions{.padding = Padding::same}>, Shape<5, 7, 2>>(17);
     lockstep_test::check_gradients<MaxPooling2D<1>, Shape<2, 2, 2>>(3);
   });
 }
 
-TEST_CASE("MaxPooling2D: what lies outside the image is no candidate, however small the numbers are") {
+TEST_CASE(
+    "MaxPooling2D: what lies outside the image is no candidate, however small the numbers are") {
   LayerRig<MaxPooling2D<2, PoolingOptions{.padding = Padding::same}>, Shape<3, 3, 1>, float> rig(2);
   for (float& x : rig.x) x -= 100;
   rig.forward();
@@ -57,7 +64,8 @@ TEST_CASE("MaxPooling2D: the gradient goes to the first of equal maxima, once") 
     rig.x[3 * 16] = rig.x[6 * 16] = 2;  // row 0, column 3 and row 1, column 2
     rig.forward();
     rig.backward();
-    for (std::size_t f = 0; f < 8; ++f) CHECK(rig.dx[f * 16] == (f == 0 ? rig.dy[0] : f == 3 ? rig.dy[16] : 0));
+    for (std::size_t f = 0; f < 8; ++f)
+      CHECK(rig.dx[f * 16] == (f == 0 ? rig.dy[0] : f == 3 ? rig.dy[16] : 0));
   });
 }
 

@@ -27,7 +27,8 @@ constexpr MultiHeadAttentionOptions causal{.value_dim = 2, .use_causal_mask = tr
 /// Golden, a struct of golden/attention.hpp, against L.
 template <class Golden, class L, class In>
 void check() {
-  lockstep_test::GoldenSequences c{std::size(Golden::x) / In::size, Golden::x, Golden::y, Golden::dy, Golden::dx, {}};
+  lockstep_test::GoldenSequences c{
+      std::size(Golden::x) / In::size, Golden::x, Golden::y, Golden::dy, Golden::dx, {}};
   const auto add = [&](lockstep_test::Golden value, lockstep_test::Golden gradient) {
     c.variables.push_back({value, gradient});
   };
@@ -39,7 +40,8 @@ void check() {
   add(Golden::value_kernel, Golden::value_kernel_gradient);
   if constexpr (has_biases) add(Golden::value_bias, Golden::value_bias_gradient);
   add(Golden::attention_output_kernel, Golden::attention_output_kernel_gradient);
-  if constexpr (has_biases) add(Golden::attention_output_bias, Golden::attention_output_bias_gradient);
+  if constexpr (has_biases)
+    add(Golden::attention_output_bias, Golden::attention_output_bias_gradient);
   if constexpr (requires { Golden::mask; }) c.mask = Golden::mask;
   lockstep_test::check_golden_sequences<L, In>(c);
 }
@@ -76,10 +78,13 @@ TEST_CASE("MultiHeadAttention: Keras's variables") {
 TEST_CASE("MultiHeadAttention: gradients") {
   using Wide =
       MultiHeadAttention<1, 4,
-                         MultiHeadAttentionOptions{.use_bias = false, .use_causal_mask = true, .output_shape = 5}>;
-  using Dropping = MultiHeadAttention<2, 2, MultiHeadAttentionOptions{.dropout = 0.4, .use_causal_mask = true}>;
+                         MultiHeadAttentionOptions{
+                             .use_bias = false, .use_causal_mask = true, .output_shape = 5}>;
+  using Dropping =
+      MultiHeadAttention<2, 2, MultiHeadAttentionOptions{.dropout = 0.4, .use_causal_mask = true}>;
   lockstep_test::for_each_instruction_set([] {
-    lockstep_test::check_gradients_for_all_batches<MultiHeadAttention<2, 3, plain>, Sequence<5, 4>>();
+    lockstep_test::check_gradients_for_all_batches<MultiHeadAttention<2, 3, plain>,
+                                                   Sequence<5, 4>>();
     lockstep_test::check_gradients<MultiHeadAttention<2, 3, causal>, Sequence<1, 4>>(3);
     lockstep_test::check_gradients<MultiHeadAttention<2, 3, causal>, Sequence<17, 4>>(2);
     lockstep_test::check_gradients<Wide, Sequence<48, 3>>(2);
@@ -93,9 +98,12 @@ TEST_CASE("MultiHeadAttention: Keras's values and gradients, with masks and caus
   check<golden::attention_masked_causal, MultiHeadAttention<2, 3, causal>, Sequence<5, 4>>();
 }
 
-TEST_CASE("MultiHeadAttention: without biases; Keras's other output shape, PyTorch's scaled_dot_product_attention") {
+TEST_CASE(
+    "MultiHeadAttention: without biases; Keras's other output shape, PyTorch's "
+    "scaled_dot_product_attention") {
   constexpr MultiHeadAttentionOptions options{.use_bias = false, .use_causal_mask = true};
-  constexpr MultiHeadAttentionOptions wider{.use_bias = false, .use_causal_mask = true, .output_shape = 5};
+  constexpr MultiHeadAttentionOptions wider{
+      .use_bias = false, .use_causal_mask = true, .output_shape = 5};
   check<golden::attention_output_shape, MultiHeadAttention<1, 2, wider>, Sequence<3, 4>>();
   check<golden::attention_torch, MultiHeadAttention<2, 2, options>, Sequence<17, 4>>();
 }
@@ -121,7 +129,8 @@ TEST_CASE("MultiHeadAttention: the correctness test of Keras") {
   rig.forward();
   const float expected[] = {2.406F, 2.440F, 2.473F, 2.504F, 2.535F, 2.568F, 2.602F, 2.633F};
   for (std::size_t t = 0; t < 8; ++t)
-    for (std::size_t f = 0; f < 8; ++f) CHECK(std::abs(rig.y[f * rig.stride + t] - expected[t]) < 1e-2F);
+    for (std::size_t f = 0; f < 8; ++f)
+      CHECK(std::abs(rig.y[f * rig.stride + t] - expected[t]) < 1e-2F);
 }
 
 TEST_CASE("MultiHeadAttention: dropout depends on the sample's index, and is off in inference") {
@@ -129,14 +138,16 @@ TEST_CASE("MultiHeadAttention: dropout depends on the sample's index, and is off
   using In = Sequence<6, 4>;
   lockstep_test::LayerRig<L, In, float> two(2), other(1);
   for (std::size_t f = 0; f < 4; ++f)
-    for (std::size_t t = 0; t < 6; ++t) other.x[f * other.stride + t] = two.x[f * two.stride + 6 + t];
+    for (std::size_t t = 0; t < 6; ++t)
+      other.x[f * other.stride + t] = two.x[f * two.stride + 6 + t];
   other.sample_indices[0] = 1;  // the second one of `two`
   const auto equal = [&] {
     two.forward();
     other.forward();
     bool same = true;
     for (std::size_t f = 0; f < 4; ++f)
-      for (std::size_t t = 0; t < 6; ++t) same = same && other.y[f * other.stride + t] == two.y[f * two.stride + 6 + t];
+      for (std::size_t t = 0; t < 6; ++t)
+        same = same && other.y[f * other.stride + t] == two.y[f * two.stride + 6 + t];
     return same;
   };
   CHECK(equal());

@@ -26,9 +26,10 @@ void check(Values x, Values y, Values dy, Values dx) {
   using In = Shape<2, 3>;
   lockstep_test::for_each_instruction_set([&] {
     lockstep_test::LayerRig<L, In, double> rig(2);
-    std::copy(std::begin(golden::normalization::mean), std::end(golden::normalization::mean), rig.state[0].begin());
-    std::copy(std::begin(golden::normalization::variance), std::end(golden::normalization::variance),
-              rig.state[1].begin());
+    std::copy(std::begin(golden::normalization::mean), std::end(golden::normalization::mean),
+              rig.state[0].begin());
+    std::copy(std::begin(golden::normalization::variance),
+              std::end(golden::normalization::variance), rig.state[1].begin());
     const auto place = [&](std::size_t i) { return i % In::size * rig.stride + i / In::size; };
     for (std::size_t i = 0; i < x.size(); ++i) {
       rig.x[place(i)] = x[i];
@@ -58,7 +59,8 @@ TEST_CASE("Normalization: variables that are not trained; gradients") {
   CHECK(state[0].name == "mean");
   CHECK(state[1].name == "variance");
   CHECK(state[1].size() == 3);
-  for (const ls::Variable& variable : state) CHECK(variable.is_constant);  // so that no step averages and rounds it
+  for (const ls::Variable& variable : state)
+    CHECK(variable.is_constant);  // so that no step averages and rounds it
   lockstep_test::check_gradients_for_all_batches<Normalization<>, Shape<3, 5>>();
 }
 

@@ -17,8 +17,10 @@ namespace ls = lockstep;
 
 namespace {
 
-std::vector<double> filled(std::vector<std::size_t> shape, const ls::Initializer& initializer = ls::orthogonal) {
-  const std::size_t size = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+std::vector<double> filled(std::vector<std::size_t> shape,
+                           const ls::Initializer& initializer = ls::orthogonal) {
+  const std::size_t size =
+      std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
   std::vector<double> values(size);
   ls::RandomStream random{ls::RandomKey(5)};
   initializer.fill(random, std::span<const std::size_t>(shape), {}, std::span<double>(values));
@@ -46,9 +48,11 @@ double worst_product(const std::vector<double>& values, std::size_t rows, std::s
 }  // namespace
 
 TEST_CASE("orthogonal: columns are orthonormal, or rows if there are fewer of them") {
-  for (const auto& [rows, columns] : {std::pair{1u, 1u}, {7u, 7u}, {50u, 20u}, {20u, 50u}, {1u, 9u}, {64u, 256u}})
+  for (const auto& [rows, columns] :
+       {std::pair{1u, 1u}, {7u, 7u}, {50u, 20u}, {20u, 50u}, {1u, 9u}, {64u, 256u}})
     CHECK(worst_product(filled({rows, columns}), rows, columns) < 1e-13);
-  CHECK(worst_product(filled({3, 2, 4, 5}), 24, 5) < 1e-13);  // all dimensions but the last are rows
+  CHECK(worst_product(filled({3, 2, 4, 5}), 24, 5) <
+        1e-13);  // all dimensions but the last are rows
 }
 
 TEST_CASE("orthogonal: Q of a matrix of normal numbers whose R has a positive diagonal") {
@@ -80,6 +84,7 @@ TEST_CASE("orthogonal: gain, the transpose, and the signs are those of chance") 
 }
 
 TEST_CASE("orthogonal: one dimension is refused") {
-  CHECK_THROWS_WITH_AS(filled({5}), doctest::Contains("orthogonal needs a variable of at least two dimensions"),
+  CHECK_THROWS_WITH_AS(filled({5}),
+                       doctest::Contains("orthogonal needs a variable of at least two dimensions"),
                        ls::ConfigurationError);
 }

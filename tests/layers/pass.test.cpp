@@ -46,15 +46,20 @@ static_assert(ls::Layer<Scale, ls::Shape<2>> && Scale::variables<ls::Shape<2>>[0
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("a layer can be called by hand, with what ForwardPass and BackwardPass give it", T, float, double) {
+TEST_CASE_TEMPLATE("a layer can be called by hand, with what ForwardPass and BackwardPass give it",
+                   T, float, double) {
   std::vector<T> factor{2, -3}, gradient{99, 99};
   const std::array<std::span<T>, 1> weights{factor}, gradients{gradient};
   const Tensor<T> x(3, 2, std::vector<int>{1, 2, 3, 4, 5, 6}), y(3, 2), dx(3, 2);
   const Tensor<T> dy(3, 2, std::vector<int>{1, 1, 10, 0, 0, 100});
   const ls::StepContext context{.training = true};
 
-  Scale::forward<ls::Shape<2>, T>(
-      {.context = context, .weights = weights, .state = {}, .x = x.cview(), .y = y.view(), .scratch = {}});
+  Scale::forward<ls::Shape<2>, T>({.context = context,
+                                   .weights = weights,
+                                   .state = {},
+                                   .x = x.cview(),
+                                   .y = y.view(),
+                                   .scratch = {}});
   CHECK(y.view().matrix() == Eigen::Matrix<T, 3, 2>{{2, -6}, {6, -12}, {10, -18}});
 
   Scale::backward<ls::Shape<2>, T>({.context = context,

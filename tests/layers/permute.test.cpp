@@ -22,7 +22,8 @@ TEST_CASE("Permute: shapes") {
 
 TEST_CASE("Permute: Keras's values and gradients") {
   namespace permuted = lockstep_test::golden::permute;
-  check_golden<Permute<3, 1, 2>, Shape<2, 3, 4>>({permuted::x, permuted::y, permuted::dy, permuted::dx});
+  check_golden<Permute<3, 1, 2>, Shape<2, 3, 4>>(
+      {permuted::x, permuted::y, permuted::dy, permuted::dx});
 }
 
 TEST_CASE("Permute: gradients") {

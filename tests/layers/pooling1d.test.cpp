@@ -19,8 +19,8 @@
 namespace ls = lockstep;
 namespace golden = lockstep_test::golden;
 using lockstep_test::check_golden_struct;
-using ls::AveragePooling1D, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D, ls::MaxPooling1D, ls::Padding,
-    ls::Pooling1DOptions, ls::Sequence, ls::Shape;
+using ls::AveragePooling1D, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D, ls::MaxPooling1D,
+    ls::Padding, ls::Pooling1DOptions, ls::Sequence, ls::Shape;
 
 namespace {
 

@@ -26,7 +26,8 @@ TEST_CASE("PositionEmbedding: gradients") {
 TEST_CASE("PositionEmbedding: PyTorch's values and gradients") {
   using golden = lockstep_test::golden::embedding_and_positions;
   double x[36];  // the rows of the token table
-  for (std::size_t i = 0; i < 36; ++i) x[i] = golden::token[static_cast<std::size_t>(golden::x[i / 3]) * 3 + i % 3];
+  for (std::size_t i = 0; i < 36; ++i)
+    x[i] = golden::token[static_cast<std::size_t>(golden::x[i / 3]) * 3 + i % 3];
   lockstep_test::check_golden_sequences<PositionEmbedding<5>, Sequence<4, 3>>(
       {3, x, golden::y, golden::dy, golden::dy, {{golden::position, golden::position_gradient}}});
 }

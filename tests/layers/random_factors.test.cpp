@@ -18,7 +18,8 @@ TEST_CASE("random factors: a row's depend on its sample alone, and each purpose 
   std::vector<std::int64_t> indices(rows);
   std::iota(indices.begin(), indices.end(), std::int64_t{100});
   ls::StepContext context{.training = true, .sample_indices = indices};
-  const Array<float> first(features * stride, 7.0F), other(features * stride, 7.0F), second(features * stride, 7.0F);
+  const Array<float> first(features * stride, 7.0F), other(features * stride, 7.0F),
+      second(features * stride, 7.0F);
   ls::detail::draw_mask<float>(context, rows, 0.25, features, stride, first.data());
   ls::detail::draw_mask<float>(context, rows, 0.25, features, stride, other.data(), 1);
   std::reverse(indices.begin(), indices.end());

@@ -14,8 +14,8 @@
 
 namespace lockstep_test {
 
-/// A sample's output and input gradient have the same bits alone, and in any row of a batch; and two
-/// runs have the same bits in all.
+/// A sample's output and input gradient have the same bits alone, and in any row of a batch; and
+/// two runs have the same bits in all.
 template <class L, class In>
 void check_rows_alike() {
   using ls_in = In;
@@ -24,7 +24,8 @@ void check_rows_alike() {
   CHECK(std::equal(batch.y.begin(), batch.y.end(), again.y.begin()));
   CHECK(std::equal(batch.dx.begin(), batch.dx.end(), again.dx.begin()));
   for (std::size_t v = 0; v < batch.gradients.size(); ++v)
-    CHECK(std::equal(batch.gradients[v].begin(), batch.gradients[v].end(), again.gradients[v].begin()));
+    CHECK(std::equal(batch.gradients[v].begin(), batch.gradients[v].end(),
+                     again.gradients[v].begin()));
   for (const std::size_t sample : {0u, 5u, 16u}) {
     LayerRig<L, ls_in, float> whole(17), alone(1);
     for (std::size_t v = 0; v < alone.weights.size(); ++v)
@@ -39,7 +40,8 @@ void check_rows_alike() {
       bool equal = true;
       for (std::size_t f = 0; f < size.features; ++f)
         for (std::size_t t = 0; t < size.positions; ++t)
-          equal = equal && to[f * size.stride(1) + t] == from[f * size.stride(17) + sample * size.positions + t];
+          equal = equal && to[f * size.stride(1) + t] ==
+                               from[f * size.stride(17) + sample * size.positions + t];
       return equal;
     };
     copy(whole.in_size, whole.x, alone.x);
@@ -61,14 +63,16 @@ std::vector<double> keras_rows(double forget_bias = 0.03) {
   const double values[] = {0.01, 0.02, 0.03};
   for (std::size_t v = 0; v < rig.weights.size(); ++v)
     std::fill(rig.weights[v].begin(), rig.weights[v].end(), values[v]);
-  if (rig.weights.size() > 2 && rig.weights[2].size() == 12) std::fill_n(rig.weights[2].begin() + 3, 3, forget_bias);
+  if (rig.weights.size() > 2 && rig.weights[2].size() == 12)
+    std::fill_n(rig.weights[2].begin() + 3, 3, forget_bias);
   rig.forward();
   return {rig.y[0], rig.y[1], rig.y[2]};
 }
 
 inline void check_near(const std::vector<double>& got, const std::vector<double>& expected) {
   REQUIRE(got.size() == expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(expected[i]).epsilon(2e-6));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    CHECK(got[i] == doctest::Approx(expected[i]).epsilon(2e-6));
 }
 
 }  // namespace lockstep_test

@@ -17,6 +17,7 @@ TEST_CASE("Rescaling: times a number, plus a number") {
 }
 
 TEST_CASE("Rescaling: gradients") {
-  lockstep_test::for_each_instruction_set(
-      [] { lockstep_test::check_gradients_for_all_batches<Rescaling<1.0 / 127.5, -1.0>, Shape<3, 5>>(); });
+  lockstep_test::for_each_instruction_set([] {
+    lockstep_test::check_gradients_for_all_batches<Rescaling<1.0 / 127.5, -1.0>, Shape<3, 5>>();
+  });
 }

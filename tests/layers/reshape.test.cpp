@@ -14,4 +14,5 @@ static_assert(ls::Reshape<2, 6>::check<0, ls::Shape<3, 4>>());
 
 }  // namespace
 
-TEST_CASE("Reshape: another shape of the same size") {}  // at compile time; see compile_fail/reshape_size.cpp
+TEST_CASE("Reshape: another shape of the same size") {
+}  // at compile time; see compile_fail/reshape_size.cpp

@@ -17,7 +17,8 @@ using ls::SeparableConv2DOptions;
 using ls::Shape;
 
 TEST_CASE("SeparableConv2D: shapes and variables") {
-  using L = SeparableConv2D<4, 3, ls::ReLU, SeparableConv2DOptions{.dilation_rate = {1, 2}, .depth_multiplier = 2}>;
+  using L = SeparableConv2D<4, 3, ls::ReLU,
+                            SeparableConv2DOptions{.dilation_rate = {1, 2}, .depth_multiplier = 2}>;
   static_assert(std::is_same_v<L::Output<Shape<8, 7, 5>>, Shape<6, 3, 4>>);
   const auto& variables = L::variables<Shape<8, 7, 5>>;
   REQUIRE(variables.size() == 3);
@@ -33,7 +34,8 @@ TEST_CASE("SeparableConv2D: shapes and variables") {
 
 TEST_CASE("SeparableConv2D: Keras's values and gradients") {
   namespace both = lockstep_test::golden::separable;
-  constexpr SeparableConv2DOptions options{.stride = 2, .padding = Padding::same, .depth_multiplier = 2};
+  constexpr SeparableConv2DOptions options{
+      .stride = 2, .padding = Padding::same, .depth_multiplier = 2};
   check_golden<SeparableConv2D<3, 3, ls::ReLU, options>, Shape<5, 4, 2>>(
       {both::x,
        both::y,
@@ -47,15 +49,18 @@ TEST_CASE("SeparableConv2D: Keras's values and gradients") {
 TEST_CASE("SeparableConv2D: gradients") {
   lockstep_test::for_each_instruction_set([] {
     constexpr SeparableConv2DOptions options{.padding = Padding::same, .use_bias = false};
-    lockstep_test::check_gradients_for_all_batches<SeparableConv2D<3, 2, ls::GELU, options>, Shape<3, 4, 3>>();
+    lockstep_test::check_gradients_for_all_batches<SeparableConv2D<3, 2, ls::GELU, options>,
+                                                   Shape<3, 4, 3>>();
     lockstep_test::check_gradients<SeparableConv2D<2, 3>, Shape<4, 5, 1>>(3);
   });
 }
 
 TEST_CASE("SeparableConv2D: penalties and constraints go to its variables") {
   using L = lockstep::SeparableConv2D<4, 3, lockstep::Linear,
-                                      lockstep::SeparableConv2DOptions{.pointwise_regularizer = lockstep::L2{0.5},
-                                                                       .depthwise_constraint = lockstep::NonNeg{}}>;
+                                      lockstep::SeparableConv2DOptions{
+                                          .pointwise_regularizer = lockstep::L2{0.5},
+                                          .depthwise_constraint = lockstep::NonNeg{}}>;
   using In = lockstep::Shape<8, 8, 3>;
-  CHECK((L::variables<In>[1].regularizer.l2 == 0.5 && L::variables<In>[0].constraint == lockstep::NonNeg{}));
+  CHECK((L::variables<In>[1].regularizer.l2 == 0.5 &&
+         L::variables<In>[0].constraint == lockstep::NonNeg{}));
 }

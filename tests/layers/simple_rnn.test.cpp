@@ -19,10 +19,12 @@ constexpr SimpleRNNOptions dropouts{.go_backwards = true, .dropout = 0.3, .recur
 
 TEST_CASE("SimpleRNN: variables, values and gradients of Keras, with masks") {
   CHECK(SimpleRNN<7>::variables<Sequence<5, 4>>[1].name == "simple_rnn_cell/recurrent_kernel");
-  lockstep_test::check_golden_struct<golden::simple_rnn, SimpleRNN<2, sequences>, Sequence<5, 3>>(4);
+  lockstep_test::check_golden_struct<golden::simple_rnn, SimpleRNN<2, sequences>, Sequence<5, 3>>(
+      4);
 }
 
-TEST_CASE("SimpleRNN: gradients against differences; a sample's output does not depend on its row") {
+TEST_CASE(
+    "SimpleRNN: gradients against differences; a sample's output does not depend on its row") {
   lockstep_test::check_gradients_for_all_batches<SimpleRNN<3, sequences>, Sequence<5, 4>>();
   lockstep_test::check_gradients<SimpleRNN<3, dropouts>, Sequence<5, 4>>(17);
   lockstep_test::check_rows_alike<SimpleRNN<9, dropouts>, Sequence<5, 4>>();

@@ -19,7 +19,8 @@ void check_tokens(const Source& source) {
     for (std::size_t s = 0; s < 3; ++s)
       for (std::size_t t = 0; t < rig.out_size.positions; ++t) {
         const int from = source(static_cast<int>(t));
-        const float expected = from < 0 ? 0 : rig.x[f * rig.stride + s * 5 + static_cast<std::size_t>(from)];
+        const float expected =
+            from < 0 ? 0 : rig.x[f * rig.stride + s * 5 + static_cast<std::size_t>(from)];
         CHECK(rig.y[f * rig.out_stride + s * rig.out_size.positions + t] == expected);
       }
 }

@@ -22,7 +22,8 @@ TEST_CASE("UpSampling2D: shapes") {
 
 TEST_CASE("UpSampling2D: Keras's values and gradients") {
   namespace nearest = lockstep_test::golden::up_sampling;
-  check_golden<UpSampling2D<Extent2D{2, 3}>, Shape<2, 3, 2>>({nearest::x, nearest::y, nearest::dy, nearest::dx});
+  check_golden<UpSampling2D<Extent2D{2, 3}>, Shape<2, 3, 2>>(
+      {nearest::x, nearest::y, nearest::dy, nearest::dx});
   using Bilinear = UpSampling2D<Extent2D{2, 3}, UpSampling2DOptions{ls::Interpolation::bilinear}>;
   namespace bilinear = lockstep_test::golden::up_sampling_bilinear;
   check_golden<Bilinear, Shape<3, 2, 2>>({bilinear::x, bilinear::y, bilinear::dy, bilinear::dx});

@@ -17,12 +17,14 @@ using ls::ZeroPadding2D;
 
 TEST_CASE("ZeroPadding2D: shapes") {
   static_assert(std::is_same_v<ZeroPadding2D<>::Output<Shape<2, 3, 4>>, Shape<4, 5, 4>>);
-  static_assert(std::is_same_v<ZeroPadding2D<Margins2D{1, 2}>::Output<Shape<2, 3, 4>>, Shape<4, 7, 4>>);
+  static_assert(
+      std::is_same_v<ZeroPadding2D<Margins2D{1, 2}>::Output<Shape<2, 3, 4>>, Shape<4, 7, 4>>);
 }
 
 TEST_CASE("ZeroPadding2D: Keras's values and gradients") {
   namespace padded = lockstep_test::golden::zero_padding;
-  check_golden<ZeroPadding2D<Margins2D{1, 0, 2, 1}>, Shape<2, 3, 2>>({padded::x, padded::y, padded::dy, padded::dx});
+  check_golden<ZeroPadding2D<Margins2D{1, 0, 2, 1}>, Shape<2, 3, 2>>(
+      {padded::x, padded::y, padded::dy, padded::dx});
 }
 
 TEST_CASE("ZeroPadding2D: gradients") {

@@ -1,5 +1,6 @@
-// Three translation units include everything. That they link shows that nothing is defined twice; that each trains the
-// same little model to the same loss shows that the linker did not mix up code for different instruction sets.
+// Three translation units include everything. That they link shows that nothing is defined twice;
+// that each trains the same little model to the same loss shows that the linker did not mix up code
+// for different instruction sets.
 
 #include <cmath>
 #include <cstdio>

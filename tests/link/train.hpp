@@ -19,7 +19,8 @@ double train() {
     y[static_cast<std::size_t>(i)] = x(i, 0) * x(i, 1) > 0 ? 1 : 0;
   }
   ls::OneDeviceStrategy strategy;
-  auto model = ls::compile<Network>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+  auto model = ls::compile<Network>(strategy, {.seed = 1},
+                                    ls::SparseCategoricalCrossentropy{.from_logits = true},
                                     ls::SGD{.learning_rate = 0.1f}, ls::Accuracy{});
   return model.fit(x, y, {.batch_size = 16, .epochs = 10, .verbose = 0})["loss"].back();
 }

@@ -20,8 +20,8 @@ struct MeanAbsoluteError {
   std::string description() const { return "mean_absolute_error"; }
 
   template <class T>
-  void compute(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<double> losses,
-               ls::TensorView<T> gradient) const {
+  void compute(ls::TensorView<const T> predictions, ls::TensorView<const T> targets,
+               std::span<double> losses, ls::TensorView<T> gradient) const {
     for (std::size_t i = 0; i < predictions.samples(); ++i) {
       losses[i] = 0;
       for (std::size_t f = 0; f < predictions.features(); ++f)
@@ -29,11 +29,13 @@ struct MeanAbsoluteError {
       losses[i] /= static_cast<double>(predictions.features());
     }
     if (gradient.empty()) return;
-    gradient.matrix() = (predictions.matrix() - targets.matrix()).cwiseSign() / static_cast<T>(predictions.features());
+    gradient.matrix() = (predictions.matrix() - targets.matrix()).cwiseSign() /
+                        static_cast<T>(predictions.features());
     gradient.clear_padding();
   }
 };
-static_assert(ls::Loss<MeanAbsoluteError, ls::Shape<3>> && ls::Loss<MeanAbsoluteError, ls::Shape<2, 2>, double>);
+static_assert(ls::Loss<MeanAbsoluteError, ls::Shape<3>> &&
+              ls::Loss<MeanAbsoluteError, ls::Shape<2, 2>, double>);
 
 // Near misses, each of a model of the concept.
 struct Model {
@@ -59,10 +61,12 @@ struct TargetSizeIsText : Model {
   static constexpr std::string_view target_size = "1";
 };
 struct ComputeNotConst : Model {
-  void compute(ls::TensorView<const float>, ls::TensorView<const float>, std::span<double>, ls::TensorView<float>);
+  void compute(ls::TensorView<const float>, ls::TensorView<const float>, std::span<double>,
+               ls::TensorView<float>);
 };
 struct FloatLosses : Model {
-  void compute(ls::TensorView<const float>, ls::TensorView<const float>, std::span<float>, ls::TensorView<float>) const;
+  void compute(ls::TensorView<const float>, ls::TensorView<const float>, std::span<float>,
+               ls::TensorView<float>) const;
 };
 struct GradientIsReadOnly : Model {
   void compute(ls::TensorView<const float>, ls::TensorView<const float>, std::span<double>,

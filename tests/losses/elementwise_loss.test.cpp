@@ -34,8 +34,8 @@ namespace {
 constexpr double in_float = 1e-7;  // Keras rounds its constants, such as 1e-7, to float
 
 template <class Loss, std::size_t N>
-void check(const Loss& loss, const double (&predictions)[N], const double (&targets)[N], double value,
-           const double (&gradient)[N]) {
+void check(const Loss& loss, const double (&predictions)[N], const double (&targets)[N],
+           double value, const double (&gradient)[N]) {
   lockstep_test::check_golden(loss, golden::rows, predictions, targets, value, gradient, in_float);
 }
 
@@ -47,7 +47,8 @@ void check_differences(const Loss& loss, double low = -2, double high = 2, doubl
 }
 
 double loss_of(const auto& loss, double prediction, double target) {
-  const Tensor<double> p(1, 1, std::vector<double>{prediction}), y(1, 1, std::vector<double>{target});
+  const Tensor<double> p(1, 1, std::vector<double>{prediction}),
+      y(1, 1, std::vector<double>{target});
   return lockstep_test::sum_of_losses(loss, p.cview(), y.cview());
 }
 
@@ -56,20 +57,26 @@ double loss_of(const auto& loss, double prediction, double target) {
 TEST_CASE("elementwise losses: Keras's values and gradients") {
   check(ls::MeanAbsoluteError{}, golden::real, golden::wanted, golden::mean_absolute_error_value,
         golden::mean_absolute_error_gradient);
-  check(ls::MeanAbsolutePercentageError{}, golden::real, golden::wanted, golden::mean_absolute_percentage_error_value,
+  check(ls::MeanAbsolutePercentageError{}, golden::real, golden::wanted,
+        golden::mean_absolute_percentage_error_value,
         golden::mean_absolute_percentage_error_gradient);
   check(ls::MeanSquaredLogarithmicError{}, golden::positive, golden::counts,
-        golden::mean_squared_logarithmic_error_value, golden::mean_squared_logarithmic_error_gradient);
+        golden::mean_squared_logarithmic_error_value,
+        golden::mean_squared_logarithmic_error_gradient);
   check(ls::Huber{}, golden::real, golden::wanted, golden::huber_value, golden::huber_gradient);
-  check(ls::Huber{.delta = 2.5}, golden::real, golden::wanted, golden::huber_wide_value, golden::huber_wide_gradient);
+  check(ls::Huber{.delta = 2.5}, golden::real, golden::wanted, golden::huber_wide_value,
+        golden::huber_wide_gradient);
   check(ls::Hinge{}, golden::real, golden::signs, golden::hinge_value, golden::hinge_gradient);
-  check(ls::Hinge{}, golden::real, golden::answers, golden::hinge_of_answers_value, golden::hinge_of_answers_gradient);
-  check(ls::SquaredHinge{}, golden::real, golden::signs, golden::squared_hinge_value, golden::squared_hinge_gradient);
-  check(ls::Poisson{}, golden::positive, golden::counts, golden::poisson_value, golden::poisson_gradient);
+  check(ls::Hinge{}, golden::real, golden::answers, golden::hinge_of_answers_value,
+        golden::hinge_of_answers_gradient);
+  check(ls::SquaredHinge{}, golden::real, golden::signs, golden::squared_hinge_value,
+        golden::squared_hinge_gradient);
+  check(ls::Poisson{}, golden::positive, golden::counts, golden::poisson_value,
+        golden::poisson_gradient);
   std::vector<double> wide;
   for (const double value : golden::real) wide.push_back(9 * value);
-  lockstep_test::check_golden(ls::LogCosh{}, golden::rows, wide, golden::wanted, golden::log_cosh_value,
-                              golden::log_cosh_gradient, in_float);
+  lockstep_test::check_golden(ls::LogCosh{}, golden::rows, wide, golden::wanted,
+                              golden::log_cosh_value, golden::log_cosh_gradient, in_float);
 }
 
 TEST_CASE("losses over the classes of a row: Keras's values and gradients") {
@@ -84,15 +91,20 @@ TEST_CASE("losses over the classes of a row: Keras's values and gradients") {
 TEST_CASE("focal losses: Keras's values and gradients") {
   check(ls::BinaryFocalCrossentropy{}, golden::yes_no, golden::answers, golden::binary_focal_value,
         golden::binary_focal_gradient);
+  check(ls::BinaryFocalCrossentropy{.apply_class_balancing = true,
+                                    .alpha = 0.3,
+                                    .gamma = 1.5,
+                                    .from_logits = true,
+                                    .label_smoothing = 0.1},
+        golden::real, golden::answers, golden::binary_focal_balanced_value,
+        golden::binary_focal_balanced_gradient);
+  check(ls::CategoricalFocalCrossentropy{}, golden::yes_no, golden::one_hot,
+        golden::categorical_focal_value, golden::categorical_focal_gradient);
   check(
-      ls::BinaryFocalCrossentropy{
-          .apply_class_balancing = true, .alpha = 0.3, .gamma = 1.5, .from_logits = true, .label_smoothing = 0.1},
-      golden::real, golden::answers, golden::binary_focal_balanced_value, golden::binary_focal_balanced_gradient);
-  check(ls::CategoricalFocalCrossentropy{}, golden::yes_no, golden::one_hot, golden::categorical_focal_value,
-        golden::categorical_focal_gradient);
-  check(ls::CategoricalFocalCrossentropy{.alpha = 0.4, .gamma = 1.5, .from_logits = true, .label_smoothing = 0.1},
-        golden::real, golden::one_hot, golden::categorical_focal_smoothed_value,
-        golden::categorical_focal_smoothed_gradient);
+      ls::CategoricalFocalCrossentropy{
+          .alpha = 0.4, .gamma = 1.5, .from_logits = true, .label_smoothing = 0.1},
+      golden::real, golden::one_hot, golden::categorical_focal_smoothed_value,
+      golden::categorical_focal_smoothed_gradient);
 }
 
 TEST_CASE("elementwise losses: finite differences") {
@@ -108,11 +120,16 @@ TEST_CASE("elementwise losses: finite differences") {
   check_differences(ls::KLDivergence{}, 0.1, 0.9, 0.1, 0.9);
   check_differences(ls::CosineSimilarity{});
   for (const double gamma : {0.0, 0.5, 2.0}) {
-    check_differences(ls::BinaryFocalCrossentropy{.gamma = gamma, .label_smoothing = 0.2}, 0.1, 0.9, 0, 1);
-    check_differences(ls::BinaryFocalCrossentropy{.apply_class_balancing = true, .gamma = gamma, .from_logits = true},
-                      -3, 3, 0, 1);
-    check_differences(ls::CategoricalFocalCrossentropy{.gamma = gamma, .label_smoothing = 0.2}, 0.1, 0.9, 0, 1);
-    check_differences(ls::CategoricalFocalCrossentropy{.gamma = gamma, .from_logits = true}, -3, 3, 0, 1);
+    check_differences(ls::BinaryFocalCrossentropy{.gamma = gamma, .label_smoothing = 0.2}, 0.1, 0.9,
+                      0, 1);
+    check_differences(
+        ls::BinaryFocalCrossentropy{
+            .apply_class_balancing = true, .gamma = gamma, .from_logits = true},
+        -3, 3, 0, 1);
+    check_differences(ls::CategoricalFocalCrossentropy{.gamma = gamma, .label_smoothing = 0.2}, 0.1,
+                      0.9, 0, 1);
+    check_differences(ls::CategoricalFocalCrossentropy{.gamma = gamma, .from_logits = true}, -3, 3,
+                      0, 1);
   }
 }
 
@@ -137,10 +154,11 @@ TEST_CASE("losses: descriptions hold the options, and those that make no sense a
   CHECK(ls::Huber{.delta = 2}.description() == "huber_loss(delta=2)");
   CHECK(ls::Poisson{}.description() == "poisson");
   CHECK(ls::BinaryFocalCrossentropy{}.description() ==
-        "binary_focal_crossentropy(apply_class_balancing=false, alpha=0.25, gamma=2, from_logits=false, "
+        "binary_focal_crossentropy(apply_class_balancing=false, alpha=0.25, gamma=2, "
+        "from_logits=false, "
         "label_smoothing=0)");
-  CHECK_THROWS_WITH_AS(ls::Huber{.delta = 0}.validate(), "huber_loss: delta is 0; expected a number above 0",
-                       ls::ConfigurationError);
+  CHECK_THROWS_WITH_AS(ls::Huber{.delta = 0}.validate(),
+                       "huber_loss: delta is 0; expected a number above 0", ls::ConfigurationError);
   CHECK_THROWS_AS(ls::BinaryFocalCrossentropy{.alpha = 2}.validate(), ls::ConfigurationError);
   CHECK_THROWS_AS(ls::CategoricalFocalCrossentropy{.gamma = -1}.validate(), ls::ConfigurationError);
 }

@@ -16,7 +16,8 @@ namespace lockstep_test {
 /// padding is zero, and rows do not depend on their neighbours. Predictions that lie on a kink are
 /// the caller's to avoid.
 template <class Loss>
-void check_loss(const Loss& loss, const Tensor<double>& predictions, const Tensor<double>& targets) {
+void check_loss(const Loss& loss, const Tensor<double>& predictions,
+                const Tensor<double>& targets) {
   const Tensor<double> gradient(predictions.samples(), predictions.features());
   const double value = sum_of_losses(loss, predictions.cview(), targets.cview(), gradient.view());
   CHECK(value == sum_of_losses(loss, predictions.cview(), targets.cview()));
@@ -53,19 +54,23 @@ void check_loss(const Loss& loss, const Tensor<double>& predictions, const Tenso
 /// Value and gradient are the golden ones, in double and in float, under every instruction set.
 /// `exactness`: of the golden values.
 template <class Loss, class Predictions, class Targets, class Gradient>
-void check_golden(const Loss& loss, std::size_t samples, const Predictions& predictions, const Targets& targets,
-                  double value, const Gradient& expected, double exactness = 1e-12) {
+void check_golden(const Loss& loss, std::size_t samples, const Predictions& predictions,
+                  const Targets& targets, double value, const Gradient& expected,
+                  double exactness = 1e-12) {
   const auto check = [&]<class T>(T, double tolerance) {
     const std::size_t features = std::size(expected) / samples;
-    const Tensor<T> p(samples, features, predictions), t(samples, std::size(targets) / samples, targets);
+    const Tensor<T> p(samples, features, predictions),
+        t(samples, std::size(targets) / samples, targets);
     const Tensor<T> gradient(samples, features);
-    CHECK(sum_of_losses(loss, p.cview(), t.cview(), gradient.view()) == doctest::Approx(value).epsilon(tolerance));
+    CHECK(sum_of_losses(loss, p.cview(), t.cview(), gradient.view()) ==
+          doctest::Approx(value).epsilon(tolerance));
     for (std::size_t i = 0; i < samples; ++i)
       for (std::size_t f = 0; f < features; ++f) {
         CAPTURE(i);
         CAPTURE(f);
         const double wanted = expected[i * features + f];
-        CHECK(std::abs(static_cast<double>(gradient(i, f)) - wanted) <= tolerance * (1 + std::abs(wanted)));
+        CHECK(std::abs(static_cast<double>(gradient(i, f)) - wanted) <=
+              tolerance * (1 + std::abs(wanted)));
       }
   };
   for_each_instruction_set([&] {

@@ -21,7 +21,8 @@ TEST_CASE("softmax of a block: the samples from `first` on, with the numbers of 
     }
     double total = 0;
     for (std::size_t c = 0; c < 3; ++c) total += std::exp(logits.view()(row, c));
-    CHECK(std::log(block.sum[row - 16]) + block.largest[row - 16] == doctest::Approx(std::log(total)));
+    CHECK(std::log(block.sum[row - 16]) + block.largest[row - 16] ==
+          doctest::Approx(std::log(total)));
     CHECK(softmax.view()(row, 2) == doctest::Approx(std::exp(logits.view()(row, 2)) / total));
   }
   ls::detail::softmax_block<double>(logits.view(), ls::TensorView<double>(), 0, without);

@@ -37,8 +37,8 @@ std::string error_for(float label) {
   labels(2, 0) = 0;
   std::string message;
   try {
-    lockstep_test::sum_of_losses(SparseCategoricalCrossentropy{.from_logits = true}, logits.cview(), labels.cview(),
-                                 gradient.view());
+    lockstep_test::sum_of_losses(SparseCategoricalCrossentropy{.from_logits = true}, logits.cview(),
+                                 labels.cview(), gradient.view());
   } catch (const ls::DataError& error) {
     message = error.what();
     CHECK(gradient(0, 0) == Tensor<float>::padding);  // untouched
@@ -49,10 +49,12 @@ std::string error_for(float label) {
 }  // namespace
 
 TEST_CASE("SparseCategoricalCrossentropy: golden values") {
-  lockstep_test::check_golden(SparseCategoricalCrossentropy{.from_logits = true}, golden::samples, golden::logits,
-                              golden::labels, golden::sparse_logits_value, golden::sparse_logits_gradient);
-  lockstep_test::check_golden(SparseCategoricalCrossentropy{}, golden::samples, golden::probabilities, golden::labels,
-                              golden::sparse_probabilities_value, golden::sparse_probabilities_gradient);
+  lockstep_test::check_golden(SparseCategoricalCrossentropy{.from_logits = true}, golden::samples,
+                              golden::logits, golden::labels, golden::sparse_logits_value,
+                              golden::sparse_logits_gradient);
+  lockstep_test::check_golden(
+      SparseCategoricalCrossentropy{}, golden::samples, golden::probabilities, golden::labels,
+      golden::sparse_probabilities_value, golden::sparse_probabilities_gradient);
 }
 
 TEST_CASE("SparseCategoricalCrossentropy: finite differences, for any number of samples") {
@@ -61,8 +63,8 @@ TEST_CASE("SparseCategoricalCrossentropy: finite differences, for any number of 
     const Tensor<double> labels = labels_of(samples, 7);
     lockstep_test::check_loss(SparseCategoricalCrossentropy{.from_logits = true},
                               Tensor<double>::random(samples, 7, samples, -4, 4), labels);
-    lockstep_test::check_loss(SparseCategoricalCrossentropy{}, Tensor<double>::random(samples, 7, samples, 0.1, 0.9),
-                              labels);
+    lockstep_test::check_loss(SparseCategoricalCrossentropy{},
+                              Tensor<double>::random(samples, 7, samples, 0.1, 0.9), labels);
   }
 }
 
@@ -70,7 +72,8 @@ TEST_CASE("SparseCategoricalCrossentropy: equal logits cost log(classes)") {
   const Tensor<float> logits(20, 10, std::vector<float>(200, 3.5f));
   const Tensor<float> labels(20, 1, std::vector<float>(20, 4.0f));
   const SparseCategoricalCrossentropy loss{.from_logits = true};
-  CHECK(sum_of_losses(loss, logits.cview(), labels.cview()) == doctest::Approx(20 * std::log(10.0)));
+  CHECK(sum_of_losses(loss, logits.cview(), labels.cview()) ==
+        doctest::Approx(20 * std::log(10.0)));
 }
 
 TEST_CASE("SparseCategoricalCrossentropy: the largest logits neither overflow nor lose the loss") {
@@ -88,8 +91,8 @@ TEST_CASE("SparseCategoricalCrossentropy: not-a-number in a prediction is not hi
     const Tensor<float> predictions = Tensor<float>::random(17, 3, 1, 0.1, 0.9);
     const Tensor<float> labels(17, 1, std::vector<float>(17, 2.0f));
     predictions(16, 1) = std::numeric_limits<float>::quiet_NaN();
-    CHECK(std::isnan(
-        sum_of_losses(SparseCategoricalCrossentropy{.from_logits = from_logits}, predictions.cview(), labels.cview())));
+    CHECK(std::isnan(sum_of_losses(SparseCategoricalCrossentropy{.from_logits = from_logits},
+                                   predictions.cview(), labels.cview())));
   }
 }
 
@@ -97,13 +100,16 @@ TEST_CASE("SparseCategoricalCrossentropy: a label that is no class is an error t
   CHECK(error_for(9).empty());
   CHECK(error_for(-0.0f).empty());
   CHECK(error_for(10) ==
-        "sparse_categorical_crossentropy: the label of row 1 of the batch is 10; expected a whole number from 0 to 9 "
+        "sparse_categorical_crossentropy: the label of row 1 of the batch is 10; expected a whole "
+        "number from 0 to 9 "
         "(the model has 10 outputs)");
   CHECK(error_for(-1).find("row 1 of the batch is -1;") != std::string::npos);
   CHECK(error_for(2.5f).find("row 1 of the batch is 2.5;") != std::string::npos);
   CHECK(error_for(1e30f).find("row 1 of the batch is 1") != std::string::npos);
-  CHECK(error_for(std::numeric_limits<float>::quiet_NaN()).find("row 1 of the batch is nan;") != std::string::npos);
-  CHECK(error_for(std::numeric_limits<float>::infinity()).find("row 1 of the batch is inf;") != std::string::npos);
+  CHECK(error_for(std::numeric_limits<float>::quiet_NaN()).find("row 1 of the batch is nan;") !=
+        std::string::npos);
+  CHECK(error_for(std::numeric_limits<float>::infinity()).find("row 1 of the batch is inf;") !=
+        std::string::npos);
 }
 
 TEST_CASE("SparseCategoricalCrossentropy: description") {
@@ -111,7 +117,9 @@ TEST_CASE("SparseCategoricalCrossentropy: description") {
         "sparse_categorical_crossentropy(from_logits=true)");
 }
 
-TEST_CASE("SparseCategoricalCrossentropy: an ignored class, which may be none of the model's, gets no weight") {
+TEST_CASE(
+    "SparseCategoricalCrossentropy: an ignored class, which may be none of the model's, gets no "
+    "weight") {
   const Tensor<float> logits = Tensor<float>::random(18, 3, 1, -1, 1);
   const Tensor<float> labels(18, 1, std::vector<float>(18, 2.0f));
   labels(0, 0) = labels(17, 0) = -1;
@@ -128,16 +136,19 @@ TEST_CASE("SparseCategoricalCrossentropy: an ignored class, which may be none of
   CHECK(loss.description() == "sparse_categorical_crossentropy(from_logits=true, ignore_class=-1)");
 }
 
-TEST_CASE("SparseCategoricalCrossentropy: label smoothing is that of CategoricalCrossentropy for one-hot targets") {
+TEST_CASE(
+    "SparseCategoricalCrossentropy: label smoothing is that of CategoricalCrossentropy for one-hot "
+    "targets") {
   namespace smoothed = lockstep_test::golden::keras;
-  lockstep_test::check_golden(SparseCategoricalCrossentropy{.from_logits = true, .label_smoothing = 0.1},
-                              smoothed::rows, smoothed::real, smoothed::labels, smoothed::smoothed_value,
-                              smoothed::smoothed_gradient);
+  lockstep_test::check_golden(
+      SparseCategoricalCrossentropy{.from_logits = true, .label_smoothing = 0.1}, smoothed::rows,
+      smoothed::real, smoothed::labels, smoothed::smoothed_value, smoothed::smoothed_gradient);
   const Tensor<double> labels(18, 1);
   for (std::size_t row = 0; row < 18; ++row) labels(row, 0) = static_cast<double>(row % 4);
   lockstep_test::check_loss(SparseCategoricalCrossentropy{.label_smoothing = 0.3},
                             Tensor<double>::random(18, 4, 3, 0.1, 0.9), labels);
   CHECK(SparseCategoricalCrossentropy{.label_smoothing = 0.5}.description() ==
         "sparse_categorical_crossentropy(from_logits=false, label_smoothing=0.5)");
-  CHECK_THROWS_AS(SparseCategoricalCrossentropy{.label_smoothing = -1}.validate(), ls::ConfigurationError);
+  CHECK_THROWS_AS(SparseCategoricalCrossentropy{.label_smoothing = -1}.validate(),
+                  ls::ConfigurationError);
 }

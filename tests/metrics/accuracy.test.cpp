@@ -26,9 +26,11 @@ State state_of(const Tensor<T>& predictions, const Tensor<T>& targets) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("Accuracy: sparse categorical for labels and several outputs", T, float, double) {
+TEST_CASE_TEMPLATE("Accuracy: sparse categorical for labels and several outputs", T, float,
+                   double) {
   const Tensor<T> predictions(4, 3, std::vector<T>{0, 1, 2, 5, 1, 2, -3, -1, -2, 1, 1, 0});
-  const Tensor<T> labels(4, 1, std::vector<T>{2, 0, 0, 0});  // the last: the first of two equal outputs counts
+  const Tensor<T> labels(
+      4, 1, std::vector<T>{2, 0, 0, 0});  // the last: the first of two equal outputs counts
   CHECK(state_of(predictions, labels) == State{3, 4});
 }
 
@@ -49,16 +51,19 @@ TEST_CASE_TEMPLATE("Accuracy: a row counts as often as its weight says", T, floa
   const Tensor<T> labels(4, 1, std::vector<T>{2, 0, 0, 0});
   const std::vector<T> weights{1, 0, T(0.5), 2};
   State state{};
-  ls::Accuracy{}.update(predictions.cview(), labels.cview(), std::span<const T>(weights), std::span<double>(state));
+  ls::Accuracy{}.update(predictions.cview(), labels.cview(), std::span<const T>(weights),
+                        std::span<double>(state));
   CHECK(state == State{3, 3.5});
 }
 
 TEST_CASE("Accuracy: other widths are an error") {
   State state{};
   const Tensor<float> predictions(2, 10), targets(2, 3);
-  CHECK_THROWS_WITH_AS(ls::Accuracy{}.update(predictions.cview(), targets.cview(), {}, std::span<double>(state)),
-                       "Accuracy: the model has 10 outputs and the data 3 target values per sample; expected 1 or 10",
-                       ls::DataError);
+  CHECK_THROWS_WITH_AS(
+      ls::Accuracy{}.update(predictions.cview(), targets.cview(), {}, std::span<double>(state)),
+      "Accuracy: the model has 10 outputs and the data 3 target values per sample; expected 1 or "
+      "10",
+      ls::DataError);
 }
 
 TEST_CASE("Accuracy: states of parts add up, and padding does not count") {

@@ -20,17 +20,19 @@ namespace {
 using State = std::array<double, BinaryAccuracy::state_size>;
 
 template <class T>
-State state_of(const BinaryAccuracy& accuracy, const Tensor<T>& predictions, const Tensor<T>& targets,
-               const std::vector<T>& weights = {}) {
+State state_of(const BinaryAccuracy& accuracy, const Tensor<T>& predictions,
+               const Tensor<T>& targets, const std::vector<T>& weights = {}) {
   State state{};
-  accuracy.update(predictions.cview(), targets.cview(), std::span<const T>(weights), std::span<double>(state));
+  accuracy.update(predictions.cview(), targets.cview(), std::span<const T>(weights),
+                  std::span<double>(state));
   return state;
 }
 
 }  // namespace
 
 TEST_CASE_TEMPLATE("BinaryAccuracy: golden values", T, float, double) {
-  const Tensor<T> probabilities(golden::binary_rows, golden::binary_outputs, golden::binary_probabilities);
+  const Tensor<T> probabilities(golden::binary_rows, golden::binary_outputs,
+                                golden::binary_probabilities);
   const Tensor<T> targets(golden::binary_rows, golden::binary_outputs, golden::binary_classes);
   std::vector<T> weights;
   for (const double weight : golden::binary_weights) weights.push_back(static_cast<T>(weight));
@@ -49,8 +51,8 @@ TEST_CASE("BinaryAccuracy: above the threshold, not at it") {
 }
 
 TEST_CASE("BinaryAccuracy: other widths are an error") {
-  CHECK_THROWS_WITH_AS(
-      (void)state_of({}, Tensor<float>(2, 10), Tensor<float>(2, 1)),
-      "BinaryAccuracy: the model has 10 outputs and the data 1 target values per sample; expected as many",
-      ls::DataError);
+  CHECK_THROWS_WITH_AS((void)state_of({}, Tensor<float>(2, 10), Tensor<float>(2, 1)),
+                       "BinaryAccuracy: the model has 10 outputs and the data 1 target values per "
+                       "sample; expected as many",
+                       ls::DataError);
 }

@@ -20,12 +20,14 @@ struct RootMeanSquaredError {
   static constexpr std::size_t state_size = 2;
 
   template <class T>
-  void update(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<const T>,
-              std::span<double> state) const {
+  void update(ls::TensorView<const T> predictions, ls::TensorView<const T> targets,
+              std::span<const T>, std::span<double> state) const {
     state[0] += static_cast<double>((predictions.matrix() - targets.matrix()).squaredNorm());
     state[1] += static_cast<double>(predictions.samples() * predictions.features());
   }
-  double result(std::span<const double> state) const { return state[1] > 0 ? std::sqrt(state[0] / state[1]) : 0; }
+  double result(std::span<const double> state) const {
+    return state[1] > 0 ? std::sqrt(state[0] / state[1]) : 0;
+  }
 };
 static_assert(ls::Metric<RootMeanSquaredError, float> && ls::Metric<RootMeanSquaredError, double>);
 
@@ -47,10 +49,12 @@ struct NoStateSize : Model {
   static constexpr std::string_view state_size = "2";
 };
 struct UpdateNotConst : Model {
-  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<const float>, std::span<double>);
+  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<const float>,
+              std::span<double>);
 };
 struct FloatState : Model {
-  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<const float>, std::span<float>) const;
+  void update(ls::TensorView<const float>, ls::TensorView<const float>, std::span<const float>,
+              std::span<float>) const;
 };
 struct ResultChangesState : Model {
   double result(std::span<double>) const;
@@ -68,7 +72,8 @@ static_assert(!ls::Metric<NoResult>);
 }  // namespace
 
 TEST_CASE("a user's own metric") {
-  const Tensor<float> predictions(2, 2, std::vector<float>{1, 2, 3, 4}), targets(2, 2, std::vector<float>{1, 2, 3, 0});
+  const Tensor<float> predictions(2, 2, std::vector<float>{1, 2, 3, 4}),
+      targets(2, 2, std::vector<float>{1, 2, 3, 0});
   std::array<double, 2> state{};
   const RootMeanSquaredError metric;
   CHECK(metric.result(state) == 0.0);

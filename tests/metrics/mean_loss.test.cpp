@@ -23,17 +23,23 @@ using lockstep_test::figure;
 using lockstep_test::Tensor;
 
 TEST_CASE("metrics of numbers: Keras's figures") {
-  check_metric(ls::metrics::MeanSquaredError{}, golden::metric_estimates, golden::metric_real, golden::mse);
-  check_metric(ls::metrics::MeanAbsoluteError{}, golden::metric_estimates, golden::metric_real, golden::mae);
-  check_metric(ls::metrics::CosineSimilarity{}, golden::metric_estimates, golden::metric_real, golden::cosine);
-  check_metric(ls::RootMeanSquaredError{}, golden::metric_estimates, golden::metric_real, golden::rmse);
+  check_metric(ls::metrics::MeanSquaredError{}, golden::metric_estimates, golden::metric_real,
+               golden::mse);
+  check_metric(ls::metrics::MeanAbsoluteError{}, golden::metric_estimates, golden::metric_real,
+               golden::mae);
+  check_metric(ls::metrics::CosineSimilarity{}, golden::metric_estimates, golden::metric_real,
+               golden::cosine);
+  check_metric(ls::RootMeanSquaredError{}, golden::metric_estimates, golden::metric_real,
+               golden::rmse);
   check_metric(ls::R2Score{}, golden::metric_estimates, golden::metric_real, golden::r2);
   check_metric(ls::R2Score{.class_aggregation = ls::ClassAggregation::variance_weighted_average},
                golden::metric_estimates, golden::metric_real, golden::r2_variance);
-  check_metric(ls::metrics::SparseCategoricalCrossentropy{.loss = {.from_logits = true}}, golden::metric_logits,
-               golden::metric_labels, golden::crossentropy);
-  const std::vector<double> perplexities = {std::exp(golden::crossentropy[0]), std::exp(golden::crossentropy[1])};
-  check_metric(ls::Perplexity{.from_logits = true}, golden::metric_logits, golden::metric_labels, perplexities);
+  check_metric(ls::metrics::SparseCategoricalCrossentropy{.loss = {.from_logits = true}},
+               golden::metric_logits, golden::metric_labels, golden::crossentropy);
+  const std::vector<double> perplexities = {std::exp(golden::crossentropy[0]),
+                                            std::exp(golden::crossentropy[1])};
+  check_metric(ls::Perplexity{.from_logits = true}, golden::metric_logits, golden::metric_labels,
+               perplexities);
 }
 
 TEST_CASE("R2Score: adjusted to the number of rows, and where nothing varies") {
@@ -43,9 +49,11 @@ TEST_CASE("R2Score: adjusted to the number of rows, and where nothing varies") {
     estimates.push_back(golden::metric_estimates[row * golden::metric_classes]);
   }
   const ls::R2Score adjusted{.num_regressors = 3};
-  CHECK(figure(adjusted, Tensor<double>(real.size(), 1, estimates), Tensor<double>(real.size(), 1, real)) ==
+  CHECK(figure(adjusted, Tensor<double>(real.size(), 1, estimates),
+               Tensor<double>(real.size(), 1, real)) ==
         doctest::Approx(golden::r2_adjusted[0]).epsilon(1e-6));
-  const Tensor<double> same(3, 1, std::vector<double>{2, 2, 2}), other(3, 1, std::vector<double>{1, 2, 3});
+  const Tensor<double> same(3, 1, std::vector<double>{2, 2, 2}),
+      other(3, 1, std::vector<double>{1, 2, 3});
   CHECK(figure(ls::R2Score{}, other, same) == 0);
   CHECK(figure(ls::R2Score{}, same, same) == 0);
   CHECK(adjusted.description() == "r2_score(num_regressors=3)");
@@ -56,7 +64,8 @@ TEST_CASE("MeanLoss: options of the loss, rows that it ignores, widths that it d
   const ls::MeanLoss huber{ls::Huber{.delta = 2}};
   CHECK(huber.name == "huber_loss");
   CHECK(huber.description() == "huber_loss(delta=2)");
-  const Tensor<float> p(2, 2, std::vector<float>{1, 3, 0, 0}), labels(2, 1, std::vector<float>{1, -1});
+  const Tensor<float> p(2, 2, std::vector<float>{1, 3, 0, 0}),
+      labels(2, 1, std::vector<float>{1, -1});
   const ls::Perplexity without_one{.from_logits = true, .mask_token_id = -1};
   CHECK(figure(without_one, p, labels) == doctest::Approx(1 + std::exp(-2.0)));
   CHECK(figure(without_one, p, labels, {2.0F, 1.0F}) == doctest::Approx(1 + std::exp(-2.0)));
@@ -70,14 +79,17 @@ TEST_CASE("Weighted: what it hands on") {
   CHECK(weighted.state_size(4) == 2);
   CHECK(weighted.description() == "weighted perplexity(from_logits=true)");
   CHECK(ls::Weighted{ls::Accuracy{}}.description() == "weighted accuracy");
-  check_metric(weighted, golden::metric_logits, golden::metric_labels,
-               std::vector<double>{std::exp(golden::crossentropy[0]), std::exp(golden::crossentropy[1])});
+  check_metric(
+      weighted, golden::metric_logits, golden::metric_labels,
+      std::vector<double>{std::exp(golden::crossentropy[0]), std::exp(golden::crossentropy[1])});
 }
 
 TEST_CASE("names of metrics: each key once, as in Keras") {
   std::vector<std::string> names;
-  for (const char* const name : {"auc", "auc", "accuracy", "auc"}) ls::detail::add_metric_name(names, name, false);
-  for (const char* const name : {"accuracy", "accuracy", "recall"}) ls::detail::add_metric_name(names, name, true);
+  for (const char* const name : {"auc", "auc", "accuracy", "auc"})
+    ls::detail::add_metric_name(names, name, false);
+  for (const char* const name : {"accuracy", "accuracy", "recall"})
+    ls::detail::add_metric_name(names, name, true);
   CHECK(names == std::vector<std::string>{"auc", "auc_1", "accuracy", "auc_2", "weighted_accuracy",
                                           "weighted_accuracy_1", "recall"});
 }

@@ -25,39 +25,47 @@ using lockstep_test::state_of;
 using lockstep_test::Tensor;
 
 TEST_CASE("metrics of classes: Keras's figures") {
-  check_metric(ls::CategoricalAccuracy{}, golden::metric_logits, golden::metric_one_hot, golden::categorical_accuracy);
+  check_metric(ls::CategoricalAccuracy{}, golden::metric_logits, golden::metric_one_hot,
+               golden::categorical_accuracy);
   check_metric(ls::SparseCategoricalAccuracy{}, golden::metric_logits, golden::metric_labels,
                golden::categorical_accuracy);
-  check_metric(ls::TopKCategoricalAccuracy{.k = 2}, golden::metric_logits, golden::metric_one_hot, golden::top_2);
-  check_metric(ls::SparseTopKCategoricalAccuracy{.k = 2}, golden::metric_logits, golden::metric_labels,
-               golden::sparse_top_2);
+  check_metric(ls::TopKCategoricalAccuracy{.k = 2}, golden::metric_logits, golden::metric_one_hot,
+               golden::top_2);
+  check_metric(ls::SparseTopKCategoricalAccuracy{.k = 2}, golden::metric_logits,
+               golden::metric_labels, golden::sparse_top_2);
   check_metric(ls::MeanIoU{}, golden::metric_logits, golden::metric_labels, golden::mean_iou);
-  check_metric(ls::MeanIoU{.ignore_class = 2}, golden::metric_logits, golden::metric_one_hot, golden::mean_iou_ignore);
+  check_metric(ls::MeanIoU{.ignore_class = 2}, golden::metric_logits, golden::metric_one_hot,
+               golden::mean_iou_ignore);
 }
 
 TEST_CASE("top k: ties at the k-th place count, and what is not finite does not") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor<float> p(3, 4, std::vector<float>{4, 3, 3, 3, 4, 3, 2, 1, nan, 1, 2, 3});
   const Tensor<float> labels(3, 1, std::vector<float>{3, 2, 0});
-  CHECK(state_of(ls::SparseTopKCategoricalAccuracy{.k = 2}, p, labels) == std::vector<double>{1, 3});
+  CHECK(state_of(ls::SparseTopKCategoricalAccuracy{.k = 2}, p, labels) ==
+        std::vector<double>{1, 3});
   CHECK(state_of(ls::SparseTopKCategoricalAccuracy{}, p, labels) == std::vector<double>{2, 3});
   CHECK_THROWS_WITH_AS(ls::TopKCategoricalAccuracy{.k = 0}.validate(),
-                       "top_k_categorical_accuracy: k must be at least 1, got 0", ls::ConfigurationError);
-  CHECK(ls::SparseTopKCategoricalAccuracy{.k = 3}.description() == "sparse_top_k_categorical_accuracy(k=3)");
+                       "top_k_categorical_accuracy: k must be at least 1, got 0",
+                       ls::ConfigurationError);
+  CHECK(ls::SparseTopKCategoricalAccuracy{.k = 3}.description() ==
+        "sparse_top_k_categorical_accuracy(k=3)");
 }
 
 TEST_CASE("metrics of classes: widths and labels that are refused") {
   const Tensor<float> p(2, 3), labels(2, 1, std::vector<float>{0, 3});
   CHECK_THROWS_AS((void)figure(ls::CategoricalAccuracy{}, p, labels), ls::DataError);
   CHECK_THROWS_WITH_AS((void)figure(ls::SparseCategoricalAccuracy{}, p, p),
-                       "SparseCategoricalAccuracy: the data have 3 target values per sample; expected one class label",
+                       "SparseCategoricalAccuracy: the data have 3 target values per sample; "
+                       "expected one class label",
                        ls::DataError);
-  CHECK_THROWS_WITH_AS(
-      (void)figure(ls::SparseTopKCategoricalAccuracy{}, labels, labels),
-      "SparseTopKCategoricalAccuracy: the model has 1 output; expected one for each of at least two classes",
-      ls::DataError);
+  CHECK_THROWS_WITH_AS((void)figure(ls::SparseTopKCategoricalAccuracy{}, labels, labels),
+                       "SparseTopKCategoricalAccuracy: the model has 1 output; expected one for "
+                       "each of at least two classes",
+                       ls::DataError);
   CHECK_THROWS_WITH_AS((void)figure(ls::ConfusionMatrix{}, p, labels),
-                       "ConfusionMatrix: the target of row 1 of the batch is no class; expected a whole number from 0 "
+                       "ConfusionMatrix: the target of row 1 of the batch is no class; expected a "
+                       "whole number from 0 "
                        "to 2",
                        ls::DataError);
   CHECK_THROWS_AS((void)ls::MeanIoU{}.state_size(1), ls::ConfigurationError);
@@ -71,19 +79,23 @@ TEST_CASE("ConfusionMatrix: counts of classes and predicted classes") {
   CHECK(state == std::vector<double>{1, 0, 0, 0, 3, 2, 0, 0, 0});
   CHECK(ls::ConfusionMatrix{}.result(state) == 4.0 / 6);
   ls::Logs logs;
-  ls::ConfusionMatrix{}.report(
-      state, [&](std::string_view suffix, double value) { logs.set("val_m" + std::string(suffix), value); });
+  ls::ConfusionMatrix{}.report(state, [&](std::string_view suffix, double value) {
+    logs.set("val_m" + std::string(suffix), value);
+  });
   Eigen::Matrix3d expected;
   expected << 1, 0, 0, 0, 3, 2, 0, 0, 0;
   CHECK(ls::ConfusionMatrix::matrix(logs, "val_m") == expected);
   CHECK_THROWS_AS((void)ls::ConfusionMatrix::matrix(logs), ls::Error);
-  const Tensor<float> yes(3, 1, std::vector<float>{0.2F, 0.6F, 0.9F}), answers(3, 1, std::vector<float>{0, 0, 1});
+  const Tensor<float> yes(3, 1, std::vector<float>{0.2F, 0.6F, 0.9F}),
+      answers(3, 1, std::vector<float>{0, 0, 1});
   CHECK(state_of(ls::ConfusionMatrix{}, yes, answers) == std::vector<double>{1, 1, 0, 1});
 }
 
 TEST_CASE("MeanIoU: classes of labels, and classes that do not occur") {
-  const Tensor<float> p(4, 1, std::vector<float>{0, 1, 0, 1}), y(4, 1, std::vector<float>{0, 0, 1, 1});
-  CHECK(figure(ls::MeanIoU{.num_classes = 2}, p, y) == doctest::Approx(1.0 / 3));  // Keras's example
+  const Tensor<float> p(4, 1, std::vector<float>{0, 1, 0, 1}),
+      y(4, 1, std::vector<float>{0, 0, 1, 1});
+  CHECK(figure(ls::MeanIoU{.num_classes = 2}, p, y) ==
+        doctest::Approx(1.0 / 3));  // Keras's example
   CHECK(figure(ls::MeanIoU{.num_classes = 5}, p, y) == doctest::Approx(1.0 / 3));
   CHECK(figure(ls::MeanIoU{.num_classes = 2}, Tensor<float>(1, 1, std::vector<float>{7}),
                Tensor<float>(1, 1, std::vector<float>{0})) == 0);

@@ -16,10 +16,11 @@ namespace lockstep_test {
 
 /// The state after one update.
 template <class Metric, class T>
-std::vector<double> state_of(const Metric& metric, const Tensor<T>& predictions, const Tensor<T>& targets,
-                             const std::vector<T>& weights = {}) {
+std::vector<double> state_of(const Metric& metric, const Tensor<T>& predictions,
+                             const Tensor<T>& targets, const std::vector<T>& weights = {}) {
   std::vector<double> state(lockstep::detail::state_size_of(metric, predictions.features()));
-  metric.update(predictions.cview(), targets.cview(), std::span<const T>(weights), std::span<double>(state));
+  metric.update(predictions.cview(), targets.cview(), std::span<const T>(weights),
+                std::span<double>(state));
   return state;
 }
 
@@ -47,8 +48,10 @@ void check_metric(const Metric& metric, const double (&predictions)[P], const do
   const auto check = [&]<class T>(T) {
     const Tensor<T> p(rows, P / rows, predictions), y(rows, Y / rows, targets);
     std::vector<T> weights;
-    for (const double weight : golden::keras::metric_weights) weights.push_back(static_cast<T>(weight));
-    CHECK(figure(metric, p, y) == doctest::Approx(expected.front()).epsilon(1e-6));  // Keras's are in float
+    for (const double weight : golden::keras::metric_weights)
+      weights.push_back(static_cast<T>(weight));
+    CHECK(figure(metric, p, y) ==
+          doctest::Approx(expected.front()).epsilon(1e-6));  // Keras's are in float
     CHECK(figure(metric, p, y, weights) == doctest::Approx(expected.back()).epsilon(1e-6));
 
     std::vector<double> sum(lockstep::detail::state_size_of(metric, p.features()));
@@ -56,7 +59,8 @@ void check_metric(const Metric& metric, const double (&predictions)[P], const do
       const std::size_t end = begin + 17 < rows ? begin + 17 : rows;
       const std::vector<T> part(weights.begin() + static_cast<std::ptrdiff_t>(begin),
                                 weights.begin() + static_cast<std::ptrdiff_t>(end));
-      const std::vector<double> more = state_of(metric, rows_of(p, begin, end), rows_of(y, begin, end), part);
+      const std::vector<double> more =
+          state_of(metric, rows_of(p, begin, end), rows_of(y, begin, end), part);
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
     }
     CHECK(metric.result(sum) == doctest::Approx(expected.back()).epsilon(1e-6));

@@ -1,4 +1,5 @@
-// A small CNN of the kind that CIFAR-10 is trained with: on one replica and on several, saved and resumed, summarised.
+// A small CNN of the kind that CIFAR-10 is trained with: on one replica and on several, saved and
+// resumed, summarised.
 #include <doctest/doctest.h>
 
 #include <Eigen/Core>
@@ -40,9 +41,11 @@ constexpr ls::Conv2DOptions same{.padding = ls::Padding::same};
 template <bool Synchronized>
 using Cnn = ls::Sequential<
     ls::Input<8, 8, 3>, ls::Conv2D<6, 3, ls::ReLU, same>,
-    ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.momentum = 0.9, .synchronized = Synchronized}>,
+    ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.momentum = 0.9,
+                                                                     .synchronized = Synchronized}>,
     ls::MaxPooling2D<>, ls::Conv2D<8, 3, ls::Linear, same>,
-    ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.momentum = 0.9, .synchronized = Synchronized}>,
+    ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.momentum = 0.9,
+                                                                     .synchronized = Synchronized}>,
     ls::Activation<ls::ReLU>, ls::Dropout<0.25>, ls::MaxPooling2D<>, ls::Flatten, ls::Dense<3>>;
 
 /// Noisy images, in which one corner has a colour of its own for each class.
@@ -88,18 +91,21 @@ template <class Net>
 Result train(const Run& run) {
   const Images images(run.samples);
   ls::MirroredStrategy strategy({.replicas = run.replicas});
-  auto model = ls::compile<Net>(strategy, {.seed = run.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+  auto model = ls::compile<Net>(strategy, {.seed = run.seed},
+                                ls::SparseCategoricalCrossentropy{.from_logits = true},
                                 ls::SGD{.learning_rate = 0.05, .momentum = 0.5}, ls::Accuracy{});
   Recorder recorder;
   recorder.at_batch_begin = [&](ls::Training& training, std::int64_t) {
     if (training.iterations() == run.fail_before) throw Interrupted();
   };
-  const auto data = ls::from_tensor_slices(images.x, images.y).shuffle(run.samples).batch(run.batch);
+  const auto data =
+      ls::from_tensor_slices(images.x, images.y).shuffle(run.samples).batch(run.batch);
   const ls::FitOptions options{.epochs = run.epochs, .verbose = 0};
   if (run.backup_dir.empty()) {
     model.fit(data, options, recorder);
   } else {
-    ls::BackupAndRestore backup{.backup_dir = run.backup_dir, .save_freq = 2, .asynchronous = false};
+    ls::BackupAndRestore backup{
+        .backup_dir = run.backup_dir, .save_freq = 2, .asynchronous = false};
     model.fit(data, options, recorder, backup);
   }
   Result result;
@@ -110,8 +116,9 @@ Result train(const Run& run) {
   result.weights = model.get_weights();
   // All that predict needs is in them, on every replica of another model.
   ls::MirroredStrategy two({.replicas = 2});
-  auto other = ls::compile<Net>(two, {.seed = run.seed + 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                ls::SGD{}, ls::Accuracy{});
+  auto other = ls::compile<Net>(two, {.seed = run.seed + 1},
+                                ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{},
+                                ls::Accuracy{});
   other.set_weights(result.weights);
   CHECK(other.predict(images.x, {.batch_size = 7}) == rows);
   return result;
@@ -129,11 +136,13 @@ double worst_difference(const Values& a, const Values& b) {
 }  // namespace
 
 TEST_CASE("CNN: gradients of the whole, with all layers") {
-  using Small = ls::Sequential<ls::Input<4, 4, 2>, ls::Conv2D<3, 3, ls::Tanh, same>, ls::BatchNormalization<>,
-                               ls::MaxPooling2D<>, ls::LayerNormalization<>, ls::Dropout<0.25>,
-                               ls::AveragePooling2D<2, ls::PoolingOptions{.stride = 1}>, ls::BatchNormalization<>,
+  using Small =
+      ls::Sequential<ls::Input<4, 4, 2>, ls::Conv2D<3, 3, ls::Tanh, same>, ls::BatchNormalization<>,
+                     ls::MaxPooling2D<>, ls::LayerNormalization<>, ls::Dropout<0.25>,
+                     ls::AveragePooling2D<2, ls::PoolingOptions{.stride = 1}>,
+                     ls::BatchNormalization<>, ls::GlobalAveragePooling2D, ls::Dense<2>>;
+  using First = ls::Sequential<ls::Input<2, 2, 3>, ls::BatchNormalization<>,
                                ls::GlobalAveragePooling2D, ls::Dense<2>>;
-  using First = ls::Sequential<ls::Input<2, 2, 3>, ls::BatchNormalization<>, ls::GlobalAveragePooling2D, ls::Dense<2>>;
   NetRunner<Small> net;
   for (const std::size_t samples : {1u, 5u, 16u, 17u}) {
     CAPTURE(samples);
@@ -180,12 +189,13 @@ TEST_CASE("CNN: learns, alone and on threads") {
 TEST_CASE("CNN: get_weights has moving statistics too, in Keras's order") {
   std::vector<std::string> names;
   for (const auto& weight : train<Cnn<false>>({.epochs = 1}).weights) names.push_back(weight.name);
-  CHECK(names == std::vector<std::string>{"conv2d/kernel", "conv2d/bias", "batch_normalization/gamma",
-                                          "batch_normalization/beta", "batch_normalization/moving_mean",
-                                          "batch_normalization/moving_variance", "conv2d_1/kernel", "conv2d_1/bias",
-                                          "batch_normalization_1/gamma", "batch_normalization_1/beta",
-                                          "batch_normalization_1/moving_mean", "batch_normalization_1/moving_variance",
-                                          "dense/kernel", "dense/bias"});
+  CHECK(names == std::vector<std::string>{
+                     "conv2d/kernel", "conv2d/bias", "batch_normalization/gamma",
+                     "batch_normalization/beta", "batch_normalization/moving_mean",
+                     "batch_normalization/moving_variance", "conv2d_1/kernel", "conv2d_1/bias",
+                     "batch_normalization_1/gamma", "batch_normalization_1/beta",
+                     "batch_normalization_1/moving_mean", "batch_normalization_1/moving_variance",
+                     "dense/kernel", "dense/bias"});
 }
 
 TEST_CASE("CNN: with synchronised statistics, N replicas equal one, also in what they predict") {
@@ -219,7 +229,8 @@ TEST_CASE("CNN: saved within an epoch and resumed, to the same bits, on several 
     const Result whole = train<Cnn<false>>({.replicas = replicas});
     Run cut{.replicas = replicas, .backup_dir = folder.path()};
     cut.fail_before = 7;
-    CHECK_THROWS_WITH_AS((void)train<Cnn<false>>(cut), doctest::Contains("power failure"), ls::Error);
+    CHECK_THROWS_WITH_AS((void)train<Cnn<false>>(cut), doctest::Contains("power failure"),
+                         ls::Error);
     cut.fail_before = -1;
     cut.seed = 99;
     const Result resumed = train<Cnn<false>>(cut);

@@ -16,13 +16,15 @@ using namespace lockstep_test;
 
 namespace {
 
-/// As if there were another rank, whose processor has the baseline alone, and which has nothing to add to any sum.
+/// As if there were another rank, whose processor has the baseline alone, and which has nothing to
+/// add to any sum.
 class WithOldNeighbour : public ls::Single {
  public:
   template <ls::Reducible T>
   void all_reduce(std::span<T> values, ls::ReduceOp op = ls::ReduceOp::sum) {
     if (op == ls::ReduceOp::max)
-      for (T& value : values) value = std::max(value, -static_cast<T>(ls::InstructionSet::baseline));
+      for (T& value : values)
+        value = std::max(value, -static_cast<T>(ls::InstructionSet::baseline));
   }
   template <ls::Reducible T>
   void all_reduce(std::span<double>, std::span<T>) {}
@@ -43,7 +45,8 @@ class OldNeighbourStrategy : public ls::OneDeviceStrategy {
 TEST_CASE("compile: all ranks use the lowest instruction set of any") {
   const ls::InstructionSet before = ls::kernels::instruction_set();
   OldNeighbourStrategy strategy;
-  const auto model = ls::compile<TinyNet>(strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
+  const auto model = ls::compile<TinyNet>(
+      strategy, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
   CHECK(ls::kernels::instruction_set() == ls::InstructionSet::baseline);
   ls::kernels::set_instruction_set(before);
 }

@@ -25,9 +25,10 @@ using namespace lockstep_test;
 
 namespace {
 
-using OneDeviceModel =
-    ls::Model<TinyNet, float, ls::OneDeviceStrategy, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
-static_assert(!std::is_copy_constructible_v<OneDeviceModel> && !std::is_copy_assignable_v<OneDeviceModel>);
+using OneDeviceModel = ls::Model<TinyNet, float, ls::OneDeviceStrategy,
+                                 ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
+static_assert(!std::is_copy_constructible_v<OneDeviceModel> &&
+              !std::is_copy_assignable_v<OneDeviceModel>);
 
 const RowDataset& data() {
   static const RowDataset rows(TinyData(22), 5);
@@ -38,7 +39,8 @@ const RowDataset& data() {
 
 TEST_CASE("compile: with one strategy and another, one seed gives equal bits") {
   ls::OneDeviceStrategy strategy;
-  auto model = ls::compile<TinyNet>(strategy, {.seed = 7}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+  auto model = ls::compile<TinyNet>(strategy, {.seed = 7},
+                                    ls::SparseCategoricalCrossentropy{.from_logits = true},
                                     ls::SGD{.learning_rate = 0.1}, ls::Accuracy{});
   static_assert(std::is_same_v<decltype(model), OneDeviceModel>);
   TinyTrainer trainer;
@@ -69,10 +71,13 @@ TEST_CASE("SGD with momentum through the model equals a loop by hand") {
   const double rate = 0.15, momentum = 0.9;
   TinyTrainer trainer({.learning_rate = rate, .momentum = momentum});
   const ls::SparseCategoricalCrossentropy loss{.from_logits = true};
-  const ls::detail::Compiled<TinyNet, double, ls::SparseCategoricalCrossentropy, ls::SGD> program(loss, {}, {});
-  ls::detail::Workspace<double> replica(program, [](std::size_t bytes) { return ls::Buffer(bytes); });
+  const ls::detail::Compiled<TinyNet, double, ls::SparseCategoricalCrossentropy, ls::SGD> program(
+      loss, {}, {});
+  ls::detail::Workspace<double> replica(program,
+                                        [](std::size_t bytes) { return ls::Buffer(bytes); });
   std::vector<std::vector<double>> weights, moments;
-  for (const auto& weight : trainer.get_weights()) weights.emplace_back(weight.values.begin(), weight.values.end());
+  for (const auto& weight : trainer.get_weights())
+    weights.emplace_back(weight.values.begin(), weight.values.end());
   std::vector<std::span<double>> slices;
   for (auto& weight : weights) {
     moments.emplace_back(weight.size());
@@ -86,17 +91,19 @@ TEST_CASE("SGD with momentum through the model equals a loop by hand") {
       for (int i = 0; i < count; ++i) {
         const auto row = static_cast<std::size_t>(i);
         for (int f = 0; f < 4; ++f)
-          replica.batch().x(row, static_cast<std::size_t>(f)) = static_cast<double>(rows.x(first + i, f));
+          replica.batch().x(row, static_cast<std::size_t>(f)) =
+              static_cast<double>(rows.x(first + i, f));
         replica.batch().targets(row, 0) = rows.y[static_cast<std::size_t>(first + i)];
       }
       const ls::StepContext context{.training = true};
       replica.forward(context, slices);
-      loss.compute(replica.predictions(), ls::TensorView<const double>(replica.targets()), replica.losses(),
-                   replica.prediction_gradient());
+      loss.compute(replica.predictions(), ls::TensorView<const double>(replica.targets()),
+                   replica.losses(), replica.prediction_gradient());
       replica.backward(context, slices);
       for (std::size_t v = 0; v < weights.size(); ++v)
         for (std::size_t i = 0; i < weights[v].size(); ++i) {
-          moments[v][i] = momentum * moments[v][i] - rate * replica.gradients().slices()[v][i] / count;
+          moments[v][i] =
+              momentum * moments[v][i] - rate * replica.gradients().slices()[v][i] / count;
           weights[v][i] += moments[v][i];
         }
     }
@@ -120,14 +127,16 @@ TEST_CASE("get_weights: names, shapes and values of every variable") {
   CHECK(weights[3].values == std::vector<float>(3));
 }
 
-TEST_CASE("set_weights: what get_weights gave makes another model the same, on any number of replicas") {
+TEST_CASE(
+    "set_weights: what get_weights gave makes another model the same, on any number of replicas") {
   TinyTrainer trained({.seed = 1});
   trained.fit(data(), {.epochs = 2});
   for (const int replicas : {1, 3}) {
     TinyTrainer other({.replicas = replicas, .seed = 2});
     other.set_weights(trained.get_weights());
     CHECK(other.parameters_crc32c() == trained.parameters_crc32c());
-    CHECK(other.evaluate(data()).at("loss") == doctest::Approx(trained.evaluate(data()).at("loss")));
+    CHECK(other.evaluate(data()).at("loss") ==
+          doctest::Approx(trained.evaluate(data()).at("loss")));
   }
 }
 
@@ -139,13 +148,17 @@ TEST_CASE("set_weights: refuses other numbers and shapes by name, and changes no
     for (auto& weight : weights)
       for (float& value : weight.values) value = 9;
     change(weights);
-    const std::string text = message_of<ls::ConfigurationError>([&] { trainer.set_weights(weights); });
+    const std::string text =
+        message_of<ls::ConfigurationError>([&] { trainer.set_weights(weights); });
     CHECK(trainer.parameters_crc32c() == before);
     return text;
   };
   CHECK(contains(message([](auto& w) { w.pop_back(); }), "expected 4 arrays, got 3"));
   CHECK(contains(message([](auto& w) { w.clear(); }), "expected 4 arrays, got 0"));
-  CHECK(contains(message([](auto& w) { w[2].shape = {3, 6}; }), "expected user_dense_1/kernel (6, 3)"));
+  CHECK(contains(message([](auto& w) {
+                   w[2].shape = {3, 6};
+                 }),
+                 "expected user_dense_1/kernel (6, 3)"));
   CHECK(contains(message([](auto& w) { w[3].shape = {3, 1}; }), "expected user_dense_1/bias (3)"));
   CHECK(contains(message([](auto& w) { w[1].values.pop_back(); }), "with 5 values"));
 }
@@ -161,8 +174,10 @@ TEST_CASE("fit: a second one goes on with weights, moments and updates of the fi
 
 TEST_CASE("fit: data of another size than the model's are refused") {
   TinyTrainer trainer;
-  const ls::AnyDataset wide(ls::from_tensor_slices(std::vector<float>(10), std::vector<int>(10)).batch(5));
-  const std::string expected = "the model's Input is (4), the dataset's samples are (1): give samples of that shape";
+  const ls::AnyDataset wide(
+      ls::from_tensor_slices(std::vector<float>(10), std::vector<int>(10)).batch(5));
+  const std::string expected =
+      "the model's Input is (4), the dataset's samples are (1): give samples of that shape";
   CHECK(contains(message_of<ls::DataError>([&] { trainer.fit(wide); }), expected));
   CHECK(contains(message_of<ls::DataError>([&] { trainer.evaluate(wide); }), expected));
   CHECK(contains(message_of<ls::DataError>([&] { trainer.predict(wide); }), expected));
@@ -170,12 +185,14 @@ TEST_CASE("fit: data of another size than the model's are refused") {
 
 TEST_CASE("fit: one-hot targets with the sparse loss are refused by the name of the other one") {
   TinyTrainer trainer;
-  const ls::Tensor<float> x(std::vector<float>(40), {10, 4}), one_hot(std::vector<float>(30), {10, 3});
+  const ls::Tensor<float> x(std::vector<float>(40), {10, 4}),
+      one_hot(std::vector<float>(30), {10, 3});
   const ls::AnyDataset data(ls::from_tensor_slices(x, one_hot).batch(5));
   for (const std::string& message : {message_of<ls::DataError>([&] { trainer.fit(data); }),
                                      message_of<ls::DataError>([&] { trainer.evaluate(data); })})
     CHECK(contains(message,
-                   "the loss sparse_categorical_crossentropy expects targets of (1), the dataset's are of (3): one-hot "
+                   "the loss sparse_categorical_crossentropy expects targets of (1), the dataset's "
+                   "are of (3): one-hot "
                    "targets are for CategoricalCrossentropy"));
 }
 

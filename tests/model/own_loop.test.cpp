@@ -1,4 +1,5 @@
-// Loops of the program's own: strategy.run, distribute and reduce, and the single steps of Model::on.
+// Loops of the program's own: strategy.run, distribute and reduce, and the single steps of
+// Model::on.
 #include "lockstep/model/own_loop.hpp"
 
 #include <doctest/doctest.h>
@@ -45,30 +46,33 @@ using namespace lockstep_test;
 namespace {
 
 /// With what must not depend on who calls the steps: random masks, moving statistics, slots.
-using Net =
-    ls::Sequential<ls::Input<4>, ls::Dense<8, ls::ReLU>, ls::Dropout<0.25>, ls::BatchNormalization<>, ls::Dense<3>>;
+using Net = ls::Sequential<ls::Input<4>, ls::Dense<8, ls::ReLU>, ls::Dropout<0.25>,
+                           ls::BatchNormalization<>, ls::Dense<3>>;
 constexpr ls::SparseCategoricalCrossentropy crossentropy{.from_logits = true};
 
 ls::AnyDataset batches_of(int samples, ls::DatasetOptions options = {}) {
   const TinyData data(samples);
-  return ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).with_options(options).shuffle(samples).batch(5));
+  return ls::AnyDataset(
+      ls::from_tensor_slices(data.x, data.y).with_options(options).shuffle(samples).batch(5));
 }
 
 auto compiled(ls::MirroredStrategy& strategy, double global_clipnorm = 0) {
   return ls::compile<Net>(strategy, {.seed = 5}, crossentropy,
-                          ls::Adam{.learning_rate = 0.01, .global_clipnorm = global_clipnorm}, ls::Accuracy{});
+                          ls::Adam{.learning_rate = 0.01, .global_clipnorm = global_clipnorm},
+                          ls::Accuracy{});
 }
 using MirroredModel = decltype(compiled(std::declval<ls::MirroredStrategy&>()));
 
 /// The loop of one pass; `step(here, batch)` makes an update. Returns the logs.
 template <class S, class M, class Step>
-ls::Logs train(S& strategy, M& model, ls::DistributedBatches<float>& batches, std::int64_t pass, const Step& step,
-               std::int64_t done = 0) {
+ls::Logs train(S& strategy, M& model, ls::DistributedBatches<float>& batches, std::int64_t pass,
+               const Step& step, std::int64_t done = 0) {
   ls::Logs logs;
   strategy.run([&](auto& replica) {
     auto& here = model.on(replica);
     here.reset_logs();
-    for (const auto& batch : batches.on(replica, {.seed = model.seed(), .number = pass}, done)) step(here, batch);
+    for (const auto& batch : batches.on(replica, {.seed = model.seed(), .number = pass}, done))
+      step(here, batch);
     if (replica.local_rank() == 0) logs = here.logs();
   });
   return logs;
@@ -79,14 +83,18 @@ using Batch = ls::ReplicaBatch<float>;
 void minimize(Here& here, const Batch& batch) { here.minimize(batch); }
 void gradients_and_apply(Here& here, const Batch& batch) { here.apply(here.gradients(batch)); }
 void with_own_loss(Here& here, const Batch& batch) {
-  here.minimize(
-      batch, [](ls::TensorView<const float> predictions, ls::TensorView<const float> targets, std::span<double> losses,
-                ls::TensorView<float> gradient) { crossentropy.compute(predictions, targets, losses, gradient); });
+  here.minimize(batch,
+                [](ls::TensorView<const float> predictions, ls::TensorView<const float> targets,
+                   std::span<double> losses, ls::TensorView<float> gradient) {
+                  crossentropy.compute(predictions, targets, losses, gradient);
+                });
 }
 
 }  // namespace
 
-TEST_CASE("own loop: the bits and the figures of fit, however the step is made, and fit goes on with it") {
+TEST_CASE(
+    "own loop: the bits and the figures of fit, however the step is made, and fit goes on with "
+    "it") {
   const ls::AnyDataset data = batches_of(22);
   for (const int replicas : {1, 3})
     for (const double clipnorm : {0.0, 0.5}) {
@@ -186,24 +194,28 @@ namespace {
 using Linear = ls::Sequential<ls::Input<4>, ls::Dense<3>>;
 
 auto linear(ls::OneDeviceStrategy& strategy) {
-  return ls::compile<Linear>(strategy, {.seed = 2}, ls::MeanSquaredError{}, ls::SGD{.learning_rate = 0.1});
+  return ls::compile<Linear>(strategy, {.seed = 2}, ls::MeanSquaredError{},
+                             ls::SGD{.learning_rate = 0.1});
 }
 
 }  // namespace
 
-TEST_CASE("own loop: several outputs with weighted losses of their own, and gradients that are changed") {
+TEST_CASE(
+    "own loop: several outputs with weighted losses of their own, and gradients that are changed") {
   ls::OneDeviceStrategy strategy;
   const TinyData data(20);
   auto batches = strategy.distribute(ls::from_tensor_slices(data.x, data.x.leftCols(3)).batch(20));
   auto whole = linear(strategy), parted = linear(strategy), halved = linear(strategy);
   std::vector<double> others(20);
   // The mean over three outputs, as that of one and of two.
-  const auto weighted = [&](ls::TensorView<const float> predictions, ls::TensorView<const float> targets,
-                            std::span<double> losses, ls::TensorView<float> gradient) {
+  const auto weighted = [&](ls::TensorView<const float> predictions,
+                            ls::TensorView<const float> targets, std::span<double> losses,
+                            ls::TensorView<float> gradient) {
     const ls::MeanSquaredError mse;
     mse.compute(predictions.part(0, 1), targets.part(0, 1), losses, gradient.part(0, 1));
     mse.compute(predictions.part(1, 2), targets.part(1, 2), std::span(others), gradient.part(1, 2));
-    for (std::size_t row = 0; row < losses.size(); ++row) losses[row] = losses[row] / 3 + others[row] * 2 / 3;
+    for (std::size_t row = 0; row < losses.size(); ++row)
+      losses[row] = losses[row] / 3 + others[row] * 2 / 3;
     gradient.part(0, 1).matrix() /= 3.0F;
     gradient.part(1, 2).matrix() *= 2.0F / 3;
   };
@@ -212,7 +224,8 @@ TEST_CASE("own loop: several outputs with weighted losses of their own, and grad
       for (const Batch& batch : batches.on(replica)) {
         whole.on(replica).minimize(batch);
         parted.on(replica).minimize(batch, weighted);
-        const ls::Gradients<float> gradients = halved.on(replica).gradients(batch, ls::MeanSquaredError{});
+        const ls::Gradients<float> gradients =
+            halved.on(replica).gradients(batch, ls::MeanSquaredError{});
         for (const std::span<float> values : gradients.variables)
           for (float& value : values) value = step < 5 ? 2 * value : 0;
         halved.on(replica).apply(gradients);
@@ -220,11 +233,14 @@ TEST_CASE("own loop: several outputs with weighted losses of their own, and grad
   });
   const auto kernel = [](const auto& model) { return model.get_weights()[0].values; };
   const std::vector<float> expected = kernel(whole), parts = kernel(parted);
-  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(parts[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(parts[i] == doctest::Approx(expected[i]).epsilon(1e-5));
   CHECK(kernel(halved) != expected);
 }
 
-TEST_CASE("own loop: forward predicts; the gradient of the input is that of the loss, and changes nothing") {
+TEST_CASE(
+    "own loop: forward predicts; the gradient of the input is that of the loss, and changes "
+    "nothing") {
   ls::MirroredStrategy strategy({.replicas = 1});
   auto model = compiled(strategy);
   const TinyData data(6);
@@ -258,7 +274,8 @@ TEST_CASE("own loop: forward predicts; the gradient of the input is that of the 
         x(row, f) -= 2 * h;
         const double below = total();
         x(row, f) += h;
-        CHECK(std::abs((above - below) / (2 * h) - static_cast<double>(slopes[f * 16 + row])) < 0.02);
+        CHECK(std::abs((above - below) / (2 * h) - static_cast<double>(slopes[f * 16 + row])) <
+              0.02);
       }
       for (std::size_t row = 6; row < 16; ++row) CHECK(slopes[f * 16 + row] == 0);
     }
@@ -275,22 +292,27 @@ TEST_CASE("own loop: a batch that the program writes itself, and one that does n
     auto& here = model.on(replica);
     const ls::BatchViews<float> room = here.room(5);
     for (std::size_t f = 0; f < 4; ++f) std::fill_n(room.x.feature(f), room.x.stride(), 0.5F);
-    for (std::size_t f = 0; f < 3; ++f) std::fill_n(room.targets.feature(f), room.targets.stride(), 1.0F);
+    for (std::size_t f = 0; f < 3; ++f)
+      std::fill_n(room.targets.feature(f), room.targets.stride(), 1.0F);
     for (int step = 0; step < 3; ++step) here.minimize({.x = room.x, .targets = room.targets});
     const ls::Gradients<float> gradients = here.gradients({.x = room.x, .targets = room.targets});
     CHECK(gradients.rows == 5);
     here.forward({.x = room.x});
-    CHECK(contains(message_of<ls::Error>([&] { here.apply(gradients); }), "call gradients(), and apply"));
+    CHECK(contains(message_of<ls::Error>([&] { here.apply(gradients); }),
+                   "call gradients(), and apply"));
     CHECK(contains(message_of<ls::DataError>([&] { here.forward({.x = room.x.part(0, 3)}); }),
                    "the batch has 3 numbers a sample, the model takes 4"));
-    CHECK(contains(message_of<ls::DataError>([&] { here.minimize({.x = room.x, .targets = room.targets.part(0, 2)}); }),
+    CHECK(contains(message_of<ls::DataError>(
+                       [&] { here.minimize({.x = room.x, .targets = room.targets.part(0, 2)}); }),
                    "2 target values a sample, the model takes 3"));
     const std::array<std::int64_t, 1> one{};
-    CHECK(contains(message_of<ls::DataError>([&] { here.forward({.x = room.x, .sample_indices = one}); }),
-                   "5 samples and 1 sample_indices"));
+    CHECK(contains(
+        message_of<ls::DataError>([&] { here.forward({.x = room.x, .sample_indices = one}); }),
+        "5 samples and 1 sample_indices"));
     std::array<double, 4> losses{};
     CHECK(contains(message_of<ls::DataError>([&] {
-                     here.input_gradient({.x = room.x, .targets = room.targets}, ls::MeanSquaredError{}, losses, {});
+                     here.input_gradient({.x = room.x, .targets = room.targets},
+                                         ls::MeanSquaredError{}, losses, {});
                    }),
                    "losses has 4 elements, expected 5"));
   });
@@ -303,7 +325,8 @@ TEST_CASE("own loop: what a replica throws ends it on all, with the sample's num
   TinyData data(8);
   data.y[3] = 9;
   auto batches = strategy.distribute(ls::from_tensor_slices(data.x, data.y).batch(8));
-  const std::string message = message_of<ls::DataError>([&] { train(strategy, model, batches, 0, minimize); });
+  const std::string message =
+      message_of<ls::DataError>([&] { train(strategy, model, batches, 0, minimize); });
   CHECK(contains(message, "sample 3"));
   data.y[3] = 0;
   auto mended = strategy.distribute(ls::from_tensor_slices(data.x, data.y).batch(8));
@@ -313,8 +336,8 @@ TEST_CASE("own loop: what a replica throws ends it on all, with the sample's num
   CHECK(model.parameters_crc32c() == fresh.parameters_crc32c());
   Recorder recorder;
   recorder.at_epoch_end = [&](ls::Training&, int, ls::Logs&) {
-    CHECK(
-        contains(message_of<ls::Error>([&] { train(strategy, model, mended, 0, minimize); }), "this model is in fit"));
+    CHECK(contains(message_of<ls::Error>([&] { train(strategy, model, mended, 0, minimize); }),
+                   "this model is in fit"));
     train(strategy, fresh, mended, 0, minimize);
   };
   model.fit(data.x, data.y, {.batch_size = 8, .verbose = 0}, recorder);
@@ -329,7 +352,8 @@ struct TwoFiles : RowDataset {
   [[nodiscard]] ls::AutoShardPolicy auto_shard_policy() const { return ls::AutoShardPolicy::file; }
   [[nodiscard]] std::int64_t num_files() const { return 2; }
   void shard_files(int, int index) {
-    static_cast<RowDataset&>(*this) = index == 0 ? RowDataset(TinyData(4, 1), 2) : RowDataset(TinyData(20, 2), 2);
+    static_cast<RowDataset&>(*this) =
+        index == 0 ? RowDataset(TinyData(4, 1), 2) : RowDataset(TinyData(20, 2), 2);
   }
 };
 
@@ -341,12 +365,15 @@ class LoopStrategy : public WorkerStrategy, public ls::OwnLoops<LoopStrategy> {
 
 }  // namespace
 
-TEST_CASE("own loop: workers train as in fit, also where the data of one end before; other data are refused") {
+TEST_CASE(
+    "own loop: workers train as in fit, also where the data of one end before; other data are "
+    "refused") {
   std::vector<std::uint32_t> sums(2);
   const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
     LoopStrategy own(strategy);
     const auto make = [&] {
-      return ls::compile<Net>(own, {.seed = 5}, crossentropy, ls::Adam{.learning_rate = 0.01}, ls::Accuracy{});
+      return ls::compile<Net>(own, {.seed = 5}, crossentropy, ls::Adam{.learning_rate = 0.01},
+                              ls::Accuracy{});
     };
     auto fitted = make(), model = make();
     for (const ls::AnyDataset& data : {batches_of(22), ls::AnyDataset(TwoFiles())}) {
@@ -361,9 +388,9 @@ TEST_CASE("own loop: workers train as in fit, also where the data of one end bef
     ls::PerReplica<int> number(1);
     number[0] = own.worker_index();
     CHECK(own.reduce(ls::Reduction::mean, number) == 0.5);
-    CHECK(
-        contains(message_of<ls::ConfigurationError>([&] { (void)own.distribute(batches_of(22 + own.worker_index())); }),
-                 "distribute"));
+    CHECK(contains(message_of<ls::ConfigurationError>(
+                       [&] { (void)own.distribute(batches_of(22 + own.worker_index())); }),
+                   "distribute"));
   });
   CHECK(failures == std::vector<std::string>(2));
   CHECK(sums[0] == sums[1]);

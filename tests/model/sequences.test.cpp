@@ -1,4 +1,5 @@
-// A model whose output is a sequence: loss, metrics and predictions go token by token, and leave masked tokens out.
+// A model whose output is a sequence: loss, metrics and predictions go token by token, and leave
+// masked tokens out.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -42,7 +43,8 @@ struct MaskLow {
   template <class In, class T>
   static void forward(const ls::ForwardPass<T>& pass) {
     std::copy_n(pass.x.data(), pass.x.features() * pass.x.stride(), pass.y.data());
-    for (std::size_t row = 0; row < pass.x.samples(); ++row) pass.scratch[row] = pass.x(row, 0) < T(-0.5) ? T(0) : T(1);
+    for (std::size_t row = 0; row < pass.x.samples(); ++row)
+      pass.scratch[row] = pass.x(row, 0) < T(-0.5) ? T(0) : T(1);
     pass.set_mask(pass.scratch.data());
   }
   template <class In, class T>
@@ -51,14 +53,17 @@ struct MaskLow {
   }
 };
 
-using Tagger = ls::Sequential<ls::Input<positions, features>, ls::ToSequence, ls::Dense<8, ls::ReLU>, ls::Dense<3>>;
-using MaskedTagger =
-    ls::Sequential<ls::Input<positions, features>, ls::ToSequence, MaskLow, ls::Dense<8, ls::ReLU>, ls::Dense<3>>;
+using Tagger = ls::Sequential<ls::Input<positions, features>, ls::ToSequence,
+                              ls::Dense<8, ls::ReLU>, ls::Dense<3>>;
+using MaskedTagger = ls::Sequential<ls::Input<positions, features>, ls::ToSequence, MaskLow,
+                                    ls::Dense<8, ls::ReLU>, ls::Dense<3>>;
 
 float input(std::size_t sample, std::size_t t, std::size_t f) {
   return static_cast<float>((sample * 31 + t * 17 + f * 7) % 23) / 11.0F - 1.0F;
 }
-float label(std::size_t sample, std::size_t t) { return static_cast<float>((sample * 3 + t * 5) % 3); }
+float label(std::size_t sample, std::size_t t) {
+  return static_cast<float>((sample * 3 + t * 5) % 3);
+}
 bool is_masked(std::size_t sample, std::size_t t) { return input(sample, t, 0) < -0.5F; }
 
 /// Sequences of tokens with a class for each token.
@@ -67,7 +72,9 @@ class TaggedTokens {
   explicit TaggedTokens(std::size_t batch) : batch_(batch) {}
   std::size_t sample_size() const { return positions * features; }
   std::size_t target_size() const { return positions; }
-  std::int64_t cardinality() const { return static_cast<std::int64_t>((samples + batch_ - 1) / batch_); }
+  std::int64_t cardinality() const {
+    return static_cast<std::int64_t>((samples + batch_ - 1) / batch_);
+  }
   void begin(ls::Iteration) { seek(0); }
   std::size_t next() {
     indices_.clear();
@@ -82,7 +89,8 @@ class TaggedTokens {
     for (std::size_t row = 0; row < rows.size(); ++row) {
       const auto sample = static_cast<std::size_t>(indices_[rows[row]]);
       for (std::size_t t = 0; t < positions; ++t) {
-        for (std::size_t f = 0; f < features; ++f) x(row, t * features + f) = static_cast<T>(input(sample, t, f));
+        for (std::size_t f = 0; f < features; ++f)
+          x(row, t * features + f) = static_cast<T>(input(sample, t, f));
         if (!y.empty()) y(row, t) = static_cast<T>(label(sample, t));
       }
     }
@@ -111,7 +119,8 @@ std::array<double, 2> expected_figures(const auto& predictions, bool masks) {
       double exponentials = 0;
       std::size_t best = 0;
       const auto logit = [&](std::size_t c) {
-        return static_cast<double>(predictions(static_cast<Eigen::Index>(s), static_cast<Eigen::Index>(t * 3 + c)));
+        return static_cast<double>(
+            predictions(static_cast<Eigen::Index>(s), static_cast<Eigen::Index>(t * 3 + c)));
       };
       for (std::size_t c = 0; c < 3; ++c) {
         exponentials += std::exp(logit(c));
@@ -128,7 +137,8 @@ std::array<double, 2> expected_figures(const auto& predictions, bool masks) {
 template <class Net>
 void check_figures(bool masks) {
   ls::OneDeviceStrategy strategy;
-  auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, ls::SGD{.learning_rate = 0.1}, ls::Accuracy{});
+  auto model =
+      ls::compile<Net>(strategy, {.seed = 3}, loss, ls::SGD{.learning_rate = 0.1}, ls::Accuracy{});
   const auto history = model.fit(TaggedTokens(5), {.epochs = 8, .verbose = 0});
   CHECK(history["loss"].back() < history["loss"].front());
   const auto predictions = model.predict(TaggedTokens(7));
@@ -145,13 +155,15 @@ std::vector<float> parameters_after(S&& strategy) {
   auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, ls::SGD{.learning_rate = 0.1});
   model.fit(TaggedTokens(5), {.epochs = 3, .verbose = 0});
   std::vector<float> all;
-  for (const auto& weights : model.get_weights()) all.insert(all.end(), weights.values.begin(), weights.values.end());
+  for (const auto& weights : model.get_weights())
+    all.insert(all.end(), weights.values.begin(), weights.values.end());
   return all;
 }
 
 }  // namespace
 
-TEST_CASE("sequences: figures are means over all tokens, predictions are those of each sample in a row") {
+TEST_CASE(
+    "sequences: figures are means over all tokens, predictions are those of each sample in a row") {
   check_figures<Tagger>(false);
 }
 
@@ -159,21 +171,28 @@ TEST_CASE("sequences: masked tokens count neither in the loss nor in the metrics
   check_figures<MaskedTagger>(true);
 }
 
-TEST_CASE("sequences: masked tokens give no gradient, and the update divides by the tokens that count") {
+TEST_CASE(
+    "sequences: masked tokens give no gradient, and the update divides by the tokens that count") {
   // Two replicas of 2 or 3 samples each, with different numbers of tokens that count.
   const std::vector<float> one = parameters_after<MaskedTagger>(ls::OneDeviceStrategy());
-  const std::vector<float> two = parameters_after<MaskedTagger>(ls::MirroredStrategy({.replicas = 2}));
+  const std::vector<float> two =
+      parameters_after<MaskedTagger>(ls::MirroredStrategy({.replicas = 2}));
   REQUIRE(one.size() == two.size());
-  for (std::size_t i = 0; i < one.size(); ++i) CHECK(two[i] == doctest::Approx(one[i]).epsilon(1e-4));
+  for (std::size_t i = 0; i < one.size(); ++i)
+    CHECK(two[i] == doctest::Approx(one[i]).epsilon(1e-4));
 }
 
-TEST_CASE("sequences: a penalty of outputs does not depend on how masked tokens are spread over replicas and batches") {
-  using Net = ls::Sequential<ls::Input<positions, features>, ls::ToSequence, MaskLow, ls::Dense<8, ls::ReLU>,
+TEST_CASE(
+    "sequences: a penalty of outputs does not depend on how masked tokens are spread over replicas "
+    "and batches") {
+  using Net = ls::Sequential<ls::Input<positions, features>, ls::ToSequence, MaskLow,
+                             ls::Dense<8, ls::ReLU>,
                              ls::ActivityRegularization<ls::Regularizer{.l2 = 0.5}>, ls::Dense<3>>;
   const std::vector<float> one = parameters_after<Net>(ls::OneDeviceStrategy());
   const std::vector<float> two = parameters_after<Net>(ls::MirroredStrategy({.replicas = 2}));
   REQUIRE(one.size() == two.size());
-  for (std::size_t i = 0; i < one.size(); ++i) CHECK(two[i] == doctest::Approx(one[i]).epsilon(1e-4));
+  for (std::size_t i = 0; i < one.size(); ++i)
+    CHECK(two[i] == doctest::Approx(one[i]).epsilon(1e-4));
   ls::OneDeviceStrategy strategy;
   auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, ls::SGD{});
   CHECK(model.evaluate(TaggedTokens(3), {.verbose = 0}).at("loss") ==
@@ -182,9 +201,10 @@ TEST_CASE("sequences: a penalty of outputs does not depend on how masked tokens 
 
 TEST_CASE("sequences: a loss's ignored class does not count") {
   ls::OneDeviceStrategy strategy;
-  auto model = ls::compile<Tagger>(strategy, {.seed = 3},
-                                   ls::SparseCategoricalCrossentropy{.from_logits = true, .ignore_class = 1},
-                                   ls::SGD{.learning_rate = 0.1}, ls::Accuracy{});
+  auto model =
+      ls::compile<Tagger>(strategy, {.seed = 3},
+                          ls::SparseCategoricalCrossentropy{.from_logits = true, .ignore_class = 1},
+                          ls::SGD{.learning_rate = 0.1}, ls::Accuracy{});
   const auto predictions = model.predict(TaggedTokens(7));
   double sum = 0, rows = 0;
   for (std::size_t s = 0; s < samples; ++s)
@@ -192,14 +212,16 @@ TEST_CASE("sequences: a loss's ignored class does not count") {
       if (label(s, t) == 1) continue;
       double exponentials = 0;
       for (std::size_t c = 0; c < 3; ++c)
-        exponentials += std::exp(
-            static_cast<double>(predictions(static_cast<Eigen::Index>(s), static_cast<Eigen::Index>(t * 3 + c))));
+        exponentials += std::exp(static_cast<double>(
+            predictions(static_cast<Eigen::Index>(s), static_cast<Eigen::Index>(t * 3 + c))));
       sum += std::log(exponentials) -
-             static_cast<double>(predictions(static_cast<Eigen::Index>(s), static_cast<Eigen::Index>(t * 3) +
-                                                                               static_cast<Eigen::Index>(label(s, t))));
+             static_cast<double>(predictions(
+                 static_cast<Eigen::Index>(s),
+                 static_cast<Eigen::Index>(t * 3) + static_cast<Eigen::Index>(label(s, t))));
       rows += 1;
     }
-  CHECK(model.evaluate(TaggedTokens(9), {.verbose = 0}).at("loss") == doctest::Approx(sum / rows).epsilon(1e-6));
+  CHECK(model.evaluate(TaggedTokens(9), {.verbose = 0}).at("loss") ==
+        doctest::Approx(sum / rows).epsilon(1e-6));
 }
 
 TEST_CASE("sequences: a bad target names the sample") {

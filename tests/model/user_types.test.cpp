@@ -1,5 +1,5 @@
-// Everything that a model is made of, written by a user: layer, loss, optimizer, metric, callback, dataset, collective
-// and strategy work together without a change to any header.
+// Everything that a model is made of, written by a user: layer, loss, optimizer, metric, callback,
+// dataset, collective and strategy work together without a change to any header.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -44,8 +44,8 @@ struct LogCosh {
   static constexpr std::size_t target_size = Out::size;
   std::string description() const { return "log_cosh"; }
   template <class T>
-  void compute(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<double> losses,
-               ls::TensorView<T> gradient) const {
+  void compute(ls::TensorView<const T> predictions, ls::TensorView<const T> targets,
+               std::span<double> losses, ls::TensorView<T> gradient) const {
     for (std::size_t i = 0; i < predictions.samples(); ++i)
       losses[i] = static_cast<double>(std::log(std::cosh(predictions(i, 0) - targets(i, 0))));
     if (gradient.empty()) return;
@@ -63,8 +63,8 @@ struct Normalised {
   std::size_t slots() const { return 1; }
   double initial_slot_value() const { return 0.5; }
   template <class T>
-  void update(const ls::UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
+  void update(const ls::UpdateContext& context, std::span<T> parameters,
+              std::span<const T> gradients, std::span<T* const> slots) const {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const T gradient = gradients[i] * static_cast<T>(context.gradient_scale);
       slots[0][i] = T(0.9) * slots[0][i] + T(0.1) * std::abs(gradient);
@@ -79,18 +79,20 @@ struct Within {
   static constexpr std::string_view name = "within";
   static constexpr std::size_t state_size = 2;
   template <class T>
-  void update(ls::TensorView<const T> predictions, ls::TensorView<const T> targets, std::span<const T>,
-              std::span<double> state) const {
+  void update(ls::TensorView<const T> predictions, ls::TensorView<const T> targets,
+              std::span<const T>, std::span<double> state) const {
     for (std::size_t i = 0; i < predictions.samples(); ++i)
       state[0] += std::abs(predictions(i, 0) - targets(i, 0)) < T(0.2) ? 1 : 0;
     state[1] += static_cast<double>(predictions.samples());
   }
-  double result(std::span<const double> state) const { return state[1] > 0 ? state[0] / state[1] : 0; }
+  double result(std::span<const double> state) const {
+    return state[1] > 0 ? state[0] / state[1] : 0;
+  }
 };
 static_assert(ls::Metric<Within>);
 
-/// x -> sin 2x for x in [-1, 1], computed when it is read; batches of 20 of 101 samples, in an order that depends
-/// on the pass.
+/// x -> sin 2x for x in [-1, 1], computed when it is read; batches of 20 of 101 samples, in an
+/// order that depends on the pass.
 class Sine {
  public:
   std::size_t sample_size() const { return 1; }
@@ -153,7 +155,8 @@ template <class S>
 Result train(S& strategy) {
   auto model = ls::compile<Net>(strategy, {.seed = 3}, LogCosh{}, Normalised{}, Within{});
   HalveOnPlateau callback;
-  const ls::History history = model.fit(Sine(), {.epochs = 60, .verbose = 0, .validation_data = Sine()}, callback);
+  const ls::History history =
+      model.fit(Sine(), {.epochs = 60, .verbose = 0, .validation_data = Sine()}, callback);
   CHECK(history["val_within"].back() == model.evaluate(Sine(), {.verbose = 0}).at("within"));
   const auto rows = model.predict(Sine());
   CHECK(rows.rows() == 101);

@@ -16,7 +16,8 @@ using namespace lockstep_test;
 
 namespace {
 
-constexpr std::array trained_variables{ls::Variable{"kernel", {2, 3}, nullptr}, ls::Variable{"bias", {3}, nullptr},
+constexpr std::array trained_variables{ls::Variable{"kernel", {2, 3}, nullptr},
+                                       ls::Variable{"bias", {3}, nullptr},
                                        ls::Variable{"kernel", {3}, nullptr}};
 constexpr std::array untrained_variables{ls::Variable{"mean", {3}, nullptr}};
 
@@ -55,10 +56,14 @@ TEST_CASE("weights: other numbers and shapes are refused by name") {
   const auto message = [&](auto change) {
     auto weights = ls::detail::copy_weights(arenas.arrays());
     change(weights);
-    return message_of<ls::ConfigurationError>([&] { ls::detail::check_weights(weights, arenas.arrays()); });
+    return message_of<ls::ConfigurationError>(
+        [&] { ls::detail::check_weights(weights, arenas.arrays()); });
   };
   CHECK(contains(message([](auto& w) { w.pop_back(); }), "expected 4 arrays, got 3"));
-  CHECK(contains(message([](auto& w) { w[0].shape = {3, 2}; }), "expected a/kernel (2, 3), got 'a/kernel' (3, 2)"));
+  CHECK(contains(message([](auto& w) {
+                   w[0].shape = {3, 2};
+                 }),
+                 "expected a/kernel (2, 3), got 'a/kernel' (3, 2)"));
   CHECK(contains(message([](auto& w) { w[2].shape = {}; }), "expected b/mean (3)"));
   CHECK(contains(message([](auto& w) { w[3].values.push_back(0); }), "with 4 values"));
 }

@@ -78,7 +78,8 @@ TEST_CASE("CrossAttention: shape, variables, gradients") {
   CHECK(L::layer_count == 4);
   lockstep_test::check_gradients_for_all_batches<L, In>();
   // One input for both: self attention.
-  lockstep_test::check_gradients<ls::CrossAttention<1, 2, ls::Identity, ls::Dense<3>, options>, Sequence<4, 3>>(2);
+  lockstep_test::check_gradients<ls::CrossAttention<1, 2, ls::Identity, ls::Dense<3>, options>,
+                                 Sequence<4, 3>>(2);
 }
 
 TEST_CASE("CrossAttention: Keras's values and gradients") {
@@ -94,7 +95,8 @@ TEST_CASE("CrossAttention: Keras's values and gradients") {
                                    Golden::value_bias,
                                    Golden::attention_output_kernel,
                                    Golden::attention_output_bias};
-  for (std::size_t i = 0; i < 8; ++i) std::copy_n(weights[i], rig.weights[i].size(), rig.weights[i].begin());
+  for (std::size_t i = 0; i < 8; ++i)
+    std::copy_n(weights[i], rig.weights[i].size(), rig.weights[i].begin());
   for (std::size_t s = 0; s < 2; ++s) {
     for (std::size_t t = 0; t < 3; ++t) {
       for (std::size_t f = 0; f < 4; ++f) {
@@ -104,7 +106,8 @@ TEST_CASE("CrossAttention: Keras's values and gradients") {
       rig.x[4 * rig.stride + s * 8 + t] = Golden::mask[s * 3 + t];
     }
     for (std::size_t t = 0; t < 5; ++t) {
-      for (std::size_t f = 0; f < 6; ++f) rig.x[f * rig.stride + s * 8 + 3 + t] = Golden::m[(s * 5 + t) * 6 + f];
+      for (std::size_t f = 0; f < 6; ++f)
+        rig.x[f * rig.stride + s * 8 + 3 + t] = Golden::m[(s * 5 + t) * 6 + f];
       rig.x[6 * rig.stride + s * 8 + 3 + t] = Golden::value_mask[s * 5 + t];
     }
   }
@@ -131,13 +134,15 @@ TEST_CASE("CrossAttention: Keras's values and gradients") {
                                      Golden::attention_output_kernel_gradient,
                                      Golden::attention_output_bias_gradient};
   for (std::size_t i = 0; i < 8; ++i)
-    for (std::size_t k = 0; k < rig.gradients[i].size(); ++k) compare(rig.gradients[i][k], gradients[i][k]);
+    for (std::size_t k = 0; k < rig.gradients[i].size(); ++k)
+      compare(rig.gradients[i][k], gradients[i][k]);
   CHECK(worst < 2e-7);
 }
 
 TEST_CASE("CrossAttention: the outputs of its branches are shown, and its own") {
-  using Net = ls::Sequential<ls::Input<4, 3>, ls::ToSequence,
-                             ls::CrossAttention<1, 2, ls::Sequential<ls::Dense<3>, ls::Dense<2>>, ls::Identity>>;
+  using Net = ls::Sequential<
+      ls::Input<4, 3>, ls::ToSequence,
+      ls::CrossAttention<1, 2, ls::Sequential<ls::Dense<3>, ls::Dense<2>>, ls::Identity>>;
   lockstep_test::NetRunner<Net> net;
   net.run(2);
   std::vector<std::size_t> positions;

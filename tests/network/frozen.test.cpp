@@ -24,9 +24,11 @@ namespace {
 using Names = std::vector<std::string>;
 using Inner = ls::Sequential<ls::Dense<3, ls::Tanh>, ls::BatchNormalization<>>;
 using Trained = ls::Sequential<ls::Input<4>, Inner, ls::Dense<5>, ls::Dense<2>>;
-using Tuned = ls::Sequential<ls::Input<4>, ls::Frozen<Inner>, ls::Frozen<ls::Dense<5>>, ls::Dense<2>>;
-using FrozenAbove = ls::Sequential<ls::Input<4>, ls::Dense<3, ls::Tanh>, ls::Frozen<ls::Dense<5, ls::Tanh>>,
-                                   ls::Frozen<ls::Sequential<ls::Dense<2>>>>;
+using Tuned =
+    ls::Sequential<ls::Input<4>, ls::Frozen<Inner>, ls::Frozen<ls::Dense<5>>, ls::Dense<2>>;
+using FrozenAbove =
+    ls::Sequential<ls::Input<4>, ls::Dense<3, ls::Tanh>, ls::Frozen<ls::Dense<5, ls::Tanh>>,
+                   ls::Frozen<ls::Sequential<ls::Dense<2>>>>;
 using In = ls::Shape<4>;
 
 /// A user's container, which has no each_output.
@@ -36,9 +38,10 @@ struct Wrapped : Layer {
   static constexpr bool takes_sequences = true;
   static constexpr std::size_t layer_count = 1;
   template <class Sample>
-  static constexpr std::array layers{ls::LayerInfo{.name = Layer::name,
-                                                   .output_extents = Layer::template Output<Sample>::extents,
-                                                   .variables = Layer::template variables<Sample>}};
+  static constexpr std::array layers{
+      ls::LayerInfo{.name = Layer::name,
+                    .output_extents = Layer::template Output<Sample>::extents,
+                    .variables = Layer::template variables<Sample>}};
 };
 
 }  // namespace
@@ -46,23 +49,28 @@ struct Wrapped : Layer {
 TEST_CASE("Frozen: the variables are none that is trained, under the names of the layer") {
   CHECK(Tuned::variable_names<In>() == Names{"dense_1/kernel", "dense_1/bias"});
   CHECK(Tuned::state_variable_names<In>() ==
-        Names{"sequential/dense/kernel", "sequential/dense/bias", "sequential/batch_normalization/gamma",
-              "sequential/batch_normalization/beta", "sequential/batch_normalization/moving_mean",
+        Names{"sequential/dense/kernel", "sequential/dense/bias",
+              "sequential/batch_normalization/gamma", "sequential/batch_normalization/beta",
+              "sequential/batch_normalization/moving_mean",
               "sequential/batch_normalization/moving_variance", "dense/kernel", "dense/bias"});
   CHECK(Tuned::layer_names<In>() == Trained::layer_names<In>());
   CHECK(Tuned::variable_order<In>() ==
         std::vector<bool>{false, false, false, false, false, false, false, false, true, true});
   CHECK(Tuned::parameter_count == 5 * 2 + 2);
   for (const ls::Variable& variable : Tuned::state_variables<In>) CHECK(variable.is_constant);
-  for (const ls::Variable& variable : Trained::state_variables<In>) CHECK_FALSE(variable.is_constant);
+  for (const ls::Variable& variable : Trained::state_variables<In>)
+    CHECK_FALSE(variable.is_constant);
 }
 
 TEST_CASE("Frozen: gradients go through it") { check_gradients<FrozenAbove>(7); }
 
-TEST_CASE("Frozen: a training step leaves its variables and moving statistics alone, and reduces none of them") {
+TEST_CASE(
+    "Frozen: a training step leaves its variables and moving statistics alone, and reduces none of "
+    "them") {
   NetRunner<Tuned> net;
   std::vector<std::vector<double>> before;
-  for (const auto slice : net.workspace().state().slices()) before.emplace_back(slice.begin(), slice.end());
+  for (const auto slice : net.workspace().state().slices())
+    before.emplace_back(slice.begin(), slice.end());
   net.run(6);
   std::size_t i = 0;
   for (const auto slice : net.workspace().state().slices())
@@ -83,8 +91,9 @@ TEST_CASE("Frozen: around a container that shows one output") {
   NetRunner<ls::Sequential<ls::Input<4>, ls::Frozen<Wrapped<ls::Dense<3>>>, ls::Dense<2>>> net;
   net.run(3);
   std::vector<std::size_t> positions;
-  net.workspace().each_output(
-      [&](std::size_t position, const ls::TensorView<const double>&) { positions.push_back(position); });
+  net.workspace().each_output([&](std::size_t position, const ls::TensorView<const double>&) {
+    positions.push_back(position);
+  });
   CHECK(positions == std::vector<std::size_t>{1, 2});
 }
 

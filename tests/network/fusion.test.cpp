@@ -44,8 +44,9 @@ struct Apart {
 };
 
 template <template <class> class A, class Function>
-using Net = ls::Sequential<ls::Input<4, 5, 2>, ls::Conv2D<3, 2>, A<Function>, ls::BatchNormalization<>, A<Function>,
-                           ls::Flatten, ls::Dense<5>, A<Function>, ls::Dense<3>>;
+using Net =
+    ls::Sequential<ls::Input<4, 5, 2>, ls::Conv2D<3, 2>, A<Function>, ls::BatchNormalization<>,
+                   A<Function>, ls::Flatten, ls::Dense<5>, A<Function>, ls::Dense<3>>;
 
 template <class Function>
 void check_equal() {
@@ -68,18 +69,21 @@ using ReLU = ls::Activation<ls::ReLU>;
 
 using Fused = ls::Dense<4, ls::ReLU>;
 // Two in a row: the first is taken over, the second is not.
-static_assert(std::is_same_v<
-              ListOf<ls::Dense<4>, ReLU, ReLU>,
-              ls::detail::LayerList<At<0, ls::Dense<4>, Fused>, At<1, ReLU, void, Fused>, At<2, ReLU, ReLU, Fused>>>);
+static_assert(
+    std::is_same_v<ListOf<ls::Dense<4>, ReLU, ReLU>,
+                   ls::detail::LayerList<At<0, ls::Dense<4>, Fused>, At<1, ReLU, void, Fused>,
+                                         At<2, ReLU, ReLU, Fused>>>);
 // A layer that has an activation keeps it.
 using WithTanh = ls::Dense<4, ls::Tanh>;
-static_assert(
-    std::is_same_v<ListOf<WithTanh, ReLU>, ls::detail::LayerList<At<0, WithTanh>, At<1, ReLU, ReLU, WithTanh>>>);
+static_assert(std::is_same_v<ListOf<WithTanh, ReLU>,
+                             ls::detail::LayerList<At<0, WithTanh>, At<1, ReLU, ReLU, WithTanh>>>);
 // A layer that inherits from another one may do something else.
 struct Derived : ls::Dense<4> {};
-static_assert(std::is_same_v<ListOf<Derived, ReLU>, ls::detail::LayerList<At<0, Derived>, At<1, ReLU, ReLU, Derived>>>);
-static_assert(std::is_same_v<ListOf<ReLU, ls::Dense<4>>,
-                             ls::detail::LayerList<At<0, ReLU>, At<1, ls::Dense<4>, ls::Dense<4>, ReLU>>>);
+static_assert(std::is_same_v<ListOf<Derived, ReLU>,
+                             ls::detail::LayerList<At<0, Derived>, At<1, ReLU, ReLU, Derived>>>);
+static_assert(
+    std::is_same_v<ListOf<ReLU, ls::Dense<4>>,
+                   ls::detail::LayerList<At<0, ReLU>, At<1, ls::Dense<4>, ls::Dense<4>, ReLU>>>);
 
 }  // namespace
 
@@ -93,8 +97,10 @@ TEST_CASE("fused activations: loss and gradients are those of two layers") {
 TEST_CASE("fused activations: names and summary show both layers") {
   using FusedNet = Net<ls::Activation, ls::ReLU>;
   using ApartNet = Net<Apart, ls::ReLU>;
-  CHECK(FusedNet::layer_names<FusedNet::InputShape>() == ApartNet::layer_names<ApartNet::InputShape>());
-  CHECK(FusedNet::variable_names<FusedNet::InputShape>() == ApartNet::variable_names<ApartNet::InputShape>());
+  CHECK(FusedNet::layer_names<FusedNet::InputShape>() ==
+        ApartNet::layer_names<ApartNet::InputShape>());
+  CHECK(FusedNet::variable_names<FusedNet::InputShape>() ==
+        ApartNet::variable_names<ApartNet::InputShape>());
   CHECK(FusedNet::summary().find("activation_2 (Activation)") != std::string::npos);
 }
 
@@ -109,14 +115,15 @@ using Same = L;
 
 template <template <class> class A, std::size_t Units, class Function>
 using BackwardNet =
-    ls::Sequential<ls::Input<5, 4, 2>, A<ls::Conv2D<6, 3, Function>>, ls::Flatten, A<ls::Dense<Units, Function>>,
-                   A<ls::BatchNormalization<Function>>, A<ls::Dense<7, Function>>, A<ls::Dense<3>>>;
+    ls::Sequential<ls::Input<5, 4, 2>, A<ls::Conv2D<6, 3, Function>>, ls::Flatten,
+                   A<ls::Dense<Units, Function>>, A<ls::BatchNormalization<Function>>,
+                   A<ls::Dense<7, Function>>, A<ls::Dense<3>>>;
 
 /// For each layer that computes something: whether it goes backward through the activation below.
 template <class N>
 constexpr auto goes_through = [] {
-  constexpr auto roles =
-      ls::detail::backward_roles<float, false>(typename N::template Chain<typename N::InputShape>::Steps{});
+  constexpr auto roles = ls::detail::backward_roles<float, false>(
+      typename N::template Chain<typename N::InputShape>::Steps{});
   std::array<bool, roles.size()> through{};
   for (std::size_t i = 0; i < through.size(); ++i) through[i] = roles[i].goes_through;
   return through;

@@ -20,7 +20,8 @@ using In = ls::Shape<4>;
 using Plain = ls::detail::LayerAt<0, UserReLU, In>;
 static_assert(!Plain::aliases && !Plain::is_container && std::is_same_v<Plain::Output, In>);
 static_assert(Plain::info().variables.empty() && Plain::info().state_variables.empty());
-static_assert(Plain::info().layer_count == 1 && Plain::info().layers.empty() && !Plain::info().is_input);
+static_assert(Plain::info().layer_count == 1 && Plain::info().layers.empty() &&
+              !Plain::info().is_input);
 static_assert(Plain::info().name == "user_re_lu" && Plain::info().class_name == "UserReLU");
 static_assert(Plain::info().output_extents.size() == 1 && Plain::info().output_extents[0] == 4);
 static_assert(Plain::place().scratch == nullptr && Plain::place().scratch_size(16) == 0);
@@ -28,12 +29,15 @@ static_assert(Plain::forward_call<float>().each_output == nullptr);
 
 /// How At goes backward as the first layer of a model, whose dx is not wanted.
 template <class At>
-constexpr auto first = At::template backward_call<float, ls::detail::BackwardRole{.called = true}>();
+constexpr auto first =
+    At::template backward_call<float, ls::detail::BackwardRole{.called = true}>();
 template <class At>
 constexpr auto inner =
-    At::template backward_call<float, ls::detail::BackwardRole{.called = true, .input_gradient = true}>();
+    At::template backward_call<float,
+                               ls::detail::BackwardRole{.called = true, .input_gradient = true}>();
 static_assert(Plain::backward_call<float, ls::detail::BackwardRole{}>().run == nullptr);
-static_assert(first<Plain>.dx == ls::detail::GradientPlace::buffer && !first<Plain>.announces_gradients);
+static_assert(first<Plain>.dx == ls::detail::GradientPlace::buffer &&
+              !first<Plain>.announces_gradients);
 
 // What there is, is used.
 struct Everything : UserReLU {
@@ -46,9 +50,11 @@ struct Everything : UserReLU {
   template <class I>
   static constexpr std::array variables{ls::Variable{"w", {I::size}, nullptr}};
   template <class I>
-  static constexpr std::array state_variables{ls::Variable{"s", {2}, nullptr}, ls::Variable{"t", {3}, nullptr}};
+  static constexpr std::array state_variables{ls::Variable{"s", {2}, nullptr},
+                                              ls::Variable{"t", {3}, nullptr}};
   template <class I>
-  static constexpr std::array layers{ls::LayerInfo{.name = "a"}, ls::LayerInfo{.name = "b", .layer_count = 2}};
+  static constexpr std::array layers{ls::LayerInfo{.name = "a"},
+                                     ls::LayerInfo{.name = "b", .layer_count = 2}};
   template <class I>
   static constexpr std::size_t scratch(std::size_t samples) {
     return samples + 1;
@@ -65,7 +71,8 @@ struct Everything : UserReLU {
 using All = ls::detail::LayerAt<5, Everything, In>;
 static_assert(All::info().variables.size() == 1 && All::info().variables[0].size() == 4);
 static_assert(All::info().state_variables.size() == 2 && All::info().layer_count == 3);
-static_assert(All::is_container && All::info().layers.size() == 2 && All::info().layers[1].name == "b");
+static_assert(All::is_container && All::info().layers.size() == 2 &&
+              All::info().layers[1].name == "b");
 static_assert(!All::aliases && All::place().is_container);
 static_assert(All::place().scratch_size(16) == 32);  // rounded up, so that what follows is aligned
 

@@ -35,8 +35,8 @@ static_assert(ls::detail::concatenate<&ls::LayerInfo::variables, 2>(infos)[1].na
 }  // namespace
 
 TEST_CASE("layer places: sums over the layers before, aliases left out") {
-  using Net = ls::detail::ChainOf<In, UserReshape<2, 2>, UserReshape<4>, UserDense<6>, UserReshape<2, 3>, UserReLU,
-                                  UserReshape<6>, UserDense<3>>;
+  using Net = ls::detail::ChainOf<In, UserReshape<2, 2>, UserReshape<4>, UserDense<6>,
+                                  UserReshape<2, 3>, UserReLU, UserReshape<6>, UserDense<3>>;
   constexpr auto places = ls::detail::layer_places<Net::Steps::size>(Net::List{});
   REQUIRE(places.size() == 3);
   CHECK(places[0].position == 2);
@@ -49,7 +49,9 @@ TEST_CASE("layer places: sums over the layers before, aliases left out") {
   CHECK(ls::detail::container_scratch(places, 3) == (12 + 2 * 6) * 16);
 }
 
-TEST_CASE("backward roles: nothing below the first trained layer, unless the input's gradient is wanted") {
+TEST_CASE(
+    "backward roles: nothing below the first trained layer, unless the input's gradient is "
+    "wanted") {
   using Steps = ls::detail::ChainOf<In, UserReLU, UserReLU, UserDense<3>, UserReLU>::Steps;
   constexpr auto weights = ls::detail::backward_roles<float, false>(Steps{});
   constexpr auto all = ls::detail::backward_roles<float, true>(Steps{});

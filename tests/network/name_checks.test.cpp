@@ -28,16 +28,21 @@ TEST_CASE("name checks: layers and their variables") {
   CHECK(contains(refusal({{"a", "A", {}}, {"b", "B", {}}, {"a", "C", {}}}, "block"),
                  "compile: layer 0 of 'block' (A) and layer 2 of 'block' (C) are both named 'a'"));
   CHECK(contains(refusal({{"a", "A", {"x", "x"}}}), "two variables of layer 0 (A) are named 'x'"));
-  CHECK(contains(refusal({{"a", "A", {""}}}), "a variable of layer 0 (A) is named '': it is empty"));
+  CHECK(
+      contains(refusal({{"a", "A", {""}}}), "a variable of layer 0 (A) is named '': it is empty"));
   CHECK(refusal({{"a", "A", {"query/kernel", "key/kernel", "key/part/kernel"}}}) == "NO EXCEPTION");
-  CHECK(contains(refusal({{"a", "A", {"query//kernel"}}}), "a variable of layer 0 (A) is named '': it is empty"));
-  CHECK(contains(refusal({{"a", "A", {"kernel/"}}}), "a variable of layer 0 (A) is named '': it is empty"));
-  CHECK(contains(refusal({{std::string("a\0b", 3), "A", {}}}), "is named 'a\\x00b': it has a NUL in it"));
+  CHECK(contains(refusal({{"a", "A", {"query//kernel"}}}),
+                 "a variable of layer 0 (A) is named '': it is empty"));
+  CHECK(contains(refusal({{"a", "A", {"kernel/"}}}),
+                 "a variable of layer 0 (A) is named '': it is empty"));
+  CHECK(contains(refusal({{std::string("a\0b", 3), "A", {}}}),
+                 "is named 'a\\x00b': it has a NUL in it"));
 }
 
 TEST_CASE("name checks: the variables of a whole model") {
   const auto refused = [](std::vector<std::string> trained, std::vector<std::string> untrained) {
-    return message_of<ls::ConfigurationError>([&] { ls::detail::check_variable_names(trained, untrained); });
+    return message_of<ls::ConfigurationError>(
+        [&] { ls::detail::check_variable_names(trained, untrained); });
   };
   CHECK(refused({"a/x", "a/y"}, {"a/z"}) == "NO EXCEPTION");
   CHECK(contains(refused({"a/x", "a/y"}, {"a/y"}), "two variables of the model are named 'a/y'"));

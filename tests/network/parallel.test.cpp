@@ -25,24 +25,29 @@ namespace {
 using Names = std::vector<std::string>;
 
 template <class Merge>
-using Merged =
-    ls::Sequential<ls::Input<4>, ls::Dense<3, ls::Tanh>,
-                   ls::Parallel<Merge, ls::Dense<3>, ls::Identity, ls::Sequential<ls::Dense<5>, ls::Dense<3>>>,
-                   ls::Dense<2>>;
+using Merged = ls::Sequential<
+    ls::Input<4>, ls::Dense<3, ls::Tanh>,
+    ls::Parallel<Merge, ls::Dense<3>, ls::Identity, ls::Sequential<ls::Dense<5>, ls::Dense<3>>>,
+    ls::Dense<2>>;
 using Tokens =
-    ls::Sequential<ls::Input<5, 3>, ls::ToSequence, ls::Parallel<ls::Concatenate, ls::Dense<2>, ls::Identity>,
+    ls::Sequential<ls::Input<5, 3>, ls::ToSequence,
+                   ls::Parallel<ls::Concatenate, ls::Dense<2>, ls::Identity>,
                    ls::Residual<ls::Dense<4, ls::Tanh>, ls::Dense<5>>, ls::Flatten, ls::Dense<2>>;
 using Block = ls::Residual<ls::Dense<6, ls::Tanh>, ls::Dense<4>>;
-using Deep = ls::Sequential<ls::Input<4>, ls::Repeat<3, Block>,
-                            ls::Residual<ls::Sequential<ls::Dense<3>>, ls::Sequential<ls::Dense<3>>>>;
+using Deep =
+    ls::Sequential<ls::Input<4>, ls::Repeat<3, Block>,
+                   ls::Residual<ls::Sequential<ls::Dense<3>>, ls::Sequential<ls::Dense<3>>>>;
 // Images: blocks of channels, pixel by pixel.
-using Images = ls::Sequential<ls::Input<2, 2, 3>, ls::Parallel<ls::Concatenate, ls::Activation<ls::Tanh>, ls::Identity>,
+using Images = ls::Sequential<ls::Input<2, 2, 3>,
+                              ls::Parallel<ls::Concatenate, ls::Activation<ls::Tanh>, ls::Identity>,
                               ls::Flatten, ls::Dense<2>>;
 static_assert(std::is_same_v<Merged<ls::Concatenate>::Output<ls::Shape<4>>, ls::Shape<2>>);
-static_assert(std::is_same_v<ls::Parallel<ls::Concatenate, ls::Dense<2>, ls::Identity>::Output<ls::Sequence<5, 3>>,
-                             ls::Sequence<5, 5>>);
-static_assert(std::is_same_v<ls::Parallel<ls::Concatenate, ls::Identity, ls::Identity>::Output<ls::Shape<2, 2, 3>>,
-                             ls::Shape<2, 2, 6>>);
+static_assert(std::is_same_v<
+              ls::Parallel<ls::Concatenate, ls::Dense<2>, ls::Identity>::Output<ls::Sequence<5, 3>>,
+              ls::Sequence<5, 5>>);
+static_assert(std::is_same_v<
+              ls::Parallel<ls::Concatenate, ls::Identity, ls::Identity>::Output<ls::Shape<2, 2, 3>>,
+              ls::Shape<2, 2, 6>>);
 
 }  // namespace
 
@@ -70,7 +75,8 @@ TEST_CASE("Residual: adds its input") {
   std::size_t next = 0;
   for (std::size_t f = 0; f < 3; ++f)
     for (std::size_t i = 0; i < 4; ++i, ++next)
-      CHECK(residual.outputs()[next] == doctest::Approx(inner.outputs()[next] + x(i, f)).epsilon(1e-15));
+      CHECK(residual.outputs()[next] ==
+            doctest::Approx(inner.outputs()[next] + x(i, f)).epsilon(1e-15));
 }
 
 TEST_CASE("Parallel: each variable and each layer has a name of its own") {
@@ -79,13 +85,14 @@ TEST_CASE("Parallel: each variable and each layer has a name of its own") {
   CHECK(Net::variable_names<ls::Shape<4>>()[7] == "repeat/residual_1/dense_1/bias");
   CHECK(Net::variable_names<ls::Shape<4>>().back() == "residual/sequential_1/dense/bias");
   CHECK(Net::layer_names<ls::Shape<4>>().size() == Net::layer_count);
-  CHECK(Merged<ls::Add>::layer_names<ls::Shape<4>>() == Names{"input", "dense", "parallel/dense", "parallel/identity",
-                                                              "parallel/sequential/dense",
-                                                              "parallel/sequential/dense_1", "dense_1"});
+  CHECK(Merged<ls::Add>::layer_names<ls::Shape<4>>() ==
+        Names{"input", "dense", "parallel/dense", "parallel/identity", "parallel/sequential/dense",
+              "parallel/sequential/dense_1", "dense_1"});
 }
 
 TEST_CASE("Parallel: every layer inside has random numbers of its own") {
-  using Net = ls::Sequential<ls::Input<64>, ls::Parallel<ls::Concatenate, ls::Dropout<0.5>, ls::Dropout<0.5>>,
+  using Net = ls::Sequential<ls::Input<64>,
+                             ls::Parallel<ls::Concatenate, ls::Dropout<0.5>, ls::Dropout<0.5>>,
                              ls::Repeat<2, ls::Residual<ls::Dropout<0.5>>>>;
   NetRunner<Net> net;
   net.run(1);
@@ -107,6 +114,7 @@ TEST_CASE("Parallel: the outputs of the layers inside are shown, each at its pos
 }
 
 TEST_CASE("Parallel: without a wanted input gradient, branches that train nothing are left alone") {
-  using Net = ls::Sequential<ls::Input<4>, ls::Parallel<ls::Concatenate, ls::Frozen<ls::Dense<2>>, ls::Dense<2>>>;
+  using Net = ls::Sequential<ls::Input<4>,
+                             ls::Parallel<ls::Concatenate, ls::Frozen<ls::Dense<2>>, ls::Dense<2>>>;
   check_gradients<Net>(5);
 }

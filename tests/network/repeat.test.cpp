@@ -35,7 +35,8 @@ TEST_CASE("Repeat: does what its layer does when it is written several times") {
 }
 
 TEST_CASE("Repeat: state variables and tokens") {
-  using Net = ls::Sequential<ls::Input<4, 3>, ls::ToSequence, ls::Repeat<2, ls::BatchNormalization<>>, ls::Dense<2>>;
+  using Net = ls::Sequential<ls::Input<4, 3>, ls::ToSequence,
+                             ls::Repeat<2, ls::BatchNormalization<>>, ls::Dense<2>>;
   check_gradients<Net>(5);
   CHECK(Net::state_variable_names<ls::Shape<4, 3>>().size() == 4);
 }

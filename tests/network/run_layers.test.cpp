@@ -37,7 +37,8 @@ struct CountingDense : UserDense<Units> {
     CHECK(pass.dx.empty());
     const ls::Buffer unwanted(In::size * pass.x.stride() * sizeof(T));
     ls::BackwardPass<T> with_dx = pass;
-    with_dx.dx = {reinterpret_cast<T*>(unwanted.data()), pass.x.samples(), In::size, pass.x.stride()};
+    with_dx.dx = {reinterpret_cast<T*>(unwanted.data()), pass.x.samples(), In::size,
+                  pass.x.stride()};
     UserDense<Units>::template backward<In, T>(with_dx);
   }
 };
@@ -69,7 +70,8 @@ struct PaddedDense : UserDense<Units> {
   template <class In, class T>
   static void backward(const ls::BackwardPass<T>& pass) {
     for (std::size_t f = 0; f < Units; ++f)
-      for (std::size_t i = pass.dy.samples(); i < pass.dy.stride(); ++i) CHECK(pass.dy(i, f) == T(0));
+      for (std::size_t i = pass.dy.samples(); i < pass.dy.stride(); ++i)
+        CHECK(pass.dy(i, f) == T(0));
     ls::BackwardPass<T> whole = pass;
     whole.x = padded(pass.x);
     whole.y = padded(pass.y);
@@ -101,13 +103,15 @@ struct KeepsInScratch {
     pass.y.matrix() = T(2) * pass.x.matrix();
     for (std::size_t i = 0; i < pass.scratch.size(); ++i) pass.scratch[i] = T(-1);
     for (std::size_t f = 0; f < In::size; ++f)
-      for (std::size_t i = 0; i < pass.x.samples(); ++i) pass.scratch[f * pass.x.stride() + i] = pass.y(i, f);
+      for (std::size_t i = 0; i < pass.x.samples(); ++i)
+        pass.scratch[f * pass.x.stride() + i] = pass.y(i, f);
     if (!pass.scratch.empty()) pass.scratch.back() = static_cast<T>(pass.context.layer);
   }
   template <class In, class T>
   static void backward(const ls::BackwardPass<T>& pass) {
     for (std::size_t f = 0; f < In::size; ++f)
-      for (std::size_t i = 0; i < pass.x.samples(); ++i) CHECK(pass.scratch[f * pass.x.stride() + i] == pass.y(i, f));
+      for (std::size_t i = 0; i < pass.x.samples(); ++i)
+        CHECK(pass.scratch[f * pass.x.stride() + i] == pass.y(i, f));
     CHECK(pass.scratch.back() == static_cast<T>(pass.context.layer));
     for (T& value : pass.scratch) value = T(-2);
     pass.dx.matrix() = T(2) * pass.dy.matrix();
@@ -149,27 +153,29 @@ std::array<int, 2> calls_of_a_step() {
 
 TEST_CASE("aliases: first, in the middle, one after the other, last") {
   check_gradients<ls::Sequential<ls::Input<2, 2>, UserReshape<4>, UserDense<3>>>(5);
-  check_gradients<ls::Sequential<ls::Input<4>, UserDense<6>, UserReshape<2, 3>, UserReshape<3, 2>, UserReLU,
-                                 UserReshape<6>, UserDense<3>>>(5);
-  check_gradients<ls::Sequential<ls::Input<4>, UserDense<6>, UserReshape<2, 3>, UserReshape<3, 2>>>(5);
-  check_gradients<ls::Sequential<ls::Input<2, 2>, UserReshape<4>, UserReshape<1, 4>, UserDense<6>, UserReshape<2, 3>>>(
+  check_gradients<ls::Sequential<ls::Input<4>, UserDense<6>, UserReshape<2, 3>, UserReshape<3, 2>,
+                                 UserReLU, UserReshape<6>, UserDense<3>>>(5);
+  check_gradients<ls::Sequential<ls::Input<4>, UserDense<6>, UserReshape<2, 3>, UserReshape<3, 2>>>(
       5);
+  check_gradients<ls::Sequential<ls::Input<2, 2>, UserReshape<4>, UserReshape<1, 4>, UserDense<6>,
+                                 UserReshape<2, 3>>>(5);
 }
 
 TEST_CASE("aliases: alone, and alone in a part") {
   NetRunner<ls::Sequential<ls::Input<4>, UserReshape<2, 2>>> alone;
   alone.run(5);
   for (std::size_t f = 0; f < 4; ++f)
-    for (std::size_t i = 0; i < 5; ++i) CHECK(alone.workspace().predictions()(i, f) == alone.workspace().x()(i, f));
+    for (std::size_t i = 0; i < 5; ++i)
+      CHECK(alone.workspace().predictions()(i, f) == alone.workspace().x()(i, f));
   check_gradients<ls::Sequential<ls::Input<4>, UserReshape<2, 2>>>(5);
-  check_gradients<
-      ls::Sequential<ls::Input<4>, ls::Sequential<UserReshape<2, 2>>, UserDense<3>, ls::Sequential<UserReshape<3>>>>(5);
+  check_gradients<ls::Sequential<ls::Input<4>, ls::Sequential<UserReshape<2, 2>>, UserDense<3>,
+                                 ls::Sequential<UserReshape<3>>>>(5);
 }
 
 TEST_CASE("aliases: the result is that of the model without them") {
   NetRunner<ls::Sequential<ls::Input<4>, UserDense<6>, UserReLU, UserDense<3>>> plain;
-  NetRunner<ls::Sequential<ls::Input<2, 2>, UserReshape<4>, UserDense<6>, UserReshape<3, 2>, UserReLU, UserReshape<6>,
-                           UserDense<3>, UserReshape<1, 3>>>
+  NetRunner<ls::Sequential<ls::Input<2, 2>, UserReshape<4>, UserDense<6>, UserReshape<3, 2>,
+                           UserReLU, UserReshape<6>, UserDense<3>, UserReshape<1, 3>>>
       reshaped;
   CHECK(plain.run(9) == reshaped.run(9));
   CHECK(plain.outputs() == reshaped.outputs());
@@ -178,18 +184,22 @@ TEST_CASE("aliases: the result is that of the model without them") {
 }
 
 TEST_CASE("an Input may stand in a part, where it says what the shape is") {
-  check_gradients<ls::Sequential<ls::Input<4>, ls::Sequential<ls::Input<4>, UserDense<3>>, UserReLU>>(3);
+  check_gradients<
+      ls::Sequential<ls::Input<4>, ls::Sequential<ls::Input<4>, UserDense<3>>, UserReLU>>(3);
 }
 
-TEST_CASE("backward: the first trained layer need not compute its input gradient, the others must") {
+TEST_CASE(
+    "backward: the first trained layer need not compute its input gradient, the others must") {
   using Two = ls::Sequential<ls::Input<4>, CountingDense<6>, CountingDense<3>>;
   CHECK(calls_of_a_step<Two>() == std::array{1, 1});
-  using Untrained = ls::Sequential<ls::Input<4>, CountingReLU, UserReshape<2, 2>, CountingReLU, CountingDense<3>>;
+  using Untrained =
+      ls::Sequential<ls::Input<4>, CountingReLU, UserReshape<2, 2>, CountingReLU, CountingDense<3>>;
   CHECK(calls_of_a_step<Untrained>() == std::array{0, 1});
   using After = ls::Sequential<ls::Input<4>, CountingDense<3>, CountingReLU>;
   CHECK(calls_of_a_step<After>() == std::array{1, 1});
   using InPart =
-      ls::Sequential<ls::Input<4>, ls::Sequential<CountingReLU, CountingDense<6>, CountingReLU>, CountingDense<3>>;
+      ls::Sequential<ls::Input<4>, ls::Sequential<CountingReLU, CountingDense<6>, CountingReLU>,
+                     CountingDense<3>>;
   CHECK(calls_of_a_step<InPart>() == std::array{2, 1});
   using Nothing = ls::Sequential<ls::Input<4>, CountingReLU>;
   CHECK(calls_of_a_step<Nothing>() == std::array{0, 0});
@@ -216,8 +226,8 @@ TEST_CASE("backward: with and without backward_weights the gradients are the sam
 TEST_CASE("padding: what a careless layer leaves there does not reach gradients") {
   using Before = ls::Sequential<ls::Input<4>, UserReLU, PaddedDense<3>>;
   using Between = ls::Sequential<ls::Input<4>, PaddedDense<6>, UserReLU, PaddedDense<3>>;
-  using InParts =
-      ls::Sequential<ls::Input<4>, ls::Sequential<PaddedDense<6>, UserReLU>, ls::Sequential<PaddedDense<3>>>;
+  using InParts = ls::Sequential<ls::Input<4>, ls::Sequential<PaddedDense<6>, UserReLU>,
+                                 ls::Sequential<PaddedDense<3>>>;
   for (const std::size_t samples : {1u, 5u, 15u, 16u, 17u}) {
     CAPTURE(samples);
     check_gradients<Before>(samples);
@@ -235,13 +245,14 @@ TEST_CASE("padding: a careless last layer, and its gradients equal those of sing
     for (std::size_t p = 0; p < sum.size(); ++p) sum[p] += net.gradients()[p];
   }
   net.run(5);
-  for (std::size_t p = 0; p < sum.size(); ++p) CHECK(net.gradients()[p] == doctest::Approx(sum[p]).epsilon(1e-12));
+  for (std::size_t p = 0; p < sum.size(); ++p)
+    CHECK(net.gradients()[p] == doctest::Approx(sum[p]).epsilon(1e-12));
 }
 
 TEST_CASE_TEMPLATE("scratch: each layer keeps its own from forward to backward", T, float, double) {
   using Part = ls::Sequential<KeepsInScratch, UserReLU, KeepsInScratch>;
-  NetRunner<ls::Sequential<ls::Input<4>, KeepsInScratch, Part, UserReshape<2, 2>, KeepsInScratch, UserReshape<4>,
-                           UserDense<3>, Part>,
+  NetRunner<ls::Sequential<ls::Input<4>, KeepsInScratch, Part, UserReshape<2, 2>, KeepsInScratch,
+                           UserReshape<4>, UserDense<3>, Part>,
             T>
       net;
   for (const std::size_t samples : {3u, 16u, 40u, 1u}) net.run(samples);
@@ -251,12 +262,16 @@ TEST_CASE("scratch: the gradient is right with it") {
   check_gradients<ls::Sequential<ls::Input<4>, KeepsInScratch, UserDense<3>, KeepsInScratch>>(3);
 }
 
-TEST_CASE("untrained state: starts from its initial values, is changed by its own layer alone, and is no parameter") {
-  using Net = ls::Sequential<ls::Input<4>, CountsBatches, UserDense<3>, ls::Sequential<CountsBatches>>;
+TEST_CASE(
+    "untrained state: starts from its initial values, is changed by its own layer alone, and is no "
+    "parameter") {
+  using Net =
+      ls::Sequential<ls::Input<4>, CountsBatches, UserDense<3>, ls::Sequential<CountsBatches>>;
   static_assert(Net::parameter_count == 15);
   CHECK(Net::state_variable_names<ls::Shape<4>>() ==
         std::vector<std::string>{"counts_batches/batches", "counts_batches/largest",
-                                 "sequential/counts_batches/batches", "sequential/counts_batches/largest"});
+                                 "sequential/counts_batches/batches",
+                                 "sequential/counts_batches/largest"});
   NetRunner<Net> net;
   const auto state = net.workspace().state().slices();
   REQUIRE(state.size() == 4);

@@ -19,14 +19,17 @@ namespace {
 
 using In = ls::Shape<4>;
 
-using Flat = ls::Sequential<ls::Input<4>, UserDense<6>, UserReLU, UserDense<5>, UserReLU, UserDense<3>>;
+using Flat =
+    ls::Sequential<ls::Input<4>, UserDense<6>, UserReLU, UserDense<5>, UserReLU, UserDense<3>>;
 using Nested = ls::Sequential<ls::Input<4>, ls::Sequential<UserDense<6>, UserReLU>,
                               ls::Sequential<ls::Sequential<UserDense<5>>, UserReLU, UserDense<3>>>;
 
 // Shapes and counts are compile-time values.
-static_assert(std::is_same_v<Flat::InputShape, In> && std::is_void_v<ls::Sequential<UserDense<6>>::InputShape>);
+static_assert(std::is_same_v<Flat::InputShape, In> &&
+              std::is_void_v<ls::Sequential<UserDense<6>>::InputShape>);
 static_assert(std::is_same_v<Flat::Output<In>, ls::Shape<3>>);
-static_assert(std::is_same_v<ls::Sequential<UserReshape<2, 3>>::Output<ls::Shape<6>>, ls::Shape<2, 3>>);
+static_assert(
+    std::is_same_v<ls::Sequential<UserReshape<2, 3>>::Output<ls::Shape<6>>, ls::Shape<2, 3>>);
 static_assert(Flat::parameter_count == 4 * 6 + 6 + 6 * 5 + 5 + 5 * 3 + 3);
 static_assert(Nested::parameter_count == Flat::parameter_count);
 static_assert(ls::Sequential<UserDense<6>>::parameter_count == 0);
@@ -43,7 +46,8 @@ struct Noise {
     for (std::size_t i = 0; i < pass.x.samples(); ++i) {
       ls::RandomStream random(pass.context.random_key(i));
       for (std::size_t f = 0; f < I::size; ++f)
-        pass.y(i, f) = pass.x(i, f) + (pass.context.training ? static_cast<T>(random.uniform()) : T(0));
+        pass.y(i, f) =
+            pass.x(i, f) + (pass.context.training ? static_cast<T>(random.uniform()) : T(0));
     }
   }
   template <class I, class T>
@@ -74,7 +78,9 @@ TEST_CASE("Sequential: what a layer draws depends on its position in the flatten
   NetRunner<ls::Sequential<ls::Input<4>, ls::Sequential<Noise, UserReLU>,
                            ls::Sequential<ls::Sequential<Noise>, UserDense<2>>, Noise>>
       nested;
-  NetRunner<ls::Sequential<ls::Input<4>, UserReshape<4>, Noise, UserReLU, Noise, UserDense<2>, Noise>> moved;
+  NetRunner<
+      ls::Sequential<ls::Input<4>, UserReshape<4>, Noise, UserReLU, Noise, UserDense<2>, Noise>>
+      moved;
   flat.run(5);
   nested.run(5);
   moved.run(5);
@@ -111,8 +117,10 @@ TEST_CASE("Sequential: any batch gives the rows of single samples and the sum of
     if (samples != 1 && samples != 15 && samples != 16 && samples != 17 && samples != 33) continue;
     CAPTURE(samples);
     CHECK(net.run(samples) == doctest::Approx(loss).epsilon(1e-12));
-    for (std::size_t p = 0; p < sum.size(); ++p) CHECK(net.gradients()[p] == doctest::Approx(sum[p]).epsilon(1e-9));
-    for (std::size_t f = 0; f < 3; ++f) CHECK(net.workspace().predictions()(i, f) == doctest::Approx(last_row[f]));
+    for (std::size_t p = 0; p < sum.size(); ++p)
+      CHECK(net.gradients()[p] == doctest::Approx(sum[p]).epsilon(1e-9));
+    for (std::size_t f = 0; f < 3; ++f)
+      CHECK(net.workspace().predictions()(i, f) == doctest::Approx(last_row[f]));
   }
 }
 
@@ -140,16 +148,19 @@ TEST_CASE("Sequential: a model without variables runs forward, and backward") {
   CHECK(net.input_gradient().size() == 12);
 }
 
-TEST_CASE("Sequential: variables are those of the layers, first layer first, with their initial values") {
+TEST_CASE(
+    "Sequential: variables are those of the layers, first layer first, with their initial values") {
   CHECK(Flat::variables<In>.size() == 6);
   CHECK(Flat::variables<In>[0].extents[0] == 4);
   CHECK(Flat::variables<In>[4].extents[0] == 5);
-  const std::vector<std::string> names{"user_dense/kernel", "user_dense/bias",     "user_dense_1/kernel",
-                                       "user_dense_1/bias", "user_dense_2/kernel", "user_dense_2/bias"};
+  const std::vector<std::string> names{"user_dense/kernel",   "user_dense/bias",
+                                       "user_dense_1/kernel", "user_dense_1/bias",
+                                       "user_dense_2/kernel", "user_dense_2/bias"};
   CHECK(Flat::variable_names<In>() == names);
   CHECK(Nested::variable_names<In>() ==
         std::vector<std::string>{"sequential/user_dense/kernel", "sequential/user_dense/bias",
-                                 "sequential_1/sequential/user_dense/kernel", "sequential_1/sequential/user_dense/bias",
+                                 "sequential_1/sequential/user_dense/kernel",
+                                 "sequential_1/sequential/user_dense/bias",
                                  "sequential_1/user_dense/kernel", "sequential_1/user_dense/bias"});
 }
 

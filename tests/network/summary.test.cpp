@@ -33,9 +33,10 @@ TEST_CASE("render_summary: the tutorial's CNN, as TensorFlow 2.11 prints it") {
 }
 
 TEST_CASE("render_summary: long names go on in the next line") {
-  const ls::SummaryRow rows[] = {{"batch_normalization", "BatchNormalization", {26, 26, 32}, 64, 64},
-                                 {"scalar", "Sum", {}, 0},
-                                 {"big", "Dense", {1000}, 12345678901}};
+  const ls::SummaryRow rows[] = {
+      {"batch_normalization", "BatchNormalization", {26, 26, 32}, 64, 64},
+      {"scalar", "Sum", {}, 0},
+      {"big", "Dense", {1000}, 12345678901}};
   CHECK(ls::render_summary("m", rows) ==
         "Model: \"m\"\n"
         "_________________________________________________________________\n"

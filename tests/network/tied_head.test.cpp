@@ -18,8 +18,8 @@ using ls::Shape;
 
 namespace {
 
-using Head = ls::TiedHead<ls::Embedding<7, 3, ls::EmbeddingOptions{.mask_zero = true}>, ls::PositionEmbedding<5>,
-                          ls::Dense<4, ls::Tanh>, ls::Dense<3>>;
+using Head = ls::TiedHead<ls::Embedding<7, 3, ls::EmbeddingOptions{.mask_zero = true}>,
+                          ls::PositionEmbedding<5>, ls::Dense<4, ls::Tanh>, ls::Dense<3>>;
 using In = Shape<5>;
 
 }  // namespace
@@ -68,7 +68,8 @@ TEST_CASE("TiedHead: gradients of the table, by both of its uses, and of the lay
   }
 }
 
-TEST_CASE("TiedHead: logits that are not finite are shown, at the place of the table that makes them") {
+TEST_CASE(
+    "TiedHead: logits that are not finite are shown, at the place of the table that makes them") {
   lockstep_test::LayerRig<Head, In, double> rig(2);
   for (double& id : rig.x) id = 1;
   rig.forward();

@@ -32,31 +32,38 @@ namespace {
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr ls::Conv2DOptions half{.stride = 2, .padding = ls::Padding::same};
-constexpr ls::Conv2DOptions wide{.padding = ls::Padding::same, .dilation_rate = 2, .groups = 2, .use_bias = false};
+constexpr ls::Conv2DOptions wide{
+    .padding = ls::Padding::same, .dilation_rate = 2, .groups = 2, .use_bias = false};
 constexpr ls::DepthwiseConv2DOptions depthwise{.padding = ls::Padding::same, .depth_multiplier = 2};
 constexpr ls::PoolingOptions pools{.stride = 2, .padding = ls::Padding::same};
 constexpr ls::BatchNormalizationOptions no_scale{.scale = false};
 
-using Images = ls::Sequential<ls::Input<9, 8, 2>, ls::Rescaling<0.5, 0.25>, ls::Conv2D<6, 3, ls::ReLU, half>,
-                              ls::BatchNormalization<>,
-                              ls::Residual<ls::DepthwiseConv2D<3, ls::SiLU, depthwise>, ls::Conv2D<6, 1, ls::Tanh>>,
-                              ls::MaxPooling2D<ls::Extent2D{3, 2}, pools>, ls::ZeroPadding2D<ls::Margins2D{1, 0, 2, 1}>,
-                              ls::AveragePooling2D<3, pools>,
-                              ls::Parallel<ls::Concatenate, ls::Conv2D<4, 1, ls::GELU>,
-                                           ls::Sequential<ls::Conv2D<4, 3, ls::Linear, wide>, ls::Activation<ls::ELU>>>,
-                              ls::LayerNormalization<>, ls::Flatten, ls::Dense<5>, ls::Softmax>;
+using Images = ls::Sequential<
+    ls::Input<9, 8, 2>, ls::Rescaling<0.5, 0.25>, ls::Conv2D<6, 3, ls::ReLU, half>,
+    ls::BatchNormalization<>,
+    ls::Residual<ls::DepthwiseConv2D<3, ls::SiLU, depthwise>, ls::Conv2D<6, 1, ls::Tanh>>,
+    ls::MaxPooling2D<ls::Extent2D{3, 2}, pools>, ls::ZeroPadding2D<ls::Margins2D{1, 0, 2, 1}>,
+    ls::AveragePooling2D<3, pools>,
+    ls::Parallel<ls::Concatenate, ls::Conv2D<4, 1, ls::GELU>,
+                 ls::Sequential<ls::Conv2D<4, 3, ls::Linear, wide>, ls::Activation<ls::ELU>>>,
+    ls::LayerNormalization<>, ls::Flatten, ls::Dense<5>, ls::Softmax>;
 
-using Features = ls::Sequential<ls::Dense<4, ls::Mish>, ls::BatchNormalization<ls::Linear, no_scale>>;
+using Features =
+    ls::Sequential<ls::Dense<4, ls::Mish>, ls::BatchNormalization<ls::Linear, no_scale>>;
 using Flat =
-    ls::Sequential<ls::Input<6>, ls::Dense<5, ls::SELU>, ls::BatchNormalization<ls::Softplus>, ls::Frozen<Features>,
-                   ls::Dense<4, ls::GELUTanh>, ls::Repeat<2, ls::Residual<ls::Dense<4, ls::HardSiLU>>>,
-                   ls::Parallel<ls::Average, ls::Dense<4, ls::HardSigmoid>, ls::Identity, ls::Dense<4, ls::Softsign>>,
-                   ls::Dropout<0.5>, ls::Reshape<2, 2, 1>, ls::GlobalMaxPooling2D, ls::Dense<3, ls::Exponential>>;
+    ls::Sequential<ls::Input<6>, ls::Dense<5, ls::SELU>, ls::BatchNormalization<ls::Softplus>,
+                   ls::Frozen<Features>, ls::Dense<4, ls::GELUTanh>,
+                   ls::Repeat<2, ls::Residual<ls::Dense<4, ls::HardSiLU>>>,
+                   ls::Parallel<ls::Average, ls::Dense<4, ls::HardSigmoid>, ls::Identity,
+                                ls::Dense<4, ls::Softsign>>,
+                   ls::Dropout<0.5>, ls::Reshape<2, 2, 1>, ls::GlobalMaxPooling2D,
+                   ls::Dense<3, ls::Exponential>>;
 
 Matrix random_matrix(Eigen::Index rows, Eigen::Index columns, std::uint64_t seed) {
   ls::RandomStream random{ls::RandomKey(seed)};
   Matrix values(rows, columns);
-  for (Eigen::Index i = 0; i < values.size(); ++i) values.data()[i] = static_cast<float>(random.uniform(-1, 1));
+  for (Eigen::Index i = 0; i < values.size(); ++i)
+    values.data()[i] = static_cast<float>(random.uniform(-1, 1));
   return values;
 }
 
@@ -89,7 +96,8 @@ Parsed parse(const std::string& path) {
         };
         if (graph.field() == 1)
           for (ls::detail::ProtoReader node(graph.bytes()); node.next();)
-            if (node.field() == 4) parsed.ops += (parsed.ops.empty() ? "" : " ") + text(node.bytes());
+            if (node.field() == 4)
+              parsed.ops += (parsed.ops.empty() ? "" : " ") + text(node.bytes());
         if (graph.field() == 5)
           for (ls::detail::ProtoReader tensor(graph.bytes()); tensor.next();)
             if (tensor.field() == 8) parsed.initializers.push_back(text(tensor.bytes()));
@@ -103,17 +111,19 @@ TEST_CASE("export_onnx: a node for each layer, images are turned only where they
   const TemporaryFolder folder;
   const std::string path = folder.path("models/net.onnx");
   ls::OneDeviceStrategy alone;
-  using Net =
-      ls::Sequential<ls::Input<5, 5, 1>, ls::Conv2D<2, 3, ls::ReLU>, ls::MaxPooling2D<>, ls::Flatten, ls::Dense<3>>;
+  using Net = ls::Sequential<ls::Input<5, 5, 1>, ls::Conv2D<2, 3, ls::ReLU>, ls::MaxPooling2D<>,
+                             ls::Flatten, ls::Dense<3>>;
   auto model = ls::compile<Net>(alone, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});
   ls::export_onnx(model, path);
   const Parsed parsed = parse(path);
   CHECK(parsed.ops == "Transpose Conv Relu MaxPool Transpose Reshape Gemm Identity");
-  CHECK(parsed.initializers ==
-        std::vector<std::string>{"conv2d/kernel", "conv2d/bias", "shape_0", "dense/kernel", "dense/bias"});
-  CHECK(contains(message_of<ls::ConfigurationError>([&] { ls::export_onnx(model, path, {.input = "y"}); }),
-                 "input and output need two different names"));
-  CHECK(contains(message_of<ls::Error>([&] { ls::export_onnx(model, "/dev/null/net.onnx"); }), "/dev/null"));
+  CHECK(parsed.initializers == std::vector<std::string>{"conv2d/kernel", "conv2d/bias", "shape_0",
+                                                        "dense/kernel", "dense/bias"});
+  CHECK(contains(
+      message_of<ls::ConfigurationError>([&] { ls::export_onnx(model, path, {.input = "y"}); }),
+      "input and output need two different names"));
+  CHECK(contains(message_of<ls::Error>([&] { ls::export_onnx(model, "/dev/null/net.onnx"); }),
+                 "/dev/null"));
 }
 
 TEST_SUITE("ONNX in Python [needs python]") {
@@ -123,9 +133,11 @@ TEST_SUITE("ONNX in Python [needs python]") {
     ls::OneDeviceStrategy alone;
     std::vector<ls::SavedArray> data;
     const auto put = [&](const char* name, const Matrix& values) {
-      const auto bytes = std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
+      const auto bytes =
+          std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
       data.push_back({.name = name,
-                      .extents = {static_cast<std::uint64_t>(values.rows()), static_cast<std::uint64_t>(values.cols())},
+                      .extents = {static_cast<std::uint64_t>(values.rows()),
+                                  static_cast<std::uint64_t>(values.cols())},
                       .bytes = {bytes.begin(), bytes.end()}});
     };
     const auto write = [&](auto& model, const std::string& name, Eigen::Index inputs) {
@@ -133,7 +145,8 @@ TEST_SUITE("ONNX in Python [needs python]") {
       const Matrix x = random_matrix(7, inputs, 5);
       put((name + "_x").c_str(), x);
       put((name + "_y").c_str(), model.predict(x));
-      ls::export_onnx(model, folder.path(name + ".onnx"), {.input = "samples", .output = "outputs"});
+      ls::export_onnx(model, folder.path(name + ".onnx"),
+                      {.input = "samples", .output = "outputs"});
     };
     auto images = ls::compile<Images>(alone, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});
     write(images, "images", 9 * 8 * 2);

@@ -15,13 +15,22 @@ TEST_CASE("Adam: golden trajectories") {
     lockstep_test::check_trajectory(adam, golden::start, golden::gradients, expected);
   };
   check(Adam{.learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.99, .epsilon = 0}, golden::adam);
-  check(Adam{.learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.99, .epsilon = 0, .weight_decay = 0.1},
-        golden::adam_decay);
-  check(Adam{.learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.99, .epsilon = 0.05, .weight_decay = 0.1},
+  check(
+      Adam{.learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.99, .epsilon = 0, .weight_decay = 0.1},
+      golden::adam_decay);
+  check(Adam{.learning_rate = 0.01,
+             .beta_1 = 0.8,
+             .beta_2 = 0.99,
+             .epsilon = 0.05,
+             .weight_decay = 0.1},
         golden::adam_epsilon);
-  lockstep_test::check_trajectory(
-      Adam{.learning_rate = 0.01, .beta_1 = 0.8, .beta_2 = 0.5, .amsgrad = true, .weight_decay = 0.1},
-      golden::keras_start, golden::keras_gradients, golden::keras_adam_amsgrad);
+  lockstep_test::check_trajectory(Adam{.learning_rate = 0.01,
+                                       .beta_1 = 0.8,
+                                       .beta_2 = 0.5,
+                                       .amsgrad = true,
+                                       .weight_decay = 0.1},
+                                  golden::keras_start, golden::keras_gradients,
+                                  golden::keras_adam_amsgrad);
 }
 
 TEST_CASE("Adam: the partition changes no bit") {
@@ -47,11 +56,13 @@ TEST_CASE("Adam: options") {
   CHECK(Adam{}.slots() == 2);
   CHECK(Adam{.amsgrad = true}.slots() == 3);
   CHECK(Adam{.amsgrad = true}.description() ==
-        "Adam(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, weight_decay=0, amsgrad=true)");
-  CHECK(Adam{}.description() == "Adam(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, weight_decay=0)");
+        "Adam(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, weight_decay=0, "
+        "amsgrad=true)");
+  CHECK(Adam{}.description() ==
+        "Adam(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, weight_decay=0)");
   Adam{}.validate();
-  CHECK_THROWS_WITH_AS(Adam{.beta_2 = 1}.validate(), "Adam: beta_2 is 1; expected a number in [0, 1)",
-                       ls::ConfigurationError);
+  CHECK_THROWS_WITH_AS(Adam{.beta_2 = 1}.validate(),
+                       "Adam: beta_2 is 1; expected a number in [0, 1)", ls::ConfigurationError);
   CHECK_THROWS_AS(Adam{.learning_rate = -1}.validate(), ls::ConfigurationError);
   CHECK_THROWS_AS(Adam{.beta_1 = -0.1}.validate(), ls::ConfigurationError);
   CHECK_THROWS_AS(Adam{.epsilon = -1}.validate(), ls::ConfigurationError);

@@ -21,8 +21,8 @@ struct SignDescent {
   std::size_t slots() const { return 0; }
 
   template <class T>
-  void update(const ls::UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const>) const {
+  void update(const ls::UpdateContext& context, std::span<T> parameters,
+              std::span<const T> gradients, std::span<T* const>) const {
     for (std::size_t i = 0; i < parameters.size(); ++i)
       parameters[i] -= std::copysign(static_cast<T>(context.learning_rate), gradients[i]);
   }
@@ -35,7 +35,8 @@ struct Model {
   static constexpr std::string_view name = "model";
   std::string description() const;
   std::size_t slots() const;
-  void update(const ls::UpdateContext&, std::span<float>, std::span<const float>, std::span<float* const>) const;
+  void update(const ls::UpdateContext&, std::span<float>, std::span<const float>,
+              std::span<float* const>) const;
 };
 static_assert(ls::Optimizer<Model, float>);
 static_assert(!ls::Optimizer<Model, double>);
@@ -56,10 +57,12 @@ struct SlotsNotConst : Model {
   std::size_t slots();
 };
 struct UpdateNotConst : Model {
-  void update(const ls::UpdateContext&, std::span<float>, std::span<const float>, std::span<float* const>);
+  void update(const ls::UpdateContext&, std::span<float>, std::span<const float>,
+              std::span<float* const>);
 };
 struct ChangesGradients : Model {
-  void update(const ls::UpdateContext&, std::span<float>, std::span<float>, std::span<float* const>) const;
+  void update(const ls::UpdateContext&, std::span<float>, std::span<float>,
+              std::span<float* const>) const;
 };
 struct UpdateWithoutSlots : Model {
   void update(const ls::UpdateContext&, std::span<float>, std::span<const float>) const;

@@ -45,12 +45,14 @@ TEST_CASE("LearningRate: a number") {
 }
 
 TEST_CASE("LearningRate: a schedule") {
-  const ls::Adam adam{.learning_rate = ls::CosineDecay{.initial_learning_rate = 0.5, .decay_steps = 10}};
+  const ls::Adam adam{.learning_rate =
+                          ls::CosineDecay{.initial_learning_rate = 0.5, .decay_steps = 10}};
   CHECK(adam.learning_rate.is_scheduled());
   CHECK(adam.learning_rate == 0.5);
   CHECK(adam.learning_rate(5) == 0.25);
   CHECK(adam.description() ==
-        "Adam(learning_rate=CosineDecay(initial_learning_rate=0.5, decay_steps=10, alpha=0, warmup_target=none, "
+        "Adam(learning_rate=CosineDecay(initial_learning_rate=0.5, decay_steps=10, alpha=0, "
+        "warmup_target=none, "
         "warmup_steps=0), beta_1=0.9, beta_2=0.999, epsilon=1e-07, weight_decay=0)");
   adam.validate();
   const LearningRate copy = adam.learning_rate;

@@ -36,12 +36,12 @@ class Arena {
   void update(const lockstep::UpdateContext& context, std::span<const T> gradients) {
     update(context, gradients, 0, size_);
   }
-  void update(const lockstep::UpdateContext& context, std::span<const T> gradients, std::size_t begin,
-              std::size_t end) {
+  void update(const lockstep::UpdateContext& context, std::span<const T> gradients,
+              std::size_t begin, std::size_t end) {
     std::vector<T*> slots;
     for (std::size_t s = 0; s < slots_.size(); ++s) slots.push_back(slot(s) + begin);
-    optimizer_.update(context, std::span<T>(parameters() + begin, end - begin), gradients.subspan(begin, end - begin),
-                      std::span<T* const>(slots));
+    optimizer_.update(context, std::span<T>(parameters() + begin, end - begin),
+                      gradients.subspan(begin, end - begin), std::span<T* const>(slots));
   }
 
   [[nodiscard]] T* parameters() const { return reinterpret_cast<T*>(parameters_.data()); }
@@ -72,8 +72,8 @@ inline std::vector<double> random_values(std::size_t n, std::uint64_t seed) {
 /// The trajectory is the golden one; the gradients given are twice as large as meant, and
 /// gradient_scale is one half.
 template <class O>
-void check_trajectory(const O& optimizer, std::span<const double> start, std::span<const double> gradients,
-                      std::span<const double> expected) {
+void check_trajectory(const O& optimizer, std::span<const double> start,
+                      std::span<const double> gradients, std::span<const double> expected) {
   const auto check = [&]<class T>(T, double tolerance) {
     Arena<T, O> arena(optimizer, start);
     const std::size_t n = start.size();
@@ -87,7 +87,8 @@ void check_trajectory(const O& optimizer, std::span<const double> start, std::sp
     }
     for (std::size_t i = 0; i < n; ++i) {
       CAPTURE(i);
-      CHECK(static_cast<double>(arena.parameters()[i]) == doctest::Approx(expected[i]).epsilon(tolerance));
+      CHECK(static_cast<double>(arena.parameters()[i]) ==
+            doctest::Approx(expected[i]).epsilon(tolerance));
     }
   };
   for_each_instruction_set([&] {
@@ -113,8 +114,9 @@ void check_keras_steps(const O& optimizer, std::array<double, 5> expected) {
   const double start[] = {1};
   Arena<float, O> arena(optimizer, start);
   for (std::size_t i = 0; i < 5; ++i) {
-    arena.update({.iteration = static_cast<std::int64_t>(i) + 1, .learning_rate = optimizer.learning_rate},
-                 std::vector<float>{i == 0 ? 0.01F : 0.1F});
+    arena.update(
+        {.iteration = static_cast<std::int64_t>(i) + 1, .learning_rate = optimizer.learning_rate},
+        std::vector<float>{i == 0 ? 0.01F : 0.1F});
     CHECK(static_cast<double>(arena.parameters()[0]) == doctest::Approx(expected[i]).epsilon(2e-4));
   }
 }
@@ -129,7 +131,8 @@ void check_partition_independence(const O& optimizer) {
       std::vector<T> g;
       for (const double value : random_values(n, static_cast<std::uint64_t>(step) + 7))
         g.push_back(static_cast<T>(value));
-      const lockstep::UpdateContext context{.iteration = step, .learning_rate = 0.0123, .gradient_scale = 1.0 / 37};
+      const lockstep::UpdateContext context{
+          .iteration = step, .learning_rate = 0.0123, .gradient_scale = 1.0 / 37};
       whole.update(context, g);
       const std::size_t part = static_cast<std::size_t>(step) * 16;
       for (std::size_t begin = 0; begin < n; begin += part)

@@ -15,7 +15,8 @@ TEST_CASE("portable functions: as those of the standard library, up to the last 
   for (int i = 1; i <= 1000; ++i) {
     for (const double x : {i * 1e-3, i * 0.317, i * 1e100, i * 1e-300})
       CHECK(std::abs(portable::log(x) - std::log(x)) <= 1e-15 * (1 + std::abs(std::log(x))));
-    CHECK(std::abs(portable::cos_pi(i / 1000.0) - std::cos(std::numbers::pi * i / 1000.0)) <= 1e-15);
+    CHECK(std::abs(portable::cos_pi(i / 1000.0) - std::cos(std::numbers::pi * i / 1000.0)) <=
+          1e-15);
   }
   for (const double x : {0.25, 0.5, 0.96, 3.0})
     for (const double y : {0.0, 0.5, 1.0, 7.0, 12.34, -2.5})

@@ -30,7 +30,8 @@ TEST_CASE("SGD: golden trajectories") {
 }
 
 TEST_CASE("SGD: a new learning rate is in force at once, as PyTorch's, and momentum is not lost") {
-  const auto check = [](const SGD& sgd, std::span<const double> expected, double tolerance, auto zero) {
+  const auto check = [](const SGD& sgd, std::span<const double> expected, double tolerance,
+                        auto zero) {
     using T = decltype(zero);
     lockstep_test::Arena<T, SGD> arena(sgd, golden::start);
     for (std::size_t step = 0; step < golden::steps; ++step) {
@@ -41,7 +42,8 @@ TEST_CASE("SGD: a new learning rate is in force at once, as PyTorch's, and momen
                    std::vector<T>(g, g + golden::size));
     }
     for (std::size_t i = 0; i < golden::size; ++i)
-      CHECK(static_cast<double>(arena.parameters()[i]) == doctest::Approx(expected[i]).epsilon(tolerance));
+      CHECK(static_cast<double>(arena.parameters()[i]) ==
+            doctest::Approx(expected[i]).epsilon(tolerance));
   };
   check({.momentum = 0.9}, golden::sgd_rates, 1e-12, 0.0);
   check({.momentum = 0.9}, golden::sgd_rates, 1e-5, 0.0F);
@@ -50,10 +52,15 @@ TEST_CASE("SGD: a new learning rate is in force at once, as PyTorch's, and momen
 
 TEST_CASE("UpdateContext: the momentum correction") {
   CHECK(ls::UpdateContext{.learning_rate = 0.1}.momentum_correction() == 1);
-  CHECK(ls::UpdateContext{.learning_rate = 0.1, .previous_learning_rate = 0.1}.momentum_correction() == 1);
-  CHECK(ls::UpdateContext{.learning_rate = 0.25, .previous_learning_rate = 1}.momentum_correction() == 0.25);
-  CHECK(ls::UpdateContext{.learning_rate = 0, .previous_learning_rate = 1}.momentum_correction() == 0);
-  CHECK(ls::UpdateContext{.learning_rate = 1, .previous_learning_rate = 1e-300}.momentum_correction() == 1e30);
+  CHECK(ls::UpdateContext{.learning_rate = 0.1, .previous_learning_rate = 0.1}
+            .momentum_correction() == 1);
+  CHECK(
+      ls::UpdateContext{.learning_rate = 0.25, .previous_learning_rate = 1}.momentum_correction() ==
+      0.25);
+  CHECK(ls::UpdateContext{.learning_rate = 0, .previous_learning_rate = 1}.momentum_correction() ==
+        0);
+  CHECK(ls::UpdateContext{.learning_rate = 1, .previous_learning_rate = 1e-300}
+            .momentum_correction() == 1e30);
 }
 
 TEST_CASE("SGD: the partition changes no bit") {
@@ -74,16 +81,20 @@ TEST_CASE("SGD: the learning rate in force is the context's") {
 TEST_CASE("SGD: options") {
   CHECK(SGD{.learning_rate = 0.001f}.slots() == 0);
   CHECK(SGD{.momentum = 0.9}.slots() == 1);
-  CHECK(SGD{.momentum = 0.9}.description() == "SGD(learning_rate=0.01, momentum=0.9, nesterov=false, weight_decay=0)");
+  CHECK(SGD{.momentum = 0.9}.description() ==
+        "SGD(learning_rate=0.01, momentum=0.9, nesterov=false, weight_decay=0)");
 
   SGD{}.validate();
   SGD{.learning_rate = 0, .momentum = 0.999, .nesterov = true, .weight_decay = 0.1}.validate();
-  CHECK_THROWS_WITH_AS(SGD{.momentum = 1}.validate(), "SGD: momentum is 1; expected a number in [0, 1)",
-                       ls::ConfigurationError);
+  CHECK_THROWS_WITH_AS(SGD{.momentum = 1}.validate(),
+                       "SGD: momentum is 1; expected a number in [0, 1)", ls::ConfigurationError);
   CHECK_THROWS_WITH_AS(SGD{.learning_rate = -0.5}.validate(),
-                       "SGD: learning_rate is -0.5; expected a finite number of at least 0", ls::ConfigurationError);
+                       "SGD: learning_rate is -0.5; expected a finite number of at least 0",
+                       ls::ConfigurationError);
   CHECK_THROWS_AS(SGD{.momentum = -0.1}.validate(), ls::ConfigurationError);
   CHECK_THROWS_AS(SGD{.weight_decay = -1}.validate(), ls::ConfigurationError);
-  CHECK_THROWS_AS(SGD{.learning_rate = std::numeric_limits<double>::quiet_NaN()}.validate(), ls::ConfigurationError);
-  CHECK_THROWS_AS(SGD{.learning_rate = std::numeric_limits<double>::infinity()}.validate(), ls::ConfigurationError);
+  CHECK_THROWS_AS(SGD{.learning_rate = std::numeric_limits<double>::quiet_NaN()}.validate(),
+                  ls::ConfigurationError);
+  CHECK_THROWS_AS(SGD{.learning_rate = std::numeric_limits<double>::infinity()}.validate(),
+                  ls::ConfigurationError);
 }

@@ -31,7 +31,8 @@ struct Own {
 
 }  // namespace
 
-TEST_CASE("update_rules: by default every variable decays, at the same rate, and nothing is clipped") {
+TEST_CASE(
+    "update_rules: by default every variable decays, at the same rate, and nothing is clipped") {
   const auto result = rules(ls::SGD{});
   CHECK(result.variables == std::vector<ls::detail::VariableRule>(3));
   CHECK_FALSE(result.clipping.is_by_norm());
@@ -43,8 +44,9 @@ TEST_CASE("update_rules: exclusions from weight decay, and factors of the learni
   CHECK(excluded.variables[0].decays);
   CHECK_FALSE(excluded.variables[1].decays);
   CHECK(excluded.variables[2].decays);
-  const auto slower = rules(ls::SGD{
-      .learning_rate_factors = {{.variables = {"dense"}, .factor = 0.5}, {.variables = {"bias"}, .factor = 0.5}}});
+  const auto slower =
+      rules(ls::SGD{.learning_rate_factors = {{.variables = {"dense"}, .factor = 0.5},
+                                              {.variables = {"bias"}, .factor = 0.5}}});
   CHECK(slower.variables[0].learning_rate_factor == 0.5);
   CHECK(slower.variables[1].learning_rate_factor == 0.25);
   CHECK(slower.variables[2].learning_rate_factor == 1);
@@ -58,26 +60,32 @@ TEST_CASE("update_rules: a user's own optimizer has the options that it names") 
 
 TEST_CASE("update_rules: what is refused, and how it is said") {
   CHECK_THROWS_WITH_AS(rules(ls::AdamW{.exclude_from_weight_decay = {"bias", "gama"}}),
-                       "AdamW: exclude_from_weight_decay: 'gama' is the name of no variable; there are: dense/kernel, "
+                       "AdamW: exclude_from_weight_decay: 'gama' is the name of no variable; there "
+                       "are: dense/kernel, "
                        "dense/bias, dense_1/kernel",
                        ls::ConfigurationError);
-  CHECK_THROWS_AS(rules(ls::SGD{.learning_rate_factors = {{.variables = {"dense_2"}, .factor = 2}}}),
-                  ls::ConfigurationError);
-  CHECK_THROWS_WITH_AS(rules(ls::SGD{.learning_rate_factors = {{.variables = {"dense"}, .factor = -1}}}),
-                       "SGD: learning_rate_factors is -1; expected a finite number of at least 0",
-                       ls::ConfigurationError);
-  CHECK_THROWS_WITH_AS(rules(ls::SGD{.clipnorm = 1, .global_clipnorm = 1}),
-                       "SGD: clipnorm, clipvalue and global_clipnorm exclude each other; give one of them",
-                       ls::ConfigurationError);
+  CHECK_THROWS_AS(
+      rules(ls::SGD{.learning_rate_factors = {{.variables = {"dense_2"}, .factor = 2}}}),
+      ls::ConfigurationError);
+  CHECK_THROWS_WITH_AS(
+      rules(ls::SGD{.learning_rate_factors = {{.variables = {"dense"}, .factor = -1}}}),
+      "SGD: learning_rate_factors is -1; expected a finite number of at least 0",
+      ls::ConfigurationError);
+  CHECK_THROWS_WITH_AS(
+      rules(ls::SGD{.clipnorm = 1, .global_clipnorm = 1}),
+      "SGD: clipnorm, clipvalue and global_clipnorm exclude each other; give one of them",
+      ls::ConfigurationError);
   CHECK_THROWS_AS(rules(ls::SGD{.clipvalue = -1}), ls::ConfigurationError);
-  CHECK_THROWS_AS(rules(ls::SGD{.clipnorm = std::numeric_limits<double>::quiet_NaN()}), ls::ConfigurationError);
+  CHECK_THROWS_AS(rules(ls::SGD{.clipnorm = std::numeric_limits<double>::quiet_NaN()}),
+                  ls::ConfigurationError);
 }
 
 TEST_CASE("describe_optimizer: the options of all optimizers, where they are given") {
   CHECK(ls::SGD{.global_clipnorm = 1, .exclude_from_weight_decay = {"bias"}}.description() ==
         "SGD(learning_rate=0.01, momentum=0, nesterov=false, weight_decay=0, global_clipnorm=1, "
         "exclude_from_weight_decay=bias)");
-  CHECK(ls::SGD{.clipvalue = 0.5, .learning_rate_factors = {{.variables = {"dense"}, .factor = 2}}}.description() ==
+  CHECK(ls::SGD{.clipvalue = 0.5, .learning_rate_factors = {{.variables = {"dense"}, .factor = 2}}}
+            .description() ==
         "SGD(learning_rate=0.01, momentum=0, nesterov=false, weight_decay=0, clipvalue=0.5, "
         "learning_rate_factor[dense]=2)");
 }

@@ -6,7 +6,9 @@ namespace ls = lockstep;
 using ls::VariableFilter;
 
 TEST_CASE("VariableFilter: patterns") {
-  const auto matches = [](const char* pattern, const char* name) { return VariableFilter::matches(pattern, name); };
+  const auto matches = [](const char* pattern, const char* name) {
+    return VariableFilter::matches(pattern, name);
+  };
   CHECK(matches("dense_1/bias", "dense_1/bias"));
   CHECK(matches("*/bias", "block/dense_1/bias"));
   CHECK_FALSE(matches("dense/bias", "block/dense/bias"));

@@ -37,8 +37,9 @@ const ls::Variable tensor("kernel", {2, 2, 3}, nullptr), matrix("kernel", {2, 2}
 /// Updates with the gradients of one step after the other; they are given twice as large, and
 /// gradient_scale is one half.
 template <class T, class O>
-std::vector<double> updated(const O& optimizer, const ls::Variable& variable, std::span<const double> start,
-                            std::span<const double> gradients, double limit = std::numeric_limits<double>::infinity()) {
+std::vector<double> updated(const O& optimizer, const ls::Variable& variable,
+                            std::span<const double> start, std::span<const double> gradients,
+                            double limit = std::numeric_limits<double>::infinity()) {
   lockstep_test::Arena<T, O> arena(optimizer, start);
   const std::size_t n = start.size();
   for (std::size_t step = 0; step < gradients.size() / n; ++step) {
@@ -57,12 +58,16 @@ std::vector<double> updated(const O& optimizer, const ls::Variable& variable, st
 
 template <class O>
 void check_tensor(const O& optimizer, std::span<const double> expected,
-                  double limit = std::numeric_limits<double>::infinity(), const ls::Variable& variable = tensor) {
+                  double limit = std::numeric_limits<double>::infinity(),
+                  const ls::Variable& variable = tensor) {
   lockstep_test::for_each_instruction_set([&] {
-    const auto doubles = updated<double>(optimizer, variable, golden::tensor_start, golden::tensor_gradients, limit);
-    const auto floats = updated<float>(optimizer, variable, golden::tensor_start, golden::tensor_gradients, limit);
+    const auto doubles =
+        updated<double>(optimizer, variable, golden::tensor_start, golden::tensor_gradients, limit);
+    const auto floats =
+        updated<float>(optimizer, variable, golden::tensor_start, golden::tensor_gradients, limit);
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      CHECK(doubles[i] == doctest::Approx(expected[i]).epsilon(1e-7));  // (Keras has some factors in float32.)
+      CHECK(doubles[i] ==
+            doctest::Approx(expected[i]).epsilon(1e-7));  // (Keras has some factors in float32.)
       CHECK(floats[i] == doctest::Approx(expected[i]).epsilon(1e-4));
     }
   });
@@ -71,22 +76,27 @@ void check_tensor(const O& optimizer, std::span<const double> expected,
 const double one_two_three_four[] = {1, 2, 3, 4}, upstream_gradients[] = {1, 6, 7, 2};
 
 template <class O>
-void check_upstream(const O& optimizer, const ls::Variable& variable, const std::vector<double>& expected) {
+void check_upstream(const O& optimizer, const ls::Variable& variable,
+                    const std::vector<double>& expected) {
   const auto result = updated<float>(optimizer, variable, one_two_three_four, upstream_gradients);
-  for (std::size_t i = 0; i < 4; ++i) CHECK(result[i] == doctest::Approx(expected[i]).epsilon(2e-4));
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK(result[i] == doctest::Approx(expected[i]).epsilon(2e-4));
 }
 
 }  // namespace
 
 TEST_CASE("Lamb: Keras's figures") {
   check_upstream(Lamb{.learning_rate = 0.5}, vector, {-0.3693, 0.6306, 1.6306, 2.6306});
-  check_tensor(Lamb{.learning_rate = 0.1, .beta_1 = 0.8, .beta_2 = 0.9, .weight_decay = 0.1}, golden::tensor_lamb);
+  check_tensor(Lamb{.learning_rate = 0.1, .beta_1 = 0.8, .beta_2 = 0.9, .weight_decay = 0.1},
+               golden::tensor_lamb);
 }
 
 TEST_CASE("Lamb: weights or gradients of zeros") {
   const double zeros[4] = {}, ones[] = {1, 1, 1, 1};
-  CHECK(updated<double>(Lamb{.learning_rate = 0.5}, vector, zeros, ones)[0] == doctest::Approx(-0.5).epsilon(1e-5));
-  CHECK(updated<double>(Lamb{.learning_rate = 0.5}, vector, ones, zeros) == std::vector<double>{1, 1, 1, 1});
+  CHECK(updated<double>(Lamb{.learning_rate = 0.5}, vector, zeros, ones)[0] ==
+        doctest::Approx(-0.5).epsilon(1e-5));
+  CHECK(updated<double>(Lamb{.learning_rate = 0.5}, vector, ones, zeros) ==
+        std::vector<double>{1, 1, 1, 1});
 }
 
 TEST_CASE("LARS: the algorithm of the paper, and variables that are not adapted") {
@@ -121,14 +131,15 @@ TEST_CASE("Adafactor: a dimension of 1 is not factored, and need not be") {
     CHECK(of(row) == of(vector));
     CHECK(of(matrix) != of(vector));
   }
-  const auto limited =
-      updated<double>(Adafactor{.learning_rate = 0.5}, vector, one_two_three_four, upstream_gradients, 1);
+  const auto limited = updated<double>(Adafactor{.learning_rate = 0.5}, vector, one_two_three_four,
+                                       upstream_gradients, 1);
   CHECK(limited[0] == doctest::Approx(limited[1] - 1));  // all gradients are 1
 }
 
 TEST_CASE("Muon: Keras's figures of wide and tall matrices, and Adam for what is none") {
   const double none = std::numeric_limits<double>::infinity();
-  check_tensor(Muon{.learning_rate = 0.1, .weight_decay = 0.1}, golden::wide_muon, none, {"kernel", {3, 4}, nullptr});
+  check_tensor(Muon{.learning_rate = 0.1, .weight_decay = 0.1}, golden::wide_muon, none,
+               {"kernel", {3, 4}, nullptr});
   const Muon tall{.learning_rate = 0.1, .ns_steps = 3, .nesterov = false, .rms_rate = 0};
   check_tensor(tall, golden::tall_muon, none, {"kernel", {4, 3}, nullptr});
   const Muon muon{.learning_rate = 0.1, .adam_weight_decay = 0.1, .adam_lr_ratio = 0.5};
@@ -140,9 +151,11 @@ TEST_CASE("Muon: Keras's figures of wide and tall matrices, and Adam for what is
   Muon{}.validate();
 }
 
-TEST_CASE("Muon: the step of a large matrix is orthogonal, nearly, and the same for its transpose") {
+TEST_CASE(
+    "Muon: the step of a large matrix is orthogonal, nearly, and the same for its transpose") {
   const std::size_t rows = 70, columns = 150;
-  const std::vector<double> zeros(rows * columns), g = lockstep_test::random_values(rows * columns, 5);
+  const std::vector<double> zeros(rows * columns),
+      g = lockstep_test::random_values(rows * columns, 5);
   std::vector<double> transposed(g.size());
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < columns; ++j) transposed[j * rows + i] = g[i * columns + j];
@@ -167,13 +180,18 @@ TEST_CASE("Ftrl: the partition changes no bit, and the rate 0 no weight") {
 }
 
 TEST_CASE("Lamb, LARS, Adafactor, Ftrl: options") {
-  CHECK(Lamb{}.description() == "Lamb(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, weight_decay=0)");
-  CHECK(LARS{.exclude_from_layer_adaptation = {"bias"}, .use_ema = true, .gradient_accumulation_steps = 2}
-            .description() ==
-        "LARS(learning_rate=0.01, momentum=0.9, trust_coefficient=0.001, epsilon=0, weight_decay=0, "
-        "exclude_from_layer_adaptation=bias, ema_momentum=0.99, gradient_accumulation_steps=2)");
+  CHECK(Lamb{}.description() ==
+        "Lamb(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, weight_decay=0)");
+  CHECK(
+      LARS{.exclude_from_layer_adaptation = {"bias"},
+           .use_ema = true,
+           .gradient_accumulation_steps = 2}
+          .description() ==
+      "LARS(learning_rate=0.01, momentum=0.9, trust_coefficient=0.001, epsilon=0, weight_decay=0, "
+      "exclude_from_layer_adaptation=bias, ema_momentum=0.99, gradient_accumulation_steps=2)");
   CHECK(Adafactor{}.description() ==
-        "Adafactor(learning_rate=0.001, beta_2_decay=-0.8, epsilon_1=1e-30, epsilon_2=0.001, clip_threshold=1, "
+        "Adafactor(learning_rate=0.001, beta_2_decay=-0.8, epsilon_1=1e-30, epsilon_2=0.001, "
+        "clip_threshold=1, "
         "relative_step=true, weight_decay=0)");
   CHECK(Ftrl{}.slots() == 2);
   Lamb{}.validate();
@@ -183,7 +201,8 @@ TEST_CASE("Lamb, LARS, Adafactor, Ftrl: options") {
   CHECK_THROWS_AS(Lamb{.beta_1 = 1}.validate(), ls::ConfigurationError);
   CHECK_THROWS_AS(LARS{.momentum = 1}.validate(), ls::ConfigurationError);
   CHECK_THROWS_WITH_AS(Adafactor{.clip_threshold = 0}.validate(),
-                       "Adafactor: clip_threshold is 0; expected a number above 0", ls::ConfigurationError);
+                       "Adafactor: clip_threshold is 0; expected a number above 0",
+                       ls::ConfigurationError);
   CHECK_THROWS_AS(Adafactor{.beta_2_decay = 0}.validate(), ls::ConfigurationError);
   CHECK_THROWS_AS(Ftrl{.initial_accumulator_value = 0}.validate(), ls::ConfigurationError);
 }

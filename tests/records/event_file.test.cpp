@@ -53,7 +53,8 @@ TEST_CASE("EventFile: every kind of event, byte for byte as TensorBoard's own me
     events.text("note", 0, "*words*");
     events.model("keras", 0, "{}");
     const std::vector<std::uint8_t> first = {0, 255, 7, 8}, second = {1, 2, 3, 4};
-    const std::vector<std::string> pngs = {ls::encode_png(first, 2, 2, 1), ls::encode_png(second, 2, 2, 1)};
+    const std::vector<std::string> pngs = {ls::encode_png(first, 2, 2, 1),
+                                           ls::encode_png(second, 2, 2, 1)};
     events.images("image", 2, 2, 2, pngs);
     CHECK(events.size() == sizeof golden::each_kind);
   }
@@ -85,11 +86,14 @@ TEST_CASE("EventFile: goes on behind the first bytes of a file") {
   CHECK_FALSE(contains(content(events.path()), "lost"));
   CHECK(contains(content(events.path()), "b"));
 
-  CHECK(contains(message_of<ls::Error>([] { ls::EventFile("/dev/null/folder"); }), "'/dev/null/folder'"));
+  CHECK(contains(message_of<ls::Error>([] { ls::EventFile("/dev/null/folder"); }),
+                 "'/dev/null/folder'"));
 }
 
-TEST_CASE("histogram_of: the least and the greatest value are inside, what is not finite is left out") {
-  const std::vector<double> numbers = {-1, 0.5, 3, 3, std::nan(""), std::numeric_limits<double>::infinity()};
+TEST_CASE(
+    "histogram_of: the least and the greatest value are inside, what is not finite is left out") {
+  const std::vector<double> numbers = {-1, 0.5,          3,
+                                       3,  std::nan(""), std::numeric_limits<double>::infinity()};
   const auto buckets = ls::histogram_of(numbers, 4);
   REQUIRE(buckets.size() == 4);
   CHECK(buckets[0] == ls::HistogramBucket{-1, 0, 1});
@@ -109,5 +113,6 @@ TEST_CASE("encode_png: refuses other numbers of pixels") {
   CHECK_NOTHROW((void)ls::encode_png(pixels, 1, 2, 3));
   CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::encode_png(pixels, 2, 2, 1); }),
                  "got 6 for [2 x 2 x 1]"));
-  CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::encode_png({}, 0, 2, 1); }), "got 0 for"));
+  CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::encode_png({}, 0, 2, 1); }),
+                 "got 0 for"));
 }

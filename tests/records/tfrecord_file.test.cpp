@@ -87,8 +87,10 @@ TEST_CASE("TFRecordFile: the records of TensorFlow's file in any order, as examp
     const ls::ExampleView example(reader.read(i));
     CHECK(example.features().size() == 4);
     CHECK(example.at("label").ints() == std::vector<std::int64_t>{i - 1});
-    CHECK(example.at("image").floats() == std::vector<float>{0.5F * static_cast<float>(i), 1.25F, -2});
-    CHECK(example.at("raw").bytes() == std::vector<std::string_view>{std::string{static_cast<char>(i), '\xFF'}});
+    CHECK(example.at("image").floats() ==
+          std::vector<float>{0.5F * static_cast<float>(i), 1.25F, -2});
+    CHECK(example.at("raw").bytes() ==
+          std::vector<std::string_view>{std::string{static_cast<char>(i), '\xFF'}});
     CHECK(example.at("big").ints()[1] == std::numeric_limits<std::int64_t>::min());
     double numbers[3];
     example.at("image").read(numbers);
@@ -98,8 +100,10 @@ TEST_CASE("TFRecordFile: the records of TensorFlow's file in any order, as examp
           "expected a feature 'other', the example has big, image, label, raw");
     CHECK(message_of<ls::DataError>([&] { (void)example.at("raw").ints(); }) ==
           "feature 'raw': expected a list of ints, got a list of bytes");
-    CHECK(contains(message_of<ls::DataError>([&] { example.at("big").read(numbers); }), "expected 3 numbers, got 2"));
-    CHECK(contains(message_of<ls::DataError>([&] { example.at("raw").read(numbers); }), "got a list of bytes"));
+    CHECK(contains(message_of<ls::DataError>([&] { example.at("big").read(numbers); }),
+                   "expected 3 numbers, got 2"));
+    CHECK(contains(message_of<ls::DataError>([&] { example.at("raw").read(numbers); }),
+                   "got a list of bytes"));
   }
 }
 
@@ -132,23 +136,28 @@ TEST_CASE("TFRecordFile: damage is named with file, record and offset, whatever 
     while (file.offset(record) > i) --record;
     std::string damaged = golden_file;
     damaged[i] = static_cast<char>(damaged[i] ^ 4);
-    CHECK(contains(refusal(write(folder, damaged)), file.name_of(record) + ": the checksum of its "));
+    CHECK(
+        contains(refusal(write(folder, damaged)), file.name_of(record) + ": the checksum of its "));
   }
   CHECK(file.name_of(0) == "'" + path + "': record 0, at offset 0");
   for (std::size_t size = 1; size < golden_file.size(); ++size)
     if (size != file.offset(1) && size != file.offset(2))
-      CHECK(contains(refusal(write(folder, golden_file.substr(0, size))), "the file is cut off: expected "));
+      CHECK(contains(refusal(write(folder, golden_file.substr(0, size))),
+                     "the file is cut off: expected "));
   write(folder, golden_file.substr(0, file.offset(2) + 20));
   ls::TFRecordFile::Reader reader(file);
   CHECK_NOTHROW((void)reader.read(1));
   CHECK(contains(message_of<ls::DataError>([&] { (void)reader.read(2); }), "has become shorter"));
 
-  CHECK(contains(refusal(write(folder, "\x1F\x8B of a gzip file")), "the file is compressed (decompress it first)"));
+  CHECK(contains(refusal(write(folder, "\x1F\x8B of a gzip file")),
+                 "the file is compressed (decompress it first)"));
   CHECK(contains(refusal(folder.path()), "no regular file"));
   CHECK(contains(refusal(folder.path("none")), "cannot be opened: No such file"));
 }
 
-TEST_CASE("ExampleView: bytes that are no example are refused, and what it does not know is passed over") {
+TEST_CASE(
+    "ExampleView: bytes that are no example are refused, and what it does not know is passed "
+    "over") {
   const auto parse = [](const std::string& bytes) {
     return message_of<ls::DataError>([&] {
       const ls::ExampleView example(std::as_bytes(std::span(bytes)));
@@ -161,7 +170,8 @@ TEST_CASE("ExampleView: bytes that are no example are refused, and what it does 
   };
   const std::string good = some_example(1).serialize();
   CHECK(parse(good) == "NO EXCEPTION");
-  for (std::size_t size = 1; size < good.size(); ++size) CHECK(contains(parse(good.substr(0, size)), "end too early"));
+  for (std::size_t size = 1; size < good.size(); ++size)
+    CHECK(contains(parse(good.substr(0, size)), "end too early"));
   CHECK(contains(parse(std::string(11, '\xFF')), "more than 64 bits"));
   CHECK(contains(parse(std::string("\x0B", 1)), "wire type 3"));
   CHECK(contains(parse(std::string("\x02\x00", 2)), "number is out of range"));

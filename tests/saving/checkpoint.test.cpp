@@ -48,7 +48,8 @@ static_assert(ls::Restorable<Counter>);
 static_assert(ls::Restorable<ls::State>);
 static_assert(!ls::Restorable<int>);
 
-TEST_CASE("Checkpoint: the model and the program's own objects come back, on one worker and on two") {
+TEST_CASE(
+    "Checkpoint: the model and the program's own objects come back, on one worker and on two") {
   for (const int count : {1, 2}) {
     const TemporaryFolder folder;
     check_none(run_workers(count, [&](WorkerStrategy& strategy) {
@@ -70,7 +71,8 @@ TEST_CASE("Checkpoint: the model and the program's own objects come back, on one
       CHECK(other.iterations() == 8);
       CHECK(other_counter.count == 7);
       CHECK(other_progress == progress);
-      CHECK(contains(message_of<ls::ConfigurationError>([&] { ls::Checkpoint(other, other_counter).restore(path); }),
+      CHECK(contains(message_of<ls::ConfigurationError>(
+                         [&] { ls::Checkpoint(other, other_counter).restore(path); }),
                      "states of 2 objects beside the model, this checkpoint has 1"));
     }));
   }

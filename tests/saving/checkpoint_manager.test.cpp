@@ -70,12 +70,14 @@ TEST_CASE("CheckpointManager: the chief alone has the folder, and all workers ge
   }));
 }
 
-TEST_CASE("CheckpointManager: the interval is counted in updates, from the restored checkpoint on") {
+TEST_CASE(
+    "CheckpointManager: the interval is counted in updates, from the restored checkpoint on") {
   const TemporaryFolder folder;
   check_none(run_workers(1, [&](WorkerStrategy& strategy) {
     auto model = make(strategy, 1);
     ls::Checkpoint checkpoint(model);
-    const ls::CheckpointManagerOptions options{.directory = folder.path(), .checkpoint_interval = 8};
+    const ls::CheckpointManagerOptions options{.directory = folder.path(),
+                                               .checkpoint_interval = 8};
     ls::CheckpointManager manager(checkpoint, options);
     const auto saved_after_an_epoch = [&](auto& by) {
       model.fit(batches(), {.epochs = 1, .verbose = 0});  // four updates
@@ -113,7 +115,9 @@ TEST_CASE("CheckpointManager: the chief's folder says whether training has ended
   }));
 }
 
-TEST_CASE("CheckpointManager: a checkpoint of another program is an error on every worker, and not skipped") {
+TEST_CASE(
+    "CheckpointManager: a checkpoint of another program is an error on every worker, and not "
+    "skipped") {
   const TemporaryFolder folder;
   check_none(run_workers(2, [&](WorkerStrategy& strategy) {
     auto model = make(strategy, 1);
@@ -122,8 +126,9 @@ TEST_CASE("CheckpointManager: a checkpoint of another program is an error on eve
     auto other = ls::compile<TinyNet>(strategy, {.seed = 1}, loss, ls::SGD{.learning_rate = 0.1});
     ls::Checkpoint other_checkpoint(other);
     ls::CheckpointManager manager(other_checkpoint, {.directory = folder.path()});
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)manager.restore_or_initialize(); }),
-                   "ckpt-1': restore: the saved state has 'optimizer: "));
+    CHECK(
+        contains(message_of<ls::ConfigurationError>([&] { (void)manager.restore_or_initialize(); }),
+                 "ckpt-1': restore: the saved state has 'optimizer: "));
     CHECK_THROWS_AS((ls::CheckpointManager(checkpoint, {.directory = ""})), ls::ConfigurationError);
   }));
 }
@@ -134,7 +139,8 @@ TEST_CASE("CheckpointManager: an index that the chief cannot read is an error th
   check_none(run_workers(1, [&](WorkerStrategy& strategy) {
     auto model = make(strategy, 1);
     ls::Checkpoint checkpoint(model);
-    CHECK(contains(message_of<ls::Error>([&] { ls::CheckpointManager(checkpoint, {.directory = folder.path()}); }),
+    CHECK(contains(message_of<ls::Error>(
+                       [&] { ls::CheckpointManager(checkpoint, {.directory = folder.path()}); }),
                    folder.path("checkpoint")));
   }));
 }

@@ -24,8 +24,8 @@ std::vector<std::byte> bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::vector<std::byte> from_chief(WorkerStrategy& strategy, const char* call, const std::string& path,
-                                  const ls::HeadCheck& check) {
+std::vector<std::byte> from_chief(WorkerStrategy& strategy, const char* call,
+                                  const std::string& path, const ls::HeadCheck& check) {
   return ls::detail::file_from_chief(*ls::any_strategy(strategy), call, path, check);
 }
 
@@ -37,8 +37,10 @@ TEST_CASE("chief file: what the chief reads, all workers receive") {
   ls::write_file_atomically(path, bytes_of("contents"));
   for (const std::string& failure : run_workers(2, [&](WorkerStrategy& strategy) {
          const std::string mine = strategy.is_chief() ? path : "a file that only the chief needs";
-         CHECK(from_chief(strategy, "load", mine, ls::at_most(8, "this test")) == bytes_of("contents"));
-         CHECK_THROWS_AS((void)from_chief(strategy, "load", mine, ls::at_most(7, "this test")), ls::DataError);
+         CHECK(from_chief(strategy, "load", mine, ls::at_most(8, "this test")) ==
+               bytes_of("contents"));
+         CHECK_THROWS_AS((void)from_chief(strategy, "load", mine, ls::at_most(7, "this test")),
+                         ls::DataError);
        }))
     CHECK(failure.empty());
 }
@@ -48,7 +50,8 @@ TEST_CASE("chief file: what the chief cannot read is the same error on all worke
   const std::string path = folder.path("none");
   for (const std::string& failure : run_workers(2, [&](WorkerStrategy& strategy) {
          CHECK_THROWS_WITH_AS((void)from_chief(strategy, "load", path, {}),
-                              ("cannot read '" + path + "': the chief has no such file").c_str(), ls::DataError);
+                              ("cannot read '" + path + "': the chief has no such file").c_str(),
+                              ls::DataError);
        }))
     CHECK(failure.empty());
 }
@@ -66,5 +69,6 @@ TEST_CASE("chief file: errors get the call and the path in front, and keep their
     return [error] { ls::detail::naming_file("load", "run/model", [&] { throw error; }); };
   };
   CHECK(message_of<ls::DataError>(throws(ls::DataError("damaged"))) == "load 'run/model': damaged");
-  CHECK(message_of<ls::ConfigurationError>(throws(ls::ConfigurationError("another"))) == "load 'run/model': another");
+  CHECK(message_of<ls::ConfigurationError>(throws(ls::ConfigurationError("another"))) ==
+        "load 'run/model': another");
 }

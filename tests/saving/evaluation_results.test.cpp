@@ -43,7 +43,8 @@ TEST_CASE("evaluation results: rows under a header, which the next object contin
   }
   EvaluationResults results(path);
   results.append(evaluation("a,\"b\"", 140, std::numeric_limits<double>::quiet_NaN()));
-  CHECK(text_of(path) == "checkpoint,iterations,loss,accuracy\nckpt-1,70,0.25,0.5\n\"a,\"\"b\"\"\",140,nan,0.5\n");
+  CHECK(text_of(path) ==
+        "checkpoint,iterations,loss,accuracy\nckpt-1,70,0.25,0.5\n\"a,\"\"b\"\"\",140,nan,0.5\n");
   CHECK(results.size() == 2);
   for (const EvaluationResults& same : {results, EvaluationResults(path)}) {
     CHECK(same.size() == 2);
@@ -65,18 +66,21 @@ TEST_CASE("evaluation results: without a file they are remembered all the same")
 
 TEST_CASE("evaluation results: a file that is something else is refused, and stays as it is") {
   const TemporaryFolder folder;
-  for (const std::string text : {"hello\n", "checkpoint,iterations,loss\nckpt-1,70,0.2", "checkpoint"}) {
+  for (const std::string text :
+       {"hello\n", "checkpoint,iterations,loss\nckpt-1,70,0.2", "checkpoint"}) {
     CAPTURE(text);
     std::ofstream(folder.path("results.csv")) << text;
-    CHECK(contains(message_of<ls::DataError>([&] { EvaluationResults{folder.path("results.csv")}; }),
-                   "results.csv' is no table of evaluations"));
+    CHECK(
+        contains(message_of<ls::DataError>([&] { EvaluationResults{folder.path("results.csv")}; }),
+                 "results.csv' is no table of evaluations"));
   }
   const std::string others = "checkpoint,iterations,loss\nckpt-1,70,0.25\n";
   std::ofstream(folder.path("results.csv")) << others;
   EvaluationResults results(folder.path("results.csv"));
-  CHECK(contains(message_of<ls::ConfigurationError>([&] { results.append(evaluation("ckpt-2", 140, 0.2)); }),
-                 "has the columns 'checkpoint,iterations,loss', this program gives "
-                 "'checkpoint,iterations,loss,accuracy'"));
+  CHECK(contains(
+      message_of<ls::ConfigurationError>([&] { results.append(evaluation("ckpt-2", 140, 0.2)); }),
+      "has the columns 'checkpoint,iterations,loss', this program gives "
+      "'checkpoint,iterations,loss,accuracy'"));
   CHECK(text_of(folder.path("results.csv")) == others);
   CHECK_THROWS_AS(EvaluationResults{folder.path()}, ls::Error);
 }

@@ -61,7 +61,9 @@ bool same_weights(const M& a, const M& b) {
   return x.size() == y.size();
 }
 
-void truncate(const std::string& path) { std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1); }
+void truncate(const std::string& path) {
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+}
 
 }  // namespace
 
@@ -83,7 +85,8 @@ TEST_CASE("model files: a saved model goes on to the same bits, on one worker an
       CHECK(loaded.learning_rate() == 0.2);
       model.fit(batches(), {.epochs = 3, .verbose = 0, .initial_epoch = 2});
       loaded.fit(batches(), {.epochs = 3, .verbose = 0, .initial_epoch = 2});
-      CHECK(loaded.parameters_crc32c() == model.parameters_crc32c());  // the momentum, too, was saved
+      CHECK(loaded.parameters_crc32c() ==
+            model.parameters_crc32c());  // the momentum, too, was saved
       CHECK(loaded.iterations() == 12);
     });
     for (const std::string& failure : failures) CHECK(failure.empty());
@@ -136,10 +139,11 @@ TEST_CASE("model files: names, order and shapes are Keras's") {
   const auto arrays = ls::decode_safetensors(*ls::read_file(folder.path("w.safetensors")));
   std::vector<std::string> names;
   for (const auto& array : arrays) names.push_back(array.name);
-  CHECK(names == std::vector<std::string>{"user_dense/kernel", "user_dense/bias", "batch_normalization/gamma",
-                                          "batch_normalization/beta", "batch_normalization/moving_mean",
-                                          "batch_normalization/moving_variance", "user_dense_1/kernel",
-                                          "user_dense_1/bias"});
+  CHECK(names == std::vector<std::string>{"user_dense/kernel", "user_dense/bias",
+                                          "batch_normalization/gamma", "batch_normalization/beta",
+                                          "batch_normalization/moving_mean",
+                                          "batch_normalization/moving_variance",
+                                          "user_dense_1/kernel", "user_dense_1/bias"});
   CHECK(arrays[0].extents == std::vector<std::uint64_t>{4, 6});
 }
 
@@ -165,7 +169,9 @@ TEST_CASE("model files: only the chief reads and writes") {
   for (const std::string& failure : failures) CHECK(failure.empty());
 }
 
-TEST_CASE("model files: what the chief cannot read is the same error on every worker, and changes nothing") {
+TEST_CASE(
+    "model files: what the chief cannot read is the same error on every worker, and changes "
+    "nothing") {
   const TemporaryFolder folder;
   const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
     auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, sgd, ls::Accuracy{});
@@ -176,13 +182,15 @@ TEST_CASE("model files: what the chief cannot read is the same error on every wo
     };
     CHECK(contains(refused(folder.path("none")),
                    "cannot read '" + folder.path("none") + "': the chief has no such file"));
-    CHECK(contains(refused(folder.path()), "cannot read '" + folder.path() + "': it is no regular file"));
+    CHECK(contains(refused(folder.path()),
+                   "cannot read '" + folder.path() + "': it is no regular file"));
     for (const char* name : weight_files) {
       const std::string path = folder.path(name);
       model.save_weights(path);
       if (strategy.is_chief()) truncate(path);
       strategy.run([](auto& replica) { replica.collective().barrier(); });
-      CHECK(contains(message_of<ls::DataError>([&] { model.load_weights(path); }), "load_weights '" + path + "': "));
+      CHECK(contains(message_of<ls::DataError>([&] { model.load_weights(path); }),
+                     "load_weights '" + path + "': "));
     }
     CHECK(contains(refused(folder.path("weights")), "the file is cut off"));
     CHECK(model.parameters_crc32c() == before);
@@ -200,31 +208,38 @@ TEST_CASE("model files: what belongs to another model is refused, and the variab
   other.save_weights(folder.path("other.npz"));
   const auto refused = [&](const std::string& name) {
     return message_of<ls::ConfigurationError>([&] {
-      name == "other" || name == "alone" ? model.load(folder.path(name)) : model.load_weights(folder.path(name));
+      name == "other" || name == "alone" ? model.load(folder.path(name))
+                                         : model.load_weights(folder.path(name));
     });
   };
   CHECK(contains(refused("other"),
                  "'model layout: user_dense/kernel (4, 5)', this program has 'model layout: "
                  "user_dense/kernel (4, 6)'"));
-  CHECK(contains(refused("other.npz"),
-                 "other.npz': expected 'user_dense/kernel' to be (4, 6), in the file it is (4, 5)"));
+  CHECK(
+      contains(refused("other.npz"),
+               "other.npz': expected 'user_dense/kernel' to be (4, 6), in the file it is (4, 5)"));
   model.save_weights(folder.path("alone"));
-  CHECK(contains(refused("alone"), "the file has weights alone, and no state of an optimizer: use load_weights"));
+  CHECK(contains(refused("alone"),
+                 "the file has weights alone, and no state of an optimizer: use load_weights"));
 
   auto arrays = ls::decode_weights("alone", *ls::read_file(folder.path("alone")));
   arrays.push_back({.name = "extra", .extents = {0}, .bytes = {}});
   ls::write_file_atomically(folder.path("more.npz"), ls::encode_weights("more.npz", arrays));
-  CHECK(contains(refused("more.npz"), "the file has an array 'extra' (0), which is no variable of this model"));
+  CHECK(contains(refused("more.npz"),
+                 "the file has an array 'extra' (0), which is no variable of this model"));
   arrays.erase(arrays.end() - 2, arrays.end());
-  ls::write_file_atomically(folder.path("less.safetensors"), ls::encode_weights("less.safetensors", arrays));
+  ls::write_file_atomically(folder.path("less.safetensors"),
+                            ls::encode_weights("less.safetensors", arrays));
   CHECK(contains(refused("less.safetensors"),
                  "expected an array 'user_dense_1/bias' (3), the file has none of that name"));
   CHECK(model.parameters_crc32c() == before);
 
-  auto without_momentum = ls::compile<Net>(alone, {.seed = 3}, loss, ls::SGD{.learning_rate = 0.2}, ls::Accuracy{});
+  auto without_momentum =
+      ls::compile<Net>(alone, {.seed = 3}, loss, ls::SGD{.learning_rate = 0.2}, ls::Accuracy{});
   model.save(folder.path("model"));
-  CHECK(contains(message_of<ls::ConfigurationError>([&] { without_momentum.load(folder.path("model")); }),
-                 "optimizer: "));
+  CHECK(contains(
+      message_of<ls::ConfigurationError>([&] { without_momentum.load(folder.path("model")); }),
+      "optimizer: "));
 }
 
 TEST_CASE("model files: a model compiled with another learning rate takes the file's") {
@@ -246,12 +261,14 @@ TEST_CASE("model files: an array whose bytes do not fit its shape is refused") {
   const std::size_t shape[] = {2, 3};
   const ls::detail::WantedArray wanted[] = {{"kernel", shape}};
   const auto match = [&](std::size_t bytes) {
-    return ls::detail::match_arrays({{.name = "kernel", .extents = {2, 3}, .bytes = std::vector<std::byte>(bytes)}},
-                                    wanted, "float32");
+    return ls::detail::match_arrays(
+        {{.name = "kernel", .extents = {2, 3}, .bytes = std::vector<std::byte>(bytes)}}, wanted,
+        "float32");
   };
   CHECK(match(24).size() == 1);
   for (const std::size_t bytes : {0u, 20u, 28u})
-    CHECK(contains(message_of<ls::DataError>([&] { (void)match(bytes); }), "'kernel' (2, 3) of float32 cannot have"));
+    CHECK(contains(message_of<ls::DataError>([&] { (void)match(bytes); }),
+                   "'kernel' (2, 3) of float32 cannot have"));
 }
 
 TEST_CASE("model files: what ModelCheckpoint saved loads, on one worker and on two") {
@@ -261,15 +278,18 @@ TEST_CASE("model files: what ModelCheckpoint saved loads, on one worker and on t
     const auto failures = run_workers(count, [&](WorkerStrategy& strategy) {
       auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, sgd, ls::Accuracy{});
       ls::ModelCheckpoint each({.filepath = folder.path("epoch-{epoch}")}),
-          best({.filepath = folder.path("best.npz"), .save_best_only = true, .save_weights_only = true});
-      const ls::History history =
-          model.fit(batches(), {.epochs = 3, .verbose = 0, .validation_data = batches()}, each, best);
+          best({.filepath = folder.path("best.npz"),
+                .save_best_only = true,
+                .save_weights_only = true});
+      const ls::History history = model.fit(
+          batches(), {.epochs = 3, .verbose = 0, .validation_data = batches()}, each, best);
       strategy.run([](auto& replica) { replica.collective().barrier(); });
       const auto& losses = history["val_loss"];
       const auto lowest = std::min_element(losses.begin(), losses.end());
       CHECK(best.best() == *lowest);
 
-      auto loaded = ls::load_model<Net>(strategy, folder.path("epoch-3"), loss, sgd, ls::Accuracy{});
+      auto loaded =
+          ls::load_model<Net>(strategy, folder.path("epoch-3"), loss, sgd, ls::Accuracy{});
       CHECK(same_weights(model, loaded));
       CHECK(loaded.iterations() == 12);
       loaded.load(folder.path("epoch-" + std::to_string(lowest - losses.begin() + 1)));
@@ -286,13 +306,16 @@ TEST_CASE("model files: what ModelCheckpoint saved loads, on one worker and on t
 
 namespace {
 
-using ConvNet = ls::Sequential<ls::Input<5, 6, 2>, ls::Conv2D<4, 3, ls::ReLU>, ls::Flatten, ls::Dense<3>>;
+using ConvNet =
+    ls::Sequential<ls::Input<5, 6, 2>, ls::Conv2D<4, 3, ls::ReLU>, ls::Flatten, ls::Dense<3>>;
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 ls::SavedArray array_of(const char* name, const Matrix& values) {
-  const auto bytes = std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
+  const auto bytes =
+      std::as_bytes(std::span(values.data(), static_cast<std::size_t>(values.size())));
   return {.name = name,
-          .extents = {static_cast<std::uint64_t>(values.rows()), static_cast<std::uint64_t>(values.cols())},
+          .extents = {static_cast<std::uint64_t>(values.rows()),
+                      static_cast<std::uint64_t>(values.cols())},
           .bytes = {bytes.begin(), bytes.end()}};
 }
 

@@ -39,7 +39,8 @@ struct CountedStrategy : ls::OneDeviceStrategy {
 };
 
 auto make(CountedStrategy& strategy, double momentum = 0.5) {
-  return ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+  return ls::compile<TinyNet>(strategy, {.seed = 1},
+                              ls::SparseCategoricalCrossentropy{.from_logits = true},
                               ls::SGD{.learning_rate = 0.2, .momentum = momentum}, ls::Accuracy{});
 }
 
@@ -57,7 +58,9 @@ ls::Logs trained(Model& model, int epoch, Callbacks&&... callbacks) {
   return model.evaluate(test_data(), {.verbose = 0});
 }
 
-bool same(const ls::Logs& a, const ls::Logs& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+bool same(const ls::Logs& a, const ls::Logs& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
@@ -79,7 +82,8 @@ struct Evaluator {
 
 }  // namespace
 
-TEST_CASE("SidecarEvaluator: evaluates what a trainer saves meanwhile, each once, and ends with it") {
+TEST_CASE(
+    "SidecarEvaluator: evaluates what a trainer saves meanwhile, each once, and ends with it") {
   const TemporaryFolder folder;
   std::vector<ls::Logs> expected;
   std::thread trainer([&] {
@@ -98,7 +102,8 @@ TEST_CASE("SidecarEvaluator: evaluates what a trainer saves meanwhile, each once
   Evaluator evaluator;
   Recorder recorder;
   const auto evaluated = evaluator.evaluate(
-      {.checkpoint_dir = folder.path("run"), .results = folder.path("results.csv"), .timeout = 30s}, &recorder);
+      {.checkpoint_dir = folder.path("run"), .results = folder.path("results.csv"), .timeout = 30s},
+      &recorder);
   trainer.join();
   REQUIRE(evaluated.size() == 4);
   std::string table = "checkpoint,iterations,loss,accuracy\n";
@@ -107,15 +112,17 @@ TEST_CASE("SidecarEvaluator: evaluates what a trainer saves meanwhile, each once
     CHECK(evaluated[i].checkpoint == "ckpt-" + std::to_string(i + 1));
     CHECK(evaluated[i].iterations == 4 * static_cast<std::int64_t>(i + 1));
     CHECK(same(evaluated[i].logs, expected[i]));
-    table += ls::concat({evaluated[i].checkpoint, ",", evaluated[i].iterations, ",", expected[i].at("loss"), ",",
-                         expected[i].at("accuracy"), "\n"});
+    table += ls::concat({evaluated[i].checkpoint, ",", evaluated[i].iterations, ",",
+                         expected[i].at("loss"), ",", expected[i].at("accuracy"), "\n"});
   }
   CHECK(text_of(folder.path("results.csv")) == table);
   CHECK(recorder.count("test_begin") == 4);
   CHECK(recorder.count("test_end") == 4);
 }
 
-TEST_CASE("SidecarEvaluator: a new process evaluates what has no row yet, overwritten checkpoints included") {
+TEST_CASE(
+    "SidecarEvaluator: a new process evaluates what has no row yet, overwritten checkpoints "
+    "included") {
   const TemporaryFolder folder;
   const ls::SidecarEvaluatorOptions options{.checkpoint_dir = folder.path("run"),
                                             .results = folder.path("results.csv")};
@@ -125,7 +132,8 @@ TEST_CASE("SidecarEvaluator: a new process evaluates what has no row yet, overwr
   // ModelCheckpoint, with one file that is overwritten, says at the end of each fit that training
   // has ended.
   for (int epoch = 0; epoch < 3; ++epoch) {
-    const ls::Logs expected = trained(model, epoch, ls::ModelCheckpoint({.filepath = folder.path("run/last")}));
+    const ls::Logs expected =
+        trained(model, epoch, ls::ModelCheckpoint({.filepath = folder.path("run/last")}));
     const auto evaluated = evaluator.evaluate(options);
     REQUIRE(evaluated.size() == 1);
     CHECK(evaluated[0].checkpoint == "last");
@@ -157,7 +165,8 @@ TEST_CASE("SidecarEvaluator: damaged and missing checkpoints and weights alone a
   CHECK(evaluated[0].checkpoint == "ckpt-4");
 }
 
-TEST_CASE("SidecarEvaluator: max_evaluations counts existing rows, too; steps limits each evaluation") {
+TEST_CASE(
+    "SidecarEvaluator: max_evaluations counts existing rows, too; steps limits each evaluation") {
   const TemporaryFolder folder;
   CountedStrategy strategy;
   auto model = make(strategy);
@@ -166,9 +175,12 @@ TEST_CASE("SidecarEvaluator: max_evaluations counts existing rows, too; steps li
   for (int i = 0; i < 4; ++i) manager.save();
   Evaluator evaluator;
   Recorder recorder;
-  ls::SidecarEvaluatorOptions options{
-      .checkpoint_dir = folder.path(), .results = folder.path("results.csv"), .steps = 2, .max_evaluations = 1};
-  CHECK(evaluator.evaluate(options, &recorder).size() == 1);  // though no file says that training has ended
+  ls::SidecarEvaluatorOptions options{.checkpoint_dir = folder.path(),
+                                      .results = folder.path("results.csv"),
+                                      .steps = 2,
+                                      .max_evaluations = 1};
+  CHECK(evaluator.evaluate(options, &recorder).size() ==
+        1);  // though no file says that training has ended
   CHECK(recorder.count("test_batch_end") == 2);
   options.max_evaluations = 3;
   CHECK(evaluator.evaluate(options).size() == 2);
@@ -178,28 +190,33 @@ TEST_CASE("SidecarEvaluator: max_evaluations counts existing rows, too; steps li
 TEST_CASE("SidecarEvaluator: gives up when no checkpoint comes, and says what it waited for") {
   const TemporaryFolder folder;
   Evaluator evaluator;
-  const std::string message =
-      message_of<ls::Error>([&] { (void)evaluator.evaluate({.checkpoint_dir = folder.path("run"), .timeout = 50ms}); });
+  const std::string message = message_of<ls::Error>(
+      [&] { (void)evaluator.evaluate({.checkpoint_dir = folder.path("run"), .timeout = 50ms}); });
   CHECK(contains(message, "no new checkpoint in '" + folder.path("run") + "' for 0.05 seconds"));
   // A trainer that was killed has not ended, whatever it has saved.
   CountedStrategy strategy;
   auto model = make(strategy);
   ls::Checkpoint checkpoint(model);
   ls::CheckpointManager(checkpoint, {.directory = folder.path("run")}).save();
-  CHECK(contains(
-      message_of<ls::Error>([&] { (void)evaluator.evaluate({.checkpoint_dir = folder.path("run"), .timeout = 50ms}); }),
-      "no file there says that training has ended"));
+  CHECK(contains(message_of<ls::Error>([&] {
+                   (void)evaluator.evaluate(
+                       {.checkpoint_dir = folder.path("run"), .timeout = 50ms});
+                 }),
+                 "no file there says that training has ended"));
 }
 
 TEST_CASE("SidecarEvaluator: options that cannot work are errors that say why") {
   const TemporaryFolder folder;
   Evaluator evaluator;
   const auto refusal = [&](ls::SidecarEvaluatorOptions options) {
-    return message_of<ls::ConfigurationError>([&] { ls::SidecarEvaluator(evaluator.model, test_data(), options); });
+    return message_of<ls::ConfigurationError>(
+        [&] { ls::SidecarEvaluator(evaluator.model, test_data(), options); });
   };
   CHECK(contains(refusal({}), "checkpoint_dir is empty"));
-  CHECK(contains(refusal({.checkpoint_dir = "x", .max_evaluations = 0}), "max_evaluations must be at least 1, got 0"));
-  CHECK(contains(refusal({.checkpoint_dir = "x", .poll_interval = 0ms}), "poll_interval must be at least 1 ms, got 0"));
+  CHECK(contains(refusal({.checkpoint_dir = "x", .max_evaluations = 0}),
+                 "max_evaluations must be at least 1, got 0"));
+  CHECK(contains(refusal({.checkpoint_dir = "x", .poll_interval = 0ms}),
+                 "poll_interval must be at least 1 ms, got 0"));
   CHECK(contains(refusal({.checkpoint_dir = "x", .timeout = 1ms}), "got 1 and 1000 ms"));
   evaluator.strategy.workers = 2;
   CHECK(contains(refusal({.checkpoint_dir = "x"}), "OneDeviceStrategy or a MirroredStrategy"));
@@ -209,7 +226,8 @@ TEST_CASE("SidecarEvaluator: options that cannot work are errors that say why") 
   auto other = make(strategy, 0.9);
   ls::Checkpoint checkpoint(other);
   ls::CheckpointManager(checkpoint, {.directory = folder.path()}).save();
-  CHECK(
-      contains(message_of<ls::ConfigurationError>([&] { (void)evaluator.evaluate({.checkpoint_dir = folder.path()}); }),
-               "SidecarEvaluator '" + folder.path("ckpt-1") + "': restore: the saved state has 'optimizer: "));
+  CHECK(contains(message_of<ls::ConfigurationError>(
+                     [&] { (void)evaluator.evaluate({.checkpoint_dir = folder.path()}); }),
+                 "SidecarEvaluator '" + folder.path("ckpt-1") +
+                     "': restore: the saved state has 'optimizer: "));
 }

@@ -45,7 +45,8 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-ls::SavedArray array(std::string name, std::vector<std::uint64_t> extents, std::vector<float> values = {}) {
+ls::SavedArray array(std::string name, std::vector<std::uint64_t> extents,
+                     std::vector<float> values = {}) {
   std::size_t size = 1;
   for (const std::uint64_t extent : extents) size *= static_cast<std::size_t>(extent);
   if (values.empty()) {
@@ -53,7 +54,9 @@ ls::SavedArray array(std::string name, std::vector<std::uint64_t> extents, std::
     std::iota(values.begin(), values.end(), 0.0F);
   }
   const auto bytes = std::as_bytes(std::span(values));
-  return {.name = std::move(name), .extents = std::move(extents), .bytes = {bytes.begin(), bytes.end()}};
+  return {.name = std::move(name),
+          .extents = std::move(extents),
+          .bytes = {bytes.begin(), bytes.end()}};
 }
 
 struct Variable {
@@ -61,7 +64,8 @@ struct Variable {
   std::vector<std::size_t> shape;
 };
 
-ls::detail::TransferredArrays transfer(std::vector<ls::SavedArray> found, const std::vector<Variable>& variables,
+ls::detail::TransferredArrays transfer(std::vector<ls::SavedArray> found,
+                                       const std::vector<Variable>& variables,
                                        const LoadWeightsOptions& options) {
   std::vector<WantedArray> wanted;
   for (const Variable& variable : variables) wanted.push_back({variable.name, variable.shape});
@@ -70,14 +74,17 @@ ls::detail::TransferredArrays transfer(std::vector<ls::SavedArray> found, const 
 
 std::string refusal(std::vector<ls::SavedArray> found, const std::vector<Variable>& variables,
                     const LoadWeightsOptions& options) {
-  return message_of<ls::ConfigurationError>([&] { (void)transfer(std::move(found), variables, options); });
+  return message_of<ls::ConfigurationError>(
+      [&] { (void)transfer(std::move(found), variables, options); });
 }
 
 /// A single variable of PyTorch's layout.
-std::vector<float> turned(ls::SavedArray from, const Variable& to, std::vector<std::size_t> flattened = {}) {
+std::vector<float> turned(ls::SavedArray from, const Variable& to,
+                          std::vector<std::size_t> flattened = {}) {
   const std::string name = from.name;
-  const auto got = transfer({std::move(from)}, {to},
-                            {.rename = {{name, to.name, std::move(flattened)}}, .layout = WeightsLayout::pytorch});
+  const auto got = transfer(
+      {std::move(from)}, {to},
+      {.rename = {{name, to.name, std::move(flattened)}}, .layout = WeightsLayout::pytorch});
   const auto& bytes = got.arrays.at(0)->bytes;
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
@@ -90,18 +97,22 @@ using New = ls::Sequential<ls::Input<4>, UserDense<6>, UserDense<5>>;
 }  // namespace
 
 TEST_CASE("transfer: by_name, skip_mismatch, and what is refused without them") {
-  const std::vector<Variable> model = {{"dense/kernel", {2, 3}}, {"dense/bias", {3}}, {"head/kernel", {3, 4}}};
+  const std::vector<Variable> model = {
+      {"dense/kernel", {2, 3}}, {"dense/bias", {3}}, {"head/kernel", {3, 4}}};
   const auto file = [] {
-    return std::vector{array("dense/kernel", {2, 3}), array("head/kernel", {3, 5}), array("old/kernel", {1})};
+    return std::vector{array("dense/kernel", {2, 3}), array("head/kernel", {3, 5}),
+                       array("old/kernel", {1})};
   };
   CHECK(contains(refusal(file(), model, {}),
-                 "expected an array 'dense/bias' (3), the file has none of that name: it has 'dense/kernel' (2, 3), "
+                 "expected an array 'dense/bias' (3), the file has none of that name: it has "
+                 "'dense/kernel' (2, 3), "
                  "'head/kernel' (3, 5), 'old/kernel' (1); rename"));
   CHECK(contains(refusal(file(), model, {.by_name = true}),
                  "expected 'head/kernel' to be (3, 4), in the file it is (3, 5); skip_mismatch"));
-  CHECK(contains(refusal({array("a", {1}), array("b", {1})}, {{"a", {1}}}, {}), "the file has an array 'b'"));
-  CHECK(
-      contains(refusal({array("b", {1})}, {{"a", {1}}}, {.by_name = true}), "the file has no variable of this model"));
+  CHECK(contains(refusal({array("a", {1}), array("b", {1})}, {{"a", {1}}}, {}),
+                 "the file has an array 'b'"));
+  CHECK(contains(refusal({array("b", {1})}, {{"a", {1}}}, {.by_name = true}),
+                 "the file has no variable of this model"));
 
   const auto got = transfer(file(), model, {.by_name = true, .skip_mismatch = true});
   CHECK(got.report.loaded == Names{"dense/kernel"});
@@ -111,27 +122,35 @@ TEST_CASE("transfer: by_name, skip_mismatch, and what is refused without them") 
   CHECK(got.arrays[0].has_value());
   CHECK_FALSE(got.arrays[2].has_value());
   CHECK(ls::detail::report_text(got.report) ==
-        "1 of 3 variables loaded; not in the file: dense/bias; of another shape there: head/kernel; not in this "
+        "1 of 3 variables loaded; not in the file: dense/bias; of another shape there: "
+        "head/kernel; not in this "
         "model: old/kernel");
 }
 
 TEST_CASE("transfer: names of arrays and of modules are renamed, the longest that fits counts") {
-  const auto got = transfer({array("net.fc/kernel", {2, 2}), array("net.fc/bias", {2}), array("net.fcx/bias", {2})},
-                            {{"dense/kernel", {2, 2}}, {"other", {2}}, {"net.fcx/bias", {2}}},
-                            {.rename = {{"net.fc", "dense"}, {"net.fc/bias", "other"}}});
+  const auto got = transfer(
+      {array("net.fc/kernel", {2, 2}), array("net.fc/bias", {2}), array("net.fcx/bias", {2})},
+      {{"dense/kernel", {2, 2}}, {"other", {2}}, {"net.fcx/bias", {2}}},
+      {.rename = {{"net.fc", "dense"}, {"net.fc/bias", "other"}}});
   CHECK(got.report.loaded.size() == 3);
-  CHECK(contains(refusal({array("a", {1})}, {{"a", {1}}}, {.rename = {{"fc", "dense"}}}),
-                 "rename: the file has no array whose name is or begins with 'fc'; it has 'a' (1)"));
-  CHECK_THROWS_AS(transfer({{.name = "a", .extents = {3}, .bytes = std::vector<std::byte>(8)}}, {{"a", {3}}}, {}),
+  CHECK(
+      contains(refusal({array("a", {1})}, {{"a", {1}}}, {.rename = {{"fc", "dense"}}}),
+               "rename: the file has no array whose name is or begins with 'fc'; it has 'a' (1)"));
+  CHECK_THROWS_AS(transfer({{.name = "a", .extents = {3}, .bytes = std::vector<std::byte>(8)}},
+                           {{"a", {3}}}, {}),
                   ls::DataError);
 }
 
 TEST_CASE("transfer: PyTorch's kernels in Keras's layout") {
-  CHECK(turned(array("w", {2, 3}), {"dense/kernel", {3, 2}}) == std::vector<float>{0, 3, 1, 4, 2, 5});
+  CHECK(turned(array("w", {2, 3}), {"dense/kernel", {3, 2}}) ==
+        std::vector<float>{0, 3, 1, 4, 2, 5});
   // Two channels of 1 x 2 made flat: PyTorch has c0x0 c0x1 c1x0 c1x1, Keras c0x0 c1x0 c0x1 c1x1.
-  CHECK(turned(array("w", {1, 4}), {"dense/kernel", {4, 1}}, {2, 1, 2}) == std::vector<float>{0, 2, 1, 3});
-  CHECK(turned(array("w", {2, 1, 3}), {"conv1d/kernel", {3, 1, 2}}) == std::vector<float>{0, 3, 1, 4, 2, 5});
-  CHECK(turned(array("w", {2, 1, 1, 2}), {"conv2d/kernel", {1, 2, 1, 2}}) == std::vector<float>{0, 2, 1, 3});
+  CHECK(turned(array("w", {1, 4}), {"dense/kernel", {4, 1}}, {2, 1, 2}) ==
+        std::vector<float>{0, 2, 1, 3});
+  CHECK(turned(array("w", {2, 1, 3}), {"conv1d/kernel", {3, 1, 2}}) ==
+        std::vector<float>{0, 3, 1, 4, 2, 5});
+  CHECK(turned(array("w", {2, 1, 1, 2}), {"conv2d/kernel", {1, 2, 1, 2}}) ==
+        std::vector<float>{0, 2, 1, 3});
   // Depthwise: two channels, two kernels each.
   CHECK(turned(array("w", {4, 1, 1, 2}), {"depthwise_conv2d/kernel", {1, 2, 2, 2}}) ==
         std::vector<float>{0, 2, 4, 6, 1, 3, 5, 7});
@@ -154,11 +173,14 @@ TEST_CASE("load_weights: a model takes over the body of another one, in every re
     model.set_weights(before);
     old.save_weights(folder.path(name));
     CHECK_THROWS_AS(model.load_weights(folder.path(name)), ls::ConfigurationError);
-    CHECK_THROWS_AS(model.load_weights(folder.path(name), {.by_name = true}), ls::ConfigurationError);
+    CHECK_THROWS_AS(model.load_weights(folder.path(name), {.by_name = true}),
+                    ls::ConfigurationError);
     CHECK(model.get_weights()[0].values == before[0].values);  // nothing is changed then
     const CapturedStderr output;
-    const ls::LoadedWeights report = model.load_weights(folder.path(name), {.by_name = true, .skip_mismatch = true});
-    CHECK(contains(output.text(), "2 of 4 variables loaded; of another shape there: user_dense_1/kernel"));
+    const ls::LoadedWeights report =
+        model.load_weights(folder.path(name), {.by_name = true, .skip_mismatch = true});
+    CHECK(contains(output.text(),
+                   "2 of 4 variables loaded; of another shape there: user_dense_1/kernel"));
     CHECK(report.loaded == Names{"user_dense/kernel", "user_dense/bias"});
     const auto after = model.get_weights(), theirs = old.get_weights();
     for (std::size_t i : {0U, 1U}) CHECK(after[i].values == theirs[i].values);
@@ -169,10 +191,11 @@ TEST_CASE("load_weights: a model takes over the body of another one, in every re
 TEST_SUITE("transfer from PyTorch [needs python]") {
   TEST_CASE("load_weights: a state_dict of PyTorch gives PyTorch's outputs") {
     if (!has_python_modules("weights of PyTorch", "torch, numpy, safetensors.torch")) return;
-    using Images = ls::Sequential<ls::Input<6, 5, 2>, ls::Conv2D<4, 3, ls::ReLU>, ls::BatchNormalization<>, ls::Flatten,
-                                  ls::Dense<3>>;
+    using Images = ls::Sequential<ls::Input<6, 5, 2>, ls::Conv2D<4, 3, ls::ReLU>,
+                                  ls::BatchNormalization<>, ls::Flatten, ls::Dense<3>>;
     using Words = ls::Sequential<ls::Input<7, 2>, ls::ToSequence,
-                                 ls::LSTM<3, ls::LSTMOptions{.return_sequences = true}>, ls::GRU<4>, ls::Dense<2>>;
+                                 ls::LSTM<3, ls::LSTMOptions{.return_sequences = true}>, ls::GRU<4>,
+                                 ls::Dense<2>>;
     const TemporaryFolder folder;
     const Finished finished = run_python(R"py(
 import sys, numpy as np, torch
@@ -220,7 +243,9 @@ with torch.no_grad():
     ls::OneDeviceStrategy alone;
     auto images = ls::compile<Images>(alone, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});
     images.load_weights(folder.path("images.safetensors"),
-                        {.rename = {{"conv", "conv2d"}, {"norm", "batch_normalization"}, {"fc", "dense", {4, 4, 3}}},
+                        {.rename = {{"conv", "conv2d"},
+                                    {"norm", "batch_normalization"},
+                                    {"fc", "dense", {4, 4, 3}}},
                          .layout = WeightsLayout::pytorch});
     CHECK((images.predict(matrix("x")) - matrix("y")).cwiseAbs().maxCoeff() < 1e-5F);
     auto words = ls::compile<Words>(alone, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{});

@@ -1,5 +1,5 @@
-// A training step takes no memory once the workspace is there. (This file replaces operator new of the whole test
-// program, but not that of a sanitizer.)
+// A training step takes no memory once the workspace is there. (This file replaces operator new of
+// the whole test program, but not that of a sanitizer.)
 #include <doctest/doctest.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -49,8 +49,10 @@ std::atomic<std::int64_t> allocations{0};
 
 void* allocate(std::size_t size, std::size_t alignment) {
   ++allocations;
-  void* const memory = alignment == 0 ? std::malloc(size == 0 ? 1 : size)
-                                      : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* const memory =
+      alignment == 0
+          ? std::malloc(size == 0 ? 1 : size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -69,7 +71,8 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 TEST_CASE("fit: further steps of an epoch allocate nothing") {
   const TinyData data(23);
   const ls::AnyDataset endless(ls::from_tensor_slices(data.x, data.y).shuffle(7).repeat().batch(5));
-  const ls::AnyDataset read_ahead(ls::from_tensor_slices(data.x, data.y).shuffle(7).repeat().batch(5).prefetch(2));
+  const ls::AnyDataset read_ahead(
+      ls::from_tensor_slices(data.x, data.y).shuffle(7).repeat().batch(5).prefetch(2));
   for (const int replicas : {1, 3})
     for (const ls::AnyDataset* dataset : {&endless, &read_ahead}) {
       TinyTrainer trainer({.replicas = replicas, .momentum = 0.9});
@@ -117,19 +120,20 @@ void check_steps_allocate_nothing() {
 }  // namespace
 
 TEST_CASE("layers: a step of a CNN allocates nothing") {
-  check_steps_allocate_nothing<
-      ls::Sequential<ls::Input<4, 4, 2>, ls::Conv2D<3, 3>, ls::BatchNormalization<>, ls::MaxPooling2D<>,
-                     ls::LayerNormalization<>, ls::Dropout<0.25>, ls::GlobalAveragePooling2D, ls::Dense<2>>>();
+  check_steps_allocate_nothing<ls::Sequential<
+      ls::Input<4, 4, 2>, ls::Conv2D<3, 3>, ls::BatchNormalization<>, ls::MaxPooling2D<>,
+      ls::LayerNormalization<>, ls::Dropout<0.25>, ls::GlobalAveragePooling2D, ls::Dense<2>>>();
 }
 
 TEST_CASE("layers: a step of models of sequences allocates nothing") {
   using Block = ls::Sequential<ls::Residual<ls::LayerNormalization<>, ls::MultiHeadAttention<2, 2>>,
                                ls::Residual<ls::Dense<8, ls::GELU>, ls::Dense<4>>>;
-  check_steps_allocate_nothing<ls::Sequential<ls::Input<5, 4>, ls::ToSequence, ls::Repeat<2, Block>, ls::Dense<2>>>();
   check_steps_allocate_nothing<
-      ls::Sequential<ls::Input<5, 3>, ls::ToSequence, ls::Bidirectional<ls::LSTM<4>>, ls::Dense<2>>>();
-  check_steps_allocate_nothing<ls::Sequential<ls::Input<9, 3>, ls::ToSequence, ls::Conv1D<4, 3>, ls::MaxPooling1D<>,
-                                              ls::GRU<4>, ls::Dense<2>>>();
+      ls::Sequential<ls::Input<5, 4>, ls::ToSequence, ls::Repeat<2, Block>, ls::Dense<2>>>();
+  check_steps_allocate_nothing<ls::Sequential<ls::Input<5, 3>, ls::ToSequence,
+                                              ls::Bidirectional<ls::LSTM<4>>, ls::Dense<2>>>();
+  check_steps_allocate_nothing<ls::Sequential<ls::Input<9, 3>, ls::ToSequence, ls::Conv1D<4, 3>,
+                                              ls::MaxPooling1D<>, ls::GRU<4>, ls::Dense<2>>>();
 }
 
 #endif

@@ -39,8 +39,8 @@ struct Descent {
   std::size_t slots() const { return wanted_slots; }
   double initial_slot_value() const { return 0.25; }
   template <class T>
-  void update(const ls::UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
+  void update(const ls::UpdateContext& context, std::span<T> parameters,
+              std::span<const T> gradients, std::span<T* const> slots) const {
     const T rate = static_cast<T>(context.learning_rate * context.gradient_scale);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       parameters[i] -= rate * gradients[i];
@@ -60,14 +60,16 @@ struct FirstOutput {
   static constexpr std::string_view name = "first_output";
   static constexpr std::size_t state_size = 2;
   void update(auto predictions, auto, auto, std::span<double> state) const {
-    for (std::size_t i = 0; i < predictions.samples(); ++i) state[0] += static_cast<double>(predictions(i, 0));
+    for (std::size_t i = 0; i < predictions.samples(); ++i)
+      state[0] += static_cast<double>(predictions(i, 0));
     state[1] += 1;
   }
   double result(std::span<const double> state) const { return state[1] > 0 ? state[0] : 0; }
 };
 
 using Net = ls::Sequential<ls::Input<4>, UserDense<3>>;
-using Compiled = ls::detail::Compiled<Net, double, ls::MeanSquaredError, Descent, Samples, FirstOutput>;
+using Compiled =
+    ls::detail::Compiled<Net, double, ls::MeanSquaredError, Descent, Samples, FirstOutput>;
 static_assert(Compiled::target_size == 3);
 
 void make(const Descent& optimizer) { const Compiled program({}, optimizer, {}); }
@@ -79,7 +81,8 @@ struct Matrix {
 
   Matrix(std::size_t samples, std::size_t features, double value)
       : memory(features * ls::padded_batch(samples) * sizeof(double)),
-        view(reinterpret_cast<double*>(memory.data()), samples, features, ls::padded_batch(samples)) {
+        view(reinterpret_cast<double*>(memory.data()), samples, features,
+             ls::padded_batch(samples)) {
     for (std::size_t f = 0; f < features; ++f)
       for (std::size_t i = 0; i < samples; ++i) view(i, f) = value;
   }
@@ -107,20 +110,24 @@ TEST_CASE("Compiled: the sizes of a sample, of metrics and of the optimizer") {
 }
 
 TEST_CASE("Compiled: the names of layers and variables") {
-  using Normalized = ls::Sequential<ls::Input<4>, UserDense<3>, ls::BatchNormalization<>, UserDense<2>>;
+  using Normalized =
+      ls::Sequential<ls::Input<4>, UserDense<3>, ls::BatchNormalization<>, UserDense<2>>;
   const ls::detail::Compiled<Normalized, float, ls::MeanSquaredError, Descent> program({}, {}, {});
   const ls::detail::ProgramNames names = program.names();
   using Names = std::vector<std::string>;
   CHECK(names.layers == Names{"input", "user_dense", "batch_normalization", "user_dense_1"});
-  CHECK(names.variables == Names{"user_dense/kernel", "user_dense/bias", "batch_normalization/gamma",
-                                 "batch_normalization/beta", "user_dense_1/kernel", "user_dense_1/bias"});
-  CHECK(names.state_variables == Names{"batch_normalization/moving_mean", "batch_normalization/moving_variance"});
+  CHECK(names.variables == Names{"user_dense/kernel", "user_dense/bias",
+                                 "batch_normalization/gamma", "batch_normalization/beta",
+                                 "user_dense_1/kernel", "user_dense_1/bias"});
+  CHECK(names.state_variables ==
+        Names{"batch_normalization/moving_mean", "batch_normalization/moving_variance"});
   CHECK(names.is_trained == std::vector<bool>{true, true, true, true, false, false, true, true});
 }
 
 TEST_CASE("Compiled: an optimizer's wrong options are refused") {
   CHECK(contains(message_of<ls::ConfigurationError>([] { make({.valid = false}); }), "not valid"));
-  CHECK(contains(message_of<ls::ConfigurationError>([] { make({.wanted_slots = 9}); }), "wants 9 slots, at most 8"));
+  CHECK(contains(message_of<ls::ConfigurationError>([] { make({.wanted_slots = 9}); }),
+                 "wants 9 slots, at most 8"));
 }
 
 TEST_CASE("Compiled: each metric has its own place in the state, and is reported under its name") {
@@ -135,15 +142,18 @@ TEST_CASE("Compiled: each metric has its own place in the state, and is reported
   program.report_metrics(state, logs, "val_");
   std::vector<std::string> keys;
   for (const auto& [key, value] : logs) keys.push_back(key);
-  CHECK(keys == std::vector<std::string>{"samples", "first_output", "val_samples", "val_first_output"});
+  CHECK(keys ==
+        std::vector<std::string>{"samples", "first_output", "val_samples", "val_first_output"});
   CHECK(logs.at("val_samples") == 4);
   CHECK(logs.at("first_output") == 10);
 }
 
 TEST_CASE("Compiled: metrics with options, of one name, weighted, and of several figures") {
-  using Own = ls::detail::Compiled<Net, double, ls::MeanSquaredError, Descent, ls::F1Score, ls::BinaryAccuracy,
-                                   ls::BinaryAccuracy, ls::Weighted<ls::BinaryAccuracy>>;
-  const Own program({}, {}, {{}, {.threshold = 0.25}, {.name = "own"}, ls::Weighted{ls::BinaryAccuracy{}}});
+  using Own = ls::detail::Compiled<Net, double, ls::MeanSquaredError, Descent, ls::F1Score,
+                                   ls::BinaryAccuracy, ls::BinaryAccuracy,
+                                   ls::Weighted<ls::BinaryAccuracy>>;
+  const Own program({}, {},
+                    {{}, {.threshold = 0.25}, {.name = "own"}, ls::Weighted{ls::BinaryAccuracy{}}});
   CHECK(program.layout().metric_state == 12 + 3 * 2);
   CHECK(contains(program.parts_description(),
                  "metric: f1_score\n"
@@ -189,7 +199,8 @@ TEST_CASE("Compiled: says what ranks must have in common, a line for each thing"
 
 TEST_CASE("Compiled: the outputs of all layers are shown after forward") {
   const Compiled program({}, {}, {});
-  ls::detail::Workspace<double> workspace(program, [](std::size_t bytes) { return ls::Buffer(bytes); });
+  ls::detail::Workspace<double> workspace(program,
+                                          [](std::size_t bytes) { return ls::Buffer(bytes); });
   const ls::Arena<double> weights(program.layout().variables);
   for (double& value : weights.slices()[0]) value = 0.5;
   workspace.resize(2);
@@ -212,10 +223,13 @@ struct SecondUserDense : UserDense<4> {
 
 }  // namespace
 
-TEST_CASE("compile: two layers of one name are refused, because nobody could load a file of their weights") {
+TEST_CASE(
+    "compile: two layers of one name are refused, because nobody could load a file of their "
+    "weights") {
   using Ambiguous = ls::Sequential<ls::Input<4>, UserDense<4>, UserDense<4>, SecondUserDense>;
   using Refused = ls::detail::Compiled<Ambiguous, float, ls::MeanSquaredError, Descent>;
-  const std::string message =
-      message_of<ls::ConfigurationError>([] { Refused(ls::MeanSquaredError{}, Descent{}, std::tuple<>{}); });
-  CHECK(contains(message, "layer 2 (UserDense) and layer 3 (UserDense1) are both named 'user_dense_1'"));
+  const std::string message = message_of<ls::ConfigurationError>(
+      [] { Refused(ls::MeanSquaredError{}, Descent{}, std::tuple<>{}); });
+  CHECK(contains(message,
+                 "layer 2 (UserDense) and layer 3 (UserDense1) are both named 'user_dense_1'"));
 }

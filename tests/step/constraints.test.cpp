@@ -40,7 +40,9 @@ std::vector<double> expected(const ls::Constraint& c, std::vector<double> values
                              std::size_t squared, std::size_t inner) {
   for (std::size_t o = 0; o < outer; ++o)
     for (std::size_t i = 0; i < inner; ++i) {
-      const auto at = [&](std::size_t s) -> double& { return values[(o * squared + s) * inner + i]; };
+      const auto at = [&](std::size_t s) -> double& {
+        return values[(o * squared + s) * inner + i];
+      };
       double norm = 0;
       for (std::size_t s = 0; s < squared; ++s) norm += at(s) * at(s);
       norm = std::sqrt(norm);
@@ -52,7 +54,8 @@ std::vector<double> expected(const ls::Constraint& c, std::vector<double> values
 
 double worst(const std::vector<double>& a, const auto& b) {
   double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - static_cast<double>(b[i])));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(a[i] - static_cast<double>(b[i])));
   return largest;
 }
 
@@ -65,10 +68,12 @@ TEST_CASE("constraints: norms over the first dimension, over several, over the l
     std::size_t outer, squared, inner;
   };
   lockstep_test::for_each_instruction_set([&] {
-    for (const Case& c : {Case{ls::MaxNorm{1}, 1, 7, 100}, Case{ls::UnitNorm{.axis = 1}, 7, 5, 20},
-                          Case{ls::MinMaxNorm{.min_value = 2, .max_value = 3, .rate = 0.25, .axes = 2}, 1, 35, 20},
-                          Case{ls::UnitNorm{.axes = 3}, 1, 700, 1}, Case{ls::MaxNorm{2, 2}, 35, 20, 1}}) {
-      const ls::Variable variable = ls::Variable{"kernel", {7, 5, 20}, nullptr}.with({}, c.constraint);
+    for (const Case& c :
+         {Case{ls::MaxNorm{1}, 1, 7, 100}, Case{ls::UnitNorm{.axis = 1}, 7, 5, 20},
+          Case{ls::MinMaxNorm{.min_value = 2, .max_value = 3, .rate = 0.25, .axes = 2}, 1, 35, 20},
+          Case{ls::UnitNorm{.axes = 3}, 1, 700, 1}, Case{ls::MaxNorm{2, 2}, 35, 20, 1}}) {
+      const ls::Variable variable =
+          ls::Variable{"kernel", {7, 5, 20}, nullptr}.with({}, c.constraint);
       const std::vector<double> right = expected(c.constraint, values, c.outer, c.squared, c.inner);
       CHECK(worst(right, constrained<double>(variable, values)) < 1e-14);
       CHECK(worst(right, constrained<float>(variable, values)) < 1e-6);
@@ -78,16 +83,18 @@ TEST_CASE("constraints: norms over the first dimension, over several, over the l
 
 TEST_CASE("constraints: zero stays zero, negative numbers become zero, NaN stays NaN") {
   const ls::Variable plain{"bias", {4}, nullptr};
-  CHECK(constrained<float>(plain.with({}, ls::NonNeg{}), {-1, 0, 2, -3}) == std::vector<float>{0, 0, 2, 0});
-  CHECK(constrained<float>(plain.with({}, ls::MaxNorm{1}), {0, 0, 0, 0}) == std::vector<float>(4, 0.0f));
+  CHECK(constrained<float>(plain.with({}, ls::NonNeg{}), {-1, 0, 2, -3}) ==
+        std::vector<float>{0, 0, 2, 0});
+  CHECK(constrained<float>(plain.with({}, ls::MaxNorm{1}), {0, 0, 0, 0}) ==
+        std::vector<float>(4, 0.0f));
   for (const ls::Constraint& c : {ls::Constraint(ls::NonNeg{}), ls::Constraint(ls::UnitNorm{})})
     CHECK(std::isnan(constrained<float>(plain.with({}, c), {1, std::nan(""), 1, 1})[1]));
 }
 
 TEST_CASE("constraints: the parts of the work make the whole; other variables stay as they are") {
   const ls::Variable variable{"kernel", {3, 2}, nullptr};
-  const std::array variables{variable.with({}, ls::UnitNorm{}), variable, variable.with({}, ls::NonNeg{}),
-                             variable.with({}, ls::MaxNorm{0.5})};
+  const std::array variables{variable.with({}, ls::UnitNorm{}), variable,
+                             variable.with({}, ls::NonNeg{}), variable.with({}, ls::MaxNorm{0.5})};
   const auto run = [&](std::size_t parts) {
     std::vector<double> values = random_values(24);
     std::vector<std::span<double>> slices;

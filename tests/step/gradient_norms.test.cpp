@@ -15,7 +15,8 @@ namespace ls = lockstep;
 
 namespace {
 
-const std::vector<ls::Variable> variables{{"a", {3}, nullptr}, {"b", {50'000}, nullptr}, {"c", {16'384}, nullptr}};
+const std::vector<ls::Variable> variables{
+    {"a", {3}, nullptr}, {"b", {50'000}, nullptr}, {"c", {16'384}, nullptr}};
 
 }  // namespace
 
@@ -33,14 +34,16 @@ TEST_CASE("GradientNorms: of all variables, and of each") {
   CHECK(norms.norm(16'384 + 50'000) == std::sqrt(18.0));
 }
 
-TEST_CASE("GradientNorms: the bits do not depend on how many compute it, nor on the instruction set") {
+TEST_CASE(
+    "GradientNorms: the bits do not depend on how many compute it, nor on the instruction set") {
   const ls::Arena<float> arena(variables);
   for (std::size_t i = 0; i < arena.slices().size(); ++i)
     for (std::size_t k = 0; k < arena.slices()[i].size(); ++k)
       arena.slices()[i][k] = std::sin(static_cast<float>(k)) * static_cast<float>(i + 1);
   ls::detail::GradientNorms whole(arena);
   whole.compute_part(std::span<const float>(arena.values()), 0, 1);
-  CHECK(whole.norm() == doctest::Approx(std::sqrt(0.5 * (3 + 4 * 50'000 + 9 * 16'384))).epsilon(1e-3));
+  CHECK(whole.norm() ==
+        doctest::Approx(std::sqrt(0.5 * (3 + 4 * 50'000 + 9 * 16'384))).epsilon(1e-3));
   lockstep_test::for_each_instruction_set([&] {
     for (const std::size_t parts : {1u, 2u, 3u, 7u}) {
       ls::detail::GradientNorms norms(arena);

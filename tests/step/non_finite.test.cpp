@@ -54,10 +54,12 @@ TEST_CASE("non-finite loss: said once, with the epoch, the step, the rank and wh
     data.x(9, 2) = not_a_number;  // in the third batch, the second of four samples
     const std::string text = said(trainer, data, 3);
     const std::string rank = replicas == 1 ? "0" : "1";
-    CHECK(contains(text, "warning: fit: the loss is not finite in step 3 of epoch 1, on 1 of " +
-                             std::to_string(replicas) + " replicas: rank " + rank +
-                             " (first in the input, sample 9 of the data); use a lower learning rate, or look at the "
-                             "data; without a TerminateOnNaN or .stop_on_non_finite training goes on"));
+    CHECK(contains(text,
+                   "warning: fit: the loss is not finite in step 3 of epoch 1, on 1 of " +
+                       std::to_string(replicas) + " replicas: rank " + rank +
+                       " (first in the input, sample 9 of the data); use a lower learning rate, or "
+                       "look at the "
+                       "data; without a TerminateOnNaN or .stop_on_non_finite training goes on"));
     CHECK(contains(text, "TerminateOnNaN"));
     CHECK(count(text, "not finite") == 1);
     CHECK(trainer.iterations() == 15);
@@ -81,9 +83,12 @@ TEST_CASE("non-finite loss: stop_on_non_finite says the same in its exception") 
   TinyTrainer trainer({.replicas = 2});
   TinyData data(8);
   data.x(4, 0) = not_a_number;
-  const auto fits = [&] { trainer.fit(data, {.batch_size = 4, .shuffle = false, .stop_on_non_finite = true}); };
+  const auto fits = [&] {
+    trainer.fit(data, {.batch_size = 4, .shuffle = false, .stop_on_non_finite = true});
+  };
   CHECK(contains(message_of<ls::Error>(fits),
-                 "in step 2 of epoch 1, on 1 of 2 replicas: rank 0 (first in the input, sample 4 of the data); the "
+                 "in step 2 of epoch 1, on 1 of 2 replicas: rank 0 (first in the input, sample 4 "
+                 "of the data); the "
                  "parameters are those before it"));
 }
 
@@ -110,7 +115,8 @@ TEST_CASE("share_non_finite: every rank hears what each has found") {
                                                                          : std::string(500, 'x'));
     });
   });
-  CHECK(heard[0] == "rank 1 (first in the loss itself), rank 2 (first in " + std::string(119, 'x') + ")");
+  CHECK(heard[0] ==
+        "rank 1 (first in the loss itself), rank 2 (first in " + std::string(119, 'x') + ")");
   CHECK(heard[1] == heard[0]);
   CHECK(heard[2] == heard[0]);
 }

@@ -33,13 +33,16 @@ using lockstep_test::AnyOptimizer;
 
 namespace {
 
-/// Ten updates of a kernel of 1 x 3 and a bias of 3, by the parts of three threads. Weights, then averages.
+/// Ten updates of a kernel of 1 x 3 and a bias of 3, by the parts of three threads. Weights, then
+/// averages.
 std::vector<double> ten_updates(const AnyOptimizer& optimizer) {
   using Net = ls::Sequential<ls::Input<1>, ls::Dense<3>>;
-  const ls::detail::Compiled<Net, double, ls::SparseCategoricalCrossentropy, AnyOptimizer> program({}, optimizer, {});
+  const ls::detail::Compiled<Net, double, ls::SparseCategoricalCrossentropy, AnyOptimizer> program(
+      {}, optimizer, {});
   ls::detail::Variables<double> variables(program);
   const ls::Arena<double> gradients(program.layout().variables);
-  for (std::size_t i = 0; i < 6; ++i) variables.parameters().slices()[i / 3][i % 3] = golden::keras_start[i];
+  for (std::size_t i = 0; i < 6; ++i)
+    variables.parameters().slices()[i / 3][i % 3] = golden::keras_start[i];
   for (std::size_t step = 0; step < 10; ++step) {
     for (std::size_t i = 0; i < 6; ++i)  // of two samples
       gradients.slices()[i / 3][i % 3] = 2 * golden::keras_gradients[7 * step + i];
@@ -47,18 +50,22 @@ std::vector<double> ten_updates(const AnyOptimizer& optimizer) {
       variables.norms().compute_part(std::span<const double>(gradients.values()), part, 3);
     for (std::size_t part = 0; part < 3; ++part) {
       const auto [begin, size] = variables.part(part, 3);
-      variables.update(variables.parameters().values().subspan(begin, size), gradients.values().subspan(begin, size),
-                       begin, 2, static_cast<std::int64_t>(step) + 1);
+      variables.update(variables.parameters().values().subspan(begin, size),
+                       gradients.values().subspan(begin, size), begin, 2,
+                       static_cast<std::int64_t>(step) + 1);
     }
     variables.complete_update(static_cast<std::int64_t>(step) + 1, true);
   }
   std::vector<double> result;
-  for (const auto slice : variables.parameters().slices()) result.insert(result.end(), slice.begin(), slice.end());
-  for (const auto slice : variables.slots().back().slices()) result.insert(result.end(), slice.begin(), slice.end());
+  for (const auto slice : variables.parameters().slices())
+    result.insert(result.end(), slice.begin(), slice.end());
+  for (const auto slice : variables.slots().back().slices())
+    result.insert(result.end(), slice.begin(), slice.end());
   return result;
 }
 
-void check(AnyOptimizer optimizer, std::span<const double> clipped_by_value, std::span<const double> clipped_by_norm) {
+void check(AnyOptimizer optimizer, std::span<const double> clipped_by_value,
+           std::span<const double> clipped_by_norm) {
   CAPTURE(optimizer.description());
   optimizer.exclude_from_weight_decay = {"bias"};
   optimizer.use_ema = true;
@@ -67,7 +74,8 @@ void check(AnyOptimizer optimizer, std::span<const double> clipped_by_value, std
   const auto check_values = [&](std::span<const double> expected, double tolerance) {
     const std::vector<double> got = ten_updates(optimizer);
     REQUIRE(got.size() == expected.size());
-    for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(expected[i]).epsilon(tolerance));
+    for (std::size_t i = 0; i < got.size(); ++i)
+      CHECK(got[i] == doctest::Approx(expected[i]).epsilon(tolerance));
   };
   optimizer.clipvalue = 0.5;
   check_values(clipped_by_value, 1e-7);  // (Keras has some factors in float32.)
@@ -78,11 +86,13 @@ void check(AnyOptimizer optimizer, std::span<const double> clipped_by_value, std
 
 }  // namespace
 
-TEST_CASE("every optimizer: ten steps with decay of some variables, clipping, and averages that overwrite weights") {
+TEST_CASE(
+    "every optimizer: ten steps with decay of some variables, clipping, and averages that "
+    "overwrite weights") {
   check(ls::SGD{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.1},
         golden::every_sgd_clipvalue, golden::every_sgd_global_clipnorm);
-  check(ls::Adam{.learning_rate = 0.1, .amsgrad = true, .weight_decay = 0.1}, golden::every_adam_clipvalue,
-        golden::every_adam_global_clipnorm);
+  check(ls::Adam{.learning_rate = 0.1, .amsgrad = true, .weight_decay = 0.1},
+        golden::every_adam_clipvalue, golden::every_adam_global_clipnorm);
   check(ls::Nadam{.learning_rate = 0.1, .weight_decay = 0.1}, golden::every_nadam_clipvalue,
         golden::every_nadam_global_clipnorm);
   check(ls::Adamax{.learning_rate = 0.1, .weight_decay = 0.1}, golden::every_adamax_clipvalue,
@@ -91,8 +101,8 @@ TEST_CASE("every optimizer: ten steps with decay of some variables, clipping, an
         golden::every_rmsprop_clipvalue, golden::every_rmsprop_global_clipnorm);
   check(ls::Adagrad{.learning_rate = 0.1, .weight_decay = 0.1}, golden::every_adagrad_clipvalue,
         golden::every_adagrad_global_clipnorm);
-  check(ls::Adadelta{.learning_rate = 1, .epsilon = 0.01, .weight_decay = 0.1}, golden::every_adadelta_clipvalue,
-        golden::every_adadelta_global_clipnorm);
+  check(ls::Adadelta{.learning_rate = 1, .epsilon = 0.01, .weight_decay = 0.1},
+        golden::every_adadelta_clipvalue, golden::every_adadelta_global_clipnorm);
   check(ls::Lion{.learning_rate = 0.1, .weight_decay = 0.1}, golden::every_lion_clipvalue,
         golden::every_lion_global_clipnorm);
   check(ls::Lamb{.learning_rate = 0.1, .weight_decay = 0.1}, golden::every_lamb_clipvalue,

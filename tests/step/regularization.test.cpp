@@ -29,7 +29,8 @@ TEST_CASE("Regularization: the penalties of all variables") {
   double expected = 0;
   for (const double w : parameters.slices()[0]) expected += 0.5 * w * w;
   for (const double w : parameters.slices()[2]) expected += 0.25 * std::abs(w);
-  CHECK(ls::detail::Regularization<double>(variables).penalty(parameters) == doctest::Approx(expected));
+  CHECK(ls::detail::Regularization<double>(variables).penalty(parameters) ==
+        doctest::Approx(expected));
 }
 
 TEST_CASE("Regularization: gradients times rows, once, however backward's progress is told") {

@@ -50,14 +50,16 @@ TEST_CASE("StatusBlock: what any rank asks is what all are asked, and SIGTERM go
   CHECK(asked_by({{}, {}}).preemption == ExitCode::success);
   CHECK(asked_by({{}, {.stop = true}}).stop);
   CHECK(asked_by({{.preemption = ExitCode::interrupted}, {}}).preemption == ExitCode::interrupted);
-  CHECK(asked_by({{.preemption = ExitCode::interrupted}, {}, {.preemption = ExitCode::terminated}}).preemption ==
-        ExitCode::terminated);
+  CHECK(asked_by({{.preemption = ExitCode::interrupted}, {}, {.preemption = ExitCode::terminated}})
+            .preemption == ExitCode::terminated);
   CHECK_FALSE(asked_by({{.preemption = ExitCode::terminated}}).stop);
   CHECK_FALSE(asked_by({{.stop = true}}).verify);
   CHECK(asked_by({{}, {.verify = true}}).verify);
 }
 
-TEST_CASE("StatusBlock: a step makes an update of samples, unless a loss that is not finite shall stop it") {
+TEST_CASE(
+    "StatusBlock: a step makes an update of samples, unless a loss that is not finite shall stop "
+    "it") {
   Status sums(0);
   CHECK_FALSE(Status::makes_update(sums.values(), false));
   sums[Status::samples] = 3;

@@ -49,7 +49,8 @@ struct Moving : UserReLU {
   }
 };
 using Net = ls::Sequential<ls::Input<4>, UserDense<3>, Moving>;
-using Program = ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::SGD, Samples, ls::Accuracy>;
+using Program = ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::SGD,
+                                     Samples, ls::Accuracy>;
 
 /// All that a step needs, on one rank.
 struct Setup {
@@ -75,8 +76,8 @@ struct Setup {
   }
   std::vector<float> values() const {
     std::vector<float> all;
-    for (const auto& arena :
-         {variables.parameters().values(), variables.slots()[0].values(), rank.workspace.state().values()})
+    for (const auto& arena : {variables.parameters().values(), variables.slots()[0].values(),
+                              rank.workspace.state().values()})
       all.insert(all.end(), arena.begin(), arena.end());
     return all;
   }
@@ -115,7 +116,8 @@ TEST_CASE("train_step: without samples nothing is changed, no parameter and no m
 }
 
 TEST_CASE(
-    "train_step: a loss that is not finite is counted, with its source; with stop_on_non_finite nothing changes") {
+    "train_step: a loss that is not finite is counted, with its source; with stop_on_non_finite "
+    "nothing changes") {
   Setup setup;
   setup.step();
   const std::vector<float> before = setup.values();
@@ -131,7 +133,9 @@ TEST_CASE(
   CHECK(setup.values() != before);
 }
 
-TEST_CASE("train_step: what is thrown in forward or in the loss leaves the parameters, and the state can be undone") {
+TEST_CASE(
+    "train_step: what is thrown in forward or in the loss leaves the parameters, and the state can "
+    "be undone") {
   Setup setup;
   setup.step();
   const std::vector<float> before = setup.values();
@@ -142,13 +146,16 @@ TEST_CASE("train_step: what is thrown in forward or in the loss leaves the param
   CHECK(setup.values() == before);
 }
 
-TEST_CASE("forward_batch: tells layers of the step, and makes the padding finite whatever the dataset left there") {
+TEST_CASE(
+    "forward_batch: tells layers of the step, and makes the padding finite whatever the dataset "
+    "left there") {
   Setup setup;
   auto& workspace = setup.rank.workspace;
   const ls::detail::TrainStep third{.iteration = 3};
   CHECK(setup.data->next());
   setup.variables.seed = 9;
-  const ls::StepContext context = ls::detail::forward_batch(setup.rank.parts, *setup.data, true, &third);
+  const ls::StepContext context =
+      ls::detail::forward_batch(setup.rank.parts, *setup.data, true, &third);
   CHECK(context.training);
   CHECK(context.step == 3);
   CHECK(context.seed == 9);
@@ -158,7 +165,8 @@ TEST_CASE("forward_batch: tells layers of the step, and makes the padding finite
     for (std::size_t f = 0; f < 4; ++f) CHECK(workspace.x()(i, f) == 0.0F);
     CHECK(workspace.targets()(i, 0) == 0.0F);
   }
-  const ls::StepContext none = ls::detail::forward_batch(setup.rank.parts, *setup.data, false, &third);
+  const ls::StepContext none =
+      ls::detail::forward_batch(setup.rank.parts, *setup.data, false, &third);
   CHECK(none.sample_indices.empty());
   CHECK(workspace.x().samples() == 0);
   CHECK_FALSE(ls::detail::forward_batch(setup.rank.parts, *setup.data, true).training);
@@ -218,7 +226,8 @@ TEST_CASE("report: means, the loss first, with a prefix when there is one; witho
   ls::detail::report<float>(program, status, logs, "val_");
   std::vector<std::string> keys;
   for (const auto& [key, value] : logs) keys.push_back(key);
-  CHECK(keys == std::vector<std::string>{"loss", "samples", "accuracy", "val_loss", "val_samples", "val_accuracy"});
+  CHECK(keys == std::vector<std::string>{"loss", "samples", "accuracy", "val_loss", "val_samples",
+                                         "val_accuracy"});
   CHECK(logs.at("val_loss") == 2.5);
   CHECK(logs.at("samples") == 7);
 }

@@ -53,13 +53,14 @@ struct Rank {
   lockstep::detail::Workspace<T> workspace;
   lockstep::detail::Parts<T> parts;
 
-  Rank(const lockstep::detail::Program<T>& program, lockstep::detail::Variables<T>& variables, C collective,
-       int local_rank = 0, int local_size = 1)
+  Rank(const lockstep::detail::Program<T>& program, lockstep::detail::Variables<T>& variables,
+       C collective, int local_rank = 0, int local_size = 1)
       : replica(std::move(collective), local_rank, local_size),
         workspace(program, [this](std::size_t bytes) { return any.collective().allocate(bytes); }),
         parts{program, variables, workspace, any} {
     if (lockstep::detail::can_update_for_all(program, any))
-      variables.allocate_parameters([this](std::size_t bytes) { return any.collective().allocate(bytes); });
+      variables.allocate_parameters(
+          [this](std::size_t bytes) { return any.collective().allocate(bytes); });
   }
 
   [[nodiscard]] auto updater() const { return lockstep::detail::choose_updater(parts); }
@@ -67,13 +68,14 @@ struct Rank {
 
 /// Batches of this many rows of a TinyData.
 inline lockstep::BatchLoader<float> tiny_batches(int samples, std::size_t batch) {
-  return lockstep::BatchLoader<float>{{lockstep::AnyDataset(RowDataset(TinyData(samples), batch)), {}}};
+  return lockstep::BatchLoader<float>{
+      {lockstep::AnyDataset(RowDataset(TinyData(samples), batch)), {}}};
 }
 
 /// Draws the initial parameters.
 template <class T>
-void initialize(const lockstep::detail::Program<T>& program, const lockstep::detail::Variables<T>& variables,
-                std::uint64_t seed = 1) {
+void initialize(const lockstep::detail::Program<T>& program,
+                const lockstep::detail::Variables<T>& variables, std::uint64_t seed = 1) {
   lockstep::detail::initialize<T>(program.layout().variables, variables.parameters().slices(),
                                   lockstep::RandomKey(seed));
 }
@@ -82,10 +84,12 @@ void initialize(const lockstep::detail::Program<T>& program, const lockstep::det
 template <class T>
 class LateUpdater final : public lockstep::detail::Updater<T> {
  public:
-  LateUpdater(const lockstep::detail::Parts<T>& parts, std::unique_ptr<lockstep::detail::Updater<T>> updater)
+  LateUpdater(const lockstep::detail::Parts<T>& parts,
+              std::unique_ptr<lockstep::detail::Updater<T>> updater)
       : lockstep::detail::Updater<T>(parts), updater_(std::move(updater)) {}
   [[nodiscard]] std::string_view name() const noexcept override { return "late"; }
-  typename lockstep::detail::Updater<T>::Progress begin(const lockstep::detail::UpdateStep& step) override {
+  typename lockstep::detail::Updater<T>::Progress begin(
+      const lockstep::detail::UpdateStep& step) override {
     (void)updater_->begin(step);
     return lockstep::detail::Updater<T>::Progress::none;
   }
@@ -100,8 +104,8 @@ struct OneVariable {
   std::array<lockstep::Variable, 1> list;
 };
 
-/// A Program of one array of parameters for a TinyData. Its gradients are all 1; backward tells how far
-/// it has come at each of `ends`. It notes when backward begins and ends, and what is updated.
+/// A Program of one array of parameters for a TinyData. Its gradients are all 1; backward tells how
+/// far it has come at each of `ends`. It notes when backward begins and ends, and what is updated.
 class MadeUpProgram : private OneVariable, public lockstep::detail::Program<float> {
   using Program = lockstep::detail::Program<float>;
 
@@ -119,19 +123,25 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
 
   void constrain(const lockstep::Constraint& constraint) { list[0].constraint = constraint; }
 
-  std::vector<std::size_t> ends{};               ///< of the gradients that are ready, one after the other
+  std::vector<std::size_t> ends{};  ///< of the gradients that are ready, one after the other
   std::function<void(std::size_t)> after_end{};  ///< is told each of `ends`
-  /// Where the parameters are, for "update 0-16"; where they are not there, it is "update 16 elements".
+  /// Where the parameters are, for "update 0-16"; where they are not there, it is "update 16
+  /// elements".
   std::span<const float> parameters{};
   lockstep::detail::UpdateRules rules{};
 
   [[nodiscard]] lockstep::detail::ProgramNames names() const override {
-    return {.layers = {"made_up"}, .variables = {"made_up/kernel"}, .state_variables = {}, .is_trained = {true}};
+    return {.layers = {"made_up"},
+            .variables = {"made_up/kernel"},
+            .state_variables = {},
+            .is_trained = {true}};
   }
   [[nodiscard]] std::string input_description() const override { return "input: (4)"; }
   [[nodiscard]] std::string parts_description() const override { return "made up"; }
   [[nodiscard]] std::size_t scratch(std::size_t) const override { return 0; }
-  void forward(const lockstep::ForwardPass<float>& pass) const override { pass.y.matrix().setZero(); }
+  void forward(const lockstep::ForwardPass<float>& pass) const override {
+    pass.y.matrix().setZero();
+  }
   void backward(const lockstep::BackwardPass<float>& pass) const override {
     note("backward(");
     for (float& gradient : pass.gradients[0]) gradient = 1;
@@ -143,18 +153,23 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
     note(")");
   }
   void each_output(const lockstep::ForwardPass<float>&, EachOutput) const override {}
-  void compute_loss(lockstep::TensorView<const float>, lockstep::TensorView<const float>, std::span<double> losses,
-                    lockstep::TensorView<float>) const override {
+  void compute_loss(lockstep::TensorView<const float>, lockstep::TensorView<const float>,
+                    std::span<double> losses, lockstep::TensorView<float>) const override {
     for (double& loss : losses) loss = 1;
   }
-  [[nodiscard]] bool ignore(lockstep::TensorView<const float>, std::span<float>) const override { return false; }
-  void update_metrics(lockstep::TensorView<const float>, lockstep::TensorView<const float>, std::span<const float>,
-                      std::span<const float>, std::span<double>) const override {}
-  void report_metrics(std::span<const double>, lockstep::Logs&, const std::string&) const override {}
-  void update(const lockstep::UpdateContext& context, std::span<float> values, std::span<const float> gradients,
-              std::span<float* const>) const override {
+  [[nodiscard]] bool ignore(lockstep::TensorView<const float>, std::span<float>) const override {
+    return false;
+  }
+  void update_metrics(lockstep::TensorView<const float>, lockstep::TensorView<const float>,
+                      std::span<const float>, std::span<const float>,
+                      std::span<double>) const override {}
+  void report_metrics(std::span<const double>, lockstep::Logs&, const std::string&) const override {
+  }
+  void update(const lockstep::UpdateContext& context, std::span<float> values,
+              std::span<const float> gradients, std::span<float* const>) const override {
     const std::less_equal<const float*> before;
-    if (before(parameters.data(), values.data()) && before(values.data(), parameters.data() + parameters.size())) {
+    if (before(parameters.data(), values.data()) &&
+        before(values.data(), parameters.data() + parameters.size())) {
       const auto begin = static_cast<std::size_t>(values.data() - parameters.data());
       note("update", begin, begin + values.size());
     } else {
@@ -171,7 +186,8 @@ class MadeUpProgram : private OneVariable, public lockstep::detail::Program<floa
   static constexpr std::array<std::size_t, 1> input_shape{4};
 };
 
-/// A rank of several with nobody beside it: sums are its own numbers. It notes what it is asked for.
+/// A rank of several with nobody beside it: sums are its own numbers. It notes what it is asked
+/// for.
 class LonelyCollective {
  public:
   explicit LonelyCollective(int size) : size_(size) {}

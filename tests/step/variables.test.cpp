@@ -37,7 +37,8 @@ const ls::detail::Compiled<TinyNet, float, ls::SparseCategoricalCrossentropy, ls
     {}, {.learning_rate = 0.125}, {});
 
 void fill(const Variables& variables, std::uint64_t seed) {
-  ls::detail::initialize<float>(program.layout().variables, variables.parameters().slices(), ls::RandomKey(seed));
+  ls::detail::initialize<float>(program.layout().variables, variables.parameters().slices(),
+                                ls::RandomKey(seed));
 }
 
 }  // namespace
@@ -76,7 +77,8 @@ TEST_CASE("Variables: start with the optimizer's learning rate and slots, and no
   CHECK(variables.iterations == 0);
   CHECK(variables.next_pass == 0);
   REQUIRE(variables.slots().size() == 2);
-  for (const auto& slot : variables.slots()) CHECK(slot.values().size() == variables.parameters().values().size());
+  for (const auto& slot : variables.slots())
+    CHECK(slot.values().size() == variables.parameters().values().size());
   for (const float value : variables.parameters().values()) CHECK(value == 0);
 }
 
@@ -112,24 +114,30 @@ TEST_CASE("Variables: the parts of an update make the whole") {
                        std::span<const float>(gradients).subspan(begin, count), begin, 10, 7);
     }
     std::vector<float> all;
-    for (const auto values :
-         {variables.parameters().values(), variables.slots()[0].values(), variables.slots()[1].values()})
+    for (const auto values : {variables.parameters().values(), variables.slots()[0].values(),
+                              variables.slots()[1].values()})
       all.insert(all.end(), values.begin(), values.end());
     return all;
   };
   const std::vector<float> whole = updated(1);
   CHECK(whole[5] != 0);
-  CHECK(whole[size + 5] == doctest::Approx(0.1 * 5 / 10));  // Adam's first moment: the mean over 10 samples
+  CHECK(whole[size + 5] ==
+        doctest::Approx(0.1 * 5 / 10));  // Adam's first moment: the mean over 10 samples
   for (const std::size_t parts : {2u, 3u, 5u}) CHECK(updated(parts) == whole);
 }
 
 TEST_CASE("Variables: an update knows the learning rate of the one before") {
   const ls::detail::Compiled<TinyNet, float, ls::SparseCategoricalCrossentropy, ls::SGD> momentum(
-      {}, {.learning_rate = 1, .momentum = 0.5, .learning_rate_factors = {{.variables = {"kernel"}, .factor = 2}}}, {});
+      {},
+      {.learning_rate = 1,
+       .momentum = 0.5,
+       .learning_rate_factors = {{.variables = {"kernel"}, .factor = 2}}},
+      {});
   Variables variables(momentum);
   const std::vector<float> gradients(variables.parameters().values().size(), 1.0F);
   const auto update = [&](bool makes_update) {
-    if (makes_update) variables.update(variables.parameters().values(), gradients, 0, 1, variables.iterations + 1);
+    if (makes_update)
+      variables.update(variables.parameters().values(), gradients, 0, 1, variables.iterations + 1);
     variables.complete_update(variables.iterations + 1, makes_update);
     return variables.slots()[0].slices()[0][0];
   };
@@ -146,7 +154,8 @@ TEST_CASE("Variables: an update knows the learning rate of the one before") {
 TEST_CASE("Variables: an update is cut where the rules change, and nowhere else") {
   using Net = ls::Sequential<ls::Input<4>, ls::Dense<4>, ls::Dense<4>, ls::Dense<3>>;
   const auto compiled = [](ls::AdamW optimizer) {
-    return ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::AdamW>({}, std::move(optimizer), {});
+    return ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::AdamW>(
+        {}, std::move(optimizer), {});
   };
   const auto begins = [](const Variables& variables) {
     std::vector<std::size_t> list;
@@ -158,11 +167,13 @@ TEST_CASE("Variables: an update is cut where the rules change, and nowhere else"
   const auto last_layer = compiled({.exclude_from_weight_decay = {"dense_2"}});
   CHECK(begins(Variables(last_layer)) == std::vector<std::size_t>{0, 32});
 
-  // In the arena: bias 3, kernel 4 x 3, bias 4, kernel 4 x 4, bias 4, kernel 4 x 4, each a multiple of 16.
-  const auto ruled = compiled({.learning_rate = 0.5,
-                               .weight_decay = 0.125,
-                               .exclude_from_weight_decay = ls::fewer_dimensions_than(2),
-                               .learning_rate_factors = {{.variables = {"dense_1"}, .factor = 0.5}}});
+  // In the arena: bias 3, kernel 4 x 3, bias 4, kernel 4 x 4, bias 4, kernel 4 x 4, each a multiple
+  // of 16.
+  const auto ruled =
+      compiled({.learning_rate = 0.5,
+                .weight_decay = 0.125,
+                .exclude_from_weight_decay = ls::fewer_dimensions_than(2),
+                .learning_rate_factors = {{.variables = {"dense_1"}, .factor = 0.5}}});
   const std::size_t size = Variables(ruled).parameters().values().size();
   for (const std::size_t parts : {1u, 2u, 3u, 6u}) {
     const Variables variables(ruled);
@@ -187,7 +198,8 @@ namespace {
 template <class T>
 std::vector<double> ten_updates(const ls::SGD& optimizer) {
   using Net = ls::Sequential<ls::Input<1>, ls::Dense<3>>;
-  const ls::detail::Compiled<Net, T, ls::SparseCategoricalCrossentropy, ls::SGD> two({}, optimizer, {});
+  const ls::detail::Compiled<Net, T, ls::SparseCategoricalCrossentropy, ls::SGD> two({}, optimizer,
+                                                                                     {});
   ls::detail::Variables<T> variables(two);
   const auto fill_both = [](const ls::Arena<T>& arena, const double* values) {
     for (std::size_t i = 0; i < 6; ++i) arena.slices()[i / 3][i % 3] = static_cast<T>(values[i]);
@@ -200,12 +212,15 @@ std::vector<double> ten_updates(const ls::SGD& optimizer) {
     fill_both(gradients, sums.data());
     for (const std::size_t part : {2u, 0u, 1u})
       variables.norms().compute_part(std::span<const T>(gradients.values()), part, 3);
-    variables.update(variables.parameters().values(), gradients.values(), 0, 2, static_cast<std::int64_t>(step) + 1);
+    variables.update(variables.parameters().values(), gradients.values(), 0, 2,
+                     static_cast<std::int64_t>(step) + 1);
   }
   std::vector<double> result;
-  for (const auto slice : variables.parameters().slices()) result.insert(result.end(), slice.begin(), slice.end());
+  for (const auto slice : variables.parameters().slices())
+    result.insert(result.end(), slice.begin(), slice.end());
   if (variables.has_averages())
-    for (const auto slice : variables.slots().back().slices()) result.insert(result.end(), slice.begin(), slice.end());
+    for (const auto slice : variables.slots().back().slices())
+      result.insert(result.end(), slice.begin(), slice.end());
   return result;
 }
 
@@ -222,9 +237,12 @@ void check_golden(const ls::SGD& optimizer, std::span<const double> expected, do
 
 TEST_CASE("Variables: golden trajectories of gradients that are clipped") {
   const double of_norm = 1e-6;  // Keras computes norms in float
-  check_golden({.learning_rate = 0.1, .momentum = 0.9, .clipnorm = 1.5}, golden::keras_clipnorm, of_norm);
-  check_golden({.learning_rate = 0.1, .momentum = 0.9, .clipvalue = 0.5}, golden::keras_clipvalue, 1e-12);
-  check_golden({.learning_rate = 0.1, .momentum = 0.9, .global_clipnorm = 2}, golden::keras_global_clipnorm, of_norm);
+  check_golden({.learning_rate = 0.1, .momentum = 0.9, .clipnorm = 1.5}, golden::keras_clipnorm,
+               of_norm);
+  check_golden({.learning_rate = 0.1, .momentum = 0.9, .clipvalue = 0.5}, golden::keras_clipvalue,
+               1e-12);
+  check_golden({.learning_rate = 0.1, .momentum = 0.9, .global_clipnorm = 2},
+               golden::keras_global_clipnorm, of_norm);
 }
 
 TEST_CASE("Variables: golden trajectories with moving averages") {
@@ -235,10 +253,12 @@ TEST_CASE("Variables: golden trajectories with moving averages") {
 }
 
 TEST_CASE("Variables: the upstream example of averages that overwrite weights, and swaps") {
-  const ls::detail::Compiled<ls::Sequential<ls::Input<1>, ls::Dense<3>>, double, ls::SparseCategoricalCrossentropy,
-                             ls::SGD>
-      program_of_averages({}, {.learning_rate = 1, .use_ema = true, .ema_momentum = 0.9, .ema_overwrite_frequency = 3},
-                          {});
+  const ls::detail::Compiled<ls::Sequential<ls::Input<1>, ls::Dense<3>>, double,
+                             ls::SparseCategoricalCrossentropy, ls::SGD>
+      program_of_averages(
+          {},
+          {.learning_rate = 1, .use_ema = true, .ema_momentum = 0.9, .ema_overwrite_frequency = 3},
+          {});
   ls::detail::Variables<double> variables(program_of_averages);
   double& w = variables.parameters().slices()[0][0];
   const double& average = variables.slots()[0].slices()[0][0];
@@ -270,10 +290,13 @@ TEST_CASE("Variables: the upstream example of averages that overwrite weights, a
 
 TEST_CASE("Variables: a gradient that is not finite, clipped") {
   using Net = ls::Sequential<ls::Input<1>, ls::Dense<3>>;
-  constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  // How many of the three elements of kernel and bias are NaN after an update; one of the kernel's gradient is `bad`.
+  constexpr float infinity = std::numeric_limits<float>::infinity(),
+                  nan = std::numeric_limits<float>::quiet_NaN();
+  // How many of the three elements of kernel and bias are NaN after an update; one of the kernel's
+  // gradient is `bad`.
   const auto spoiled = [](const ls::SGD& optimizer, float bad) {
-    const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::SGD> two({}, optimizer, {});
+    const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::SGD> two(
+        {}, optimizer, {});
     ls::detail::Variables<float> variables(two);
     const ls::Arena<float> gradients(two.layout().variables);
     gradients.slices()[0][1] = bad;
@@ -286,7 +309,8 @@ TEST_CASE("Variables: a gradient that is not finite, clipped") {
     return counts;
   };
   using Counts = std::vector<std::ptrdiff_t>;
-  for (const float bad : {infinity, nan}) CHECK(spoiled({.global_clipnorm = 1}, bad) == Counts{3, 3});
+  for (const float bad : {infinity, nan})
+    CHECK(spoiled({.global_clipnorm = 1}, bad) == Counts{3, 3});
   CHECK(spoiled({.clipnorm = 1}, nan) == Counts{3, 0});
   CHECK(spoiled({.clipnorm = 1}, infinity) == Counts{1, 0});
   CHECK(spoiled({.clipvalue = 1}, nan) == Counts{1, 0});
@@ -294,19 +318,21 @@ TEST_CASE("Variables: a gradient that is not finite, clipped") {
 }
 
 TEST_CASE("Variables: an update that is clipped by value does not depend on how it is cut") {
-  const ls::detail::Compiled<ls::Sequential<ls::Input<100>, ls::Dense<50>>, float, ls::SparseCategoricalCrossentropy,
-                             ls::AdamW>
+  const ls::detail::Compiled<ls::Sequential<ls::Input<100>, ls::Dense<50>>, float,
+                             ls::SparseCategoricalCrossentropy, ls::AdamW>
       large({}, {.clipvalue = 0.01}, {});
   const auto updated = [&](std::size_t parts) {
     const Variables variables(large);
     std::vector<float> gradients(variables.parameters().values().size());
-    for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] = std::sin(static_cast<float>(i));
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      gradients[i] = std::sin(static_cast<float>(i));
     for (std::size_t index = 0; index < parts; ++index) {
       const auto [begin, count] = variables.parameters().part(index, parts);
       variables.update(variables.parameters().values().subspan(begin, count),
                        std::span<const float>(gradients).subspan(begin, count), begin, 10, 1);
     }
-    return std::vector<float>(variables.parameters().values().begin(), variables.parameters().values().end());
+    return std::vector<float>(variables.parameters().values().begin(),
+                              variables.parameters().values().end());
   };
   const std::vector<float> whole = updated(1);
   CHECK(whole[5] != 0);

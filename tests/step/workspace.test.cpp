@@ -36,7 +36,8 @@ using Workspace = ls::detail::Workspace<float>;
 using ls::detail::StatusBlock;
 
 template <class Net>
-using Program = ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
+using Program =
+    ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
 
 const Program<TinyNet> tiny({}, {}, {});
 /// Its state has gaps between the slices.
@@ -45,7 +46,8 @@ const Program<ls::Sequential<ls::Input<4>, UserDense<3>, Moving, Moving>> moving
 constexpr auto allocate = [](std::size_t bytes) { return ls::Buffer(bytes); };
 
 template <class T>
-void check_view(const ls::TensorView<T>& view, std::size_t samples, std::size_t features, std::size_t stride) {
+void check_view(const ls::TensorView<T>& view, std::size_t samples, std::size_t features,
+                std::size_t stride) {
   CHECK(view.samples() == samples);
   CHECK(view.features() == features);
   CHECK(view.stride() == stride);
@@ -86,10 +88,11 @@ TEST_CASE("Workspace: the first batch may be empty") {
   workspace.resize(0);
   CHECK(workspace.x().samples() == 0);
   const ls::StepContext context{.training = true};
-  const std::array<std::vector<float>, 4> values{std::vector<float>(24), std::vector<float>(6), std::vector<float>(18),
-                                                 std::vector<float>(3)};
+  const std::array<std::vector<float>, 4> values{std::vector<float>(24), std::vector<float>(6),
+                                                 std::vector<float>(18), std::vector<float>(3)};
   std::vector<std::span<float>> weights;
-  for (const auto& value : values) weights.emplace_back(const_cast<float*>(value.data()), value.size());
+  for (const auto& value : values)
+    weights.emplace_back(const_cast<float*>(value.data()), value.size());
   for (const auto slice : workspace.gradients().slices())
     for (float& value : slice) value = 9;
   workspace.forward(context, weights);
@@ -110,7 +113,9 @@ TEST_CASE("Workspace: the gradients' memory comes from the function that is give
   CHECK(workspace.state().values().empty());
 }
 
-TEST_CASE("Workspace: a step that is undone leaves the untrained state as it was, one that has ended does not") {
+TEST_CASE(
+    "Workspace: a step that is undone leaves the untrained state as it was, one that has ended "
+    "does not") {
   Workspace workspace(moving, allocate);
   const ls::Arena<float> weights(moving.layout().variables);
   workspace.resize(3);
@@ -131,7 +136,8 @@ TEST_CASE("Workspace: a step that is undone leaves the untrained state as it was
   CHECK(workspace.state().slices()[1][0] == 1);
 }
 
-TEST_CASE("Workspace: status and untrained state are reduced together, the state weighted with samples") {
+TEST_CASE(
+    "Workspace: status and untrained state are reduced together, the state weighted with samples") {
   Workspace workspace(moving, allocate);
   const auto slices = workspace.state().slices();
   slices[0][0] = 1;
@@ -156,13 +162,15 @@ TEST_CASE("Workspace: status and untrained state are reduced together, the state
   CHECK(slices[1][1] == 0.1F);
 }
 
-TEST_CASE("Workspace: a rank without samples does not count, nor does its state; alone the bits stay") {
+TEST_CASE(
+    "Workspace: a rank without samples does not count, nor does its state; alone the bits stay") {
   Workspace workspace(moving, allocate);
   workspace.state().slices()[0][0] = std::numeric_limits<float>::infinity();
   const std::size_t size = workspace.status().values().size();
   CHECK(workspace.pack_status()[size] == 0);
   workspace.take_status(2);
-  CHECK(workspace.state().slices()[0][0] == std::numeric_limits<float>::infinity());  // no rank had samples
+  CHECK(workspace.state().slices()[0][0] ==
+        std::numeric_limits<float>::infinity());  // no rank had samples
   workspace.status()[StatusBlock::samples] = 3;
   workspace.state().slices()[0][0] = 0.1F;
   workspace.pack_status()[size] = 77;

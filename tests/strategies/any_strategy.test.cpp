@@ -121,8 +121,8 @@ TEST_CASE("AnyStrategy: workers have one replica each or several, and can connec
       Cluster own;
       own.spec.worker = addresses;
       own.task.index = worker;
-      MultiWorkerMirroredOptions options{.replicas = replicas,
-                                         .communication_options = lockstep::testing::patient_options()};
+      MultiWorkerMirroredOptions options{
+          .replicas = replicas, .communication_options = lockstep::testing::patient_options()};
       options.communication_options.overlap = Overlap::on;
       MultiWorkerMirroredStrategy<Ring<Tcp>> strategy(own, options);
       const auto any = any_strategy(strategy);
@@ -175,7 +175,8 @@ TEST_CASE("AnyReplica: without team_lead the first replica calls it between two 
     replica.team_lead([&] { seen = come; });
     CHECK(seen == 3);  // all had come, and wait for it
   });
-  CHECK_THROWS_WITH_AS(
-      any->run([](AnyReplica& replica) { replica.team_lead([] { throw std::runtime_error("a callback"); }); }),
-      "a callback", std::runtime_error);
+  CHECK_THROWS_WITH_AS(any->run([](AnyReplica& replica) {
+    replica.team_lead([] { throw std::runtime_error("a callback"); });
+  }),
+                       "a callback", std::runtime_error);
 }

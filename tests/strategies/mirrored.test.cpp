@@ -15,7 +15,8 @@ TEST_SUITE("mirrored") {
     CHECK(MirroredStrategy({.replicas = 3}).num_replicas_in_sync() == 3);
     CHECK(MirroredStrategy().local_replicas() >= 1);
     CHECK_THROWS_AS(MirroredStrategy({.replicas = -2}), ConfigurationError);
-    CHECK_THROWS_AS(MirroredStrategy({.replicas = 2, .communication_options = {.timeout = 0s}}), ConfigurationError);
+    CHECK_THROWS_AS(MirroredStrategy({.replicas = 2, .communication_options = {.timeout = 0s}}),
+                    ConfigurationError);
   }
 
   TEST_CASE("replicas reduce together, and each knows its place") {
@@ -52,7 +53,8 @@ TEST_SUITE("mirrored") {
   }
 
   TEST_CASE("a replica that does not come is an error, and no hang") {
-    MirroredStrategy strategy({.replicas = 2, .communication_options = {.timeout = 50ms, .progress_timeout = 50ms}});
+    MirroredStrategy strategy(
+        {.replicas = 2, .communication_options = {.timeout = 50ms, .progress_timeout = 50ms}});
     try {
       strategy.run([](auto& replica) {
         if (replica.local_rank() == 0) replica.team_barrier();

@@ -18,7 +18,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A user's own policy: "workers" are threads of this process, and connecting to them takes no socket.
+/// A user's own policy: "workers" are threads of this process, and connecting to them takes no
+/// socket.
 class ThreadPolicy {
  public:
   static inline InProcessGroup* group = nullptr;
@@ -43,7 +44,9 @@ class ThreadPolicy {
     member_.all_reduce(status, values);
   }
   void broadcast(std::span<std::byte> bytes, int root) { member_.broadcast(bytes, root); }
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) { member_.all_gather(mine, all); }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+    member_.all_gather(mine, all);
+  }
   void barrier() { member_.barrier(); }
   void abort(std::string_view reason) noexcept { member_.abort(reason); }
   void close() { ++closed; }
@@ -84,7 +87,8 @@ TEST_SUITE("multi_worker_mirrored") {
     for (const int replicas : {1, 3}) {
       for (const bool one_worker : {false, true}) {
         if (one_worker)
-          ::setenv("TF_CONFIG", R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})", 1);
+          ::setenv("TF_CONFIG",
+                   R"({"cluster":{"worker":["a:1"]},"task":{"type":"worker","index":0}})", 1);
         MultiWorkerMirroredStrategy<ThreadPolicy> strategy({.replicas = replicas});
         ::unsetenv("TF_CONFIG");
         CHECK(strategy.num_workers() == 1);
@@ -120,7 +124,8 @@ TEST_SUITE("multi_worker_mirrored") {
     });
     CHECK(ThreadPolicy::connected == 3);
     CHECK(ThreadPolicy::closed == 3);
-    CHECK(ThreadPolicy::properties[2] == std::pair<std::string, std::string>{"replicas per worker", "2"});
+    CHECK(ThreadPolicy::properties[2] ==
+          std::pair<std::string, std::string>{"replicas per worker", "2"});
   }
 
   TEST_CASE("an exception on one worker's replica ends all workers, with its reason") {
@@ -138,7 +143,8 @@ TEST_SUITE("multi_worker_mirrored") {
         heard[static_cast<std::size_t>(worker)] = error.what();
       }
     });
-    CHECK(heard[0].find("barrier: rank 2 failed: no more memory") == 0);  // the first replica of worker 1
+    CHECK(heard[0].find("barrier: rank 2 failed: no more memory") ==
+          0);  // the first replica of worker 1
     CHECK(heard[1] == "no more memory");
   }
 
@@ -156,12 +162,15 @@ TEST_SUITE("multi_worker_mirrored") {
     CHECK(ThreadPolicy::closed == 0);
   }
 
-  TEST_CASE("an exception outside of run, within lockstep::run: the others hear its message and exit code") {
+  TEST_CASE(
+      "an exception outside of run, within lockstep::run: the others hear its message and exit "
+      "code") {
     const auto addresses = free_addresses(2);
     const auto thrown = run_threads(2, [&](int worker) {
       detail::LastWords words;  // as lockstep::run has
       try {
-        TcpStrategy strategy(workers(2, worker, addresses), {.communication_options = patient_options()});
+        TcpStrategy strategy(workers(2, worker, addresses),
+                             {.communication_options = patient_options()});
         if (worker == 0) throw ConfigurationError("cannot open 'images'");
         strategy.run([](auto& replica) { replica.collective().barrier(); });
       } catch (const Error& error) {
@@ -178,10 +187,11 @@ TEST_SUITE("multi_worker_mirrored") {
 
   TEST_CASE("clusters and options that make no sense") {
     CHECK_THROWS_AS(MultiWorkerMirroredStrategy<ThreadPolicy>(workers(2, 2)), ConfigurationError);
-    CHECK_THROWS_AS(MultiWorkerMirroredStrategy<ThreadPolicy>({.replicas = -1}), ConfigurationError);
-    CHECK_THROWS_AS(
-        MultiWorkerMirroredStrategy<ThreadPolicy>(workers(2, 0), {.communication_options = {.timeout = -1s}}),
-        ConfigurationError);
+    CHECK_THROWS_AS(MultiWorkerMirroredStrategy<ThreadPolicy>({.replicas = -1}),
+                    ConfigurationError);
+    CHECK_THROWS_AS(MultiWorkerMirroredStrategy<ThreadPolicy>(
+                        workers(2, 0), {.communication_options = {.timeout = -1s}}),
+                    ConfigurationError);
     Cluster evaluator = workers(2, 0);
     evaluator.task.type = TaskType::evaluator;
     try {
@@ -203,7 +213,8 @@ TEST_SUITE("multi_worker_mirrored") {
     std::vector<std::vector<float>> tcp(3), threads(3);
     LocalCluster cluster(3);
     std::vector<int> ports;
-    for (auto& listener : cluster.listeners) ::close(listener.release());  // TF_CONFIG names free ports
+    for (auto& listener : cluster.listeners)
+      ::close(listener.release());  // TF_CONFIG names free ports
     rethrow_first(run_threads(3, [&](int worker) {
       TcpStrategy strategy(workers(3, worker, cluster.addresses));
       strategy.run([&](auto& replica) {
@@ -224,7 +235,8 @@ TEST_SUITE("multi_worker_mirrored") {
 
   TEST_CASE("reconnect: a survivor meets the successor of a worker that is gone") {
     const auto addresses = free_addresses(2);
-    const MultiWorkerMirroredOptions options{.replicas = 2, .communication_options = patient_options()};
+    const MultiWorkerMirroredOptions options{.replicas = 2,
+                                             .communication_options = patient_options()};
     const auto sum = [](TcpStrategy& strategy) {
       std::vector<float> sums(2);
       strategy.run([&](auto& replica) {

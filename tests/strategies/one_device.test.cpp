@@ -23,7 +23,9 @@ TEST_CASE("OneDeviceStrategy: one replica, on the caller's thread") {
   CHECK_THROWS_AS(strategy.run([](auto&) { throw std::runtime_error("no"); }), std::runtime_error);
 }
 
-TEST_CASE("OneDeviceStrategy: a run within another one belongs into team_lead, as with several replicas") {
+TEST_CASE(
+    "OneDeviceStrategy: a run within another one belongs into team_lead, as with several "
+    "replicas") {
   OneDeviceStrategy strategy;
   int inner_calls = 0;
   const auto inner = [&](OneDeviceStrategy::Replica&) { ++inner_calls; };

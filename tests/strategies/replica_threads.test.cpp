@@ -27,7 +27,8 @@ TEST_SUITE("replica_threads") {
     CHECK(ReplicaThreads::count(0, 2) == std::max(1, ReplicaThreads::count(0) / 2));
     CHECK(ReplicaThreads::count(0, 1000) == 1);
     CHECK(ReplicaThreads::count(3, 1000) == 3);
-    CHECK_THROWS_WITH_AS((void)ReplicaThreads::count(-1), "replicas must be 0 (one for each core) to 1024, got -1",
+    CHECK_THROWS_WITH_AS((void)ReplicaThreads::count(-1),
+                         "replicas must be 0 (one for each core) to 1024, got -1",
                          ConfigurationError);
     CHECK_THROWS_AS((void)ReplicaThreads::count(1025), ConfigurationError);
   }
@@ -36,7 +37,9 @@ TEST_SUITE("replica_threads") {
     ReplicaThreads threads(4);
     std::vector<std::thread::id> first(4), second(4);
     for (auto* ids : {&first, &second}) {
-      const auto remember = [&](int i) { (*ids)[static_cast<std::size_t>(i)] = std::this_thread::get_id(); };
+      const auto remember = [&](int i) {
+        (*ids)[static_cast<std::size_t>(i)] = std::this_thread::get_id();
+      };
       threads.run(remember, ignore_abort);
     }
     CHECK(first == second);
@@ -71,7 +74,9 @@ TEST_SUITE("replica_threads") {
     CHECK_THROWS_AS(threads.run(throw_number, ignore_abort), int);
   }
 
-  TEST_CASE("lead: the first thread works, the others wait, and take part in what it runs, to any depth") {
+  TEST_CASE(
+      "lead: the first thread works, the others wait, and take part in what it runs, to any "
+      "depth") {
     for (const int size : {1, 2, 4}) {
       ReplicaThreads threads(size);
       std::vector<int> calls(static_cast<std::size_t>(size));
@@ -133,7 +138,9 @@ TEST_SUITE("replica_threads") {
       }
   }
 
-  TEST_CASE("lead: a failure of an inner run comes out there, and the outer one goes on when it is caught") {
+  TEST_CASE(
+      "lead: a failure of an inner run comes out there, and the outer one goes on when it is "
+      "caught") {
     ReplicaThreads threads(3);
     int resets = 0;
     const auto reset = [&] { ++resets; };
@@ -145,7 +152,8 @@ TEST_SUITE("replica_threads") {
       const auto outer = [&](int i) {
         threads.lead(i, [&] {
           if (caught)
-            CHECK_THROWS_WITH_AS(threads.run(fail, ignore_abort, reset), "inner", std::runtime_error);
+            CHECK_THROWS_WITH_AS(threads.run(fail, ignore_abort, reset), "inner",
+                                 std::runtime_error);
           else
             threads.run(fail, ignore_abort, reset);
         });
@@ -175,7 +183,8 @@ TEST_SUITE("replica_threads") {
     ReplicaThreads others(1, 0, Pinning::on);  // no core is left
     if (threads.cores().empty()) return;       // other programs have claimed some
     CHECK(others.cores().empty());
-    CHECK(captured.text().find("Pinning::on: the replicas are not pinned: 1 of them") != std::string::npos);
+    CHECK(captured.text().find("Pinning::on: the replicas are not pinned: 1 of them") !=
+          std::string::npos);
     std::vector<int> seen(static_cast<std::size_t>(size));
     const auto look = [&](int i) { seen[static_cast<std::size_t>(i)] = core_of_thread(); };
     threads.run(look, ignore_abort);

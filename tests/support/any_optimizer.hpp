@@ -27,7 +27,8 @@ class AnyOptimizer {
     [[nodiscard]] virtual std::size_t slots() const = 0;
     [[nodiscard]] virtual double initial_slot_value() const = 0;
     virtual void update(const lockstep::UpdateContext& context, std::span<double> parameters,
-                        std::span<const double> gradients, std::span<double* const> slots) const = 0;
+                        std::span<const double> gradients,
+                        std::span<double* const> slots) const = 0;
   };
   template <class O>
   struct Held final : Interface {
@@ -41,8 +42,8 @@ class AnyOptimizer {
       else
         return 0;
     }
-    void update(const lockstep::UpdateContext& context, std::span<double> parameters, std::span<const double> gradients,
-                std::span<double* const> slots) const override {
+    void update(const lockstep::UpdateContext& context, std::span<double> parameters,
+                std::span<const double> gradients, std::span<double* const> slots) const override {
       optimizer.update(context, parameters, gradients, slots);
     }
   };
@@ -61,7 +62,8 @@ class AnyOptimizer {
         ema_overwrite_frequency(optimizer.ema_overwrite_frequency),
         gradient_accumulation_steps(optimizer.gradient_accumulation_steps),
         held_(std::make_shared<const Held<O>>(optimizer)) {
-    if constexpr (requires { O::updates_whole_variables; }) updates_whole_variables = O::updates_whole_variables;
+    if constexpr (requires { O::updates_whole_variables; })
+      updates_whole_variables = O::updates_whole_variables;
   }
 
   static constexpr std::string_view name = "AnyOptimizer";
@@ -77,8 +79,8 @@ class AnyOptimizer {
   [[nodiscard]] std::string description() const { return held_->description(); }
   [[nodiscard]] std::size_t slots() const { return held_->slots(); }
   [[nodiscard]] double initial_slot_value() const { return held_->initial_slot_value(); }
-  void update(const lockstep::UpdateContext& context, std::span<double> parameters, std::span<const double> gradients,
-              std::span<double* const> slots) const {
+  void update(const lockstep::UpdateContext& context, std::span<double> parameters,
+              std::span<const double> gradients, std::span<double* const> slots) const {
     held_->update(context, parameters, gradients, slots);
   }
 

@@ -34,7 +34,8 @@ class CapturedStderr {
     std::string all;
     char part[4096];
     for (;;) {
-      const ssize_t got = ::pread(::fileno(file_), part, sizeof part, static_cast<off_t>(all.size()));
+      const ssize_t got =
+          ::pread(::fileno(file_), part, sizeof part, static_cast<off_t>(all.size()));
       if (got <= 0) return all;
       all.append(part, static_cast<std::size_t>(got));
     }

@@ -28,7 +28,8 @@ inline double figure(const std::string& line, const std::string& name) {
   return std::stod(line.substr(begin + name.size() + 2));
 }
 
-inline std::vector<std::string> example_command(const std::string& name, const std::vector<std::string>& arguments) {
+inline std::vector<std::string> example_command(const std::string& name,
+                                                const std::vector<std::string>& arguments) {
   std::vector<std::string> command{lockstep::testing::example(name)};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
@@ -36,7 +37,8 @@ inline std::vector<std::string> example_command(const std::string& name, const s
 
 /// The last line of a run that must succeed.
 inline std::string run_example(const std::string& name, const std::vector<std::string>& arguments) {
-  const auto finished = lockstep::testing::run_process(example_command(name, arguments), {}, std::chrono::seconds(300));
+  const auto finished = lockstep::testing::run_process(example_command(name, arguments), {},
+                                                       std::chrono::seconds(300));
   REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
   return final_line(finished.output);
 }
@@ -45,7 +47,8 @@ inline std::string run_example(const std::string& name, const std::vector<std::s
 /// on after it. (The first backup is there then; that of the second epoch may be on its way.)
 inline std::string kill_and_resume(const std::string& name, std::vector<std::string> arguments,
                                    const std::string& folder) {
-  for (const std::string& more : {std::string("--verbose"), std::string("2"), std::string("--backup-dir"), folder})
+  for (const std::string& more :
+       {std::string("--verbose"), std::string("2"), std::string("--backup-dir"), folder})
     arguments.push_back(more);
   {
     lockstep::testing::Process run(example_command(name, arguments));
@@ -53,7 +56,8 @@ inline std::string kill_and_resume(const std::string& name, std::vector<std::str
     run.signal(SIGKILL);
     REQUIRE(run.wait(std::chrono::seconds(60)).exit_code == 137);
   }
-  const auto finished = lockstep::testing::run_process(example_command(name, arguments), {}, std::chrono::seconds(300));
+  const auto finished = lockstep::testing::run_process(example_command(name, arguments), {},
+                                                       std::chrono::seconds(300));
   REQUIRE_MESSAGE(finished.exit_code == 0, finished.output);
   REQUIRE_MESSAGE(finished.output.find("resuming from") != std::string::npos, finished.output);
   return final_line(finished.output);

@@ -33,7 +33,8 @@ void check_gradients(std::size_t samples, double tolerance = 1e-7) {
   // Every parameter of a small array; of a large one, a part with a stride that is no multiple of
   // any extent.
   double worst = 0;
-  const auto compare = [&](const Array<double>& values, const Array<double>& gradient, bool is_input) {
+  const auto compare = [&](const Array<double>& values, const Array<double>& gradient,
+                           bool is_input) {
     const std::size_t step = values.size() < 400 ? 1 : values.size() / 211;
     for (std::size_t i = 0; i < values.size(); i += step) {
       if (is_input && i % rig.stride >= samples * rig.in_size.positions) continue;
@@ -49,12 +50,14 @@ void check_gradients(std::size_t samples, double tolerance = 1e-7) {
     }
   };
   compare(rig.x, rig.dx, true);
-  for (std::size_t i = 0; i < rig.weights.size(); ++i) compare(rig.weights[i], rig.gradients[i], false);
+  for (std::size_t i = 0; i < rig.weights.size(); ++i)
+    compare(rig.weights[i], rig.gradients[i], false);
   CHECK(worst < tolerance);
 
   bool padding_is_zero = true;
   for (std::size_t i = 0; i < rig.dx.size(); ++i)
-    if (i % rig.stride >= samples * rig.in_size.positions && rig.dx[i] != 0) padding_is_zero = false;
+    if (i % rig.stride >= samples * rig.in_size.positions && rig.dx[i] != 0)
+      padding_is_zero = false;
   CHECK(padding_is_zero);
 
   if constexpr (requires { L::template backward_weights<In, double>(rig.backward_pass(false)); }) {
@@ -64,15 +67,17 @@ void check_gradients(std::size_t samples, double tolerance = 1e-7) {
     std::copy(dy.begin(), dy.end(), rig.dy.begin());
     rig.backward_weights();
     for (std::size_t i = 0; i < gradients.size(); ++i)
-      CHECK(std::equal(gradients[i].begin(), gradients[i].end(), rig.gradients[i].begin(),
-                       [](double a, double b) { return std::abs(a - b) <= 1e-12 * (1 + std::abs(a)); }));
+      CHECK(std::equal(
+          gradients[i].begin(), gradients[i].end(), rig.gradients[i].begin(),
+          [](double a, double b) { return std::abs(a - b) <= 1e-12 * (1 + std::abs(a)); }));
   }
 }
 
 /// The same for the batches that are awkward: none, one, all lanes, one more.
 template <class L, class In>
 void check_gradients_for_all_batches(double tolerance = 1e-7) {
-  for (const std::size_t samples : {0u, 1u, 3u, 16u, 17u}) check_gradients<L, In>(samples, tolerance);
+  for (const std::size_t samples : {0u, 1u, 3u, 16u, 17u})
+    check_gradients<L, In>(samples, tolerance);
 }
 
 }  // namespace lockstep_test

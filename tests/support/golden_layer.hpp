@@ -32,7 +32,8 @@ template <class T>
 double worst_error(Golden expected, auto got) {
   double worst = 0;
   for (std::size_t i = 0; i < expected.size(); ++i)
-    worst = std::max(worst, std::abs(static_cast<double>(got(i)) - expected[i]) / (1 + std::abs(expected[i])));
+    worst = std::max(
+        worst, std::abs(static_cast<double>(got(i)) - expected[i]) / (1 + std::abs(expected[i])));
   return worst;
 }
 
@@ -44,14 +45,17 @@ void check_golden(const GoldenCase& c, double tolerance) {
   REQUIRE(c.y.size() == Out::size * rig.samples);
   // Sample by sample in the golden values, feature by feature here.
   const auto at = [&](const Array<T>& array, std::size_t features) {
-    return [&, features](std::size_t i) -> T& { return array[i % features * rig.stride + i / features]; };
+    return [&, features](std::size_t i) -> T& {
+      return array[i % features * rig.stride + i / features];
+    };
   };
   for (std::size_t i = 0; i < c.x.size(); ++i) at(rig.x, In::size)(i) = static_cast<T>(c.x[i]);
   for (std::size_t i = 0; i < c.dy.size(); ++i) at(rig.dy, Out::size)(i) = static_cast<T>(c.dy[i]);
   REQUIRE(rig.weights.size() == c.variables.size());
   for (std::size_t v = 0; v < rig.weights.size(); ++v) {
     REQUIRE(rig.weights[v].size() == c.variables[v].value.size());
-    for (std::size_t i = 0; i < rig.weights[v].size(); ++i) rig.weights[v][i] = static_cast<T>(c.variables[v].value[i]);
+    for (std::size_t i = 0; i < rig.weights[v].size(); ++i)
+      rig.weights[v][i] = static_cast<T>(c.variables[v].value[i]);
   }
   rig.forward();
   CHECK(worst_error<T>(c.y, at(rig.y, Out::size)) < tolerance);
@@ -63,7 +67,8 @@ void check_golden(const GoldenCase& c, double tolerance) {
   rig.backward();
   CHECK(worst_error<T>(c.dx, at(rig.dx, In::size)) < tolerance);
   for (std::size_t v = 0; v < rig.weights.size(); ++v)
-    CHECK(worst_error<T>(c.variables[v].gradient, [&](std::size_t i) { return rig.gradients[v][i]; }) < tolerance);
+    CHECK(worst_error<T>(c.variables[v].gradient,
+                         [&](std::size_t i) { return rig.gradients[v][i]; }) < tolerance);
 }
 
 /// y, dx, the gradients and the state of layer L on samples of shape In.

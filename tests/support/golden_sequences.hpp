@@ -43,7 +43,8 @@ template <class S, class T>
 double worst_error(Golden expected, const Array<T>& values, std::size_t stride) {
   double worst = 0;
   for (std::size_t i = 0; i < expected.size(); ++i)
-    worst = std::max(worst, std::abs(static_cast<double>(values[place_in_rows<S>(i, stride)]) - expected[i]));
+    worst = std::max(
+        worst, std::abs(static_cast<double>(values[place_in_rows<S>(i, stride)]) - expected[i]));
   return worst;
 }
 
@@ -55,16 +56,18 @@ void check_golden_sequences(const GoldenSequences& c) {
     using Out = typename LayerRig<L, In, T>::Out;
     LayerRig<L, In, T> rig(c.samples);
     const Array<T> mask(c.mask.size());
-    std::transform(c.mask.begin(), c.mask.end(), mask.begin(), [](double m) { return static_cast<T>(m); });
+    std::transform(c.mask.begin(), c.mask.end(), mask.begin(),
+                   [](double m) { return static_cast<T>(m); });
     if (mask.size() > 0) rig.mask = mask.data();
-    for (std::size_t i = 0; i < c.x.size(); ++i) rig.x[place_in_rows<In>(i, rig.stride)] = static_cast<T>(c.x[i]);
+    for (std::size_t i = 0; i < c.x.size(); ++i)
+      rig.x[place_in_rows<In>(i, rig.stride)] = static_cast<T>(c.x[i]);
     for (std::size_t i = 0; i < c.dy.size(); ++i)
       rig.dy[place_in_rows<Out>(i, rig.out_stride)] = static_cast<T>(c.dy[i]);
     REQUIRE(rig.weights.size() == c.variables.size());
     for (std::size_t v = 0; v < rig.weights.size(); ++v) {
       REQUIRE(rig.weights[v].size() == c.variables[v].value.size());
-      std::transform(c.variables[v].value.begin(), c.variables[v].value.end(), rig.weights[v].begin(),
-                     [](double w) { return static_cast<T>(w); });
+      std::transform(c.variables[v].value.begin(), c.variables[v].value.end(),
+                     rig.weights[v].begin(), [](double w) { return static_cast<T>(w); });
     }
     rig.forward();
     CHECK(worst_error<Out>(c.y, rig.y, rig.out_stride) < static_cast<double>(tolerance));

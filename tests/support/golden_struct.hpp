@@ -5,8 +5,8 @@
 
 namespace lockstep_test {
 
-/// `Values` has x, dy, y, dx, for masked ones mask, and for each variable in order w0 and g0, w1 and
-/// g1, ...
+/// `Values` has x, dy, y, dx, for masked ones mask, and for each variable in order w0 and g0, w1
+/// and g1, ...
 template <class Values>
 GoldenSequences golden_case(std::size_t samples) {
   GoldenSequences c{samples, Values::x, Values::y, Values::dy, Values::dx, {}};

@@ -16,7 +16,8 @@ void for_each_instruction_set(const F& f) {
     InstructionSet level = lockstep::kernels::instruction_set();
     ~Restore() { lockstep::kernels::set_instruction_set(level); }
   } restore;
-  for (const InstructionSet level : {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
+  for (const InstructionSet level :
+       {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
     if (level > lockstep::kernels::supported_instruction_set()) continue;
     lockstep::kernels::set_instruction_set(level);
     CAPTURE(lockstep::to_string(level));

@@ -76,7 +76,8 @@ struct LayerRig {
     for (const Array<T>& array : state) state_spans.push_back(array.span());
     for (const Array<T>& array : gradients) gradient_spans.push_back(array.span());
     std::uniform_real_distribution<double> uniform(-1, 1);
-    for (T& value : x) value = static_cast<T>(uniform(random));  // the padding too: it is finite, and not zero
+    for (T& value : x)
+      value = static_cast<T>(uniform(random));  // the padding too: it is finite, and not zero
     for (const Array<T>& array : weights)
       for (T& value : array) value = static_cast<T>(uniform(random));
     for (std::size_t f = 0; f < out_size.features; ++f)

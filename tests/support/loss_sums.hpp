@@ -10,8 +10,8 @@ namespace lockstep_test {
 
 /// With the gradient, unless that is empty. `loss` is a Loss.
 template <class Loss, class T>
-double sum_of_losses(const Loss& loss, lockstep::TensorView<const T> predictions, lockstep::TensorView<const T> targets,
-                     lockstep::TensorView<T> gradient = {}) {
+double sum_of_losses(const Loss& loss, lockstep::TensorView<const T> predictions,
+                     lockstep::TensorView<const T> targets, lockstep::TensorView<T> gradient = {}) {
   std::vector<double> losses(predictions.samples());
   loss.compute(predictions, targets, losses, gradient);
   return std::accumulate(losses.begin(), losses.end(), 0.0);

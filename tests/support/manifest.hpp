@@ -18,7 +18,8 @@ class Manifest {
   /// A file of examples/kubernetes.
   explicit Manifest(const std::string& name) {
     const char* const sources = std::getenv("LOCKSTEP_SOURCE_DIR");  // ctest sets it
-    const std::string path = std::string(sources != nullptr ? sources : ".") + "/examples/kubernetes/" + name;
+    const std::string path =
+        std::string(sources != nullptr ? sources : ".") + "/examples/kubernetes/" + name;
     std::ifstream file(path);
     REQUIRE_MESSAGE(file, path);
     for (std::string line; std::getline(file, line);) {
@@ -28,7 +29,8 @@ class Manifest {
       const auto end = line.find_last_not_of(' ');
       if (begin == std::string::npos || colon == std::string::npos || end <= colon + 1) continue;
       std::string value = line.substr(colon + 2, end - colon - 1);
-      if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+      if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
+        value = value.substr(1, value.size() - 2);
       lines_.emplace_back(line.substr(begin, colon - begin), value);
     }
   }
@@ -51,7 +53,8 @@ class Manifest {
 
   /// The variables under `env`. `fields` are the pod's, by their paths; $(NAME) stands for an
   /// earlier variable.
-  [[nodiscard]] std::map<std::string, std::string> variables(const std::map<std::string, std::string>& fields) const {
+  [[nodiscard]] std::map<std::string, std::string> variables(
+      const std::map<std::string, std::string>& fields) const {
     std::map<std::string, std::string> all;
     std::string last;
     for (const auto& [name, value] : lines_) {

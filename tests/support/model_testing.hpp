@@ -31,7 +31,9 @@
 
 namespace lockstep_test {
 
-inline double uniform_half(lockstep::RandomStream& random, lockstep::Fans) { return random.uniform(-0.5, 0.5); }
+inline double uniform_half(lockstep::RandomStream& random, lockstep::Fans) {
+  return random.uniform(-0.5, 0.5);
+}
 
 /// A user's own fully connected layer, with Eigen and without any of the optional hooks. (The work
 /// is in functions that do not depend on sizes: they are compiled once for all models.)
@@ -41,8 +43,9 @@ struct UserDense {
   template <class In>
   using Output = lockstep::Shape<Units>;
   template <class In>
-  static constexpr std::array variables{lockstep::Variable{"kernel", {In::size, Units}, uniform_half},
-                                        lockstep::Variable{"bias", {Units}, nullptr}};
+  static constexpr std::array variables{
+      lockstep::Variable{"kernel", {In::size, Units}, uniform_half},
+      lockstep::Variable{"bias", {Units}, nullptr}};
 
   template <class In, class T>
   static void forward(const lockstep::ForwardPass<T>& pass);
@@ -64,7 +67,8 @@ void dense_forward(const lockstep::ForwardPass<T>& pass) {
   for (Eigen::Index unit = 0; unit < kernel.cols(); ++unit) {
     auto y = pass.y.matrix().col(unit);
     y.setConstant(pass.weights[1][static_cast<std::size_t>(unit)]);
-    for (Eigen::Index input = 0; input < kernel.rows(); ++input) y += kernel(input, unit) * pass.x.matrix().col(input);
+    for (Eigen::Index input = 0; input < kernel.rows(); ++input)
+      y += kernel(input, unit) * pass.x.matrix().col(input);
   }
 }
 
@@ -136,7 +140,8 @@ struct TinyData {
   Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x;
   std::vector<int> y;
 
-  explicit TinyData(int samples, std::uint64_t seed = 1) : x(samples, 4), y(static_cast<std::size_t>(samples)) {
+  explicit TinyData(int samples, std::uint64_t seed = 1)
+      : x(samples, 4), y(static_cast<std::size_t>(samples)) {
     lockstep::RandomStream random{lockstep::RandomKey(seed)};
     for (int i = 0; i < samples; ++i) {
       for (int f = 0; f < 4; ++f) x(i, f) = static_cast<float>(random.uniform(-1, 1));
@@ -172,13 +177,16 @@ class RowDataset {
   }
   [[nodiscard]] std::span<const std::int64_t> sample_indices() const { return indices_; }
   template <class T>
-  void read(std::span<const std::size_t> positions, lockstep::TensorView<T> x, lockstep::TensorView<T> y) {
+  void read(std::span<const std::size_t> positions, lockstep::TensorView<T> x,
+            lockstep::TensorView<T> y) {
     fill(x);
     fill(y);
     for (std::size_t row = 0; row < positions.size(); ++row) {
       const std::int64_t index = indices_[positions[row]];
-      if (index == bad_sample) throw lockstep::DataError("sample " + std::to_string(index) + " is damaged");
-      for (std::size_t f = 0; f < 4; ++f) x(row, f) = static_cast<T>(data_.x(index, static_cast<Eigen::Index>(f)));
+      if (index == bad_sample)
+        throw lockstep::DataError("sample " + std::to_string(index) + " is damaged");
+      for (std::size_t f = 0; f < 4; ++f)
+        x(row, f) = static_cast<T>(data_.x(index, static_cast<Eigen::Index>(f)));
       if (!y.empty()) y(row, 0) = static_cast<T>(data_.y[static_cast<std::size_t>(index)]);
     }
   }
@@ -232,7 +240,9 @@ struct Recorder {
     note("train_end" + std::string(logs.empty() ? " without logs" : ""));
     if (at_train_end) at_train_end(training, logs);
   }
-  void on_epoch_begin(Training& training, int epoch) { record("epoch_begin", at_epoch_begin, training, epoch); }
+  void on_epoch_begin(Training& training, int epoch) {
+    record("epoch_begin", at_epoch_begin, training, epoch);
+  }
   void on_epoch_end(Training& training, int epoch, Logs& logs) {
     record("epoch_end", at_epoch_end, training, epoch, logs);
     epoch_logs.push_back(logs);
@@ -251,15 +261,23 @@ struct Recorder {
     if (record_completions) record("batch_complete", at_batch_complete, training, batch);
   }
   void on_test_begin(Training& training) { record("test_begin", at_test_begin, training); }
-  void on_test_end(Training& training, Logs& logs) { record("test_end", at_test_end, training, logs); }
-  void on_test_batch_begin(Training&, std::int64_t batch) { note("test_batch_begin " + std::to_string(batch)); }
+  void on_test_end(Training& training, Logs& logs) {
+    record("test_end", at_test_end, training, logs);
+  }
+  void on_test_batch_begin(Training&, std::int64_t batch) {
+    note("test_batch_begin " + std::to_string(batch));
+  }
   void on_test_batch_end(Training& training, std::int64_t batch, Logs&) {
     record("test_batch_end", at_test_batch_end, training, batch);
   }
   void on_predict_begin(Training&) { note("predict_begin"); }
   void on_predict_end(Training&) { note("predict_end"); }
-  void on_predict_batch_begin(Training&, std::int64_t batch) { note("predict_batch_begin" + text_of(batch)); }
-  void on_predict_batch_end(Training&, std::int64_t batch) { note("predict_batch_end" + text_of(batch)); }
+  void on_predict_batch_begin(Training&, std::int64_t batch) {
+    note("predict_batch_begin" + text_of(batch));
+  }
+  void on_predict_batch_end(Training&, std::int64_t batch) {
+    note("predict_batch_end" + text_of(batch));
+  }
 
   void save(lockstep::State& state) const {
     if (at_save) at_save(state);
@@ -300,6 +318,8 @@ std::string message_of(F&& f) {
   return "NO EXCEPTION";
 }
 
-inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 }  // namespace lockstep_test

@@ -36,7 +36,8 @@ class NetRunner {
       : program_({}, {}, {}),
         parameters_(Net::template variables<In>),
         workspace_(program_, [](std::size_t bytes) { return lockstep::Buffer(bytes); }) {
-    lockstep::detail::initialize<T>(Net::template variables<In>, parameters_.slices(), lockstep::RandomKey(seed));
+    lockstep::detail::initialize<T>(Net::template variables<In>, parameters_.slices(),
+                                    lockstep::RandomKey(seed));
     for (const std::span<T> slice : parameters_.slices())  // no bias stays zero
       for (T& value : slice) value += T(0.1);
   }
@@ -63,11 +64,13 @@ class NetRunner {
     gradient_of_predictions();
     const std::size_t samples = workspace_.x().samples();
     constexpr auto out = lockstep::detail::tensor_size<Out>;
-    const lockstep::Buffer scratch(Net::template scratch<In>(samples) * sizeof(T)), dx(In::size * stride * sizeof(T)),
-        y(out.elements(samples) * sizeof(T));
-    const std::span<T> scratch_span(reinterpret_cast<T*>(scratch.data()), Net::template scratch<In>(samples));
+    const lockstep::Buffer scratch(Net::template scratch<In>(samples) * sizeof(T)),
+        dx(In::size * stride * sizeof(T)), y(out.elements(samples) * sizeof(T));
+    const std::span<T> scratch_span(reinterpret_cast<T*>(scratch.data()),
+                                    Net::template scratch<In>(samples));
     const lockstep::TensorView<T> output = out.view(reinterpret_cast<T*>(y.data()), samples);
-    const lockstep::TensorView<T> result(reinterpret_cast<T*>(dx.data()), samples, In::size, stride);
+    const lockstep::TensorView<T> result(reinterpret_cast<T*>(dx.data()), samples, In::size,
+                                         stride);
     Net::template forward<In, T>({.context = context_,
                                   .weights = parameters_.slices(),
                                   .state = workspace_.state().slices(),
@@ -93,7 +96,9 @@ class NetRunner {
 
   [[nodiscard]] std::vector<T> gradients() const { return copy(workspace_.gradients().slices()); }
   [[nodiscard]] std::vector<T> parameters() const { return copy(parameters_.slices()); }
-  [[nodiscard]] std::span<const std::span<T>> parameter_slices() const { return parameters_.slices(); }
+  [[nodiscard]] std::span<const std::span<T>> parameter_slices() const {
+    return parameters_.slices();
+  }
   [[nodiscard]] std::vector<T> outputs() const {
     std::vector<T> values;
     const auto y = workspace_.predictions();
@@ -112,7 +117,8 @@ class NetRunner {
     context_.sample_indices = indices_;
     for (std::size_t i = 0; i < samples; ++i) {
       lockstep::RandomStream random(lockstep::RandomKey(77).fold_in(first + i));
-      for (std::size_t f = 0; f < In::size; ++f) workspace_.batch().x(i, f) = static_cast<T>(random.uniform(-1, 1));
+      for (std::size_t f = 0; f < In::size; ++f)
+        workspace_.batch().x(i, f) = static_cast<T>(random.uniform(-1, 1));
       for (std::size_t f = 0; f < Out::size; ++f)
         workspace_.batch().targets(i, f) = static_cast<T>(random.uniform(-1, 1));
     }
@@ -125,7 +131,8 @@ class NetRunner {
   double gradient_of_predictions() { return sum_of_losses(workspace_.prediction_gradient()); }
   double sum_of_losses(lockstep::TensorView<T> gradient) {
     const std::span<double> losses = workspace_.losses();
-    lockstep::MeanSquaredError{}.compute<T>(workspace_.predictions(), workspace_.targets(), losses, gradient);
+    lockstep::MeanSquaredError{}.compute<T>(workspace_.predictions(), workspace_.targets(), losses,
+                                            gradient);
     return std::accumulate(losses.begin(), losses.end(), 0.0);
   }
   static std::vector<T> copy(std::span<const std::span<T>> slices) {

@@ -44,7 +44,8 @@ class Process {
       ::unsetenv("TF_CONFIG");
       for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
       std::vector<char*> arguments;
-      for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+      for (const std::string& argument : command)
+        arguments.push_back(const_cast<char*>(argument.c_str()));
       arguments.push_back(nullptr);
       ::execv(arguments[0], arguments.data());
       ::_exit(127);
@@ -78,7 +79,8 @@ class Process {
       return true;
     };
     while (!has_come()) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
       pollfd ready{output_, POLLIN, 0};
       if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) == 0) return false;
       char buffer[4096];
@@ -96,7 +98,8 @@ class Process {
     Finished finished;
     finished.output = std::exchange(seen_, {});
     for (;;) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
       pollfd ready{output_, POLLIN, 0};
       if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) == 0) {
         finished.timed_out = true;
@@ -125,14 +128,16 @@ class Process {
 };
 
 /// Runs a program to its end, at most `limit` long.
-inline Finished run_process(const std::vector<std::string>& command, const Environment& environment = {},
+inline Finished run_process(const std::vector<std::string>& command,
+                            const Environment& environment = {},
                             std::chrono::seconds limit = std::chrono::seconds(120)) {
   return Process(command, environment).wait(limit);
 }
 
 /// The processes that this one has started and that live.
 inline std::vector<pid_t> children_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) + "/children");
+  std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) +
+                     "/children");
   std::vector<pid_t> children;
   for (pid_t child = 0; file >> child;) children.push_back(child);
   return children;
@@ -141,7 +146,8 @@ inline std::vector<pid_t> children_of(pid_t process) {
 /// The path of one of the programs of examples/.
 inline std::string example(const std::string& name) {
   const char* folder = std::getenv("LOCKSTEP_EXAMPLES_DIR");
-  if (folder == nullptr) throw std::runtime_error("LOCKSTEP_EXAMPLES_DIR is not set: run the tests by ctest");
+  if (folder == nullptr)
+    throw std::runtime_error("LOCKSTEP_EXAMPLES_DIR is not set: run the tests by ctest");
   return std::string(folder) + "/" + name;
 }
 

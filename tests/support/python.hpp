@@ -18,7 +18,8 @@ inline std::string python() {
 }
 
 /// Runs a script with arguments; `env` finds the interpreter.
-inline Finished run_python(const std::string& script, const std::vector<std::string>& arguments = {}) {
+inline Finished run_python(const std::string& script,
+                           const std::vector<std::string>& arguments = {}) {
   std::vector<std::string> command = {"/usr/bin/env", python(), "-c", script};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run_process(command);

@@ -28,7 +28,8 @@ inline std::string find_program(const std::string& name) {
   const char* const path = std::getenv("PATH");
   std::istringstream folders(std::string(path == nullptr ? "" : path) + ":/usr/sbin:/sbin");
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (!folder.empty() && ::access((folder + "/" + name).c_str(), X_OK) == 0) return folder + "/" + name;
+    if (!folder.empty() && ::access((folder + "/" + name).c_str(), X_OK) == 0)
+      return folder + "/" + name;
   return {};
 }
 
@@ -52,27 +53,37 @@ class Slurm {
     const std::string name = std::string(host).substr(0, std::string_view(host).find('.'));
     const std::string user = ::getuid() == 0 ? "root" : std::to_string(::getuid());
     std::ofstream(folder_.path("slurm.conf"))
-        << "ClusterName=test\nSlurmctldHost=" << name << "(127.0.0.1)\nSlurmctldPort=" << free_port()
-        << "\nSlurmdPort=" << free_port() << "\nSlurmUser=" << user << "\nSlurmdUser=" << user
+        << "ClusterName=test\nSlurmctldHost=" << name
+        << "(127.0.0.1)\nSlurmctldPort=" << free_port() << "\nSlurmdPort=" << free_port()
+        << "\nSlurmUser=" << user << "\nSlurmdUser=" << user
         << "\nAuthType=auth/none\nCredType=cred/none\nStateSaveLocation=" << folder_.path()
-        << "/state\nSlurmdSpoolDir=" << folder_.path() << "/spool\nSlurmctldPidFile=" << folder_.path()
-        << "/slurmctld.pid\nSlurmdPidFile=" << folder_.path() << "/slurmd.pid\nSlurmctldLogFile=" << folder_.path()
+        << "/state\nSlurmdSpoolDir=" << folder_.path()
+        << "/spool\nSlurmctldPidFile=" << folder_.path()
+        << "/slurmctld.pid\nSlurmdPidFile=" << folder_.path()
+        << "/slurmd.pid\nSlurmctldLogFile=" << folder_.path()
         << "/slurmctld.log\nSlurmdLogFile=" << folder_.path()
-        << "/slurmd.log\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n"
+        << "/slurmd.log\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/"
+           "none\nSelectType=select/cons_tres\n"
            "SwitchType=switch/none\nMpiDefault=none\nReturnToService=2\nJobRequeue=1\nKillWait=20\n"
            "SlurmdParameters=config_overrides\nNodeName="
-        << name << " NodeAddr=127.0.0.1 CPUs=8 Sockets=8 CoresPerSocket=1 ThreadsPerCore=1 State=UNKNOWN\n"
+        << name
+        << " NodeAddr=127.0.0.1 CPUs=8 Sockets=8 CoresPerSocket=1 ThreadsPerCore=1 State=UNKNOWN\n"
         << "PartitionName=p Nodes=" << name << " Default=YES MaxTime=10 State=UP\n";
-    for (const char* each : {"state", "spool"}) std::filesystem::create_directory(folder_.path(each));
-    controller_ = std::make_unique<Process>(std::vector<std::string>{find_program("slurmctld"), "-D"}, environment());
-    node_ = std::make_unique<Process>(std::vector<std::string>{find_program("slurmd"), "-D"}, environment());
+    for (const char* each : {"state", "spool"})
+      std::filesystem::create_directory(folder_.path(each));
+    controller_ = std::make_unique<Process>(
+        std::vector<std::string>{find_program("slurmctld"), "-D"}, environment());
+    node_ = std::make_unique<Process>(std::vector<std::string>{find_program("slurmd"), "-D"},
+                                      environment());
   }
   Slurm(const Slurm&) = delete;
   Slurm& operator=(const Slurm&) = delete;
   ~Slurm() {
     (void)run({"scancel", "--full", "--signal=KILL", "--user=" + std::to_string(::getuid())});
     (void)run({"scancel", "--user=" + std::to_string(::getuid())});
-    for (int i = 0; i < 100 && run({"squeue", "--noheader"}).output.find_first_not_of(" \n") != std::string::npos; ++i)
+    for (int i = 0; i < 100 && run({"squeue", "--noheader"}).output.find_first_not_of(" \n") !=
+                                   std::string::npos;
+         ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 
@@ -86,8 +97,11 @@ class Slurm {
   }
 
   [[nodiscard]] std::string path(const std::string& name) const { return folder_.path(name); }
-  [[nodiscard]] Environment environment() const { return {{"SLURM_CONF", folder_.path("slurm.conf")}}; }
-  Finished run(std::vector<std::string> command, std::chrono::seconds limit = std::chrono::seconds(60)) const {
+  [[nodiscard]] Environment environment() const {
+    return {{"SLURM_CONF", folder_.path("slurm.conf")}};
+  }
+  Finished run(std::vector<std::string> command,
+               std::chrono::seconds limit = std::chrono::seconds(60)) const {
     command.front() = find_program(command.front());
     return run_process(command, environment(), limit);
   }

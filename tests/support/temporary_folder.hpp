@@ -33,7 +33,8 @@ class TemporaryFolder {
   /// Writes a file and returns its path.
   std::string write(const std::string& name, const std::vector<std::uint8_t>& bytes) const {
     std::ofstream file(path_ / name, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
     return path(name);
   }
 

@@ -19,27 +19,34 @@ class Tensor {
   static constexpr T padding = T(-77.5);
 
   Tensor(std::size_t samples, std::size_t features)
-      : samples_(samples), features_(features), buffer_(lockstep::padded_batch(samples) * features * sizeof(T)) {
+      : samples_(samples),
+        features_(features),
+        buffer_(lockstep::padded_batch(samples) * features * sizeof(T)) {
     for (std::size_t i = 0; i < stride() * features_; ++i) data()[i] = padding;
   }
 
   /// From rows, sample by sample.
   template <class Values>
-  Tensor(std::size_t samples, std::size_t features, const Values& row_major) : Tensor(samples, features) {
+  Tensor(std::size_t samples, std::size_t features, const Values& row_major)
+      : Tensor(samples, features) {
     auto it = std::begin(row_major);
     for (std::size_t i = 0; i < samples; ++i)
       for (std::size_t f = 0; f < features; ++f) view()(i, f) = static_cast<T>(*it++);
   }
 
-  static Tensor random(std::size_t samples, std::size_t features, std::uint64_t seed, double low, double high) {
+  static Tensor random(std::size_t samples, std::size_t features, std::uint64_t seed, double low,
+                       double high) {
     Tensor tensor(samples, features);
     lockstep::RandomStream random{lockstep::RandomKey(seed)};
     for (std::size_t i = 0; i < samples; ++i)
-      for (std::size_t f = 0; f < features; ++f) tensor.view()(i, f) = static_cast<T>(random.uniform(low, high));
+      for (std::size_t f = 0; f < features; ++f)
+        tensor.view()(i, f) = static_cast<T>(random.uniform(low, high));
     return tensor;
   }
 
-  [[nodiscard]] lockstep::TensorView<T> view() const { return {data(), samples_, features_, stride()}; }
+  [[nodiscard]] lockstep::TensorView<T> view() const {
+    return {data(), samples_, features_, stride()};
+  }
   [[nodiscard]] lockstep::TensorView<const T> cview() const { return view(); }
   [[nodiscard]] T& operator()(std::size_t sample, std::size_t f) const { return view()(sample, f); }
   [[nodiscard]] std::size_t samples() const { return samples_; }

@@ -10,15 +10,16 @@ namespace ls = lockstep;
 namespace lockstep_test {
 
 struct TinyTrainer::Implementation {
-  using TinyModel =
-      ls::Model<TinyNet, float, ls::MirroredStrategy, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
+  using TinyModel = ls::Model<TinyNet, float, ls::MirroredStrategy,
+                              ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>;
 
   ls::MirroredStrategy strategy;
   TinyModel model;
 
   explicit Implementation(const TinyOptions& options)
       : strategy({.replicas = options.replicas}),
-        model(strategy, {.seed = options.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+        model(strategy, {.seed = options.seed},
+              ls::SparseCategoricalCrossentropy{.from_logits = true},
               ls::SGD{.learning_rate = options.learning_rate,
                       .momentum = options.momentum,
                       .global_clipnorm = options.global_clipnorm},
@@ -64,7 +65,8 @@ struct PerhapsBackup {
 TinyTrainer::TinyTrainer(TinyOptions options) : held_(std::make_unique<Implementation>(options)) {}
 TinyTrainer::~TinyTrainer() = default;
 
-ls::History TinyTrainer::fit(const ls::AnyDataset& data, ls::FitOptions options, Recorder* recorder) {
+ls::History TinyTrainer::fit(const ls::AnyDataset& data, ls::FitOptions options,
+                             Recorder* recorder) {
   Recorder own;
   PerhapsBackup none;
   return held_->model.fit(data, silent(options), recorder == nullptr ? own : *recorder, none);
@@ -77,7 +79,8 @@ ls::History TinyTrainer::fit(const ls::AnyDataset& data, ls::FitOptions options,
 ls::History TinyTrainer::fit(const TinyData& data, ls::FitOptions options, Recorder* recorder) {
   Recorder own;
   PerhapsBackup none;
-  return held_->model.fit(data.x, data.y, silent(options), recorder == nullptr ? own : *recorder, none);
+  return held_->model.fit(data.x, data.y, silent(options), recorder == nullptr ? own : *recorder,
+                          none);
 }
 ls::History TinyTrainer::fit_alone(const ls::AnyDataset& data, ls::FitOptions options) {
   return held_->model.fit(data, silent(options));
@@ -95,14 +98,16 @@ void TinyTrainer::loop(const ls::AnyDataset& data, std::int64_t steps) {
   });
 }
 
-ls::Logs TinyTrainer::evaluate(const ls::AnyDataset& data, ls::EvaluateOptions options, Recorder* recorder) {
+ls::Logs TinyTrainer::evaluate(const ls::AnyDataset& data, ls::EvaluateOptions options,
+                               Recorder* recorder) {
   Recorder own;
   return held_->model.evaluate(data, silent(options), recorder == nullptr ? own : *recorder);
 }
 ls::Logs TinyTrainer::evaluate(const TinyData& data, ls::EvaluateOptions options) {
   return held_->model.evaluate(data.x, data.y, silent(options));
 }
-TinyTrainer::Matrix TinyTrainer::predict(const ls::AnyDataset& data, ls::PredictOptions options, Recorder* recorder) {
+TinyTrainer::Matrix TinyTrainer::predict(const ls::AnyDataset& data, ls::PredictOptions options,
+                                         Recorder* recorder) {
   Recorder own;
   return held_->model.predict(data, options, recorder == nullptr ? own : *recorder);
 }
@@ -116,14 +121,22 @@ ls::Logs TinyTrainer::train_on_batch(const Matrix& x, const std::vector<int>& y)
 ls::Logs TinyTrainer::test_on_batch(const Matrix& x, const std::vector<int>& y) {
   return held_->model.test_on_batch(x, y);
 }
-TinyTrainer::Matrix TinyTrainer::predict_on_batch(const Matrix& x) { return held_->model.predict_on_batch(x); }
+TinyTrainer::Matrix TinyTrainer::predict_on_batch(const Matrix& x) {
+  return held_->model.predict_on_batch(x);
+}
 
-std::vector<ls::Weight<float>> TinyTrainer::get_weights() const { return held_->model.get_weights(); }
-void TinyTrainer::set_weights(const std::vector<ls::Weight<float>>& weights) { held_->model.set_weights(weights); }
+std::vector<ls::Weight<float>> TinyTrainer::get_weights() const {
+  return held_->model.get_weights();
+}
+void TinyTrainer::set_weights(const std::vector<ls::Weight<float>>& weights) {
+  held_->model.set_weights(weights);
+}
 std::uint32_t TinyTrainer::parameters_crc32c() const { return held_->model.parameters_crc32c(); }
 std::uint64_t TinyTrainer::seed() const { return held_->model.seed(); }
 double TinyTrainer::learning_rate() const { return held_->model.learning_rate(); }
-void TinyTrainer::set_learning_rate(double learning_rate) { held_->model.set_learning_rate(learning_rate); }
+void TinyTrainer::set_learning_rate(double learning_rate) {
+  held_->model.set_learning_rate(learning_rate);
+}
 std::int64_t TinyTrainer::iterations() const { return held_->model.iterations(); }
 
 }  // namespace lockstep_test

@@ -39,17 +39,19 @@ class TinyTrainer {
 
   lockstep::History fit(const lockstep::AnyDataset& data, lockstep::FitOptions options = {},
                         Recorder* recorder = nullptr);
-  lockstep::History fit(const lockstep::AnyDataset& data, lockstep::FitOptions options, Recorder& recorder,
-                        lockstep::BackupAndRestore& backup);
+  lockstep::History fit(const lockstep::AnyDataset& data, lockstep::FitOptions options,
+                        Recorder& recorder, lockstep::BackupAndRestore& backup);
   /// On plain arrays.
-  lockstep::History fit(const TinyData& data, lockstep::FitOptions options = {}, Recorder* recorder = nullptr);
+  lockstep::History fit(const TinyData& data, lockstep::FitOptions options = {},
+                        Recorder* recorder = nullptr);
   /// With an empty list of callbacks: replicas then need not wait for them.
   lockstep::History fit_alone(const lockstep::AnyDataset& data, lockstep::FitOptions options = {});
 
   lockstep::Logs evaluate(const lockstep::AnyDataset& data, lockstep::EvaluateOptions options = {},
                           Recorder* recorder = nullptr);
   lockstep::Logs evaluate(const TinyData& data, lockstep::EvaluateOptions options = {});
-  Matrix predict(const lockstep::AnyDataset& data, lockstep::PredictOptions options = {}, Recorder* recorder = nullptr);
+  Matrix predict(const lockstep::AnyDataset& data, lockstep::PredictOptions options = {},
+                 Recorder* recorder = nullptr);
   Matrix predict(const TinyData& data, lockstep::PredictOptions options = {});
 
   /// The first `steps` batches in a loop outside of fit.

@@ -44,8 +44,8 @@ class Board {
       ++round_;
       changed_.notify_all();
     } else {
-      const bool came =
-          changed_.wait_for(lock, std::chrono::seconds(60), [&] { return round_ != round || !failure_.empty(); });
+      const bool came = changed_.wait_for(lock, std::chrono::seconds(60),
+                                          [&] { return round_ != round || !failure_.empty(); });
       if (!came) failure_ = "a worker did not come within a minute";
       if (round_ == round) check();
     }
@@ -110,13 +110,17 @@ class BoardCollective {
 
  private:
   template <class T>
-  static void combine(const Board::Parts& parts, std::size_t offset, std::span<T> values, lockstep::ReduceOp op) {
+  static void combine(const Board::Parts& parts, std::size_t offset, std::span<T> values,
+                      lockstep::ReduceOp op) {
     for (std::size_t i = 0; i < values.size(); ++i)
       for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-        if (parts[rank].size() < offset + values.size_bytes()) throw std::runtime_error("all_reduce of other lengths");
+        if (parts[rank].size() < offset + values.size_bytes())
+          throw std::runtime_error("all_reduce of other lengths");
         T other;
         std::memcpy(&other, parts[rank].data() + offset + i * sizeof(T), sizeof(T));
-        values[i] = rank == 0 ? other : op == lockstep::ReduceOp::max ? std::max(values[i], other) : values[i] + other;
+        values[i] = rank == 0                       ? other
+                    : op == lockstep::ReduceOp::max ? std::max(values[i], other)
+                                                    : values[i] + other;
       }
   }
 
@@ -161,7 +165,8 @@ static_assert(lockstep::Strategy<WorkerStrategy>);
 
 /// Runs f(strategy) as each of `workers`. Returns for each the message of the exception that ended
 /// it; empty: none.
-inline std::vector<std::string> run_workers(int workers, const std::function<void(WorkerStrategy&)>& f) {
+inline std::vector<std::string> run_workers(int workers,
+                                            const std::function<void(WorkerStrategy&)>& f) {
   Board board(workers);
   std::vector<std::string> failures(static_cast<std::size_t>(workers));
   std::vector<std::thread> threads;

@@ -24,13 +24,15 @@ namespace ls = lockstep;
 
 namespace {
 
-using Net = ls::Sequential<ls::Input<2, 3>, ls::Normalization<>, ls::Flatten, ls::Normalization<>, ls::Dense<1>>;
+using Net = ls::Sequential<ls::Input<2, 3>, ls::Normalization<>, ls::Flatten, ls::Normalization<>,
+                           ls::Dense<1>>;
 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// Far from zero, and another deviation for each channel.
 Rows rows(int samples) {
   Rows x(samples, 6);
-  for (Eigen::Index i = 0; i < x.size(); ++i) x.data()[i] = 1000 + static_cast<float>((i * 37 % 101) * (i % 3 + 1));
+  for (Eigen::Index i = 0; i < x.size(); ++i)
+    x.data()[i] = 1000 + static_cast<float>((i * 37 % 101) * (i % 3 + 1));
   return x;
 }
 
@@ -64,7 +66,8 @@ TEST_CASE("adapt: mean and variance of the whole dataset, on any number of repli
       for (Eigen::Index f = 0; f < 6; ++f) {
         const auto c = static_cast<std::size_t>(f % 3);
         const double expected = (x.col(f).cast<double>().mean() - mean[c]) / std::sqrt(variance[c]);
-        CHECK(std::abs(static_cast<double>(weights[2].values[static_cast<std::size_t>(f)]) - expected) < 1e-4);
+        CHECK(std::abs(static_cast<double>(weights[2].values[static_cast<std::size_t>(f)]) -
+                       expected) < 1e-4);
       }
     });
   }
@@ -83,11 +86,14 @@ TEST_CASE("adapt: what cannot be is an error and changes nothing") {
   with_model(2, [&](auto& model) {
     CHECK_THROWS_AS(model.adapt(rows(0)), ls::DataError);
     CHECK(model.get_weights()[1].values[0] == 1);
-    CHECK_THROWS_AS(model.adapt(ls::from_tensor_slices(rows(3)).batch(2), {.steps = 0}), ls::ConfigurationError);
+    CHECK_THROWS_AS(model.adapt(ls::from_tensor_slices(rows(3)).batch(2), {.steps = 0}),
+                    ls::ConfigurationError);
   });
   ls::OneDeviceStrategy strategy;
-  auto bare = ls::compile<ls::Sequential<ls::Input<6>, ls::Dense<1>>>(strategy, ls::MeanSquaredError{}, ls::SGD{});
-  CHECK_THROWS_WITH_AS(bare.adapt(rows(3)),
-                       "adapt: the model has no layer that is adapted to data, such as Normalization",
-                       ls::ConfigurationError);
+  auto bare = ls::compile<ls::Sequential<ls::Input<6>, ls::Dense<1>>>(
+      strategy, ls::MeanSquaredError{}, ls::SGD{});
+  CHECK_THROWS_WITH_AS(
+      bare.adapt(rows(3)),
+      "adapt: the model has no layer that is adapted to data, such as Normalization",
+      ls::ConfigurationError);
 }

@@ -37,8 +37,9 @@ auto on_ranks(int ranks, F f) {
 /// The message that each rank gets when the ranks have these descriptions.
 std::vector<std::string> messages(const std::vector<std::string>& descriptions) {
   return on_ranks(static_cast<int>(descriptions.size()), [&](ls::InProcess& member) {
-    return message_of<ls::ConfigurationError>(
-        [&] { ls::detail::agree(member, "compile", descriptions[static_cast<std::size_t>(member.rank())]); });
+    return message_of<ls::ConfigurationError>([&] {
+      ls::detail::agree(member, "compile", descriptions[static_cast<std::size_t>(member.rank())]);
+    });
   });
 }
 
@@ -58,7 +59,8 @@ TEST_CASE("first_difference: the first lines that differ") {
 }
 
 TEST_CASE("agree: equal descriptions pass") {
-  CHECK(messages({"a: 1\nb: 2", "a: 1\nb: 2", "a: 1\nb: 2"}) == std::vector<std::string>(3, "NO EXCEPTION"));
+  CHECK(messages({"a: 1\nb: 2", "a: 1\nb: 2", "a: 1\nb: 2"}) ==
+        std::vector<std::string>(3, "NO EXCEPTION"));
   CHECK(messages({"", ""}) == std::vector<std::string>(2, "NO EXCEPTION"));
   CHECK(messages({"alone"}) == std::vector<std::string>{"NO EXCEPTION"});
   ls::Single single;
@@ -66,18 +68,21 @@ TEST_CASE("agree: equal descriptions pass") {
 }
 
 TEST_CASE("agree: every rank hears which rank differs from the chief, and in what") {
-  const auto heard = messages({"model: a\noptimizer: sgd", "model: a\noptimizer: sgd", "model: a\noptimizer: adam"});
+  const auto heard = messages(
+      {"model: a\noptimizer: sgd", "model: a\noptimizer: sgd", "model: a\noptimizer: adam"});
   for (const std::string& message : heard) {
     CHECK(message == heard[0]);
-    CHECK(
-        contains(message, "compile: the workers differ: rank 2 has 'optimizer: adam', the chief has 'optimizer: sgd'"));
+    CHECK(contains(message,
+                   "compile: the workers differ: rank 2 has 'optimizer: adam', the chief has "
+                   "'optimizer: sgd'"));
   }
 }
 
 TEST_CASE("agree: descriptions of different lengths") {
   for (const std::string& message : messages({"a\nb", "a"}))
     CHECK(contains(message, "rank 1 has '', the chief has 'b'"));
-  for (const std::string& message : messages({"", "a"})) CHECK(contains(message, "rank 1 has 'a', the chief has ''"));
+  for (const std::string& message : messages({"", "a"}))
+    CHECK(contains(message, "rank 1 has 'a', the chief has ''"));
   for (const std::string& message : messages({"a\nb\nc", "a", std::string(5000, 'x')}))
     CHECK(contains(message, "rank 1 has ''"));
 }
@@ -87,11 +92,13 @@ TEST_CASE("agree: ranks in different calls hear which call each is in") {
   const auto heard = on_ranks(3, [&](ls::InProcess& member) {
     const char* const call = calls[member.rank()];
     return message_of<ls::ConfigurationError>([&] {
-      ls::detail::agree(member, call, member.rank() == 2 ? "epochs: 3" : "", member.rank() == 1 ? "'a\nb'" : "");
+      ls::detail::agree(member, call, member.rank() == 2 ? "epochs: 3" : "",
+                        member.rank() == 1 ? "'a\nb'" : "");
     });
   });
   CHECK(heard[0] ==
-        "fit: the workers are not in the same call: rank 0 is in fit, rank 1 in load('a?b'), rank 2 in fit: every "
+        "fit: the workers are not in the same call: rank 0 is in fit, rank 1 in load('a?b'), rank "
+        "2 in fit: every "
         "worker must make the same calls in the same order");
   CHECK(heard[1] == heard[0]);
   CHECK(heard[2] == heard[0]);
@@ -99,22 +106,25 @@ TEST_CASE("agree: ranks in different calls hear which call each is in") {
 
 TEST_CASE("agree: the arguments of the call may differ") {
   const auto heard = on_ranks(2, [&](ls::InProcess& member) {
-    return message_of<ls::ConfigurationError>(
-        [&] { ls::detail::agree(member, "load", "", member.rank() == 0 ? "'a'" : "'elsewhere/a'"); });
+    return message_of<ls::ConfigurationError>([&] {
+      ls::detail::agree(member, "load", "", member.rank() == 0 ? "'a'" : "'elsewhere/a'");
+    });
   });
   CHECK(heard == std::vector<std::string>(2, "NO EXCEPTION"));
 }
 
 TEST_CASE("from_chief: everybody gets the chief's value") {
-  const auto values =
-      on_ranks(3, [](ls::InProcess& member) { return ls::detail::from_chief(member, 10.5 + member.rank()); });
+  const auto values = on_ranks(3, [](ls::InProcess& member) {
+    return ls::detail::from_chief(member, 10.5 + member.rank());
+  });
   CHECK(values == std::vector<double>(3, 10.5));
 }
 
 TEST_CASE("bytes_from_chief: everybody gets the chief's bytes, whatever they have themselves") {
   for (const std::size_t size : {0u, 1u, 1000u}) {
     const auto all = on_ranks(3, [&](ls::InProcess& member) {
-      std::vector<std::byte> mine(member.rank() == 0 ? size : 17, static_cast<std::byte>(member.rank() + 1));
+      std::vector<std::byte> mine(member.rank() == 0 ? size : 17,
+                                  static_cast<std::byte>(member.rank() + 1));
       return ls::detail::bytes_from_chief(member, std::move(mine));
     });
     for (const auto& bytes : all) CHECK(bytes == std::vector<std::byte>(size, std::byte{1}));

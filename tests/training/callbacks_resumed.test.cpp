@@ -35,7 +35,8 @@ using ls::testing::run_threads;
 namespace {
 
 using TcpStrategy = ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>>;
-using Net = ls::Sequential<ls::Input<4>, UserDense<6>, ls::BatchNormalization<>, UserReLU, UserDense<3>>;
+using Net =
+    ls::Sequential<ls::Input<4>, UserDense<6>, ls::BatchNormalization<>, UserReLU, UserDense<3>>;
 using Values = std::vector<std::vector<float>>;
 
 struct Place {
@@ -77,7 +78,8 @@ double figure(int epoch) { return epoch < 3 ? 5 - epoch : 3; }
 void train(TcpStrategy& strategy, Worker& worker, std::int64_t save_freq, std::uint64_t seed) {
   const TinyData rows(22);
   const auto data = ls::from_tensor_slices(rows.x, rows.y).shuffle(22).batch(5);
-  auto model = ls::compile<Net>(strategy, {.seed = seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+  auto model = ls::compile<Net>(strategy, {.seed = seed},
+                                ls::SparseCategoricalCrossentropy{.from_logits = true},
                                 ls::SGD{.learning_rate = 0.2, .momentum = 0.9});
   ls::LearningRateScheduler scheduler([](int, double rate) { return rate * 0.875; });
   ls::ReduceLROnPlateau reduce({.factor = 0.5, .patience = worker.reduces ? 2 : 99});
@@ -91,17 +93,20 @@ void train(TcpStrategy& strategy, Worker& worker, std::int64_t save_freq, std::u
           },
       .on_train_batch_begin =
           [&](ls::Training& training, std::int64_t) {
-            if (training.iterations() == worker.fail_before) throw std::runtime_error("power failure");
+            if (training.iterations() == worker.fail_before)
+              throw std::runtime_error("power failure");
           },
       .save = [&](ls::State& state) { state.put("epochs_seen", worker.epochs_seen); },
-      .restore = [&](const ls::State& state) { worker.epochs_seen = state.get<int>("epochs_seen"); }};
+      .restore =
+          [&](const ls::State& state) { worker.epochs_seen = state.get<int>("epochs_seen"); }};
   if (worker.stop_after)
     script.on_train_batch_end = [&](ls::Training& training, std::int64_t, ls::Logs&) {
       if (training.iterations() == worker.stop_after) training.stop_training();
     };
-  ls::BackupAndRestore backup{.backup_dir = worker.folder, .save_freq = save_freq, .asynchronous = false};
-  const ls::History history =
-      model.fit(data, {.epochs = worker.epochs, .verbose = 0}, script, scheduler, reduce, stopper, backup);
+  ls::BackupAndRestore backup{
+      .backup_dir = worker.folder, .save_freq = save_freq, .asynchronous = false};
+  const ls::History history = model.fit(data, {.epochs = worker.epochs, .verbose = 0}, script,
+                                        scheduler, reduce, stopper, backup);
   worker.history = history.epoch;
   if (!history.epoch.empty()) worker.rates = history["learning_rate"];
   worker.updates = model.iterations();
@@ -112,28 +117,35 @@ void train(TcpStrategy& strategy, Worker& worker, std::int64_t save_freq, std::u
 }
 
 /// Trains on all workers of a place. Returns the message of the chief's exception.
-std::string run(const Place& place, std::vector<Worker>& workers, std::int64_t save_freq, std::uint64_t seed = 5) {
-  const auto addresses = place.workers > 1 ? free_addresses(place.workers) : std::vector<std::string>{};
+std::string run(const Place& place, std::vector<Worker>& workers, std::int64_t save_freq,
+                std::uint64_t seed = 5) {
+  const auto addresses =
+      place.workers > 1 ? free_addresses(place.workers) : std::vector<std::string>{};
   const auto thrown = run_threads(place.workers, [&](int rank) {
     ls::Cluster cluster;
     cluster.spec.worker = addresses;
     cluster.task.index = rank;
-    TcpStrategy strategy(cluster, {.replicas = place.replicas, .communication_options = patient_options()});
+    TcpStrategy strategy(cluster,
+                         {.replicas = place.replicas, .communication_options = patient_options()});
     train(strategy, workers[static_cast<std::size_t>(rank)], save_freq, seed);
   });
   return ls::testing::message_of(thrown[0]);
 }
 
 /// Workers with folders of their own: the chief's alone counts.
-std::vector<Worker> workers_of(const Place& place, const TemporaryFolder& folder, const std::string& name) {
+std::vector<Worker> workers_of(const Place& place, const TemporaryFolder& folder,
+                               const std::string& name) {
   std::vector<Worker> workers(static_cast<std::size_t>(place.workers));
-  for (std::size_t i = 0; i < workers.size(); ++i) workers[i].folder = folder.path(name + std::to_string(i));
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    workers[i].folder = folder.path(name + std::to_string(i));
   return workers;
 }
 
 }  // namespace
 
-TEST_CASE("callbacks with a model: on threads and on workers they decide alike, and a resumed run has the same bits") {
+TEST_CASE(
+    "callbacks with a model: on threads and on workers they decide alike, and a resumed run has "
+    "the same bits") {
   const TemporaryFolder folder;
   std::vector<Values> of_places;
   for (const Place& place : places) {
@@ -183,12 +195,15 @@ TEST_CASE("callbacks with a model: on threads and on workers they decide alike, 
   CHECK(of_places[1] == of_places[2]);  // two ranks, as threads and as processes
 }
 
-TEST_CASE("callbacks with a model: the best weights come back where another callback or the last epoch ends training") {
+TEST_CASE(
+    "callbacks with a model: the best weights come back where another callback or the last epoch "
+    "ends training") {
   for (const Place& place : places) {
     CAPTURE(place.workers);
     CAPTURE(place.replicas);
     const TemporaryFolder folder;
-    std::vector<Worker> short_run = workers_of(place, folder, "short"), stopped = workers_of(place, folder, "stopped");
+    std::vector<Worker> short_run = workers_of(place, folder, "short"),
+                        stopped = workers_of(place, folder, "stopped");
     for (Worker& worker : short_run) worker.epochs = 4;
     REQUIRE(run(place, short_run, 0) == "");
     stopped.back().stop_after = 18;  // one worker alone has a hook that is called after a batch
@@ -203,7 +218,9 @@ TEST_CASE("callbacks with a model: the best weights come back where another call
   }
 }
 
-TEST_CASE("callbacks with a model: what the chief's decide at the end holds for all, whatever others have seen") {
+TEST_CASE(
+    "callbacks with a model: what the chief's decide at the end holds for all, whatever others "
+    "have seen") {
   const Place two{.workers = 2};
   for (const bool by_chief : {true, false}) {
     CAPTURE(by_chief);

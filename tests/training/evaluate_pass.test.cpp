@@ -43,8 +43,9 @@ TEST_CASE("evaluate: the order of hooks") {
   TinyTrainer trainer;
   Recorder recorder;
   trainer.evaluate(batches(10, 4), {}, &recorder);
-  CHECK(recorder.calls == std::vector<std::string>{"test_begin", "test_batch_begin 0", "test_batch_end 0",
-                                                   "test_batch_begin 1", "test_batch_end 1", "test_batch_begin 2",
+  CHECK(recorder.calls == std::vector<std::string>{"test_begin", "test_batch_begin 0",
+                                                   "test_batch_end 0", "test_batch_begin 1",
+                                                   "test_batch_end 1", "test_batch_begin 2",
                                                    "test_batch_end 2", "test_end"});
 }
 
@@ -56,8 +57,10 @@ TEST_CASE("evaluate: plain arrays, and some steps of data without end") {
   CHECK(trainer.evaluate(data, {.batch_size = 7}).at("accuracy") == all.at("accuracy"));
   RowDataset endless(data, 5);
   endless.reported_cardinality = ls::infinite_cardinality;
-  CHECK(trainer.evaluate(endless, {.steps = 4}).at("loss") == doctest::Approx(all.at("loss")).epsilon(1e-6));
-  CHECK(trainer.evaluate(endless, {.steps = 8}).at("accuracy") == all.at("accuracy"));  // twice the same
+  CHECK(trainer.evaluate(endless, {.steps = 4}).at("loss") ==
+        doctest::Approx(all.at("loss")).epsilon(1e-6));
+  CHECK(trainer.evaluate(endless, {.steps = 8}).at("accuracy") ==
+        all.at("accuracy"));  // twice the same
 }
 
 TEST_CASE("evaluate: wrong options and empty data are errors") {
@@ -66,7 +69,8 @@ TEST_CASE("evaluate: wrong options and empty data are errors") {
     RowDataset data(TinyData(10), 5);
     CHECK_THROWS_AS((void)trainer.evaluate(data, {.steps = 0}), ls::ConfigurationError);
     CHECK_THROWS_AS((void)trainer.evaluate(data, {.batch_size = 5}), ls::ConfigurationError);
-    CHECK_THROWS_AS((void)trainer.evaluate(TinyData(10), {.batch_size = 0}), ls::ConfigurationError);
+    CHECK_THROWS_AS((void)trainer.evaluate(TinyData(10), {.batch_size = 0}),
+                    ls::ConfigurationError);
     CHECK_THROWS_AS((void)trainer.evaluate(ls::AnyDataset()), ls::ConfigurationError);
     data.reported_cardinality = ls::infinite_cardinality;
     CHECK_THROWS_AS((void)trainer.evaluate(data), ls::ConfigurationError);
@@ -83,8 +87,9 @@ TEST_CASE("evaluate, predict: steps beyond the data are said") {
     trainer.predict(batches(20, 5), {.steps = 4});
     CHECK(output.text().empty());
     trainer.evaluate(batches(20, 5), {.steps = 5});
-    CHECK(contains(output.text(),
-                   "warning: evaluate: the data ran out after 4 of 5 batches; use repeat() for more data"));
+    CHECK(contains(
+        output.text(),
+        "warning: evaluate: the data ran out after 4 of 5 batches; use repeat() for more data"));
     trainer.predict(batches(20, 5), {.steps = 7});
     CHECK(contains(output.text(), "warning: predict: the data ran out after 4 of 7 batches"));
   }

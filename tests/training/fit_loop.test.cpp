@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/optimizers/schedules/cosine_decay.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 #include "support/tiny_trainer.hpp"
@@ -26,7 +27,8 @@ RowDataset rows() { return {TinyData(22), 5}; }
 /// The rows [first, last) of rows(), in one batch.
 ls::AnyDataset some_rows(int first, int last) {
   const TinyData data(22);
-  return ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).skip(first).take(last - first).batch(22));
+  return ls::AnyDataset(
+      ls::from_tensor_slices(data.x, data.y).skip(first).take(last - first).batch(22));
 }
 
 /// Mean loss over the rows [first, last).
@@ -57,12 +59,14 @@ TEST_CASE("fit: the order of hooks is Keras's") {
   TinyTrainer trainer;
   Recorder recorder;
   recorder.record_completions = true;
-  trainer.fit(RowDataset(TinyData(10), 5), {.epochs = 2, .validation_data = RowDataset(TinyData(6, 2), 5)}, &recorder);
+  trainer.fit(RowDataset(TinyData(10), 5),
+              {.epochs = 2, .validation_data = RowDataset(TinyData(6, 2), 5)}, &recorder);
   std::vector<std::string> expected{"train_begin"};
   for (const std::string epoch : {"0", "1"})
-    for (const char* call : {"epoch_begin ", "batch_begin 0", "batch_end 0", "batch_complete 0", "batch_begin 1",
-                             "batch_end 1", "batch_complete 1", "test_begin", "test_batch_begin 0", "test_batch_end 0",
-                             "test_batch_begin 1", "test_batch_end 1", "test_end", "epoch_end ", "epoch_complete "}) {
+    for (const char* call :
+         {"epoch_begin ", "batch_begin 0", "batch_end 0", "batch_complete 0", "batch_begin 1",
+          "batch_end 1", "batch_complete 1", "test_begin", "test_batch_begin 0", "test_batch_end 0",
+          "test_batch_begin 1", "test_batch_end 1", "test_end", "epoch_end ", "epoch_complete "}) {
       const std::string text(call);
       expected.push_back(text.ends_with(' ') ? text + epoch : text);
     }
@@ -70,13 +74,16 @@ TEST_CASE("fit: the order of hooks is Keras's") {
   CHECK(recorder.calls == expected);
 }
 
-TEST_CASE("fit: batch logs are running averages over the samples of the epoch, and the epoch's are those of all") {
+TEST_CASE(
+    "fit: batch logs are running averages over the samples of the epoch, and the epoch's are those "
+    "of all") {
   TinyTrainer trainer(frozen);
   Recorder recorder;
   const ls::History history = trainer.fit(rows(), {.epochs = 2}, &recorder);
   REQUIRE(recorder.batch_logs.size() == 10);
   for (std::size_t batch = 0; batch < 5; ++batch) {
-    const ls::Logs expected = trainer.evaluate(some_rows(0, batch == 4 ? 22 : 5 * static_cast<int>(batch + 1)));
+    const ls::Logs expected =
+        trainer.evaluate(some_rows(0, batch == 4 ? 22 : 5 * static_cast<int>(batch + 1)));
     for (const char* key : {"loss", "accuracy"}) {
       CHECK(recorder.batch_logs[batch].at(key) == doctest::Approx(expected.at(key)).epsilon(1e-6));
       CHECK(recorder.batch_logs[batch + 5].at(key) == recorder.batch_logs[batch].at(key));
@@ -93,7 +100,8 @@ TEST_CASE("fit: History has the epoch's logs with the changes that callbacks mad
     logs.set("loss", 100 + epoch);
     logs.set("mine", epoch);
   };
-  const ls::History history = trainer.fit(rows(), {.epochs = 3, .validation_data = rows()}, &recorder);
+  const ls::History history =
+      trainer.fit(rows(), {.epochs = 3, .validation_data = rows()}, &recorder);
   CHECK(history.epoch == std::vector<int>{0, 1, 2});
   CHECK(history["loss"] == std::vector<double>{100, 101, 102});
   CHECK(history["mine"] == std::vector<double>{0, 1, 2});
@@ -119,7 +127,8 @@ TEST_CASE("fit: stop_training at the end of a batch ends the epoch after that ve
   recorder.at_batch_end = [](ls::Training& training, std::int64_t batch, ls::Logs&) {
     if (batch == 1) training.stop_training();
   };
-  const ls::History history = trainer.fit(rows(), {.epochs = 3, .validation_data = rows()}, &recorder);
+  const ls::History history =
+      trainer.fit(rows(), {.epochs = 3, .validation_data = rows()}, &recorder);
   CHECK(recorder.count("batch_end") == 2);
   CHECK(trainer.iterations() == 2);
   CHECK(recorder.count("test_end") == 1);  // validation, epoch_end and train_end still run
@@ -135,14 +144,19 @@ TEST_CASE("fit: stop_training before a step takes effect after it, also when tra
     if (at_begin)
       recorder.at_train_begin = [](ls::Training& training) { training.stop_training(); };
     else
-      recorder.at_batch_begin = [](ls::Training& training, std::int64_t) { training.stop_training(); };
+      recorder.at_batch_begin = [](ls::Training& training, std::int64_t) {
+        training.stop_training();
+      };
     trainer.fit(rows(), {.epochs = 3}, &recorder);
-    CHECK(recorder.calls == std::vector<std::string>{"train_begin", "epoch_begin 0", "batch_begin 0", "batch_end 0",
-                                                     "epoch_end 0", "train_end"});
+    CHECK(recorder.calls == std::vector<std::string>{"train_begin", "epoch_begin 0",
+                                                     "batch_begin 0", "batch_end 0", "epoch_end 0",
+                                                     "train_end"});
   }
 }
 
-TEST_CASE("fit: stop_training in the last step, in validation or at the end of an epoch ends with that epoch") {
+TEST_CASE(
+    "fit: stop_training in the last step, in validation or at the end of an epoch ends with that "
+    "epoch") {
   const auto run = [](auto install) {
     TinyTrainer trainer;
     Recorder recorder;
@@ -184,7 +198,8 @@ TEST_CASE("fit: a stop is forgotten by the next fit") {
 TEST_CASE("fit: epochs is the index after the last one, initial_epoch that of the first") {
   TinyTrainer trainer;
   Recorder recorder;
-  CHECK(trainer.fit(rows(), {.epochs = 5, .initial_epoch = 3}, &recorder).epoch == std::vector<int>{3, 4});
+  CHECK(trainer.fit(rows(), {.epochs = 5, .initial_epoch = 3}, &recorder).epoch ==
+        std::vector<int>{3, 4});
   CHECK(recorder.count("epoch_begin 3") == 1);
   CHECK(recorder.count("epoch_begin") == 2);
   Recorder nothing;
@@ -203,7 +218,8 @@ TEST_CASE("fit: steps_per_epoch goes on with the same pass over the data") {
   for (int step = 0; step < 4; ++step)
     CHECK(losses[static_cast<std::size_t>(step)] ==
           doctest::Approx(loss_of(trainer, 5 * step, 5 * step + 5)).epsilon(1e-5));
-  const double last = (2 * loss_of(trainer, 20, 22) + 5 * loss_of(trainer, 0, 5)) / 7;  // then it begins again
+  const double last =
+      (2 * loss_of(trainer, 20, 22) + 5 * loss_of(trainer, 0, 5)) / 7;  // then it begins again
   CHECK(recorder.epoch_logs[2].at("loss") == doctest::Approx(last).epsilon(1e-6));
 }
 
@@ -214,14 +230,15 @@ TEST_CASE("fit: steps_per_epoch of a whole pass begins a new one each epoch") {
   trainer.fit(data, {.epochs = 3, .steps_per_epoch = 4}, &recorder);
   const std::vector<double> losses = step_losses(recorder);
   REQUIRE(losses.size() == 12);
-  for (std::size_t step = 4; step < 12; ++step) CHECK(losses[step] == doctest::Approx(losses[step - 4]).epsilon(1e-6));
+  for (std::size_t step = 4; step < 12; ++step)
+    CHECK(losses[step] == doctest::Approx(losses[step - 4]).epsilon(1e-6));
 }
 
 TEST_CASE("fit: data that run out end training after the epoch, with the logs so far") {
   TinyTrainer trainer(frozen);
   Recorder recorder;
-  const ls::History history =
-      trainer.fit(rows(), {.epochs = 4, .validation_data = rows(), .steps_per_epoch = 3}, &recorder);
+  const ls::History history = trainer.fit(
+      rows(), {.epochs = 4, .validation_data = rows(), .steps_per_epoch = 3}, &recorder);
   CHECK(recorder.count("batch_end") == 5);
   CHECK(recorder.count("epoch_end") == 2);
   CHECK(recorder.count("test_end") == 2);
@@ -234,7 +251,8 @@ TEST_CASE("fit: data that run out in the first epoch, and at the end of an epoch
     TinyTrainer trainer;
     Recorder recorder;
     RowDataset data = rows();
-    if (steps == 5) data.reported_cardinality = ls::unknown_cardinality;  // else it would be a whole pass
+    if (steps == 5)
+      data.reported_cardinality = ls::unknown_cardinality;  // else it would be a whole pass
     trainer.fit(data, {.epochs = 4, .steps_per_epoch = steps}, &recorder);
     CHECK(recorder.count("batch_end") == 5);
     CHECK(recorder.count("epoch_end") == 1);
@@ -258,8 +276,9 @@ TEST_CASE("fit: data of unknown length that are empty are an error") {
   RowDataset empty(TinyData(0), 5), validation = empty;
   empty.reported_cardinality = validation.reported_cardinality = ls::unknown_cardinality;
   CHECK(contains(message_of<ls::DataError>([&] { trainer.fit(empty); }), "training data is empty"));
-  CHECK(contains(message_of<ls::DataError>([&] { trainer.fit(rows(), {.validation_data = validation}); }),
-                 "validation_data is empty"));
+  CHECK(contains(
+      message_of<ls::DataError>([&] { trainer.fit(rows(), {.validation_data = validation}); }),
+      "validation_data is empty"));
 }
 
 TEST_CASE("fit: wrong options and data are refused before any work") {
@@ -273,12 +292,14 @@ TEST_CASE("fit: wrong options and data are refused before any work") {
   CHECK_THROWS_AS(trainer.fit(rows(), {.initial_epoch = -1}, &recorder), ls::ConfigurationError);
   CHECK_THROWS_AS(trainer.fit(endless, {}, &recorder), ls::ConfigurationError);
   CHECK_THROWS_AS(trainer.fit(rows(), {.batch_size = 5}, &recorder), ls::ConfigurationError);
-  CHECK_THROWS_AS(trainer.fit(rows(), {.validation_split = 0.5}, &recorder), ls::ConfigurationError);
+  CHECK_THROWS_AS(trainer.fit(rows(), {.validation_split = 0.5}, &recorder),
+                  ls::ConfigurationError);
   CHECK_THROWS_AS(trainer.fit(RowDataset(TinyData(0), 5), {}, &recorder), ls::DataError);
   CHECK_THROWS_AS(trainer.fit(ls::AnyDataset(), {}, &recorder), ls::ConfigurationError);
   CHECK_THROWS_AS(trainer.fit(TinyData(10), {.batch_size = 0}, &recorder), ls::ConfigurationError);
   CHECK_THROWS_AS(trainer.fit(TinyData(10), {.batch_size = -5}, &recorder), ls::ConfigurationError);
-  CHECK_THROWS_AS(trainer.fit(TinyData(10), {.validation_split = 1}, &recorder), ls::ConfigurationError);
+  CHECK_THROWS_AS(trainer.fit(TinyData(10), {.validation_split = 1}, &recorder),
+                  ls::ConfigurationError);
   CHECK_THROWS_AS(trainer.fit(TinyData(0), {}, &recorder), ls::DataError);
   CHECK(recorder.calls.empty());
   CHECK(trainer.parameters_crc32c() == before);
@@ -289,12 +310,13 @@ TEST_CASE("fit: validation_freq as a number and as a list") {
   const auto validated = [](const ls::ValidationFrequency& frequency) {
     TinyTrainer trainer;
     Recorder recorder;
-    const ls::History history =
-        trainer.fit(rows(), {.epochs = 5, .validation_data = rows(), .validation_freq = frequency}, &recorder);
+    const ls::History history = trainer.fit(
+        rows(), {.epochs = 5, .validation_data = rows(), .validation_freq = frequency}, &recorder);
     CHECK(static_cast<std::size_t>(recorder.count("test_end")) == history["val_loss"].size());
     std::vector<int> epochs;
     for (std::size_t epoch = 0; epoch < 5; ++epoch)
-      if (recorder.epoch_logs[epoch].contains("val_loss")) epochs.push_back(static_cast<int>(epoch));
+      if (recorder.epoch_logs[epoch].contains("val_loss"))
+        epochs.push_back(static_cast<int>(epoch));
     return epochs;
   };
   CHECK(validated(2) == std::vector<int>{1, 3});
@@ -307,9 +329,10 @@ TEST_CASE("fit: validation_steps begins with the first batch each time") {
   RowDataset endless = rows();
   endless.reported_cardinality = ls::infinite_cardinality;
   for (const auto& data : {rows(), endless}) {
-    const ls::History history =
-        trainer.fit(rows(), {.epochs = 2, .validation_data = data, .validation_steps = 2}, &recorder);
-    for (const double loss : history["val_loss"]) CHECK(loss == doctest::Approx(loss_of(trainer, 0, 10)).epsilon(1e-6));
+    const ls::History history = trainer.fit(
+        rows(), {.epochs = 2, .validation_data = data, .validation_steps = 2}, &recorder);
+    for (const double loss : history["val_loss"])
+      CHECK(loss == doctest::Approx(loss_of(trainer, 0, 10)).epsilon(1e-6));
   }
   CHECK(recorder.count("test_batch_end") == 8);
 }
@@ -326,7 +349,8 @@ TEST_CASE("fit on arrays: validation_split takes the last samples, before it shu
   TinyTrainer trainer(frozen);
   Recorder recorder;
   const TinyData data(22);
-  const ls::History history = trainer.fit(data, {.batch_size = 5, .epochs = 2, .validation_split = 0.25}, &recorder);
+  const ls::History history =
+      trainer.fit(data, {.batch_size = 5, .epochs = 2, .validation_split = 0.25}, &recorder);
   CHECK(recorder.count("batch_end") == 2 * 4);  // 16 samples
   for (std::size_t epoch = 0; epoch < 2; ++epoch) {
     CHECK(history["loss"][epoch] == doctest::Approx(loss_of(trainer, 0, 16)).epsilon(1e-6));
@@ -336,7 +360,8 @@ TEST_CASE("fit on arrays: validation_split takes the last samples, before it shu
 
 TEST_CASE("fit on arrays: validation_data makes validation_split mean nothing, as in Keras") {
   TinyTrainer trainer(frozen);
-  const ls::History history = trainer.fit(TinyData(22), {.validation_split = 0.25, .validation_data = some_rows(3, 6)});
+  const ls::History history =
+      trainer.fit(TinyData(22), {.validation_split = 0.25, .validation_data = some_rows(3, 6)});
   CHECK(history["loss"][0] == doctest::Approx(loss_of(trainer, 0, 22)).epsilon(1e-6));
   CHECK(history["val_loss"][0] == doctest::Approx(loss_of(trainer, 3, 6)).epsilon(1e-6));
 }
@@ -355,7 +380,8 @@ TEST_CASE("fit on arrays: in order without shuffle, else in another order each e
   CHECK(losses(false) == in_order);
   const std::vector<double> shuffled = losses(true);
   CHECK(shuffled != in_order);
-  CHECK(std::vector(shuffled.begin(), shuffled.begin() + 4) != std::vector(shuffled.begin() + 4, shuffled.end()));
+  CHECK(std::vector(shuffled.begin(), shuffled.begin() + 4) !=
+        std::vector(shuffled.begin() + 4, shuffled.end()));
   CHECK(losses(true) == shuffled);
 }
 
@@ -385,8 +411,11 @@ TEST_CASE("fit: callbacks see and change the learning rate, and hear of updates"
   CHECK(trainer.learning_rate() == 0.015625);
 }
 
-TEST_CASE("fit: a learning rate that is set between two fits is that of the second, and the updates still count") {
-  TinyTrainer trainer({.learning_rate = 0.5}), constant({.learning_rate = 0.5}), low({.learning_rate = 0.125});
+TEST_CASE(
+    "fit: a learning rate that is set between two fits is that of the second, and the updates "
+    "still count") {
+  TinyTrainer trainer({.learning_rate = 0.5}), constant({.learning_rate = 0.5}),
+      low({.learning_rate = 0.125});
   for (TinyTrainer* each : {&trainer, &constant}) each->fit(rows());
   CHECK(trainer.parameters_crc32c() == constant.parameters_crc32c());
   trainer.set_learning_rate(0.125);
@@ -402,33 +431,40 @@ TEST_CASE("fit: a learning rate that is set between two fits is that of the seco
   CHECK(rates == std::vector<double>(5, 0.125));
   CHECK(trainer.parameters_crc32c() == low.parameters_crc32c());
   CHECK(trainer.iterations() == 10);
-  for (const double wrong : {-0.1, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+  for (const double wrong :
+       {-0.1, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
     CHECK_THROWS_AS(trainer.set_learning_rate(wrong), ls::ConfigurationError);
   CHECK(trainer.learning_rate() == 0.125);
 }
 
-TEST_CASE("fit: a schedule counts updates over all fits, and the logs have the rate that comes next") {
-  TinyTrainer trainer({.learning_rate = [](std::int64_t step) { return 1.0 / static_cast<double>(step + 2); }});
+TEST_CASE(
+    "fit: a schedule counts updates over all fits, and the logs have the rate that comes next") {
+  TinyTrainer trainer(
+      {.learning_rate = [](std::int64_t step) { return 1.0 / static_cast<double>(step + 2); }});
   std::vector<double> rates;
   Recorder recorder;
-  recorder.at_batch_begin = [&](ls::Training& training, std::int64_t) { rates.push_back(training.learning_rate()); };
+  recorder.at_batch_begin = [&](ls::Training& training, std::int64_t) {
+    rates.push_back(training.learning_rate());
+  };
   for (const int fit : {0, 1}) {
     const ls::History history = trainer.fit(rows(), {}, &recorder);
     CHECK(history["learning_rate"] == std::vector<double>{1.0 / (5 * fit + 7)});
   }
-  CHECK(rates == std::vector<double>{1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5, 1.0 / 6, 1.0 / 7, 1.0 / 8, 1.0 / 9, 1.0 / 10,
-                                     1.0 / 11});
+  CHECK(rates == std::vector<double>{1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5, 1.0 / 6, 1.0 / 7, 1.0 / 8,
+                                     1.0 / 9, 1.0 / 10, 1.0 / 11});
   CHECK(trainer.learning_rate() == 1.0 / 12);
   CHECK(contains(message_of<ls::ConfigurationError>([&] { trainer.set_learning_rate(0.1); }),
                  "set_learning_rate: the optimizer has a schedule"));
 }
 
 TEST_CASE("fit: a schedule has the bits of rates that are set before each update") {
-  TinyTrainer scheduled({.learning_rate = ls::CosineDecay{.initial_learning_rate = 0.3, .decay_steps = 5}}),
+  TinyTrainer scheduled(
+      {.learning_rate = ls::CosineDecay{.initial_learning_rate = 0.3, .decay_steps = 5}}),
       set(TinyOptions{});
   Recorder recorder;
   recorder.at_batch_begin = [](ls::Training& training, std::int64_t step) {
-    training.set_learning_rate(ls::CosineDecay{.initial_learning_rate = 0.3, .decay_steps = 5}(step));
+    training.set_learning_rate(
+        ls::CosineDecay{.initial_learning_rate = 0.3, .decay_steps = 5}(step));
   };
   scheduled.fit(rows());
   set.fit(rows(), {}, &recorder);
@@ -439,11 +475,13 @@ TEST_CASE("fit: validation_steps beyond the data is said, once") {
   TinyTrainer trainer({.replicas = 2});
   const CapturedStderr output;
   trainer.fit(rows(), {.epochs = 3, .validation_data = rows(), .validation_steps = 9});
-  CHECK(contains(output.text(), "warning: fit: validation_data: the data ran out after 5 of 9 batches"));
+  CHECK(contains(output.text(),
+                 "warning: fit: validation_data: the data ran out after 5 of 9 batches"));
   CHECK(output.text().find("warning") == output.text().rfind("warning"));
 }
 
-TEST_CASE("fit: an exception in any hook ends it on the caller, and the model can be trained again") {
+TEST_CASE(
+    "fit: an exception in any hook ends it on the caller, and the model can be trained again") {
   struct Mine {};
   const auto fails = [](auto install) {
     TinyTrainer trainer;

@@ -47,9 +47,10 @@ using namespace lockstep_test;
 
 namespace {
 
-using Net = ls::Sequential<ls::Input<4>, ls::Dense<6, ls::Tanh>,
-                           ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.synchronized = true}>,
-                           ls::Dropout<0.25>, ls::Dense<3>>;
+using Net = ls::Sequential<
+    ls::Input<4>, ls::Dense<6, ls::Tanh>,
+    ls::BatchNormalization<ls::Linear, ls::BatchNormalizationOptions{.synchronized = true}>,
+    ls::Dropout<0.25>, ls::Dense<3>>;
 using Plain = ls::Sequential<ls::Input<4>, ls::Dense<6, ls::Tanh>, ls::Dense<3>>;
 
 /// 22 samples.
@@ -58,7 +59,8 @@ ls::AnyDataset data(std::int64_t batch) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i * i));
   for (std::size_t i = 0; i < y.size(); ++i) y[i] = std::cos(static_cast<double>(3 * i));
   return ls::AnyDataset(
-      ls::from_tensor_slices(ls::Tensor<double>(x, {22, 4}), ls::Tensor<double>(y, {22, 3})).batch(batch));
+      ls::from_tensor_slices(ls::Tensor<double>(x, {22, 4}), ls::Tensor<double>(y, {22, 3}))
+          .batch(batch));
 }
 
 struct Run {
@@ -88,10 +90,13 @@ struct PowerFailure {
 };
 
 template <class Network, class Strategy>
-Result train(Strategy& strategy, const Run& run, const std::string& folder, std::optional<int> fail_before = {}) {
-  auto model = ls::compile<Network, double>(strategy, {.seed = 5}, ls::MeanSquaredError{}, run.optimizer);
+Result train(Strategy& strategy, const Run& run, const std::string& folder,
+             std::optional<int> fail_before = {}) {
+  auto model =
+      ls::compile<Network, double>(strategy, {.seed = 5}, ls::MeanSquaredError{}, run.optimizer);
   PowerFailure failure{.before_batch = fail_before};
-  ls::BackupAndRestore backup{.backup_dir = folder, .save_freq = run.save_freq, .asynchronous = false};
+  ls::BackupAndRestore backup{
+      .backup_dir = folder, .save_freq = run.save_freq, .asynchronous = false};
   ls::FitOptions options{.epochs = run.epochs, .verbose = 0};
   if (run.swap) options.validation_data = data(5);
   ls::SwapEMAWeights swap = run.swap.value_or(ls::SwapEMAWeights{});
@@ -120,7 +125,8 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
 /// One device, two replicas, two workers: equal, also where a run is interrupted and resumed. The
 /// history of a resumed run has the epochs since.
 template <class Network = Net>
-Result check_everywhere(const Run& run, std::initializer_list<int> failures, double tolerance = 1e-9) {
+Result check_everywhere(const Run& run, std::initializer_list<int> failures,
+                        double tolerance = 1e-9) {
   const TemporaryFolder folder;
   const auto check_resumed = [&](const Result& resumed, const Result& whole) {
     CHECK(resumed.weights == whole.weights);
@@ -137,13 +143,15 @@ Result check_everywhere(const Run& run, std::initializer_list<int> failures, dou
       CAPTURE(at);
       const std::string own = folder.path(name + std::to_string(at));
       auto first = make(), second = make();
-      CHECK_THROWS_WITH((void)train<Network>(first, run, own, at), doctest::Contains("power failure"));
+      CHECK_THROWS_WITH((void)train<Network>(first, run, own, at),
+                        doctest::Contains("power failure"));
       check_resumed(train<Network>(second, run, own), whole);
     }
     return whole;
   };
   const Result one = whole_and_resumed("one", [] { return ls::OneDeviceStrategy(); });
-  const Result replicas = whole_and_resumed("replicas", [] { return ls::MirroredStrategy({.replicas = 2}); });
+  const Result replicas =
+      whole_and_resumed("replicas", [] { return ls::MirroredStrategy({.replicas = 2}); });
   CHECK(difference(one.weights, replicas.weights) < tolerance);
   CHECK(difference(one.losses, replicas.losses) < tolerance);
   CHECK(one.rates == replicas.rates);
@@ -169,29 +177,39 @@ Result check_everywhere(const Run& run, std::initializer_list<int> failures, dou
 
 }  // namespace
 
-TEST_CASE("gradient_accumulation_steps: windows go on over epochs and saved states, and are never dropped") {
+TEST_CASE(
+    "gradient_accumulation_steps: windows go on over epochs and saved states, and are never "
+    "dropped") {
   for (const std::int64_t save_freq : {ls::SaveFrequency::epoch, std::int64_t{1}}) {
     CAPTURE(save_freq);
     const Result result = check_everywhere(
-        {.optimizer = ls::Adam{.learning_rate = 0.05, .gradient_accumulation_steps = 4}, .save_freq = save_freq},
+        {.optimizer = ls::Adam{.learning_rate = 0.05, .gradient_accumulation_steps = 4},
+         .save_freq = save_freq},
         {6, 7, 11, 14});
     CHECK(result.iterations == 4);  // 18 steps
   }
   // Windows longer than an epoch, and than training.
   CHECK(check_everywhere(
-            {.optimizer = ls::SGD{.learning_rate = 0.1, .momentum = 0.5, .gradient_accumulation_steps = 8}}, {12})
+            {.optimizer =
+                 ls::SGD{.learning_rate = 0.1, .momentum = 0.5, .gradient_accumulation_steps = 8}},
+            {12})
             .iterations == 2);
-  CHECK(check_everywhere({.optimizer = ls::SGD{.gradient_accumulation_steps = 99}}, {7}).iterations == 0);
+  CHECK(
+      check_everywhere({.optimizer = ls::SGD{.gradient_accumulation_steps = 99}}, {7}).iterations ==
+      0);
 }
 
-TEST_CASE("gradient_accumulation_steps: an update is that of one large batch, whatever the sizes of its parts") {
+TEST_CASE(
+    "gradient_accumulation_steps: an update is that of one large batch, whatever the sizes of its "
+    "parts") {
   for (const double clip : {0.0, 0.1}) {
-    const ls::SGD sgd{.learning_rate = ls::ExponentialDecay{.initial_learning_rate = 0.2, .decay_steps = 1},
-                      .momentum = 0.9,
-                      .global_clipnorm = clip,
-                      .use_ema = true,
-                      .ema_momentum = 0.5,
-                      .gradient_accumulation_steps = 3};
+    const ls::SGD sgd{
+        .learning_rate = ls::ExponentialDecay{.initial_learning_rate = 0.2, .decay_steps = 1},
+        .momentum = 0.9,
+        .global_clipnorm = clip,
+        .use_ema = true,
+        .ema_momentum = 0.5,
+        .gradient_accumulation_steps = 3};
     ls::SGD at_once = sgd;
     at_once.gradient_accumulation_steps = 1;
     // Batches of 8, 8 and 6 make the window.
@@ -207,9 +225,9 @@ TEST_CASE("gradient_accumulation_steps: an update is that of one large batch, wh
 TEST_CASE("gradient_accumulation_steps: train_on_batch goes on with a window") {
   const auto weights = [&](std::int64_t steps, int calls, std::size_t batch) {
     ls::OneDeviceStrategy strategy;
-    auto model =
-        ls::compile<Plain, double>(strategy, {.seed = 5}, ls::MeanSquaredError{},
-                                   AnyOptimizer(ls::SGD{.learning_rate = 0.1, .gradient_accumulation_steps = steps}));
+    auto model = ls::compile<Plain, double>(
+        strategy, {.seed = 5}, ls::MeanSquaredError{},
+        AnyOptimizer(ls::SGD{.learning_rate = 0.1, .gradient_accumulation_steps = steps}));
     std::vector<double> all;
     std::vector<double> x(batch * 4), y(batch * 3);
     for (int call = 0; call < calls; ++call) {
@@ -217,9 +235,11 @@ TEST_CASE("gradient_accumulation_steps: train_on_batch goes on with a window") {
         x[i] = std::sin(static_cast<double>(i + x.size() * static_cast<std::size_t>(call)));
       for (std::size_t i = 0; i < y.size(); ++i)
         y[i] = std::cos(static_cast<double>(i + y.size() * static_cast<std::size_t>(call)));
-      (void)model.train_on_batch(ls::Tensor<double>(x, {batch, 4}), ls::Tensor<double>(y, {batch, 3}));
+      (void)model.train_on_batch(ls::Tensor<double>(x, {batch, 4}),
+                                 ls::Tensor<double>(y, {batch, 3}));
     }
-    for (const auto& weight : model.get_weights()) all.insert(all.end(), weight.values.begin(), weight.values.end());
+    for (const auto& weight : model.get_weights())
+      all.insert(all.end(), weight.values.begin(), weight.values.end());
     CHECK(model.iterations() == calls / steps);
     return all;
   };
@@ -229,26 +249,31 @@ TEST_CASE("gradient_accumulation_steps: train_on_batch goes on with a window") {
   CHECK(difference(updated, weights(1, 1, 15)) < 1e-13);
 }
 
-TEST_CASE("use_ema: at the end of fit the averages are the weights; SwapEMAWeights evaluates with them before") {
+TEST_CASE(
+    "use_ema: at the end of fit the averages are the weights; SwapEMAWeights evaluates with them "
+    "before") {
   const ls::SGD sgd{.learning_rate = 0.3, .momentum = 0.9, .use_ema = true, .ema_momentum = 0.9};
   const Result plain = check_everywhere({.optimizer = sgd, .epochs = 2}, {7});
   const Result first = check_everywhere({.optimizer = sgd, .epochs = 1}, {3});
-  const Result swapped = check_everywhere({.optimizer = sgd, .epochs = 2, .swap = ls::SwapEMAWeights{}}, {7});
+  const Result swapped =
+      check_everywhere({.optimizer = sgd, .epochs = 2, .swap = ls::SwapEMAWeights{}}, {7});
   CHECK(swapped.weights == plain.weights);
   CHECK(swapped.validated == std::vector{first.evaluated, plain.evaluated});
   CHECK(swapped.at_end_of_epoch == plain.at_end_of_epoch);
   // On epochs: other callbacks see the averages, which a state that is saved then knows.
-  const Result shown =
-      check_everywhere({.optimizer = sgd, .epochs = 2, .swap = ls::SwapEMAWeights{.swap_on_epoch = true}}, {6, 7});
+  const Result shown = check_everywhere(
+      {.optimizer = sgd, .epochs = 2, .swap = ls::SwapEMAWeights{.swap_on_epoch = true}}, {6, 7});
   CHECK(shown.weights == plain.weights);
   CHECK(shown.validated == swapped.validated);
   CHECK(shown.at_end_of_epoch != plain.at_end_of_epoch);
   // Without averages the weights are others, and there is nothing to swap.
   ls::SGD without = sgd;
   without.use_ema = false;
-  CHECK(difference(check_everywhere({.optimizer = without, .epochs = 1}, {}).weights, first.weights) > 1e-3);
-  CHECK_THROWS_WITH_AS((void)check_everywhere({.optimizer = without, .swap = ls::SwapEMAWeights{}}, {}),
-                       doctest::Contains("SwapEMAWeights: the optimizer keeps no averages"), ls::ConfigurationError);
+  CHECK(difference(check_everywhere({.optimizer = without, .epochs = 1}, {}).weights,
+                   first.weights) > 1e-3);
+  CHECK_THROWS_WITH_AS(
+      (void)check_everywhere({.optimizer = without, .swap = ls::SwapEMAWeights{}}, {}),
+      doctest::Contains("SwapEMAWeights: the optimizer keeps no averages"), ls::ConfigurationError);
 }
 
 TEST_CASE("use_ema: averages count updates, and overwrite the weights every so many of them") {
@@ -265,7 +290,8 @@ TEST_CASE("every optimizer: the same figures everywhere, and after a resumption"
   const AnyOptimizer optimizers[] = {
       AnyOptimizer(ls::Nadam{.learning_rate = 0.1, .weight_decay = 0.1}),
       AnyOptimizer(ls::Adamax{.learning_rate = 0.1, .weight_decay = 0.1}),
-      AnyOptimizer(ls::RMSprop{.learning_rate = 0.1, .momentum = 0.5, .centered = true, .weight_decay = 0.1}),
+      AnyOptimizer(ls::RMSprop{
+          .learning_rate = 0.1, .momentum = 0.5, .centered = true, .weight_decay = 0.1}),
       AnyOptimizer(ls::Adagrad{.learning_rate = 0.1, .weight_decay = 0.1}),
       AnyOptimizer(ls::Adadelta{.learning_rate = 0.5, .epsilon = 0.01, .weight_decay = 0.1}),
       AnyOptimizer(ls::Lion{.learning_rate = 0.1, .weight_decay = 0.1}),

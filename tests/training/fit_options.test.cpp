@@ -26,8 +26,9 @@ TEST_CASE("ValidationFrequency: every n-th epoch") {
   CHECK(due(3) == std::vector<int>{2, 5, 8});
   CHECK(due(20).empty());
   for (const int every : {0, -1})
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::ValidationFrequency(every); }),
-                   "validation_freq must be at least 1"));
+    CHECK(
+        contains(message_of<ls::ConfigurationError>([&] { (void)ls::ValidationFrequency(every); }),
+                 "validation_freq must be at least 1"));
 }
 
 TEST_CASE("ValidationFrequency: a list of epochs, counted from 1") {

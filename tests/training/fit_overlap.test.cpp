@@ -31,10 +31,12 @@ namespace {
 
 template <class Condition>
 void wait_until(Condition condition) {
-  for (int i = 0; i < 30'000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 30'000 && !condition(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-/// Ring<Tcp>, which notes whether reductions of gradients come from another thread than the one that connected, and may hold them.
+/// Ring<Tcp>, which notes whether reductions of gradients come from another thread than the one
+/// that connected, and may hold them.
 class WatchedRing {
  public:
   static inline std::atomic<int> from_elsewhere = 0;
@@ -63,7 +65,9 @@ class WatchedRing {
     ring_.all_reduce(status, values);
   }
   void broadcast(std::span<std::byte> bytes, int root) { ring_.broadcast(bytes, root); }
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) { ring_.all_gather(mine, all); }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+    ring_.all_gather(mine, all);
+  }
   void barrier() { ring_.barrier(); }
   void abort(std::string_view reason, ExitCode code) noexcept {
     holds = false;
@@ -106,10 +110,11 @@ struct Halved : Dense<Units> {
 };
 
 // 2.7 MiB of gradients each. The synchronised layer communicates in the middle of backward.
-using Net =
-    Sequential<Input<300>, Dense<512>, BatchNormalization<Linear, BatchNormalizationOptions{.synchronized = true}>,
-               Halved<512>, Sequential<Dense<512, ReLU>>, Dense<10>>;
-using NetWithInterlude = Sequential<Input<300>, Dense<512>, Interlude, Dense<512, ReLU>, Dense<512, ReLU>, Dense<10>>;
+using Net = Sequential<Input<300>, Dense<512>,
+                       BatchNormalization<Linear, BatchNormalizationOptions{.synchronized = true}>,
+                       Halved<512>, Sequential<Dense<512, ReLU>>, Dense<10>>;
+using NetWithInterlude =
+    Sequential<Input<300>, Dense<512>, Interlude, Dense<512, ReLU>, Dense<512, ReLU>, Dense<10>>;
 
 AnyDataset data(std::int64_t samples = 48, std::int64_t batch = 16) {
   std::vector<float> x(static_cast<std::size_t>(samples) * 300);
@@ -117,9 +122,10 @@ AnyDataset data(std::int64_t samples = 48, std::int64_t batch = 16) {
   for (float& value : x) value = static_cast<float>(random.normal());
   std::vector<std::uint8_t> y(static_cast<std::size_t>(samples));
   for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<std::uint8_t>(i % 10);
-  return AnyDataset(from_tensor_slices(Tensor<float>(std::move(x), {static_cast<std::size_t>(samples), 300}),
-                                       Tensor<std::uint8_t>(std::move(y)))
-                        .batch(batch));
+  return AnyDataset(
+      from_tensor_slices(Tensor<float>(std::move(x), {static_cast<std::size_t>(samples), 300}),
+                         Tensor<std::uint8_t>(std::move(y)))
+          .batch(batch));
 }
 
 /// Trains on workers that are threads here, and returns the checksum of all their parameters.
@@ -134,12 +140,14 @@ std::uint32_t train(int workers, const MultiWorkerMirroredOptions& options, int 
     own.spec.worker = addresses;
     own.task.index = rank;
     MultiWorkerMirroredStrategy<Policy> strategy(own, options);
-    auto model = compile<Model>(strategy, CompileOptions{.seed = 1}, SparseCategoricalCrossentropy{.from_logits = true},
+    auto model = compile<Model>(strategy, CompileOptions{.seed = 1},
+                                SparseCategoricalCrossentropy{.from_logits = true},
                                 Adam{.learning_rate = 0.01});
     try {
       model.fit(source, {.epochs = epochs, .verbose = 0});
     } catch (...) {
-      CHECK(WatchedRing::under_way.at(static_cast<std::size_t>(rank)) == 0);  // nothing uses the gradients any more
+      CHECK(WatchedRing::under_way.at(static_cast<std::size_t>(rank)) ==
+            0);  // nothing uses the gradients any more
       throw;
     }
     sums[static_cast<std::size_t>(rank)] = model.parameters_crc32c();
@@ -149,7 +157,8 @@ std::uint32_t train(int workers, const MultiWorkerMirroredOptions& options, int 
 }
 
 MultiWorkerMirroredOptions with(Overlap overlap, int replicas = 1, Wire wire = Wire::native) {
-  MultiWorkerMirroredOptions options{.replicas = replicas, .communication_options = patient_options()};
+  MultiWorkerMirroredOptions options{.replicas = replicas,
+                                     .communication_options = patient_options()};
   options.communication_options.overlap = overlap;
   options.communication_options.wire = wire;
   return options;
@@ -162,13 +171,16 @@ TEST_CASE("fit: overlap changes no bit, on any wire, with one or more replicas i
     int workers, replicas;
     Wire wire;
   };
-  for (const Case& c : {Case{2, 1, Wire::native}, Case{2, 2, Wire::native}, Case{3, 1, Wire::bfloat16}}) {
+  for (const Case& c :
+       {Case{2, 1, Wire::native}, Case{2, 2, Wire::native}, Case{3, 1, Wire::bfloat16}}) {
     CAPTURE(c.workers);
     CAPTURE(c.replicas);
     WatchedRing::from_elsewhere = 0;
-    const std::uint32_t without = train<WatchedRing>(c.workers, with(Overlap::off, c.replicas, c.wire));
+    const std::uint32_t without =
+        train<WatchedRing>(c.workers, with(Overlap::off, c.replicas, c.wire));
     CHECK(WatchedRing::from_elsewhere == 0);
-    const std::uint32_t overlapped = train<WatchedRing>(c.workers, with(Overlap::on, c.replicas, c.wire));
+    const std::uint32_t overlapped =
+        train<WatchedRing>(c.workers, with(Overlap::on, c.replicas, c.wire));
     CHECK(WatchedRing::from_elsewhere > 0);
     CHECK(overlapped == without);
   }
@@ -176,7 +188,8 @@ TEST_CASE("fit: overlap changes no bit, on any wire, with one or more replicas i
 }
 
 TEST_CASE("fit: overlap with parts of a batch that are not of one size") {
-  // Of 289 samples, one worker has 145 and the other one 144, which are padded to 160 and 144: Dense takes them differently.
+  // Of 289 samples, one worker has 145 and the other one 144, which are padded to 160 and 144:
+  // Dense takes them differently.
   using Wide = Sequential<Input<300>, Dense<2048, ReLU>, Dense<10>>;
   const AnyDataset uneven = data(289, 289);
   WatchedRing::from_elsewhere = 0;
@@ -188,7 +201,8 @@ TEST_CASE("fit: overlap with parts of a batch that are not of one size") {
 TEST_CASE("fit: a worker that throws in backward, while a reduction is under way, ends all") {
   WatchedRing::holds = true;
   Interlude::breaks = true;
-  CHECK_THROWS_WITH((train<WatchedRing, NetWithInterlude>(2, with(Overlap::on))), doctest::Contains("enough"));
+  CHECK_THROWS_WITH((train<WatchedRing, NetWithInterlude>(2, with(Overlap::on))),
+                    doctest::Contains("enough"));
   CHECK_FALSE(Interlude::breaks);
   CHECK_FALSE(WatchedRing::holds);
 }

@@ -116,9 +116,11 @@ TEST_CASE("fit: the number of passes is saved and loaded; one that had begun is 
   const TemporaryFolder folder;
   const std::string whole = folder.path("whole"), part = folder.path("part");
   auto model = ls::compile<Net>(strategy, {.seed = 3}, loss, sgd);
-  model.fit(batches(), {.epochs = 2, .verbose = 0}, ls::ModelCheckpoint({.filepath = folder.path("checkpoint")}));
+  model.fit(batches(), {.epochs = 2, .verbose = 0},
+            ls::ModelCheckpoint({.filepath = folder.path("checkpoint")}));
   model.save(whole);
-  model.fit(batches(nullptr, true), {.verbose = 0, .steps_per_epoch = 2}, ls::ModelCheckpoint({.filepath = part}));
+  model.fit(batches(nullptr, true), {.verbose = 0, .steps_per_epoch = 2},
+            ls::ModelCheckpoint({.filepath = part}));
   const auto first_pass = [&](const std::string& path) {
     auto loaded = ls::compile<Net>(strategy, {.seed = 8}, loss, sgd);
     loaded.load(path);

@@ -28,7 +28,8 @@ RowDataset rows(int samples, std::optional<std::int64_t> cardinality = {}) {
   return data;
 }
 
-ls::detail::FitPlan plan(const ls::AnyDataset& train, const ls::FitOptions& options, int num_workers = 1) {
+ls::detail::FitPlan plan(const ls::AnyDataset& train, const ls::FitOptions& options,
+                         int num_workers = 1) {
   return ls::detail::plan_fit(train, options, sizes, {.num_workers = num_workers});
 }
 
@@ -81,8 +82,9 @@ TEST_CASE("longest_pass: the most steps that a worker has; not known where one d
     std::vector<std::int64_t> results(mine.size());
     const auto failures = run_workers(static_cast<int>(mine.size()), [&](WorkerStrategy& strategy) {
       const auto worker = static_cast<std::size_t>(strategy.worker_index());
-      strategy.run(
-          [&](auto& replica) { results[worker] = ls::detail::longest_pass(replica.collective(), mine[worker]); });
+      strategy.run([&](auto& replica) {
+        results[worker] = ls::detail::longest_pass(replica.collective(), mine[worker]);
+      });
     });
     for (const std::string& failure : failures) CHECK(failure == "");
     for (const std::int64_t result : results) CHECK(result == results[0]);
@@ -91,18 +93,22 @@ TEST_CASE("longest_pass: the most steps that a worker has; not known where one d
   CHECK(longest({9, 11, 0}) == 11);
   CHECK(longest({0, 0}) == 0);
   CHECK(longest({9, ls::unknown_cardinality}) == ls::unknown_cardinality);
-  CHECK(longest({ls::infinite_cardinality, 3, ls::unknown_cardinality}) == ls::infinite_cardinality);
+  CHECK(longest({ls::infinite_cardinality, 3, ls::unknown_cardinality}) ==
+        ls::infinite_cardinality);
 }
 
 TEST_CASE("plan_fit: options that make no sense are refused") {
   CHECK(contains(refused(rows(10), {.epochs = 0}), "fit: epochs must be at least 1, got 0"));
   CHECK(contains(refused(rows(10), {.epochs = -3}), "got -3"));
-  CHECK(contains(refused(rows(10), {.initial_epoch = -1}), "initial_epoch must be at least 0, got -1"));
-  CHECK(contains(refused(rows(10), {.steps_per_epoch = 0}), "steps_per_epoch must be at least 1, got 0"));
+  CHECK(contains(refused(rows(10), {.initial_epoch = -1}),
+                 "initial_epoch must be at least 0, got -1"));
+  CHECK(contains(refused(rows(10), {.steps_per_epoch = 0}),
+                 "steps_per_epoch must be at least 1, got 0"));
   CHECK(contains(refused(rows(10), {.steps_per_epoch = -1}), "got -1"));
   CHECK(contains(refused(rows(10), {.validation_data = rows(10), .validation_steps = 0}),
                  "validation_steps must be at least 1, got 0"));
-  CHECK(contains(refused(rows(10, ls::infinite_cardinality), {}), "repeat forever: give .steps_per_epoch"));
+  CHECK(contains(refused(rows(10, ls::infinite_cardinality), {}),
+                 "repeat forever: give .steps_per_epoch"));
   CHECK(contains(refused(rows(10), {.validation_data = rows(10, ls::infinite_cardinality)}),
                  "repeat forever: give .validation_steps"));
   CHECK(contains(refused(ls::AnyDataset(), {}), "holds no dataset"));
@@ -118,24 +124,30 @@ TEST_CASE("plan_fit: data of other sizes than the model's are refused, with both
   const std::array<std::size_t, 2> image{28, 28};
   const auto message = [&](std::span<const std::size_t> input, std::size_t targets) {
     return message_of<ls::DataError>([&] {
-      ls::detail::check_sizes("here", rows(10), {.input = input, .targets = targets, .loss = "mean_squared_error"});
+      ls::detail::check_sizes("here", rows(10),
+                              {.input = input, .targets = targets, .loss = "mean_squared_error"});
     });
   };
   CHECK(message(image, 1) ==
-        "here: the model's Input is (28, 28), the dataset's samples are (4): give samples of that shape, or another "
+        "here: the model's Input is (28, 28), the dataset's samples are (4): give samples of that "
+        "shape, or another "
         "Input");
-  CHECK(message(square, 10) == "here: the loss mean_squared_error expects targets of (10), the dataset's are of (1)");
+  CHECK(message(square, 10) ==
+        "here: the loss mean_squared_error expects targets of (10), the dataset's are of (1)");
   CHECK(message(square, 0) == "NO EXCEPTION");  // predict
   CHECK(contains(bad_data(rows(10), {.validation_data = rows(0)}), "fit: validation_data"));
 }
 
-TEST_CASE("check_sizes: samples are compared by their extents, and the message says how to mend them") {
+TEST_CASE(
+    "check_sizes: samples are compared by their extents, and the message says how to mend them") {
   const auto message = [](std::vector<std::size_t> shape, std::vector<std::size_t> input) {
     std::size_t size = 1;
     for (const std::size_t extent : shape) size *= extent;
     shape.insert(shape.begin(), 1);
-    const ls::AnyDataset data(ls::from_tensor_slices(ls::Tensor<float>(std::vector<float>(size), shape)).batch(1));
-    return message_of<ls::DataError>([&] { ls::detail::check_sizes("fit", data, {.input = input}); });
+    const ls::AnyDataset data(
+        ls::from_tensor_slices(ls::Tensor<float>(std::vector<float>(size), shape)).batch(1));
+    return message_of<ls::DataError>(
+        [&] { ls::detail::check_sizes("fit", data, {.input = input}); });
   };
   const std::string fits = "NO EXCEPTION";
   CHECK(message({32, 32, 3}, {32, 32, 3}) == fits);
@@ -144,10 +156,12 @@ TEST_CASE("check_sizes: samples are compared by their extents, and the message s
   CHECK(message({28, 28}, {28, 28, 1}) == fits);
   CHECK(message({1, 28, 28}, {28, 28}) == fits);
   CHECK(message({3, 32, 32}, {32, 32, 3}) ==
-        "fit: the model's Input is (32, 32, 3), the dataset's samples are (3, 32, 32): their channels come first; put "
+        "fit: the model's Input is (32, 32, 3), the dataset's samples are (3, 32, 32): their "
+        "channels come first; put "
         "them last, with images.channels_last() for a Tensor or x.transpose(0, 2, 3, 1) in NumPy");
   CHECK(contains(message({14, 56}, {28, 28}), "are (14, 56): as many elements in another order"));
-  CHECK(contains(message({}, {28, 28}), "the dataset's samples are (1): give samples of that shape"));
+  CHECK(
+      contains(message({}, {28, 28}), "the dataset's samples are (1): give samples of that shape"));
 }
 
 TEST_CASE("check_sizes: targets of another size; the loss says which other one is meant") {
@@ -156,8 +170,10 @@ TEST_CASE("check_sizes: targets of another size; the loss says which other one i
     std::vector<float> x(6), y(2 * targets);
     const ls::Tensor<float> samples(x, {2, 3});
     const ls::AnyDataset data =
-        targets == 0 ? ls::AnyDataset(ls::from_tensor_slices(samples).batch(1))
-                     : ls::AnyDataset(ls::from_tensor_slices(samples, ls::Tensor<float>(y, {2, targets})).batch(1));
+        targets == 0
+            ? ls::AnyDataset(ls::from_tensor_slices(samples).batch(1))
+            : ls::AnyDataset(
+                  ls::from_tensor_slices(samples, ls::Tensor<float>(y, {2, targets})).batch(1));
     return message_of<ls::DataError>([&] {
       ls::detail::check_sizes("fit", data,
                               {.input = three,
@@ -167,7 +183,8 @@ TEST_CASE("check_sizes: targets of another size; the loss says which other one i
     });
   };
   CHECK(message(10) ==
-        "fit: the loss sparse_categorical_crossentropy expects targets of (1), the dataset's are of (10): one-hot "
+        "fit: the loss sparse_categorical_crossentropy expects targets of (1), the dataset's are "
+        "of (10): one-hot "
         "targets are for CategoricalCrossentropy");
   CHECK(contains(message(0), "expects targets of (1), the dataset has no targets"));
 }
@@ -191,7 +208,8 @@ TEST_CASE("array_batch_size: 32, or what is wanted") {
   CHECK(ls::detail::array_batch_size("fit", std::nullopt) == 32);
   CHECK(ls::detail::array_batch_size("fit", 7) == 7);
   for (const std::int64_t size : {0, -1})
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::detail::array_batch_size("predict", size); }),
+    CHECK(contains(message_of<ls::ConfigurationError>(
+                       [&] { (void)ls::detail::array_batch_size("predict", size); }),
                    "predict: batch_size must be at least 1"));
 }
 
@@ -207,13 +225,15 @@ TEST_CASE("training_samples: all but the last share, rounded down as Keras does"
   CHECK(ls::detail::training_samples(10, 0.25) == 7);
   CHECK(ls::detail::training_samples(60000, 0.1) == 54000);
   for (const double split : {-0.1, 1.0, 2.0, std::numeric_limits<double>::quiet_NaN()})
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::detail::training_samples(10, split); }),
-                   "validation_split must be in [0, 1)"));
+    CHECK(contains(
+        message_of<ls::ConfigurationError>([&] { (void)ls::detail::training_samples(10, split); }),
+        "validation_split must be in [0, 1)"));
 }
 
 TEST_CASE("training_samples: neither part may be empty") {
   for (const double split : {0.95, 1e-20})
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::detail::training_samples(10, split); }),
-                   "one of the parts of 10 samples is empty"));
+    CHECK(contains(
+        message_of<ls::ConfigurationError>([&] { (void)ls::detail::training_samples(10, split); }),
+        "one of the parts of 10 samples is empty"));
   CHECK_THROWS_AS((void)ls::detail::training_samples(0, 0.5), ls::ConfigurationError);
 }

@@ -30,18 +30,23 @@ namespace {
 using Regularized = ls::Sequential<
     ls::Input<4>,
     ls::Dense<5, ls::Tanh,
-              DenseOptions{.kernel_regularizer = ls::L1L2{.l1 = 0.01, .l2 = 0.02}, .bias_regularizer = ls::L2{0.1}}>,
-    ls::Dense<3, ls::Linear, DenseOptions{.kernel_regularizer = ls::L1{0.02}, .bias_regularizer = ls::L2{}}>>;
+              DenseOptions{.kernel_regularizer = ls::L1L2{.l1 = 0.01, .l2 = 0.02},
+                           .bias_regularizer = ls::L2{0.1}}>,
+    ls::Dense<3, ls::Linear,
+              DenseOptions{.kernel_regularizer = ls::L1{0.02}, .bias_regularizer = ls::L2{}}>>;
 
 using Activity = ls::Sequential<ls::Input<4>, ls::Dense<5, ls::Tanh>,
-                                ls::ActivityRegularization<ls::Regularizer{.l1 = 0.03, .l2 = 0.05}>, ls::Dense<3>>;
+                                ls::ActivityRegularization<ls::Regularizer{.l1 = 0.03, .l2 = 0.05}>,
+                                ls::Dense<3>>;
 
 using Constrained = ls::Sequential<
     ls::Input<4>,
-    ls::Dense<5, ls::Tanh, DenseOptions{.kernel_constraint = ls::MaxNorm{0.8}, .bias_constraint = ls::NonNeg{}}>,
+    ls::Dense<5, ls::Tanh,
+              DenseOptions{.kernel_constraint = ls::MaxNorm{0.8}, .bias_constraint = ls::NonNeg{}}>,
     ls::Dense<3, ls::Linear,
               DenseOptions{.kernel_constraint = ls::UnitNorm{.axis = 1},
-                           .bias_constraint = ls::MinMaxNorm{.min_value = 0.1, .max_value = 0.4, .rate = 0.5}}>>;
+                           .bias_constraint =
+                               ls::MinMaxNorm{.min_value = 0.1, .max_value = 0.4, .rate = 0.5}}>>;
 
 struct Results {
   std::vector<double> losses, evaluated, weights;
@@ -51,8 +56,10 @@ template <class Net, class Strategy>
 Results run(Strategy& strategy) {
   const std::vector<double> x(std::begin(golden::x), std::end(golden::x));
   const std::vector<double> y(std::begin(golden::y), std::end(golden::y));
-  const auto data = ls::from_tensor_slices(ls::Tensor<double>(x, {8, 4}), ls::Tensor<double>(y, {8, 3})).batch(4);
-  auto model = ls::compile<Net, double>(strategy, {.seed = 1}, ls::MeanSquaredError{}, ls::SGD{.learning_rate = 0.25});
+  const auto data =
+      ls::from_tensor_slices(ls::Tensor<double>(x, {8, 4}), ls::Tensor<double>(y, {8, 3})).batch(4);
+  auto model = ls::compile<Net, double>(strategy, {.seed = 1}, ls::MeanSquaredError{},
+                                        ls::SGD{.learning_rate = 0.25});
   auto weights = model.get_weights();
   const double* next = golden::start;
   for (auto& weight : weights)
@@ -70,14 +77,15 @@ Results run(Strategy& strategy) {
 double worst_error(std::span<const double> expected, const std::vector<double>& got) {
   REQUIRE(expected.size() == got.size());
   double worst = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(expected[i] - got[i]));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    worst = std::max(worst, std::abs(expected[i] - got[i]));
   return worst;
 }
 
 /// One device, two threads, two workers: Keras's figures, and the same bits for both pairs.
 template <class Net>
-void check(std::span<const double> losses, std::span<const double> evaluated, std::span<const double> weights,
-           double tolerance) {
+void check(std::span<const double> losses, std::span<const double> evaluated,
+           std::span<const double> weights, double tolerance) {
   const auto check_results = [&](const Results& results) {
     CHECK(worst_error(losses, results.losses) < tolerance);
     CHECK(worst_error(evaluated, results.evaluated) < tolerance);
@@ -89,8 +97,8 @@ void check(std::span<const double> losses, std::span<const double> evaluated, st
   const Results of_threads = run<Net>(two);
   check_results(of_threads);
   Results of_workers[2];
-  for (const std::string& failure :
-       lockstep_test::run_workers(2, [&](auto& strategy) { of_workers[strategy.worker_index()] = run<Net>(strategy); }))
+  for (const std::string& failure : lockstep_test::run_workers(
+           2, [&](auto& strategy) { of_workers[strategy.worker_index()] = run<Net>(strategy); }))
     CHECK(failure == "");
   for (const Results& results : of_workers) {
     CHECK(results.weights == of_threads.weights);
@@ -101,14 +109,17 @@ void check(std::span<const double> losses, std::span<const double> evaluated, st
 }  // namespace
 
 TEST_CASE("fit: penalties of variables count once, in the loss and in the gradient") {
-  check<Regularized>(golden::regularized::losses, golden::regularized::evaluated, golden::regularized::weights,
+  check<Regularized>(golden::regularized::losses, golden::regularized::evaluated,
+                     golden::regularized::weights,
                      2e-8);  // (Keras has the factors in float32.)
 }
 
 TEST_CASE("fit: penalties of outputs, in the mean over the samples") {
-  check<Activity>(golden::activity::losses, golden::activity::evaluated, golden::activity::weights, 2e-9);
+  check<Activity>(golden::activity::losses, golden::activity::evaluated, golden::activity::weights,
+                  2e-9);
 }
 
 TEST_CASE("fit: constraints hold after each update") {
-  check<Constrained>(golden::constrained::losses, golden::constrained::evaluated, golden::constrained::weights, 1e-12);
+  check<Constrained>(golden::constrained::losses, golden::constrained::evaluated,
+                     golden::constrained::weights, 1e-12);
 }

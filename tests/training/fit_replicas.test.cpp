@@ -21,7 +21,8 @@ namespace {
 
 std::vector<float> weights_of(const TinyTrainer& trainer) {
   std::vector<float> all;
-  for (const auto& weight : trainer.get_weights()) all.insert(all.end(), weight.values.begin(), weight.values.end());
+  for (const auto& weight : trainer.get_weights())
+    all.insert(all.end(), weight.values.begin(), weight.values.end());
   return all;
 }
 
@@ -64,7 +65,8 @@ void check_replicas(const ls::AnyDataset& data, const ls::FitOptions& options) {
 
 ls::AnyDataset batches(int samples, std::int64_t batch, bool drop_remainder = false) {
   const TinyData data(samples);
-  return ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).shuffle(samples).batch(batch, drop_remainder));
+  return ls::AnyDataset(
+      ls::from_tensor_slices(data.x, data.y).shuffle(samples).batch(batch, drop_remainder));
 }
 
 }  // namespace
@@ -93,8 +95,9 @@ TEST_CASE("replicas: data of unknown length, and data without end") {
 
 TEST_CASE("replicas: 50 steps") {
   const TinyData data(400);
-  check_replicas(ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).shuffle(400).repeat().batch(64)),
-                 {.steps_per_epoch = 50});
+  check_replicas(
+      ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).shuffle(400).repeat().batch(64)),
+      {.steps_per_epoch = 50});
 }
 
 TEST_CASE("replicas: two runs with one seed have equal bits, other seeds other ones") {
@@ -117,9 +120,11 @@ TEST_CASE("replicas: reading ahead changes no bit") {
   for (const int replicas : {1, 3}) {
     TinyTrainer plain({.replicas = replicas}), ahead({.replicas = replicas});
     plain.fit(ls::AnyDataset(pipeline), {.epochs = 3, .validation_data = pipeline});
-    ahead.fit(ls::AnyDataset(pipeline.prefetch()), {.epochs = 3, .validation_data = pipeline.prefetch(3)});
+    ahead.fit(ls::AnyDataset(pipeline.prefetch()),
+              {.epochs = 3, .validation_data = pipeline.prefetch(3)});
     CHECK(ahead.parameters_crc32c() == plain.parameters_crc32c());
-    CHECK(ahead.predict(ls::AnyDataset(pipeline.prefetch(1))) == plain.predict(ls::AnyDataset(pipeline)));
+    CHECK(ahead.predict(ls::AnyDataset(pipeline.prefetch(1))) ==
+          plain.predict(ls::AnyDataset(pipeline)));
   }
 }
 
@@ -143,10 +148,11 @@ TEST_CASE("replicas: a callback's changes reach all of them at once") {
       training.set_learning_rate(training.learning_rate() * 0.97);
     };
     recorder.at_epoch_begin = [](ls::Training& training, int) { training.set_learning_rate(0.3); };
-    recorder.at_test_begin = [&](ls::Training& training) {  // validates with weights of its own, as averaging does
-      kept = training.parameters();
-      training.set_parameters(std::vector<std::byte>(kept.size()));
-    };
+    recorder.at_test_begin =
+        [&](ls::Training& training) {  // validates with weights of its own, as averaging does
+          kept = training.parameters();
+          training.set_parameters(std::vector<std::byte>(kept.size()));
+        };
     std::vector<double> val_losses;
     recorder.at_epoch_end = [&](ls::Training& training, int epoch, ls::Logs& logs) {
       val_losses.push_back(logs.at("val_loss"));
@@ -171,7 +177,8 @@ TEST_CASE("replicas: set_parameters refuses another size") {
   CHECK(contains(message, "bytes, got 3"));
 }
 
-TEST_CASE("replicas: an exception in a callback ends fit with it, and the strategy can be used again") {
+TEST_CASE(
+    "replicas: an exception in a callback ends fit with it, and the strategy can be used again") {
   for (int replicas = 1; replicas <= 4; ++replicas) {
     CAPTURE(replicas);
     TinyTrainer trainer({.replicas = replicas});
@@ -188,7 +195,8 @@ TEST_CASE("replicas: an exception in a callback ends fit with it, and the strate
   }
 }
 
-TEST_CASE("replicas: an exception in a dataset on one of them ends fit, evaluate and predict with it") {
+TEST_CASE(
+    "replicas: an exception in a dataset on one of them ends fit, evaluate and predict with it") {
   for (int replicas = 1; replicas <= 4; ++replicas)
     for (const std::int64_t bad : {8, 9, 10, 11}) {  // each replica's turn
       CAPTURE(replicas);
@@ -198,7 +206,8 @@ TEST_CASE("replicas: an exception in a dataset on one of them ends fit, evaluate
       data.bad_sample = bad;
       const std::string expected = "sample " + std::to_string(bad) + " is damaged";
       CHECK(message_of<ls::DataError>([&] { trainer.fit(data, {.epochs = 2}); }) == expected);
-      CHECK(message_of<ls::DataError>([&] { trainer.fit(batches(8, 4), {.validation_data = data}); }) == expected);
+      CHECK(message_of<ls::DataError>(
+                [&] { trainer.fit(batches(8, 4), {.validation_data = data}); }) == expected);
       CHECK(message_of<ls::DataError>([&] { trainer.evaluate(data); }) == expected);
       CHECK(message_of<ls::DataError>([&] { trainer.predict(data); }) == expected);
       CHECK(trainer.fit(batches(20, 4))["loss"].size() == 1);
@@ -209,10 +218,13 @@ TEST_CASE("replicas: a label that is no class is an error that says so, on any r
   TinyTrainer trainer({.replicas = 3});
   TinyData data(20);
   data.y[7] = 3;
-  CHECK(contains(message_of<ls::DataError>([&] { trainer.fit(data, {.batch_size = 6}); }), "label"));
+  CHECK(
+      contains(message_of<ls::DataError>([&] { trainer.fit(data, {.batch_size = 6}); }), "label"));
 }
 
-TEST_CASE("replicas: stop_on_non_finite ends fit before the step, on whatever replica the loss is not finite") {
+TEST_CASE(
+    "replicas: stop_on_non_finite ends fit before the step, on whatever replica the loss is not "
+    "finite") {
   for (int replicas = 1; replicas <= 3; ++replicas)
     for (const int bad : {8, 11}) {
       CAPTURE(replicas);
@@ -224,8 +236,9 @@ TEST_CASE("replicas: stop_on_non_finite ends fit before the step, on whatever re
       const ls::FitOptions options{.batch_size = 4, .shuffle = false, .stop_on_non_finite = true};
       TinyTrainer expected({.replicas = replicas}), trainer({.replicas = replicas});
       expected.fit(good, options);
-      CHECK(contains(message_of<ls::Error>([&] { trainer.fit(data, options); }),
-                     "fit: the loss is not finite in step 3 of epoch 1, on 1 of " + std::to_string(replicas)));
+      CHECK(contains(
+          message_of<ls::Error>([&] { trainer.fit(data, options); }),
+          "fit: the loss is not finite in step 3 of epoch 1, on 1 of " + std::to_string(replicas)));
       CHECK(trainer.parameters_crc32c() == expected.parameters_crc32c());  // after two steps
       CHECK(trainer.iterations() == 2);
     }
@@ -241,7 +254,8 @@ TEST_CASE("replicas: where memory ends, the message says what was being done") {
   for (int replicas = 1; replicas <= 3; ++replicas) {
     CAPTURE(replicas);
     TinyTrainer trainer({.replicas = replicas});
-    const std::string message = message_of<ls::Error>([&] { trainer.fit(ls::AnyDataset(train), {}); });
+    const std::string message =
+        message_of<ls::Error>([&] { trainer.fit(ls::AnyDataset(train), {}); });
     CHECK(contains(message, ": out of memory"));
     CHECK(message.starts_with("fit"));
     if (replicas == 1) CHECK(contains(message, "fit, epoch 1, step 3: out of memory"));

@@ -36,10 +36,13 @@ TEST_CASE("History: a missing key is an error that names those that there are") 
   logs.set("loss", 1);
   logs.set("accuracy", 1);
   history.append(0, logs);
-  CHECK(contains(message_of<ls::Error>([&] { (void)history["acc"]; }), "no 'acc'; available: loss, accuracy"));
+  CHECK(contains(message_of<ls::Error>([&] { (void)history["acc"]; }),
+                 "no 'acc'; available: loss, accuracy"));
 }
 
-TEST_CASE("History: epochs that are done again are forgotten, in series with a value every second epoch, too") {
+TEST_CASE(
+    "History: epochs that are done again are forgotten, in series with a value every second epoch, "
+    "too") {
   ls::History history;
   for (int epoch = 0; epoch < 4; ++epoch) {
     ls::Logs logs;

@@ -45,7 +45,8 @@ const std::int64_t endless = ls::infinite_cardinality, unknown = ls::unknown_car
 /// The rows [first, last) of rows(), in one batch.
 ls::AnyDataset some_rows(int first, int last) {
   const TinyData data(22);
-  return ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).skip(first).take(last - first).batch(22));
+  return ls::AnyDataset(
+      ls::from_tensor_slices(data.x, data.y).skip(first).take(last - first).batch(22));
 }
 
 /// The program of one worker.
@@ -56,10 +57,15 @@ struct Here {
   Recorder recorder = {};
   ls::BackupAndRestore backup = {};
   ls::LambdaCallback lambda = {};  ///< comes after the recorder
-  std::string name = std::to_string(strategy.num_replicas_in_sync()) + std::to_string(strategy.num_workers());
+  std::string name =
+      std::to_string(strategy.num_replicas_in_sync()) + std::to_string(strategy.num_workers());
 
-  ls::Model<TinyNet, float, TcpStrategy, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy> model{
-      strategy, {.seed = 3}, {.from_logits = true}, {.learning_rate = learning_rate, .momentum = 0.5}, {}};
+  ls::Model<TinyNet, float, TcpStrategy, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy>
+      model{strategy,
+            {.seed = 3},
+            {.from_logits = true},
+            {.learning_rate = learning_rate, .momentum = 0.5},
+            {}};
 
   ls::History fit(const ls::AnyDataset& data, ls::FitOptions options = {}) {
     options.verbose = 0;
@@ -70,7 +76,9 @@ struct Here {
     return model.fit(data, options, recorder, backup);
   }
   /// Mean loss over the rows [first, last).
-  double loss_of(int first, int last) { return model.evaluate(some_rows(first, last), {.verbose = 0}).at("loss"); }
+  double loss_of(int first, int last) {
+    return model.evaluate(some_rows(first, last), {.verbose = 0}).at("loss");
+  }
   /// As if nothing had been recorded.
   Calls take_calls() {
     recorder.epoch_logs.clear();
@@ -92,11 +100,13 @@ void everywhere(double learning_rate, const std::function<void(Here&)>& f) {
         ls::Cluster cluster;
         cluster.spec.worker = addresses;
         cluster.task.index = rank;
-        TcpStrategy strategy(cluster, {.replicas = replicas, .communication_options = ls::testing::patient_options()});
+        TcpStrategy strategy(cluster, {.replicas = replicas,
+                                       .communication_options = ls::testing::patient_options()});
         Here here{strategy, learning_rate};
         f(here);
       });
-      for (const std::exception_ptr& exception : thrown) CHECK(ls::testing::message_of(exception) == "");
+      for (const std::exception_ptr& exception : thrown)
+        CHECK(ls::testing::message_of(exception) == "");
     }
 }
 
@@ -104,13 +114,17 @@ doctest::Approx near(double value) { return doctest::Approx(value).epsilon(1e-5)
 
 }  // namespace
 
-TEST_CASE("Keras, fit: train_begin, epoch_begin, batches, validation, epoch_end, train_end, in this order") {
+TEST_CASE(
+    "Keras, fit: train_begin, epoch_begin, batches, validation, epoch_end, train_end, in this "
+    "order") {
   everywhere(0.1, [](Here& here) {
-    here.fit(RowDataset(TinyData(10), 5), {.epochs = 2, .validation_data = RowDataset(TinyData(4), 5)});
+    here.fit(RowDataset(TinyData(10), 5),
+             {.epochs = 2, .validation_data = RowDataset(TinyData(4), 5)});
     Calls expected{"train_begin"};
     for (const std::string epoch : {"0", "1"})
-      for (const char* call : {"epoch_begin ", "batch_begin 0", "batch_end 0", "batch_begin 1", "batch_end 1",
-                               "test_begin", "test_batch_begin 0", "test_batch_end 0", "test_end", "epoch_end "})
+      for (const char* call :
+           {"epoch_begin ", "batch_begin 0", "batch_end 0", "batch_begin 1", "batch_end 1",
+            "test_begin", "test_batch_begin 0", "test_batch_end 0", "test_end", "epoch_end "})
         expected.push_back(std::string(call).ends_with(' ') ? call + epoch : call);
     expected.emplace_back("train_end");
     CHECK(here.recorder.calls == expected);
@@ -118,7 +132,9 @@ TEST_CASE("Keras, fit: train_begin, epoch_begin, batches, validation, epoch_end,
   });
 }
 
-TEST_CASE("Keras, fit: metrics are reset at each epoch; batch logs are running averages, the same on all workers") {
+TEST_CASE(
+    "Keras, fit: metrics are reset at each epoch; batch logs are running averages, the same on all "
+    "workers") {
   everywhere(0, [](Here& here) {
     here.fit(rows(), {.epochs = 2});
     for (const std::size_t epoch : {0u, 1u}) {
@@ -129,17 +145,23 @@ TEST_CASE("Keras, fit: metrics are reset at each epoch; batch logs are running a
   });
 }
 
-TEST_CASE("Keras, fit: callbacks see and may change the logs; later callbacks and History see the change") {
+TEST_CASE(
+    "Keras, fit: callbacks see and may change the logs; later callbacks and History see the "
+    "change") {
   everywhere(0.1, [](Here& here) {
     double seen = 0;
-    here.recorder.at_epoch_end = [](ls::Training&, int epoch, ls::Logs& logs) { logs.set("loss", 100 + epoch); };
+    here.recorder.at_epoch_end = [](ls::Training&, int epoch, ls::Logs& logs) {
+      logs.set("loss", 100 + epoch);
+    };
     here.lambda.on_epoch_end = [&](int, ls::Logs& logs) { seen = logs.at("loss"); };
     CHECK(here.fit(rows(), {.epochs = 2})["loss"] == std::vector<double>{100, 101});
     CHECK(seen == 101);
   });
 }
 
-TEST_CASE("Keras, fit: stop_training in a batch ends the batch loop; validation and epoch_end still run") {
+TEST_CASE(
+    "Keras, fit: stop_training in a batch ends the batch loop; validation and epoch_end still "
+    "run") {
   everywhere(0.1, [](Here& here) {
     // In the last worker alone, so that the others must hear of it after that very batch.
     if (here.strategy.worker_index() + 1 == here.strategy.num_workers())
@@ -187,7 +209,8 @@ TEST_CASE("Keras, fit: with an explicit steps_per_epoch the same iterator goes o
   });
 }
 
-TEST_CASE("Keras, fit: data that end early are a warning with the batches needed, and the last epoch") {
+TEST_CASE(
+    "Keras, fit: data that end early are a warning with the batches needed, and the last epoch") {
   const CapturedStderr output;
   everywhere(0, [](Here& here) {
     const ls::History history = here.fit(rows(), {.epochs = 4, .steps_per_epoch = 3});
@@ -197,7 +220,8 @@ TEST_CASE("Keras, fit: data that end early are a warning with the batches needed
   });
   std::size_t said = 0;
   const std::string text = output.text();
-  for (auto at = text.find("warning"); at != std::string::npos; at = text.find("warning", at + 1)) ++said;
+  for (auto at = text.find("warning"); at != std::string::npos; at = text.find("warning", at + 1))
+    ++said;
   CHECK(said == 3);  // the chief's alone
   CHECK(contains(text, "after epoch 2: steps_per_epoch * epochs needs 12 batches; use repeat()"));
 }
@@ -205,7 +229,8 @@ TEST_CASE("Keras, fit: data that end early are a warning with the batches needed
 TEST_CASE("Keras, fit: wrong options are errors before any work, on every worker") {
   everywhere(0.1, [](Here& here) {
     const std::uint32_t before = here.model.parameters_crc32c();
-    const auto refuses = [&](const ls::AnyDataset& data, const ls::FitOptions& options, const char* why) {
+    const auto refuses = [&](const ls::AnyDataset& data, const ls::FitOptions& options,
+                             const char* why) {
       const std::string message = message_of<ls::Error>([&] { here.fit(data, options); });
       CHECK_MESSAGE(contains(message, why), message);
     };
@@ -213,10 +238,12 @@ TEST_CASE("Keras, fit: wrong options are errors before any work, on every worker
     refuses(rows(), {.epochs = 0}, "epochs must be at least 1");
     refuses(rows(), {.initial_epoch = -1}, "initial_epoch must be at least 0");
     refuses(rows(endless), {}, "the data repeat forever: give .steps_per_epoch");
-    refuses(rows(), {.validation_data = rows(endless)}, "the data repeat forever: give .validation_steps");
+    refuses(rows(), {.validation_data = rows(endless)},
+            "the data repeat forever: give .validation_steps");
     refuses(RowDataset(TinyData(0), 5), {}, "the training data is empty");
     const TinyData arrays(10);
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { here.model.fit(arrays.x, arrays.y, {.batch_size = 0}); }),
+    CHECK(contains(message_of<ls::ConfigurationError>(
+                       [&] { here.model.fit(arrays.x, arrays.y, {.batch_size = 0}); }),
                    "batch_size must be at least 1"));
     CHECK(contains(message_of<ls::ConfigurationError>([] { ls::ValidationFrequency frequency(0); }),
                    "validation_freq must be at least 1"));
@@ -232,7 +259,8 @@ TEST_CASE("Keras, fit: validation_freq is a number, or a list of epochs from 1")
       here.fit(rows(), {.epochs = 5, .validation_data = rows(), .validation_freq = frequency});
       std::vector<int> epochs;
       for (int epoch = 0; epoch < 5; ++epoch)
-        if (here.recorder.epoch_logs[static_cast<std::size_t>(epoch)].contains("val_loss")) epochs.push_back(epoch);
+        if (here.recorder.epoch_logs[static_cast<std::size_t>(epoch)].contains("val_loss"))
+          epochs.push_back(epoch);
       return epochs;
     };
     CHECK(validated(2) == std::vector<int>{1, 3});
@@ -243,8 +271,8 @@ TEST_CASE("Keras, fit: validation_freq is a number, or a list of epochs from 1")
 TEST_CASE("Keras, fit: validation_steps restarts the data") {
   everywhere(0, [](Here& here) {
     for (const std::int64_t cardinality : {endless, std::int64_t{5}, unknown}) {
-      const ls::History history =
-          here.fit(rows(), {.epochs = 2, .validation_data = rows(cardinality), .validation_steps = 2});
+      const ls::History history = here.fit(
+          rows(), {.epochs = 2, .validation_data = rows(cardinality), .validation_steps = 2});
       for (const double loss : history["val_loss"]) CHECK(loss == near(here.loss_of(0, 10)));
     }
   });
@@ -253,23 +281,27 @@ TEST_CASE("Keras, fit: validation_steps restarts the data") {
 TEST_CASE("Keras, fit: validation_split takes the last part, before shuffling") {
   everywhere(0, [](Here& here) {
     const TinyData data(22);
-    const ls::History history =
-        here.model.fit(data.x, data.y, {.batch_size = 5, .epochs = 2, .verbose = 0, .validation_split = 0.25});
+    const ls::History history = here.model.fit(
+        data.x, data.y, {.batch_size = 5, .epochs = 2, .verbose = 0, .validation_split = 0.25});
     for (const std::size_t epoch : {0u, 1u}) {
       CHECK(history["loss"][epoch] == near(here.loss_of(0, 16)));
       CHECK(history["val_loss"][epoch] == near(here.loss_of(16, 22)));
     }
-    ls::FitOptions options{.batch_size = 5, .verbose = 0, .validation_split = 0.5, .validation_batch_size = 2};
+    ls::FitOptions options{
+        .batch_size = 5, .verbose = 0, .validation_split = 0.5, .validation_batch_size = 2};
     here.model.fit(data.x, data.y, options, here.recorder);
     CHECK(here.batches() == 3);
     CHECK(here.recorder.count("test_batch_end") == 6);
     options.validation_data = rows();
     const auto fits = [&] { here.model.fit(data.x, data.y, options); };
-    CHECK(contains(message_of<ls::ConfigurationError>(fits), "validation_data has batches of its own"));
+    CHECK(contains(message_of<ls::ConfigurationError>(fits),
+                   "validation_data has batches of its own"));
   });
 }
 
-TEST_CASE("Keras, evaluate: returns the logs by name, loss first; steps, and a warning where the data run out") {
+TEST_CASE(
+    "Keras, evaluate: returns the logs by name, loss first; steps, and a warning where the data "
+    "run out") {
   const CapturedStderr output;
   everywhere(0.1, [](Here& here) {
     const ls::Logs logs = here.model.evaluate(rows(), {.verbose = 0}, here.recorder);
@@ -279,9 +311,12 @@ TEST_CASE("Keras, evaluate: returns the logs by name, loss first; steps, and a w
     CHECK(logs.at("loss") == near(here.loss_of(0, 22)));
     CHECK(here.recorder.calls.front() == "test_begin");
     CHECK(here.recorder.calls.back() == "test_end");
-    CHECK(here.model.evaluate(rows(endless), {.verbose = 0, .steps = 2}).at("loss") == near(here.loss_of(0, 10)));
-    CHECK(here.model.evaluate(rows(unknown), {.verbose = 0, .steps = 9}).at("loss") == near(here.loss_of(0, 22)));
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { here.model.evaluate(rows(endless)); }), "give .steps"));
+    CHECK(here.model.evaluate(rows(endless), {.verbose = 0, .steps = 2}).at("loss") ==
+          near(here.loss_of(0, 10)));
+    CHECK(here.model.evaluate(rows(unknown), {.verbose = 0, .steps = 9}).at("loss") ==
+          near(here.loss_of(0, 22)));
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { here.model.evaluate(rows(endless)); }),
+                   "give .steps"));
   });
   CHECK(contains(output.text(), "evaluate: the data ran out after 5 of 9 batches"));
 }
@@ -330,7 +365,9 @@ TEST_CASE("Keras, callbacks: predict, evaluate and a model's weights may be used
   });
 }
 
-TEST_CASE("Keras, callbacks: the learning rate can be read and set, and is in the logs where it is not compile's") {
+TEST_CASE(
+    "Keras, callbacks: the learning rate can be read and set, and is in the logs where it is not "
+    "compile's") {
   everywhere(0.5, [](Here& here) {
     CHECK_FALSE(here.fit(rows()).contains("learning_rate"));
     here.recorder.at_epoch_begin = [](ls::Training& training, int epoch) {
@@ -344,7 +381,8 @@ TEST_CASE("Keras, callbacks: the learning rate can be read and set, and is in th
 }
 
 TEST_CASE(
-    "Keras, BackupAndRestore: goes on after the last epoch or step, overrides initial_epoch, is deleted at the end") {
+    "Keras, BackupAndRestore: goes on after the last epoch or step, overrides initial_epoch, is "
+    "deleted at the end") {
   const TemporaryFolder folder;
   for (const std::int64_t save_freq : {0, 2}) {
     const auto begin = [&](Here& here) {
@@ -358,7 +396,8 @@ TEST_CASE(
       here.recorder.at_batch_begin = [](ls::Training& training, std::int64_t) {
         if (training.iterations() == 8) throw std::runtime_error("power failure");
       };
-      CHECK(contains(message_of<ls::Error>([&] { here.fit_with_backup(rows(), {.epochs = 3}); }), "power failure"));
+      CHECK(contains(message_of<ls::Error>([&] { here.fit_with_backup(rows(), {.epochs = 3}); }),
+                     "power failure"));
       CHECK(std::filesystem::exists(here.backup.path()) == here.strategy.is_chief());  // kept
     });
     everywhere(0.1, [&](Here& here) {
@@ -369,7 +408,9 @@ TEST_CASE(
       CHECK(here.recorder.calls[2] == (save_freq == 0 ? "batch_begin 0" : "batch_begin 3"));
       CHECK(here.model.iterations() == 15);
       CHECK_FALSE(std::filesystem::exists(here.backup.path()));
-      here.recorder.at_epoch_end = [](ls::Training& training, int, ls::Logs&) { training.stop_training(); };
+      here.recorder.at_epoch_end = [](ls::Training& training, int, ls::Logs&) {
+        training.stop_training();
+      };
       here.fit_with_backup(rows(), {.epochs = 3});
       CHECK_FALSE(std::filesystem::exists(here.backup.path()));  // early stop included
     });
@@ -377,17 +418,22 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Keras, ModelCheckpoint: every n steps counted across epochs, the best only; a missing key names those there are") {
+    "Keras, ModelCheckpoint: every n steps counted across epochs, the best only; a missing key "
+    "names those there are") {
   const TemporaryFolder folder;
   everywhere(0.1, [&](Here& here) {
     const std::string path = folder.path(here.name);
     ls::ModelCheckpoint steps({.filepath = path + "/steps/{epoch:02d}-{batch}", .save_freq = 4}),
-        best({.filepath = path + "/best/{epoch:02d}", .monitor = "mine_auc", .save_best_only = true}),
+        best({.filepath = path + "/best/{epoch:02d}",
+              .monitor = "mine_auc",
+              .save_best_only = true}),
         wrong({.filepath = path + "/{val_loss:.2f}"});
-    here.recorder.at_epoch_end = [](ls::Training&, int epoch, ls::Logs& logs) { logs.set("mine_auc", epoch % 2); };
+    here.recorder.at_epoch_end = [](ls::Training&, int epoch, ls::Logs& logs) {
+      logs.set("mine_auc", epoch % 2);
+    };
     here.model.fit(rows(), {.epochs = 3, .verbose = 0}, here.recorder, steps, best);
-    const std::string message =
-        message_of<ls::ConfigurationError>([&] { here.model.fit(rows(), {.verbose = 0}, here.recorder, wrong); });
+    const std::string message = message_of<ls::ConfigurationError>(
+        [&] { here.model.fit(rows(), {.verbose = 0}, here.recorder, wrong); });
     CHECK_MESSAGE((contains(message, "val_loss") && contains(message, "loss, accuracy")), message);
     if (!here.strategy.is_chief()) return;
     const auto has = [&](const std::string& file) { return std::filesystem::exists(path + file); };

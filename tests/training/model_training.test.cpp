@@ -54,13 +54,16 @@ TEST_CASE("ModelTraining: parameters are all of them, and are put back") {
   CHECK(trainer.parameters_crc32c() == before);
 }
 
-TEST_CASE("ModelTraining: the memory of a snapshot serves for the next one, but not that of another model's") {
+TEST_CASE(
+    "ModelTraining: the memory of a snapshot serves for the next one, but not that of another "
+    "model's") {
   TinyTrainer trainer({.replicas = 2, .seed = 5, .learning_rate = 0.25, .momentum = 0.5});
   Recorder recorder;
   recorder.record_completions = true;
   ls::TrainingState reused;
   recorder.at_batch_complete = [&](ls::Training& training, std::int64_t) {
-    const std::byte* const memory = reused.parameters.empty() ? nullptr : reused.parameters[0].bytes.data();
+    const std::byte* const memory =
+        reused.parameters.empty() ? nullptr : reused.parameters[0].bytes.data();
     reused = training.state(std::move(reused));
     CHECK(reused == training.state());
     if (memory != nullptr) CHECK(reused.parameters[0].bytes.data() == memory);
@@ -78,8 +81,12 @@ TEST_CASE("ModelTraining: the state says where training is, in on_..._complete")
   Recorder recorder;
   recorder.record_completions = true;
   std::vector<ls::TrainingState> states;
-  recorder.at_batch_complete = [&](ls::Training& training, std::int64_t) { states.push_back(training.state()); };
-  recorder.at_epoch_complete = [&](ls::Training& training, int) { states.push_back(training.state()); };
+  recorder.at_batch_complete = [&](ls::Training& training, std::int64_t) {
+    states.push_back(training.state());
+  };
+  recorder.at_epoch_complete = [&](ls::Training& training, int) {
+    states.push_back(training.state());
+  };
   recorder.at_save = [](ls::State& state) { state.put("mine", 7); };
   trainer.fit(data(), {.epochs = 2}, &recorder);
   REQUIRE(states.size() == 10);

@@ -38,8 +38,8 @@ using ls::testing::run_threads;
 namespace {
 
 using TcpStrategy = ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>>;
-using Net =
-    ls::Sequential<ls::Input<4>, ls::Dense<8, ls::ReLU>, ls::BatchNormalization<>, ls::Dropout<0.25>, ls::Dense<3>>;
+using Net = ls::Sequential<ls::Input<4>, ls::Dense<8, ls::ReLU>, ls::BatchNormalization<>,
+                           ls::Dropout<0.25>, ls::Dense<3>>;
 
 /// Calls a function in every hook in which a model may be used.
 struct EveryHook {
@@ -62,12 +62,14 @@ struct Program {
   S& strategy;
 
   auto compiled(std::uint64_t seed) const {
-    return ls::compile<Net>(strategy, {.seed = seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                            ls::Adam{}, ls::Accuracy{});
+    return ls::compile<Net>(strategy, {.seed = seed},
+                            ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::Adam{},
+                            ls::Accuracy{});
   }
   static auto data(int samples) {
     const TinyData rows(samples);
-    return ls::AnyDataset(ls::from_tensor_slices(rows.x, rows.y).shuffle(samples).batch(5).prefetch(2));
+    return ls::AnyDataset(
+        ls::from_tensor_slices(rows.x, rows.y).shuffle(samples).batch(5).prefetch(2));
   }
 
   /// Trains, and in every hook calls use(model, hook); a null one does nothing.
@@ -98,7 +100,8 @@ struct Program {
       model.save_weights(weights);
       model.load_weights(weights);
       const std::uint32_t other = trained(9, [&](auto& inner, std::string_view inner_hook) {
-        if (inner_hook == "epoch_end") CHECK(inner.predict(rows.x).rows() == model.predict(rows.x).rows());
+        if (inner_hook == "epoch_end")
+          CHECK(inner.predict(rows.x).rows() == model.predict(rows.x).rows());
       });
       CHECK(other == other_alone);
     });
@@ -113,7 +116,8 @@ ls::Cluster cluster_of(const std::vector<std::string>& addresses, int rank) {
 }
 
 /// Runs f(strategy) as each of two workers that meet over TCP, and returns what each has thrown.
-std::vector<std::exception_ptr> two_workers(int replicas, const std::function<void(TcpStrategy&)>& f) {
+std::vector<std::exception_ptr> two_workers(int replicas,
+                                            const std::function<void(TcpStrategy&)>& f) {
   const auto addresses = free_addresses(2);
   return run_threads(2, [&](int rank) {
     TcpStrategy strategy(cluster_of(addresses, rank),
@@ -137,7 +141,8 @@ TEST_CASE("models in callbacks: alone and on threads, training goes on to the sa
   }
 }
 
-TEST_CASE("models in callbacks: on workers over TCP, with one thread and with two, to the same bits") {
+TEST_CASE(
+    "models in callbacks: on workers over TCP, with one thread and with two, to the same bits") {
   for (const int replicas : {1, 2}) {
     CAPTURE(replicas);
     const TemporaryFolder folder;
@@ -148,7 +153,8 @@ TEST_CASE("models in callbacks: on workers over TCP, with one thread and with tw
   }
 }
 
-TEST_CASE("models in callbacks: a call that only one worker makes is an error on both, and no hang") {
+TEST_CASE(
+    "models in callbacks: a call that only one worker makes is an error on both, and no hang") {
   for (const int replicas : {1, 2}) {
     CAPTURE(replicas);
     const auto thrown = two_workers(replicas, [](TcpStrategy& strategy) {
@@ -161,7 +167,9 @@ TEST_CASE("models in callbacks: a call that only one worker makes is an error on
   }
 }
 
-TEST_CASE("models in callbacks: fit of the same model, and what replaces its state, are refused at once") {
+TEST_CASE(
+    "models in callbacks: fit of the same model, and what replaces its state, are refused at "
+    "once") {
   for (const int replicas : {1, 2}) {
     const TemporaryFolder folder;
     ls::MirroredStrategy strategy({.replicas = replicas});
@@ -185,7 +193,8 @@ TEST_CASE("models in callbacks: an exception of an inner call ends fit, or can b
   damaged.bad_sample = 6;  // of the second replica, where there are two
   for (const int replicas : {1, 2, 3}) {
     CAPTURE(replicas);
-    TinyTrainer caught({.replicas = replicas}), undisturbed({.replicas = replicas}), ended({.replicas = replicas});
+    TinyTrainer caught({.replicas = replicas}), undisturbed({.replicas = replicas}),
+        ended({.replicas = replicas});
     const RowDataset data(TinyData(20), 5);
     Recorder recorder;
     recorder.at_epoch_end = [&](ls::Training&, int, ls::Logs&) {
@@ -203,7 +212,9 @@ TEST_CASE("models in callbacks: an exception of an inner call ends fit, or can b
   }
 }
 
-TEST_CASE("models in callbacks: where the replicas are at work, a call throws at once and says where it can be made") {
+TEST_CASE(
+    "models in callbacks: where the replicas are at work, a call throws at once and says where it "
+    "can be made") {
   for (const int replicas : {1, 2}) {
     CAPTURE(replicas);
     TinyTrainer trainer({.replicas = replicas});
@@ -221,13 +232,16 @@ TEST_CASE("models in callbacks: where the replicas are at work, a call throws at
   }
 }
 
-TEST_CASE("models in callbacks: a function of the dataset cannot use the model that the data are for") {
+TEST_CASE(
+    "models in callbacks: a function of the dataset cannot use the model that the data are for") {
   const TinyData rows(12);
   const auto check = [&](auto&& strategy) {
-    auto model = ls::compile<Net>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+    auto model = ls::compile<Net>(strategy, {.seed = 1},
+                                  ls::SparseCategoricalCrossentropy{.from_logits = true},
                                   ls::Adam{}, ls::Accuracy{});
     for (const bool ahead : {false, true}) {
-      const auto data = ls::from_tensor_slices(rows.x, rows.y).map([&](auto&) { (void)model.predict(rows.x); });
+      const auto data =
+          ls::from_tensor_slices(rows.x, rows.y).map([&](auto&) { (void)model.predict(rows.x); });
       const auto fit = [&] {
         if (ahead)
           model.fit(data.batch(4).prefetch(2), {.verbose = 0});
@@ -243,7 +257,8 @@ TEST_CASE("models in callbacks: a function of the dataset cannot use the model t
 }
 
 TEST_CASE(
-    "models in callbacks: an exception carries the callback, the hook, the epoch and the step, and its exit code") {
+    "models in callbacks: an exception carries the callback, the hook, the epoch and the step, and "
+    "its exit code") {
   TinyTrainer trainer({.replicas = 2});
   const RowDataset data(TinyData(20), 5);
   const auto thrown = [&](auto exception) {
@@ -251,7 +266,8 @@ TEST_CASE(
     recorder.at_batch_end = [&](ls::Training&, std::int64_t batch, ls::Logs&) {
       if (batch == 2) throw exception;
     };
-    return message_of<decltype(exception)>([&] { trainer.fit(data, {.epochs = 2, .initial_epoch = 1}, &recorder); });
+    return message_of<decltype(exception)>(
+        [&] { trainer.fit(data, {.epochs = 2, .initial_epoch = 1}, &recorder); });
   };
   const std::string place = "fit, epoch 2, step 3, on_train_batch_end of Recorder: ";
   CHECK(thrown(ls::ConfigurationError("no")) == place + "no");

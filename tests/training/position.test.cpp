@@ -23,8 +23,12 @@ TEST_CASE("training position: what is saved comes back") {
   Status sums(metric_state);
   sums[Status::samples] = 64;
   sums[Status::rows] = 64;
-  Position position{
-      .epoch = 3, .step = 5, .data_iteration = 2, .data_position = 17, .batch = 32, .is_epoch_open = true};
+  Position position{.epoch = 3,
+                    .step = 5,
+                    .data_iteration = 2,
+                    .data_position = 17,
+                    .batch = 32,
+                    .is_epoch_open = true};
   position.keep(sums);
   ls::TrainingState saved;
   position.save(saved);
@@ -49,7 +53,8 @@ TEST_CASE("training position: the end, and sums of other metrics") {
   ls::TrainingState saved;
   saved.running.resize(Status(metric_state).values().size() + 1);
   CHECK_THROWS_WITH_AS((void)Position::take(saved, metric_state),
-                       "fit: the saved state has other metrics than this program", ls::ConfigurationError);
+                       "fit: the saved state has other metrics than this program",
+                       ls::ConfigurationError);
 }
 
 TEST_CASE("training position: in older files each sample is a row") {
@@ -75,8 +80,10 @@ TEST_CASE("training position: numbers that no training has are refused") {
     return message_of<ls::DataError>([&] { (void)Position::take(saved, metric_state); });
   };
   CHECK(refusal(64, 10, 640) == "NO EXCEPTION");
-  CHECK(contains(refusal(-1, 10, 640), "the number of samples in a global batch is -1, expected 0"));
-  CHECK(contains(refusal(std::int64_t{1} << 40, 10'000, 640), "data_position is 10000, expected 0 to 8192"));
+  CHECK(
+      contains(refusal(-1, 10, 640), "the number of samples in a global batch is -1, expected 0"));
+  CHECK(contains(refusal(std::int64_t{1} << 40, 10'000, 640),
+                 "data_position is 10000, expected 0 to 8192"));
   CHECK(contains(refusal(64, 10, -1), "the running sum 0 is -1, expected a count"));
   CHECK(contains(refusal(64, 10, NAN), "the running sum 0 is nan"));
 }

@@ -37,9 +37,10 @@ TEST_CASE("predict: data with and without targets, and hooks") {
   Recorder recorder;
   const TinyData data(7);
   const TinyTrainer::Matrix rows = trainer.predict(data);
-  CHECK(trainer.predict(ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).batch(7)), {}, &recorder) == rows);
-  CHECK(recorder.calls ==
-        std::vector<std::string>{"predict_begin", "predict_batch_begin 0", "predict_batch_end 0", "predict_end"});
+  CHECK(trainer.predict(ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).batch(7)), {},
+                        &recorder) == rows);
+  CHECK(recorder.calls == std::vector<std::string>{"predict_begin", "predict_batch_begin 0",
+                                                   "predict_batch_end 0", "predict_end"});
 }
 
 TEST_CASE("predict: no data are no rows; wrong options are errors") {

@@ -45,8 +45,8 @@ int end_of_child(F f) {
 }  // namespace
 
 TEST_CASE("PreemptionSignals: the first signal is noted, as the exit code that it asks for") {
-  for (const auto& [number, code] :
-       {std::pair{SIGINT, ls::ExitCode::interrupted}, std::pair{SIGTERM, ls::ExitCode::terminated}}) {
+  for (const auto& [number, code] : {std::pair{SIGINT, ls::ExitCode::interrupted},
+                                     std::pair{SIGTERM, ls::ExitCode::terminated}}) {
     const OwnHandler own(number);
     {
       PreemptionSignals signals;
@@ -77,8 +77,11 @@ TEST_CASE("PreemptionSignals: a signal that nobody has answered is delivered to 
         }) == 1000 + SIGINT);
 }
 
-TEST_CASE("PreemptionSignals: a second signal ends the process at once, when it comes a second after the first") {
-  for (const auto& [number, code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}, std::pair{SIGHUP, 143}}) {
+TEST_CASE(
+    "PreemptionSignals: a second signal ends the process at once, when it comes a second after the "
+    "first") {
+  for (const auto& [number, code] :
+       {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}, std::pair{SIGHUP, 143}}) {
     const int second = number;
     CHECK(end_of_child([second] {
             std::signal(SIGHUP, SIG_DFL);

@@ -86,7 +86,8 @@ TEST_CASE("write_profile: each worker has a file of its own") {
   CHECK(read_json(folder.path() + "/run.v1/trace.worker2.json")["traceEvents"][0]["pid"] == 2);
 }
 
-TEST_CASE("fit with a profile: every step of every replica is in the trace, and the result is the same") {
+TEST_CASE(
+    "fit with a profile: every step of every replica is in the trace, and the result is the same") {
   const TemporaryFolder folder;
   const TinyData data(24);
   const ls::AnyDataset batches(ls::from_tensor_slices(data.x, data.y).batch(6));

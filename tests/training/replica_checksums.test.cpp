@@ -36,11 +36,15 @@ struct Moving : lockstep_test::UserReLU {
 
 }  // namespace
 
-TEST_CASE("replica checksums: each sum is of its own part; replicas but the first have that of untrained state") {
+TEST_CASE(
+    "replica checksums: each sum is of its own part; replicas but the first have that of untrained "
+    "state") {
   using Net = ls::Sequential<ls::Input<4>, lockstep_test::UserDense<3>, Moving>;
-  const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::Adam> program({}, {}, {});
+  const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::Adam> program(
+      {}, {}, {});
   ls::detail::Variables<float> variables(program);
-  const ls::detail::Workspace<float> workspace(program, [](std::size_t bytes) { return ls::Buffer(bytes); });
+  const ls::detail::Workspace<float> workspace(program,
+                                               [](std::size_t bytes) { return ls::Buffer(bytes); });
   const auto sums = [&](bool leader = true) {
     const auto all = ls::detail::checksums_of(variables, workspace, leader);
     return std::array<std::uint32_t, 4>{all.parameters, all.slots, all.counters, all.untrained};
@@ -75,13 +79,19 @@ TEST_CASE("replica checksums: the ranks that differ from the majority are named,
   CHECK(difference({{1, 2, 3, 4}, {9, 2, 3, 4}, {1, 2, 3, 4}}) ==
         "rank 1 differs from the 2 others, which are equal, in: parameters");
   CHECK(difference({{9, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 8, 4}, {1, 2, 3, 4}}) ==
-        "ranks 0 and 3 differ from the 3 others, which are equal, in: parameters, the learning rate or the number of "
+        "ranks 0 and 3 differ from the 3 others, which are equal, in: parameters, the learning "
+        "rate or the number of "
         "updates");
   CHECK(difference({{1, 7, 3, 4}, {1, 2, 3, 4}}) ==
         "ranks 0 and 1 differ, and there is no majority, in: the optimizer's slots");
   CHECK(difference({{1, 2, 3, 4}, {.untrained = 5}, {1, 2, 3, 4}, {.untrained = 4}}, 2) ==
         "rank 1 differs from the 3 others, which are equal, in: untrained state");
   // What a worker's first replica has, its others have too.
-  CHECK(difference({{1, 2, 3, 4}, {.untrained = 4}, {1, 2, 3, 4}, {.untrained = 4}, {8, 2, 3, 4}, {.untrained = 4}},
+  CHECK(difference({{1, 2, 3, 4},
+                    {.untrained = 4},
+                    {1, 2, 3, 4},
+                    {.untrained = 4},
+                    {8, 2, 3, 4},
+                    {.untrained = 4}},
                    2) == "ranks 4 and 5 differ from the 4 others, which are equal, in: parameters");
 }

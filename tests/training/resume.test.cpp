@@ -57,12 +57,13 @@ struct Result {
   std::vector<int> history;
   std::vector<std::string> calls;
   friend bool operator==(const Result& a, const Result& b) {
-    return a.crc == b.crc && a.iterations == b.iterations && a.learning_rate == b.learning_rate && a.loss == b.loss &&
-           a.epochs_seen == b.epochs_seen;
+    return a.crc == b.crc && a.iterations == b.iterations && a.learning_rate == b.learning_rate &&
+           a.loss == b.loss && a.epochs_seen == b.epochs_seen;
   }
 };
 
-/// Trains in a model of its own (another seed: the saved one must win), and fails before update `fail_before`.
+/// Trains in a model of its own (another seed: the saved one must win), and fails before update
+/// `fail_before`.
 Result train(const Run& run, const std::string& folder, std::uint64_t seed,
              std::optional<std::int64_t> fail_before = {}) {
   TinyTrainer trainer({.replicas = run.replicas,
@@ -75,7 +76,8 @@ Result train(const Run& run, const std::string& folder, std::uint64_t seed,
     recorder.at_batch_begin = [&](ls::Training& training, std::int64_t) {
       if (training.iterations() == *fail_before) throw Interrupted();
     };
-  ls::BackupAndRestore backup{.backup_dir = folder, .save_freq = run.save_freq, .asynchronous = run.asynchronous};
+  ls::BackupAndRestore backup{
+      .backup_dir = folder, .save_freq = run.save_freq, .asynchronous = run.asynchronous};
   const ls::History history = trainer.fit(run.data, run.options, recorder, backup);
   return {.crc = trainer.parameters_crc32c(),
           .iterations = trainer.iterations(),
@@ -86,7 +88,8 @@ Result train(const Run& run, const std::string& folder, std::uint64_t seed,
           .calls = recorder.calls};
 }
 
-/// Interrupts the run before each of the given updates, resumes it, and compares it with one that went through.
+/// Interrupts the run before each of the given updates, resumes it, and compares it with one that
+/// went through.
 void check_resume(const Run& run, std::initializer_list<std::int64_t> interruptions) {
   const TemporaryFolder folder;
   const std::int64_t first_save = run.save_freq > 0 ? run.save_freq : 5;
@@ -95,7 +98,8 @@ void check_resume(const Run& run, std::initializer_list<std::int64_t> interrupti
   for (const std::int64_t at : interruptions) {
     CAPTURE(at);
     const std::string backup = folder.path(std::to_string(at));
-    CHECK_THROWS_WITH_AS((void)train(run, backup, 11, at), doctest::Contains("power failure"), ls::Error);
+    CHECK_THROWS_WITH_AS((void)train(run, backup, 11, at), doctest::Contains("power failure"),
+                         ls::Error);
     const bool has_backup = std::filesystem::exists(backup + "/training_state");
     CHECK(has_backup == (at >= first_save));
     const Result resumed = train(run, backup, has_backup ? 99 : 11);  // the saved seed counts
@@ -112,7 +116,10 @@ ls::AnyDataset shuffled(bool repeated) {
 
 // 5 updates an epoch.
 Run new_passes(std::int64_t save_freq, int replicas = 1) {
-  return {.data = shuffled(false), .options = {.epochs = 4}, .save_freq = save_freq, .replicas = replicas};
+  return {.data = shuffled(false),
+          .options = {.epochs = 4},
+          .save_freq = save_freq,
+          .replicas = replicas};
 }
 Run one_endless_pass(std::int64_t save_freq, int replicas = 1) {
   return {.data = shuffled(true),
@@ -123,10 +130,18 @@ Run one_endless_pass(std::int64_t save_freq, int replicas = 1) {
 
 }  // namespace
 
-TEST_CASE("resume: saved at epochs, a new pass each epoch") { check_resume(new_passes(0), {0, 2, 5, 8, 19}); }
-TEST_CASE("resume: saved at epochs, shuffle and repeat") { check_resume(one_endless_pass(0), {0, 2, 5, 8, 19}); }
-TEST_CASE("resume: saved at steps, a new pass each epoch") { check_resume(new_passes(3), {1, 3, 4, 5, 7, 10, 16, 19}); }
-TEST_CASE("resume: saved at steps, shuffle and repeat") { check_resume(one_endless_pass(3), {1, 4, 5, 7, 10, 16, 19}); }
+TEST_CASE("resume: saved at epochs, a new pass each epoch") {
+  check_resume(new_passes(0), {0, 2, 5, 8, 19});
+}
+TEST_CASE("resume: saved at epochs, shuffle and repeat") {
+  check_resume(one_endless_pass(0), {0, 2, 5, 8, 19});
+}
+TEST_CASE("resume: saved at steps, a new pass each epoch") {
+  check_resume(new_passes(3), {1, 3, 4, 5, 7, 10, 16, 19});
+}
+TEST_CASE("resume: saved at steps, shuffle and repeat") {
+  check_resume(one_endless_pass(3), {1, 4, 5, 7, 10, 16, 19});
+}
 TEST_CASE("resume: saved at every step, also at the last of an epoch") {
   check_resume(new_passes(1), {1, 5, 6, 19});
   check_resume(one_endless_pass(1), {1, 5, 6, 19});
@@ -143,7 +158,8 @@ TEST_CASE("resume: on two replicas") {
 TEST_CASE("resume: a schedule goes on where it was, with clipping by the global norm") {
   for (const int replicas : {1, 2}) {
     Run run = new_passes(3, replicas);
-    run.learning_rate = ls::CosineDecay{.decay_steps = 15, .alpha = 0.1, .warmup_target = 0.4, .warmup_steps = 4};
+    run.learning_rate =
+        ls::CosineDecay{.decay_steps = 15, .alpha = 0.1, .warmup_target = 0.4, .warmup_steps = 4};
     run.global_clipnorm = 0.05;
     check_resume(run, {4, 10});
   }
@@ -151,7 +167,8 @@ TEST_CASE("resume: a schedule goes on where it was, with clipping by the global 
 
 TEST_CASE("resume: saved on a thread while training goes on") {
   for (const int replicas : {1, 2}) {
-    for (Run run : {new_passes(1, replicas), one_endless_pass(2, replicas), new_passes(0, replicas)}) {
+    for (Run run :
+         {new_passes(1, replicas), one_endless_pass(2, replicas), new_passes(0, replicas)}) {
       run.asynchronous = true;
       check_resume(run, {5, 6, 13, 19});
     }
@@ -173,9 +190,10 @@ TEST_CASE("resume: an interruption at the end of an epoch repeats the epoch's en
     recorder.at_epoch_end = [](ls::Training&, int epoch, ls::Logs&) {
       if (epoch == 0) throw Interrupted();
     };
-    ls::BackupAndRestore backup{.backup_dir = folder.path("cut"), .save_freq = 5, .asynchronous = false};
-    CHECK_THROWS_WITH_AS((void)trainer.fit(run.data, run.options, recorder, backup), doctest::Contains("power failure"),
-                         ls::Error);
+    ls::BackupAndRestore backup{
+        .backup_dir = folder.path("cut"), .save_freq = 5, .asynchronous = false};
+    CHECK_THROWS_WITH_AS((void)trainer.fit(run.data, run.options, recorder, backup),
+                         doctest::Contains("power failure"), ls::Error);
     const Result resumed = train(run, folder.path("cut"), 99);
     CHECK(resumed == whole);
     CHECK(resumed.calls[1] == "epoch_begin 0");
@@ -191,14 +209,16 @@ TEST_CASE("resume: data that run out do so in the resumed run as well") {
                 .save_freq = 1};
   check_resume(run, {1, 2, 4});
   const TemporaryFolder folder;
-  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 4), doctest::Contains("power failure"), ls::Error);
+  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 4), doctest::Contains("power failure"),
+                       ls::Error);
   CHECK(train(run, folder.path(), 11).history == std::vector<int>{1, 2});
 }
 
 TEST_CASE("resume: a backup overrides initial_epoch, and History starts where training goes on") {
   const TemporaryFolder folder;
   Run run = new_passes(0);
-  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 12), doctest::Contains("power failure"), ls::Error);
+  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 12), doctest::Contains("power failure"),
+                       ls::Error);
   run.options.initial_epoch = 3;
   const Result resumed = train(run, folder.path(), 11);
   CHECK(resumed.history == std::vector<int>{2, 3});
@@ -208,7 +228,8 @@ TEST_CASE("resume: a backup overrides initial_epoch, and History starts where tr
 TEST_CASE("resume: fewer epochs than the backup has behind it are nothing to do, which is said") {
   const TemporaryFolder folder;
   Run run = new_passes(0);
-  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 17), doctest::Contains("power failure"), ls::Error);
+  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 17), doctest::Contains("power failure"),
+                       ls::Error);
   run.options.epochs = 2;
   const CapturedStderr output;
   TinyTrainer trainer({.seed = 11, .learning_rate = 0.2, .momentum = 0.9});
@@ -216,14 +237,16 @@ TEST_CASE("resume: fewer epochs than the backup has behind it are nothing to do,
   ls::BackupAndRestore backup{.backup_dir = folder.path()};
   CHECK(trainer.fit(run.data, run.options, recorder, backup).epoch.empty());
   CHECK(trainer.iterations() == 15);
-  CHECK(contains(output.text(), "fit: nothing to do: the restored training is in epoch 4, and .epochs is 2"));
+  CHECK(contains(output.text(),
+                 "fit: nothing to do: the restored training is in epoch 4, and .epochs is 2"));
 }
 
 TEST_CASE("resume: the running averages of an epoch go on") {
   const TemporaryFolder folder;
   const Run run = new_passes(3);
   const Result whole = train(run, folder.path("whole"), 11);
-  CHECK_THROWS_WITH_AS((void)train(run, folder.path("cut"), 11, 18), doctest::Contains("power failure"), ls::Error);
+  CHECK_THROWS_WITH_AS((void)train(run, folder.path("cut"), 11, 18),
+                       doctest::Contains("power failure"), ls::Error);
   const Result resumed = train(run, folder.path("cut"), 11);
   CHECK(resumed.loss == whole.loss);  // the resumed process ran 2 of the 5 steps of the last epoch
   CHECK(resumed.calls[2] == "batch_begin 3");
@@ -256,19 +279,24 @@ TEST_CASE("resume: early stop is a normal end, which deletes the backup; an exce
   ls::BackupAndRestore backup{.backup_dir = folder.path()};
   trainer.fit(run.data, run.options, recorder, backup);
   CHECK_FALSE(std::filesystem::exists(backup.path()));
-  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 12), doctest::Contains("power failure"), ls::Error);
+  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 12), doctest::Contains("power failure"),
+                       ls::Error);
   CHECK(std::filesystem::exists(backup.path()));
 }
 
-TEST_CASE("resume: a damaged backup without one before it is an error that names the file, and trains nothing") {
+TEST_CASE(
+    "resume: a damaged backup without one before it is an error that names the file, and trains "
+    "nothing") {
   const TemporaryFolder folder;
   const Run run = new_passes(0);
-  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 12), doctest::Contains("power failure"), ls::Error);
+  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 12), doctest::Contains("power failure"),
+                       ls::Error);
   auto bytes = *ls::read_file(folder.path("training_state"));
   bytes[bytes.size() / 2] ^= std::byte{4};
   ls::write_file_atomically(folder.path("training_state"), bytes);
   ls::remove_file(folder.path("training_state.previous"));
-  const std::string message = message_of<ls::DataError>([&] { (void)train(run, folder.path(), 11); });
+  const std::string message =
+      message_of<ls::DataError>([&] { (void)train(run, folder.path(), 11); });
   CHECK(contains(message, folder.path("training_state")));
   CHECK(contains(message, "checksum"));
 }
@@ -276,7 +304,8 @@ TEST_CASE("resume: a damaged backup without one before it is an error that names
 TEST_CASE("resume: the state of another program is refused with the difference") {
   const TemporaryFolder folder;
   const Run run = new_passes(0);
-  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 12), doctest::Contains("power failure"), ls::Error);
+  CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 12), doctest::Contains("power failure"),
+                       ls::Error);
   const std::string path = folder.path("training_state");
   const ls::TrainingState saved = ls::decode_checkpoint(*ls::read_file(path));
   const auto message = [&](auto change, int replicas = 1) {
@@ -290,9 +319,10 @@ TEST_CASE("resume: the state of another program is refused with the difference")
   CHECK(contains(message([](auto& s) { s.scalar = "float64"; }), "float64, this model of float32"));
   CHECK(contains(message([](auto& s) { s.parameters.pop_back(); }), "3 parameter arrays"));
   CHECK(contains(message([](auto& s) { s.slots.clear(); }), "0 optimizer arrays"));
-  CHECK(contains(message([](auto& s) { s.callbacks.erase(s.callbacks.begin()); }), "1 callbacks, this program has 2"));
-  CHECK(
-      contains(message([](auto& s) { s.callbacks.erase(s.callbacks.begin()); }, 2), "1 callbacks, this program has 2"));
+  CHECK(contains(message([](auto& s) { s.callbacks.erase(s.callbacks.begin()); }),
+                 "1 callbacks, this program has 2"));
+  CHECK(contains(message([](auto& s) { s.callbacks.erase(s.callbacks.begin()); }, 2),
+                 "1 callbacks, this program has 2"));
   const std::string shape = message([](auto& s) { s.parameters[2].extents = {3, 6}; });
   CHECK(contains(shape, "expected user_dense_1/kernel (6, 3)"));
   CHECK(contains(message([](auto& s) { s.running.resize(100); }), "other metrics"));
@@ -304,7 +334,8 @@ TEST_CASE("resume: the state of another program is refused with the difference")
   CHECK(message([](auto&) {}) == "NO EXCEPTION");
 }
 
-TEST_CASE("resume: a run that was stopped early is not trained on when it is killed before its end") {
+TEST_CASE(
+    "resume: a run that was stopped early is not trained on when it is killed before its end") {
   const Run run = new_passes(1);
   const auto stop_in_epoch = [](Recorder& recorder, bool at_its_end) {
     if (at_its_end)
@@ -322,8 +353,10 @@ TEST_CASE("resume: a run that was stopped early is not trained on when it is kil
     TinyTrainer whole;
     Recorder recorder;
     stop_in_epoch(recorder, at_its_end);
-    ls::BackupAndRestore backup{
-        .backup_dir = folder.path(), .save_freq = 1, .delete_checkpoint = false, .asynchronous = false};
+    ls::BackupAndRestore backup{.backup_dir = folder.path(),
+                                .save_freq = 1,
+                                .delete_checkpoint = false,
+                                .asynchronous = false};
     const ls::History history = whole.fit(run.data, run.options, recorder, backup);
     CHECK(whole.iterations() == (at_its_end ? 10 : 7));
 
@@ -333,7 +366,8 @@ TEST_CASE("resume: a run that was stopped early is not trained on when it is kil
     const ls::History rest = resumed.fit(run.data, run.options, again, backup);
     CHECK(resumed.iterations() == whole.iterations());
     CHECK(resumed.parameters_crc32c() == whole.parameters_crc32c());
-    // The last file is that of the last step, so that the epoch's end comes once more, with the same figures.
+    // The last file is that of the last step, so that the epoch's end comes once more, with the
+    // same figures.
     REQUIRE(rest.epoch == std::vector<int>{1});
     CHECK(rest["loss"].back() == history["loss"].back());
   }
@@ -355,14 +389,17 @@ TEST_CASE("resume: saved after the epoch in which all agreed to stop, nothing is
   CHECK(resumed.parameters_crc32c() == whole.parameters_crc32c());
 }
 
-TEST_CASE("resume: saved by four replicas, gone on by one, two or three: the same run to float accuracy") {
+TEST_CASE(
+    "resume: saved by four replicas, gone on by one, two or three: the same run to float "
+    "accuracy") {
   for (const Run& run : {new_passes(3, 4), one_endless_pass(3, 4)}) {
     const TemporaryFolder folder;
     const Result whole = train(run, folder.path("whole"), 11);
     for (const int replicas : {1, 2, 3}) {
       CAPTURE(replicas);
       const std::string backup = folder.path(std::to_string(replicas));
-      CHECK_THROWS_WITH_AS((void)train(run, backup, 11, 8), doctest::Contains("power failure"), ls::Error);
+      CHECK_THROWS_WITH_AS((void)train(run, backup, 11, 8), doctest::Contains("power failure"),
+                           ls::Error);
       Run smaller = run;
       smaller.replicas = replicas;
       const Result resumed = train(smaller, backup, 99);
@@ -374,12 +411,15 @@ TEST_CASE("resume: saved by four replicas, gone on by one, two or three: the sam
   }
 }
 
-TEST_CASE("resume: with another global batch training goes on at the same sample, with the program's own batches") {
+TEST_CASE(
+    "resume: with another global batch training goes on at the same sample, with the program's own "
+    "batches") {
   const TinyData data(22);
   const auto samples = ls::from_tensor_slices(data.x, data.y);
   SUBCASE("whole passes: the steps of an epoch are those of the new batches") {
     const TemporaryFolder folder;
-    Run run{.data = samples.batch(4), .options = {.epochs = 2}, .save_freq = 3};  // 6 updates an epoch
+    Run run{
+        .data = samples.batch(4), .options = {.epochs = 2}, .save_freq = 3};  // 6 updates an epoch
     CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 4), doctest::Contains("power failure"),
                          ls::Error);  // 12 samples
     run.data = samples.batch(5);      // 5 updates an epoch
@@ -389,8 +429,11 @@ TEST_CASE("resume: with another global batch training goes on at the same sample
   }
   SUBCASE("one endless pass: the number of steps goes on") {
     const TemporaryFolder folder;
-    Run run{.data = samples.repeat().batch(4), .options = {.epochs = 2, .steps_per_epoch = 6}, .save_freq = 3};
-    CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 4), doctest::Contains("power failure"), ls::Error);
+    Run run{.data = samples.repeat().batch(4),
+            .options = {.epochs = 2, .steps_per_epoch = 6},
+            .save_freq = 3};
+    CHECK_THROWS_WITH_AS((void)train(run, folder.path(), 11, 4), doctest::Contains("power failure"),
+                         ls::Error);
     run.data = samples.repeat().batch(8);
     const Result resumed = train(run, folder.path(), 11);
     CHECK(resumed.calls[2] == "batch_begin 3");
@@ -403,8 +446,8 @@ TEST_CASE("resume: with another global batch training goes on at the same sample
     Recorder recorder;
     recorder.at_epoch_end = [](ls::Training&, int, ls::Logs&) { throw Interrupted(); };
     ls::BackupAndRestore backup{.backup_dir = folder.path(), .save_freq = 5, .asynchronous = false};
-    CHECK_THROWS_WITH_AS((void)trainer.fit(run.data, run.options, recorder, backup), doctest::Contains("power failure"),
-                         ls::Error);
+    CHECK_THROWS_WITH_AS((void)trainer.fit(run.data, run.options, recorder, backup),
+                         doctest::Contains("power failure"), ls::Error);
     run.data = samples.batch(2);
     TinyTrainer other;
     Recorder again;
@@ -451,6 +494,7 @@ TEST_CASE("resume: a callback that asks for preemption makes fit save after the 
   recorder.at_batch_begin = [](ls::Training& training, std::int64_t) {
     training.request_preemption(ls::ExitCode::lost_peer);
   };
-  CHECK(contains(message_of<ls::ConfigurationError>([&] { trainer.fit(shuffled(false), {.epochs = 1}, &recorder); }),
+  CHECK(contains(message_of<ls::ConfigurationError>(
+                     [&] { trainer.fit(shuffled(false), {.epochs = 1}, &recorder); }),
                  "got 138"));
 }

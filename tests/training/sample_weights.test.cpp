@@ -32,8 +32,9 @@ using namespace lockstep_test;
 
 namespace {
 
-using Net = ls::Sequential<ls::Input<keras::features>,
-                           ls::Dense<keras::classes, ls::Linear, ls::DenseOptions{.use_bias = false}>>;
+using Net =
+    ls::Sequential<ls::Input<keras::features>,
+                   ls::Dense<keras::classes, ls::Linear, ls::DenseOptions{.use_bias = false}>>;
 constexpr ls::SparseCategoricalCrossentropy loss{.from_logits = true};
 
 template <std::size_t N>
@@ -50,8 +51,8 @@ template <class S>
 class Trained {
  public:
   explicit Trained(S& strategy)
-      : model_(ls::compile<Net, double>(strategy, {.seed = 1}, loss, ls::SGD{.learning_rate = 0.5}, ls::Accuracy{},
-                                        ls::Weighted{ls::Accuracy{}})) {
+      : model_(ls::compile<Net, double>(strategy, {.seed = 1}, loss, ls::SGD{.learning_rate = 0.5},
+                                        ls::Accuracy{}, ls::Weighted{ls::Accuracy{}})) {
     auto kernel = model_.get_weights();
     kernel[0].values = list(keras::kernel);
     model_.set_weights(kernel);
@@ -59,12 +60,14 @@ class Trained {
 
   [[nodiscard]] auto& model() { return model_; }
 
-  void check(const ls::History& history, std::span<const double> expected, std::span<const double> evaluated,
-             std::span<const double> kernel) {
+  void check(const ls::History& history, std::span<const double> expected,
+             std::span<const double> evaluated, std::span<const double> kernel) {
     constexpr std::array keys = {"loss", "accuracy", "weighted_accuracy"};
-    const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-6); };  // Keras's are in float
-    const ls::Logs logs =
-        model_.evaluate(inputs(), labels(), {.batch_size = 8, .verbose = 0, .sample_weight = float_weights()});
+    const auto near = [](double value) {
+      return doctest::Approx(value).epsilon(1e-6);
+    };  // Keras's are in float
+    const ls::Logs logs = model_.evaluate(
+        inputs(), labels(), {.batch_size = 8, .verbose = 0, .sample_weight = float_weights()});
     for (std::size_t key = 0; key < keys.size(); ++key) {
       CAPTURE(key);
       for (std::size_t epoch = 0; epoch < keras::epochs; ++epoch)
@@ -91,19 +94,22 @@ class Trained {
   }
 
  private:
-  ls::Model<Net, double, S, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy, ls::Weighted<ls::Accuracy>>
+  ls::Model<Net, double, S, ls::SparseCategoricalCrossentropy, ls::SGD, ls::Accuracy,
+            ls::Weighted<ls::Accuracy>>
       model_;
 };
 
 }  // namespace
 
-TEST_CASE("class_weight, sample_weight: Keras's figures, on one device, on replicas and on workers") {
+TEST_CASE(
+    "class_weight, sample_weight: Keras's figures, on one device, on replicas and on workers") {
   for (const int replicas : {1, 3}) {
     CAPTURE(replicas);
     ls::MirroredStrategy strategy({.replicas = replicas});
     Trained(strategy).check_both();
   }
-  const auto failures = run_workers(2, [](WorkerStrategy& strategy) { Trained(strategy).check_both(); });
+  const auto failures =
+      run_workers(2, [](WorkerStrategy& strategy) { Trained(strategy).check_both(); });
   for (const std::string& failure : failures) CHECK(failure == "");
 }
 
@@ -117,19 +123,21 @@ TEST_CASE("sample_weight: through the stages of a dataset, and with validation d
   const ls::FitOptions options{.epochs = 2, .verbose = 0, .validation_data = data.batch(8)};
   const ls::History plain = model.fit(data.batch(8), options);
   const auto kernel = model.get_weights()[0].values;
-  CHECK(plain["val_loss"].back() == doctest::Approx(model.evaluate(data.batch(5), {.verbose = 0}).at("loss")));
+  CHECK(plain["val_loss"].back() ==
+        doctest::Approx(model.evaluate(data.batch(5), {.verbose = 0}).at("loss")));
   // The samples as they are, in another type: weights go with them.
   model.set_weights(first);
-  const auto mapped = data.map([](auto& sample) { CHECK(sample.y.size() == sample.weights.size()); })
-                          .map(
-                              [](const auto& in, auto& out) {
-                                std::copy(in.x.begin(), in.x.end(), out.x.begin());
-                                out.y[0] = in.y[0];
-                              },
-                              {.sample_size = 4, .target_size = 1})
-                          .filter([](const ls::Sample<const double>& sample) { return sample.weights[0] >= 0; })
-                          .batch(8)
-                          .prefetch(1);
+  const auto mapped =
+      data.map([](auto& sample) { CHECK(sample.y.size() == sample.weights.size()); })
+          .map(
+              [](const auto& in, auto& out) {
+                std::copy(in.x.begin(), in.x.end(), out.x.begin());
+                out.y[0] = in.y[0];
+              },
+              {.sample_size = 4, .target_size = 1})
+          .filter([](const ls::Sample<const double>& sample) { return sample.weights[0] >= 0; })
+          .batch(8)
+          .prefetch(1);
   const ls::History again = model.fit(mapped, options);
   CHECK(again["loss"] == plain["loss"]);
   CHECK(model.get_weights()[0].values == kernel);
@@ -166,8 +174,9 @@ TEST_CASE("sample_weight: what is not a number is named, and what is not used do
   std::vector<double> values(keras::rows, 1.0);
   values[3] = std::nan("");
   const auto bad = ls::from_tensor_slices(inputs(), labels(), values).batch(8);
-  CHECK(contains(message_of<ls::Error>([&] { model.fit(bad, {.verbose = 0, .stop_on_non_finite = true}); }),
-                 "the sample weights, sample 3"));
+  CHECK(contains(
+      message_of<ls::Error>([&] { model.fit(bad, {.verbose = 0, .stop_on_non_finite = true}); }),
+      "the sample weights, sample 3"));
   CHECK(model.predict(bad).rows() == keras::rows);
 }
 
@@ -181,19 +190,22 @@ TEST_CASE("class_weight, sample_weight: what makes no sense is refused before an
   };
   CHECK(contains(refusal({.class_weight = {{-1, 2.0}}}), "class_weight has the class -1"));
   CHECK(contains(refusal({.class_weight = {{1, -2.0}}}), "class_weight of class 1 is -2"));
-  CHECK(contains(refusal({.class_weight = {{1, 2.0}, {1, 2.0}}}), "class_weight lists the class 1 twice"));
+  CHECK(contains(refusal({.class_weight = {{1, 2.0}, {1, 2.0}}}),
+                 "class_weight lists the class 1 twice"));
   CHECK(contains(refusal({.sample_weight = float_weights()}), "sample_weight is for plain arrays"));
-  CHECK(contains(message_of<ls::ConfigurationError>(
-                     [&] { model.evaluate(data, {.verbose = 0, .sample_weight = float_weights()}); }),
-                 "evaluate: sample_weight is for plain arrays"));
-  CHECK(contains(message_of<ls::DataError>([&] {
-                   model.fit(inputs(), labels(), {.verbose = 0, .sample_weight = std::vector<float>{1, 2}});
+  CHECK(contains(message_of<ls::ConfigurationError>([&] {
+                   model.evaluate(data, {.verbose = 0, .sample_weight = float_weights()});
                  }),
-                 "every sample needs its weight, got 22 samples (22, 4) and 2 weights (2)"));
+                 "evaluate: sample_weight is for plain arrays"));
+  CHECK(contains(
+      message_of<ls::DataError>([&] {
+        model.fit(inputs(), labels(), {.verbose = 0, .sample_weight = std::vector<float>{1, 2}});
+      }),
+      "every sample needs its weight, got 22 samples (22, 4) and 2 weights (2)"));
   const ls::Tensor<float> two(std::vector<float>(2 * keras::rows, 1.0F), {keras::rows, 2});
-  CHECK(
-      contains(message_of<ls::DataError>([&] { model.fit(inputs(), labels(), {.verbose = 0, .sample_weight = two}); }),
-               "there are 2 sample weights for each sample; expected 1"));
+  CHECK(contains(message_of<ls::DataError>(
+                     [&] { model.fit(inputs(), labels(), {.verbose = 0, .sample_weight = two}); }),
+                 "there are 2 sample weights for each sample; expected 1"));
 }
 
 TEST_CASE("class_weight is compared between workers") {
@@ -213,24 +225,32 @@ TEST_CASE("sample_weight: one for each token of a sequence, or one for all of th
   auto model = ls::compile<Tagger, double>(strategy, {.seed = 3}, loss, ls::SGD{});
   std::vector<double> x, y, of_token, of_sample, spread;
   for (std::size_t i = 0; i < samples * positions; ++i) {
-    for (std::size_t f = 0; f < features; ++f) x.push_back(std::sin(static_cast<double>(3 * i + f)));
+    for (std::size_t f = 0; f < features; ++f)
+      x.push_back(std::sin(static_cast<double>(3 * i + f)));
     y.push_back(static_cast<double>(i % 2));
     of_token.push_back(static_cast<double>(i % 4));
     spread.push_back(static_cast<double>(1 + i / positions));
   }
   for (std::size_t s = 0; s < samples; ++s) of_sample.push_back(static_cast<double>(1 + s));
-  const ls::Tensor<double> inputs_of(x, {samples, positions, features}), labels_of(y, {samples, positions});
+  const ls::Tensor<double> inputs_of(x, {samples, positions, features}),
+      labels_of(y, {samples, positions});
   const auto loss_with = [&](const ls::Tensor<double>& sample_weight) {
-    return model.evaluate(ls::from_tensor_slices(inputs_of, labels_of, sample_weight).batch(2), {.verbose = 0})
+    return model
+        .evaluate(ls::from_tensor_slices(inputs_of, labels_of, sample_weight).batch(2),
+                  {.verbose = 0})
         .at("loss");
   };
   const auto logits = model.predict(inputs_of);
   double expected = 0;
   for (std::size_t i = 0; i < samples * positions; ++i) {
-    const auto row = static_cast<Eigen::Index>(i / positions), place = static_cast<Eigen::Index>(2 * (i % positions));
-    const double difference = logits(row, place + (i % 2 == 0 ? 1 : 0)) - logits(row, place + (i % 2 == 0 ? 0 : 1));
-    expected += of_token[i] * std::log1p(std::exp(difference)) / static_cast<double>(samples * positions);
+    const auto row = static_cast<Eigen::Index>(i / positions),
+               place = static_cast<Eigen::Index>(2 * (i % positions));
+    const double difference =
+        logits(row, place + (i % 2 == 0 ? 1 : 0)) - logits(row, place + (i % 2 == 0 ? 0 : 1));
+    expected +=
+        of_token[i] * std::log1p(std::exp(difference)) / static_cast<double>(samples * positions);
   }
   CHECK(loss_with({of_token, {samples, positions}}) == doctest::Approx(expected).epsilon(1e-12));
-  CHECK(loss_with(of_sample) == doctest::Approx(loss_with({spread, {samples, positions}})).epsilon(1e-12));
+  CHECK(loss_with(of_sample) ==
+        doctest::Approx(loss_with({spread, {samples, positions}})).epsilon(1e-12));
 }

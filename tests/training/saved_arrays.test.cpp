@@ -16,7 +16,8 @@ using namespace lockstep_test;
 
 namespace {
 
-constexpr std::array variables{ls::Variable{"kernel", {2, 3}, nullptr}, ls::Variable{"bias", {3}, nullptr}};
+constexpr std::array variables{ls::Variable{"kernel", {2, 3}, nullptr},
+                               ls::Variable{"bias", {3}, nullptr}};
 
 struct Arrays {
   std::vector<float> kernel = {1, 2, 3, 4, 5, 6}, bias = {7, 8, 9};
@@ -58,12 +59,14 @@ TEST_CASE("saved arrays: the first that differs is named") {
   const auto message = [&](auto change) {
     auto changed = saved;
     change(changed);
-    return message_of<ls::ConfigurationError>([&] { ls::detail::load_arrays(changed, 0, arrays.list(), true); });
+    return message_of<ls::ConfigurationError>(
+        [&] { ls::detail::load_arrays(changed, 0, arrays.list(), true); });
   };
   CHECK(message([](auto&) {}) == "NO EXCEPTION");
   CHECK(contains(message([](auto& s) { s.pop_back(); }), "no array for dense/bias (3)"));
   const std::string shape = message([](auto& s) { s[0].extents = {3, 2}; });
-  CHECK(contains(shape, "expected dense/kernel (2, 3) of float32, the saved state has 'dense/kernel' (3, 2)"));
+  CHECK(contains(
+      shape, "expected dense/kernel (2, 3) of float32, the saved state has 'dense/kernel' (3, 2)"));
   CHECK(contains(message([](auto& s) { s[0].extents = {6}; }), "(6)"));
   CHECK(contains(message([](auto& s) { s[0].extents.clear(); }), "()"));
   CHECK(contains(message([](auto& s) { s[1].bytes.resize(24); }), "expected dense/bias (3)"));

@@ -12,13 +12,17 @@ using namespace lockstep_test;
 
 namespace {
 
-std::string signature(const std::string& optimizer, const std::string& loss = "mean_squared_error") {
-  return "input: (4)\noutput: (3)\nloss: " + loss + "\noptimizer: " + optimizer + "\nmetric: accuracy";
+std::string signature(const std::string& optimizer,
+                      const std::string& loss = "mean_squared_error") {
+  return "input: (4)\noutput: (3)\nloss: " + loss + "\noptimizer: " + optimizer +
+         "\nmetric: accuracy";
 }
 
-/// The message for a state of the first and a program of the second signature; empty: they belong together.
+/// The message for a state of the first and a program of the second signature; empty: they belong
+/// together.
 std::string message(const std::string& saved, const std::string& mine) {
-  const std::string text = message_of<ls::ConfigurationError>([&] { ls::detail::check_signature(saved, mine); });
+  const std::string text =
+      message_of<ls::ConfigurationError>([&] { ls::detail::check_signature(saved, mine); });
   return text == "NO EXCEPTION" ? "" : text;
 }
 
@@ -27,41 +31,54 @@ std::string message(const std::string& saved, const std::string& mine) {
 TEST_CASE("check_signature: the learning rate may differ") {
   CHECK(message(signature("SGD(learning_rate=0.1, momentum=0.9)"),
                 signature("SGD(learning_rate=1e-05, momentum=0.9)")) == "");
-  CHECK(message(signature("Own(a=1, learning_rate=0.1)"), signature("Own(a=1, learning_rate=2)")) == "");
-  CHECK(message(signature("Own(learning_rate=0.1"), signature("Own(learning_rate=2")) == "");  // whatever a user writes
-  CHECK(message(signature("SGD(learning_rate=CosineDecay(initial_learning_rate=1, alpha=0), momentum=0.9)"),
-                signature("SGD(learning_rate=0.1, momentum=0.9)")) == "");
+  CHECK(message(signature("Own(a=1, learning_rate=0.1)"), signature("Own(a=1, learning_rate=2)")) ==
+        "");
+  CHECK(message(signature("Own(learning_rate=0.1"), signature("Own(learning_rate=2")) ==
+        "");  // whatever a user writes
+  CHECK(
+      message(signature(
+                  "SGD(learning_rate=CosineDecay(initial_learning_rate=1, alpha=0), momentum=0.9)"),
+              signature("SGD(learning_rate=0.1, momentum=0.9)")) == "");
   CHECK(message(signature("Own"), signature("Own")) == "");
   CHECK(message(signature("Own(final_learning_rate=1, learning_rate=2)"),
                 signature("Own(final_learning_rate=1, learning_rate=3)")) == "");
 }
 
 TEST_CASE("check_signature: nothing else may, and the first difference is named") {
-  CHECK(contains(
-      message(signature("SGD(learning_rate=0.1, momentum=0.9)"), signature("SGD(learning_rate=0.2, momentum=0.8)")),
-      "the saved state has 'optimizer: SGD(learning_rate=..., momentum=0.9)', this program has 'optimizer: "
-      "SGD(learning_rate=..., momentum=0.8)'"));
+  CHECK(contains(message(signature("SGD(learning_rate=0.1, momentum=0.9)"),
+                         signature("SGD(learning_rate=0.2, momentum=0.8)")),
+                 "the saved state has 'optimizer: SGD(learning_rate=..., momentum=0.9)', this "
+                 "program has 'optimizer: "
+                 "SGD(learning_rate=..., momentum=0.8)'"));
   CHECK(contains(message(signature("SGD(learning_rate=Decay(a=1, b=f(2)), momentum=0.9)"),
                          signature("SGD(learning_rate=0.1, momentum=0.8)")),
                  "SGD(learning_rate=..., momentum=0.9)"));
-  CHECK(
-      contains(message(signature("SGD(learning_rate=0.1)"), signature("Adam(learning_rate=0.1)")), "'optimizer: SGD("));
-  CHECK(contains(message(signature("Own", "a"), signature("Own", "b")), "'loss: a', this program has 'loss: b'"));
-  CHECK(contains(message(signature("Own", "a(learning_rate=1)"), signature("Own", "a(learning_rate=2)")), "loss: a"));
+  CHECK(contains(message(signature("SGD(learning_rate=0.1)"), signature("Adam(learning_rate=0.1)")),
+                 "'optimizer: SGD("));
+  CHECK(contains(message(signature("Own", "a"), signature("Own", "b")),
+                 "'loss: a', this program has 'loss: b'"));
+  CHECK(contains(
+      message(signature("Own", "a(learning_rate=1)"), signature("Own", "a(learning_rate=2)")),
+      "loss: a"));
   CHECK(contains(message(signature("Own(final_learning_rate=1, learning_rate=2)"),
                          signature("Own(final_learning_rate=3, learning_rate=2)")),
                  "final_learning_rate=1"));
-  CHECK(contains(
-      message(signature("Own") + "\nmetric: m(learning_rate=1)", signature("Own") + "\nmetric: m(learning_rate=2)"),
-      "metric: m(learning_rate=1)"));
-  CHECK(contains(message(signature("Own") + "\nmetric: b", signature("Own")), "'metric: b', this program has ''"));
+  CHECK(contains(message(signature("Own") + "\nmetric: m(learning_rate=1)",
+                         signature("Own") + "\nmetric: m(learning_rate=2)"),
+                 "metric: m(learning_rate=1)"));
+  CHECK(contains(message(signature("Own") + "\nmetric: b", signature("Own")),
+                 "'metric: b', this program has ''"));
 }
 
 TEST_CASE("check_signature: older files have the metrics without their options") {
   const std::string own = signature("Own");
-  CHECK(message(own + "\nmetric: auc", own + "\nmetric: auc = auc(curve=pr)\nmetric: b").find("metric: b") !=
-        std::string::npos);
-  CHECK(message(own + "\nmetric: auc\nmetric: b", own + "\nmetric: auc = auc(curve=pr)\nmetric: b") == "");
-  CHECK(contains(message(own + "\nmetric: auc = auc(curve=roc)", own + "\nmetric: auc = auc(curve=pr)"), "curve=roc"));
-  CHECK(contains(message(own + "\nmetric: auc = auc(curve=pr)", own + "\nmetric: auc"), "curve=pr"));
+  CHECK(message(own + "\nmetric: auc", own + "\nmetric: auc = auc(curve=pr)\nmetric: b")
+            .find("metric: b") != std::string::npos);
+  CHECK(message(own + "\nmetric: auc\nmetric: b",
+                own + "\nmetric: auc = auc(curve=pr)\nmetric: b") == "");
+  CHECK(contains(
+      message(own + "\nmetric: auc = auc(curve=roc)", own + "\nmetric: auc = auc(curve=pr)"),
+      "curve=roc"));
+  CHECK(
+      contains(message(own + "\nmetric: auc = auc(curve=pr)", own + "\nmetric: auc"), "curve=pr"));
 }

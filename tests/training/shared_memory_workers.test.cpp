@@ -1,4 +1,5 @@
-// fit on workers that share memory, which update a share of the parameters each: the bits of workers that do not.
+// fit on workers that share memory, which update a share of the parameters each: the bits of
+// workers that do not.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -46,9 +47,9 @@ template <class Strategy>
 Outcome work(Strategy& strategy, double momentum) {
   const TinyData data(23);
   const auto batches = ls::from_tensor_slices(data.x, data.y).shuffle(23).batch(5);
-  auto model =
-      ls::compile<WideNet>(strategy, {.seed = 5}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                           ls::SGD{.learning_rate = 0.1, .momentum = momentum, .weight_decay = 0.01}, ls::Accuracy{});
+  auto model = ls::compile<WideNet>(
+      strategy, {.seed = 5}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+      ls::SGD{.learning_rate = 0.1, .momentum = momentum, .weight_decay = 0.01}, ls::Accuracy{});
   Outcome outcome;
   const auto fit = [&](int epochs) {
     Recorder recorder;
@@ -61,7 +62,8 @@ Outcome work(Strategy& strategy, double momentum) {
   fit(2);
   auto weights = model.get_weights();
   for (auto& weight : weights)
-    for (float& value : weight.values) value *= strategy.is_chief() ? 0.5F : 1e9F;  // the chief's count
+    for (float& value : weight.values)
+      value *= strategy.is_chief() ? 0.5F : 1e9F;  // the chief's count
   model.set_weights(weights);
   fit(1);
   outcome.losses.push_back(model.evaluate(batches, {.verbose = 0}).at("loss"));
@@ -78,8 +80,8 @@ std::vector<Outcome> on_workers(int size, double momentum) {
     ls::Cluster cluster;
     cluster.spec.worker = addresses;
     cluster.task.index = rank;
-    ls::MultiWorkerMirroredStrategy<Policy> strategy(cluster,
-                                                     {.communication_options = ls::testing::patient_options()});
+    ls::MultiWorkerMirroredStrategy<Policy> strategy(
+        cluster, {.communication_options = ls::testing::patient_options()});
     outcomes[static_cast<std::size_t>(rank)] = work(strategy, momentum);
   }));
   return outcomes;
@@ -87,7 +89,9 @@ std::vector<Outcome> on_workers(int size, double momentum) {
 
 }  // namespace
 
-TEST_CASE("workers that share memory: the bits of workers over TCP, through several fits, with slots and without") {
+TEST_CASE(
+    "workers that share memory: the bits of workers over TCP, through several fits, with slots and "
+    "without") {
   for (const int size : {2, 3}) {
     for (const double momentum : {0.0, 0.5}) {
       CAPTURE(size);

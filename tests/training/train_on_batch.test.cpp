@@ -35,11 +35,14 @@ void each_batch(const TinyData& data, F&& f) {
   const auto samples = static_cast<int>(data.y.size());
   for (int first = 0; first < samples; first += batch_size) {
     const int last = std::min(first + batch_size, samples);
-    f(Matrix(data.x.middleRows(first, last - first)), std::vector<int>(data.y.begin() + first, data.y.begin() + last));
+    f(Matrix(data.x.middleRows(first, last - first)),
+      std::vector<int>(data.y.begin() + first, data.y.begin() + last));
   }
 }
 
-ls::AnyDataset batches_of(const TinyData& data) { return ls::from_tensor_slices(data.x, data.y).batch(batch_size); }
+ls::AnyDataset batches_of(const TinyData& data) {
+  return ls::from_tensor_slices(data.x, data.y).batch(batch_size);
+}
 
 }  // namespace
 
@@ -67,7 +70,8 @@ TEST_CASE("train_on_batch: the steps of fit, bit for bit, with the figures of ea
   }
 }
 
-TEST_CASE("test_on_batch, predict_on_batch: evaluate and predict on one batch; nothing is trained") {
+TEST_CASE(
+    "test_on_batch, predict_on_batch: evaluate and predict on one batch; nothing is trained") {
   const TinyData data(7);
   TinyTrainer trainer({.replicas = 2});
   const std::uint32_t before = trainer.parameters_crc32c();
@@ -82,24 +86,31 @@ TEST_CASE("train_on_batch: batches that make no sense") {
   TinyTrainer trainer;
   CHECK(message_of<ls::DataError>([&] { trainer.train_on_batch(Matrix(0, 4), {}); }) ==
         "train_on_batch: the batch has no rows; give at least one");
-  CHECK(contains(message_of<ls::DataError>([&] { trainer.train_on_batch(Matrix::Zero(2, 4), {1}); }), "one target"));
+  CHECK(
+      contains(message_of<ls::DataError>([&] { trainer.train_on_batch(Matrix::Zero(2, 4), {1}); }),
+               "one target"));
   CHECK(contains(message_of<ls::DataError>([&] {
                    trainer.train_on_batch(Matrix::Zero(2, 3), {1, 2});
                  }),
                  "train_on_batch"));
-  CHECK(contains(message_of<ls::DataError>([&] { trainer.train_on_batch(Matrix::Zero(2, 4), {1, 7}); }), "sample 1"));
+  CHECK(contains(message_of<ls::DataError>([&] {
+                   trainer.train_on_batch(Matrix::Zero(2, 4), {1, 7});
+                 }),
+                 "sample 1"));
   CHECK(trainer.iterations() == 0);
   Recorder recorder;
   const TinyData data(4);
   recorder.at_epoch_end = [&](ls::Training&, int, ls::Logs&) {
-    CHECK(contains(message_of<ls::Error>([&] { trainer.train_on_batch(data.x, data.y); }), "this model is in fit"));
+    CHECK(contains(message_of<ls::Error>([&] { trainer.train_on_batch(data.x, data.y); }),
+                   "this model is in fit"));
     CHECK(trainer.predict_on_batch(data.x).rows() == 4);
     CHECK(trainer.test_on_batch(data.x, data.y).at("loss") > 0);
   };
   trainer.fit(batches_of(data), {}, &recorder);
 }
 
-TEST_CASE("train_on_batch: each worker takes its part of a batch that all give; other data are refused") {
+TEST_CASE(
+    "train_on_batch: each worker takes its part of a batch that all give; other data are refused") {
   const TinyData data(22);
   TinyTrainer alone({.seed = 3});
   std::vector<double> losses;
@@ -108,7 +119,8 @@ TEST_CASE("train_on_batch: each worker takes its part of a batch that all give; 
   });
   std::vector<std::uint32_t> sums(3);
   const auto failures = run_workers(3, [&](WorkerStrategy& strategy) {
-    auto model = ls::compile<TinyNet>(strategy, {.seed = 3}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+    auto model = ls::compile<TinyNet>(strategy, {.seed = 3},
+                                      ls::SparseCategoricalCrossentropy{.from_logits = true},
                                       ls::SGD{.learning_rate = 0.1}, ls::Accuracy{});
     std::size_t step = 0;
     each_batch(data, [&](const Matrix& x, const std::vector<int>& y) {
@@ -116,7 +128,8 @@ TEST_CASE("train_on_batch: each worker takes its part of a batch that all give; 
     });
     sums[static_cast<std::size_t>(strategy.worker_index())] = model.parameters_crc32c();
     const TinyData own(5, static_cast<std::uint64_t>(strategy.worker_index()) + 1);
-    CHECK(contains(message_of<ls::ConfigurationError>([&] { model.train_on_batch(own.x, own.y); }), "checksum"));
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { model.train_on_batch(own.x, own.y); }),
+                   "checksum"));
   });
   CHECK(failures == std::vector<std::string>(3));
   CHECK(sums == std::vector<std::uint32_t>(3, sums[0]));

@@ -33,7 +33,8 @@ struct Moving : UserReLU {
   static constexpr std::array state_variables{ls::Variable{"moving", {2}, uniform_half}};
 };
 using Net = ls::Sequential<ls::Input<4>, UserDense<6>, Moving, UserDense<3>>;
-using Program = ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::Adam, ls::Accuracy>;
+using Program =
+    ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::Adam, ls::Accuracy>;
 using Trainer = ls::detail::Trainer<float>;
 
 const Program program({.from_logits = true}, {.learning_rate = 0.125}, {});
@@ -59,7 +60,8 @@ void spoil(Trainer& trainer) {
 
 }  // namespace
 
-TEST_CASE("Trainer: starts from the seed, on each strategy with the same bits, untrained state too") {
+TEST_CASE(
+    "Trainer: starts from the seed, on each strategy with the same bits, untrained state too") {
   Setup one(7), same(7), other(8);
   const auto crc = one.trainer.variables().parameters_crc32c();
   CHECK(same.trainer.variables().parameters_crc32c() == crc);
@@ -148,7 +150,8 @@ TEST_CASE("Trainer: saves into the memory of an earlier state, and says how much
   CHECK(saved == setup.trainer.save_state());
   const auto& variables = setup.trainer.variables();
   CHECK(setup.trainer.state_bytes() ==
-        3 * variables.parameters().values().size_bytes() + setup.trainer.workspace(0).state().values().size_bytes());
+        3 * variables.parameters().values().size_bytes() +
+            setup.trainer.workspace(0).state().values().size_bytes());
 }
 
 TEST_CASE("Trainer: a saved state that does not fit is refused, and nothing is changed") {

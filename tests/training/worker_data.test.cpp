@@ -18,7 +18,8 @@ namespace {
 constexpr ls::DistributionContext second_of_two{.num_workers = 2, .worker = 1};
 
 ls::AnyDataset with_policy(ls::AutoShardPolicy policy, std::int64_t batch = 4) {
-  return ls::AnyDataset(numbers(10).with_options({.auto_shard_policy = policy}).shuffle(10).batch(batch));
+  return ls::AnyDataset(
+      numbers(10).with_options({.auto_shard_policy = policy}).shuffle(10).batch(batch));
 }
 
 std::string signature(const ls::AnyDataset& data, std::optional<ls::AutoShardPolicy> policy = {}) {
@@ -35,10 +36,14 @@ TEST_CASE("WorkerData: what must be equal depends on the policy") {
       "data, checksum of 10 samples: ";
   CHECK(data.substr(0, expected.size()) == expected);
   CHECK(data.size() == expected.size() + 9);
-  CHECK(signature(with_policy(ls::AutoShardPolicy::off)) == "data, sharding: off\ndata, global batch size: 4\n");
+  CHECK(signature(with_policy(ls::AutoShardPolicy::off)) ==
+        "data, sharding: off\ndata, global batch size: 4\n");
   CHECK(signature(with_policy(ls::AutoShardPolicy::off), ls::AutoShardPolicy::data) == data);
-  CHECK(ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::off), {}).signature("data").empty());  // alone
-  CHECK(contains(signature(ls::AnyDataset(numbers(4).repeat().batch(1))), "batches in a pass: without end"));
+  CHECK(ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::off), {})
+            .signature("data")
+            .empty());  // alone
+  CHECK(contains(signature(ls::AnyDataset(numbers(4).repeat().batch(1))),
+                 "batches in a pass: without end"));
 }
 
 TEST_CASE("WorkerData: with files it opens its own alone, and only to learn a shape or a length") {
@@ -50,7 +55,8 @@ TEST_CASE("WorkerData: with files it opens its own alone, and only to learn a sh
   const ls::detail::WorkerData data("fit", files, second_of_two);
   CHECK(data.may_differ());
   CHECK(data.signature("data") ==
-        "data, sharding: file\ndata, global batch size: 4\ndata, pipeline: from_files(4) -> batch(4)\n");
+        "data, sharding: file\ndata, global batch size: 4\ndata, pipeline: from_files(4) -> "
+        "batch(4)\n");
   CHECK(opened.empty());
   CHECK(data.part().sample_shape() == std::vector<std::size_t>{2, 2});
   CHECK(opened == std::vector<std::string>{"b"});
@@ -64,15 +70,22 @@ TEST_CASE("WorkerData: with files it opens its own alone, and only to learn a sh
 }
 
 TEST_CASE("WorkerData: the steps of a pass") {
-  CHECK(ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::off), second_of_two).steps() == 6);
-  CHECK(ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::data), second_of_two).steps() == 3);
-  CHECK_FALSE(ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::off), {}).may_differ());
+  CHECK(
+      ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::off), second_of_two).steps() ==
+      6);
+  CHECK(ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::data), second_of_two)
+            .steps() == 3);
+  CHECK_FALSE(
+      ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::off), {}).may_differ());
 }
 
 TEST_CASE("WorkerData: what cannot be used is refused") {
-  CHECK(message_of<ls::ConfigurationError>([] { ls::detail::WorkerData("fit", ls::AnyDataset(), {}); }) ==
-        "fit: this AnyDataset holds no dataset");
-  CHECK(contains(message_of<ls::ConfigurationError>(
-                     [] { ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::file), second_of_two); }),
+  CHECK(message_of<ls::ConfigurationError>([] {
+          ls::detail::WorkerData("fit", ls::AnyDataset(), {});
+        }) == "fit: this AnyDataset holds no dataset");
+  CHECK(contains(message_of<ls::ConfigurationError>([] {
+                   ls::detail::WorkerData("fit", with_policy(ls::AutoShardPolicy::file),
+                                          second_of_two);
+                 }),
                  "the dataset has 0 files"));
 }

@@ -63,29 +63,35 @@ struct Worker {
 
 /// Trains on all workers; the model's type is compiled once.
 void train(std::vector<Worker>& workers) {
-  const auto failures = run_workers(static_cast<int>(workers.size()), [&](WorkerStrategy& strategy) {
-    Worker& worker = workers[static_cast<std::size_t>(strategy.worker_index())];
-    auto model =
-        ls::compile<TinyNet>(strategy, {.seed = worker.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                             ls::SGD{.learning_rate = worker.learning_rate, .momentum = 0.5}, ls::Accuracy{});
-    worker.seed_in_force = model.seed();
-    if (!worker.weights.empty()) model.set_weights(worker.weights);
-    ls::BackupAndRestore backup{.backup_dir = worker.backup_dir, .save_freq = worker.save_freq, .asynchronous = false};
-    const ls::History history = model.fit(worker.data, worker.options, worker.recorder, worker.aborts, backup);
-    for (const ls::Logs& logs : worker.recorder.batch_logs) worker.losses.push_back(logs.at("loss"));
-    worker.epochs = history.epoch;
-    worker.crc = model.parameters_crc32c();
-    worker.weights = model.get_weights();
-    if (!worker.evaluates) return;
-    worker.val_loss = model.evaluate(worker.data, {.verbose = 0, .steps = 3}).at("loss");
-    worker.rows_sum = static_cast<double>(model.predict(worker.data, {.steps = 3}).cwiseAbs().sum());
-  });
+  const auto failures =
+      run_workers(static_cast<int>(workers.size()), [&](WorkerStrategy& strategy) {
+        Worker& worker = workers[static_cast<std::size_t>(strategy.worker_index())];
+        auto model = ls::compile<TinyNet>(
+            strategy, {.seed = worker.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+            ls::SGD{.learning_rate = worker.learning_rate, .momentum = 0.5}, ls::Accuracy{});
+        worker.seed_in_force = model.seed();
+        if (!worker.weights.empty()) model.set_weights(worker.weights);
+        ls::BackupAndRestore backup{
+            .backup_dir = worker.backup_dir, .save_freq = worker.save_freq, .asynchronous = false};
+        const ls::History history =
+            model.fit(worker.data, worker.options, worker.recorder, worker.aborts, backup);
+        for (const ls::Logs& logs : worker.recorder.batch_logs)
+          worker.losses.push_back(logs.at("loss"));
+        worker.epochs = history.epoch;
+        worker.crc = model.parameters_crc32c();
+        worker.weights = model.get_weights();
+        if (!worker.evaluates) return;
+        worker.val_loss = model.evaluate(worker.data, {.verbose = 0, .steps = 3}).at("loss");
+        worker.rows_sum =
+            static_cast<double>(model.predict(worker.data, {.steps = 3}).cwiseAbs().sum());
+      });
   for (std::size_t i = 0; i < workers.size(); ++i) workers[i].failure = failures[i];
 }
 
 ls::AnyDataset batches(int samples, std::int64_t batch, ls::DatasetOptions options = {}) {
   const TinyData data(samples);
-  return ls::AnyDataset(ls::from_tensor_slices(data.x, data.y).with_options(options).shuffle(samples).batch(batch));
+  return ls::AnyDataset(
+      ls::from_tensor_slices(data.x, data.y).with_options(options).shuffle(samples).batch(batch));
 }
 
 /// `count` equal workers, on 22 samples in batches of 5, with backups in folders of their own.
@@ -116,7 +122,8 @@ struct TwoFiles : RowDataset {
   [[nodiscard]] ls::AutoShardPolicy auto_shard_policy() const { return ls::AutoShardPolicy::file; }
   [[nodiscard]] std::int64_t num_files() const { return 2; }
   void shard_files(int, int index) {
-    static_cast<RowDataset&>(*this) = index == 0 ? RowDataset(TinyData(4, 1), 2) : RowDataset(TinyData(20, 2), 2);
+    static_cast<RowDataset&>(*this) =
+        index == 0 ? RowDataset(TinyData(4, 1), 2) : RowDataset(TinyData(20, 2), 2);
   }
 };
 
@@ -167,7 +174,8 @@ TEST_CASE("workers: another program is refused on all of them, with the differen
                  "compile: the workers differ: rank 2 has 'optimizer: SGD(learning_rate=0.25"));
   CHECK(contains(failures([](Worker& w) { w.options.epochs = 4; }),
                  "fit: the workers differ: rank 2 has 'epochs: 4', the chief has 'epochs: 3'"));
-  CHECK(contains(failures([](Worker& w) { w.options.validation_data = w.data; }), "'validation: yes'"));
+  CHECK(contains(failures([](Worker& w) { w.options.validation_data = w.data; }),
+                 "'validation: yes'"));
 }
 
 TEST_CASE("workers: other data are refused on all of them before any step, with the difference") {
@@ -184,18 +192,30 @@ TEST_CASE("workers: other data are refused on all of them before any step, with 
     return workers[0].failure;
   };
   CHECK(failure([](Worker& w) { w.data = batches(22, 10); }) ==
-        "fit: the workers differ: rank 1 has 'training data, global batch size: 10', the chief has 'training data, "
-        "global batch size: 5': start the same program with the same options and data on every worker");
+        "fit: the workers differ: rank 1 has 'training data, global batch size: 10', the chief has "
+        "'training data, "
+        "global batch size: 5': start the same program with the same options and data on every "
+        "worker");
   CHECK(contains(failure([](Worker& w) { w.data = batches(21, 5); }),
-                 "rank 1 has 'training data, samples in the source: 21', the chief has 'training data, samples in the "
+                 "rank 1 has 'training data, samples in the source: 21', the chief has 'training "
+                 "data, samples in the "
                  "source: 22'"));
-  CHECK(contains(failure([](Worker& w) { w.data = batches(22, 5, {.auto_shard_policy = ls::AutoShardPolicy::off}); }),
-                 "rank 1 has 'training data, sharding: off', the chief has 'training data, sharding: data'"));
+  CHECK(contains(
+      failure([](Worker& w) {
+        w.data = batches(22, 5, {.auto_shard_policy = ls::AutoShardPolicy::off});
+      }),
+      "rank 1 has 'training data, sharding: off', the chief has 'training data, sharding: data'"));
   const TinyData data(22), others(22, 2);
-  CHECK(contains(failure([&](Worker& w) { w.data = ls::from_tensor_slices(data.x, data.y).shuffle(22, 9).batch(5); }),
-                 "rank 1 has 'training data, pipeline: from_tensor_slices -> shuffle(22, seed 9) -> batch(5)', the "
-                 "chief has 'training data, pipeline: from_tensor_slices -> shuffle(22) -> batch(5)'"));
-  CHECK(contains(failure([&](Worker& w) { w.data = ls::from_tensor_slices(others.x, others.y).shuffle(22).batch(5); }),
+  CHECK(contains(
+      failure([&](Worker& w) {
+        w.data = ls::from_tensor_slices(data.x, data.y).shuffle(22, 9).batch(5);
+      }),
+      "rank 1 has 'training data, pipeline: from_tensor_slices -> shuffle(22, seed 9) -> "
+      "batch(5)', the "
+      "chief has 'training data, pipeline: from_tensor_slices -> shuffle(22) -> batch(5)'"));
+  CHECK(contains(failure([&](Worker& w) {
+                   w.data = ls::from_tensor_slices(others.x, others.y).shuffle(22).batch(5);
+                 }),
                  "rank 1 has 'training data, checksum of 16 samples: "));
   CHECK(contains(failure([](Worker& w) { w.options.validation_data = batches(9, 4); }),
                  "'validation data, samples in the source: 9'"));
@@ -208,14 +228,16 @@ TEST_CASE("workers: a user's own dataset is compared by its length, at least") {
   workers[1].data = RowDataset(TinyData(15), 5);
   train(workers);
   for (const Worker& worker : workers)
-    CHECK(contains(worker.failure, "rank 1 has 'training data, batches in a pass: 3', the chief has"));
+    CHECK(contains(worker.failure,
+                   "rank 1 has 'training data, batches in a pass: 3', the chief has"));
 }
 
 TEST_CASE("workers: evaluate and predict compare their data, too") {
   for (const bool predicts : {false, true}) {
     const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
-      auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                        ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
+      auto model = ls::compile<TinyNet>(
+          strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+          ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
       const ls::AnyDataset data = batches(strategy.is_chief() ? 20 : 24, 4);
       if (predicts)
         (void)model.predict(data);
@@ -223,12 +245,15 @@ TEST_CASE("workers: evaluate and predict compare their data, too") {
         (void)model.evaluate(data, {.verbose = 0});
     });
     for (const std::string& failure : failures)
-      CHECK(contains(failure, std::string(predicts ? "predict" : "evaluate") +
-                                  ": the workers differ: rank 1 has 'data, samples in the source: 24'"));
+      CHECK(contains(failure,
+                     std::string(predicts ? "predict" : "evaluate") +
+                         ": the workers differ: rank 1 has 'data, samples in the source: 24'"));
   }
 }
 
-TEST_CASE("workers: with AutoShardPolicy::file each opens its own files alone, and an epoch is the longest part") {
+TEST_CASE(
+    "workers: with AutoShardPolicy::file each opens its own files alone, and an epoch is the "
+    "longest part") {
   struct Result {
     std::vector<std::string> opened;
     std::size_t steps = 0;
@@ -241,19 +266,24 @@ TEST_CASE("workers: with AutoShardPolicy::file each opens its own files alone, a
       Result& result = results[static_cast<std::size_t>(strategy.worker_index())];
       const std::string mine = strategy.is_chief() ? "chief" : "other";
       // The chief has 8 samples, the other 16: 4 and 8 batches of 2, a half of the global 4.
-      const auto files = ls::from_files({"chief-0", "other-0", "chief-1", "other-1"}, [&](const std::string& path) {
-        result.opened.push_back(path);
-        if (!path.starts_with(mine)) throw ls::DataError("this worker has no " + path);
-        const TinyData part(path.starts_with("chief") ? 4 : 8);
-        return std::pair(ls::Tensor<float>(part.x), ls::Tensor<int>(part.y));
-      });
-      auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                        ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
+      const auto files = ls::from_files(
+          {"chief-0", "other-0", "chief-1", "other-1"}, [&](const std::string& path) {
+            result.opened.push_back(path);
+            if (!path.starts_with(mine)) throw ls::DataError("this worker has no " + path);
+            const TinyData part(path.starts_with("chief") ? 4 : 8);
+            return std::pair(ls::Tensor<float>(part.x), ls::Tensor<int>(part.y));
+          });
+      auto model = ls::compile<TinyNet>(
+          strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+          ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
       Recorder recorder;
       const ls::AnyDataset dataset = files.shuffle(8).batch(4);
-      const ls::History history = model.fit(
-          dataset, {.epochs = 3, .verbose = 0, .validation_data = files.batch(4), .steps_per_epoch = steps_per_epoch},
-          recorder);
+      const ls::History history = model.fit(dataset,
+                                            {.epochs = 3,
+                                             .verbose = 0,
+                                             .validation_data = files.batch(4),
+                                             .steps_per_epoch = steps_per_epoch},
+                                            recorder);
       CHECK(history.epoch == std::vector<int>{0, 1, 2});
       result.steps = recorder.batch_logs.size();
       result.last_loss = model.evaluate(dataset, {.verbose = 0}).at("loss");
@@ -273,20 +303,25 @@ TEST_CASE("workers: files of no worker have samples") {
     const auto files = ls::from_files({"a", "b"}, [](const std::string&) {
       return std::pair(ls::Tensor<float>({}, {0, 4}), ls::Tensor<int>(std::vector<int>{}));
     });
-    auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                      ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
+    auto model = ls::compile<TinyNet>(
+        strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+        ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
     model.fit(files.batch(4), {.verbose = 0});
   });
-  for (const std::string& failure : failures) CHECK(contains(failure, "the training data is empty"));
+  for (const std::string& failure : failures)
+    CHECK(contains(failure, "the training data is empty"));
 }
 
-TEST_CASE("workers: with AutoShardPolicy::off each may have data of its own, in batches of one size") {
+TEST_CASE(
+    "workers: with AutoShardPolicy::off each may have data of its own, in batches of one size") {
   const TemporaryFolder folder;
   const ls::DatasetOptions off{.auto_shard_policy = ls::AutoShardPolicy::off};
   std::vector<Worker> workers = equal_workers(2, folder);
   workers[0].data = batches(20, 5, off);
-  workers[1].data = ls::AnyDataset(
-      ls::from_tensor_slices(TinyData(30, 2).x, TinyData(30, 2).y).with_options(off).shuffle(30, 4).batch(5));
+  workers[1].data = ls::AnyDataset(ls::from_tensor_slices(TinyData(30, 2).x, TinyData(30, 2).y)
+                                       .with_options(off)
+                                       .shuffle(30, 4)
+                                       .batch(5));
   workers[0].options.steps_per_epoch = workers[1].options.steps_per_epoch = 12;
   for (Worker& worker : workers) worker.evaluates = false;
   train(workers);
@@ -302,7 +337,8 @@ TEST_CASE("workers: a bad label is named by its sample's number in the data set"
   TinyData data(22);
   data.y[17] = 3;
   const std::string expected =
-      "sparse_categorical_crossentropy: the label of sample 17 is 3; expected a whole number from 0 to 2";
+      "sparse_categorical_crossentropy: the label of sample 17 is 3; expected a whole number from "
+      "0 to 2";
   for (const bool prefetches : {false, true}) {
     std::vector<Worker> workers = equal_workers(2, folder);
     const auto samples = ls::from_tensor_slices(data.x, data.y).shuffle(22).batch(5);
@@ -320,30 +356,37 @@ TEST_CASE("workers: a bad label is named by its sample's number in the data set"
 }
 
 TEST_CASE("workers: calls that only some of them make are named") {
-  using Model = decltype(ls::compile<TinyNet>(std::declval<WorkerStrategy&>(), {.seed = 1},
-                                              ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{}));
+  using Model = decltype(ls::compile<TinyNet>(
+      std::declval<WorkerStrategy&>(), {.seed = 1},
+      ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{}));
   struct Call {
     const char* name;
     std::function<void(Model&)> make;
   };
   const Call fit{"fit", [](Model& model) { model.fit(batches(22, 5), {.verbose = 0}); }};
-  const Call evaluate{"evaluate", [](Model& model) { model.evaluate(batches(22, 5), {.verbose = 0}); }};
+  const Call evaluate{"evaluate",
+                      [](Model& model) { model.evaluate(batches(22, 5), {.verbose = 0}); }};
   const Call predict{"predict", [](Model& model) { (void)model.predict(batches(22, 5)); }};
   const Call load{"load('model')", [](Model& model) { model.load("model"); }};
-  const Call load_weights{"load_weights('w.npz')", [](Model& model) { model.load_weights("w.npz"); }};
-  for (const auto& [chiefs, others] :
-       {std::pair(&evaluate, &predict), {&fit, &evaluate}, {&fit, &load}, {&load, &fit}, {&load_weights, &fit}}) {
+  const Call load_weights{"load_weights('w.npz')",
+                          [](Model& model) { model.load_weights("w.npz"); }};
+  for (const auto& [chiefs, others] : {std::pair(&evaluate, &predict),
+                                       {&fit, &evaluate},
+                                       {&fit, &load},
+                                       {&load, &fit},
+                                       {&load_weights, &fit}}) {
     const Call &here = *chiefs, &there = *others;
     CAPTURE(here.name);
     CAPTURE(there.name);
     const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
-      auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                        ls::SGD{});
+      auto model = ls::compile<TinyNet>(
+          strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true}, ls::SGD{});
       (strategy.is_chief() ? here : there).make(model);
     });
     for (const std::string& failure : failures)
-      CHECK(contains(failure, std::string("the workers are not in the same call: rank 0 is in ") + here.name +
-                                  ", rank 1 in " + there.name + ": every worker must make the same calls"));
+      CHECK(contains(failure, std::string("the workers are not in the same call: rank 0 is in ") +
+                                  here.name + ", rank 1 in " + there.name +
+                                  ": every worker must make the same calls"));
   }
 }
 
@@ -378,7 +421,9 @@ TEST_CASE("workers: a preemption that a batch hook asks for is made after that v
 TEST_CASE("workers: a stop at the end of an epoch is everybody's") {
   const TemporaryFolder folder;
   std::vector<Worker> workers = equal_workers(3, folder);
-  workers[2].recorder.at_epoch_end = [](ls::Training& training, int, ls::Logs&) { training.stop_training(); };
+  workers[2].recorder.at_epoch_end = [](ls::Training& training, int, ls::Logs&) {
+    training.stop_training();
+  };
   train(workers);
   check_all_equal(workers);
   CHECK(workers[0].epochs == std::vector<int>{0});
@@ -425,7 +470,8 @@ TEST_CASE("workers: a resumed run goes on from the chief's state alone, to the s
 }
 
 TEST_CASE(
-    "workers: files of different lengths; a resumed run finds the place of a worker that has more than the chief") {
+    "workers: files of different lengths; a resumed run finds the place of a worker that has more "
+    "than the chief") {
   const TemporaryFolder folder, other;
   std::vector<Worker> whole = equal_workers(2, other), cut = equal_workers(2, folder),
                       resumed = equal_workers(2, folder);
@@ -447,7 +493,9 @@ TEST_CASE(
   CHECK(resumed[0].crc == whole[0].crc);
 }
 
-TEST_CASE("workers: with AutoShardPolicy::off every worker sees all, and a whole pass is that many more steps") {
+TEST_CASE(
+    "workers: with AutoShardPolicy::off every worker sees all, and a whole pass is that many more "
+    "steps") {
   const TemporaryFolder folder;
   for (const bool with_steps : {false, true}) {
     std::vector<Worker> workers = equal_workers(2, folder);
@@ -480,7 +528,9 @@ ls::TrainingState saved_state(const TemporaryFolder& folder) {
 
 }  // namespace
 
-TEST_CASE("workers: a bit that changes on one of them is found by all at the end of the epoch, and is not saved") {
+TEST_CASE(
+    "workers: a bit that changes on one of them is found by all at the end of the epoch, and is "
+    "not saved") {
   for (const int count : {2, 3}) {
     CAPTURE(count);
     const TemporaryFolder folder;
@@ -489,8 +539,10 @@ TEST_CASE("workers: a bit that changes on one of them is found by all at the end
     train(workers);
     for (const Worker& worker : workers) {
       CHECK(contains(worker.failure, "fit: after 10 updates the replicas have become different: "));
-      CHECK(contains(worker.failure, count == 2 ? "ranks 0 and 1 differ, and there is no majority, in: parameters"
-                                                : "rank 2 differs from the 2 others, which are equal, in: parameters"));
+      CHECK(contains(worker.failure,
+                     count == 2
+                         ? "ranks 0 and 1 differ, and there is no majority, in: parameters"
+                         : "rank 2 differs from the 2 others, which are equal, in: parameters"));
       CHECK(contains(worker.failure, "start all workers again"));
       CHECK(worker.aborts.count == 1);
     }
@@ -507,15 +559,19 @@ TEST_CASE("workers: replicas are compared before each save between epochs, too")
     flip_a_bit(workers[1]);
     train(workers);
     for (const Worker& worker : workers)
-      CHECK(contains(worker.failure, save_freq == 1 ? "after 7 updates the replicas" : "after 9 updates the replicas"));
+      CHECK(contains(worker.failure, save_freq == 1 ? "after 7 updates the replicas"
+                                                    : "after 9 updates the replicas"));
     CHECK(saved_state(folder).iterations == 6);
   }
 }
 
-TEST_CASE("workers: a callback that changes the learning rate of one of them is found before the save") {
+TEST_CASE(
+    "workers: a callback that changes the learning rate of one of them is found before the save") {
   const TemporaryFolder folder;
   std::vector<Worker> workers = equal_workers(2, folder);
-  workers[0].recorder.at_epoch_end = [](ls::Training& training, int, ls::Logs&) { training.set_learning_rate(0.1); };
+  workers[0].recorder.at_epoch_end = [](ls::Training& training, int, ls::Logs&) {
+    training.set_learning_rate(0.1);
+  };
   train(workers);
   for (const Worker& worker : workers)
     CHECK(contains(worker.failure, "in: the learning rate or the number of updates"));
@@ -537,7 +593,8 @@ TEST_CASE("workers: without the comparison what differs goes on, and all must wa
   std::vector<Worker> different = equal_workers(2, folder);
   different[1].options.verify_replicas = false;
   train(different);
-  CHECK(contains(different[0].failure, "rank 1 has 'verify_replicas: no', the chief has 'verify_replicas: yes'"));
+  CHECK(contains(different[0].failure,
+                 "rank 1 has 'verify_replicas: no', the chief has 'verify_replicas: yes'"));
 }
 
 namespace {
@@ -551,12 +608,14 @@ struct StopAfterThird {
 
 }  // namespace
 
-TEST_CASE("workers: what the callbacks of one need, the others take part in without such callbacks") {
+TEST_CASE(
+    "workers: what the callbacks of one need, the others take part in without such callbacks") {
   for (const int with_callback : {0, 1}) {
     CAPTURE(with_callback);
     const auto failures = run_workers(2, [&](WorkerStrategy& strategy) {
-      auto model = ls::compile<TinyNet>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                        ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
+      auto model = ls::compile<TinyNet>(
+          strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+          ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, ls::Accuracy{});
       if (strategy.worker_index() == with_callback)
         model.fit(batches(22, 5), {.epochs = 2, .verbose = 0}, StopAfterThird{});
       else

@@ -73,7 +73,9 @@ struct BackupAndRestore {
   /// Throws DataError naming the files when every backup is damaged, and ConfigurationError when no
   /// folder is named or another job uses it.
   void on_train_begin(Training& training) const;
-  void on_epoch_complete(Training& training, int) const { save_when(training, save_freq.at_epoch()); }
+  void on_epoch_complete(Training& training, int) const {
+    save_when(training, save_freq.at_epoch());
+  }
   void on_train_batch_begin(Training& training, std::int64_t) const;
   void on_train_batch_complete(Training& training, std::int64_t) const {
     save_when(training, training.steps_waiting() == 0 && save_freq.at_step(training.iterations()));

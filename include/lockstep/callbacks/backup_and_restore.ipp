@@ -28,18 +28,22 @@ void try_to_save(const std::string& path, OnSaveFailure on_failure, F save) {
     save();
   } catch (const std::exception& error) {
     const std::string message =
-        concat({"BackupAndRestore: saving to '", path, "' failed: ", error.what(), "; an older backup is unharmed"});
+        concat({"BackupAndRestore: saving to '", path, "' failed: ", error.what(),
+                "; an older backup is unharmed"});
     if (on_failure == OnSaveFailure::fail) throw Error(message);
     log_line("warning: " + message);
   }
 }
 
-LOCKSTEP_INLINE std::shared_ptr<BackupWriter> make_backup_writer() { return std::make_shared<BackupWriter>(); }
+LOCKSTEP_INLINE std::shared_ptr<BackupWriter> make_backup_writer() {
+  return std::make_shared<BackupWriter>();
+}
 
 }  // namespace detail
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const {
-  if (backup_dir.empty()) throw ConfigurationError("BackupAndRestore: backup_dir is empty: name a folder");
+  if (backup_dir.empty())
+    throw ConfigurationError("BackupAndRestore: backup_dir is empty: name a folder");
   std::vector<std::byte> saved;
   if (training.is_chief()) {
     finish_all(OnSaveFailure::warn);  // outside of fit no on_train_abort is called
@@ -50,7 +54,8 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   }
   training.restore(std::move(saved), &decode_checkpoint);
   if (save_before_preemption) training.preempt_on_signals();
-  if (on_peer_loss == OnPeerLoss::rejoin) training.rejoin_on_peer_loss(&encode_checkpoint, &decode_checkpoint);
+  if (on_peer_loss == OnPeerLoss::rejoin)
+    training.rejoin_on_peer_loss(&encode_checkpoint, &decode_checkpoint);
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::lock_folder() const {
@@ -61,7 +66,8 @@ LOCKSTEP_INLINE void BackupAndRestore::lock_folder() const {
   } catch (const ConfigurationError&) {
     throw;
   } catch (const Error& error) {
-    const std::string message = concat({"BackupAndRestore: backup_dir '", backup_dir, "': ", error.what()});
+    const std::string message =
+        concat({"BackupAndRestore: backup_dir '", backup_dir, "': ", error.what()});
     if (on_save_failure == OnSaveFailure::fail) throw Error(message);
     log_line("warning: " + message);
   }
@@ -75,22 +81,26 @@ LOCKSTEP_INLINE std::vector<std::byte> BackupAndRestore::read(std::uint64_t expe
       auto found = read_snapshot(file, expected);
       if (!found) continue;
       if (!failures.empty()) {
-        log_line(concat({"warning: BackupAndRestore: ", failures, "; going on from the backup before it"}));
+        log_line(concat(
+            {"warning: BackupAndRestore: ", failures, "; going on from the backup before it"}));
         writer->do_not_keep();
       }
-      log_line(
-          concat({"resuming from '", file, "' at epoch ", found->snapshot.epoch + 1, ", step ", found->snapshot.step}));
+      log_line(concat({"resuming from '", file, "' at epoch ", found->snapshot.epoch + 1, ", step ",
+                       found->snapshot.step}));
       return std::move(found->bytes);
     } catch (const Error& error) {
       failures += concat({failures.empty() ? "'" : "; '", file, "': ", error.what()});
     }
   }
   if (failures.empty()) return {};
-  throw DataError(concat({"BackupAndRestore: ", failures, "; remove the file to start from the beginning"}));
+  throw DataError(
+      concat({"BackupAndRestore: ", failures, "; remove the file to start from the beginning"}));
 }
 
-LOCKSTEP_INLINE void BackupAndRestore::on_train_batch_begin(Training& training, std::int64_t) const {
-  if (training.steps_to_update() == 1 && save_freq.at_step(training.iterations() + 1)) training.verify_after_step();
+LOCKSTEP_INLINE void BackupAndRestore::on_train_batch_begin(Training& training,
+                                                            std::int64_t) const {
+  if (training.steps_to_update() == 1 && save_freq.at_step(training.iterations() + 1))
+    training.verify_after_step();
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_preemption(Training& training) const {

@@ -24,7 +24,8 @@ class CallbackHooks : public detail::HookSite {
     bool train_batch_end = false;
     bool train_batch_complete = false;
     bool stop_in_batch = false;  ///< one may ask to stop at the end of a batch
-    bool epoch_end = false;      ///< one has something to do before the state of an epoch's end is complete
+    bool epoch_end =
+        false;  ///< one has something to do before the state of an epoch's end is complete
     bool train_end = false;
 
     /// What either has.
@@ -48,9 +49,9 @@ class CallbackHooks : public detail::HookSite {
 #define LOCKSTEP_DETAIL_DECLARE_1(hook, A) virtual void hook(Training& training, A a) = 0;
 #define LOCKSTEP_DETAIL_DECLARE_2(hook, A, B) virtual void hook(Training& training, A a, B b) = 0;
 #define LOCKSTEP_DETAIL_PICK(_1, _2, _3, name, ...) name
-#define LOCKSTEP_DETAIL_DECLARE(...)                                                                                 \
-  LOCKSTEP_DETAIL_PICK(__VA_ARGS__, LOCKSTEP_DETAIL_DECLARE_2, LOCKSTEP_DETAIL_DECLARE_1, LOCKSTEP_DETAIL_DECLARE_0, \
-                       unused)                                                                                       \
+#define LOCKSTEP_DETAIL_DECLARE(...)                                                      \
+  LOCKSTEP_DETAIL_PICK(__VA_ARGS__, LOCKSTEP_DETAIL_DECLARE_2, LOCKSTEP_DETAIL_DECLARE_1, \
+                       LOCKSTEP_DETAIL_DECLARE_0, unused)                                 \
   (__VA_ARGS__)
   LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_DECLARE)
 #undef LOCKSTEP_DETAIL_DECLARE

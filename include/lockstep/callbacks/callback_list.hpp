@@ -60,24 +60,28 @@ consteval bool stops_training() {
 
 }  // namespace detail
 
-/// References to the callbacks of one fit. Each hook `h(training, ...)` calls `h` of every callback that has it. A callback may
-/// stand in a std::optional, and is left out while that is empty.
+/// References to the callbacks of one fit. Each hook `h(training, ...)` calls `h` of every callback
+/// that has it. A callback may stand in a std::optional, and is left out while that is empty.
 template <class... Callbacks>
 class CallbackList final : public CallbackHooks {
-  static_assert((!detail::has_near_miss<detail::held_callback<Callbacks>>() && ...),
-                "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
-                "on_{train,epoch,train_batch,test,test_batch,predict,predict_batch}_{begin,end}, "
-                "on_{epoch,train_batch}_complete, "
-                "on_preemption and on_train_abort");
-  static_assert((detail::hooks_are_callable<detail::held_callback<Callbacks>>() && ...),
-                "lockstep: a callback has a hook with the wrong arguments: write on_epoch_begin(Training&, int), "
-                "on_epoch_end(Training&, int, Logs&), ... as the table in callbacks/concepts.hpp lists them");
+  static_assert(
+      (!detail::has_near_miss<detail::held_callback<Callbacks>>() && ...),
+      "lockstep: a callback has a member whose name looks like a misspelled hook: the hooks are "
+      "on_{train,epoch,train_batch,test,test_batch,predict,predict_batch}_{begin,end}, "
+      "on_{epoch,train_batch}_complete, "
+      "on_preemption and on_train_abort");
+  static_assert(
+      (detail::hooks_are_callable<detail::held_callback<Callbacks>>() && ...),
+      "lockstep: a callback has a hook with the wrong arguments: write on_epoch_begin(Training&, "
+      "int), "
+      "on_epoch_end(Training&, int, Logs&), ... as the table in callbacks/concepts.hpp lists them");
   static_assert((detail::has_hook<detail::held_callback<Callbacks>>() && ...),
                 "lockstep: a callback has no hook that fit would call: give it one, e.g. "
                 "void on_epoch_end(lockstep::Training&, int epoch, lockstep::Logs& logs)");
-  static_assert((RestorableCallback<detail::held_callback<Callbacks>> && ...),
-                "lockstep: a callback has a member save or restore that fit cannot call: write both, "
-                "void save(lockstep::State&) const and void restore(const lockstep::State&), or rename it");
+  static_assert(
+      (RestorableCallback<detail::held_callback<Callbacks>> && ...),
+      "lockstep: a callback has a member save or restore that fit cannot call: write both, "
+      "void save(lockstep::State&) const and void restore(const lockstep::State&), or rename it");
 
   template <class C>
   using Held = detail::held_callback<C>;
@@ -107,13 +111,17 @@ class CallbackList final : public CallbackHooks {
 
  public:
   /// Of any callback of these types, also of one in an empty std::optional.
-  [[nodiscard]] static constexpr Presence presence() { return (Presence{} | ... | presence_of<Held<Callbacks>>()); }
+  [[nodiscard]] static constexpr Presence presence() {
+    return (Presence{} | ... | presence_of<Held<Callbacks>>());
+  }
 
   explicit CallbackList(Callbacks&... callbacks)
       : CallbackHooks((Presence{} | ... | presence_in(callbacks))), callbacks_(callbacks...) {}
 
-#define LOCKSTEP_DETAIL_CALL_0(hook) \
-  void hook(Training& training) override { LOCKSTEP_DETAIL_CALL(hook, (detail::callable_##hook<C>), training) }
+#define LOCKSTEP_DETAIL_CALL_0(hook)                                   \
+  void hook(Training& training) override {                             \
+    LOCKSTEP_DETAIL_CALL(hook, (detail::callable_##hook<C>), training) \
+  }
 #define LOCKSTEP_DETAIL_CALL_1(hook, A)                                      \
   void hook(Training& training, A a) override {                              \
     LOCKSTEP_DETAIL_CALL(hook, (detail::callable_##hook<C, A>), training, a) \
@@ -130,8 +138,9 @@ class CallbackList final : public CallbackHooks {
       this->call(part, detail::is_own_type<Type>, [&] { callback.hook(__VA_ARGS__); });    \
     }                                                                                      \
   });
-#define LOCKSTEP_DETAIL_DEFINE(...)                                                                                 \
-  LOCKSTEP_DETAIL_PICK(__VA_ARGS__, LOCKSTEP_DETAIL_CALL_2, LOCKSTEP_DETAIL_CALL_1, LOCKSTEP_DETAIL_CALL_0, unused) \
+#define LOCKSTEP_DETAIL_DEFINE(...)                                                 \
+  LOCKSTEP_DETAIL_PICK(__VA_ARGS__, LOCKSTEP_DETAIL_CALL_2, LOCKSTEP_DETAIL_CALL_1, \
+                       LOCKSTEP_DETAIL_CALL_0, unused)                              \
   (__VA_ARGS__)
   LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_DEFINE)
 #undef LOCKSTEP_DETAIL_DEFINE
@@ -144,7 +153,8 @@ class CallbackList final : public CallbackHooks {
     std::vector<State> states;
     each([&](auto& callback) {
       State& state = states.emplace_back();
-      if constexpr (requires { std::as_const(callback).save(state); }) std::as_const(callback).save(state);
+      if constexpr (requires { std::as_const(callback).save(state); })
+        std::as_const(callback).save(state);
     });
     return states;
   }
@@ -153,8 +163,9 @@ class CallbackList final : public CallbackHooks {
     std::size_t count = 0;
     each([&](auto&) { ++count; });
     if (states.size() != count)
-      throw ConfigurationError(concat({"fit: the saved state has ", states.size(), " callbacks, this program has ",
-                                       count, ": resume with the same list of callbacks, or start afresh"}));
+      throw ConfigurationError(
+          concat({"fit: the saved state has ", states.size(), " callbacks, this program has ",
+                  count, ": resume with the same list of callbacks, or start afresh"}));
     std::size_t i = 0;
     each([&](auto& callback) {
       const State& state = states[i++];
@@ -166,8 +177,11 @@ class CallbackList final : public CallbackHooks {
  private:
   template <class F>
   void each(F&& f) const {
-    std::apply([&](Callbacks&... callbacks) { (detail::HeldCallback<Callbacks>::pass(callbacks, f), ...); },
-               callbacks_);
+    std::apply(
+        [&](Callbacks&... callbacks) {
+          (detail::HeldCallback<Callbacks>::pass(callbacks, f), ...);
+        },
+        callbacks_);
   }
 
   std::tuple<Callbacks&...> callbacks_;

@@ -13,9 +13,11 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE CSVLogger::CSVLogger(CSVLoggerOptions options)
-    : separator_(options.separator), file_("CSVLogger", std::move(options.filename), options.append) {
+    : separator_(options.separator),
+      file_("CSVLogger", std::move(options.filename), options.append) {
   if (std::string_view("\"\r\n\0", 4).find(separator_) != std::string_view::npos)
-    throw ConfigurationError("CSVLogger: the separator is a quote, a line end or a NUL: take ',', ';' or a tab");
+    throw ConfigurationError(
+        "CSVLogger: the separator is a quote, a line end or a NUL: take ',', ';' or a tab");
 }
 
 LOCKSTEP_INLINE void CSVLogger::on_train_begin(Training& training) {
@@ -36,7 +38,8 @@ LOCKSTEP_INLINE void CSVLogger::on_epoch_end(Training&, int epoch, Logs& logs) {
     for (const auto& [name, value] : logs) columns.push_back(name);
     std::sort(columns.begin(), columns.end());
     const std::size_t count = columns.size();
-    if (std::none_of(columns.begin(), columns.end(), [](const auto& name) { return name.starts_with("val_"); }))
+    if (std::none_of(columns.begin(), columns.end(),
+                     [](const auto& name) { return name.starts_with("val_"); }))
       for (std::size_t i = 0; i < count; ++i) columns.push_back("val_" + columns[i]);
   }
   std::string lines;
@@ -65,7 +68,8 @@ LOCKSTEP_INLINE void CSVLogger::restore(const State& state) {
   if (!state.contains("columns")) return;
   std::vector<std::string>& columns = columns_.emplace();
   const auto names = state.get<std::string>("columns");
-  for (std::size_t begin = 0, end = 0; (end = names.find('\n', begin)) != std::string::npos; begin = end + 1)
+  for (std::size_t begin = 0, end = 0; (end = names.find('\n', begin)) != std::string::npos;
+       begin = end + 1)
     columns.push_back(names.substr(begin, end - begin));
 }
 

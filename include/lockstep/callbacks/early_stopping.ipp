@@ -9,7 +9,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
-    : options_(std::move(options)), monitor_("EarlyStopping", options_.monitor, options_.mode, options_.min_delta) {
+    : options_(std::move(options)),
+      monitor_("EarlyStopping", options_.monitor, options_.mode, options_.min_delta) {
   detail::require_option("EarlyStopping", "patience", 0, options_.patience);
   detail::require_option("EarlyStopping", "start_from_epoch", 0, options_.start_from_epoch);
 }
@@ -39,9 +40,11 @@ LOCKSTEP_INLINE void EarlyStopping::on_train_end(Training& training, Logs&) {
   const auto say = [&](std::string_view what) {
     if (options_.verbose > 0 && training.is_chief()) log_line(what);
   };
-  if (progress_.stopped_epoch > 0) say(concat({"Epoch ", progress_.stopped_epoch + 1, ": early stopping"}));
+  if (progress_.stopped_epoch > 0)
+    say(concat({"Epoch ", progress_.stopped_epoch + 1, ": early stopping"}));
   if (progress_.best_weights.empty()) return;
-  say(concat({"Restoring model weights from the end of the best epoch: ", progress_.best_epoch + 1, "."}));
+  say(concat(
+      {"Restoring model weights from the end of the best epoch: ", progress_.best_epoch + 1, "."}));
   training.set_parameters(progress_.best_weights);
   progress_.best_weights = {};
 }
@@ -53,7 +56,8 @@ LOCKSTEP_INLINE void EarlyStopping::save(State& state) const {
   if (progress_.best) state.put("best", *progress_.best);
   if (!progress_.best_weights.empty())
     state.put("best_weights",
-              std::string(reinterpret_cast<const char*>(progress_.best_weights.data()), progress_.best_weights.size()));
+              std::string(reinterpret_cast<const char*>(progress_.best_weights.data()),
+                          progress_.best_weights.size()));
 }
 
 LOCKSTEP_INLINE void EarlyStopping::restore(const State& state) {

@@ -23,7 +23,8 @@ class FilepathTemplate {
 
   /// `epoch` and `batch` from 0. Throws ConfigurationError when a figure is missing, listing those
   /// that exist, or when its format does not fit.
-  [[nodiscard]] std::string format(std::int64_t epoch, std::optional<std::int64_t> batch, const Logs& logs) const;
+  [[nodiscard]] std::string format(std::int64_t epoch, std::optional<std::int64_t> batch,
+                                   const Logs& logs) const;
 
  private:
   struct Piece {

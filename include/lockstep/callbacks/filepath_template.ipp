@@ -30,10 +30,11 @@ std::string print_number(const std::string& flags, const char* conversion, N num
 
 }  // namespace detail
 
-LOCKSTEP_INLINE FilepathTemplate::FilepathTemplate(std::string_view text) : text_(text), pieces_(1) {
+LOCKSTEP_INLINE FilepathTemplate::FilepathTemplate(std::string_view text)
+    : text_(text), pieces_(1) {
   const auto refuse = [&](std::string_view why) {
-    throw ConfigurationError(
-        concat({"filepath '", text_, "': ", why, "; expected for example 'run/{epoch:02d}-{val_loss:.2f}'"}));
+    throw ConfigurationError(concat({"filepath '", text_, "': ", why,
+                                     "; expected for example 'run/{epoch:02d}-{val_loss:.2f}'"}));
   };
   while (!text.empty()) {
     const char c = text.front();
@@ -50,8 +51,9 @@ LOCKSTEP_INLINE FilepathTemplate::FilepathTemplate(std::string_view text) : text
       std::string_view form = field.substr(std::min(name.size() + 1, field.size()));
       text.remove_prefix(end + 1);
       const std::size_t width = detail::leading_digits(form);
-      const std::size_t precision =
-          form.substr(width).starts_with('.') ? 1 + detail::leading_digits(form.substr(width + 1)) : 0;
+      const std::size_t precision = form.substr(width).starts_with('.')
+                                        ? 1 + detail::leading_digits(form.substr(width + 1))
+                                        : 0;
       pieces_.back().field = name;
       pieces_.back().flags = form.substr(0, width + precision);
       form.remove_prefix(width + precision);
@@ -68,7 +70,8 @@ LOCKSTEP_INLINE FilepathTemplate::FilepathTemplate(std::string_view text) : text
   }
 }
 
-LOCKSTEP_INLINE std::string FilepathTemplate::format(std::int64_t epoch, std::optional<std::int64_t> batch,
+LOCKSTEP_INLINE std::string FilepathTemplate::format(std::int64_t epoch,
+                                                     std::optional<std::int64_t> batch,
                                                      const Logs& logs) const {
   std::string path;
   for (const Piece& piece : pieces_) {
@@ -81,7 +84,8 @@ LOCKSTEP_INLINE std::string FilepathTemplate::format(std::int64_t epoch, std::op
     if (piece.field == "epoch") whole = epoch + 1;
     if (piece.field == "batch" && batch) whole = *batch + 1;
     if (whole && (piece.conversion == 0 || piece.conversion == 'd')) {
-      if (piece.flags.find('.') != std::string::npos) refuse("is a whole number and has no precision");
+      if (piece.flags.find('.') != std::string::npos)
+        refuse("is a whole number and has no precision");
       path += detail::print_number(piece.flags, "lld", static_cast<long long>(*whole));
       continue;
     }
@@ -92,8 +96,10 @@ LOCKSTEP_INLINE std::string FilepathTemplate::format(std::int64_t epoch, std::op
     }
     const double value = whole ? static_cast<double>(*whole) : logs.at(piece.field);
     if (piece.conversion == 'd') refuse("is no whole number: use e, f or g in place of d");
-    path += piece.conversion == 0 ? concat({value})
-                                  : detail::print_number(piece.flags, std::string(1, piece.conversion).c_str(), value);
+    path +=
+        piece.conversion == 0
+            ? concat({value})
+            : detail::print_number(piece.flags, std::string(1, piece.conversion).c_str(), value);
   }
   return path;
 }

@@ -85,10 +85,11 @@ LOCKSTEP_DETAIL_NAMES(LOCKSTEP_DETAIL_FIND)
 #undef LOCKSTEP_DETAIL_FIND
 #undef LOCKSTEP_DETAIL_NAMES
 
-#define LOCKSTEP_DETAIL_CALLABLE(member, ...) \
-  template <class C, class... Arguments>      \
-  concept callable_##member =                 \
-      requires(C& c, Training& training, Arguments... arguments) { c.member(training, arguments...); };
+#define LOCKSTEP_DETAIL_CALLABLE(member, ...)                                              \
+  template <class C, class... Arguments>                                                   \
+  concept callable_##member = requires(C& c, Training& training, Arguments... arguments) { \
+    c.member(training, arguments...);                                                      \
+  };
 LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_CALLABLE)
 #undef LOCKSTEP_DETAIL_CALLABLE
 
@@ -103,7 +104,8 @@ consteval bool has_hook() {
 /// True when each hook whose name C has can be called as the training loop calls it.
 template <class C>
 consteval bool hooks_are_callable() {
-#define LOCKSTEP_DETAIL_AND(member, ...) &&(!has_##member<C>() || callable_##member<C __VA_OPT__(, ) __VA_ARGS__>)
+#define LOCKSTEP_DETAIL_AND(member, ...) \
+  &&(!has_##member<C>() || callable_##member<C __VA_OPT__(, ) __VA_ARGS__>)
   return true LOCKSTEP_DETAIL_HOOKS(LOCKSTEP_DETAIL_AND);
 #undef LOCKSTEP_DETAIL_AND
 }

@@ -24,14 +24,15 @@ class LambdaHook {
   LambdaHook() = default;
   template <class F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, LambdaHook> &&
-             (std::is_invocable_v<F&, Training&, Arguments...> || std::is_invocable_v<F&, Arguments...> ||
-              std::is_invocable_v<F&>))
+             (std::is_invocable_v<F&, Training&, Arguments...> ||
+              std::is_invocable_v<F&, Arguments...> || std::is_invocable_v<F&>))
   LambdaHook(F&& function) {
     using Function = std::remove_cvref_t<F>;
     if constexpr (std::is_invocable_v<F&, Training&, Arguments...>)
       function_ = std::forward<F>(function);
     else
-      function_ = [f = Function(std::forward<F>(function))](Training&, Arguments... arguments) mutable {
+      function_ = [f = Function(std::forward<F>(function))](Training&,
+                                                            Arguments... arguments) mutable {
         if constexpr (std::is_invocable_v<Function&, Arguments...>)
           f(std::forward<Arguments>(arguments)...);
         else

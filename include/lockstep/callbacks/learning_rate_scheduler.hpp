@@ -28,12 +28,15 @@ class LearningRateScheduler {
  public:
   /// `verbose` 1: the chief says each rate.
   template <class F>
-    requires std::is_invocable_r_v<double, F&, int, double> || std::is_invocable_r_v<double, F&, int>
+    requires std::is_invocable_r_v<double, F&, int, double> ||
+             std::is_invocable_r_v<double, F&, int>
   explicit LearningRateScheduler(F schedule, int verbose = 0) : verbose_(verbose) {
     if constexpr (std::is_invocable_r_v<double, F&, int, double>)
       schedule_ = std::move(schedule);
     else
-      schedule_ = [only_epoch = std::move(schedule)](int epoch, double) mutable { return only_epoch(epoch); };
+      schedule_ = [only_epoch = std::move(schedule)](int epoch, double) mutable {
+        return only_epoch(epoch);
+      };
   }
 
   /// Throws ConfigurationError when the optimizer has a schedule of its own.

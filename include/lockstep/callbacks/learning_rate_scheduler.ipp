@@ -19,11 +19,13 @@ LOCKSTEP_INLINE void LearningRateScheduler::on_epoch_begin(Training& training, i
   try {
     training.set_learning_rate(rate);
   } catch (const ConfigurationError& error) {
-    throw ConfigurationError(concat({"LearningRateScheduler: epoch ", epoch + 1, ": ", error.what()}));
+    throw ConfigurationError(
+        concat({"LearningRateScheduler: epoch ", epoch + 1, ": ", error.what()}));
   }
   epoch_ = epoch;
   if (verbose_ > 0 && training.is_chief())
-    log_line(concat({"Epoch ", epoch + 1, ": LearningRateScheduler setting learning rate to ", rate}));
+    log_line(
+        concat({"Epoch ", epoch + 1, ": LearningRateScheduler setting learning rate to ", rate}));
 }
 
 LOCKSTEP_INLINE void LearningRateScheduler::on_epoch_end(Training& training, int, Logs& logs) {
@@ -32,6 +34,8 @@ LOCKSTEP_INLINE void LearningRateScheduler::on_epoch_end(Training& training, int
 
 LOCKSTEP_INLINE void LearningRateScheduler::save(State& state) const { state.put("epoch", epoch_); }
 
-LOCKSTEP_INLINE void LearningRateScheduler::restore(const State& state) { epoch_ = state.get<int>("epoch"); }
+LOCKSTEP_INLINE void LearningRateScheduler::restore(const State& state) {
+  epoch_ = state.get<int>("epoch");
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

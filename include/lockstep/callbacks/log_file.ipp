@@ -10,7 +10,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE LogFile::LogFile(std::string_view callback, std::string filename, bool append)
     : filename_(std::move(filename)), append_(append) {
-  if (filename_.empty()) throw ConfigurationError(concat({callback, ": filename is empty: name a file"}));
+  if (filename_.empty())
+    throw ConfigurationError(concat({callback, ": filename is empty: name a file"}));
 }
 
 LOCKSTEP_INLINE void LogFile::open(const Training& training) {

@@ -20,8 +20,8 @@ struct ModelCheckpointOptions {
   std::string monitor = "val_loss";  ///< the figure of the logs that says what is best
   int verbose = 0;                   ///< 1: a line for each save
   bool save_best_only = false;       ///< only when the figure is the best so far
-  /// The weights alone, by the extension as .safetensors, .npz, or in lockstep's own format; else the
-  /// whole training state.
+  /// The weights alone, by the extension as .safetensors, .npz, or in lockstep's own format; else
+  /// the whole training state.
   bool save_weights_only = false;
   /// automatic: by the figure's name, where it is one of Keras's; else max for names with "acc" and
   /// names that start with "fmeasure", and min for all others, as in Keras 2.

@@ -19,12 +19,13 @@ namespace lockstep::inline LOCKSTEP_ABI {
 LOCKSTEP_INLINE ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
     : options_(std::move(options)),
       filepath_(options_.filepath),
-      greater_is_better_(
-          options_.mode == MonitorMode::max ||
-          (options_.mode == MonitorMode::automatic && detail::greater_is_better(options_.monitor)
-                                                          .value_or(options_.monitor.find("acc") != std::string::npos ||
-                                                                    options_.monitor.starts_with("fmeasure")))) {
-  if (options_.filepath.empty()) throw ConfigurationError("ModelCheckpoint: filepath is empty: name a file");
+      greater_is_better_(options_.mode == MonitorMode::max ||
+                         (options_.mode == MonitorMode::automatic &&
+                          detail::greater_is_better(options_.monitor)
+                              .value_or(options_.monitor.find("acc") != std::string::npos ||
+                                        options_.monitor.starts_with("fmeasure")))) {
+  if (options_.filepath.empty())
+    throw ConfigurationError("ModelCheckpoint: filepath is empty: name a file");
   if (!options_.save_weights_only) refuse_weights_format("ModelCheckpoint", options_.filepath);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   best_ = options_.initial_value_threshold.value_or(greater_is_better_ ? -infinity : infinity);
@@ -42,19 +43,25 @@ LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_end(Training& training, int, Logs
   if (options_.save_freq.at_epoch()) decide(training, std::nullopt, logs);
 }
 
-LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_complete(Training& training, int) { write(training); }
-
-LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_begin(Training& training, std::int64_t) {
-  if (!options_.save_freq.at_epoch() && options_.save_freq.at_step(batches_ + 1)) training.verify_after_step();
+LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_complete(Training& training, int) {
+  write(training);
 }
 
-LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_end(Training& training, std::int64_t batch, Logs& logs) {
+LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_begin(Training& training, std::int64_t) {
+  if (!options_.save_freq.at_epoch() && options_.save_freq.at_step(batches_ + 1))
+    training.verify_after_step();
+}
+
+LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_end(Training& training, std::int64_t batch,
+                                                         Logs& logs) {
   if (options_.save_freq.at_epoch() || !options_.save_freq.at_step(++batches_)) return;
   batches_ = 0;
   decide(training, batch, logs);
 }
 
-LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_complete(Training& training, std::int64_t) { write(training); }
+LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_complete(Training& training, std::int64_t) {
+  write(training);
+}
 
 LOCKSTEP_INLINE void ModelCheckpoint::save(State& state) const {
   if (options_.save_best_only) state.put("best", best_);
@@ -63,14 +70,16 @@ LOCKSTEP_INLINE void ModelCheckpoint::save(State& state) const {
 
 LOCKSTEP_INLINE void ModelCheckpoint::restore(const State& state) {
   if (state.contains("best")) best_ = state.get<double>("best");
-  if (state.contains("batches_since_save")) batches_ = state.get<std::int64_t>("batches_since_save");
+  if (state.contains("batches_since_save"))
+    batches_ = state.get<std::int64_t>("batches_since_save");
 }
 
 /// All workers decide alike: they see the same logs.
-LOCKSTEP_INLINE void ModelCheckpoint::decide(const Training& training, std::optional<std::int64_t> batch,
-                                             const Logs& logs) {
+LOCKSTEP_INLINE void ModelCheckpoint::decide(const Training& training,
+                                             std::optional<std::int64_t> batch, const Logs& logs) {
   const auto say = [&](std::string_view what) {
-    if (options_.verbose > 0 && training.is_chief()) log_line(concat({"Epoch ", epoch_ + 1, ": ", what}));
+    if (options_.verbose > 0 && training.is_chief())
+      log_line(concat({"Epoch ", epoch_ + 1, ": ", what}));
   };
   std::string path = filepath_.format(epoch_, batch, logs);
   if (!options_.save_best_only) {
@@ -79,21 +88,25 @@ LOCKSTEP_INLINE void ModelCheckpoint::decide(const Training& training, std::opti
     const double* const value = logs.find(options_.monitor);
     if (value == nullptr) {
       if (std::exchange(has_warned_, true) || !training.is_chief()) return;
-      return log_line(concat({"warning: ModelCheckpoint: nothing is saved: monitor: the logs have no '",
-                              options_.monitor, "'; available: ", detail::names_of(logs)}));
+      return log_line(
+          concat({"warning: ModelCheckpoint: nothing is saved: monitor: the logs have no '",
+                  options_.monitor, "'; available: ", detail::names_of(logs)}));
     }
     if (!(greater_is_better_ ? *value > best_ : *value < best_))
       return say(concat({options_.monitor, " did not improve from ", best_}));
-    say(concat({options_.monitor, " improved from ", best_, " to ", *value, ", saving model to ", path}));
+    say(concat(
+        {options_.monitor, " improved from ", best_, " to ", *value, ", saving model to ", path}));
     best_ = *value;
   }
   due_ = std::move(path);
 }
 
 /// Where to say whether training has ended.
-LOCKSTEP_INLINE std::optional<std::string> ModelCheckpoint::marked_folder(const Training& training) const {
+LOCKSTEP_INLINE std::optional<std::string> ModelCheckpoint::marked_folder(
+    const Training& training) const {
   const std::string folder = detail::folder_of(options_.filepath).string();
-  if (!training.is_chief() || options_.save_weights_only || folder.find('{') != std::string::npos) return std::nullopt;
+  if (!training.is_chief() || options_.save_weights_only || folder.find('{') != std::string::npos)
+    return std::nullopt;
   return folder;
 }
 

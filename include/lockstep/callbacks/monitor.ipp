@@ -12,20 +12,48 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE std::optional<bool> greater_is_better(std::string_view figure) {
-  static constexpr std::array<std::string_view, 17> up{
-      "acc", "accuracy", "auc",         "precision",   "recall",      "score",          "similarity",     "io_u",
-      "iou", "meaniou",  "correlation", "sensitivity", "specificity", "true_positives", "true_negatives", "psnr",
-      "bleu"};
-  static constexpr std::array<std::string_view, 18> down{
-      "loss",     "error",           "crossentropy",    "hinge",        "divergence", "poisson", "logcosh",
-      "log_cosh", "huber",           "perplexity",      "mse",          "rmse",       "mae",     "mape",
-      "msle",     "false_positives", "false_negatives", "learning_rate"};
+  static constexpr std::array<std::string_view, 17> up{"acc",
+                                                       "accuracy",
+                                                       "auc",
+                                                       "precision",
+                                                       "recall",
+                                                       "score",
+                                                       "similarity",
+                                                       "io_u",
+                                                       "iou",
+                                                       "meaniou",
+                                                       "correlation",
+                                                       "sensitivity",
+                                                       "specificity",
+                                                       "true_positives",
+                                                       "true_negatives",
+                                                       "psnr",
+                                                       "bleu"};
+  static constexpr std::array<std::string_view, 18> down{"loss",
+                                                         "error",
+                                                         "crossentropy",
+                                                         "hinge",
+                                                         "divergence",
+                                                         "poisson",
+                                                         "logcosh",
+                                                         "log_cosh",
+                                                         "huber",
+                                                         "perplexity",
+                                                         "mse",
+                                                         "rmse",
+                                                         "mae",
+                                                         "mape",
+                                                         "msle",
+                                                         "false_positives",
+                                                         "false_negatives",
+                                                         "learning_rate"};
   if (figure.starts_with("val_")) figure.remove_prefix(4);
   if (const auto end = figure.find_last_not_of("0123456789");
       end != std::string_view::npos && end + 1 < figure.size() && figure[end] == '_')
     figure = figure.substr(0, end);
   const auto ends_with = [&](std::string_view name) {
-    return figure.ends_with(name) && (figure.size() == name.size() || figure[figure.size() - name.size() - 1] == '_');
+    return figure.ends_with(name) &&
+           (figure.size() == name.size() || figure[figure.size() - name.size() - 1] == '_');
   };
   if (std::any_of(up.begin(), up.end(), ends_with)) return true;
   if (std::any_of(down.begin(), down.end(), ends_with)) return false;
@@ -38,20 +66,24 @@ LOCKSTEP_INLINE std::string names_of(const Logs& logs) {
   return names.empty() ? "nothing" : names;
 }
 
-LOCKSTEP_INLINE void require_option(std::string_view callback, std::string_view option, double least, double value) {
+LOCKSTEP_INLINE void require_option(std::string_view callback, std::string_view option,
+                                    double least, double value) {
   if (!(value >= least))
-    throw ConfigurationError(concat({callback, ": ", option, " must be at least ", least, ", got ", value}));
+    throw ConfigurationError(
+        concat({callback, ": ", option, " must be at least ", least, ", got ", value}));
 }
 
 /// What `mode` means for this figure.
 inline bool resolve_mode(std::string_view callback, std::string_view figure, MonitorMode mode) {
   if (mode != MonitorMode::automatic) return mode == MonitorMode::max;
   if (const auto known = greater_is_better(figure)) return *known;
-  throw ConfigurationError(concat({callback, ": monitor: whether more or less of '", figure,
-                                   "' is better is not known: give .mode = MonitorMode::max or MonitorMode::min"}));
+  throw ConfigurationError(
+      concat({callback, ": monitor: whether more or less of '", figure,
+              "' is better is not known: give .mode = MonitorMode::max or MonitorMode::min"}));
 }
 
-LOCKSTEP_INLINE Monitor::Monitor(std::string_view callback, std::string figure, MonitorMode mode, double min_delta)
+LOCKSTEP_INLINE Monitor::Monitor(std::string_view callback, std::string figure, MonitorMode mode,
+                                 double min_delta)
     : callback_(callback),
       figure_(std::move(figure)),
       greater_is_better_(resolve_mode(callback_, figure_, mode)),

@@ -44,7 +44,8 @@ LOCKSTEP_INLINE std::string time_per(double seconds, const char* unit) {
 LOCKSTEP_INLINE std::string time_left(double seconds) {
   const auto whole = static_cast<std::int64_t>(seconds);
   const auto two_digits = [](std::int64_t n) { return (n < 10 ? ":0" : ":") + std::to_string(n); };
-  if (seconds > 3600) return std::to_string(whole / 3600) + two_digits(whole % 3600 / 60) + two_digits(whole % 60);
+  if (seconds > 3600)
+    return std::to_string(whole / 3600) + two_digits(whole % 3600 / 60) + two_digits(whole % 60);
   if (seconds > 60) return std::to_string(whole / 60) + two_digits(whole % 60);
   return std::to_string(whole) + "s";
 }
@@ -69,7 +70,8 @@ LOCKSTEP_INLINE std::string render_progress_bar(const Progress& progress, const 
   if (progress.target) {
     const std::int64_t target = *progress.target;
     const double done = static_cast<double>(progress.step) / static_cast<double>(target);
-    const std::int64_t filled = progress.step >= target ? width : static_cast<std::int64_t>(width * done);
+    const std::int64_t filled =
+        progress.step >= target ? width : static_cast<std::int64_t>(width * done);
     std::string bar(width, '.');
     if (filled > 0) {
       bar.replace(0, static_cast<std::size_t>(filled), static_cast<std::size_t>(filled), '=');
@@ -83,9 +85,11 @@ LOCKSTEP_INLINE std::string render_progress_bar(const Progress& progress, const 
   }
   if (progress.target && !progress.finished) {
     const auto steps_left = static_cast<double>(*progress.target - progress.step);
-    text += " - ETA: " + detail::time_left(progress.seconds_per_step * (steps_left > 0 ? steps_left : 0));
+    text += " - ETA: " +
+            detail::time_left(progress.seconds_per_step * (steps_left > 0 ? steps_left : 0));
   } else {
-    text += " - " + detail::whole_seconds(progress.seconds) + " " + detail::time_per(progress.seconds_per_step, "step");
+    text += " - " + detail::whole_seconds(progress.seconds) + " " +
+            detail::time_per(progress.seconds_per_step, "step");
   }
   return text + detail::figures(logs);
 }
@@ -93,7 +97,8 @@ LOCKSTEP_INLINE std::string render_progress_bar(const Progress& progress, const 
 LOCKSTEP_INLINE std::string render_epoch_line(const Progress& progress, const Logs& logs) {
   return detail::step_of_target(progress.step, progress.target.value_or(progress.step)) + " - " +
          detail::whole_seconds(progress.seconds) + detail::figures(logs) + " - " +
-         detail::time_per(progress.seconds, "epoch") + " - " + detail::time_per(progress.seconds_per_step, "step");
+         detail::time_per(progress.seconds, "epoch") + " - " +
+         detail::time_per(progress.seconds_per_step, "step");
 }
 
 LOCKSTEP_INLINE ProgressBar::ProgressBar(int verbose, int epochs, const ProgressBarOutput& output)
@@ -116,7 +121,8 @@ LOCKSTEP_INLINE void ProgressBar::begin_epoch(int epoch, std::optional<std::int6
   first_step_ = 0;
   drawn_at_ = -1;
   began_ = output_.seconds();
-  if (verbose_ != 0 && epochs_ > 1) write("Epoch " + std::to_string(epoch + 1) + "/" + std::to_string(epochs_) + "\n");
+  if (verbose_ != 0 && epochs_ > 1)
+    write("Epoch " + std::to_string(epoch + 1) + "/" + std::to_string(epochs_) + "\n");
 }
 
 LOCKSTEP_INLINE void ProgressBar::update(std::int64_t steps_done, const Logs& logs) {
@@ -145,7 +151,8 @@ LOCKSTEP_INLINE void ProgressBar::end_epoch(const Logs& logs) {
   Progress progress = progress_at(output_.seconds());
   progress.finished = true;
   if (verbose_ == 2) {
-    progress.seconds_per_step = step_ > 0 ? progress.seconds / static_cast<double>(step_ - first_step_ + 1) : 0;
+    progress.seconds_per_step =
+        step_ > 0 ? progress.seconds / static_cast<double>(step_ - first_step_ + 1) : 0;
     write(render_epoch_line(progress, logs) + "\n");
     return;
   }

@@ -57,7 +57,8 @@ class PrometheusFile {
   using Clock = std::chrono::steady_clock;
 
   void write(const Training& training, const Logs& logs, bool is_training);
-  [[nodiscard]] std::string text(const Training& training, const Logs& logs, bool is_training) const;
+  [[nodiscard]] std::string text(const Training& training, const Logs& logs,
+                                 bool is_training) const;
 
   PrometheusFileOptions options_;
   std::string path_;  // empty: this worker writes nothing

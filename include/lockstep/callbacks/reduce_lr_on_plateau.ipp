@@ -12,9 +12,11 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE ReduceLROnPlateau::ReduceLROnPlateau(ReduceLROnPlateauOptions options)
-    : options_(std::move(options)), monitor_("ReduceLROnPlateau", options_.monitor, options_.mode, options_.min_delta) {
+    : options_(std::move(options)),
+      monitor_("ReduceLROnPlateau", options_.monitor, options_.mode, options_.min_delta) {
   if (!(options_.factor >= 0 && options_.factor < 1))
-    throw ConfigurationError(concat({"ReduceLROnPlateau: factor must be in [0, 1), got ", options_.factor}));
+    throw ConfigurationError(
+        concat({"ReduceLROnPlateau: factor must be in [0, 1), got ", options_.factor}));
   detail::require_option("ReduceLROnPlateau", "patience", 0, options_.patience);
   detail::require_option("ReduceLROnPlateau", "cooldown", 0, options_.cooldown);
   detail::require_option("ReduceLROnPlateau", "min_lr", 0, options_.min_lr);
@@ -39,13 +41,15 @@ LOCKSTEP_INLINE void ReduceLROnPlateau::on_epoch_end(Training& training, int epo
     progress_.wait = 0;
     return;
   }
-  if (progress_.cooldown > 0 || ++progress_.wait < options_.patience || rate <= options_.min_lr) return;
+  if (progress_.cooldown > 0 || ++progress_.wait < options_.patience || rate <= options_.min_lr)
+    return;
   const double lower = std::max(rate * options_.factor, options_.min_lr);
   training.set_learning_rate(lower);
   progress_.cooldown = options_.cooldown;
   progress_.wait = 0;
   if (options_.verbose > 0 && training.is_chief())
-    log_line(concat({"Epoch ", epoch + 1, ": ReduceLROnPlateau reducing learning rate to ", lower}));
+    log_line(
+        concat({"Epoch ", epoch + 1, ": ReduceLROnPlateau reducing learning rate to ", lower}));
 }
 
 LOCKSTEP_INLINE void ReduceLROnPlateau::save(State& state) const {

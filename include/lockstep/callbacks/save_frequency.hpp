@@ -19,10 +19,13 @@ class SaveFrequency {
   SaveFrequency(std::int64_t steps = epoch) : steps_(steps) {
     if (steps < 0)
       throw ConfigurationError(
-          concat({"save_freq must be SaveFrequency::epoch or a number of steps of at least 1, got ", steps}));
+          concat({"save_freq must be SaveFrequency::epoch or a number of steps of at least 1, got ",
+                  steps}));
   }
   [[nodiscard]] bool at_epoch() const noexcept { return steps_ == epoch; }
-  [[nodiscard]] bool at_step(std::int64_t iterations) const noexcept { return steps_ > 0 && iterations % steps_ == 0; }
+  [[nodiscard]] bool at_step(std::int64_t iterations) const noexcept {
+    return steps_ > 0 && iterations % steps_ == 0;
+  }
 
  private:
   std::int64_t steps_;

@@ -31,7 +31,8 @@ struct SwapEMAWeights {
   static void require_averages(const Training& training) {
     if (!training.has_averages())
       throw ConfigurationError(
-          "SwapEMAWeights: the optimizer keeps no averages of the weights: compile with one that has .use_ema = true");
+          "SwapEMAWeights: the optimizer keeps no averages of the weights: compile with one that "
+          "has .use_ema = true");
   }
   void show(Training& training) {
     require_averages(training);

@@ -20,10 +20,11 @@ struct TensorBoardOptions {
   std::string log_dir = "logs";  ///< no other run's
   int histogram_freq = 0;        ///< histograms of the weights every so many epochs; 0: none
   bool write_graph = true;       ///< the layers (tab Graphs), and summary() (tab Text)
-  bool write_images = false;     ///< with each histogram the weights as images, too (not above 4096 x 4096)
+  bool write_images =
+      false;  ///< with each histogram the weights as images, too (not above 4096 x 4096)
   bool write_steps_per_second = false;
   UpdateFrequency update_freq = UpdateFrequency::epoch;  ///< or every so many batches as well
-  EventFile::Clock wall_time = nullptr;                  ///< seconds since 1970; default: the system's clock
+  EventFile::Clock wall_time = nullptr;  ///< seconds since 1970; default: the system's clock
 };
 
 /// Writes what Keras's TensorBoard callback writes, for `tensorboard --logdir logs`:

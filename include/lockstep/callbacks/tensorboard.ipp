@@ -61,7 +61,8 @@ struct WeightImages {
     }
     pixels.resize(numbers.size());
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      const double grey = greatest > least ? std::round(255 * (numbers[i] - least) / (greatest - least)) : 0;
+      const double grey =
+          greatest > least ? std::round(255 * (numbers[i] - least) / (greatest - least)) : 0;
       std::size_t to = i;
       if (is_turned) to = i % shape[1] * shape[0] + i / shape[1];
       if (count > 1) to = i % count * (height * width) + i / count;
@@ -72,7 +73,8 @@ struct WeightImages {
   [[nodiscard]] std::vector<std::string> pngs() const {
     std::vector<std::string> images;
     for (std::size_t i = 0; i < count; ++i)
-      images.push_back(encode_png(std::span(pixels).subspan(i * height * width, height * width), height, width, 1));
+      images.push_back(encode_png(std::span(pixels).subspan(i * height * width, height * width),
+                                  height, width, 1));
     return images;
   }
 };
@@ -84,11 +86,14 @@ LOCKSTEP_INLINE double per_second(double count, std::chrono::steady_clock::time_
 
 }  // namespace detail
 
-LOCKSTEP_INLINE TensorBoard::TensorBoard(TensorBoardOptions options) : options_(std::move(options)) {
-  if (options_.log_dir.empty()) throw ConfigurationError("TensorBoard: log_dir is empty: name a folder");
+LOCKSTEP_INLINE TensorBoard::TensorBoard(TensorBoardOptions options)
+    : options_(std::move(options)) {
+  if (options_.log_dir.empty())
+    throw ConfigurationError("TensorBoard: log_dir is empty: name a folder");
   if (options_.histogram_freq < 0)
-    throw ConfigurationError(concat(
-        {"TensorBoard: histogram_freq is a number of epochs, or 0 for no histograms, got ", options_.histogram_freq}));
+    throw ConfigurationError(
+        concat({"TensorBoard: histogram_freq is a number of epochs, or 0 for no histograms, got ",
+                options_.histogram_freq}));
 }
 
 LOCKSTEP_INLINE void TensorBoard::on_train_begin(Training& training) {
@@ -100,12 +105,15 @@ LOCKSTEP_INLINE void TensorBoard::on_train_begin(Training& training) {
 }
 
 LOCKSTEP_INLINE void TensorBoard::on_epoch_begin(Training& training, int) {
-  if (training.is_chief() && options_.write_graph && !std::exchange(has_written_model_, true)) write_model(training);
+  if (training.is_chief() && options_.write_graph && !std::exchange(has_written_model_, true))
+    write_model(training);
   iterations_at_epoch_ = training.iterations();
   epoch_began_ = Clock::now();
 }
 
-LOCKSTEP_INLINE void TensorBoard::on_train_batch_begin(Training&, std::int64_t) { batch_began_ = Clock::now(); }
+LOCKSTEP_INLINE void TensorBoard::on_train_batch_begin(Training&, std::int64_t) {
+  batch_began_ = Clock::now();
+}
 
 LOCKSTEP_INLINE void TensorBoard::on_train_batch_end(Training& training, std::int64_t, Logs& logs) {
   ++batches_;
@@ -138,9 +146,12 @@ LOCKSTEP_INLINE void TensorBoard::on_epoch_end(Training& training, int epoch, Lo
   }
   file.scalar("epoch_learning_rate", epoch, training.learning_rate());
   if (options_.write_steps_per_second)
-    file.scalar("epoch_steps_per_second", epoch,
-                detail::per_second(static_cast<double>(training.iterations() - iterations_at_epoch_), epoch_began_));
-  if (options_.histogram_freq > 0 && epoch % options_.histogram_freq == 0) write_weights(training, epoch);
+    file.scalar(
+        "epoch_steps_per_second", epoch,
+        detail::per_second(static_cast<double>(training.iterations() - iterations_at_epoch_),
+                           epoch_began_));
+  if (options_.histogram_freq > 0 && epoch % options_.histogram_freq == 0)
+    write_weights(training, epoch);
   file.flush();
   if (validation_.file) validation_.file->flush();
 }
@@ -184,7 +195,8 @@ LOCKSTEP_INLINE void TensorBoard::write_model(const Training& training) {
   EventFile& file = events(train_);
   file.model("keras", 0, text.json);
   std::string markdown;  // indented: as it is
-  for (std::size_t begin = 0, end = 0; (end = text.summary.find('\n', begin)) != std::string::npos; begin = end + 1)
+  for (std::size_t begin = 0, end = 0; (end = text.summary.find('\n', begin)) != std::string::npos;
+       begin = end + 1)
     markdown += "    " + text.summary.substr(begin, end + 1 - begin);
   file.text("model_summary", 0, markdown);
   file.flush();
@@ -199,7 +211,8 @@ LOCKSTEP_INLINE void TensorBoard::write_weights(const Training& training, int ep
       file.histogram(array.name + "/histogram", epoch, numbers);
       if (!options_.write_images) continue;
       const detail::WeightImages images(array, numbers);
-      if (images.count > 0) file.images(array.name + "/image", epoch, images.height, images.width, images.pngs());
+      if (images.count > 0)
+        file.images(array.name + "/image", epoch, images.height, images.width, images.pngs());
     }
 }
 
@@ -210,7 +223,8 @@ LOCKSTEP_INLINE void TensorBoard::close() {
 
 LOCKSTEP_INLINE void TensorBoard::save_run(State& state, const Run& run) {
   if (!run.file) return;
-  state.put(concat({run.folder, "_file"}), std::filesystem::path(run.file->path()).filename().string());
+  state.put(concat({run.folder, "_file"}),
+            std::filesystem::path(run.file->path()).filename().string());
   state.put(concat({run.folder, "_size"}), run.file->size());
 }
 
@@ -222,7 +236,8 @@ LOCKSTEP_INLINE void TensorBoard::restore_run(const State& state, Run& run) cons
                     std::filesystem::path(state.get<std::string>(name)).filename();
   std::error_code error;
   const std::uintmax_t found = std::filesystem::file_size(path, error);
-  if (!error && found >= size) run.file = std::make_unique<EventFile>(path.string(), size, options_.wall_time);
+  if (!error && found >= size)
+    run.file = std::make_unique<EventFile>(path.string(), size, options_.wall_time);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -55,8 +55,8 @@ class Training {
   /// ExitCode::terminated.
   virtual void request_preemption(ExitCode code) = 0;
 
-  /// That of the next step. The logs of an epoch have it, as "learning_rate", where it is not simply
-  /// the number that compile was given: with a schedule, and where it was set.
+  /// That of the next step. The logs of an epoch have it, as "learning_rate", where it is not
+  /// simply the number that compile was given: with a schedule, and where it was set.
   [[nodiscard]] virtual double learning_rate() const = 0;
   /// From the next step on. Must be called alike on every worker. Throws ConfigurationError unless
   /// it is finite and at least 0, and if the optimizer has a schedule.
@@ -84,8 +84,8 @@ class Training {
   [[nodiscard]] virtual int worker_index() const = 0;
   [[nodiscard]] virtual int num_workers() const = 0;
 
-  /// For each rank, what it did in the steps of the last epoch that has ended (from on_epoch_end on);
-  /// empty before and outside of fit. Equal on all workers.
+  /// For each rank, what it did in the steps of the last epoch that has ended (from on_epoch_end
+  /// on); empty before and outside of fit. Equal on all workers.
   [[nodiscard]] virtual std::span<const RankTime> rank_times() const = 0;
 
   [[nodiscard]] virtual ModelText model_text() const = 0;

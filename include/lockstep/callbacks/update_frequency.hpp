@@ -20,7 +20,8 @@ class UpdateFrequency {
   UpdateFrequency(std::int64_t batches = epoch) : batches_(batches) {
     if (batches < 0)
       throw ConfigurationError(
-          concat({"update_freq must be UpdateFrequency::epoch, UpdateFrequency::batch or a number of batches of at "
+          concat({"update_freq must be UpdateFrequency::epoch, UpdateFrequency::batch or a number "
+                  "of batches of at "
                   "least 1, got ",
                   batches}));
   }

@@ -28,8 +28,8 @@ namespace detail {
 LOCKSTEP_INLINE void check_array_size(std::string_view name, std::string_view scalar,
                                       std::span<const std::uint64_t> extents, std::uint64_t size) {
   if (array_size(extents, scalar_size(scalar)) != size)
-    throw DataError(concat(
-        {"checkpoint: array '", name, "' ", shape_text(extents), " of ", scalar, " cannot have ", size, " bytes"}));
+    throw DataError(concat({"checkpoint: array '", name, "' ", shape_text(extents), " of ", scalar,
+                            " cannot have ", size, " bytes"}));
 }
 
 /// Format 1: one payload with one checksum, in which the elements of each array follow its extents.
@@ -58,12 +58,13 @@ LOCKSTEP_INLINE TrainingState decode_version_1(std::span<const std::byte> bytes)
 LOCKSTEP_INLINE SavedArray take_array(ArrayEntry entry, std::span<const std::byte>& data) {
   check_array_size(entry.name, entry.scalar, entry.extents, entry.size);
   if (entry.size > data.size())
-    throw DataError(concat(
-        {"checkpoint: damaged: array '", entry.name, "' has ", entry.size, " bytes where ", data.size(), " are left"}));
+    throw DataError(concat({"checkpoint: damaged: array '", entry.name, "' has ", entry.size,
+                            " bytes where ", data.size(), " are left"}));
   const std::span<const std::byte> bytes = data.first(static_cast<std::size_t>(entry.size));
   data = data.subspan(bytes.size());
   if (crc32c(bytes) != entry.crc)
-    throw DataError(concat({"checkpoint: damaged: the checksum of array '", entry.name, "' does not match"}));
+    throw DataError(
+        concat({"checkpoint: damaged: the checksum of array '", entry.name, "' does not match"}));
   return {.name = std::move(entry.name),
           .scalar = std::move(entry.scalar),
           .extents = std::move(entry.extents),
@@ -71,9 +72,11 @@ LOCKSTEP_INLINE SavedArray take_array(ArrayEntry entry, std::span<const std::byt
 }
 
 /// Formats 2 and 3 differ in what the manifest has before the arrays.
-LOCKSTEP_INLINE TrainingState decode_with_manifest(std::span<const std::byte> bytes, std::uint64_t version) {
+LOCKSTEP_INLINE TrainingState decode_with_manifest(std::span<const std::byte> bytes,
+                                                   std::uint64_t version) {
   const std::span<const std::byte> rest = bytes.subspan(checkpoint_header);
-  const std::span<const std::byte> manifest = rest.first(static_cast<std::size_t>(get_number(bytes.data() + 12, 8)));
+  const std::span<const std::byte> manifest =
+      rest.first(static_cast<std::size_t>(get_number(bytes.data() + 12, 8)));
   std::span<const std::byte> data = rest.subspan(manifest.size());
   if (crc32c(manifest) != get_number(bytes.data() + 28, 4))
     throw DataError("checkpoint: damaged: the checksum of the manifest does not match");
@@ -89,7 +92,8 @@ LOCKSTEP_INLINE TrainingState decode_with_manifest(std::span<const std::byte> by
     }
   }
   reader.expect_end();
-  if (!data.empty()) throw DataError(concat({"checkpoint: damaged: ", data.size(), " bytes belong to no array"}));
+  if (!data.empty())
+    throw DataError(concat({"checkpoint: damaged: ", data.size(), " bytes belong to no array"}));
   return state;
 }
 
@@ -130,7 +134,8 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_checkpoint(const TrainingState& st
   const ByteParts parts = encoded.parts();
   std::vector<std::byte> bytes;
   bytes.reserve(parts.size());
-  for (const std::span<const std::byte> part : parts) bytes.insert(bytes.end(), part.begin(), part.end());
+  for (const std::span<const std::byte> part : parts)
+    bytes.insert(bytes.end(), part.begin(), part.end());
   return bytes;
 }
 
@@ -140,7 +145,8 @@ LOCKSTEP_INLINE TrainingState decode_checkpoint(std::span<const std::byte> bytes
   check_checkpoint_size(head, bytes.size(), size_limit({}));
   try {
     const std::uint64_t version = checkpoint_version(head, bytes.size());
-    TrainingState state = version == 1 ? decode_version_1(bytes) : decode_with_manifest(bytes, version);
+    TrainingState state =
+        version == 1 ? decode_version_1(bytes) : decode_with_manifest(bytes, version);
     check_ranges(state);
     return state;
   } catch (const cereal::Exception& error) {
@@ -149,9 +155,10 @@ LOCKSTEP_INLINE TrainingState decode_checkpoint(std::span<const std::byte> bytes
 }
 
 LOCKSTEP_INLINE HeadCheck checkpoint_check(std::optional<std::uint64_t> expected) {
-  return [limit = detail::size_limit(expected)](std::span<const std::byte> head, std::uint64_t size) {
-    detail::check_checkpoint_size(head, size, limit);
-  };
+  return
+      [limit = detail::size_limit(expected)](std::span<const std::byte> head, std::uint64_t size) {
+        detail::check_checkpoint_size(head, size, limit);
+      };
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

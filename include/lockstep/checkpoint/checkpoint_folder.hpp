@@ -76,7 +76,8 @@ class CheckpointFolder {
 
   /// The newest checkpoint that a model with arrays of `expected` bytes can read; warns of those
   /// that cannot be read.
-  [[nodiscard]] std::optional<FoundCheckpoint> newest(std::optional<std::uint64_t> expected = {}) const;
+  [[nodiscard]] std::optional<FoundCheckpoint> newest(
+      std::optional<std::uint64_t> expected = {}) const;
 
   /// Say that training begins (or goes on), or has ended: see training_end.hpp. They throw Error
   /// naming the path.
@@ -87,7 +88,9 @@ class CheckpointFolder {
   void restored(std::int64_t step) noexcept { last_step_ = step; }
 
  private:
-  [[nodiscard]] std::string path(const std::string& name) const { return options_.directory + "/" + name; }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return options_.directory + "/" + name;
+  }
   void write_index() const;
   void drop_oldest();
 

@@ -30,7 +30,8 @@ LOCKSTEP_INLINE std::optional<std::int64_t> checkpoint_number(std::string_view n
   const std::string_view digits = name.substr(name.rfind('-') + 1);
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (digits.size() == name.size() || error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  if (digits.size() == name.size() || error != std::errc() || end != digits.data() + digits.size())
+    return std::nullopt;
   return number == std::numeric_limits<std::int64_t>::max() ? std::nullopt : std::optional(number);
 }
 
@@ -41,18 +42,22 @@ LOCKSTEP_INLINE std::optional<CheckpointIndex> parse_index(std::string_view text
   while (!text.empty()) {
     const std::size_t end = text.find('\n'), colon = text.find(": ");
     if (end == std::string_view::npos || colon > end) return std::nullopt;
-    const std::string_view key = text.substr(0, colon), value = text.substr(colon + 2, end - colon - 2);
+    const std::string_view key = text.substr(0, colon),
+                           value = text.substr(colon + 2, end - colon - 2);
     text.remove_prefix(end + 1);
     if (key.ends_with("_path") || key.ends_with("_paths")) {
       if (value.size() < 2 || value.front() != '"' || value.back() != '"') return std::nullopt;
       const std::string_view name = value.substr(1, value.size() - 2);
-      if (name.empty() || name.find_first_of("/\"\\") != std::string_view::npos || !checkpoint_number(name))
+      if (name.empty() || name.find_first_of("/\"\\") != std::string_view::npos ||
+          !checkpoint_number(name))
         return std::nullopt;
       if (key == "all_model_checkpoint_paths") index.kept.push_back({.name = std::string(name)});
     } else {
       double seconds = 0;
-      const auto [last, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);
-      if (error != std::errc() || last != value.data() + value.size() || !std::isfinite(seconds)) return std::nullopt;
+      const auto [last, error] =
+          std::from_chars(value.data(), value.data() + value.size(), seconds);
+      if (error != std::errc() || last != value.data() + value.size() || !std::isfinite(seconds))
+        return std::nullopt;
       if (key == "all_model_checkpoint_timestamps") {
         if (timestamps == index.kept.size()) return std::nullopt;
         index.kept[timestamps++].timestamp = seconds;
@@ -80,9 +85,11 @@ LOCKSTEP_INLINE CheckpointIndex list_folder(const std::string& directory, double
     if (checkpoint_name.empty() || name == concat({checkpoint_name, "-", *number}))
       index.kept.push_back({.name = name, .timestamp = now});
   }
-  std::sort(index.kept.begin(), index.kept.end(), [](const KeptCheckpoint& a, const KeptCheckpoint& b) {
-    return std::pair(checkpoint_number(a.name), a.name) < std::pair(checkpoint_number(b.name), b.name);
-  });
+  std::sort(index.kept.begin(), index.kept.end(),
+            [](const KeptCheckpoint& a, const KeptCheckpoint& b) {
+              return std::pair(checkpoint_number(a.name), a.name) <
+                     std::pair(checkpoint_number(b.name), b.name);
+            });
   return index;
 }
 
@@ -93,7 +100,8 @@ LOCKSTEP_INLINE CheckpointIndex read_index(const std::string& directory, double 
   if (!bytes) return {.kept = {}, .last_preserved_timestamp = now};
   auto index = parse_index({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
   if (!index) {
-    log_line(concat({"warning: '", path, "' is damaged: going by the names of the files in the folder"}));
+    log_line(concat(
+        {"warning: '", path, "' is damaged: going by the names of the files in the folder"}));
     return list_folder(directory, now, checkpoint_name);
   }
   // the clock was set back
@@ -114,12 +122,13 @@ LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_checkpoint_or_warn(
   return std::nullopt;
 }
 
-LOCKSTEP_INLINE std::optional<FoundCheckpoint> newest_checkpoint(const std::string& directory,
-                                                                 const std::vector<KeptCheckpoint>& kept,
-                                                                 std::optional<std::uint64_t> expected = {}) {
+LOCKSTEP_INLINE std::optional<FoundCheckpoint> newest_checkpoint(
+    const std::string& directory, const std::vector<KeptCheckpoint>& kept,
+    std::optional<std::uint64_t> expected = {}) {
   for (auto checkpoint = kept.rbegin(); checkpoint != kept.rend(); ++checkpoint) {
     const std::string path = directory + "/" + checkpoint->name;
-    if (auto bytes = read_checkpoint_or_warn(path, expected)) return FoundCheckpoint{path, std::move(*bytes)};
+    if (auto bytes = read_checkpoint_or_warn(path, expected))
+      return FoundCheckpoint{path, std::move(*bytes)};
   }
   return std::nullopt;
 }
@@ -141,15 +150,19 @@ LOCKSTEP_INLINE std::vector<std::string> CheckpointFolder::checkpoints() const {
 }
 
 LOCKSTEP_INLINE bool CheckpointFolder::due(std::int64_t step) const noexcept {
-  return !options_.checkpoint_interval || !last_step_ || step - *last_step_ >= *options_.checkpoint_interval;
+  return !options_.checkpoint_interval || !last_step_ ||
+         step - *last_step_ >= *options_.checkpoint_interval;
 }
 
-LOCKSTEP_INLINE std::string CheckpointFolder::save(const TrainingState& snapshot, std::optional<std::int64_t> number) {
+LOCKSTEP_INLINE std::string CheckpointFolder::save(const TrainingState& snapshot,
+                                                   std::optional<std::int64_t> number) {
   auto& kept = index_.kept;
   if (!number) number = kept.empty() ? 1 : checkpoint_number(kept.back().name).value_or(0) + 1;
   if (*number < 0 || *number == std::numeric_limits<std::int64_t>::max())
-    throw ConfigurationError(concat(
-        {"CheckpointManager: the number of a checkpoint must be at least 0, and not the largest, got ", *number}));
+    throw ConfigurationError(
+        concat({"CheckpointManager: the number of a checkpoint must be at least 0, and not the "
+                "largest, got ",
+                *number}));
   const std::string name = concat({options_.checkpoint_name, "-", *number});
   begin();
   save_snapshot(path(name), snapshot);
@@ -166,7 +179,8 @@ LOCKSTEP_INLINE std::string CheckpointFolder::save(const TrainingState& snapshot
   return path(name);
 }
 
-LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointFolder::newest(std::optional<std::uint64_t> expected) const {
+LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointFolder::newest(
+    std::optional<std::uint64_t> expected) const {
   return newest_checkpoint(options_.directory, index_.kept, expected);
 }
 
@@ -190,7 +204,8 @@ LOCKSTEP_INLINE void CheckpointFolder::drop_oldest() {
   index_.kept.erase(index_.kept.begin());
   constexpr double hour = 3600;
   if (options_.keep_checkpoint_every_n_hours &&
-      oldest.timestamp - *options_.keep_checkpoint_every_n_hours * hour >= index_.last_preserved_timestamp)
+      oldest.timestamp - *options_.keep_checkpoint_every_n_hours * hour >=
+          index_.last_preserved_timestamp)
     index_.last_preserved_timestamp = oldest.timestamp;
   else
     remove_file(path(oldest.name));
@@ -199,23 +214,28 @@ LOCKSTEP_INLINE void CheckpointFolder::drop_oldest() {
 }  // namespace detail
 
 LOCKSTEP_INLINE void CheckpointManagerOptions::validate() const {
-  if (directory.empty()) throw ConfigurationError("CheckpointManager: directory is empty: name a folder");
+  if (directory.empty())
+    throw ConfigurationError("CheckpointManager: directory is empty: name a folder");
   if (max_to_keep && *max_to_keep <= 0)
-    throw ConfigurationError(
-        concat({"CheckpointManager: max_to_keep must be at least 1, got ", *max_to_keep, "; std::nullopt keeps all"}));
+    throw ConfigurationError(concat({"CheckpointManager: max_to_keep must be at least 1, got ",
+                                     *max_to_keep, "; std::nullopt keeps all"}));
   if (keep_checkpoint_every_n_hours && !(*keep_checkpoint_every_n_hours > 0))
-    throw ConfigurationError(concat(
-        {"CheckpointManager: keep_checkpoint_every_n_hours must be above 0, got ", *keep_checkpoint_every_n_hours}));
+    throw ConfigurationError(
+        concat({"CheckpointManager: keep_checkpoint_every_n_hours must be above 0, got ",
+                *keep_checkpoint_every_n_hours}));
   if (checkpoint_interval && *checkpoint_interval <= 0)
     throw ConfigurationError(
-        concat({"CheckpointManager: checkpoint_interval must be at least 1 update, got ", *checkpoint_interval}));
+        concat({"CheckpointManager: checkpoint_interval must be at least 1 update, got ",
+                *checkpoint_interval}));
   if (checkpoint_name.empty() || checkpoint_name.find_first_of("/\"\\\n") != std::string::npos)
-    throw ConfigurationError(concat({"CheckpointManager: checkpoint_name '", checkpoint_name,
-                                     "' must be the beginning of a file name, without slashes and quotes"}));
+    throw ConfigurationError(
+        concat({"CheckpointManager: checkpoint_name '", checkpoint_name,
+                "' must be the beginning of a file name, without slashes and quotes"}));
 }
 
 LOCKSTEP_INLINE std::optional<std::string> latest_checkpoint(const std::string& directory) {
-  auto found = detail::newest_checkpoint(directory, detail::read_index(directory, detail::seconds_since_1970()).kept);
+  auto found = detail::newest_checkpoint(
+      directory, detail::read_index(directory, detail::seconds_since_1970()).kept);
   return found ? std::optional(std::move(found->path)) : std::nullopt;
 }
 

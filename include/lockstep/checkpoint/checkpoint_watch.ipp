@@ -20,7 +20,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INLINE bool begins_as_checkpoint(const std::string& path) {
   const File<> file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   std::array<char, checkpoint_magic.size()> begin{};
-  return file.is_open() && ::read(file.get(), begin.data(), begin.size()) == static_cast<ssize_t>(begin.size()) &&
+  return file.is_open() &&
+         ::read(file.get(), begin.data(), begin.size()) == static_cast<ssize_t>(begin.size()) &&
          begin == checkpoint_magic;
 }
 
@@ -29,16 +30,19 @@ LOCKSTEP_INLINE CheckpointWatch::Version CheckpointWatch::version_of(const std::
   if (::stat(path.c_str(), &status) != 0) return {};
   return {.inode = status.st_ino,
           .size = status.st_size,
-          .nanoseconds = static_cast<std::int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec};
+          .nanoseconds = static_cast<std::int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 +
+                         status.st_mtim.tv_nsec};
 }
 
 /// Oldest first.
 LOCKSTEP_INLINE std::vector<std::string> CheckpointWatch::paths() const {
   std::vector<std::string> paths;
-  if (const auto bytes =
-          read_file(directory_ + "/" + checkpoint_index_name, at_most(largest_index, "a list of checkpoints"))) {
-    if (const auto index = parse_index({reinterpret_cast<const char*>(bytes->data()), bytes->size()})) {
-      for (const KeptCheckpoint& checkpoint : index->kept) paths.push_back(directory_ + "/" + checkpoint.name);
+  if (const auto bytes = read_file(directory_ + "/" + checkpoint_index_name,
+                                   at_most(largest_index, "a list of checkpoints"))) {
+    if (const auto index =
+            parse_index({reinterpret_cast<const char*>(bytes->data()), bytes->size()})) {
+      for (const KeptCheckpoint& checkpoint : index->kept)
+        paths.push_back(directory_ + "/" + checkpoint.name);
       return paths;
     }
   }
@@ -59,13 +63,15 @@ LOCKSTEP_INLINE std::vector<std::string> CheckpointWatch::paths() const {
   return paths;
 }
 
-LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointWatch::next(std::optional<std::uint64_t> expected) {
+LOCKSTEP_INLINE std::optional<FoundCheckpoint> CheckpointWatch::next(
+    std::optional<std::uint64_t> expected) {
   for (const std::string& path : paths()) {
     const Version version = version_of(path);
     const auto [known, is_new] = found_.try_emplace(path, version);
     if (!is_new && known->second == version) continue;
     known->second = version;
-    if (auto bytes = read_checkpoint_or_warn(path, expected)) return FoundCheckpoint{path, std::move(*bytes)};
+    if (auto bytes = read_checkpoint_or_warn(path, expected))
+      return FoundCheckpoint{path, std::move(*bytes)};
   }
   return std::nullopt;
 }

@@ -43,7 +43,8 @@ inline constexpr std::size_t checked_head = 64;
 
 /// The bytes of a file, or nothing when there is none. Throws Error naming the path when it cannot
 /// be read, or is no regular file (it does not wait for a FIFO), and whatever `check` throws.
-[[nodiscard]] std::optional<std::vector<std::byte>> read_file(const std::string& path, const HeadCheck& check = {});
+[[nodiscard]] std::optional<std::vector<std::byte>> read_file(const std::string& path,
+                                                              const HeadCheck& check = {});
 
 /// Removes a file, if there is one. Throws Error naming the path.
 void remove_file(const std::string& path);

@@ -20,7 +20,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
 /// Reads until `bytes` is full. Throws Error naming the path.
-LOCKSTEP_INLINE void read_all(const File<>& file, const std::string& path, std::span<std::byte> bytes) {
+LOCKSTEP_INLINE void read_all(const File<>& file, const std::string& path,
+                              std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t got = ::read(file.get(), bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
@@ -48,8 +49,8 @@ LOCKSTEP_INLINE void remove_stale_temporaries(const std::string& path) {
   const std::filesystem::path target = detail::end_of_links(path);
   const std::string base = target.filename().string();
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(detail::folder_of(target), error), end; !error && entry != end;
-       entry.increment(error)) {
+  for (std::filesystem::directory_iterator entry(detail::folder_of(target), error), end;
+       !error && entry != end; entry.increment(error)) {
     if (!detail::is_temporary_of(base, entry->path().filename().string())) continue;
     const detail::File<> file(entry->path().string(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     struct stat status {};
@@ -61,11 +62,13 @@ LOCKSTEP_INLINE void remove_stale_temporaries(const std::string& path) {
 LOCKSTEP_INLINE HeadCheck at_most(std::uint64_t most, std::string_view what) {
   return [most, what = std::string(what)](std::span<const std::byte>, std::uint64_t size) {
     if (size > most)
-      throw DataError(concat({"the file has ", size, " bytes, and at most ", most, " are expected of ", what}));
+      throw DataError(
+          concat({"the file has ", size, " bytes, and at most ", most, " are expected of ", what}));
   };
 }
 
-LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::string& path, const HeadCheck& check) {
+LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::string& path,
+                                                                const HeadCheck& check) {
   const detail::File<> file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
   if (!file.is_open()) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
@@ -74,9 +77,11 @@ LOCKSTEP_INLINE std::optional<std::vector<std::byte>> read_file(const std::strin
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) detail::throw_file_error("cannot stat", path);
   if (!S_ISREG(status.st_mode))
-    throw Error("cannot read '" + path + "': it is no regular file but " + detail::file_kind(status.st_mode));
+    throw Error("cannot read '" + path + "': it is no regular file but " +
+                detail::file_kind(status.st_mode));
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(std::min<std::uint64_t>(size, checked_head)));
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(std::min<std::uint64_t>(size, checked_head)));
   detail::read_all(file, path, bytes);
   if (check) check(bytes, size);
   const std::size_t done = bytes.size();

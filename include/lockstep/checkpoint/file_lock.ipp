@@ -23,7 +23,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE FileLock::FileLock(std::string path, std::string_view what, std::chrono::milliseconds patience)
+LOCKSTEP_INLINE FileLock::FileLock(std::string path, std::string_view what,
+                                   std::chrono::milliseconds patience)
     : path_(std::move(path)) {
   using Clock = std::chrono::steady_clock;
   const std::filesystem::path folder = folder_of(path_);
@@ -33,8 +34,9 @@ LOCKSTEP_INLINE FileLock::FileLock(std::string path, std::string_view what, std:
   const auto deadline = Clock::now() + patience;
   while (!try_lock()) {
     if (Clock::now() >= deadline)
-      throw ConfigurationError(concat({what, " is in use by another job (", owner(),
-                                       "): give each job a folder of its own, or end that one first"}));
+      throw ConfigurationError(
+          concat({what, " is in use by another job (", owner(),
+                  "): give each job a folder of its own, or end that one first"}));
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   write_owner();
@@ -48,19 +50,22 @@ LOCKSTEP_INLINE FileLock::~FileLock() {
 /// Whether this object has the lock now. An owner that ends removes the file, and a lock on a
 /// removed file is worth nothing.
 LOCKSTEP_INLINE bool FileLock::try_lock() {
-  const int descriptor = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+  const int descriptor = ::open(
+      path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
   if (descriptor < 0) throw_file_error("cannot open the lock", path_);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor);
-    throw Error("cannot lock '" + path_ + "': it is no regular file but " + file_kind(status.st_mode));
+    throw Error("cannot lock '" + path_ + "': it is no regular file but " +
+                file_kind(status.st_mode));
   }
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK || errno == EINTR) {
       ::close(descriptor);
       return false;
     }
-    log_line("warning: '" + path_ + "' cannot be locked: nothing keeps another job from this folder");
+    log_line("warning: '" + path_ +
+             "' cannot be locked: nothing keeps another job from this folder");
   }
   descriptor_ = descriptor;
   if (is_at_path()) return true;
@@ -71,8 +76,9 @@ LOCKSTEP_INLINE bool FileLock::try_lock() {
 LOCKSTEP_INLINE bool FileLock::is_at_path() const {
   struct stat mine {
   }, there{};
-  return descriptor_ >= 0 && ::fstat(descriptor_, &mine) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
-         mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+  return descriptor_ >= 0 && ::fstat(descriptor_, &mine) == 0 &&
+         ::lstat(path_.c_str(), &there) == 0 && mine.st_dev == there.st_dev &&
+         mine.st_ino == there.st_ino;
 }
 
 LOCKSTEP_INLINE void FileLock::write_owner() const {
@@ -83,7 +89,8 @@ LOCKSTEP_INLINE void FileLock::write_owner() const {
   ::gmtime_r(&now, &utc);
   std::array<char, 64> since{};
   std::strftime(since.data(), since.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
-  const std::string text = concat({"process ", ::getpid(), " on ", host.data(), " since ", since.data(), "\n"});
+  const std::string text =
+      concat({"process ", ::getpid(), " on ", host.data(), " since ", since.data(), "\n"});
   // The lock is held even if the owner's name cannot be written.
   if (::ftruncate(descriptor_, 0) == 0) (void)!::pwrite(descriptor_, text.data(), text.size(), 0);
 }

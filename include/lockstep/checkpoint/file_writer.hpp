@@ -37,7 +37,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// whose calls fail.
 struct FileCalls {
   int open(const char* path, int flags) { return ::open(path, flags | O_CLOEXEC, 0666); }
-  ssize_t write(int descriptor, const void* bytes, std::size_t size) { return ::write(descriptor, bytes, size); }
+  ssize_t write(int descriptor, const void* bytes, std::size_t size) {
+    return ::write(descriptor, bytes, size);
+  }
   int fsync(int descriptor) { return ::fsync(descriptor); }
   int close(int descriptor) { return ::close(descriptor); }
   int rename(const char* from, const char* to) { return ::rename(from, to); }
@@ -119,7 +121,8 @@ class TemporaryFile {
     for (int attempt = 1;; ++attempt) {
       path_ = target.string() + temporary_suffix + random_digits();
       file_.emplace(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, calls);
-      if (!file_->is_open() && (errno != EEXIST || attempt == most_attempts)) throw_file_error("cannot create", path_);
+      if (!file_->is_open() && (errno != EEXIST || attempt == most_attempts))
+        throw_file_error("cannot create", path_);
       if (file_->is_open() && hold_temporary(file_->get())) return;
     }
   }
@@ -146,7 +149,8 @@ void write_to_device(Calls calls, const std::string& path, const ByteParts& byte
 template <class Calls>
 bool keep_previous(Calls& calls, const std::string& target, const std::string& previous) {
   if (calls.link(target.c_str(), previous.c_str()) == 0 || errno == ENOENT) return true;
-  if (errno == EEXIST && calls.unlink(previous.c_str()) == 0 && calls.link(target.c_str(), previous.c_str()) == 0)
+  if (errno == EEXIST && calls.unlink(previous.c_str()) == 0 &&
+      calls.link(target.c_str(), previous.c_str()) == 0)
     return true;
   return calls.rename(target.c_str(), previous.c_str()) == 0;
 }
@@ -159,8 +163,8 @@ void write_file_through(Calls calls, const std::string& path, const ByteParts& b
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     if (S_ISCHR(status.st_mode)) return write_to_device(calls, path, bytes);
-    throw Error("cannot write '" + path + "': it is no regular file but " + file_kind(status.st_mode) +
-                ": name another path");
+    throw Error("cannot write '" + path + "': it is no regular file but " +
+                file_kind(status.st_mode) + ": name another path");
   }
   const std::filesystem::path target = end_of_links(path);
   const std::filesystem::path folder = folder_of(target);
@@ -180,7 +184,8 @@ void write_file_through(Calls calls, const std::string& path, const ByteParts& b
     if (!write_all(calls, file.get(), part)) fail("cannot write");
   if (calls.fsync(file.get()) != 0) fail("cannot sync");
   if (!file.close()) fail("cannot close");
-  if (keep == KeepPrevious::yes && !keep_previous(calls, target.string(), target.string() + previous_suffix))
+  if (keep == KeepPrevious::yes &&
+      !keep_previous(calls, target.string(), target.string() + previous_suffix))
     fail("cannot keep the former file");
   if (calls.rename(temporary.path().c_str(), target.c_str()) != 0) fail("cannot rename");
   const File<Calls> directory(folder.string(), O_RDONLY | O_DIRECTORY, calls);

@@ -22,7 +22,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 [[nodiscard]] std::vector<SavedArray> decode_npz(std::span<const std::byte> bytes);
 
 /// The same, but refuses a file whose arrays have more than `most` bytes together.
-[[nodiscard]] std::vector<SavedArray> decode_npz_at_most(std::uint64_t most, std::span<const std::byte> bytes);
+[[nodiscard]] std::vector<SavedArray> decode_npz_at_most(std::uint64_t most,
+                                                         std::span<const std::byte> bytes);
 
 namespace detail {
 

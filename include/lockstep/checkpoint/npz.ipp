@@ -27,7 +27,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-[[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_npz(std::string_view name, std::string_view why) {
+[[noreturn, gnu::cold]] LOCKSTEP_INLINE void refuse_npz(std::string_view name,
+                                                        std::string_view why) {
   throw DataError(concat({"npz: array '", name, "': ", why}));
 }
 
@@ -37,19 +38,22 @@ struct NpyType {
   const char* scalar;                        ///< in memory
   float (*convert)(std::uint16_t) noexcept;  ///< null: as it is
 };
-inline constexpr NpyType npy_types[] = {
-    {"<f4", 4, "float32", nullptr}, {"<f8", 8, "float64", nullptr}, {"<f2", 2, "float32", &Float16::decode}};
+inline constexpr NpyType npy_types[] = {{"<f4", 4, "float32", nullptr},
+                                        {"<f8", 8, "float64", nullptr},
+                                        {"<f2", 2, "float32", &Float16::decode}};
 
 /// The elements in row-major order, of an array that is stored with the first extent fastest.
 LOCKSTEP_INLINE std::vector<std::byte> row_major(std::span<const std::byte> elements,
-                                                 std::span<const std::uint64_t> shape, std::size_t size) {
+                                                 std::span<const std::uint64_t> shape,
+                                                 std::size_t size) {
   std::vector<std::byte> ordered(elements.size());
   std::vector<std::uint64_t> index(shape.size());
   for (std::size_t to = 0; to < ordered.size(); to += size) {
     std::uint64_t from = 0;
     for (std::size_t d = shape.size(); d > 0; --d) from = from * shape[d - 1] + index[d - 1];
     std::memcpy(ordered.data() + to, elements.data() + from * size, size);
-    for (std::size_t d = shape.size(); d > 0 && ++index[d - 1] == shape[d - 1]; --d) index[d - 1] = 0;
+    for (std::size_t d = shape.size(); d > 0 && ++index[d - 1] == shape[d - 1]; --d)
+      index[d - 1] = 0;
   }
   return ordered;
 }
@@ -58,12 +62,15 @@ LOCKSTEP_INLINE SavedArray decode_npy(std::string name, std::span<const std::byt
   const NpyHeader header(concat({"npz: array '", name, "'"}), npy);
   const std::span<const std::byte> elements = npy.subspan(header.size());
 
-  const auto* const type = std::find_if(std::begin(npy_types), std::end(npy_types),
-                                        [&](const NpyType& candidate) { return candidate.descr == header.descr(); });
+  const auto* const type =
+      std::find_if(std::begin(npy_types), std::end(npy_types),
+                   [&](const NpyType& candidate) { return candidate.descr == header.descr(); });
   if (type == std::end(npy_types))
-    refuse_npz(name, concat({"expected elements of type '<f4', '<f8' or '<f2', got '", header.descr(), "'"}));
+    refuse_npz(name, concat({"expected elements of type '<f4', '<f8' or '<f2', got '",
+                             header.descr(), "'"}));
   if (array_size(header.shape(), type->size) != elements.size())
-    refuse_npz(name, concat({"the shape ", shape_text(header.shape()), " cannot have ", elements.size(), " bytes"}));
+    refuse_npz(name, concat({"the shape ", shape_text(header.shape()), " cannot have ",
+                             elements.size(), " bytes"}));
   SavedArray array{.name = std::move(name), .scalar = type->scalar, .extents = header.shape()};
   if (header.fortran_order())
     array.bytes = row_major(elements, header.shape(), type->size);
@@ -78,7 +85,8 @@ LOCKSTEP_INLINE std::vector<std::byte> inflate_entry(const ZipEntry& entry) {
 #if defined(LOCKSTEP_HAS_ZLIB)
   constexpr std::uint64_t largest_ratio = 1032;  // of deflate
   if (entry.size > (entry.data.size() + 1) * largest_ratio)
-    refuse_npz(entry.name, concat({entry.data.size(), " deflated bytes cannot become ", entry.size}));
+    refuse_npz(entry.name,
+               concat({entry.data.size(), " deflated bytes cannot become ", entry.size}));
   std::vector<std::byte> contents(entry.size);
   z_stream stream{};
   stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(entry.data.data()));
@@ -93,7 +101,8 @@ LOCKSTEP_INLINE std::vector<std::byte> inflate_entry(const ZipEntry& entry) {
     refuse_npz(entry.name, "the deflated data are damaged");
   return contents;
 #else
-  refuse_npz(entry.name, "it is compressed, and this program was built without zlib: use numpy.savez");
+  refuse_npz(entry.name,
+             "it is compressed, and this program was built without zlib: use numpy.savez");
 #endif
 }
 
@@ -125,22 +134,27 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_npz(std::span<const SavedArray> ar
   return std::move(writer).finish();
 }
 
-LOCKSTEP_INLINE std::vector<SavedArray> decode_npz_at_most(std::uint64_t most, std::span<const std::byte> bytes) {
+LOCKSTEP_INLINE std::vector<SavedArray> decode_npz_at_most(std::uint64_t most,
+                                                           std::span<const std::byte> bytes) {
   constexpr std::string_view extension = ".npy";
   std::vector<SavedArray> arrays;
   std::set<std::string> names;
   std::uint64_t left = most;
   for (const detail::ZipEntry& entry : detail::read_zip_directory(bytes)) {
     if (entry.size > left)
-      detail::refuse_npz(entry.name,
-                         concat({"it has ", entry.size, " bytes, and of all arrays at most ", most, " are read"}));
+      detail::refuse_npz(
+          entry.name,
+          concat({"it has ", entry.size, " bytes, and of all arrays at most ", most, " are read"}));
     left -= entry.size;
-    if (!entry.name.ends_with(extension)) detail::refuse_npz(entry.name, "the entry is no .npy file");
+    if (!entry.name.ends_with(extension))
+      detail::refuse_npz(entry.name, "the entry is no .npy file");
     const std::string name = entry.name.substr(0, entry.name.size() - extension.size());
     if (!names.insert(name).second) detail::refuse_npz(name, "it is there twice");
-    const std::vector<std::byte> inflated = entry.deflated ? detail::inflate_entry(entry) : std::vector<std::byte>{};
+    const std::vector<std::byte> inflated =
+        entry.deflated ? detail::inflate_entry(entry) : std::vector<std::byte>{};
     const std::span<const std::byte> contents = entry.deflated ? inflated : entry.data;
-    if (crc32(contents) != entry.crc) detail::refuse_npz(name, "damaged: the checksum does not match");
+    if (crc32(contents) != entry.crc)
+      detail::refuse_npz(name, "damaged: the checksum does not match");
     arrays.push_back(detail::decode_npy(name, contents));
   }
   return arrays;

@@ -53,23 +53,28 @@ class SafetensorsHeader {
     if (--depth_ == 1 && !in_metadata_) {
       const SafetensorsEntry& entry = entries_.back();
       for (const std::string_view needed : {"dtype", "shape", "data_offsets"})
-        if (!fields_.contains(needed)) refuse_safetensors(concat({"array '", entry.name, "' has no ", needed}));
+        if (!fields_.contains(needed))
+          refuse_safetensors(concat({"array '", entry.name, "' has no ", needed}));
       if (entry.offsets.size() != 2)
-        refuse_safetensors(
-            concat({"array '", entry.name, "' has ", entry.offsets.size(), " data_offsets, expected begin and end"}));
+        refuse_safetensors(concat({"array '", entry.name, "' has ", entry.offsets.size(),
+                                   " data_offsets, expected begin and end"}));
     }
     return true;
   }
   bool key(std::string& name) {
     if (depth_ == 1) {
-      if (!names_.insert(name).second) refuse_safetensors(concat({"'", name, "' stands twice in the header"}));
+      if (!names_.insert(name).second)
+        refuse_safetensors(concat({"'", name, "' stands twice in the header"}));
       in_metadata_ = name == safetensors_metadata;
-      if (!in_metadata_) entries_.push_back({.name = name, .dtype = {}, .shape = {}, .offsets = {}});
+      if (!in_metadata_)
+        entries_.push_back({.name = name, .dtype = {}, .shape = {}, .offsets = {}});
       fields_.clear();
     } else {
-      if (!fields_.insert(name).second) refuse_safetensors(concat({"'", name, "' stands twice in one object"}));
+      if (!fields_.insert(name).second)
+        refuse_safetensors(concat({"'", name, "' stands twice in one object"}));
       if (!in_metadata_ && name != "dtype" && name != "shape" && name != "data_offsets")
-        refuse_safetensors(concat({"array '", entries_.back().name, "' has the unknown field '", name, "'"}));
+        refuse_safetensors(
+            concat({"array '", entries_.back().name, "' has the unknown field '", name, "'"}));
     }
     key_ = std::move(name);
     return true;
@@ -91,8 +96,8 @@ class SafetensorsHeader {
   bool number_unsigned(std::uint64_t number) {
     if (list_ == nullptr) unexpected("a number");
     if (list_->size() == most_extents)
-      refuse_safetensors(
-          concat({"array '", entries_.back().name, "': a list has more than ", most_extents, " numbers"}));
+      refuse_safetensors(concat(
+          {"array '", entries_.back().name, "': a list has more than ", most_extents, " numbers"}));
     list_->push_back(number);
     return true;
   }
@@ -132,21 +137,24 @@ inline constexpr SafetensorsType safetensors_types[] = {{"F32", 4, "float32", nu
                                                         {"BF16", 2, "float32", &Bfloat16::decode}};
 
 /// Null for a type that is left out.
-LOCKSTEP_INLINE const SafetensorsType* safetensors_type(const SafetensorsEntry& entry, bool leave_out_others) {
+LOCKSTEP_INLINE const SafetensorsType* safetensors_type(const SafetensorsEntry& entry,
+                                                        bool leave_out_others) {
   for (const SafetensorsType& type : safetensors_types)
     if (type.dtype == entry.dtype) return &type;
   if (leave_out_others) return nullptr;
-  refuse_safetensors(
-      concat({"array '", entry.name, "' has dtype '", entry.dtype, "', expected F32, F64, F16 or BF16"}));
+  refuse_safetensors(concat(
+      {"array '", entry.name, "' has dtype '", entry.dtype, "', expected F32, F64, F16 or BF16"}));
 }
 
 LOCKSTEP_INLINE void check_safetensors_head(std::span<const std::byte> head, std::uint64_t size) {
-  if (head.size() < 8) refuse_safetensors(concat({"these ", size, " bytes are no safetensors file"}));
+  if (head.size() < 8)
+    refuse_safetensors(concat({"these ", size, " bytes are no safetensors file"}));
   const std::uint64_t header_size = get_number(head.data(), 8);
   if (header_size > safetensors_header_limit || header_size > size - 8)
-    refuse_safetensors(concat({"the header is said to have ", header_size, " bytes; the file has ", size,
-                               ", and at most ", safetensors_header_limit, " are read"}));
-  if (header_size == 0 || head[8] != std::byte{'{'}) refuse_safetensors("the header does not begin with '{'");
+    refuse_safetensors(concat({"the header is said to have ", header_size, " bytes; the file has ",
+                               size, ", and at most ", safetensors_header_limit, " are read"}));
+  if (header_size == 0 || head[8] != std::byte{'{'})
+    refuse_safetensors("the header does not begin with '{'");
 }
 
 }  // namespace detail
@@ -158,7 +166,8 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_safetensors(std::span<const SavedA
     header += header.size() > 1 ? "," : "";
     header += concat({detail::json_text(array.name), ":{\"dtype\":\"",
                       detail::scalar_size(array.scalar) == 4 ? "F32" : "F64", "\",\"shape\":["});
-    for (std::size_t i = 0; i < array.extents.size(); ++i) header += concat({i > 0 ? "," : "", array.extents[i]});
+    for (std::size_t i = 0; i < array.extents.size(); ++i)
+      header += concat({i > 0 ? "," : "", array.extents[i]});
     header += concat({"],\"data_offsets\":[", size, ",", size + array.bytes.size(), "]}"});
     size += array.bytes.size();
   }
@@ -171,13 +180,15 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_safetensors(std::span<const SavedA
   detail::put_number(bytes.data(), header.size(), 8);
   const auto text = std::as_bytes(std::span(header));
   bytes.insert(bytes.end(), text.begin(), text.end());
-  for (const SavedArray& array : arrays) bytes.insert(bytes.end(), array.bytes.begin(), array.bytes.end());
+  for (const SavedArray& array : arrays)
+    bytes.insert(bytes.end(), array.bytes.begin(), array.bytes.end());
   return bytes;
 }
 
 namespace detail {
 
-LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes, bool leave_out_others) {
+LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes,
+                                                           bool leave_out_others) {
   check_safetensors_head(bytes, bytes.size());
   const std::uint64_t header_size = get_number(bytes.data(), 8);
   const std::span<const std::byte> data = bytes.subspan(8 + static_cast<std::size_t>(header_size));
@@ -186,31 +197,34 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::
   (void)nlohmann::json::sax_parse(text, text + header_size, &header);
 
   std::vector<SafetensorsEntry> entries = header.take_entries();
-  std::sort(entries.begin(), entries.end(),
-            [](const auto& a, const auto& b) { return std::tie(a.offsets, a.name) < std::tie(b.offsets, b.name); });
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.offsets, a.name) < std::tie(b.offsets, b.name);
+  });
   std::vector<SavedArray> arrays;
   std::uint64_t at = 0;  // up to here the data belong to arrays
   for (SafetensorsEntry& entry : entries) {
     const SafetensorsType* const type = safetensors_type(entry, leave_out_others);
     const auto [begin, end] = std::pair(entry.offsets[0], entry.offsets[1]);
     if (begin != at || end < begin || end > data.size())
-      refuse_safetensors(concat({"array '", entry.name, "' is at bytes ", begin, " to ", end, ", expected a begin at ",
-                                 at, " and an end up to ", data.size()}));
+      refuse_safetensors(concat({"array '", entry.name, "' is at bytes ", begin, " to ", end,
+                                 ", expected a begin at ", at, " and an end up to ", data.size()}));
     at = end;
     if (type == nullptr) continue;
     if (array_size(entry.shape, type->size) != end - begin)
-      refuse_safetensors(concat({"array '", entry.name, "' ", shape_text(entry.shape), " of ", entry.dtype,
-                                 " cannot have ", end - begin, " bytes"}));
-    const auto elements = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-    SavedArray& array = arrays.emplace_back(
-        SavedArray{.name = std::move(entry.name), .scalar = type->scalar, .extents = std::move(entry.shape)});
+      refuse_safetensors(concat({"array '", entry.name, "' ", shape_text(entry.shape), " of ",
+                                 entry.dtype, " cannot have ", end - begin, " bytes"}));
+    const auto elements =
+        data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    SavedArray& array = arrays.emplace_back(SavedArray{
+        .name = std::move(entry.name), .scalar = type->scalar, .extents = std::move(entry.shape)});
     if (type->convert != nullptr)
       array.bytes = widen(elements, type->convert);
     else
       array.bytes.assign(elements.begin(), elements.end());
   }
   if (at != data.size())
-    refuse_safetensors(concat({data.size() - at, " bytes at the end belong to no array: the file is damaged"}));
+    refuse_safetensors(
+        concat({data.size() - at, " bytes at the end belong to no array: the file is damaged"}));
   return arrays;
 }
 
@@ -219,7 +233,8 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::
 LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors(std::span<const std::byte> bytes) {
   return detail::decode_safetensors(bytes, false);
 }
-LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors_numbers(std::span<const std::byte> bytes) {
+LOCKSTEP_INLINE std::vector<SavedArray> decode_safetensors_numbers(
+    std::span<const std::byte> bytes) {
   return detail::decode_safetensors(bytes, true);
 }
 

@@ -35,8 +35,9 @@ static_assert(std::endian::native == std::endian::little,
 
 template <class T>
 constexpr const char* scalar_name() {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
-                "lockstep: the scalar type of a model is float or double: compile<Net, float>(...)");
+  static_assert(
+      std::is_same_v<T, float> || std::is_same_v<T, double>,
+      "lockstep: the scalar type of a model is float or double: compile<Net, float>(...)");
   return std::is_same_v<T, float> ? "float32" : "float64";
 }
 
@@ -53,7 +54,8 @@ inline std::size_t scalar_size(std::string_view scalar) {
 
 /// Bytes of an array with elements of `element` bytes; nothing when the number does not fit in 64
 /// bits.
-inline std::optional<std::uint64_t> array_size(std::span<const std::uint64_t> extents, std::size_t element) {
+inline std::optional<std::uint64_t> array_size(std::span<const std::uint64_t> extents,
+                                               std::size_t element) {
   std::uint64_t size = element;
   bool overflow = false, empty = false;
   for (const std::uint64_t extent : extents) {

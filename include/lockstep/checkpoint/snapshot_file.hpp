@@ -21,7 +21,8 @@ enum class FormerFile {
 
 /// Writes a snapshot to `path` as write_file_atomically does: whole or not at all. Throws Error
 /// naming the path; the former file then stays.
-void save_snapshot(const std::string& path, const TrainingState& snapshot, FormerFile former = FormerFile::removed);
+void save_snapshot(const std::string& path, const TrainingState& snapshot,
+                   FormerFile former = FormerFile::removed);
 
 /// A file that was read, and what it holds.
 struct SnapshotFile {

@@ -8,7 +8,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE void save_snapshot(const std::string& path, const TrainingState& snapshot, FormerFile former) {
+LOCKSTEP_INLINE void save_snapshot(const std::string& path, const TrainingState& snapshot,
+                                   FormerFile former) {
   const EncodedCheckpoint encoded(snapshot);
   former == FormerFile::kept ? write_file_keeping_previous(path, encoded.parts())
                              : write_file_atomically(path, encoded.parts());

@@ -10,10 +10,12 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-LOCKSTEP_INLINE void check_range(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most) {
+LOCKSTEP_INLINE void check_range(std::string_view field, std::int64_t value, std::int64_t least,
+                                 std::int64_t most) {
   if (value < least || value > most)
-    throw DataError(concat({"checkpoint: ", field, " is ", value, ", expected ", least, " to ", most,
-                            ": no training has such a state, the file was not written by one"}));
+    throw DataError(
+        concat({"checkpoint: ", field, " is ", value, ", expected ", least, " to ", most,
+                ": no training has such a state, the file was not written by one"}));
 }
 
 }  // namespace detail
@@ -35,8 +37,8 @@ LOCKSTEP_INLINE void check_ranges(const TrainingState& state) {
     throw DataError(concat({"checkpoint: previous_learning_rate is ", state.previous_learning_rate,
                             ", expected a finite number of at least 0"}));
   if (!std::isfinite(state.accumulated_rows) || state.accumulated_rows < 0)
-    throw DataError(concat(
-        {"checkpoint: accumulated_rows is ", state.accumulated_rows, ", expected a finite number of at least 0"}));
+    throw DataError(concat({"checkpoint: accumulated_rows is ", state.accumulated_rows,
+                            ", expected a finite number of at least 0"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

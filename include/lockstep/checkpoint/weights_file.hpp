@@ -18,7 +18,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// The bytes of a file of weights: by the extension of `path` .safetensors, .npz, or else
 /// lockstep's own format. Throws DataError when two arrays have the same name, or a name is not
 /// UTF-8: such a file could not be loaded.
-[[nodiscard]] std::vector<std::byte> encode_weights(std::string_view path, std::vector<SavedArray> arrays);
+[[nodiscard]] std::vector<std::byte> encode_weights(std::string_view path,
+                                                    std::vector<SavedArray> arrays);
 
 /// Writes such a file, as write_file_atomically does. Throws Error naming the path.
 void save_weights_file(const std::string& path, std::vector<SavedArray> arrays);
@@ -26,12 +27,14 @@ void save_weights_file(const std::string& path, std::vector<SavedArray> arrays);
 /// The arrays of such a file; of a whole training state in lockstep's own format, its parameters
 /// and untrained state. Throws DataError when it is damaged, or decompresses to far more than the
 /// `expected` bytes of the model that will take them.
-[[nodiscard]] std::vector<SavedArray> decode_weights(std::string_view path, std::span<const std::byte> bytes,
+[[nodiscard]] std::vector<SavedArray> decode_weights(std::string_view path,
+                                                     std::span<const std::byte> bytes,
                                                      std::optional<std::uint64_t> expected = {});
 
 /// For read_file: refuses a file that does not begin like one of the path's format, and one with
 /// far more than the `expected` bytes of the model that will take them.
-[[nodiscard]] HeadCheck weights_check(std::string_view path, std::optional<std::uint64_t> expected = {});
+[[nodiscard]] HeadCheck weights_check(std::string_view path,
+                                      std::optional<std::uint64_t> expected = {});
 
 /// Throws ConfigurationError, which begins with `caller`, when `path` names a format that has room
 /// for weights alone.

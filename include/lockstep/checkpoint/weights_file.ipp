@@ -33,15 +33,18 @@ std::vector<std::byte> convert_elements(std::span<const std::byte> bytes) {
 LOCKSTEP_INLINE void check_names(std::span<const SavedArray> arrays) {
   std::set<std::string_view> names;
   for (const SavedArray& array : arrays) {
-    if (!is_utf8(array.name)) throw DataError(concat({"weights: the name of array ", names.size(), " is no UTF-8"}));
+    if (!is_utf8(array.name))
+      throw DataError(concat({"weights: the name of array ", names.size(), " is no UTF-8"}));
     if (!names.insert(array.name).second)
-      throw DataError(concat({"weights: two arrays are named '", array.name, "': no program could load them"}));
+      throw DataError(
+          concat({"weights: two arrays are named '", array.name, "': no program could load them"}));
   }
 }
 
 }  // namespace detail
 
-LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path, std::vector<SavedArray> arrays) {
+LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path,
+                                                      std::vector<SavedArray> arrays) {
   detail::check_names(arrays);
   if (path.ends_with(".safetensors")) return encode_safetensors(arrays);
   if (path.ends_with(".npz")) return encode_npz(arrays);
@@ -55,16 +58,19 @@ LOCKSTEP_INLINE void save_weights_file(const std::string& path, std::vector<Save
   write_file_atomically(path, encode_weights(path, std::move(arrays)));
 }
 
-LOCKSTEP_INLINE HeadCheck weights_check(std::string_view path, std::optional<std::uint64_t> expected) {
+LOCKSTEP_INLINE HeadCheck weights_check(std::string_view path,
+                                        std::optional<std::uint64_t> expected) {
   const bool is_safetensors = path.ends_with(".safetensors");
   if (!is_safetensors && !path.ends_with(".npz")) return checkpoint_check(expected);
   return [is_safetensors, expected](std::span<const std::byte> head, std::uint64_t size) {
-    is_safetensors ? detail::check_safetensors_head(head, size) : detail::check_npz_head(head, size);
+    is_safetensors ? detail::check_safetensors_head(head, size)
+                   : detail::check_npz_head(head, size);
     at_most(detail::size_limit(expected), "weights for this model")(head, size);
   };
 }
 
-LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path, std::span<const std::byte> bytes,
+LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path,
+                                                       std::span<const std::byte> bytes,
                                                        std::optional<std::uint64_t> expected) {
   if (path.ends_with(".safetensors")) return decode_safetensors(bytes);
   if (path.ends_with(".npz")) return decode_npz_at_most(detail::size_limit(expected), bytes);

@@ -12,7 +12,8 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Converts 16-bit numbers to floats, both as bytes.
-inline std::vector<std::byte> widen(std::span<const std::byte> bytes, float (*convert)(std::uint16_t) noexcept) {
+inline std::vector<std::byte> widen(std::span<const std::byte> bytes,
+                                    float (*convert)(std::uint16_t) noexcept) {
   std::vector<std::byte> wide(bytes.size() * 2);
   for (std::size_t i = 0; i < bytes.size(); i += 2) {
     std::uint16_t number = 0;

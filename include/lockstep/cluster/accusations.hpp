@@ -53,7 +53,8 @@ class Accusations {
   /// `by` has lost a worker that it was connected with. This does not accuse that worker's
   /// successor, which was not connected yet.
   void lost(int by, int worker, std::string why, Clock::time_point now) {
-    if (at(worker).began && *at(worker).began <= at(by).met) accuse(by, worker, std::move(why), now);
+    if (at(worker).began && *at(worker).began <= at(by).met)
+      accuse(by, worker, std::move(why), now);
   }
   /// `by` has waited for a worker in a start-up that did not come. That worker may just be slow: it
   /// is accused when a successor of `by` misses it again.
@@ -85,7 +86,8 @@ class Accusations {
       });
       if (votes <= most) continue;
       most = votes;
-      hung = HungWorker{.worker = accusation->worker, .lost_to = static_cast<int>(by), .why = accusation->why};
+      hung = HungWorker{
+          .worker = accusation->worker, .lost_to = static_cast<int>(by), .why = accusation->why};
     }
     for (Place& place : places_) place.accuses.reset();
     return hung;
@@ -108,7 +110,8 @@ class Accusations {
   [[nodiscard]] Place& at(int worker) { return places_[static_cast<std::size_t>(worker)]; }
 
   void accuse(int by, int worker, std::string why, Clock::time_point now) {
-    if (by != worker && at(worker).lives && !at(by).accuses) at(by).accuses = {worker, std::move(why), now};
+    if (by != worker && at(worker).lives && !at(by).accuses)
+      at(by).accuses = {worker, std::move(why), now};
   }
   void drop_those_against(int worker) {
     for (Place& place : places_)

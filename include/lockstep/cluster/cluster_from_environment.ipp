@@ -47,12 +47,15 @@ struct NamedClaim {
   [[nodiscard]] std::string text() const { return concat({name, " (", claim.variables, ")"}); }
 };
 
-[[gnu::cold]] LOCKSTEP_INLINE void refuse_contradiction(const NamedClaim& taken, const NamedClaim& other) {
-  if (other.may_start_launchers || (taken.claim.rank == other.claim.rank && taken.claim.size == other.claim.size))
+[[gnu::cold]] LOCKSTEP_INLINE void refuse_contradiction(const NamedClaim& taken,
+                                                        const NamedClaim& other) {
+  if (other.may_start_launchers ||
+      (taken.claim.rank == other.claim.rank && taken.claim.size == other.claim.size))
     return;
   throw ConfigurationError(
-      concat({"two launchers name different places for this process: rank ", taken.claim.rank, " of ", taken.claim.size,
-              " by ", taken.text(), ", rank ", other.claim.rank, " of ", other.claim.size, " by ", other.text(),
+      concat({"two launchers name different places for this process: rank ", taken.claim.rank,
+              " of ", taken.claim.size, " by ", taken.text(), ", rank ", other.claim.rank, " of ",
+              other.claim.size, " by ", other.text(),
               "; start the program by one of them, or unset the variables of the other"}));
 }
 
@@ -76,16 +79,20 @@ LOCKSTEP_INLINE Cluster cluster_of(const Environment& environment, const NamedCl
   const std::string given = text_of(environment, "LOCKSTEP_MEETING_ADDRESS");
   const std::string address = given.empty() ? claim.address : given;
   constexpr std::string_view how =
-      ", but not where the others are: set LOCKSTEP_MEETING_ADDRESS=host:port on all of them, with rank 0's host and a "
+      ", but not where the others are: set LOCKSTEP_MEETING_ADDRESS=host:port on all of them, with "
+      "rank 0's host and a "
       "port that is free there";
   if (address.empty())
-    throw ConfigurationError(concat({named.text(), " says that this is rank ", claim.rank, " of ", claim.size, how}));
+    throw ConfigurationError(
+        concat({named.text(), " says that this is rank ", claim.rank, " of ", claim.size, how}));
   try {
     (void)parse_address(address);
   } catch (const ConfigurationError& error) {
-    throw ConfigurationError(concat({given.empty() ? named.text() : "LOCKSTEP_MEETING_ADDRESS", ": ", error.what()}));
+    throw ConfigurationError(
+        concat({given.empty() ? named.text() : "LOCKSTEP_MEETING_ADDRESS", ": ", error.what()}));
   }
-  cluster.meeting = Meeting{.rank = claim.rank, .size = claim.size, .address = address, .job = claim.job};
+  cluster.meeting =
+      Meeting{.rank = claim.rank, .size = claim.size, .address = address, .job = claim.job};
   return cluster;
 }
 
@@ -109,7 +116,8 @@ LOCKSTEP_INLINE Cluster cluster_from(const Environment& environment) {
     if (!claim) continue;
     NamedClaim named{launcher.name, std::move(*claim), launcher.may_start_launchers};
     if (!named.claim.missing.empty()) {
-      if (incomplete.empty()) incomplete = concat({named.text(), ": ", named.claim.missing, " is missing"});
+      if (incomplete.empty())
+        incomplete = concat({named.text(), ": ", named.claim.missing, " is missing"});
       continue;
     }
     if (taken) {
@@ -126,14 +134,17 @@ LOCKSTEP_INLINE Cluster cluster_from(const Environment& environment) {
         concat({"environment variables of a launcher are incomplete, and would let this process "
                 "train alone: ",
                 incomplete, "; set it, or unset the others"}));
-  if (tf_config != nullptr && std::string_view(tf_config).find_first_not_of(" \t\r\n") == std::string_view::npos)
+  if (tf_config != nullptr &&
+      std::string_view(tf_config).find_first_not_of(" \t\r\n") == std::string_view::npos)
     log_line("warning: TF_CONFIG is set but empty; this process trains alone");
   return {};
 }
 
 LOCKSTEP_INLINE int cores_given_by(const Environment& environment) {
-  if (environment("LOCKSTEP_LAUNCHER") != nullptr) return 0;  // its workers share what it has been given
-  if (environment("SLURM_PROCID") == nullptr || environment("SLURM_CPUS_PER_TASK") == nullptr) return 0;
+  if (environment("LOCKSTEP_LAUNCHER") != nullptr)
+    return 0;  // its workers share what it has been given
+  if (environment("SLURM_PROCID") == nullptr || environment("SLURM_CPUS_PER_TASK") == nullptr)
+    return 0;
   return std::min(usable_cores(), number_of(environment, "SLURM_CPUS_PER_TASK", 1, 1 << 20));
 }
 

@@ -69,11 +69,13 @@ struct ClusterSpec {
   /// is malformed, or two tasks have the same.
   [[gnu::cold]] void validate() const {
     std::vector<std::pair<Address, std::string>> seen;
-    for (const TaskType type : {TaskType::chief, TaskType::worker, TaskType::ps, TaskType::evaluator}) {
+    for (const TaskType type :
+         {TaskType::chief, TaskType::worker, TaskType::ps, TaskType::evaluator}) {
       const auto& addresses = job(type);
       if ((type == TaskType::chief || type == TaskType::evaluator) && addresses.size() > 1)
-        throw ConfigurationError(concat({"job '", to_string(type), "' may have one address only, got ",
-                                         addresses.size(), ": '", addresses[0], "', '", addresses[1], "'"}));
+        throw ConfigurationError(
+            concat({"job '", to_string(type), "' may have one address only, got ", addresses.size(),
+                    ": '", addresses[0], "', '", addresses[1], "'"}));
       for (std::size_t i = 0; i < addresses.size(); ++i) {
         const std::string place = concat({to_string(type), " ", i});
         Address address;
@@ -87,8 +89,9 @@ struct ClusterSpec {
           if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
         for (const auto& [other, other_place] : seen)
           if (other == address)
-            throw ConfigurationError(concat({"address '", addresses[i], "' is used twice, by ", other_place, " and ",
-                                             place, "; each task needs an address of its own"}));
+            throw ConfigurationError(
+                concat({"address '", addresses[i], "' is used twice, by ", other_place, " and ",
+                        place, "; each task needs an address of its own"}));
         seen.emplace_back(std::move(address), place);
       }
     }
@@ -129,7 +132,9 @@ struct Cluster {
   /// "host:port" of those that train, by rank; empty when alone. Throws Error before the meeting.
   [[nodiscard]] std::vector<std::string> addresses() const {
     if (meeting && spec.empty())
-      throw Error("the addresses of this cluster's workers are known after they have met: call met(cluster) first");
+      throw Error(
+          "the addresses of this cluster's workers are known after they have met: call "
+          "met(cluster) first");
     std::vector<std::string> all = spec.chief;
     all.insert(all.end(), spec.worker.begin(), spec.worker.end());
     return all;
@@ -141,7 +146,8 @@ struct Cluster {
     spec.validate();
     if (is_alone() || meeting) return;
     const std::string name = concat({"task '", to_string(task.type), "' ", task.index});
-    if (task.index < 0) throw ConfigurationError(concat({name, ": the index must not be negative"}));
+    if (task.index < 0)
+      throw ConfigurationError(concat({name, ": the index must not be negative"}));
     if (task.type == TaskType::ps)
       throw ConfigurationError(
           concat({name,
@@ -150,12 +156,14 @@ struct Cluster {
     const auto& addresses = spec.job(task.type);
     if (is_evaluator() && addresses.empty()) return;  // need not be listed
     if (addresses.empty())
-      throw ConfigurationError(concat({name, ": the cluster has no job '", to_string(task.type), "'"}));
+      throw ConfigurationError(
+          concat({name, ": the cluster has no job '", to_string(task.type), "'"}));
     if (static_cast<std::size_t>(task.index) >= addresses.size())
-      throw ConfigurationError(concat(
-          {name, ": the job has ", addresses.size(),
-           addresses.size() == 1 ? " task, so that the index must be 0" : " tasks, so that the index must be 0 to ",
-           addresses.size() == 1 ? "" : concat({addresses.size() - 1})}));
+      throw ConfigurationError(
+          concat({name, ": the job has ", addresses.size(),
+                  addresses.size() == 1 ? " task, so that the index must be 0"
+                                        : " tasks, so that the index must be 0 to ",
+                  addresses.size() == 1 ? "" : concat({addresses.size() - 1})}));
   }
 };
 

@@ -52,7 +52,8 @@ namespace detail {
   if (error) throw Error(concat({"the current folder has no name: ", error.message()}));
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    if (text.starts_with("LD_LIBRARY_PATH=") || (text.starts_with("LOCKSTEP_") && !text.starts_with("LOCKSTEP_LISTEN")))
+    if (text.starts_with("LD_LIBRARY_PATH=") ||
+        (text.starts_with("LOCKSTEP_") && !text.starts_with("LOCKSTEP_LISTEN")))
       start.environment.emplace_back(text);
   }
   return start;
@@ -64,8 +65,8 @@ class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
       : options_(options),
-        workers_(options.workers, options.restarts, options.program, options.arguments, options.hosts,
-                 remote_start(options)),
+        workers_(options.workers, options.restarts, options.program, options.arguments,
+                 options.hosts, remote_start(options)),
         accusations_(static_cast<std::size_t>(options.workers)) {
     std::fflush(nullptr);  // what this process has printed comes before what its workers print
     const auto now = Clock::now();
@@ -103,7 +104,8 @@ class Launcher {
     if (note.kind == "at") {
       if (worker.process.is_remote()) worker.process.set_address(note.about);
     } else if (note.kind == "met") {
-      accusations_.met(worker.index, worker.process.is_remote() ? now : note.time());  // hosts have other clocks
+      accusations_.met(worker.index,
+                       worker.process.is_remote() ? now : note.time());  // hosts have other clocks
       worker.lost_another.reset();
     } else if (note.kind == "stops") {
       worker.has_agreed_to_stop = true;
@@ -112,18 +114,23 @@ class Launcher {
     } else if (note.kind == "lost" || note.kind == "missed" || note.kind == "follows") {
       worker.lost_another = now;
       if (other == nullptr) return;
-      if (note.kind == "lost") accusations_.lost(worker.index, other->index, std::string(note.text), now);
-      if (note.kind == "missed") accusations_.missed(worker.index, other->index, std::string(note.text), now);
+      if (note.kind == "lost")
+        accusations_.lost(worker.index, other->index, std::string(note.text), now);
+      if (note.kind == "missed")
+        accusations_.missed(worker.index, other->index, std::string(note.text), now);
     }
   }
 
   // Kills a worker that its peers have lost, or wait for without end.
   void kill_hung(Worker& worker, HungWorker hung) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
-    const bool again = stage_ == Stage::running && worker.restarts_left > 0 && !workers_.chief_has_succeeded();
-    log_line(concat({worker.name(), " was lost to worker ", hung.lost_to, " (", hung.why,
-                     "), but its process still exists: it is killed",
-                     again ? concat({" and started again; ", worker.restarts_left - 1, " restarts left"}) : ""}));
+    const bool again =
+        stage_ == Stage::running && worker.restarts_left > 0 && !workers_.chief_has_succeeded();
+    log_line(
+        concat({worker.name(), " was lost to worker ", hung.lost_to, " (", hung.why,
+                "), but its process still exists: it is killed",
+                again ? concat({" and started again; ", worker.restarts_left - 1, " restarts left"})
+                      : ""}));
     worker.hung = std::move(hung);
     worker.process.signal(SIGKILL);
   }
@@ -139,8 +146,8 @@ class Launcher {
       worker.order = ++ended_;
       worker.end = *end;
       if (worker.hung) worker.end.code = static_cast<int>(ExitCode::lost_peer);
-      worker.by_peer =
-          !worker.hung && (worker.end.code == static_cast<int>(ExitCode::lost_peer) || worker.lost_another);
+      worker.by_peer = !worker.hung && (worker.end.code == static_cast<int>(ExitCode::lost_peer) ||
+                                        worker.lost_another);
       worker.by_launcher = !worker.hung && (killed_ || told_to_stop_);
       if (stage_ == Stage::running) decide_about(worker);
     }
@@ -152,7 +159,8 @@ class Launcher {
         enter(Stage::failing, options_.failure_grace);
       else if (has_restarted_ && !worker.came_back && !workers_.chief_has_succeeded())
         worker.back_at = Clock::now() + std::chrono::seconds(3);
-    } else if (worker.end.code >= 128 && worker.restarts_left > 0 && !workers_.chief_has_succeeded()) {
+    } else if (worker.end.code >= 128 && worker.restarts_left > 0 &&
+               !workers_.chief_has_succeeded()) {
       restart(worker);
     } else if (worker.came_back) {
       worker.end.code = 0;  // it had ended with 0 before it was started again
@@ -164,8 +172,9 @@ class Launcher {
   // The chief leaves last. A worker that was killed just before that, and was started again, would
   // wait for it in vain.
   [[nodiscard]] bool leaves_restarted_workers(const Worker& worker) const {
-    return worker.index == 0 &&
-           workers_.any([](const Worker& other) { return other.process.lives() && other.was_started_again; });
+    return worker.index == 0 && workers_.any([](const Worker& other) {
+      return other.process.lives() && other.was_started_again;
+    });
   }
 
   // A worker that ended with 0 is needed again if the chief, which leaves last, was killed before
@@ -207,8 +216,10 @@ class Launcher {
     for (const Worker& worker : workers_)
       if (is_wanted_back(worker)) next = std::min(next, *worker.back_at);
     if (stage_ == Stage::failing || stage_ == Stage::stopping) next = std::min(next, deadline_);
-    if (const auto in_vain = all_wait_in_vain_since()) next = std::min(next, *in_vain + Accusations::time_to_settle);
-    if (stage_ == Stage::stopping && stop_is_delayed()) next = std::min(next, stage_began_ + options_.hung_grace);
+    if (const auto in_vain = all_wait_in_vain_since())
+      next = std::min(next, *in_vain + Accusations::time_to_settle);
+    if (stage_ == Stage::stopping && stop_is_delayed())
+      next = std::min(next, stage_began_ + options_.hung_grace);
     return next;
   }
 
@@ -220,8 +231,10 @@ class Launcher {
         worker.came_back = true;
       }
     if (auto hung = accusations_.verdict(now)) kill_hung(workers_[hung->worker], std::move(*hung));
-    if (stage_ == Stage::stopping && now >= stage_began_ + options_.hung_grace) kill_those_that_delay_the_stop();
-    if (const auto in_vain = all_wait_in_vain_since(); in_vain && now >= *in_vain + Accusations::time_to_settle)
+    if (stage_ == Stage::stopping && now >= stage_began_ + options_.hung_grace)
+      kill_those_that_delay_the_stop();
+    if (const auto in_vain = all_wait_in_vain_since();
+        in_vain && now >= *in_vain + Accusations::time_to_settle)
       deadline_ = now;
     if ((stage_ != Stage::failing && stage_ != Stage::stopping) || now < deadline_) return;
     if (stage_ == Stage::failing) {
@@ -251,7 +264,8 @@ class Launcher {
   void kill_those_that_delay_the_stop() {
     for (Worker& worker : workers_) {
       if (!worker.delays_stop()) continue;
-      log_line(concat({worker.name(), " was told to stop and keeps the others waiting: it is killed"}));
+      log_line(
+          concat({worker.name(), " was told to stop and keeps the others waiting: it is killed"}));
       worker.hung.emplace();
       worker.process.signal(SIGKILL);
     }
@@ -268,7 +282,8 @@ class Launcher {
     }
     interrupted_by_ = signal;
     interrupted_at_ = now;
-    if (stage_ == Stage::running || stage_ == Stage::failing) tell_to_stop(signal == SIGHUP ? SIGTERM : signal);
+    if (stage_ == Stage::running || stage_ == Stage::failing)
+      tell_to_stop(signal == SIGHUP ? SIGTERM : signal);
   }
 
   void tell_to_stop(int signal) {
@@ -305,10 +320,11 @@ LOCKSTEP_INLINE int launch_workers(const LaunchOptions& options) {
   if (options.workers < 1)
     throw ConfigurationError(concat({"a cluster needs at least 1 worker, got ", options.workers}));
   if (options.restarts < 0)
-    throw ConfigurationError(concat({"a worker is started again 0 or more times, got ", options.restarts}));
-  if (!options.hosts.empty() && options.hosts.size() != static_cast<std::size_t>(options.workers))
     throw ConfigurationError(
-        concat({options.workers, " workers need a host each, got ", options.hosts.size(), " hosts"}));
+        concat({"a worker is started again 0 or more times, got ", options.restarts}));
+  if (!options.hosts.empty() && options.hosts.size() != static_cast<std::size_t>(options.workers))
+    throw ConfigurationError(concat(
+        {options.workers, " workers need a host each, got ", options.hosts.size(), " hosts"}));
   return detail::Launcher(options).wait();
 }
 

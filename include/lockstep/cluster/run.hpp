@@ -9,7 +9,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-int run(int argc, char** argv, int (*function)(void* context, int argc, char** argv), void* context);
+int run(int argc, char** argv, int (*function)(void* context, int argc, char** argv),
+        void* context);
 
 template <class F>
 int call_main(F& f, [[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
@@ -20,7 +21,8 @@ int call_main(F& f, [[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
       return static_cast<int>(f(argc, argv));
   } else {
     static_assert(std::is_invocable_v<F&>,
-                  "lockstep::run: the function must be callable as f() or as f(argc, argv), and return int or nothing");
+                  "lockstep::run: the function must be callable as f() or as f(argc, argv), and "
+                  "return int or nothing");
     if constexpr (std::is_void_v<std::invoke_result_t<F&>>)
       return f(), 0;
     else
@@ -53,7 +55,9 @@ template <class F>
   using Call = decltype(call);
   return detail::run(
       argc, argv,
-      [](void* context, int count, char** arguments) { return (*static_cast<Call*>(context))(count, arguments); },
+      [](void* context, int count, char** arguments) {
+        return (*static_cast<Call*>(context))(count, arguments);
+      },
       &call);
 }
 

@@ -43,9 +43,10 @@ struct LaunchOption {
   int most;
 };
 
-inline constexpr LaunchOption workers_option{"--workers", "the number of local worker processes", 1, 1024};
-inline constexpr LaunchOption restarts_option{"--restarts", "the number of times that a worker is started again", 0,
-                                              1'000'000};
+inline constexpr LaunchOption workers_option{"--workers", "the number of local worker processes", 1,
+                                             1024};
+inline constexpr LaunchOption restarts_option{
+    "--restarts", "the number of times that a worker is started again", 0, 1'000'000};
 
 inline constexpr std::string_view hosts_option = "--hosts";
 inline constexpr std::string_view host_file_option = "--hostfile";
@@ -54,9 +55,10 @@ inline constexpr std::string_view ssh_option = "--ssh";
 LOCKSTEP_INLINE int read_number(const LaunchOption& option, std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < option.least || value > option.most)
-    throw ConfigurationError(
-        concat({option.flag, " needs a whole number from ", option.least, " to ", option.most, ", got '", text, "'"}));
+  if (error != std::errc() || end != text.data() + text.size() || value < option.least ||
+      value > option.most)
+    throw ConfigurationError(concat({option.flag, " needs a whole number from ", option.least,
+                                     " to ", option.most, ", got '", text, "'"}));
   return value;
 }
 
@@ -67,13 +69,15 @@ LOCKSTEP_INLINE std::optional<std::string> take_text(std::string_view flag, std:
   for (std::size_t i = 1; i < arguments.size();) {
     const std::string_view argument = arguments[i];
     if (argument == "--") break;
-    const bool with_value = argument.starts_with(flag) && argument.substr(flag.size()).starts_with('=');
+    const bool with_value =
+        argument.starts_with(flag) && argument.substr(flag.size()).starts_with('=');
     if (argument != flag && !with_value) {
       ++i;
       continue;
     }
     if (value) throw ConfigurationError(concat({flag, " is given twice"}));
-    if (!with_value && i + 1 == arguments.size()) throw ConfigurationError(concat({flag, " needs ", what}));
+    if (!with_value && i + 1 == arguments.size())
+      throw ConfigurationError(concat({flag, " needs ", what}));
     value = with_value ? argument.substr(flag.size() + 1) : arguments[i + 1];
     const auto at = arguments.begin() + static_cast<std::ptrdiff_t>(i);
     arguments.erase(at, at + (with_value ? 1 : 2));
@@ -81,7 +85,8 @@ LOCKSTEP_INLINE std::optional<std::string> take_text(std::string_view flag, std:
   return value;
 }
 
-LOCKSTEP_INLINE std::optional<int> take_option(const LaunchOption& option, std::vector<char*>& arguments) {
+LOCKSTEP_INLINE std::optional<int> take_option(const LaunchOption& option,
+                                               std::vector<char*>& arguments) {
   const auto text = take_text(option.flag, option.what, arguments);
   if (!text) return std::nullopt;
   return read_number(option, *text);
@@ -103,17 +108,20 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
   if (given == 0) return std::nullopt;
   const char* const flag = workers ? "--workers" : hosts ? "--hosts" : "--hostfile";
   if (given > 1)
-    throw ConfigurationError("--workers, --hosts and --hostfile each say which workers to start; give one of them");
+    throw ConfigurationError(
+        "--workers, --hosts and --hostfile each say which workers to start; give one of them");
   if (const Cluster cluster = cluster_from_environment(); !cluster.is_alone())
     throw ConfigurationError(
-        concat({flag, " starts a cluster", workers ? " on this machine" : "", ", but ", cluster.source,
-                " already makes this process part of one; leave ", flag, " out, or unset these variables"}));
+        concat({flag, " starts a cluster", workers ? " on this machine" : "", ", but ",
+                cluster.source, " already makes this process part of one; leave ", flag,
+                " out, or unset these variables"}));
   LaunchOptions options;
   options.workers = workers.value_or(0);
   if (!workers) {
     options.hosts = hosts ? parse_hosts(*hosts) : read_host_file(*host_file);
     options.workers = static_cast<int>(options.hosts.size());
-    if (const auto ssh = take_text(ssh_option, "a command that takes a host and a command", arguments))
+    if (const auto ssh =
+            take_text(ssh_option, "a command that takes a host and a command", arguments))
       options.ssh = *ssh;
   }
   options.restarts = take_option(restarts_option, arguments).value_or(0);
@@ -124,7 +132,8 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
 LOCKSTEP_INLINE int report_error(const char* what, ExitCode code) {
   std::fflush(stdout);
   std::string line = concat({"error: ", what, "\n"});
-  if (logs_are_structured()) line = structured_log_line(std::string_view(line).substr(0, line.size() - 1));
+  if (logs_are_structured())
+    line = structured_log_line(std::string_view(line).substr(0, line.size() - 1));
   std::fwrite(line.data(), 1, line.size(), stderr);
   return static_cast<int>(code);
 }
@@ -143,11 +152,13 @@ LOCKSTEP_INLINE int check_output(int code) {
   if (complete || code != 0) return code;
   const std::string why = errno != 0 ? concat({": ", std::strerror(errno)}) : "";
   return report_error(
-      concat({"the program has ended, but not all of its output could be written to stdout", why}).c_str(),
+      concat({"the program has ended, but not all of its output could be written to stdout", why})
+          .c_str(),
       ExitCode::failure);
 }
 
-LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*, int, char**), void* context) {
+LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*, int, char**),
+                                    void* context) {
   LastWords last_words;
   const auto fail = [&](const char* what, ExitCode code) {
     last_words.say(what, code);
@@ -171,7 +182,8 @@ LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*
   } catch (const Error& error) {
     return fail(error.what(), error.exit_code());
   } catch (const std::bad_alloc& error) {
-    return fail(concat({"out of memory: ", error.what(), limits_text(Resource::memory)}).c_str(), ExitCode::failure);
+    return fail(concat({"out of memory: ", error.what(), limits_text(Resource::memory)}).c_str(),
+                ExitCode::failure);
   } catch (const std::exception& error) {
     return fail(error.what(), ExitCode::failure);
   } catch (...) {

@@ -91,30 +91,36 @@ LOCKSTEP_INLINE bool read_task_type(std::string_view name, TaskType& type) {
 
 LOCKSTEP_INLINE ClusterSpec read_cluster_spec(const Json& cluster) {
   if (!cluster.is_object())
-    refuse_tf_config(concat({"key 'cluster' must be an object of jobs, got ", quote_json(cluster)}));
+    refuse_tf_config(
+        concat({"key 'cluster' must be an object of jobs, got ", quote_json(cluster)}));
   ClusterSpec spec;
   if (cluster.contains("chief") && cluster.contains("master"))
-    refuse_tf_config("the cluster has both 'chief' and 'master', which are two names of one job; keep one");
+    refuse_tf_config(
+        "the cluster has both 'chief' and 'master', which are two names of one job; keep one");
   for (const auto& [job, addresses] : cluster.items()) {
     TaskType type{};
     if (!read_task_type(job, type))
-      refuse_tf_config(concat({"unknown job '", job, "' in the cluster; allowed are ", tf_config_jobs}));
-    if (addresses.is_object())
       refuse_tf_config(
-          concat({"job '", job,
-                  "' is a sparse (dynamic) list of addresses; workers in lockstep need the address of all: a "
-                  "list [\"host:port\", ...]"}));
+          concat({"unknown job '", job, "' in the cluster; allowed are ", tf_config_jobs}));
+    if (addresses.is_object())
+      refuse_tf_config(concat({"job '", job,
+                               "' is a sparse (dynamic) list of addresses; workers in lockstep "
+                               "need the address of all: a "
+                               "list [\"host:port\", ...]"}));
     if (!addresses.is_array())
-      refuse_tf_config(concat({"job '", job, "' must be a list of \"host:port\", got ", quote_json(addresses)}));
+      refuse_tf_config(
+          concat({"job '", job, "' must be a list of \"host:port\", got ", quote_json(addresses)}));
     auto& list = type == TaskType::chief    ? spec.chief
                  : type == TaskType::worker ? spec.worker
                  : type == TaskType::ps     ? spec.ps
                                             : spec.evaluator;
     for (const Json& address : addresses) {
       const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' '; };
-      if (!address.is_string() || std::ranges::any_of(address.get_ref<const std::string&>(), is_control))
+      if (!address.is_string() ||
+          std::ranges::any_of(address.get_ref<const std::string&>(), is_control))
         refuse_tf_config(
-            concat({"job '", job, "' must be a list of \"host:port\", one of its entries is ", quote_json(address)}));
+            concat({"job '", job, "' must be a list of \"host:port\", one of its entries is ",
+                    quote_json(address)}));
       list.push_back(address.get<std::string>());
     }
   }
@@ -134,18 +140,22 @@ LOCKSTEP_INLINE int read_task_index(const Json& index) {
     if (digits) value = std::stoll(text);
   }
   if (value < 0 || value > 1'000'000)
-    refuse_tf_config(concat({"key 'task.index' must be a whole number that is not negative, got ", quote_json(index)}));
+    refuse_tf_config(concat(
+        {"key 'task.index' must be a whole number that is not negative, got ", quote_json(index)}));
   return static_cast<int>(value);
 }
 
 LOCKSTEP_INLINE Task read_task(const Json& root) {
   if (!root.contains("task") || !root["task"].is_object() || !root["task"].contains("type") ||
       !root["task"].contains("index"))
-    refuse_tf_config(concat({"with a cluster, both 'task.type' and 'task.index' are needed; ", tf_config_form}));
+    refuse_tf_config(
+        concat({"with a cluster, both 'task.type' and 'task.index' are needed; ", tf_config_form}));
   const Json& task = root["task"];
   Task result;
-  if (!task["type"].is_string() || !read_task_type(task["type"].get_ref<const std::string&>(), result.type))
-    refuse_tf_config(concat({"unknown 'task.type' ", quote_json(task["type"]), "; allowed are ", tf_config_jobs}));
+  if (!task["type"].is_string() ||
+      !read_task_type(task["type"].get_ref<const std::string&>(), result.type))
+    refuse_tf_config(concat(
+        {"unknown 'task.type' ", quote_json(task["type"]), "; allowed are ", tf_config_jobs}));
   result.index = read_task_index(task["index"]);
   return result;
 }
@@ -156,7 +166,8 @@ LOCKSTEP_INLINE void refuse_other_clusters(const Json& root) {
     if (key == "cluster" || key == "task") continue;
     if (key == "sparseCluster")
       refuse_tf_config(
-          "key 'sparseCluster' describes a dynamic cluster; workers in lockstep need the address of all: 'cluster'");
+          "key 'sparseCluster' describes a dynamic cluster; workers in lockstep need the address "
+          "of all: 'cluster'");
     bool like_cluster = key.size() > 6 && key.ends_with("_hosts");
     if (value.is_object())
       for (const auto& [job, addresses] : value.items()) {
@@ -164,7 +175,8 @@ LOCKSTEP_INLINE void refuse_other_clusters(const Json& root) {
         like_cluster = like_cluster || (read_task_type(job, type) && addresses.is_array());
       }
     if (like_cluster)
-      refuse_tf_config(concat({"unknown key '", key, "' looks like a list of workers; ", tf_config_form}));
+      refuse_tf_config(
+          concat({"unknown key '", key, "' looks like a list of workers; ", tf_config_form}));
   }
 }
 
@@ -174,8 +186,8 @@ LOCKSTEP_INLINE Cluster parse_tf_config(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return {};
   const detail::Json root = detail::parse_json(text);
   if (!root.is_object())
-    detail::refuse_tf_config(
-        concat({"must be an object, got ", detail::quote_json(root), "; ", detail::tf_config_form}));
+    detail::refuse_tf_config(concat(
+        {"must be an object, got ", detail::quote_json(root), "; ", detail::tf_config_form}));
   detail::refuse_other_clusters(root);
   if (!root.contains("cluster")) return {};
   Cluster cluster;

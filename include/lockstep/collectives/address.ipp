@@ -36,8 +36,8 @@ LOCKSTEP_INLINE Address parse_address(std::string_view text) {
 
   if (address.host.empty()) throw refuse("has no host");
   for (const char c : address.host) {
-    const bool allowed = is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' ||
-                         c == '_' || c == ':' || c == '%';
+    const bool allowed = is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         c == '-' || c == '.' || c == '_' || c == ':' || c == '%';
     if (!allowed) throw refuse("has a character that no host name may have");
   }
   if (port.empty()) throw refuse("has no port");

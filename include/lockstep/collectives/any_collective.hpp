@@ -52,7 +52,8 @@ class AnyCollective {
   virtual void advance_reduce_scatter(std::size_t ready, TakeSums f) = 0;
   virtual void all_reduce_async(NumberSpan values) = 0;
   virtual void wait() = 0;
-  virtual void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) = 0;
+  virtual void reduce_scatter_all_gather(std::span<double> status, NumberSpan values,
+                                         UseSums f) = 0;
 
  protected:
   AnyCollective(int rank, int size, const Abilities& can, Overlap overlap) noexcept
@@ -69,7 +70,9 @@ class AnyCollective {
 static_assert(Collective<AnyCollective>);
 
 /// The board of the rank, if any.
-[[nodiscard]] inline ActivityBoard* activity_board(AnyCollective& collective) { return collective.board(); }
+[[nodiscard]] inline ActivityBoard* activity_board(AnyCollective& collective) {
+  return collective.board();
+}
 
 namespace detail {
 
@@ -78,14 +81,19 @@ template <Collective C>
 class CollectiveAdapter : public AnyCollective {
  public:
   explicit CollectiveAdapter(C& collective)
-      : AnyCollective(collective.rank(), collective.size(), abilities(collective), overlap_of(collective)),
+      : AnyCollective(collective.rank(), collective.size(), abilities(collective),
+                      overlap_of(collective)),
         collective_(collective) {}
 
-  void all_reduce(NumberSpan values, ReduceOp op) override { detail::all_reduce(collective_, values, op); }
+  void all_reduce(NumberSpan values, ReduceOp op) override {
+    detail::all_reduce(collective_, values, op);
+  }
   void all_reduce(std::span<double> status, NumberSpan values) override {
     detail::all_reduce(collective_, status, values);
   }
-  void broadcast(std::span<std::byte> bytes, int root) override { collective_.broadcast(bytes, root); }
+  void broadcast(std::span<std::byte> bytes, int root) override {
+    collective_.broadcast(bytes, root);
+  }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
     collective_.all_gather(mine, all);
   }
@@ -111,13 +119,15 @@ class CollectiveAdapter : public AnyCollective {
     if constexpr (EarlyScatteringCollective<C>) collective_.advance_reduce_scatter(ready, f);
   }
   void all_reduce_async(NumberSpan values) override {
-    if constexpr (OverlappingCollective<C>) typed(values, [&](auto span) { collective_.all_reduce_async(span); });
+    if constexpr (OverlappingCollective<C>)
+      typed(values, [&](auto span) { collective_.all_reduce_async(span); });
   }
   void wait() override {
     if constexpr (OverlappingCollective<C>) collective_.wait();
   }
   void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) override {
-    if constexpr (SharingCollective<C>) detail::reduce_scatter_all_gather(collective_, status, values, f);
+    if constexpr (SharingCollective<C>)
+      detail::reduce_scatter_all_gather(collective_, status, values, f);
   }
 
  private:

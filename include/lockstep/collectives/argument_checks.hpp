@@ -13,7 +13,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   throw Error(concat({"broadcast: there is no rank ", root, " among ", size}));
 }
 [[gnu::cold, noreturn]] inline void refuse_lengths(std::size_t mine, std::size_t all, int size) {
-  throw Error(concat({"all_gather: ", size, " ranks of ", mine, " bytes do not fill ", all, " bytes"}));
+  throw Error(
+      concat({"all_gather: ", size, " ranks of ", mine, " bytes do not fill ", all, " bytes"}));
 }
 
 /// Throws Error unless root is one of `size` ranks.

@@ -64,21 +64,22 @@ concept Transport = requires(T& transport, const T& same, Flow& flow, std::strin
 ///
 /// All calls but abort() come from one thread at a time, though not always the same.
 template <class C>
-concept Collective = requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
-                              std::span<std::int64_t> integers, std::span<std::byte> bytes,
-                              std::span<const std::byte> mine, std::string_view reason) {
-  { same.rank() } -> std::same_as<int>;
-  { same.size() } -> std::same_as<int>;
-  collective.all_reduce(floats, ReduceOp::sum);
-  collective.all_reduce(doubles, ReduceOp::max);
-  collective.all_reduce(integers, ReduceOp::sum);
-  collective.all_reduce(doubles, floats);
-  collective.all_reduce(doubles, doubles);
-  collective.broadcast(bytes, 0);
-  collective.all_gather(mine, bytes);
-  collective.barrier();
-  { collective.abort(reason) } noexcept;
-};
+concept Collective =
+    requires(C& collective, const C& same, std::span<float> floats, std::span<double> doubles,
+             std::span<std::int64_t> integers, std::span<std::byte> bytes,
+             std::span<const std::byte> mine, std::string_view reason) {
+      { same.rank() } -> std::same_as<int>;
+      { same.size() } -> std::same_as<int>;
+      collective.all_reduce(floats, ReduceOp::sum);
+      collective.all_reduce(doubles, ReduceOp::max);
+      collective.all_reduce(integers, ReduceOp::sum);
+      collective.all_reduce(doubles, floats);
+      collective.all_reduce(doubles, doubles);
+      collective.broadcast(bytes, 0);
+      collective.all_gather(mine, bytes);
+      collective.barrier();
+      { collective.abort(reason) } noexcept;
+    };
 
 /// `close()`: the orderly end. Returns when all peers have come to their end too, rank 0 last, or
 /// after a bounded wait. Of a Collective or a Transport; without it, the destructor is all.
@@ -109,7 +110,8 @@ struct AnyFunction {
 using TakeSums = FunctionRef<void(std::span<const double>, std::size_t, ConstNumberSpan)>;
 /// What reduce_scatter_all_gather calls: f(status sums, offset in elements, sums of values,
 /// results).
-using UseSums = FunctionRef<void(std::span<const double>, std::size_t, ConstNumberSpan, NumberSpan)>;
+using UseSums =
+    FunctionRef<void(std::span<const double>, std::size_t, ConstNumberSpan, NumberSpan)>;
 
 /// `reduce_scatter(status, values, f)`, where the ranks share memory, and hence may share the
 /// parameters. Sums as all_reduce(status, values) does, but leaves `values` as they are and hands
@@ -131,7 +133,8 @@ concept ScatteringCollective =
 /// throws. Values that are ready must not change until all ranks are through, or have failed.
 template <class C>
 concept EarlyScatteringCollective =
-    ScatteringCollective<C> && requires(C& collective, std::span<const double> status, std::span<const float> values) {
+    ScatteringCollective<C> &&
+    requires(C& collective, std::span<const double> status, std::span<const float> values) {
       collective.begin_reduce_scatter(status, values);
       collective.begin_reduce_scatter(status, status);
       collective.advance_reduce_scatter(std::size_t{}, detail::AnyFunction{});
@@ -143,7 +146,8 @@ concept EarlyScatteringCollective =
 /// say of it.
 template <class C>
 concept OverlappingCollective =
-    Collective<C> && requires(C& collective, const C& same, std::span<float> values, std::span<double> doubles) {
+    Collective<C> &&
+    requires(C& collective, const C& same, std::span<float> values, std::span<double> doubles) {
       collective.all_reduce_async(values);
       collective.all_reduce_async(doubles);
       collective.wait();
@@ -158,7 +162,8 @@ concept OverlappingCollective =
 /// throws, so does this, and the other ranks wait until abort tells them.
 template <class C>
 concept SharingCollective =
-    Collective<C> && requires(C& collective, const C& same, std::span<double> status, std::span<float> values) {
+    Collective<C> &&
+    requires(C& collective, const C& same, std::span<double> status, std::span<float> values) {
       { same.shares_memory() } -> std::same_as<bool>;
       collective.reduce_scatter_all_gather(status, values, detail::AnyFunction{});
       collective.reduce_scatter_all_gather(status, status, detail::AnyFunction{});
@@ -166,8 +171,9 @@ concept SharingCollective =
 
 /// `team()`: the collective of the threads of this process alone.
 template <class C>
-concept TeamedCollective =
-    Collective<C> && requires(C& collective) { requires Collective<std::remove_cvref_t<decltype(collective.team())>>; };
+concept TeamedCollective = Collective<C> && requires(C& collective) {
+  requires Collective<std::remove_cvref_t<decltype(collective.team())>>;
+};
 
 namespace detail {
 
@@ -189,7 +195,8 @@ void all_reduce(C& collective, std::span<double> status, NumberSpan values) {
     collective.all_reduce(status, values.as<double>());
 }
 template <SharingCollective C>
-void reduce_scatter_all_gather(C& collective, std::span<double> status, NumberSpan values, UseSums f) {
+void reduce_scatter_all_gather(C& collective, std::span<double> status, NumberSpan values,
+                               UseSums f) {
   if constexpr (requires { collective.reduce_scatter_all_gather(status, values, f); })
     collective.reduce_scatter_all_gather(status, values, f);
   else if (values.type() == DataType::float32)

@@ -15,7 +15,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// What all_reduce works on.
 template <class T>
-concept Reducible = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int64_t>;
+concept Reducible =
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int64_t>;
 
 /// A Reducible type as a value, as in MPI and NCCL.
 enum class DataType : std::uint8_t { float32, float64, int64 };
@@ -26,7 +27,9 @@ inline constexpr DataType data_type_of = std::is_same_v<T, float>    ? DataType:
                                                                      : DataType::int64;
 
 /// Bytes of an element.
-[[nodiscard]] constexpr std::size_t size_of(DataType type) noexcept { return type == DataType::float32 ? 4 : 8; }
+[[nodiscard]] constexpr std::size_t size_of(DataType type) noexcept {
+  return type == DataType::float32 ? 4 : 8;
+}
 
 /// The name that messages use.
 [[nodiscard]] constexpr const char* to_string(DataType type) noexcept {
@@ -49,7 +52,8 @@ constexpr decltype(auto) visit_type(DataType type, F&& f) {
 
 namespace detail {
 [[gnu::cold, noreturn]] inline void refuse_type(DataType has, DataType wanted) {
-  throw Error(concat({"an array of ", to_string(has), " was taken for one of ", to_string(wanted)}));
+  throw Error(
+      concat({"an array of ", to_string(has), " was taken for one of ", to_string(wanted)}));
 }
 }  // namespace detail
 
@@ -87,7 +91,8 @@ class BasicNumberSpan {
   [[nodiscard]] constexpr std::span<Byte> bytes() const noexcept { return {data_, size_bytes()}; }
 
   /// Offset and count in elements.
-  [[nodiscard]] constexpr BasicNumberSpan subspan(std::size_t offset, std::size_t count) const noexcept {
+  [[nodiscard]] constexpr BasicNumberSpan subspan(std::size_t offset,
+                                                  std::size_t count) const noexcept {
     return {data_ + offset * size_of(type_), count, type_};
   }
 

@@ -41,12 +41,13 @@ class CollectiveError : public Error {
  private:
   [[gnu::cold]] static std::string message(const CollectiveFailure& failure) {
     const std::string address = failure.address.empty() ? "" : concat({" (", failure.address, ")"});
-    const std::string who = failure.failed_rank < 0 ? "" : concat({"rank ", failure.failed_rank, address, " failed: "});
+    const std::string who =
+        failure.failed_rank < 0 ? "" : concat({"rank ", failure.failed_rank, address, " failed: "});
     const auto tenths = std::llround(failure.seconds * 10);
     const std::string step = failure.step < 0 ? "" : concat({" in step ", failure.step + 1});
-    return concat({failure.operation.empty() ? "collective operation" : failure.operation.c_str(), step, ": ", who,
-                   failure.reason, " [after ", tenths / 10, ".", tenths % 10, " s and ", failure.bytes_done,
-                   " received bytes]"});
+    return concat({failure.operation.empty() ? "collective operation" : failure.operation.c_str(),
+                   step, ": ", who, failure.reason, " [after ", tenths / 10, ".", tenths % 10,
+                   " s and ", failure.bytes_done, " received bytes]"});
   }
 
   CollectiveFailure failure_;
@@ -56,7 +57,8 @@ namespace detail {
 
 /// The exit code that a peer names for its failure; lost_peer for anything that is no such code.
 [[nodiscard]] constexpr ExitCode failure_code(int named) noexcept {
-  for (const ExitCode code : {ExitCode::failure, ExitCode::usage, ExitCode::interrupted, ExitCode::terminated})
+  for (const ExitCode code :
+       {ExitCode::failure, ExitCode::usage, ExitCode::interrupted, ExitCode::terminated})
     if (static_cast<int>(code) == named) return code;
   return ExitCode::lost_peer;
 }

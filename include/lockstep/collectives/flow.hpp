@@ -50,7 +50,9 @@ class SpanFlow final : public Flow {
   [[nodiscard]] std::uint64_t bytes_to_send() const override { return out_.size(); }
   [[nodiscard]] std::uint64_t bytes_to_receive() const override { return in_.size(); }
   [[nodiscard]] std::uint64_t rest_of_part_to_send() const override { return out_.size() - sent_; }
-  [[nodiscard]] std::uint64_t rest_of_part_to_receive() const override { return in_.size() - received_; }
+  [[nodiscard]] std::uint64_t rest_of_part_to_receive() const override {
+    return in_.size() - received_;
+  }
   [[nodiscard]] std::span<const std::byte> outgoing() override { return out_.subspan(sent_); }
   void sent(std::size_t bytes) override { sent_ += bytes; }
   [[nodiscard]] std::span<std::byte> incoming() override { return in_.subspan(received_); }

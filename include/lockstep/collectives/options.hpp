@@ -99,17 +99,19 @@ struct CommunicationOptions {
     check("startup_timeout", startup_timeout);
     if (bytes_per_pack < 0)
       throw ConfigurationError(concat(
-          {"CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got ", bytes_per_pack}));
+          {"CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got ",
+           bytes_per_pack}));
     if (connections < 0 || connections > most_connections)
-      throw ConfigurationError(concat({"CommunicationOptions::connections must be 0 (chosen by the library) to ",
-                                       most_connections, ", got ", connections}));
+      throw ConfigurationError(
+          concat({"CommunicationOptions::connections must be 0 (chosen by the library) to ",
+                  most_connections, ", got ", connections}));
   }
 
  private:
   [[gnu::cold]] static void check(const char* name, std::chrono::milliseconds value) {
     if (value.count() > 0) return;
-    throw ConfigurationError(
-        concat({"CommunicationOptions::", name, " must be at least 1 ms, got ", value.count(), " ms"}));
+    throw ConfigurationError(concat(
+        {"CommunicationOptions::", name, " must be at least 1 ms, got ", value.count(), " ms"}));
   }
 };
 
@@ -117,7 +119,8 @@ namespace detail {
 
 /// "30 s", "1500 ms"
 [[nodiscard, gnu::cold]] inline std::string duration_text(std::chrono::milliseconds time) {
-  return time.count() % 1000 == 0 ? concat({time.count() / 1000, " s"}) : concat({time.count(), " ms"});
+  return time.count() % 1000 == 0 ? concat({time.count() / 1000, " s"})
+                                  : concat({time.count(), " ms"});
 }
 
 }  // namespace detail

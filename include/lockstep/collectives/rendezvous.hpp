@@ -41,7 +41,8 @@ struct Rendezvous {
 };
 
 /// Adds the name of the policy, and the options that must be equal on all ranks, to the properties.
-void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options, std::string_view collective);
+void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,
+                    std::string_view collective);
 
 /// A collective between workers that a strategy can make: the template argument of
 /// MultiWorkerMirroredStrategy.

@@ -20,11 +20,14 @@ LOCKSTEP_INLINE bool Rendezvous::has_cores_for_all() const {
 LOCKSTEP_INLINE void add_properties(Rendezvous& rendezvous, const CommunicationOptions& options,
                                     std::string_view collective) {
   rendezvous.properties.emplace_back("collective", collective);
-  rendezvous.properties.emplace_back("CommunicationOptions::implementation", to_string(options.implementation));
+  rendezvous.properties.emplace_back("CommunicationOptions::implementation",
+                                     to_string(options.implementation));
   rendezvous.properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
   rendezvous.properties.emplace_back("CommunicationOptions::overlap", to_string(options.overlap));
-  rendezvous.properties.emplace_back("CommunicationOptions::connections", concat({options.data_connections()}));
-  rendezvous.properties.emplace_back("CommunicationOptions::checksum", options.checksum ? "on" : "off");
+  rendezvous.properties.emplace_back("CommunicationOptions::connections",
+                                     concat({options.data_connections()}));
+  rendezvous.properties.emplace_back("CommunicationOptions::checksum",
+                                     options.checksum ? "on" : "off");
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -21,9 +21,12 @@ class TransportRef {
         rank_(transport.rank()),
         size_(transport.size()),
         begin_([]([[maybe_unused]] void* self, [[maybe_unused]] Operation operation) {
-          if constexpr (requires(T& t) { t.begin(operation); }) static_cast<T*>(self)->begin(operation);
+          if constexpr (requires(T& t) { t.begin(operation); })
+            static_cast<T*>(self)->begin(operation);
         }),
-        transfer_([](void* self, int to, int from, Flow& flow) { static_cast<T*>(self)->transfer(to, from, flow); }) {}
+        transfer_([](void* self, int to, int from, Flow& flow) {
+          static_cast<T*>(self)->transfer(to, from, flow);
+        }) {}
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }

@@ -28,7 +28,9 @@ class Arena {
   /// Zeros. `allocate(bytes)` gives the Buffer.
   template <class Allocate>
   Arena(std::span<const Variable> variables, Allocate&& allocate)
-      : size_(size_of(variables)), buffer_(allocate(size_of(variables) * sizeof(T))), slices_(variables.size()) {
+      : size_(size_of(variables)),
+        buffer_(allocate(size_of(variables) * sizeof(T))),
+        slices_(variables.size()) {
     std::size_t offset = 0;
     for (std::size_t i = variables.size(); i > 0; --i) {
       slices_[i - 1] = values().subspan(offset, variables[i - 1].size());
@@ -39,13 +41,16 @@ class Arena {
       : Arena(variables, [](std::size_t bytes) { return Buffer(bytes); }) {}
 
   /// All elements, with the zeros between slices.
-  [[nodiscard]] std::span<T> values() const noexcept { return {reinterpret_cast<T*>(buffer_.data()), size_}; }
+  [[nodiscard]] std::span<T> values() const noexcept {
+    return {reinterpret_cast<T*>(buffer_.data()), size_};
+  }
 
   /// One span for each variable, in the order of the list.
   [[nodiscard]] std::span<const std::span<T>> slices() const noexcept { return slices_; }
 
   /// Part `index` of `count` nearly equal parts of values(), cut at multiples of 64 bytes.
-  [[nodiscard]] std::pair<std::size_t, std::size_t> part(std::size_t index, std::size_t count) const noexcept {
+  [[nodiscard]] std::pair<std::size_t, std::size_t> part(std::size_t index,
+                                                         std::size_t count) const noexcept {
     const std::size_t blocks = size_ / slice_multiple;
     const std::size_t begin = blocks * index / count * slice_multiple;
     const std::size_t end = blocks * (index + 1) / count * slice_multiple;

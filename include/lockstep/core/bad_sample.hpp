@@ -17,7 +17,10 @@ class BadSample : public DataError {
  public:
   /// The message is `before`, "row 3 of the batch", `after`.
   BadSample(std::string_view before, std::size_t row, std::string_view after)
-      : DataError(concat({before, "row ", row, " of the batch", after})), before_(before), after_(after), row_(row) {}
+      : DataError(concat({before, "row ", row, " of the batch", after})),
+        before_(before),
+        after_(after),
+        row_(row) {}
 
   [[nodiscard]] std::size_t row() const noexcept { return row_; }
   /// The same, with the sample in place of the row.

@@ -61,7 +61,9 @@ class Buffer {
   static std::align_val_t alignment(std::size_t size) {
     return std::align_val_t{size >= huge_page ? huge_page : cache_line};
   }
-  static void free_aligned(std::byte* data, std::size_t size, void*) { ::operator delete(data, alignment(size)); }
+  static void free_aligned(std::byte* data, std::size_t size, void*) {
+    ::operator delete(data, alignment(size));
+  }
 
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;

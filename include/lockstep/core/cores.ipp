@@ -58,7 +58,8 @@ LOCKSTEP_INLINE int cpu_quota(const std::string& root, std::string_view groups) 
   int lowest = 0;
   const auto look = [&](const std::string& mount, std::string group) {
     for (;;) {
-      if (const int quota = quota_in(mount + group); quota > 0) lowest = lowest == 0 ? quota : std::min(lowest, quota);
+      if (const int quota = quota_in(mount + group); quota > 0)
+        lowest = lowest == 0 ? quota : std::min(lowest, quota);
       if (group.empty() || group == "/") return;
       group.erase(group.rfind('/'));
     }
@@ -98,7 +99,8 @@ LOCKSTEP_INLINE const std::vector<int>& allowed_cores() {
 }
 
 LOCKSTEP_INLINE bool has_own_cpuset() {
-  return !allowed_cores().empty() && static_cast<long>(allowed_cores().size()) < ::sysconf(_SC_NPROCESSORS_ONLN);
+  return !allowed_cores().empty() &&
+         static_cast<long>(allowed_cores().size()) < ::sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 LOCKSTEP_INLINE int usable_cores() {

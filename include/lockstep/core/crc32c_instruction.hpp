@@ -56,10 +56,12 @@ inline constexpr auto crc32c_zeros = [] {
 template <std::size_t bytes>
 [[nodiscard]] inline std::uint32_t crc32c_after_zeros(std::uint32_t crc) noexcept {
   const auto& tables = crc32c_zeros<bytes>;
-  return tables[0][crc & 0xFF] ^ tables[1][crc >> 8 & 0xFF] ^ tables[2][crc >> 16 & 0xFF] ^ tables[3][crc >> 24];
+  return tables[0][crc & 0xFF] ^ tables[1][crc >> 8 & 0xFF] ^ tables[2][crc >> 16 & 0xFF] ^
+         tables[3][crc >> 24];
 }
 
-LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_word(std::uint64_t crc, const std::byte* at) noexcept {
+LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_word(std::uint64_t crc,
+                                                             const std::byte* at) noexcept {
   std::uint64_t word = 0;
   std::memcpy(&word, at, sizeof word);
 #if defined(__x86_64__)
@@ -71,13 +73,15 @@ LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_word(std::uint64_t crc, 
 #endif
 }
 
-LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_byte(std::uint64_t crc, std::byte byte) noexcept {
+LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_byte(std::uint64_t crc,
+                                                             std::byte byte) noexcept {
 #if defined(__x86_64__)
   return __builtin_ia32_crc32qi(static_cast<std::uint32_t>(crc), static_cast<unsigned char>(byte));
 #elif defined(__clang__)
   return __builtin_arm_crc32cb(static_cast<std::uint32_t>(crc), static_cast<unsigned char>(byte));
 #else
-  return __builtin_aarch64_crc32cb(static_cast<std::uint32_t>(crc), static_cast<unsigned char>(byte));
+  return __builtin_aarch64_crc32cb(static_cast<std::uint32_t>(crc),
+                                   static_cast<unsigned char>(byte));
 #endif
 }
 
@@ -85,8 +89,8 @@ LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_byte(std::uint64_t crc, 
 /// and one can start in each cycle, so three stretches are in progress at once (Gopal and others,
 /// "Fast CRC computation for iSCSI polynomial using CRC32 instruction", 2011).
 template <std::size_t lane>
-LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_lanes(std::uint64_t crc,
-                                                              std::span<const std::byte>& bytes) noexcept {
+LOCKSTEP_CRC32C_INSTRUCTION inline std::uint64_t crc32c_lanes(
+    std::uint64_t crc, std::span<const std::byte>& bytes) noexcept {
   for (; bytes.size() >= 3 * lane; bytes = bytes.subspan(3 * lane)) {
     const std::byte* const at = bytes.data();
     std::uint64_t second = 0, third = 0;
@@ -117,21 +121,25 @@ constexpr long long crc32c_power(int n) noexcept {
 
 using Crc32cVector [[gnu::vector_size(64)]] = long long;
 
-[[gnu::target("sse4.2,avx512f,vpclmulqdq")]] inline Crc32cVector crc32c_load(const std::byte* at) noexcept {
+[[gnu::target("sse4.2,avx512f,vpclmulqdq")]] inline Crc32cVector crc32c_load(
+    const std::byte* at) noexcept {
   Crc32cVector value;
   std::memcpy(&value, at, sizeof value);
   return value;
 }
 
 /// The remainder of each 16 bytes after four more vectors.
-[[gnu::target("sse4.2,avx512f,vpclmulqdq")]] inline Crc32cVector crc32c_fold(Crc32cVector value) noexcept {
+[[gnu::target("sse4.2,avx512f,vpclmulqdq")]] inline Crc32cVector crc32c_fold(
+    Crc32cVector value) noexcept {
   constexpr int bits = 4 * 512;
   constexpr long long low = crc32c_power(bits + 32), high = crc32c_power(bits - 32);
   constexpr Crc32cVector factors{low, high, low, high, low, high, low, high};
 #if defined(__clang__)
-  return __builtin_ia32_pclmulqdq512(value, factors, 0x00) ^ __builtin_ia32_pclmulqdq512(value, factors, 0x11);
+  return __builtin_ia32_pclmulqdq512(value, factors, 0x00) ^
+         __builtin_ia32_pclmulqdq512(value, factors, 0x11);
 #else
-  return __builtin_ia32_vpclmulqdq_v8di(value, factors, 0x00) ^ __builtin_ia32_vpclmulqdq_v8di(value, factors, 0x11);
+  return __builtin_ia32_vpclmulqdq_v8di(value, factors, 0x00) ^
+         __builtin_ia32_vpclmulqdq_v8di(value, factors, 0x11);
 #endif
 }
 
@@ -142,7 +150,8 @@ using Crc32cVector [[gnu::vector_size(64)]] = long long;
     std::uint64_t crc, std::span<const std::byte>& bytes) noexcept {
   constexpr std::size_t step = 4 * sizeof(Crc32cVector);
   const std::byte* at = bytes.data();
-  Crc32cVector a = crc32c_load(at), b = crc32c_load(at + 64), c = crc32c_load(at + 128), d = crc32c_load(at + 192);
+  Crc32cVector a = crc32c_load(at), b = crc32c_load(at + 64), c = crc32c_load(at + 128),
+               d = crc32c_load(at + 192);
   a[0] ^= static_cast<long long>(crc);
   std::size_t left = bytes.size() - step;
   for (at += step; left >= step; at += step, left -= step) {
@@ -154,18 +163,20 @@ using Crc32cVector [[gnu::vector_size(64)]] = long long;
   bytes = bytes.last(left);
   crc = 0;
   for (const Crc32cVector& vector : {a, b, c, d})
-    for (int i = 0; i < 8; ++i) crc = __builtin_ia32_crc32di(crc, static_cast<std::uint64_t>(vector[i]));
+    for (int i = 0; i < 8; ++i)
+      crc = __builtin_ia32_crc32di(crc, static_cast<std::uint64_t>(vector[i]));
   return crc;
 }
 
 #endif
 
 /// Call this only if has_crc32c_instruction().
-LOCKSTEP_CRC32C_INSTRUCTION inline std::uint32_t crc32c_by_instruction(std::span<const std::byte> bytes,
-                                                                       std::uint32_t previous) noexcept {
+LOCKSTEP_CRC32C_INSTRUCTION inline std::uint32_t crc32c_by_instruction(
+    std::span<const std::byte> bytes, std::uint32_t previous) noexcept {
   std::uint64_t crc = static_cast<std::uint32_t>(~previous);
 #if defined(__x86_64__)
-  if (bytes.size() >= 1024 && has_vector_multiplication()) crc = crc32c_by_multiplication(crc, bytes);
+  if (bytes.size() >= 1024 && has_vector_multiplication())
+    crc = crc32c_by_multiplication(crc, bytes);
 #endif
   crc = crc32c_lanes<8192>(crc, bytes);
   crc = crc32c_lanes<256>(crc, bytes);

@@ -31,7 +31,8 @@ inline constexpr auto crc_tables = [] {
 
 /// The CRC of the bytes whose CRC is `previous`, followed by `bytes`.
 template <std::uint32_t P>
-[[nodiscard]] constexpr std::uint32_t crc_by_tables(std::span<const std::byte> bytes, std::uint32_t previous) noexcept {
+[[nodiscard]] constexpr std::uint32_t crc_by_tables(std::span<const std::byte> bytes,
+                                                    std::uint32_t previous) noexcept {
   const auto& tables = crc_tables<P>;
   const auto at = [&](std::size_t i) { return static_cast<std::uint32_t>(bytes[i]); };
   std::uint32_t crc = ~previous;
@@ -39,8 +40,9 @@ template <std::uint32_t P>
   for (; bytes.size() - i >= 8; i += 8) {
     const std::uint32_t low = crc ^ (at(i) | at(i + 1) << 8 | at(i + 2) << 16 | at(i + 3) << 24);
     const std::uint32_t high = at(i + 4) | at(i + 5) << 8 | at(i + 6) << 16 | at(i + 7) << 24;
-    crc = tables[7][low & 0xFF] ^ tables[6][low >> 8 & 0xFF] ^ tables[5][low >> 16 & 0xFF] ^ tables[4][low >> 24] ^
-          tables[3][high & 0xFF] ^ tables[2][high >> 8 & 0xFF] ^ tables[1][high >> 16 & 0xFF] ^ tables[0][high >> 24];
+    crc = tables[7][low & 0xFF] ^ tables[6][low >> 8 & 0xFF] ^ tables[5][low >> 16 & 0xFF] ^
+          tables[4][low >> 24] ^ tables[3][high & 0xFF] ^ tables[2][high >> 8 & 0xFF] ^
+          tables[1][high >> 16 & 0xFF] ^ tables[0][high >> 24];
   }
   for (; i < bytes.size(); ++i) crc = crc >> 8 ^ tables[0][(crc ^ at(i)) & 0xFF];
   return ~crc;

@@ -28,13 +28,15 @@ struct Option {
   template <std::same_as<bool> Flag>
   Option(std::string_view option, Flag flag) : name(option), value(flag ? "true" : "false") {}
   Option(std::string_view option, double number) : name(option), value(number_text(number)) {}
-  Option(std::string_view option, std::int64_t number) : name(option), value(std::to_string(number)) {}
+  Option(std::string_view option, std::int64_t number)
+      : name(option), value(std::to_string(number)) {}
   Option(std::string_view option, std::string text) : name(option), value(std::move(text)) {}
 };
 
 /// "sgd(learning_rate=0.01, momentum=0)". Objects with equal options give equal text, and no
 /// others.
-[[nodiscard]] inline std::string describe(std::string_view name, std::initializer_list<Option> options) {
+[[nodiscard]] inline std::string describe(std::string_view name,
+                                          std::initializer_list<Option> options) {
   std::string text(name);
   const char* separator = "(";
   for (const Option& option : options) {

@@ -19,9 +19,11 @@ template <class R, class... Arguments>
 class FunctionRef<R(Arguments...)> {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> && std::is_object_v<std::remove_reference_t<F>> &&
+    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
+             std::is_object_v<std::remove_reference_t<F>> &&
              std::is_invocable_r_v<R, F&, Arguments...>)
-  FunctionRef(F&& f) noexcept  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  FunctionRef(
+      F&& f) noexcept  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* object, Arguments... arguments) -> R {
           auto& callee = *static_cast<std::remove_reference_t<F>*>(object);
@@ -31,7 +33,9 @@ class FunctionRef<R(Arguments...)> {
             return callee(std::forward<Arguments>(arguments)...);
         }) {}
 
-  R operator()(Arguments... arguments) const { return call_(object_, std::forward<Arguments>(arguments)...); }
+  R operator()(Arguments... arguments) const {
+    return call_(object_, std::forward<Arguments>(arguments)...);
+  }
 
  private:
   void* object_;

@@ -68,7 +68,8 @@ class Initializer {
   /// All elements of an array, row-major. Throws ConfigurationError if the method does not take an
   /// array of this shape.
   template <class T>
-  void fill(RandomStream& random, std::span<const std::size_t> shape, Fans fans, std::span<T> values) const {
+  void fill(RandomStream& random, std::span<const std::size_t> shape, Fans fans,
+            std::span<T> values) const {
     if (method_ == nullptr || method_->fill == nullptr) {
       for (T& value : values) value = static_cast<T>((*this)(random, fans));
       return;

@@ -36,9 +36,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
   const double size = std::abs(number);
   const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
   char digits[40];
-  std::string text(digits, std::to_chars(digits, digits + sizeof digits, number,
-                                         fixed ? std::chars_format::fixed : std::chars_format::scientific)
-                               .ptr);
+  std::string text(digits,
+                   std::to_chars(digits, digits + sizeof digits, number,
+                                 fixed ? std::chars_format::fixed : std::chars_format::scientific)
+                       .ptr);
   if (fixed && text.find('.') == std::string::npos) text += ".0";
   return text;
 }

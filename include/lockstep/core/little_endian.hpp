@@ -20,7 +20,8 @@ constexpr void put_number(std::byte* to, std::uint64_t number) noexcept {
 /// Reads what put_number has written.
 [[nodiscard]] constexpr std::uint64_t get_number(const std::byte* from, std::size_t size) noexcept {
   std::uint64_t number = 0;
-  for (std::size_t i = 0; i < size; ++i) number |= std::uint64_t{static_cast<std::uint8_t>(from[i])} << (8 * i);
+  for (std::size_t i = 0; i < size; ++i)
+    number |= std::uint64_t{static_cast<std::uint8_t>(from[i])} << (8 * i);
   return number;
 }
 template <std::size_t Size>

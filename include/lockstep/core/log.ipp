@@ -40,7 +40,8 @@ LOCKSTEP_INLINE void set_log_place(int rank, std::string_view run) {
 
 /// "2026-11-22T18:30:00.123Z"
 LOCKSTEP_INLINE std::string utc_text(std::chrono::system_clock::time_point time) {
-  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  const auto since =
+      std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
   const std::time_t seconds = since / 1000;
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
@@ -62,9 +63,11 @@ LOCKSTEP_INLINE std::string structured_log_line(std::string_view text) {
   const std::lock_guard lock(place.mutex);
   const char* const given = std::getenv("LOCKSTEP_RUN_ID");
   const std::string run = given != nullptr ? given : place.run;
-  return concat({structured_log_begin, utc_text(std::chrono::system_clock::now()), "\",\"level\":\"", level, "\"",
+  return concat({structured_log_begin, utc_text(std::chrono::system_clock::now()),
+                 "\",\"level\":\"", level, "\"",
                  place.rank < 0 ? "" : concat({",\"rank\":", place.rank}),
-                 run.empty() ? "" : concat({",\"run\":", json_text(run)}), ",\"message\":", json_text(text), "}\n"});
+                 run.empty() ? "" : concat({",\"run\":", json_text(run)}),
+                 ",\"message\":", json_text(text), "}\n"});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -22,14 +22,17 @@ class Logs {
       if (entry.first == name) return &entry.second;
     return nullptr;
   }
-  [[nodiscard]] bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
+  [[nodiscard]] bool contains(std::string_view name) const noexcept {
+    return find(name) != nullptr;
+  }
 
   /// Throws Error, which lists the names that exist, when `name` is missing.
   [[nodiscard]] double at(std::string_view name) const {
     if (const double* value = find(name)) return *value;
     std::string available;
     for (const Entry& entry : entries_) available += (available.empty() ? "" : ", ") + entry.first;
-    throw Error("Logs have no '" + std::string(name) + "'; available: " + (available.empty() ? "nothing" : available));
+    throw Error("Logs have no '" + std::string(name) +
+                "'; available: " + (available.empty() ? "nothing" : available));
   }
 
   void set(std::string_view name, double value) {

@@ -17,7 +17,8 @@ struct InputMoments {
   void* variance_variable = nullptr;
 };
 
-/// Takes the moments of one layer after the other, while a model is adapted to data (Normalization).
+/// Takes the moments of one layer after the other, while a model is adapted to data
+/// (Normalization).
 class MomentSink {
  public:
   using Function = void (*)(void* self, const InputMoments& moments);

@@ -15,7 +15,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 inline constexpr std::size_t npy_most_extents = 64;
 
-LOCKSTEP_INLINE NpyHeader::NpyHeader(std::string who, std::span<const std::byte> npy) : who_(std::move(who)) {
+LOCKSTEP_INLINE NpyHeader::NpyHeader(std::string who, std::span<const std::byte> npy)
+    : who_(std::move(who)) {
   const std::string_view text(reinterpret_cast<const char*>(npy.data()), npy.size());
   if (npy.size() < 12 || !text.starts_with(npy_magic)) refuse("the entry is no .npy file");
   const auto version = static_cast<unsigned>(npy[6]);
@@ -50,7 +51,9 @@ LOCKSTEP_INLINE NpyHeader::NpyHeader(std::string who, std::span<const std::byte>
   if (keys.size() != 3 || !rest_.empty()) refuse();
 }
 
-LOCKSTEP_INLINE void NpyHeader::refuse(std::string_view why) const { throw DataError(concat({who_, ": ", why})); }
+LOCKSTEP_INLINE void NpyHeader::refuse(std::string_view why) const {
+  throw DataError(concat({who_, ": ", why}));
+}
 
 LOCKSTEP_INLINE void NpyHeader::skip_space() {
   rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size()));
@@ -95,7 +98,8 @@ LOCKSTEP_INLINE void NpyHeader::tuple() {
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
     if (error != std::errc()) refuse();
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-    if (shape_.size() == npy_most_extents) refuse(concat({"the shape has more than ", npy_most_extents, " extents"}));
+    if (shape_.size() == npy_most_extents)
+      refuse(concat({"the shape has more than ", npy_most_extents, " extents"}));
     shape_.push_back(extent);
     if (!accept(',')) {
       expect(')');

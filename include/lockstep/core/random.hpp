@@ -15,13 +15,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
 /// 2011.
-[[nodiscard]] constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
-                                                                std::array<std::uint32_t, 2> key) noexcept {
+[[nodiscard]] constexpr std::array<std::uint32_t, 4> philox4x32(
+    std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) noexcept {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53} * counter[0];
     const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(p1),
-               static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(p0)};
+    counter = {
+        static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(p1),
+        static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(p0)};
     key[0] += 0x9E3779B9;
     key[1] += 0xBB67AE85;
   }
@@ -36,8 +37,9 @@ class RandomKey {
 
   /// The key for one value of a further dimension (step, layer, sample index, ...).
   [[nodiscard]] constexpr RandomKey fold_in(std::uint64_t data) const noexcept {
-    const auto r = philox4x32({static_cast<std::uint32_t>(data), static_cast<std::uint32_t>(data >> 32), 0x666F6C64, 0},
-                              {static_cast<std::uint32_t>(value_), static_cast<std::uint32_t>(value_ >> 32)});
+    const auto r = philox4x32(
+        {static_cast<std::uint32_t>(data), static_cast<std::uint32_t>(data >> 32), 0x666F6C64, 0},
+        {static_cast<std::uint32_t>(value_), static_cast<std::uint32_t>(value_ >> 32)});
     return RandomKey(r[0] | std::uint64_t{r[1]} << 32);
   }
 
@@ -63,8 +65,10 @@ class RandomStream {
 
   constexpr result_type operator()() noexcept {
     if (used_ == 4) {
-      block_ = philox4x32({static_cast<std::uint32_t>(counter_), static_cast<std::uint32_t>(counter_ >> 32), 0, 0},
-                          {static_cast<std::uint32_t>(key_.value()), static_cast<std::uint32_t>(key_.value() >> 32)});
+      block_ = philox4x32(
+          {static_cast<std::uint32_t>(counter_), static_cast<std::uint32_t>(counter_ >> 32), 0, 0},
+          {static_cast<std::uint32_t>(key_.value()),
+           static_cast<std::uint32_t>(key_.value() >> 32)});
       ++counter_;
       used_ = 0;
     }
@@ -78,7 +82,9 @@ class RandomStream {
     return static_cast<double>(high << 26 | low) * 0x1p-53;
   }
 
-  constexpr double uniform(double low, double high) noexcept { return low + (high - low) * uniform(); }
+  constexpr double uniform(double low, double high) noexcept {
+    return low + (high - low) * uniform();
+  }
 
   /// Normal with mean 0 and standard deviation 1 (Box-Muller; one value of each pair is used).
   double normal() noexcept {

@@ -23,9 +23,10 @@ namespace detail {
   for (;;) {
     std::string value;
     std::ifstream("/sys/fs/cgroup" + group + "/" + name) >> value;
-    const bool is_number = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
-    if (is_number &&
-        (lowest.empty() || value.size() < lowest.size() || (value.size() == lowest.size() && value < lowest)))
+    const bool is_number =
+        !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+    if (is_number && (lowest.empty() || value.size() < lowest.size() ||
+                      (value.size() == lowest.size() && value < lowest)))
       lowest = value;
     if (group.empty() || group == "/") return lowest;
     group.erase(group.rfind('/'));

@@ -32,8 +32,8 @@ struct Shape {
 };
 
 /// The shape of a sample that is a sequence, e.g. Sequence<64, 128>: 64 positions, each a token of
-/// shape Shape<128>. Tokens lie in memory as samples do (see the architecture page): most layers are
-/// applied to each token by itself.
+/// shape Shape<128>. Tokens lie in memory as samples do (see the architecture page): most layers
+/// are applied to each token by itself.
 template <std::size_t Positions, std::size_t... TokenExtents>
 struct Sequence {
   static_assert(Positions > 0 && ((TokenExtents > 0) && ...),

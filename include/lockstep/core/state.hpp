@@ -18,7 +18,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// save(State&) const, `get` into restore(const State&).
 class State {
  public:
-  using Value = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>;
+  using Value = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
+                             std::vector<double>>;
 
   template <class T>
   void put(std::string_view name, T&& value) {
@@ -39,11 +40,14 @@ class State {
     const auto it = values_.find(name);
     if (it == values_.end()) throw Error("saved state has no entry '" + std::string(name) + "'");
     const Stored* stored = std::get_if<Stored>(&it->second);
-    if (stored == nullptr) throw Error("saved state: entry '" + std::string(name) + "' has another type");
+    if (stored == nullptr)
+      throw Error("saved state: entry '" + std::string(name) + "' has another type");
     return static_cast<T>(*stored);
   }
 
-  [[nodiscard]] bool contains(std::string_view name) const { return values_.find(name) != values_.end(); }
+  [[nodiscard]] bool contains(std::string_view name) const {
+    return values_.find(name) != values_.end();
+  }
   [[nodiscard]] bool empty() const noexcept { return values_.empty(); }
   [[nodiscard]] const auto& values() const noexcept { return values_; }
 

@@ -19,7 +19,8 @@ class CrossReplicaSum {
   using Function = void (*)(void* self, std::span<double> values);
 
   constexpr CrossReplicaSum() noexcept = default;
-  constexpr CrossReplicaSum(void* self, Function function) noexcept : self_(self), function_(function) {}
+  constexpr CrossReplicaSum(void* self, Function function) noexcept
+      : self_(self), function_(function) {}
 
   void operator()(std::span<double> values) const {
     if (function_ != nullptr) function_(self_, values);
@@ -37,7 +38,8 @@ class BackwardProgress {
   using Function = void (*)(void* self, const void* end);
 
   constexpr BackwardProgress() noexcept = default;
-  constexpr BackwardProgress(void* self, Function function) noexcept : self_(self), function_(function) {}
+  constexpr BackwardProgress(void* self, Function function) noexcept
+      : self_(self), function_(function) {}
 
   /// `gradients`: a layer's slices of an Arena, where they end with the first variable's.
   template <class T>
@@ -80,8 +82,8 @@ struct StepContext {
   /// Their variables are not read again in this step either: they may be updated.
   BackwardProgress variables_done = {};
   ActivityPenalty* activity_penalty = nullptr;  ///< null: not wanted
-  MomentSink moments = {};                      ///< of the input, while the model is adapted to data
-  Trace* trace = nullptr;                       ///< where the time is recorded; null: nowhere
+  MomentSink moments = {};  ///< of the input, while the model is adapted to data
+  Trace* trace = nullptr;   ///< where the time is recorded; null: nowhere
 
   /// The key of the random numbers that a layer draws for one row of the batch: a sample, or a
   /// token. It depends on seed, step, layer, the global index of the sample and the position in it,

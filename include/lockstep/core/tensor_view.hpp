@@ -27,17 +27,20 @@ class TensorView {
  public:
   using value_type = std::remove_const_t<T>;
   using Matrix = Eigen::Matrix<value_type, Eigen::Dynamic, Eigen::Dynamic>;
-  using Map =
-      Eigen::Map<std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>, Eigen::Unaligned, Eigen::OuterStride<>>;
+  using Map = Eigen::Map<std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>,
+                         Eigen::Unaligned, Eigen::OuterStride<>>;
 
   constexpr TensorView() noexcept = default;
-  constexpr TensorView(T* data, std::size_t samples, std::size_t features, std::size_t stride) noexcept
+  constexpr TensorView(T* data, std::size_t samples, std::size_t features,
+                       std::size_t stride) noexcept
       : data_(data), samples_(samples), features_(features), stride_(stride) {
     assert(samples <= stride);
   }
 
   /// TensorView<T> converts to TensorView<const T>.
-  constexpr operator TensorView<const value_type>() const noexcept { return {data_, samples_, features_, stride_}; }
+  constexpr operator TensorView<const value_type>() const noexcept {
+    return {data_, samples_, features_, stride_};
+  }
 
   [[nodiscard]] constexpr T* data() const noexcept { return data_; }
   [[nodiscard]] constexpr std::size_t samples() const noexcept { return samples_; }

@@ -38,7 +38,8 @@ class TextPiece {
   template <class N>
   [[gnu::cold, gnu::noinline]] void write(N number) noexcept {
     text_ = digits_;
-    size_ = static_cast<std::size_t>(std::to_chars(digits_, digits_ + sizeof digits_, number).ptr - digits_);
+    size_ = static_cast<std::size_t>(std::to_chars(digits_, digits_ + sizeof digits_, number).ptr -
+                                     digits_);
   }
 
   const char* text_;
@@ -48,7 +49,8 @@ class TextPiece {
 
 /// `concat({"expected ", 3, " bytes, got ", size})`. Kept out of line: messages are many and rarely
 /// made, and chains of `+` and std::to_string are slow to compile.
-[[nodiscard, gnu::cold, gnu::noinline]] inline std::string concat(std::initializer_list<TextPiece> pieces) {
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::string concat(
+    std::initializer_list<TextPiece> pieces) {
   std::size_t size = 0;
   for (const TextPiece& piece : pieces) size += piece.view().size();
   std::string text;

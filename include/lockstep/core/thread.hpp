@@ -18,8 +18,8 @@ namespace detail {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_no_thread(std::string_view what,
                                                                    const std::system_error& error) {
-  throw Error(
-      concat({"cannot start the thread for ", what, ": ", error.code().message(), limits_text(Resource::threads)}));
+  throw Error(concat({"cannot start the thread for ", what, ": ", error.code().message(),
+                      limits_text(Resource::threads)}));
 }
 
 }  // namespace detail

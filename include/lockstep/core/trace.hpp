@@ -14,7 +14,15 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Parts of a training step. Forward and backward are counted for each layer.
-enum class TracePart : std::uint8_t { input, forward, loss, backward, collective, optimizer, callbacks };
+enum class TracePart : std::uint8_t {
+  input,
+  forward,
+  loss,
+  backward,
+  collective,
+  optimizer,
+  callbacks
+};
 
 inline constexpr std::size_t trace_part_count = 7;
 
@@ -76,7 +84,8 @@ class Trace {
 /// nothing without a trace.
 class TraceSpan {
  public:
-  TraceSpan(Trace* trace, TracePart part, std::size_t layer = 0) noexcept : trace_(trace), layer_(layer), part_(part) {
+  TraceSpan(Trace* trace, TracePart part, std::size_t layer = 0) noexcept
+      : trace_(trace), layer_(layer), part_(part) {
     if (trace_ == nullptr) return;
     outside_ = std::exchange(trace_->inside_, {});
     begin_ = Trace::Clock::now();

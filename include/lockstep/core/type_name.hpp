@@ -15,7 +15,8 @@ template <class T>
   constexpr std::string_view function = __PRETTY_FUNCTION__;
   constexpr std::size_t begin = function.find("T = ") + 4;
   constexpr std::size_t semicolon = function.find(';', begin);
-  return function.substr(begin, (semicolon != std::string_view::npos ? semicolon : function.rfind(']')) - begin);
+  return function.substr(
+      begin, (semicolon != std::string_view::npos ? semicolon : function.rfind(']')) - begin);
 }
 
 /// Whether T is one of this library's types.

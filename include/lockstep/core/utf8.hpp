@@ -11,7 +11,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// True for well-formed UTF-8 (The Unicode Standard, table 3-7): no misplaced byte, no overlong
 /// encoding, no surrogate, nothing above U+10FFFF. The empty text is well-formed.
 [[nodiscard]] constexpr bool is_utf8(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(text[i])); };
+  const auto byte = [&](std::size_t i) {
+    return static_cast<unsigned>(static_cast<unsigned char>(text[i]));
+  };
   for (std::size_t i = 0; i < text.size();) {
     const unsigned first = byte(i++);
     if (first < 0x80) continue;

@@ -24,27 +24,31 @@ struct Variable {
   std::array<std::size_t, max_rank> extents{};
   Initializer initializer{};
   Fans fans{};
-  bool is_constant = false;   ///< of a state variable: no step changes it, so that it is never reduced
+  bool is_constant =
+      false;  ///< of a state variable: no step changes it, so that it is never reduced
   Regularizer regularizer{};  ///< of a trained variable
   Constraint constraint{};    ///< the same
 
   constexpr Variable() = default;
-  constexpr Variable(std::string_view variable_name, std::initializer_list<std::size_t> shape, Initializer init,
-                     Fans variable_fans = {})
+  constexpr Variable(std::string_view variable_name, std::initializer_list<std::size_t> shape,
+                     Initializer init, Fans variable_fans = {})
       : name(variable_name), rank(shape.size()), initializer(init), fans(variable_fans) {
     std::size_t i = 0;
     for (const std::size_t extent : shape) extents[i++] = extent;
   }
 
   /// The same variable with what a layer's options ask for.
-  [[nodiscard]] constexpr Variable with(const Regularizer& penalty, const Constraint& limits = {}) const {
+  [[nodiscard]] constexpr Variable with(const Regularizer& penalty,
+                                        const Constraint& limits = {}) const {
     Variable variable = *this;
     variable.regularizer = penalty;
     variable.constraint = limits;
     return variable;
   }
 
-  [[nodiscard]] constexpr std::span<const std::size_t> shape() const noexcept { return {extents.data(), rank}; }
+  [[nodiscard]] constexpr std::span<const std::size_t> shape() const noexcept {
+    return {extents.data(), rank};
+  }
 
   /// Number of elements.
   [[nodiscard]] constexpr std::size_t size() const noexcept {

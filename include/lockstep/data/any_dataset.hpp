@@ -42,14 +42,16 @@ class AnyDataset {
 
   template <class D>
     requires(!std::same_as<std::remove_cvref_t<D>, AnyDataset> && Dataset<std::remove_cvref_t<D>>)
-  AnyDataset(D&& dataset) : held_(std::make_unique<Holder<std::remove_cvref_t<D>>>(std::forward<D>(dataset))) {}
+  AnyDataset(D&& dataset)
+      : held_(std::make_unique<Holder<std::remove_cvref_t<D>>>(std::forward<D>(dataset))) {}
 
   /// Refuses a pipeline without batches, with a sentence.
   template <class D>
     requires(!std::same_as<D, AnyDataset> && detail::UnbatchedPipeline<D>)
   AnyDataset(const D&) {
-    static_assert(Dataset<D>,
-                  "lockstep: a dataset of batches is needed here: put .batch(n) at the end of this pipeline");
+    static_assert(
+        Dataset<D>,
+        "lockstep: a dataset of batches is needed here: put .batch(n) at the end of this pipeline");
   }
 
   AnyDataset(const AnyDataset& other) : held_(other.held_ ? other.held_->clone() : nullptr) {}
@@ -68,7 +70,9 @@ class AnyDataset {
   [[nodiscard]] std::int64_t cardinality() const { return held_->cardinality(); }
   void begin(Iteration iteration) { held_->begin(iteration); }
   std::size_t next() { return held_->next(); }
-  [[nodiscard]] std::span<const std::int64_t> sample_indices() const { return held_->sample_indices(); }
+  [[nodiscard]] std::span<const std::int64_t> sample_indices() const {
+    return held_->sample_indices();
+  }
   void read(std::span<const std::size_t> positions, TensorView<float> x, TensorView<float> y) {
     held_->read(positions, x, y);
   }
@@ -100,8 +104,10 @@ class AnyDataset {
     virtual void begin(Iteration iteration) = 0;
     virtual std::size_t next() = 0;
     [[nodiscard]] virtual std::span<const std::int64_t> sample_indices() const = 0;
-    virtual void read(std::span<const std::size_t> positions, TensorView<float> x, TensorView<float> y) = 0;
-    virtual void read(std::span<const std::size_t> positions, TensorView<double> x, TensorView<double> y) = 0;
+    virtual void read(std::span<const std::size_t> positions, TensorView<float> x,
+                      TensorView<float> y) = 0;
+    virtual void read(std::span<const std::size_t> positions, TensorView<double> x,
+                      TensorView<double> y) = 0;
     [[nodiscard]] virtual std::int64_t position() const = 0;
     virtual void seek(std::int64_t position) = 0;
     [[nodiscard]] virtual AutoShardPolicy auto_shard_policy() const = 0;
@@ -118,18 +124,26 @@ class AnyDataset {
   struct Holder final : Interface {
     template <class U>
     explicit Holder(U&& value) : dataset(std::forward<U>(value)) {}
-    [[nodiscard]] std::unique_ptr<Interface> clone() const override { return std::make_unique<Holder>(dataset); }
+    [[nodiscard]] std::unique_ptr<Interface> clone() const override {
+      return std::make_unique<Holder>(dataset);
+    }
     [[nodiscard]] std::size_t sample_size() const override { return dataset.sample_size(); }
     [[nodiscard]] std::size_t target_size() const override { return dataset.target_size(); }
-    [[nodiscard]] std::size_t weight_size() const override { return detail::weight_size_of(dataset); }
+    [[nodiscard]] std::size_t weight_size() const override {
+      return detail::weight_size_of(dataset);
+    }
     [[nodiscard]] std::int64_t cardinality() const override { return dataset.cardinality(); }
     void begin(Iteration iteration) override { dataset.begin(iteration); }
     std::size_t next() override { return dataset.next(); }
-    [[nodiscard]] std::span<const std::int64_t> sample_indices() const override { return dataset.sample_indices(); }
-    void read(std::span<const std::size_t> positions, TensorView<float> x, TensorView<float> y) override {
+    [[nodiscard]] std::span<const std::int64_t> sample_indices() const override {
+      return dataset.sample_indices();
+    }
+    void read(std::span<const std::size_t> positions, TensorView<float> x,
+              TensorView<float> y) override {
       dataset.read(positions, x, y);
     }
-    void read(std::span<const std::size_t> positions, TensorView<double> x, TensorView<double> y) override {
+    void read(std::span<const std::size_t> positions, TensorView<double> x,
+              TensorView<double> y) override {
       dataset.read(positions, x, y);
     }
     [[nodiscard]] std::int64_t position() const override { return dataset.position(); }
@@ -174,7 +188,8 @@ class AnyDataset {
         return 0;
     }
     void shard_files(int num_shards, int index) override {
-      if constexpr (requires { dataset.shard_files(num_shards, index); }) dataset.shard_files(num_shards, index);
+      if constexpr (requires { dataset.shard_files(num_shards, index); })
+        dataset.shard_files(num_shards, index);
     }
     D dataset;
   };

@@ -27,8 +27,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 class AnyStage {
  public:
   using item_type = Element;
-  /// Above that of the stages which it may hold. A stage over AnyStage gives its samples a `pass` of
-  /// their own, so that random keys stay apart where such stages are nested.
+  /// Above that of the stages which it may hold. A stage over AnyStage gives its samples a `pass`
+  /// of their own, so that random keys stay apart where such stages are nested.
   static constexpr std::uint64_t depth = 1000;
 
   template <class S>
@@ -56,8 +56,12 @@ class AnyStage {
   void describe(PipelineDescription& description) const { held_->describe(description); }
   [[nodiscard]] SourceFingerprint fingerprint() const { return held_->fingerprint(); }
   [[nodiscard]] std::string sample_name(std::int64_t i) const { return held_->sample_name(i); }
-  void read(ElementSpan samples, TensorView<float> x, TensorView<float> y) { held_->read(samples, x, y); }
-  void read(ElementSpan samples, TensorView<double> x, TensorView<double> y) { held_->read(samples, x, y); }
+  void read(ElementSpan samples, TensorView<float> x, TensorView<float> y) {
+    held_->read(samples, x, y);
+  }
+  void read(ElementSpan samples, TensorView<double> x, TensorView<double> y) {
+    held_->read(samples, x, y);
+  }
 
  private:
   struct Interface {
@@ -83,7 +87,9 @@ class AnyStage {
   template <class S>
   struct Holder final : Interface {
     explicit Holder(S held) : stage(std::move(held)) {}
-    [[nodiscard]] std::unique_ptr<Interface> clone() const override { return std::make_unique<Holder>(stage); }
+    [[nodiscard]] std::unique_ptr<Interface> clone() const override {
+      return std::make_unique<Holder>(stage);
+    }
     void begin(Pass pass) override { stage.begin(pass); }
     bool next(Element& element) override { return stage.next(element); }
     std::int64_t advance(std::int64_t n) override { return stage.advance(n); }
@@ -93,12 +99,20 @@ class AnyStage {
     [[nodiscard]] std::size_t weight_size() const override { return detail::weight_size_of(stage); }
     [[nodiscard]] std::int64_t num_files() const override { return stage.num_files(); }
     void shard_files(int num_shards, int index) override { stage.shard_files(num_shards, index); }
-    [[nodiscard]] std::vector<std::size_t> sample_shape() const override { return stage.sample_shape(); }
+    [[nodiscard]] std::vector<std::size_t> sample_shape() const override {
+      return stage.sample_shape();
+    }
     void describe(PipelineDescription& description) const override { stage.describe(description); }
     [[nodiscard]] SourceFingerprint fingerprint() const override { return stage.fingerprint(); }
-    [[nodiscard]] std::string sample_name(std::int64_t i) const override { return stage.sample_name(i); }
-    void read(ElementSpan samples, TensorView<float> x, TensorView<float> y) override { stage.read(samples, x, y); }
-    void read(ElementSpan samples, TensorView<double> x, TensorView<double> y) override { stage.read(samples, x, y); }
+    [[nodiscard]] std::string sample_name(std::int64_t i) const override {
+      return stage.sample_name(i);
+    }
+    void read(ElementSpan samples, TensorView<float> x, TensorView<float> y) override {
+      stage.read(samples, x, y);
+    }
+    void read(ElementSpan samples, TensorView<double> x, TensorView<double> y) override {
+      stage.read(samples, x, y);
+    }
     S stage;
   };
 
@@ -111,7 +125,8 @@ namespace detail {
 
 /// The features [begin, begin + count) of a view; empty() when the view is, or when there are none.
 template <class T>
-[[nodiscard]] TensorView<T> features_of(TensorView<T> view, std::size_t begin, std::size_t count) noexcept {
+[[nodiscard]] TensorView<T> features_of(TensorView<T> view, std::size_t begin,
+                                        std::size_t count) noexcept {
   if (view.empty() || count == 0) return {};
   return {view.feature(begin), view.samples(), count, view.stride()};
 }

@@ -17,7 +17,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// left out.
 template <class Upstream>
 class Batch : public Transform<Upstream> {
-  static_assert(std::is_same_v<typename Upstream::item_type, Element>, "lockstep: a batch of batches");
+  static_assert(std::is_same_v<typename Upstream::item_type, Element>,
+                "lockstep: a batch of batches");
   using Transform<Upstream>::upstream_;
 
  public:
@@ -26,7 +27,8 @@ class Batch : public Transform<Upstream> {
   /// Throws ConfigurationError when size is below 1.
   Batch(Upstream upstream, std::int64_t size, bool drop_remainder)
       : Transform<Upstream>(std::move(upstream)), size_(size), drop_remainder_(drop_remainder) {
-    if (size < 1) throw ConfigurationError(concat({"batch: the batch size must be at least 1, got ", size}));
+    if (size < 1)
+      throw ConfigurationError(concat({"batch: the batch size must be at least 1, got ", size}));
   }
 
   bool next(ElementBatch& batch) {
@@ -38,7 +40,8 @@ class Batch : public Transform<Upstream> {
   }
 
   std::int64_t advance(std::int64_t n) {
-    const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 2;  // leaves room for sums upstream
+    const std::int64_t most =
+        std::numeric_limits<std::int64_t>::max() / 2;  // leaves room for sums upstream
     return batches_of(upstream_.advance(n > most / size_ ? most : n * size_));
   }
 
@@ -58,9 +61,10 @@ class Batch : public Transform<Upstream> {
   /// when a worker would get no samples.
   void shard_files(int num_shards, int index) {
     if (size_ < num_shards)
-      throw ConfigurationError(
-          concat({"batch: a global batch of ", size_, " samples cannot be divided among ", num_shards,
-                  " workers with AutoShardPolicy::file; make the batch larger or use AutoShardPolicy::data"}));
+      throw ConfigurationError(concat({"batch: a global batch of ", size_,
+                                       " samples cannot be divided among ", num_shards,
+                                       " workers with AutoShardPolicy::file; make the batch larger "
+                                       "or use AutoShardPolicy::data"}));
     upstream_.shard_files(num_shards, index);
     size_ = size_ / num_shards + (index < size_ % num_shards ? 1 : 0);
   }

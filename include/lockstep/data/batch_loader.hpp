@@ -83,7 +83,8 @@ class BatchLoader {
     --filled_;
     current_ = &slots_[first_];
     ended_ = !current_->has_batch;
-    if (current_->failure != nullptr) std::rethrow_exception(std::exchange(current_->failure, nullptr));
+    if (current_->failure != nullptr)
+      std::rethrow_exception(std::exchange(current_->failure, nullptr));
     return !ended_;
   }
 
@@ -102,7 +103,9 @@ class BatchLoader {
     return prefetches() ? std::span<const std::int64_t>(current_->indices) : data_.sample_indices();
   }
   /// The sample in a row of this rank's part, for messages.
-  [[nodiscard]] std::string sample_name(std::size_t row) const { return data_.sample_name(sample_indices()[row]); }
+  [[nodiscard]] std::string sample_name(std::size_t row) const {
+    return data_.sample_name(sample_indices()[row]);
+  }
   /// Samples in the whole batch of which this is a part.
   [[nodiscard]] std::size_t batch_size() const noexcept {
     return prefetches() ? current_->batch_size : data_.batch_size();
@@ -131,7 +134,8 @@ class BatchLoader {
 
   void read(BatchViews<T>& views) {
     if (data_.samples() > 0) data_.read(views.x, with_targets_ ? views.targets : TensorView<T>());
-    views.x.clear_padding();  // a dataset need not write it, and what an earlier batch left there may be anything
+    views.x
+        .clear_padding();  // a dataset need not write it, and what an earlier batch left there may be anything
     views.targets.clear_padding();
   }
 
@@ -154,7 +158,9 @@ class BatchLoader {
   void work() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [this] { return quit_ || (reading_ && filled_ + (current_ != nullptr) < slots_.size()); });
+      wake_.wait(lock, [this] {
+        return quit_ || (reading_ && filled_ + (current_ != nullptr) < slots_.size());
+      });
       if (quit_) return;
       Slot& slot = slots_[(first_ + filled_ + (current_ != nullptr)) % slots_.size()];
       busy_ = true;

@@ -29,36 +29,42 @@ struct BucketOptions {
 };
 
 /// Batches samples of like length: a bucket that is full is a batch, and at the end those that are
-/// not full come in the order of their lengths, as in tf.data. `length(sample)` is a whole number; it
-/// is asked as the function of Filter is, and the remarks there hold. Padding is that of the
+/// not full come in the order of their lengths, as in tf.data. `length(sample)` is a whole number;
+/// it is asked as the function of Filter is, and the remarks there hold. Padding is that of the
 /// samples: all have the size of the model's input.
 template <class Upstream, class F>
 class BucketBySequenceLength : public Transform<Upstream> {
   static_assert(std::same_as<typename Upstream::item_type, Element>,
-                "lockstep: bucket_by_sequence_length makes the batches itself: leave out .batch(n) before it");
-  static_assert(detail::SampleFunction<F>,
-                "lockstep: the function of bucket_by_sequence_length(f, options) must be callable as f(const "
-                "lockstep::Sample<const T>&), T being float or double, and return a length");
+                "lockstep: bucket_by_sequence_length makes the batches itself: leave out .batch(n) "
+                "before it");
+  static_assert(
+      detail::SampleFunction<F>,
+      "lockstep: the function of bucket_by_sequence_length(f, options) must be callable as f(const "
+      "lockstep::Sample<const T>&), T being float or double, and return a length");
   using Transform<Upstream>::upstream_;
 
  public:
   using item_type = ElementBatch;
 
-  /// Throws ConfigurationError unless the boundaries ascend, and there is a batch size of at least 1
-  /// for each bucket.
+  /// Throws ConfigurationError unless the boundaries ascend, and there is a batch size of at least
+  /// 1 for each bucket.
   BucketBySequenceLength(Upstream upstream, F length, BucketOptions options)
-      : Transform<Upstream>(std::move(upstream)), length_(std::move(length)), options_(std::move(options)) {
+      : Transform<Upstream>(std::move(upstream)),
+        length_(std::move(length)),
+        options_(std::move(options)) {
     const auto& boundaries = options_.bucket_boundaries;
     const auto& sizes = options_.bucket_batch_sizes;
     if (sizes.size() != boundaries.size() + 1)
-      throw ConfigurationError(concat({"bucket_by_sequence_length: ", boundaries.size(), " bucket_boundaries need ",
-                                       boundaries.size() + 1, " bucket_batch_sizes, got ", sizes.size()}));
-    if (std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>()) != boundaries.end())
+      throw ConfigurationError(
+          concat({"bucket_by_sequence_length: ", boundaries.size(), " bucket_boundaries need ",
+                  boundaries.size() + 1, " bucket_batch_sizes, got ", sizes.size()}));
+    if (std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>()) !=
+        boundaries.end())
       throw ConfigurationError("bucket_by_sequence_length: bucket_boundaries must ascend");
     for (const std::int64_t size : sizes)
       if (size < 1)
-        throw ConfigurationError(
-            concat({"bucket_by_sequence_length: bucket_batch_sizes must be at least 1, got ", size}));
+        throw ConfigurationError(concat(
+            {"bucket_by_sequence_length: bucket_batch_sizes must be at least 1, got ", size}));
   }
 
   void begin(Pass pass) {
@@ -104,9 +110,10 @@ class BucketBySequenceLength : public Transform<Upstream> {
   void shard_files(int num_shards, int index) {
     for (const std::int64_t size : options_.bucket_batch_sizes)
       if (size < num_shards)
-        throw ConfigurationError(
-            concat({"bucket_by_sequence_length: a global batch of ", size, " samples cannot be divided among ",
-                    num_shards, " workers with AutoShardPolicy::file; make it larger or use AutoShardPolicy::data"}));
+        throw ConfigurationError(concat(
+            {"bucket_by_sequence_length: a global batch of ", size,
+             " samples cannot be divided among ", num_shards,
+             " workers with AutoShardPolicy::file; make it larger or use AutoShardPolicy::data"}));
     upstream_.shard_files(num_shards, index);
     for (std::int64_t& size : options_.bucket_batch_sizes)
       size = size / num_shards + (index < size % num_shards ? 1 : 0);
@@ -119,8 +126,10 @@ class BucketBySequenceLength : public Transform<Upstream> {
       if (i > 0) text += concat({" below ", options_.bucket_boundaries[i - 1], ", "});
       text += concat({options_.bucket_batch_sizes[i]});
     }
-    description.add({"bucket_by_sequence_length(", text, options_.drop_remainder ? ", drop_remainder)" : ")"});
-    description.batch_size = *std::max_element(options_.bucket_batch_sizes.begin(), options_.bucket_batch_sizes.end());
+    description.add(
+        {"bucket_by_sequence_length(", text, options_.drop_remainder ? ", drop_remainder)" : ")"});
+    description.batch_size =
+        *std::max_element(options_.bucket_batch_sizes.begin(), options_.bucket_batch_sizes.end());
   }
 
  private:
@@ -138,10 +147,12 @@ class BucketBySequenceLength : public Transform<Upstream> {
     while (seen_.size() < detail::looked_at && upstream_.next(element)) seen_.push_back(element);
     if (seen_.size() == 0) return false;
     const auto& boundaries = options_.bucket_boundaries;
-    reader_.for_each(upstream_, seen_, BucketBySequenceLength::depth, *length_, [&](std::size_t, auto length) {
-      const auto above = std::upper_bound(boundaries.begin(), boundaries.end(), static_cast<std::int64_t>(length));
-      bucket_of_.push_back(static_cast<std::size_t>(above - boundaries.begin()));
-    });
+    reader_.for_each(upstream_, seen_, BucketBySequenceLength::depth, *length_,
+                     [&](std::size_t, auto length) {
+                       const auto above = std::upper_bound(boundaries.begin(), boundaries.end(),
+                                                           static_cast<std::int64_t>(length));
+                       bucket_of_.push_back(static_cast<std::size_t>(above - boundaries.begin()));
+                     });
     return true;
   }
 

@@ -18,15 +18,15 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Keeps each sample as it comes from upstream, maps included, when it is first read. As in tf.data,
-/// every pass repeats the first one: its order, and its random augmentation; so shuffle and augment
-/// behind the cache. Results do not depend on what has been kept.
+/// Keeps each sample as it comes from upstream, maps included, when it is first read. As in
+/// tf.data, every pass repeats the first one: its order, and its random augmentation; so shuffle
+/// and augment behind the cache. Results do not depend on what has been kept.
 ///
-/// In memory (no path) the copies of a pipeline in a process share what they keep. A file lasts from
-/// run to run: its samples do not depend on the run's seed, and a program that would read others
-/// into it, by the description of the pipeline and by a checksum of the source, is refused with
-/// DataError. It belongs on a local disk, and to one process at a time: further ones use "path.1",
-/// "path.2" and so on. Samples are kept as they are read, in float or double.
+/// In memory (no path) the copies of a pipeline in a process share what they keep. A file lasts
+/// from run to run: its samples do not depend on the run's seed, and a program that would read
+/// others into it, by the description of the pipeline and by a checksum of the source, is refused
+/// with DataError. It belongs on a local disk, and to one process at a time: further ones use
+/// "path.1", "path.2" and so on. Samples are kept as they are read, in float or double.
 class Cache {
  public:
   using item_type = Element;

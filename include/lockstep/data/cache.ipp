@@ -24,7 +24,9 @@ inline void append_key(const Element& element, CacheStore::Key& key) {
 }  // namespace detail
 
 LOCKSTEP_INLINE Cache::Cache(AnyStage upstream, std::string path)
-    : upstream_(std::move(upstream)), path_(std::move(path)), store_(std::make_shared<detail::CacheStore>(path_)) {}
+    : upstream_(std::move(upstream)),
+      path_(std::move(path)),
+      store_(std::make_shared<detail::CacheStore>(path_)) {}
 
 LOCKSTEP_INLINE void Cache::shard_files(int num_shards, int index) {
   upstream_.shard_files(num_shards, index);
@@ -59,7 +61,8 @@ LOCKSTEP_INLINE void Cache::open(std::size_t record_size) {
     PipelineDescription description;
     upstream_.describe(description);
     const SourceFingerprint source = upstream_.fingerprint();
-    text = concat({description.text, " (", source.samples, " samples, checksum ", source.checksum, ")"});
+    text = concat(
+        {description.text, " (", source.samples, " samples, checksum ", source.checksum, ")"});
   }
   store_->open(record_size, text);
 }

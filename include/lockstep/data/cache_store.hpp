@@ -19,10 +19,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Any number of threads may use it.
 ///
 /// A file begins with a header: "LSCACHE1", the size of a record, and the length, the CRC-32C and
-/// the text of a description of what it holds. Each record has the length of its key in numbers, the
-/// CRC-32C of key and bytes, the key and the bytes. Numbers are little-endian, of 64 bits, the two
-/// CRCs too. A record that is incomplete at the end of the file, as a killed process leaves it, is
-/// cut off.
+/// the text of a description of what it holds. Each record has the length of its key in numbers,
+/// the CRC-32C of key and bytes, the key and the bytes. Numbers are little-endian, of 64 bits, the
+/// two CRCs too. A record that is incomplete at the end of the file, as a killed process leaves it,
+/// is cut off.
 class CacheStore {
  public:
   using Key = std::vector<std::uint64_t>;
@@ -49,8 +49,9 @@ class CacheStore {
     std::size_t operator()(const Key& key) const noexcept;
   };
   struct Places {
-    std::unordered_map<Key, std::uint64_t, KeyHash> of;  ///< number of the record, or its offset in the file
-    std::vector<std::unique_ptr<std::byte[]>> blocks;    ///< of records_in_block records, in memory
+    std::unordered_map<Key, std::uint64_t, KeyHash>
+        of;  ///< number of the record, or its offset in the file
+    std::vector<std::unique_ptr<std::byte[]>> blocks;  ///< of records_in_block records, in memory
   };
 
   void open_file(std::size_t record_size, std::string_view description);

@@ -54,7 +54,8 @@ LOCKSTEP_INLINE void CacheStore::open(std::size_t record_size, std::string_view 
   const std::lock_guard lock(mutex_);
   if (places_.contains(record_size)) return;
   if (!path_.empty()) {
-    if (!places_.empty()) fail("a program reads it in float and in double; use one type, or a cache in memory");
+    if (!places_.empty())
+      fail("a program reads it in float and in double; use one type, or a cache in memory");
     open_file(record_size, description);
   }
   places_.try_emplace(record_size);
@@ -86,22 +87,26 @@ LOCKSTEP_INLINE void CacheStore::open_file(std::size_t record_size, std::string_
     check_header(record_size, description);
 }
 
-LOCKSTEP_INLINE void CacheStore::write_header(std::size_t record_size, std::string_view description) {
+LOCKSTEP_INLINE void CacheStore::write_header(std::size_t record_size,
+                                              std::string_view description) {
   std::vector<std::byte> header;
   const auto text = std::as_bytes(std::span(description));
   const auto magic = std::as_bytes(std::span(cache_magic));
   header.insert(header.end(), magic.begin(), magic.end());
-  for (const std::uint64_t word : {std::uint64_t{record_size}, std::uint64_t{text.size()}, std::uint64_t{crc32c(text)}})
+  for (const std::uint64_t word :
+       {std::uint64_t{record_size}, std::uint64_t{text.size()}, std::uint64_t{crc32c(text)}})
     append_word(header, word);
   header.insert(header.end(), text.begin(), text.end());
   write_at(0, header);
   end_ = header.size();
 }
 
-LOCKSTEP_INLINE void CacheStore::check_header(std::size_t record_size, std::string_view description) {
+LOCKSTEP_INLINE void CacheStore::check_header(std::size_t record_size,
+                                              std::string_view description) {
   constexpr std::size_t fixed = cache_magic.size() + cache_header_words * cache_word;
   std::array<std::byte, fixed> header{};
-  if (end_ < fixed) fail("is no cache of this library, or is incomplete; delete it, or give another path");
+  if (end_ < fixed)
+    fail("is no cache of this library, or is incomplete; delete it, or give another path");
   read_at(0, header);
   if (std::memcmp(header.data(), cache_magic.data(), cache_magic.size()) != 0)
     fail("is no cache of this library; give another path");
@@ -113,11 +118,14 @@ LOCKSTEP_INLINE void CacheStore::check_header(std::size_t record_size, std::stri
     text.resize(static_cast<std::size_t>(words[1]));
     read_at(fixed, std::as_writable_bytes(std::span(text)));
   }
-  if (crc32c(std::as_bytes(std::span(std::as_const(text)))) != words[2]) fail("has a damaged header; delete it");
+  if (crc32c(std::as_bytes(std::span(std::as_const(text)))) != words[2])
+    fail("has a damaged header; delete it");
   if (words[0] != record_size || text != description)
-    fail(concat({"was made from other data or by another pipeline; delete it, or give another path. It has records of ",
-                 words[0], " bytes from ", text, "; this program makes records of ", record_size, " bytes from ",
-                 description}));
+    fail(
+        concat({"was made from other data or by another pipeline; delete it, or give another path. "
+                "It has records of ",
+                words[0], " bytes from ", text, "; this program makes records of ", record_size,
+                " bytes from ", description}));
 }
 
 LOCKSTEP_INLINE void CacheStore::find_records(std::size_t record_size) {
@@ -137,7 +145,8 @@ LOCKSTEP_INLINE void CacheStore::find_records(std::size_t record_size) {
     bytes.resize(static_cast<std::size_t>(length * cache_word));
     read_at(end_ + 2 * cache_word, bytes);
     Key key;
-    for (std::size_t i = 0; i < length; ++i) key.push_back(get_number<cache_word>(bytes.data() + i * cache_word));
+    for (std::size_t i = 0; i < length; ++i)
+      key.push_back(get_number<cache_word>(bytes.data() + i * cache_word));
     places.of.try_emplace(std::move(key), end_);
     end_ += before + record_size;
   }
@@ -152,7 +161,8 @@ LOCKSTEP_INLINE bool CacheStore::find(const Key& key, std::span<std::byte> out) 
   if (found == places.of.end()) return false;
   const std::uint64_t place = found->second;
   if (file_ < 0) {
-    const std::byte* const block = places.blocks[static_cast<std::size_t>(place / cache_block_records)].get();
+    const std::byte* const block =
+        places.blocks[static_cast<std::size_t>(place / cache_block_records)].get();
     lock.unlock();  // a record is never changed
     std::memcpy(out.data(), block + place % cache_block_records * out.size(), out.size());
     return true;
@@ -173,8 +183,10 @@ LOCKSTEP_INLINE void CacheStore::insert(const Key& key, std::span<const std::byt
   if (places.of.contains(key)) return;
   if (path_.empty()) {
     const std::size_t number = places.of.size(), in_block = number % cache_block_records;
-    if (in_block == 0) places.blocks.push_back(std::make_unique<std::byte[]>(cache_block_records * record.size()));
-    std::memcpy(places.blocks.back().get() + in_block * record.size(), record.data(), record.size());
+    if (in_block == 0)
+      places.blocks.push_back(std::make_unique<std::byte[]>(cache_block_records * record.size()));
+    std::memcpy(places.blocks.back().get() + in_block * record.size(), record.data(),
+                record.size());
     places.of.emplace(key, number);
     return;
   }
@@ -193,13 +205,15 @@ LOCKSTEP_INLINE void CacheStore::read_at(std::uint64_t offset, std::span<std::by
   while (!out.empty()) {
     const ssize_t got = ::pread(file_, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) fail(concat({"cannot be read: ", got < 0 ? std::strerror(errno) : "it has become shorter"}));
+    if (got <= 0)
+      fail(concat({"cannot be read: ", got < 0 ? std::strerror(errno) : "it has become shorter"}));
     out = out.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
   }
 }
 
-LOCKSTEP_INLINE void CacheStore::write_at(std::uint64_t offset, std::span<const std::byte> bytes) const {
+LOCKSTEP_INLINE void CacheStore::write_at(std::uint64_t offset,
+                                          std::span<const std::byte> bytes) const {
   while (!bytes.empty()) {
     const ssize_t done = ::pwrite(file_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;

@@ -12,11 +12,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The samples of the first dataset, then those of the second, and so on. Their sizes must be equal.
-/// `Pipeline::concatenate` makes it.
+/// The samples of the first dataset, then those of the second, and so on. Their sizes must be
+/// equal. `Pipeline::concatenate` makes it.
 class ConcatenateDataset : public detail::JoinedStages {
  public:
-  explicit ConcatenateDataset(std::vector<AnyStage> branches) : JoinedStages("concatenate", std::move(branches)) {}
+  explicit ConcatenateDataset(std::vector<AnyStage> branches)
+      : JoinedStages("concatenate", std::move(branches)) {}
 
   void begin(Pass pass);
   bool next(Element& element);

@@ -32,18 +32,21 @@ concept SizedDataset = requires(const D& dataset) {
 
 /// A dataset goes through its batches, and can go to any position.
 template <class D>
-concept SeekableDataset = requires(D& dataset, const D& same, Iteration iteration, std::int64_t position) {
-  dataset.begin(iteration);
-  { dataset.next() } -> std::convertible_to<std::size_t>;
-  { same.sample_indices() } -> std::convertible_to<std::span<const std::int64_t>>;
-  { same.position() } -> std::convertible_to<std::int64_t>;
-  dataset.seek(position);
-};
+concept SeekableDataset =
+    requires(D& dataset, const D& same, Iteration iteration, std::int64_t position) {
+      dataset.begin(iteration);
+      { dataset.next() } -> std::convertible_to<std::size_t>;
+      { same.sample_indices() } -> std::convertible_to<std::span<const std::int64_t>>;
+      { same.position() } -> std::convertible_to<std::int64_t>;
+      dataset.seek(position);
+    };
 
 /// A dataset delivers samples of the current batch.
 template <class D, class T>
-concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> positions, TensorView<T> x,
-                                   TensorView<T> y) { dataset.read(positions, x, y); };
+concept ReadableDataset =
+    requires(D& dataset, std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y) {
+      dataset.read(positions, x, y);
+    };
 
 /// What fit, evaluate and predict take: a source of global batches. Every rank holds a copy and
 /// runs it in step with the others; the training loop gives each rank its part of each global
@@ -79,14 +82,14 @@ concept ReadableDataset = requires(D& dataset, std::span<const std::size_t> posi
 /// 14. `sample_name(i)`: the sample of that number, for messages, called at any time from any
 ///     thread; default "sample 17".
 /// 15. `weight_size()`: how many of a target's elements, its last ones, are the sample's weights in
-///     loss and weighted metrics (Keras's sample_weight): 1, or one for each position of the model's
-///     output where that is a Sequence; default 0, each sample counts once.
+///     loss and weighted metrics (Keras's sample_weight): 1, or one for each position of the
+///     model's output where that is a Sequence; default 0, each sample counts once.
 ///
 /// Rarely written by hand: a class with size(), sample_size(), target_size() and read() is a
 /// source, and `from_source(MySource{}).shuffle(1000).batch(64)` a Dataset.
 template <class D>
-concept Dataset = std::copyable<D> && SizedDataset<D> && SeekableDataset<D> && ReadableDataset<D, float> &&
-                  ReadableDataset<D, double>;
+concept Dataset = std::copyable<D> && SizedDataset<D> && SeekableDataset<D> &&
+                  ReadableDataset<D, float> && ReadableDataset<D, double>;
 
 namespace detail {
 

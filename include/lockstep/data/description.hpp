@@ -38,17 +38,20 @@ namespace detail {
 
 /// The samples that a fingerprint reads: the first, the last and others evenly between them; 16, or
 /// fewer where a sample has many elements, so that it costs about a millisecond.
-[[nodiscard]] std::vector<std::int64_t> fingerprint_positions(std::int64_t samples, std::size_t elements);
+[[nodiscard]] std::vector<std::int64_t> fingerprint_positions(std::int64_t samples,
+                                                              std::size_t elements);
 
 /// Over all values of both, without the padding.
-[[nodiscard]] std::uint32_t fingerprint_checksum(TensorView<const float> x, TensorView<const float> y);
+[[nodiscard]] std::uint32_t fingerprint_checksum(TensorView<const float> x,
+                                                 TensorView<const float> y);
 
 /// Whether elements have the same places in both shapes: the extents are equal, apart from those of
 /// 1, or one shape is flat and of equal size.
 [[nodiscard]] bool is_same_shape(std::span<const std::size_t> a, std::span<const std::size_t> b);
 
 /// `extents` if they hold `size` elements, else the flat shape of `size`.
-[[nodiscard]] std::vector<std::size_t> shape_of_size(std::vector<std::size_t> extents, std::size_t size);
+[[nodiscard]] std::vector<std::size_t> shape_of_size(std::vector<std::size_t> extents,
+                                                     std::size_t size);
 
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI

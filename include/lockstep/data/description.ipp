@@ -11,10 +11,11 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE std::vector<std::int64_t> fingerprint_positions(std::int64_t samples, std::size_t elements) {
+LOCKSTEP_INLINE std::vector<std::int64_t> fingerprint_positions(std::int64_t samples,
+                                                                std::size_t elements) {
   constexpr std::size_t elements_read = std::size_t{1} << 16;
-  const auto most =
-      static_cast<std::int64_t>(std::clamp<std::size_t>(elements_read / std::max<std::size_t>(elements, 1), 2, 16));
+  const auto most = static_cast<std::int64_t>(
+      std::clamp<std::size_t>(elements_read / std::max<std::size_t>(elements, 1), 2, 16));
   const std::int64_t count = std::min(std::max<std::int64_t>(samples, 0), most);
   std::vector<std::int64_t> positions;
   // (The quotient first: samples * i might be too large.)
@@ -23,7 +24,8 @@ LOCKSTEP_INLINE std::vector<std::int64_t> fingerprint_positions(std::int64_t sam
   return positions;
 }
 
-LOCKSTEP_INLINE std::uint32_t fingerprint_checksum(TensorView<const float> x, TensorView<const float> y) {
+LOCKSTEP_INLINE std::uint32_t fingerprint_checksum(TensorView<const float> x,
+                                                   TensorView<const float> y) {
   std::uint32_t checksum = 0;
   for (const TensorView<const float>& view : {x, y})
     for (std::size_t f = 0; f < view.features(); ++f)
@@ -48,7 +50,8 @@ LOCKSTEP_INLINE bool is_same_shape(std::span<const std::size_t> a, std::span<con
   return kept_of_a.size() <= 1 || kept_of_b.size() <= 1 || kept_of_a == kept_of_b;
 }
 
-LOCKSTEP_INLINE std::vector<std::size_t> shape_of_size(std::vector<std::size_t> extents, std::size_t size) {
+LOCKSTEP_INLINE std::vector<std::size_t> shape_of_size(std::vector<std::size_t> extents,
+                                                       std::size_t size) {
   if (elements_of(extents) != size) extents.assign(1, size);
   return extents;
 }

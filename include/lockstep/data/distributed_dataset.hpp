@@ -35,18 +35,21 @@ class DistributedDataset {
  public:
   /// `policy` replaces the dataset's own (predict needs data). Throws ConfigurationError when file
   /// is wanted and there are fewer files than workers.
-  DistributedDataset(D dataset, DistributionContext context, std::optional<AutoShardPolicy> policy = std::nullopt)
+  DistributedDataset(D dataset, DistributionContext context,
+                     std::optional<AutoShardPolicy> policy = std::nullopt)
       : dataset_(std::move(dataset)), context_(context) {
     check_shard(context.num_workers, context.worker);
     check_shard(context.local_replicas, context.local_replica);
     std::int64_t num_files = 0;
     if constexpr (has_files) num_files = dataset_.num_files();
     if (!policy) policy = own_policy();
-    detail::ShardDecision decision = detail::decide_shard_policy(*policy, num_files, context.num_workers);
+    detail::ShardDecision decision =
+        detail::decide_shard_policy(*policy, num_files, context.num_workers);
     policy_ = decision.policy;
     policy_text_ = std::move(decision.reason);
     if constexpr (has_files)
-      if (policy_ == AutoShardPolicy::file) dataset_.shard_files(context.num_workers, context.worker);
+      if (policy_ == AutoShardPolicy::file)
+        dataset_.shard_files(context.num_workers, context.worker);
     if (policy_ == AutoShardPolicy::off) parts_ = context.num_workers;
     part_ = parts_;
   }
@@ -161,7 +164,8 @@ class DistributedDataset {
     indices_.clear();
     if (part_ == parts_) return;
     const bool data = policy_ == AutoShardPolicy::data;
-    const auto stride = static_cast<std::size_t>(data ? context_.num_ranks() : context_.local_replicas);
+    const auto stride =
+        static_cast<std::size_t>(data ? context_.num_ranks() : context_.local_replicas);
     const auto offset = static_cast<std::size_t>(data ? context_.rank() : context_.local_replica);
     const auto parts = static_cast<std::size_t>(parts_);
     const auto part = static_cast<std::size_t>(part_);
@@ -182,8 +186,8 @@ class DistributedDataset {
       ahead_.emplace(dataset_);
       ahead_has_batch_ = static_cast<std::size_t>(ahead_->next()) > 0;
     }
-    while (ahead_has_batch_ &&
-           static_cast<std::int64_t>(ahead_->position()) <= static_cast<std::int64_t>(dataset_.position()))
+    while (ahead_has_batch_ && static_cast<std::int64_t>(ahead_->position()) <=
+                                   static_cast<std::int64_t>(dataset_.position()))
       ahead_has_batch_ = static_cast<std::size_t>(ahead_->next()) > 0;
     return ahead_has_batch_;
   }

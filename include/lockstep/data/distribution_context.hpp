@@ -14,7 +14,9 @@ struct DistributionContext {
   int local_replica = 0;
 
   [[nodiscard]] constexpr int num_ranks() const noexcept { return num_workers * local_replicas; }
-  [[nodiscard]] constexpr int rank() const noexcept { return worker * local_replicas + local_replica; }
+  [[nodiscard]] constexpr int rank() const noexcept {
+    return worker * local_replicas + local_replica;
+  }
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -14,14 +14,15 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Puts `start`, `start` + 1, ... before the elements of each sample. In float the numbers are exact
-/// below 2^24, in double below 2^53.
+/// Puts `start`, `start` + 1, ... before the elements of each sample. In float the numbers are
+/// exact below 2^24, in double below 2^53.
 class Enumerate {
  public:
   using item_type = Element;
   static constexpr std::uint64_t depth = AnyStage::depth;
 
-  Enumerate(AnyStage upstream, std::int64_t start) : upstream_(std::move(upstream)), start_(start) {}
+  Enumerate(AnyStage upstream, std::int64_t start)
+      : upstream_(std::move(upstream)), start_(start) {}
 
   void begin(Pass pass);
   bool next(Element& element);

@@ -38,13 +38,16 @@ template <class T>
 void Enumerate::read_numbered(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
   detail::parts_numbered(samples, 0, selected_);
   upstream_.read(selected_, detail::features_of(x, 1, x.features() - 1), y);
-  for (std::size_t i = 0; i < samples.indices.size(); ++i) x(i, 0) = static_cast<T>(samples.parts[i][1].index);
+  for (std::size_t i = 0; i < samples.indices.size(); ++i)
+    x(i, 0) = static_cast<T>(samples.parts[i][1].index);
 }
 
-LOCKSTEP_INLINE void Enumerate::read(ElementSpan samples, TensorView<float> x, TensorView<float> y) {
+LOCKSTEP_INLINE void Enumerate::read(ElementSpan samples, TensorView<float> x,
+                                     TensorView<float> y) {
   read_numbered(samples, x, y);
 }
-LOCKSTEP_INLINE void Enumerate::read(ElementSpan samples, TensorView<double> x, TensorView<double> y) {
+LOCKSTEP_INLINE void Enumerate::read(ElementSpan samples, TensorView<double> x,
+                                     TensorView<double> y) {
   read_numbered(samples, x, y);
 }
 

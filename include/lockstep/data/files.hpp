@@ -85,10 +85,13 @@ template <class Reader>
 class FileSource {
   static_assert(
       requires(Reader& reader, const std::string& path) { detail::file_contents(reader(path)); },
-      "lockstep: the function of from_files(paths, reader) must be callable as reader(const std::string& path) and "
-      "return a Tensor, a std::pair of Tensors (samples and targets) or a Source, no pipeline: batch, map and shuffle "
+      "lockstep: the function of from_files(paths, reader) must be callable as reader(const "
+      "std::string& path) and "
+      "return a Tensor, a std::pair of Tensors (samples and targets) or a Source, no pipeline: "
+      "batch, map and shuffle "
       "what from_files returns");
-  using Contents = decltype(detail::file_contents(std::declval<Reader&>()(std::declval<const std::string&>())));
+  using Contents =
+      decltype(detail::file_contents(std::declval<Reader&>()(std::declval<const std::string&>())));
   static constexpr int row_bits = 40;
   static constexpr std::int64_t row_mask = (std::int64_t{1} << row_bits) - 1;
 
@@ -97,10 +100,13 @@ class FileSource {
   FileSource(std::vector<std::string> paths, Reader reader) {
     if (paths.empty()) throw ConfigurationError("from_files: the list of files is empty");
     for (std::size_t i = 0; i < paths.size(); ++i) mine_.push_back(i);
-    cache_ = std::make_shared<detail::FileCache<Reader, Contents>>(std::move(paths), std::move(reader));
+    cache_ =
+        std::make_shared<detail::FileCache<Reader, Contents>>(std::move(paths), std::move(reader));
   }
 
-  [[nodiscard]] std::int64_t num_files() const noexcept { return static_cast<std::int64_t>(mine_.size()); }
+  [[nodiscard]] std::int64_t num_files() const noexcept {
+    return static_cast<std::int64_t>(mine_.size());
+  }
 
   void shard_files(int num_shards, int index) {
     check_shard(num_shards, index);
@@ -108,8 +114,8 @@ class FileSource {
     for (std::size_t i = 0; i < mine_.size(); ++i)
       if (shard_of(static_cast<std::int64_t>(i), num_shards) == index) kept.push_back(mine_[i]);
     if (kept.empty())
-      throw ConfigurationError(
-          concat({"from_files: ", mine_.size(), " files cannot be divided among ", num_shards, " workers"}));
+      throw ConfigurationError(concat({"from_files: ", mine_.size(),
+                                       " files cannot be divided among ", num_shards, " workers"}));
     mine_ = std::move(kept);
     files_.clear();
     ends_.clear();
@@ -136,14 +142,18 @@ class FileSource {
     return shape_of(files_.front());
   }
 
-  void describe(PipelineDescription& description) const { description.add({"from_files(", mine_.size(), ")"}); }
+  void describe(PipelineDescription& description) const {
+    description.add({"from_files(", mine_.size(), ")"});
+  }
   [[nodiscard]] std::string sample_name(std::int64_t i) const {
-    return concat({"sample ", i & row_mask, " of ", cache_->path(static_cast<std::size_t>(i >> row_bits))});
+    return concat(
+        {"sample ", i & row_mask, " of ", cache_->path(static_cast<std::size_t>(i >> row_bits))});
   }
 
   [[nodiscard]] std::int64_t index(std::int64_t i) const {
     load(mine_.size());
-    const auto file = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), i) - ends_.begin());
+    const auto file =
+        static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), i) - ends_.begin());
     const std::int64_t begin = file == 0 ? 0 : ends_[file - 1];
     return static_cast<std::int64_t>(mine_[file]) << row_bits | (i - begin);
   }
@@ -155,8 +165,9 @@ class FileSource {
     // in their places.
     order_.clear();
     for (std::size_t i = 0; i < indices.size(); ++i) order_.push_back(i);
-    std::sort(order_.begin(), order_.end(),
-              [&](std::size_t a, std::size_t b) { return indices[a] != indices[b] ? indices[a] < indices[b] : a < b; });
+    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      return indices[a] != indices[b] ? indices[a] < indices[b] : a < b;
+    });
     for (std::size_t begin = 0, end = 0; begin < order_.size(); begin = end) {
       const std::int64_t file = indices[order_[begin]] >> row_bits;
       rows_.clear();
@@ -165,7 +176,8 @@ class FileSource {
       const std::size_t count = end - begin;
       const TensorView<T> from_x = samples_.template view<T>(count, x.features());
       const TensorView<T> from_y = targets_.template view<T>(count, y.features());
-      contents(static_cast<std::size_t>(file)).read(std::span<const std::int64_t>(rows_), from_x, from_y);
+      contents(static_cast<std::size_t>(file))
+          .read(std::span<const std::int64_t>(rows_), from_x, from_y);
       for (std::size_t f = 0; f < x.features(); ++f)
         for (std::size_t i = 0; i < count; ++i) x(order_[begin + i], f) = from_x(i, f);
       for (std::size_t f = 0; f < y.features(); ++f)
@@ -180,8 +192,9 @@ class FileSource {
       const std::size_t number = mine_[files_.size()];
       Contents next = cache_->load(number);
       if (!files_.empty())
-        detail::check_same_shapes({cache_->path(mine_.front()), shape_of(files_.front()), files_.front().target_size()},
-                                  {cache_->path(number), shape_of(next), next.target_size()});
+        detail::check_same_shapes(
+            {cache_->path(mine_.front()), shape_of(files_.front()), files_.front().target_size()},
+            {cache_->path(number), shape_of(next), next.target_size()});
       const std::int64_t rows = static_cast<std::int64_t>(next.size());
       files_.push_back(std::move(next));
       ends_.push_back((ends_.empty() ? 0 : ends_.back()) + rows);
@@ -196,7 +209,8 @@ class FileSource {
   }
 
   Contents& contents(std::size_t file) {
-    return files_[static_cast<std::size_t>(std::lower_bound(mine_.begin(), mine_.end(), file) - mine_.begin())];
+    return files_[static_cast<std::size_t>(std::lower_bound(mine_.begin(), mine_.end(), file) -
+                                           mine_.begin())];
   }
 
   std::shared_ptr<detail::FileCache<Reader, Contents>> cache_;

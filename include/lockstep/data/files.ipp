@@ -9,7 +9,8 @@ LOCKSTEP_INLINE void check_same_shapes(const FileShapes& first, const FileShapes
   if (is_same_shape(first.sample, next.sample) && first.targets == next.targets) return;
   const auto text = [](const FileShapes& shapes) {
     return concat({shapes.path, " has samples of ", shape_text(shapes.sample),
-                   shapes.targets > 0 ? concat({" with targets of (", shapes.targets, ")"}) : " without targets"});
+                   shapes.targets > 0 ? concat({" with targets of (", shapes.targets, ")"})
+                                      : " without targets"});
   };
   throw DataError(concat({"from_files: the files differ: ", text(next), ", ", text(first)}));
 }

@@ -15,16 +15,17 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// The samples for which `f(sample)` is true, sample being a `const Sample<const T>&`. The order of a
-/// pass must be known on every rank, so each reads all samples to ask f, 64 at a time, and then its
-/// own again; put filter before costly maps, or behind `cache()`. Seeking asks f, too. f must give
-/// the same answer for the same sample on every rank. The cardinality becomes unknown.
+/// The samples for which `f(sample)` is true, sample being a `const Sample<const T>&`. The order of
+/// a pass must be known on every rank, so each reads all samples to ask f, 64 at a time, and then
+/// its own again; put filter before costly maps, or behind `cache()`. Seeking asks f, too. f must
+/// give the same answer for the same sample on every rank. The cardinality becomes unknown.
 template <class Upstream, class F>
 class Filter : public Transform<Upstream> {
   static_assert(std::same_as<typename Upstream::item_type, Element>,
                 "lockstep: filter works on single samples: write .filter(f) before .batch(n)");
   static_assert(detail::SampleFunction<F>,
-                "lockstep: the function of filter(f) must be callable as f(const lockstep::Sample<const T>&), T being "
+                "lockstep: the function of filter(f) must be callable as f(const "
+                "lockstep::Sample<const T>&), T being "
                 "float or double, and say whether the sample stays");
   using Transform<Upstream>::upstream_;
 
@@ -56,7 +57,9 @@ class Filter : public Transform<Upstream> {
     return moved;
   }
 
-  [[nodiscard]] std::int64_t cardinality() const { return upstream_.cardinality() == 0 ? 0 : unknown_cardinality; }
+  [[nodiscard]] std::int64_t cardinality() const {
+    return upstream_.cardinality() == 0 ? 0 : unknown_cardinality;
+  }
 
   void describe(PipelineDescription& description) const {
     upstream_.describe(description);
@@ -71,12 +74,14 @@ class Filter : public Transform<Upstream> {
   bool look() {
     candidates_.clear();
     Element element;
-    while (candidates_.size() < detail::looked_at && upstream_.next(element)) candidates_.push_back(element);
+    while (candidates_.size() < detail::looked_at && upstream_.next(element))
+      candidates_.push_back(element);
     if (candidates_.size() == 0) return false;
     reader_.for_each(upstream_, candidates_, Filter::depth, *f_, [&](std::size_t i, bool stays) {
       if (!stays) return;
       const auto parts = ElementSpan(candidates_).parts_of(i);
-      passed_.push_back({candidates_.indices[i], candidates_.passes[i], {parts.begin(), parts.end()}});
+      passed_.push_back(
+          {candidates_.indices[i], candidates_.passes[i], {parts.begin(), parts.end()}});
     });
     return true;
   }

@@ -20,10 +20,13 @@ namespace detail {
 /// Converts a stored element. A double keeps its precision until after the division.
 template <class T, class U>
 struct Converter {
-  using Compute = std::conditional_t<std::is_same_v<U, double> || std::is_same_v<U, long double>, U, T>;
+  using Compute =
+      std::conditional_t<std::is_same_v<U, double> || std::is_same_v<U, long double>, U, T>;
   Compute divisor;
   explicit Converter(double d) : divisor(static_cast<Compute>(d)) {}
-  T operator()(U value) const noexcept { return static_cast<T>(static_cast<Compute>(value) / divisor); }
+  T operator()(U value) const noexcept {
+    return static_cast<T>(static_cast<Compute>(value) / divisor);
+  }
 };
 
 /// Bytes have few values, so the division is done once for each value and not once for each
@@ -33,7 +36,8 @@ template <class T, class U>
 struct Converter<T, U> {
   std::array<T, 256> table;
   explicit Converter(double d) noexcept {
-    for (std::size_t i = 0; i < 256; ++i) table[i] = static_cast<T>(static_cast<U>(i)) / static_cast<T>(d);
+    for (std::size_t i = 0; i < 256; ++i)
+      table[i] = static_cast<T>(static_cast<U>(i)) / static_cast<T>(d);
   }
   T operator()(U value) const noexcept { return table[static_cast<unsigned char>(value)]; }
 };
@@ -79,22 +83,28 @@ void gather(const Tensor<U>& tensor, std::span<const std::int64_t> indices, Tens
 template <class T, class U>
 void copy_out(TensorView<const T> view, std::size_t first, std::size_t count, U* out) {
   for (std::size_t f = 0; f < view.features(); ++f)
-    for (std::size_t s = 0; s < count; ++s) out[s * view.features() + f] = static_cast<U>(view(first + s, f));
+    for (std::size_t s = 0; s < count; ++s)
+      out[s * view.features() + f] = static_cast<U>(view(first + s, f));
 }
 
 /// The reverse of copy_out.
 template <class T, class U>
 void copy_in(const U* in, TensorView<T> view, std::size_t first, std::size_t count) {
   for (std::size_t f = 0; f < view.features(); ++f)
-    for (std::size_t s = 0; s < count; ++s) view(first + s, f) = static_cast<T>(in[s * view.features() + f]);
+    for (std::size_t s = 0; s < count; ++s)
+      view(first + s, f) = static_cast<T>(in[s * view.features() + f]);
 }
 
-LOCKSTEP_INSTANCE(void gather<float, std::uint8_t>(const Tensor<std::uint8_t>&, std::span<const std::int64_t>,
+LOCKSTEP_INSTANCE(void gather<float, std::uint8_t>(const Tensor<std::uint8_t>&,
+                                                   std::span<const std::int64_t>,
                                                    TensorView<float>));
-LOCKSTEP_INSTANCE(void gather<float, float>(const Tensor<float>&, std::span<const std::int64_t>, TensorView<float>));
-LOCKSTEP_INSTANCE(void gather<double, std::uint8_t>(const Tensor<std::uint8_t>&, std::span<const std::int64_t>,
+LOCKSTEP_INSTANCE(void gather<float, float>(const Tensor<float>&, std::span<const std::int64_t>,
+                                            TensorView<float>));
+LOCKSTEP_INSTANCE(void gather<double, std::uint8_t>(const Tensor<std::uint8_t>&,
+                                                    std::span<const std::int64_t>,
                                                     TensorView<double>));
-LOCKSTEP_INSTANCE(void gather<double, float>(const Tensor<float>&, std::span<const std::int64_t>, TensorView<double>));
+LOCKSTEP_INSTANCE(void gather<double, float>(const Tensor<float>&, std::span<const std::int64_t>,
+                                             TensorView<double>));
 
 }  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -18,7 +18,9 @@ struct ImageShape {
   std::size_t channels = 1;
 
   [[nodiscard]] constexpr std::size_t size() const noexcept { return height * width * channels; }
-  [[nodiscard]] std::string to_string() const { return concat({height, " x ", width, " x ", channels}); }
+  [[nodiscard]] std::string to_string() const {
+    return concat({height, " x ", width, " x ", channels});
+  }
 };
 
 namespace detail {
@@ -26,8 +28,8 @@ namespace detail {
 /// Throws DataError for a sample of another size.
 inline void require_image(std::string_view what, const ImageShape& image, std::size_t elements) {
   if (image.size() != elements)
-    throw DataError(
-        concat({what, ": expected images of ", image.to_string(), ", got a sample of ", elements, " elements"}));
+    throw DataError(concat({what, ": expected images of ", image.to_string(), ", got a sample of ",
+                            elements, " elements"}));
 }
 
 }  // namespace detail

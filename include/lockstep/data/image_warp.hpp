@@ -46,11 +46,14 @@ struct WarpOptions {
   double fill_value = 0;
 };
 
-void warp_image(const ImageShape& image, const AffineMap& map, const WarpOptions& options, std::span<float> x);
-void warp_image(const ImageShape& image, const AffineMap& map, const WarpOptions& options, std::span<double> x);
+void warp_image(const ImageShape& image, const AffineMap& map, const WarpOptions& options,
+                std::span<float> x);
+void warp_image(const ImageShape& image, const AffineMap& map, const WarpOptions& options,
+                std::span<double> x);
 
 /// Throws ConfigurationError unless the range is finite, ascends and lies in [least, most].
-void check_factor(std::string_view who, std::string_view name, FactorRange factor, double least, double most);
+void check_factor(std::string_view who, std::string_view name, FactorRange factor, double least,
+                  double most);
 
 [[nodiscard]] std::string text_of(FactorRange factor);
 /// ", reflect, bilinear"

@@ -31,14 +31,18 @@ inline std::int64_t pixel_at(std::int64_t at, std::int64_t extent, FillMode mode
 }
 
 template <class T>
-void warp(const ImageShape& image, const AffineMap& map, const WarpOptions& options, std::span<T> x) {
+void warp(const ImageShape& image, const AffineMap& map, const WarpOptions& options,
+          std::span<T> x) {
   const std::vector<T> from(x.begin(), x.end());
-  const auto height = static_cast<std::int64_t>(image.height), width = static_cast<std::int64_t>(image.width);
+  const auto height = static_cast<std::int64_t>(image.height),
+             width = static_cast<std::int64_t>(image.width);
   const std::size_t channels = image.channels;
   const T fill = static_cast<T>(options.fill_value);
   const auto pixel = [&](std::int64_t row, std::int64_t column) -> const T* {
-    const std::int64_t r = pixel_at(row, height, options.fill_mode), c = pixel_at(column, width, options.fill_mode);
-    return r < 0 || c < 0 ? nullptr : from.data() + static_cast<std::size_t>(r * width + c) * channels;
+    const std::int64_t r = pixel_at(row, height, options.fill_mode),
+                       c = pixel_at(column, width, options.fill_mode);
+    return r < 0 || c < 0 ? nullptr
+                          : from.data() + static_cast<std::size_t>(r * width + c) * channels;
   };
   // Far outside all is border: bounds keep the conversions to integers defined.
   constexpr double farthest = 1e9;
@@ -46,9 +50,10 @@ void warp(const ImageShape& image, const AffineMap& map, const WarpOptions& opti
   for (std::size_t i = 0; i < image.height; ++i)
     for (std::size_t j = 0; j < image.width; ++j, to += channels) {
       const auto r = static_cast<double>(i), c = static_cast<double>(j);
-      const double row = std::clamp(map.row_by_row * r + map.row_by_column * c + map.row_shift, -farthest, farthest);
-      const double column =
-          std::clamp(map.column_by_row * r + map.column_by_column * c + map.column_shift, -farthest, farthest);
+      const double row = std::clamp(map.row_by_row * r + map.row_by_column * c + map.row_shift,
+                                    -farthest, farthest);
+      const double column = std::clamp(
+          map.column_by_row * r + map.column_by_column * c + map.column_shift, -farthest, farthest);
       if (options.interpolation == Interpolation::nearest) {
         const T* const one = pixel(std::llround(row), std::llround(column));
         for (std::size_t k = 0; k < channels; ++k) to[k] = one != nullptr ? one[k] : fill;
@@ -60,30 +65,34 @@ void warp(const ImageShape& image, const AffineMap& map, const WarpOptions& opti
       const T *const a = pixel(t, l), *const b = pixel(t, l + 1);
       const T *const d = pixel(t + 1, l), *const e = pixel(t + 1, l + 1);
       for (std::size_t k = 0; k < channels; ++k) {
-        const T upper = (1 - right) * (a != nullptr ? a[k] : fill) + right * (b != nullptr ? b[k] : fill);
-        const T lower = (1 - right) * (d != nullptr ? d[k] : fill) + right * (e != nullptr ? e[k] : fill);
+        const T upper =
+            (1 - right) * (a != nullptr ? a[k] : fill) + right * (b != nullptr ? b[k] : fill);
+        const T lower =
+            (1 - right) * (d != nullptr ? d[k] : fill) + right * (e != nullptr ? e[k] : fill);
         to[k] = (1 - down) * upper + down * lower;
       }
     }
 }
 
-LOCKSTEP_INLINE void warp_image(const ImageShape& image, const AffineMap& map, const WarpOptions& options,
-                                std::span<float> x) {
+LOCKSTEP_INLINE void warp_image(const ImageShape& image, const AffineMap& map,
+                                const WarpOptions& options, std::span<float> x) {
   warp(image, map, options, x);
 }
-LOCKSTEP_INLINE void warp_image(const ImageShape& image, const AffineMap& map, const WarpOptions& options,
-                                std::span<double> x) {
+LOCKSTEP_INLINE void warp_image(const ImageShape& image, const AffineMap& map,
+                                const WarpOptions& options, std::span<double> x) {
   warp(image, map, options, x);
 }
 
-LOCKSTEP_INLINE void check_factor(std::string_view who, std::string_view name, FactorRange factor, double least,
-                                  double most) {
+LOCKSTEP_INLINE void check_factor(std::string_view who, std::string_view name, FactorRange factor,
+                                  double least, double most) {
   if (!(factor.lower <= factor.upper) || !(factor.lower >= least) || !(factor.upper <= most))
-    throw ConfigurationError(concat({who, ": ", name, " must be a range within [", least, ", ", most, "], got [",
-                                     factor.lower, ", ", factor.upper, "]"}));
+    throw ConfigurationError(concat({who, ": ", name, " must be a range within [", least, ", ",
+                                     most, "], got [", factor.lower, ", ", factor.upper, "]"}));
 }
 
-LOCKSTEP_INLINE std::string text_of(FactorRange factor) { return concat({"[", factor.lower, ", ", factor.upper, "]"}); }
+LOCKSTEP_INLINE std::string text_of(FactorRange factor) {
+  return concat({"[", factor.lower, ", ", factor.upper, "]"});
+}
 
 LOCKSTEP_INLINE std::string text_of(const WarpOptions& options) {
   std::string text;

@@ -41,7 +41,8 @@ class Interleave : public detail::JoinedStages {
   void taken(std::int64_t samples) noexcept;
 
   InterleaveOptions options_;
-  std::vector<std::size_t> cycle_;  ///< the datasets that take turns; branches_.size() for an empty place
+  std::vector<std::size_t>
+      cycle_;  ///< the datasets that take turns; branches_.size() for an empty place
   std::size_t place_ = 0;
   std::int64_t in_turn_ = 0;  ///< samples of the running turn
   std::size_t opened_ = 0;

@@ -13,23 +13,27 @@ LOCKSTEP_INLINE Interleave::Interleave(std::vector<AnyStage> branches, Interleav
     : JoinedStages("interleave", std::move(branches)), options_(options) {
   if (options.cycle_length < 0)
     throw ConfigurationError(
-        concat({"interleave: cycle_length must be at least 1, or 0 for all datasets, got ", options.cycle_length}));
+        concat({"interleave: cycle_length must be at least 1, or 0 for all datasets, got ",
+                options.cycle_length}));
   if (options.block_length < 1)
-    throw ConfigurationError(concat({"interleave: block_length must be at least 1, got ", options.block_length}));
+    throw ConfigurationError(
+        concat({"interleave: block_length must be at least 1, got ", options.block_length}));
 }
 
 LOCKSTEP_INLINE void Interleave::begin(Pass pass) {
   begin_branches(pass);
   const std::size_t all = branches_.size();
   const auto length = static_cast<std::uint64_t>(options_.cycle_length);
-  cycle_.assign(length == 0 ? all : static_cast<std::size_t>(std::min<std::uint64_t>(length, all)), all);
+  cycle_.assign(length == 0 ? all : static_cast<std::size_t>(std::min<std::uint64_t>(length, all)),
+                all);
   place_ = opened_ = ended_ = 0;
   in_turn_ = 0;
 }
 
 LOCKSTEP_INLINE std::size_t Interleave::turn() {
   while (ended_ < branches_.size()) {
-    if (cycle_[place_] == branches_.size() && opened_ < branches_.size()) cycle_[place_] = opened_++;
+    if (cycle_[place_] == branches_.size() && opened_ < branches_.size())
+      cycle_[place_] = opened_++;
     if (cycle_[place_] < branches_.size()) break;
     end_turn();
   }
@@ -79,8 +83,8 @@ LOCKSTEP_INLINE std::int64_t Interleave::advance(std::int64_t n) {
 }
 
 LOCKSTEP_INLINE void Interleave::describe(PipelineDescription& description) const {
-  description.add(
-      {"interleave", describe_branches(branches_), " (", options_.cycle_length, ", ", options_.block_length, ")"});
+  description.add({"interleave", describe_branches(branches_), " (", options_.cycle_length, ", ",
+                   options_.block_length, ")"});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

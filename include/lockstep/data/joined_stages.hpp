@@ -21,8 +21,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// number i * B + b here, so numbers stay different and a sample knows its branch. Each branch has
 /// random keys of its own.
 ///
-/// With AutoShardPolicy::file, the files of each branch are divided; there are as many as the branch
-/// with the fewest has.
+/// With AutoShardPolicy::file, the files of each branch are divided; there are as many as the
+/// branch with the fewest has.
 class JoinedStages {
  public:
   using item_type = Element;
@@ -34,7 +34,9 @@ class JoinedStages {
   [[nodiscard]] std::size_t sample_size() const { return branches_.front().sample_size(); }
   [[nodiscard]] std::size_t target_size() const { return branches_.front().target_size(); }
   [[nodiscard]] std::size_t weight_size() const { return branches_.front().weight_size(); }
-  [[nodiscard]] std::vector<std::size_t> sample_shape() const { return branches_.front().sample_shape(); }
+  [[nodiscard]] std::vector<std::size_t> sample_shape() const {
+    return branches_.front().sample_shape();
+  }
   [[nodiscard]] std::int64_t num_files() const { return fewest_files(branches_); }
   void shard_files(int num_shards, int index);
   [[nodiscard]] SourceFingerprint fingerprint() const { return joined_fingerprint(branches_); }

@@ -20,7 +20,8 @@ inline constexpr std::uint64_t joined_pass = 0x9E3779B97F4A7C15;
 
 LOCKSTEP_INLINE JoinedStages::JoinedStages(const char* who, std::vector<AnyStage> branches)
     : who_(who), branches_(std::move(branches)) {
-  if (branches_.empty()) throw ConfigurationError(concat({who_, ": there are no datasets; give at least one"}));
+  if (branches_.empty())
+    throw ConfigurationError(concat({who_, ": there are no datasets; give at least one"}));
 }
 
 LOCKSTEP_INLINE void JoinedStages::shard_files(int num_shards, int index) {
@@ -29,7 +30,8 @@ LOCKSTEP_INLINE void JoinedStages::shard_files(int num_shards, int index) {
 
 LOCKSTEP_INLINE std::string JoinedStages::sample_name(std::int64_t i) const {
   const auto count = static_cast<std::int64_t>(branches_.size());
-  return concat({branches_[static_cast<std::size_t>(i % count)].sample_name(i / count), " of dataset ", i % count});
+  return concat({branches_[static_cast<std::size_t>(i % count)].sample_name(i / count),
+                 " of dataset ", i % count});
 }
 
 LOCKSTEP_INLINE Pass JoinedStages::branch_pass(Pass pass, std::size_t branch) noexcept {
@@ -43,11 +45,13 @@ LOCKSTEP_INLINE std::int64_t JoinedStages::fewest_files(const std::vector<AnySta
   return fewest;
 }
 
-LOCKSTEP_INLINE SourceFingerprint JoinedStages::joined_fingerprint(const std::vector<AnyStage>& branches) {
+LOCKSTEP_INLINE SourceFingerprint
+JoinedStages::joined_fingerprint(const std::vector<AnyStage>& branches) {
   SourceFingerprint joined{.samples = 0};
   for (const AnyStage& branch : branches) {
     const SourceFingerprint own = branch.fingerprint();
-    joined.samples = joined.samples < 0 || own.samples < 0 ? unknown_cardinality : joined.samples + own.samples;
+    joined.samples =
+        joined.samples < 0 || own.samples < 0 ? unknown_cardinality : joined.samples + own.samples;
     joined.checked += own.checked;
     joined.checksum = crc32c(std::as_bytes(std::span(&own.checksum, 1)), joined.checksum);
   }
@@ -68,12 +72,13 @@ LOCKSTEP_INLINE void JoinedStages::begin_branches(Pass pass) {
   const std::size_t samples = sample_size(), targets = target_size();
   for (std::size_t b = 0; b < branches_.size(); ++b) {
     if (branches_[b].sample_size() != samples || branches_[b].target_size() != targets)
-      throw DataError(
-          concat({who_, ": all datasets need samples of one size: dataset 0 has ", samples, " elements and ", targets,
-                  " targets, dataset ", b, " has ", branches_[b].sample_size(), " and ", branches_[b].target_size()}));
+      throw DataError(concat({who_, ": all datasets need samples of one size: dataset 0 has ",
+                              samples, " elements and ", targets, " targets, dataset ", b, " has ",
+                              branches_[b].sample_size(), " and ", branches_[b].target_size()}));
     if (branches_[b].weight_size() != weight_size())
-      throw DataError(concat({who_, ": all datasets need samples with the same weights: dataset 0 has ", weight_size(),
-                              " for each sample, dataset ", b, " has ", branches_[b].weight_size()}));
+      throw DataError(concat(
+          {who_, ": all datasets need samples with the same weights: dataset 0 has ", weight_size(),
+           " for each sample, dataset ", b, " has ", branches_[b].weight_size()}));
     branches_[b].begin(branch_pass(pass, b));
   }
 }
@@ -97,7 +102,8 @@ LOCKSTEP_INLINE std::int64_t JoinedStages::total_cardinality() const {
     if (own < 0 || total < 0)
       total = unknown_cardinality;
     else
-      total = own > std::numeric_limits<std::int64_t>::max() - total ? unknown_cardinality : total + own;
+      total = own > std::numeric_limits<std::int64_t>::max() - total ? unknown_cardinality
+                                                                     : total + own;
   }
   return total;
 }
@@ -110,7 +116,8 @@ void JoinedStages::read_branches(ElementSpan samples, TensorView<T> x, TensorVie
     rows_.clear();
     for (std::size_t i = 0; i < samples.indices.size(); ++i)
       if (samples.indices[i] % count == b) {
-        selected_.push_back(samples.indices[i] / count, samples.passes[i] - joined_pass, samples.parts_of(i));
+        selected_.push_back(samples.indices[i] / count, samples.passes[i] - joined_pass,
+                            samples.parts_of(i));
         rows_.push_back(i);
       }
     if (rows_.empty()) continue;
@@ -129,10 +136,12 @@ void JoinedStages::read_branches(ElementSpan samples, TensorView<T> x, TensorVie
   }
 }
 
-LOCKSTEP_INLINE void JoinedStages::read(ElementSpan samples, TensorView<float> x, TensorView<float> y) {
+LOCKSTEP_INLINE void JoinedStages::read(ElementSpan samples, TensorView<float> x,
+                                        TensorView<float> y) {
   read_branches(samples, x, y);
 }
-LOCKSTEP_INLINE void JoinedStages::read(ElementSpan samples, TensorView<double> x, TensorView<double> y) {
+LOCKSTEP_INLINE void JoinedStages::read(ElementSpan samples, TensorView<double> x,
+                                        TensorView<double> y) {
   read_branches(samples, x, y);
 }
 

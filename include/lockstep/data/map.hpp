@@ -25,18 +25,21 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// What the function of map works on. T is the scalar type of the model: float or double.
 template <class T>
 struct Sample {
-  std::span<T> x;          ///< the elements of the sample, row-major
-  std::span<T> y;          ///< those of its target, without weights; empty when the source has no targets
+  std::span<T> x;  ///< the elements of the sample, row-major
+  std::span<T> y;  ///< those of its target, without weights; empty when the source has no targets
   std::int64_t index = 0;  ///< number of the sample in the source
-  RandomKey key{};         ///< for random augmentation: depends on the seed, the iteration, the repetition and index
-  std::span<T> weights{};  ///< of the sample in loss and weighted metrics; empty when the source has none
+  RandomKey
+      key{};  ///< for random augmentation: depends on the seed, the iteration, the repetition and index
+  std::span<T>
+      weights{};  ///< of the sample in loss and weighted metrics; empty when the source has none
 };
 
 /// Elements per sample, per target and of its weights.
 struct SampleSizes {
   std::size_t sample_size = 0;
   std::size_t target_size = 0;
-  std::optional<std::size_t> weight_size = std::nullopt;  ///< default: those of the source, as they are
+  std::optional<std::size_t> weight_size =
+      std::nullopt;  ///< default: those of the source, as they are
 };
 
 namespace detail {
@@ -63,16 +66,20 @@ class Assignable {
   std::optional<F> f_;
 };
 
-[[nodiscard]] inline RandomKey sample_key(ElementSpan samples, std::size_t i, std::uint64_t depth) noexcept {
-  return RandomKey(samples.passes[i]).fold_in(static_cast<std::uint64_t>(samples.indices[i])).fold_in(depth);
+[[nodiscard]] inline RandomKey sample_key(ElementSpan samples, std::size_t i,
+                                          std::uint64_t depth) noexcept {
+  return RandomKey(samples.passes[i])
+      .fold_in(static_cast<std::uint64_t>(samples.indices[i]))
+      .fold_in(depth);
 }
 
 }  // namespace detail
 
 /// Calls `f(sample)` for every sample when it is read, after its conversion: f changes it in place.
 /// Its shape stays. f takes `auto&`, or Sample<float>& or Sample<double>& where it is written for
-/// one of them. What its `description()` says, if it has one, is compared between workers. Copies of the pipeline hold copies of f and may run in different threads, so f must
-/// not change what they share.
+/// one of them. What its `description()` says, if it has one, is compared between workers. Copies
+/// of the pipeline hold copies of f and may run in different threads, so f must not change what
+/// they share.
 template <class Upstream, class F>
 class Map : public Transform<Upstream> {
   using Transform<Upstream>::upstream_;
@@ -81,7 +88,8 @@ class Map : public Transform<Upstream> {
   Map(Upstream upstream, F f) : Transform<Upstream>(std::move(upstream)), f_(std::move(f)) {
     static_assert(
         takes<float> || takes<double>,
-        "lockstep: the function of map(f) must be callable as f(lockstep::Sample<T>&), T being float or double; "
+        "lockstep: the function of map(f) must be callable as f(lockstep::Sample<T>&), T being "
+        "float or double; "
         "to change the sizes of samples use map(f, {.sample_size = ..., .target_size = ...})");
   }
 
@@ -133,8 +141,8 @@ class Map : public Transform<Upstream> {
 };
 
 /// Calls `f(in, out)` for every sample when it is read: out has sizes of its own and is flat, and f
-/// writes all of it but the weights, which are those of the source, or 1 where sizes asks for some. f
-/// takes `const auto&, auto&`, or the samples of one scalar type.
+/// writes all of it but the weights, which are those of the source, or 1 where sizes asks for some.
+/// f takes `const auto&, auto&`, or the samples of one scalar type.
 template <class Upstream, class F>
 class MapTo : public Transform<Upstream> {
   using Transform<Upstream>::upstream_;
@@ -143,7 +151,8 @@ class MapTo : public Transform<Upstream> {
   MapTo(Upstream upstream, F f, SampleSizes sizes)
       : Transform<Upstream>(std::move(upstream)), f_(std::move(f)), sizes_(sizes) {
     static_assert(takes<float> || takes<double>,
-                  "lockstep: the function of map(f, sizes) must be callable as f(const lockstep::Sample<const T>& in, "
+                  "lockstep: the function of map(f, sizes) must be callable as f(const "
+                  "lockstep::Sample<const T>& in, "
                   "lockstep::Sample<T>& out), T being float or double");
   }
 
@@ -156,8 +165,10 @@ class MapTo : public Transform<Upstream> {
 
   void describe(PipelineDescription& description) const {
     upstream_.describe(description);
-    description.add({"map(to (", sizes_.sample_size, "), targets (", sizes_.target_size, ")",
-                     sizes_.weight_size ? concat({", weights (", *sizes_.weight_size, ")"}) : std::string(), ")"});
+    description.add(
+        {"map(to (", sizes_.sample_size, "), targets (", sizes_.target_size, ")",
+         sizes_.weight_size ? concat({", weights (", *sizes_.weight_size, ")"}) : std::string(),
+         ")"});
   }
 
   template <class T>
@@ -185,7 +196,8 @@ class MapTo : public Transform<Upstream> {
         const std::int64_t index = samples.indices[first + s];
         const RandomKey key = detail::sample_key(samples, first + s, MapTo::depth);
         const std::span<const U> weights(from_y + (s + 1) * in_y - in_w, in_w);
-        const Sample<const U> in{{from_x + s * in_x, in_x}, {from_y + s * in_y, in_y - in_w}, index, key, weights};
+        const Sample<const U> in{
+            {from_x + s * in_x, in_x}, {from_y + s * in_y, in_y - in_w}, index, key, weights};
         Sample<U> out{{to_x + s * out_x, out_x},
                       {to_y + s * out_y, out_y - out_w},
                       index,

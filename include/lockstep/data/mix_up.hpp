@@ -45,16 +45,17 @@ namespace detail {
 
 /// Blends each sample of a batch, and its target, with another one: w * own + (1 - w) * other, w of
 /// Beta(alpha, alpha) for each sample, the others being the batch in another order (Keras's MixUp;
-/// Zhang et al., "mixup: beyond empirical risk minimization", 2018). Targets must be numbers that can
-/// be blended: probabilities of classes, not their numbers. Each rank reads two samples for one.
-/// What is drawn depends on seed, pass and sample, not on the number of workers and replicas.
+/// Zhang et al., "mixup: beyond empirical risk minimization", 2018). Targets must be numbers that
+/// can be blended: probabilities of classes, not their numbers. Each rank reads two samples for
+/// one. What is drawn depends on seed, pass and sample, not on the number of workers and replicas.
 /// @code
 /// images.shuffle(60'000).batch(128).apply<MixUp>(0.2)
 /// @endcode
 template <class Upstream>
 class MixUp : public Transform<Upstream> {
-  static_assert(std::is_same_v<typename Upstream::item_type, ElementBatch>,
-                "lockstep: MixUp blends the samples of a batch: write .apply<MixUp>(alpha) after .batch(n)");
+  static_assert(
+      std::is_same_v<typename Upstream::item_type, ElementBatch>,
+      "lockstep: MixUp blends the samples of a batch: write .apply<MixUp>(alpha) after .batch(n)");
   using Transform<Upstream>::upstream_;
 
  public:

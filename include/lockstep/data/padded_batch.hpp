@@ -30,7 +30,8 @@ class PaddedBatch : public Transform<Batch<Upstream>> {
  public:
   /// Throws ConfigurationError when size is below 1.
   PaddedBatch(Upstream upstream, std::int64_t size, PaddedBatchOptions options)
-      : Transform<Batch<Upstream>>(Batch<Upstream>(std::move(upstream), size, options.drop_remainder)),
+      : Transform<Batch<Upstream>>(
+            Batch<Upstream>(std::move(upstream), size, options.drop_remainder)),
         options_(options) {}
 
   /// Throws DataError when samples are larger than padded_size.
@@ -38,12 +39,14 @@ class PaddedBatch : public Transform<Batch<Upstream>> {
     const std::size_t own = upstream_.sample_size();
     if (options_.padded_size == 0) return own;
     if (own > options_.padded_size)
-      throw DataError(concat({"padded_batch: samples have ", own, " elements, more than padded_size, ",
-                              options_.padded_size, "; cut them with a map, or make padded_size larger"}));
+      throw DataError(
+          concat({"padded_batch: samples have ", own, " elements, more than padded_size, ",
+                  options_.padded_size, "; cut them with a map, or make padded_size larger"}));
     return options_.padded_size;
   }
   [[nodiscard]] std::vector<std::size_t> sample_shape() const {
-    return sample_size() == upstream_.sample_size() ? upstream_.sample_shape() : std::vector{sample_size()};
+    return sample_size() == upstream_.sample_size() ? upstream_.sample_shape()
+                                                    : std::vector{sample_size()};
   }
 
   void describe(PipelineDescription& description) const {
@@ -56,7 +59,8 @@ class PaddedBatch : public Transform<Batch<Upstream>> {
     const std::size_t own = upstream_.sample_size();
     upstream_.read(samples, TensorView<T>(x.data(), x.samples(), own, x.stride()), y);
     for (std::size_t f = own; f < x.features(); ++f)
-      for (std::size_t i = 0; i < x.samples(); ++i) x(i, f) = static_cast<T>(options_.padding_value);
+      for (std::size_t i = 0; i < x.samples(); ++i)
+        x(i, f) = static_cast<T>(options_.padding_value);
   }
 
  private:

@@ -78,9 +78,12 @@ class Pipeline {
 
   /// Any pipeline of samples converts to AnyPipeline.
   template <class Other>
-    requires(std::is_same_v<S, AnyStage> && !std::is_same_v<Other, AnyStage> && !Pipeline<Other>::is_batched)
+    requires(std::is_same_v<S, AnyStage> && !std::is_same_v<Other, AnyStage> &&
+             !Pipeline<Other>::is_batched)
   Pipeline(const Pipeline<Other>& other)
-      : stage_(S(other.stage())), options_(other.options()), prefetch_size_(other.prefetch_size()) {}
+      : stage_(S(other.stage())),
+        options_(other.options()),
+        prefetch_size_(other.prefetch_size()) {}
 
   /// Calls f for every sample when it is read: `f(Sample<T>&)`, in place. Before or after batch; f
   /// sees one sample at a time.
@@ -95,13 +98,16 @@ class Pipeline {
   }
 
   /// See Shuffle. Without a seed, the run's is used.
-  [[nodiscard]] auto shuffle(std::int64_t buffer_size, std::optional<std::uint64_t> seed = std::nullopt,
+  [[nodiscard]] auto shuffle(std::int64_t buffer_size,
+                             std::optional<std::uint64_t> seed = std::nullopt,
                              bool reshuffle_each_iteration = true) const {
     return then(Shuffle<S>(stage_, buffer_size, seed, reshuffle_each_iteration));
   }
 
   /// -1 repeats without end: fit then needs steps_per_epoch.
-  [[nodiscard]] auto repeat(std::int64_t count = -1) const { return then(RepeatDataset<S>(stage_, count)); }
+  [[nodiscard]] auto repeat(std::int64_t count = -1) const {
+    return then(RepeatDataset<S>(stage_, count));
+  }
 
   [[nodiscard]] auto take(std::int64_t count) const { return then(Take<S>(stage_, count)); }
 
@@ -118,14 +124,16 @@ class Pipeline {
   /// See ConcatenateDataset: this dataset's samples, then the other's.
   template <class Other, class Made = ConcatenateDataset, class Any = AnyStage>
   [[nodiscard]] auto concatenate(const Pipeline<Other>& other) const {
-    static_assert(!is_batched_with<Other> && !Pipeline<Other>::is_batched,
-                  "lockstep: concatenate works on single samples: write .concatenate(other).batch(n)");
+    static_assert(
+        !is_batched_with<Other> && !Pipeline<Other>::is_batched,
+        "lockstep: concatenate works on single samples: write .concatenate(other).batch(n)");
     return then(Made({Any(stage_), Any(other.stage())}));
   }
 
   /// See Window: `size` consecutive samples become one, a Sequence.
   template <class Made = Window, class Any = AnyStage>
-  [[nodiscard]] auto window(std::int64_t size, std::int64_t shift = 0, std::int64_t stride = 1) const {
+  [[nodiscard]] auto window(std::int64_t size, std::int64_t shift = 0,
+                            std::int64_t stride = 1) const {
     static_assert(!is_batched_with<Made>,
                   "lockstep: window works on single samples: write .window(n) before .batch(n)");
     return then(Made(Any(stage_), size, shift, stride));
@@ -134,14 +142,16 @@ class Pipeline {
   /// See Enumerate: the number of the sample in the pass before its elements.
   template <class Made = Enumerate, class Any = AnyStage>
   [[nodiscard]] auto enumerate(std::int64_t start = 0) const {
-    static_assert(!is_batched_with<Made>, "lockstep: enumerate works on single samples: write it before .batch(n)");
+    static_assert(!is_batched_with<Made>,
+                  "lockstep: enumerate works on single samples: write it before .batch(n)");
     return then(Made(Any(stage_), start));
   }
 
   /// See Cache: samples are read once and kept in memory, or in a file.
   template <class Made = Cache, class Any = AnyStage>
   [[nodiscard]] auto cache(std::string path = {}) const {
-    static_assert(!is_batched_with<Made>, "lockstep: cache works on single samples: write .cache() before .batch(n)");
+    static_assert(!is_batched_with<Made>,
+                  "lockstep: cache works on single samples: write .cache() before .batch(n)");
     return then(Made(Any(stage_), std::move(path)));
   }
 
@@ -160,7 +170,8 @@ class Pipeline {
   /// See PaddedBatch: batch, of samples padded to a size.
   template <class Options = PaddedBatchOptions>
   [[nodiscard]] auto padded_batch(std::int64_t size, Options options = {}) const {
-    static_assert(!is_batched_with<Options>, "lockstep: this pipeline is already batched: call .padded_batch(n) once");
+    static_assert(!is_batched_with<Options>,
+                  "lockstep: this pipeline is already batched: call .padded_batch(n) once");
     return then(PaddedBatch<S>(stage_, size, options));
   }
 
@@ -177,7 +188,8 @@ class Pipeline {
 
   /// `size` is that of the global batch, over all workers and replicas.
   [[nodiscard]] auto batch(std::int64_t size, bool drop_remainder = false) const {
-    static_assert(!is_batched_with<S>, "lockstep: this pipeline is already batched: call .batch(n) once");
+    static_assert(!is_batched_with<S>,
+                  "lockstep: this pipeline is already batched: call .batch(n) once");
     return then(Batch<S>(stage_, size, drop_remainder));
   }
 
@@ -186,11 +198,13 @@ class Pipeline {
   /// files). Results stay the same. Functions given to map run on that thread. Throws
   /// ConfigurationError unless buffer_size is autotune or in [0, 1024].
   [[nodiscard]] Pipeline prefetch(std::int64_t buffer_size = autotune) const {
-    static_assert(is_batched, "lockstep: prefetch counts batches: write .prefetch(n) after .batch(n)");
+    static_assert(is_batched,
+                  "lockstep: prefetch counts batches: write .prefetch(n) after .batch(n)");
     if (buffer_size < autotune || buffer_size > 1024)
-      throw ConfigurationError(
-          concat({"prefetch: buffer_size must be autotune (-1) or in [0, 1024], got ", buffer_size}));
-    return Pipeline(stage_, options_, buffer_size == autotune ? 2 : static_cast<std::size_t>(buffer_size));
+      throw ConfigurationError(concat(
+          {"prefetch: buffer_size must be autotune (-1) or in [0, 1024], got ", buffer_size}));
+    return Pipeline(stage_, options_,
+                    buffer_size == autotune ? 2 : static_cast<std::size_t>(buffer_size));
   }
 
   /// A transform of the user's own: a template that derives from Transform<Upstream>, and the
@@ -206,7 +220,9 @@ class Pipeline {
 
   [[nodiscard]] const S& stage() const noexcept { return stage_; }
   [[nodiscard]] const DatasetOptions& options() const noexcept { return options_; }
-  [[nodiscard]] AutoShardPolicy auto_shard_policy() const noexcept { return options_.auto_shard_policy; }
+  [[nodiscard]] AutoShardPolicy auto_shard_policy() const noexcept {
+    return options_.auto_shard_policy;
+  }
   [[nodiscard]] std::size_t prefetch_size() const noexcept { return prefetch_size_; }
 
   [[nodiscard]] std::size_t sample_size() const { return stage_.sample_size(); }
@@ -267,7 +283,8 @@ class Pipeline {
   void read(std::span<const std::size_t> positions, TensorView<T> x, TensorView<T> y)
     requires is_batched
   {
-    check(positions, x.samples(), x.features(), y.empty() ? x.samples() : y.samples(), y.features(), y.empty());
+    check(positions, x.samples(), x.features(), y.empty() ? x.samples() : y.samples(), y.features(),
+          y.empty());
     selected_.clear();
     const ElementSpan current = current_;
     for (const std::size_t p : positions)
@@ -291,7 +308,8 @@ class Pipeline {
     requires is_batched
   {
     if (!pass_) throw Error("Pipeline: seek() was called before begin(iteration)");
-    if (position < 0) throw Error(concat({"Pipeline: seek() needs a position of at least 0, got ", position}));
+    if (position < 0)
+      throw Error(concat({"Pipeline: seek() needs a position of at least 0, got ", position}));
     if (position < position_) restart();
     current_.clear();
     position_ += stage_.advance(position - position_);
@@ -316,12 +334,14 @@ class Pipeline {
              std::size_t y_samples, std::size_t y_features, bool without_targets) const {
     if (x_features != sample_size() || x_samples != positions.size() ||
         (!without_targets && (y_features != target_size() || y_samples != positions.size())))
-      throw DataError(concat({"Pipeline: read() of ", positions.size(), " samples with ", sample_size(),
-                              " elements and ", target_size(), " targets was given views of ", x_samples, " x ",
-                              x_features, " and ", y_samples, " x ", y_features}));
+      throw DataError(
+          concat({"Pipeline: read() of ", positions.size(), " samples with ", sample_size(),
+                  " elements and ", target_size(), " targets was given views of ", x_samples, " x ",
+                  x_features, " and ", y_samples, " x ", y_features}));
     for (const std::size_t p : positions)
       if (p >= current_.size())
-        throw DataError(concat({"Pipeline: read() of position ", p, " of a batch with ", current_.size(), " samples"}));
+        throw DataError(concat({"Pipeline: read() of position ", p, " of a batch with ",
+                                current_.size(), " samples"}));
   }
 
   S stage_;

@@ -31,21 +31,25 @@ struct RaggedOptions {
 /// Sample i is row i of x, padded at its end; its target row i of y. Rows are kept without padding.
 template <class X, class Y = std::uint8_t>
 class RaggedSlices {
-  static_assert(std::is_arithmetic_v<X> && !std::is_same_v<X, bool>, "lockstep: ragged rows hold numbers");
+  static_assert(std::is_arithmetic_v<X> && !std::is_same_v<X, bool>,
+                "lockstep: ragged rows hold numbers");
 
  public:
   /// Throws DataError when a row is longer than padded_size, and when y has another number of rows.
   RaggedSlices(std::vector<std::vector<X>> x, Tensor<Y> y, bool has_targets, RaggedOptions options)
-      : y_(std::move(y)), target_size_(has_targets ? y_.sample_size() : 0), padding_(options.padding_value) {
+      : y_(std::move(y)),
+        target_size_(has_targets ? y_.sample_size() : 0),
+        padding_(options.padding_value) {
     if (has_targets && y_.rows() != x.size())
-      throw DataError(concat({"from_ragged_slices: every sample needs one target, got ", x.size(), " samples and ",
-                              y_.rows(), " targets ", shape_text(y_.shape())}));
+      throw DataError(concat({"from_ragged_slices: every sample needs one target, got ", x.size(),
+                              " samples and ", y_.rows(), " targets ", shape_text(y_.shape())}));
     std::size_t longest = 0;
     for (const auto& row : x) longest = std::max(longest, row.size());
     size_ = options.padded_size == 0 ? longest : options.padded_size;
     if (longest > size_)
-      throw DataError(concat({"from_ragged_slices: a row has ", longest, " elements, more than padded_size, ", size_,
-                              "; cut it, or make padded_size larger"}));
+      throw DataError(
+          concat({"from_ragged_slices: a row has ", longest, " elements, more than padded_size, ",
+                  size_, "; cut it, or make padded_size larger"}));
     x_ = std::make_shared<const std::vector<std::vector<X>>>(std::move(x));
   }
 
@@ -87,7 +91,8 @@ template <class X>
 /// The same with the rows of y, anything that makes a Tensor, as targets.
 template <class X, class Targets>
   requires(!std::is_same_v<std::remove_cvref_t<Targets>, RaggedOptions>)
-[[nodiscard]] auto from_ragged_slices(std::vector<std::vector<X>> x, Targets&& y, RaggedOptions options = {}) {
+[[nodiscard]] auto from_ragged_slices(std::vector<std::vector<X>> x, Targets&& y,
+                                      RaggedOptions options = {}) {
   auto targets = Tensor(std::forward<Targets>(y));
   using Y = typename decltype(targets)::value_type;
   return from_source(RaggedSlices<X, Y>(std::move(x), std::move(targets), true, options));

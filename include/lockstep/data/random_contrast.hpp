@@ -16,9 +16,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// A function for map: (x - mean) * c + mean for each channel, with its mean over the image and c
 /// uniform in [1 + factor.lower, 1 + factor.upper], and the result clipped to value_range (Keras's
-/// RandomContrast, whose documentation promises [1 - f, 1 + f] for a single number f).
-/// Throws ConfigurationError, when the first sample is read, for a range that is none, and DataError
-/// for a sample of another size. What is drawn depends on seed, pass and sample, not on the number of
+/// RandomContrast, whose documentation promises [1 - f, 1 + f] for a single number f). Throws
+/// ConfigurationError, when the first sample is read, for a range that is none, and DataError for a
+/// sample of another size. What is drawn depends on seed, pass and sample, not on the number of
 /// workers and replicas.
 struct RandomContrast {
   ImageShape image{};
@@ -34,11 +34,13 @@ struct RandomContrast {
   void operator()(Sample<T>& sample) const {
     detail::require_image("RandomContrast", image, sample.x.size());
     detail::check_factor("RandomContrast", "factor", factor, -1, 1);
-    const T contrast = static_cast<T>(RandomStream(sample.key).uniform(1 + factor.lower, 1 + factor.upper));
+    const T contrast =
+        static_cast<T>(RandomStream(sample.key).uniform(1 + factor.lower, 1 + factor.upper));
     const T low = static_cast<T>(value_range.lower), high = static_cast<T>(value_range.upper);
     for (std::size_t channel = 0; channel < image.channels; ++channel) {
       double sum = 0;
-      for (std::size_t i = channel; i < sample.x.size(); i += image.channels) sum += static_cast<double>(sample.x[i]);
+      for (std::size_t i = channel; i < sample.x.size(); i += image.channels)
+        sum += static_cast<double>(sample.x[i]);
       const T mean = static_cast<T>(sum / static_cast<double>(image.height * image.width));
       for (std::size_t i = channel; i < sample.x.size(); i += image.channels)
         sample.x[i] = std::min(std::max((sample.x[i] - mean) * contrast + mean, low), high);

@@ -16,9 +16,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A function for map: adds `padding` pixels of zeros at each border, and takes a part of the former
-/// size at a random place (torchvision's RandomCrop with padding). Which one depends on seed, pass
-/// and sample, not on the number of workers and replicas.
+/// A function for map: adds `padding` pixels of zeros at each border, and takes a part of the
+/// former size at a random place (torchvision's RandomCrop with padding). Which one depends on
+/// seed, pass and sample, not on the number of workers and replicas.
 /// @code
 /// from_tensor_slices(images / 255.0f, labels)
 ///     .shuffle(50'000)
@@ -45,12 +45,15 @@ struct RandomCrop {
     const std::size_t row_size = image.width * image.channels;
     T* const x = sample.x.data();
     for (std::size_t i = top; i < bottom; ++i) {
-      const std::size_t row = down >= 0 ? i : top + bottom - 1 - i;  // no row is written before it is read
+      const std::size_t row =
+          down >= 0 ? i : top + bottom - 1 - i;  // no row is written before it is read
       T* const to = x + row * row_size;
-      const T* const from = x + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(row) + down) * row_size;
+      const T* const from =
+          x + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(row) + down) * row_size;
       if (left < end)
         std::memmove(to + left * image.channels,
-                     from + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(left) + right) * image.channels,
+                     from + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(left) + right) *
+                                image.channels,
                      (end - left) * image.channels * sizeof(T));
       std::fill(to, to + left * image.channels, T(0));
       std::fill(to + end * image.channels, to + row_size, T(0));
@@ -61,7 +64,8 @@ struct RandomCrop {
 
  private:
   [[nodiscard]] std::ptrdiff_t draw(RandomStream& random) const {
-    return static_cast<std::ptrdiff_t>(random.below(2 * padding + 1)) - static_cast<std::ptrdiff_t>(padding);
+    return static_cast<std::ptrdiff_t>(random.below(2 * padding + 1)) -
+           static_cast<std::ptrdiff_t>(padding);
   }
   /// The numbers [first, end) in [0, extent) that are still there with `shift` added.
   static std::pair<std::size_t, std::size_t> inside(std::ptrdiff_t shift, std::size_t extent) {

@@ -21,8 +21,8 @@ struct RandomFlip {
   bool vertical = false;   ///< top and bottom, drawn on its own
 
   [[nodiscard]] std::string description() const {
-    return concat(
-        {"RandomFlip(image=", image.to_string(), horizontal ? ", horizontal" : "", vertical ? ", vertical" : "", ")"});
+    return concat({"RandomFlip(image=", image.to_string(), horizontal ? ", horizontal" : "",
+                   vertical ? ", vertical" : "", ")"});
   }
 
   template <class T>
@@ -36,11 +36,13 @@ struct RandomFlip {
       for (std::size_t row = 0; row < image.height; ++row)
         for (std::size_t column = 0; column < image.width / 2; ++column) {
           T* const begin = sample.x.data() + row * row_size;
-          swap(begin + column * image.channels, begin + (image.width - 1 - column) * image.channels, image.channels);
+          swap(begin + column * image.channels, begin + (image.width - 1 - column) * image.channels,
+               image.channels);
         }
     if (vertical && top_bottom)
       for (std::size_t row = 0; row < image.height / 2; ++row)
-        swap(sample.x.data() + row * row_size, sample.x.data() + (image.height - 1 - row) * row_size, row_size);
+        swap(sample.x.data() + row * row_size,
+             sample.x.data() + (image.height - 1 - row) * row_size, row_size);
   }
 };
 

@@ -18,11 +18,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct RandomNoise {
   double stddev = 0;
 
-  [[nodiscard]] std::string description() const { return concat({"RandomNoise(stddev=", stddev, ")"}); }
+  [[nodiscard]] std::string description() const {
+    return concat({"RandomNoise(stddev=", stddev, ")"});
+  }
 
   template <class T>
   void operator()(Sample<T>& sample) const {
-    if (!(stddev >= 0)) throw ConfigurationError(concat({"RandomNoise: stddev must be at least 0, got ", stddev}));
+    if (!(stddev >= 0))
+      throw ConfigurationError(concat({"RandomNoise: stddev must be at least 0, got ", stddev}));
     RandomStream random(sample.key);
     for (T& value : sample.x) value += static_cast<T>(stddev * random.normal());
   }

@@ -15,10 +15,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A function for map: turns an image about its middle, by an angle that is uniform in `factor` times
-/// a full turn, counter-clockwise where it is positive (Keras's RandomRotation).
-/// Throws ConfigurationError, when the first sample is read, for a range that is none, and DataError
-/// for a sample of another size. What is drawn depends on seed, pass and sample, not on the number of
+/// A function for map: turns an image about its middle, by an angle that is uniform in `factor`
+/// times a full turn, counter-clockwise where it is positive (Keras's RandomRotation). Throws
+/// ConfigurationError, when the first sample is read, for a range that is none, and DataError for a
+/// sample of another size. What is drawn depends on seed, pass and sample, not on the number of
 /// workers and replicas.
 struct RandomRotation {
   ImageShape image{};
@@ -29,7 +29,8 @@ struct RandomRotation {
 
   [[nodiscard]] std::string description() const {
     return concat({"RandomRotation(image=", image.to_string(), ", factor=", detail::text_of(factor),
-                   detail::text_of(detail::WarpOptions{fill_mode, interpolation, fill_value}), ")"});
+                   detail::text_of(detail::WarpOptions{fill_mode, interpolation, fill_value}),
+                   ")"});
   }
 
   template <class T>
@@ -39,7 +40,8 @@ struct RandomRotation {
     RandomStream random(sample.key);
     const double angle = 2 * std::numbers::pi * random.uniform(factor.lower, factor.upper);
     const double cos = std::cos(angle), sin = std::sin(angle);
-    const double row = (static_cast<double>(image.height) - 1) / 2, column = (static_cast<double>(image.width) - 1) / 2;
+    const double row = (static_cast<double>(image.height) - 1) / 2,
+                 column = (static_cast<double>(image.width) - 1) / 2;
     const detail::AffineMap map{.row_by_row = cos,
                                 .row_by_column = sin,
                                 .row_shift = row - cos * row - sin * column,

@@ -13,11 +13,11 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A function for map: moves an image down by a part of its height that is uniform in height_factor,
-/// and right by a part of its width that is uniform in width_factor (Keras's RandomTranslation).
-/// Throws ConfigurationError, when the first sample is read, for a range that is none, and DataError
-/// for a sample of another size. What is drawn depends on seed, pass and sample, not on the number of
-/// workers and replicas.
+/// A function for map: moves an image down by a part of its height that is uniform in
+/// height_factor, and right by a part of its width that is uniform in width_factor (Keras's
+/// RandomTranslation). Throws ConfigurationError, when the first sample is read, for a range that
+/// is none, and DataError for a sample of another size. What is drawn depends on seed, pass and
+/// sample, not on the number of workers and replicas.
 struct RandomTranslation {
   ImageShape image{};
   FactorRange height_factor = 0.0;  ///< within [-1, 1]; below 0: up
@@ -27,9 +27,10 @@ struct RandomTranslation {
   double fill_value = 0;  ///< for FillMode::constant
 
   [[nodiscard]] std::string description() const {
-    return concat({"RandomTranslation(image=", image.to_string(), ", height_factor=", detail::text_of(height_factor),
-                   ", width_factor=", detail::text_of(width_factor),
-                   detail::text_of(detail::WarpOptions{fill_mode, interpolation, fill_value}), ")"});
+    return concat({"RandomTranslation(image=", image.to_string(), ", height_factor=",
+                   detail::text_of(height_factor), ", width_factor=", detail::text_of(width_factor),
+                   detail::text_of(detail::WarpOptions{fill_mode, interpolation, fill_value}),
+                   ")"});
   }
 
   template <class T>

@@ -19,15 +19,17 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// 2^24.
 class RangeSource {
  public:
-  /// Throws ConfigurationError when step is 0, and for a range of more than 2^62 numbers or of numbers
-  /// beyond 2^62.
-  RangeSource(std::int64_t start, std::int64_t stop, std::int64_t step) : start_(start), step_(step) {
+  /// Throws ConfigurationError when step is 0, and for a range of more than 2^62 numbers or of
+  /// numbers beyond 2^62.
+  RangeSource(std::int64_t start, std::int64_t stop, std::int64_t step)
+      : start_(start), step_(step) {
     constexpr std::int64_t most = std::int64_t{1} << 62;
     if (step == 0) throw ConfigurationError("range: step must not be 0");
     for (const std::int64_t number : {start, stop, step})
       if (number > most || number < -most)
         throw ConfigurationError(concat({"range: numbers must be in [-2^62, 2^62], got ", number}));
-    if (step > 0 ? stop > start : stop < start) size_ = (stop - start + step - (step > 0 ? 1 : -1)) / step;
+    if (step > 0 ? stop > start : stop < start)
+      size_ = (stop - start + step - (step > 0 ? 1 : -1)) / step;
   }
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
@@ -38,7 +40,8 @@ class RangeSource {
   }
   template <class T>
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T>) const {
-    for (std::size_t i = 0; i < indices.size(); ++i) x(i, 0) = static_cast<T>(start_ + indices[i] * step_);
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      x(i, 0) = static_cast<T>(start_ + indices[i] * step_);
   }
 
  private:

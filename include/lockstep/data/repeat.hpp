@@ -23,9 +23,11 @@ class RepeatDataset : public Transform<Upstream> {
   using item_type = typename Upstream::item_type;
 
   /// Throws ConfigurationError when count is below -1.
-  RepeatDataset(Upstream upstream, std::int64_t count) : Transform<Upstream>(std::move(upstream)), count_(count) {
+  RepeatDataset(Upstream upstream, std::int64_t count)
+      : Transform<Upstream>(std::move(upstream)), count_(count) {
     if (count < -1)
-      throw ConfigurationError(concat({"repeat: count must be -1 (without end) or at least 0, got ", count}));
+      throw ConfigurationError(
+          concat({"repeat: count must be -1 (without end) or at least 0, got ", count}));
   }
 
   void begin(Pass pass) {
@@ -68,7 +70,8 @@ class RepeatDataset : public Transform<Upstream> {
     const std::int64_t length = upstream_.cardinality();
     if (count_ == 0 || length == 0) return 0;
     if (length < 0) return count_ < 0 ? infinite_cardinality : length;
-    if (count_ < 0 || length > std::numeric_limits<std::int64_t>::max() / count_) return infinite_cardinality;
+    if (count_ < 0 || length > std::numeric_limits<std::int64_t>::max() / count_)
+      return infinite_cardinality;
     return length * count_;
   }
 

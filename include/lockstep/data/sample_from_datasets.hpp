@@ -19,7 +19,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 struct SampleFromDatasetsOptions {
   std::vector<double> weights = {};        ///< of the datasets, in any unit; empty: all alike
   std::optional<std::uint64_t> seed = {};  ///< without one, the run's
-  bool stop_on_empty_dataset = false;      ///< ends where a drawn dataset has ended, instead of leaving it out
+  bool stop_on_empty_dataset =
+      false;  ///< ends where a drawn dataset has ended, instead of leaving it out
   bool rerandomize_each_iteration = true;  ///< else the same choice in every pass
 };
 
@@ -27,8 +28,8 @@ struct SampleFromDatasetsOptions {
 /// is left out from there on.
 class SampleFromDatasets : public detail::JoinedStages {
  public:
-  /// Throws ConfigurationError when there are no datasets, and unless there is a finite weight of at
-  /// least 0 for each, one of them above 0.
+  /// Throws ConfigurationError when there are no datasets, and unless there is a finite weight of
+  /// at least 0 for each, one of them above 0.
   SampleFromDatasets(std::vector<AnyStage> branches, SampleFromDatasetsOptions options);
 
   void begin(Pass pass);
@@ -54,9 +55,10 @@ static_assert(Stage<SampleFromDatasets>);
 /// @code
 /// sample_from_datasets({positive.repeat(), negative.repeat()}, {.weights = {0.5, 0.5}}).batch(64)
 /// @endcode
-[[nodiscard]] inline Pipeline<SampleFromDatasets> sample_from_datasets(const std::vector<AnyPipeline>& datasets,
-                                                                       SampleFromDatasetsOptions options = {}) {
-  return Pipeline<SampleFromDatasets>(SampleFromDatasets(detail::stages_of(datasets), std::move(options)));
+[[nodiscard]] inline Pipeline<SampleFromDatasets> sample_from_datasets(
+    const std::vector<AnyPipeline>& datasets, SampleFromDatasetsOptions options = {}) {
+  return Pipeline<SampleFromDatasets>(
+      SampleFromDatasets(detail::stages_of(datasets), std::move(options)));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -16,15 +16,18 @@ LOCKSTEP_INLINE SampleFromDatasets::SampleFromDatasets(std::vector<AnyStage> bra
     : JoinedStages("sample_from_datasets", std::move(branches)), options_(std::move(options)) {
   if (options_.weights.empty()) options_.weights.assign(branches_.size(), 1.0);
   if (options_.weights.size() != branches_.size())
-    throw ConfigurationError(concat({"sample_from_datasets: expected a weight for each of the ", branches_.size(),
-                                     " datasets, got ", options_.weights.size()}));
+    throw ConfigurationError(
+        concat({"sample_from_datasets: expected a weight for each of the ", branches_.size(),
+                " datasets, got ", options_.weights.size()}));
   double sum = 0;
   for (const double weight : options_.weights) {
     if (!std::isfinite(weight) || weight < 0)
-      throw ConfigurationError(concat({"sample_from_datasets: a weight must be finite and at least 0, got ", weight}));
+      throw ConfigurationError(
+          concat({"sample_from_datasets: a weight must be finite and at least 0, got ", weight}));
     sum += weight;
   }
-  if (!(sum > 0)) throw ConfigurationError("sample_from_datasets: all weights are 0; one must be above");
+  if (!(sum > 0))
+    throw ConfigurationError("sample_from_datasets: all weights are 0; one must be above");
   for (double& weight : options_.weights) weight /= sum;
 }
 
@@ -92,7 +95,8 @@ LOCKSTEP_INLINE std::int64_t SampleFromDatasets::cardinality() const {
 
 LOCKSTEP_INLINE void SampleFromDatasets::describe(PipelineDescription& description) const {
   std::string weights;
-  for (const double weight : options_.weights) weights += concat({weights.empty() ? "" : ", ", weight});
+  for (const double weight : options_.weights)
+    weights += concat({weights.empty() ? "" : ", ", weight});
   description.add({"sample_from_datasets", describe_branches(branches_), " with weights ", weights,
                    options_.seed ? concat({", seed ", *options_.seed}) : std::string(),
                    options_.stop_on_empty_dataset ? ", stop on an empty one" : "",

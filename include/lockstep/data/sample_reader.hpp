@@ -17,8 +17,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Whether F takes samples: `f(const Sample<const T>&)` with T = float or double.
 template <class F>
-concept SampleFunction =
-    std::invocable<F&, const Sample<const float>&> || std::invocable<F&, const Sample<const double>&>;
+concept SampleFunction = std::invocable<F&, const Sample<const float>&> ||
+                         std::invocable<F&, const Sample<const double>&>;
 
 /// How many samples a stage reads at a time to look at them.
 inline constexpr std::size_t looked_at = 64;

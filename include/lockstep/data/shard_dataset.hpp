@@ -22,7 +22,10 @@ class ShardDataset : public Transform<Upstream> {
 
   /// Throws ConfigurationError unless num_shards is at least 1 and index in [0, num_shards).
   ShardDataset(Upstream upstream, std::int64_t num_shards, std::int64_t index)
-      : Transform<Upstream>(std::move(upstream)), num_shards_(num_shards), index_(index), skip_(index) {
+      : Transform<Upstream>(std::move(upstream)),
+        num_shards_(num_shards),
+        index_(index),
+        skip_(index) {
     check_shard(num_shards, index);
   }
 
@@ -39,8 +42,10 @@ class ShardDataset : public Transform<Upstream> {
 
   std::int64_t advance(std::int64_t n) {
     if (n < 1) return 0;
-    const std::int64_t most = std::numeric_limits<std::int64_t>::max() / 2;  // leaves room for sums upstream
-    const std::int64_t others = n - 1 > (most - skip_) / num_shards_ ? most - skip_ : (n - 1) * num_shards_;
+    const std::int64_t most =
+        std::numeric_limits<std::int64_t>::max() / 2;  // leaves room for sums upstream
+    const std::int64_t others =
+        n - 1 > (most - skip_) / num_shards_ ? most - skip_ : (n - 1) * num_shards_;
     const std::int64_t moved = upstream_.advance(skip_ + 1 + others);
     const std::int64_t before = std::exchange(skip_, num_shards_ - 1);
     return moved <= before ? 0 : (moved - before - 1) / num_shards_ + 1;

@@ -11,11 +11,12 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 struct ShardDecision {
   AutoShardPolicy policy = AutoShardPolicy::data;  ///< data, file or off
-  std::string reason;                              ///< for the log: "data (automatic: there is one worker)"
+  std::string reason;  ///< for the log: "data (automatic: there is one worker)"
 };
 
 /// Throws ConfigurationError when there are not enough files for AutoShardPolicy::file.
-[[nodiscard]] ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::int64_t num_files, int num_workers);
+[[nodiscard]] ShardDecision decide_shard_policy(AutoShardPolicy wanted, std::int64_t num_files,
+                                                int num_workers);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

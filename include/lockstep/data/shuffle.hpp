@@ -33,7 +33,8 @@ class Shuffle : public Transform<Upstream> {
   using item_type = typename Upstream::item_type;
 
   /// Throws ConfigurationError when buffer_size is below 1.
-  Shuffle(Upstream upstream, std::int64_t buffer_size, std::optional<std::uint64_t> seed, bool reshuffle_each_iteration)
+  Shuffle(Upstream upstream, std::int64_t buffer_size, std::optional<std::uint64_t> seed,
+          bool reshuffle_each_iteration)
       : Transform<Upstream>(std::move(upstream)),
         capacity_(buffer_size),
         seed_(seed),
@@ -71,7 +72,8 @@ class Shuffle : public Transform<Upstream> {
   void describe(PipelineDescription& description) const {
     upstream_.describe(description);
     const std::string seed = seed_ ? concat({", seed ", *seed_}) : std::string();
-    description.add({"shuffle(", capacity_, seed, reshuffle_ ? ")" : ", the same order each time)"});
+    description.add(
+        {"shuffle(", capacity_, seed, reshuffle_ ? ")" : ", the same order each time)"});
   }
 
  private:

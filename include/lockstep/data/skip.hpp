@@ -21,8 +21,10 @@ class Skip : public Transform<Upstream> {
   using item_type = typename Upstream::item_type;
 
   /// Throws ConfigurationError when count is below -1.
-  Skip(Upstream upstream, std::int64_t count) : Transform<Upstream>(std::move(upstream)), count_(count) {
-    if (count < -1) throw ConfigurationError(concat({"skip: count must be -1 (all) or at least 0, got ", count}));
+  Skip(Upstream upstream, std::int64_t count)
+      : Transform<Upstream>(std::move(upstream)), count_(count) {
+    if (count < -1)
+      throw ConfigurationError(concat({"skip: count must be -1 (all) or at least 0, got ", count}));
   }
 
   void begin(Pass pass) {

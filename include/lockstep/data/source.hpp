@@ -21,9 +21,8 @@ concept SizedSource = requires(const S& source) {
 
 /// A source delivers any of its samples.
 template <class S, class T>
-concept ReadableSource = requires(S& source, std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) {
-  source.read(indices, x, y);
-};
+concept ReadableSource = requires(S& source, std::span<const std::int64_t> indices, TensorView<T> x,
+                                  TensorView<T> y) { source.read(indices, x, y); };
 
 /// Where samples come from: an array, files, a database, a simulation. `from_source(source)` makes
 /// it a pipeline.
@@ -50,8 +49,8 @@ concept ReadableSource = requires(S& source, std::span<const std::int64_t> indic
 ///     checksum of up to 16 samples that a copy reads; define one if that is slow.
 /// 10. `sample_name(i)`: the sample with this global number, for messages. Default: "sample 17".
 ///     Called at any time, also while another thread reads.
-/// 11. `weight_size()`: how many of a target's elements, its last ones, are the sample's weights; see
-///     Dataset. Default: 0.
+/// 11. `weight_size()`: how many of a target's elements, its last ones, are the sample's weights;
+///     see Dataset. Default: 0.
 ///
 /// Minimal model:
 /// @code
@@ -70,6 +69,7 @@ concept ReadableSource = requires(S& source, std::span<const std::int64_t> indic
 /// };
 /// @endcode
 template <class S>
-concept Source = std::copyable<S> && SizedSource<S> && ReadableSource<S, float> && ReadableSource<S, double>;
+concept Source =
+    std::copyable<S> && SizedSource<S> && ReadableSource<S, float> && ReadableSource<S, double>;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -50,9 +50,15 @@ class SourceStage {
     return moved;
   }
 
-  [[nodiscard]] std::int64_t cardinality() const { return static_cast<std::int64_t>(source_.size()); }
-  [[nodiscard]] std::size_t sample_size() const { return static_cast<std::size_t>(source_.sample_size()); }
-  [[nodiscard]] std::size_t target_size() const { return static_cast<std::size_t>(source_.target_size()); }
+  [[nodiscard]] std::int64_t cardinality() const {
+    return static_cast<std::int64_t>(source_.size());
+  }
+  [[nodiscard]] std::size_t sample_size() const {
+    return static_cast<std::size_t>(source_.sample_size());
+  }
+  [[nodiscard]] std::size_t target_size() const {
+    return static_cast<std::size_t>(source_.target_size());
+  }
 
   [[nodiscard]] std::size_t weight_size() const { return detail::weight_size_of(source_); }
 
@@ -86,7 +92,8 @@ class SourceStage {
       return source_.fingerprint();
     } else {
       const std::int64_t samples = cardinality();
-      std::vector<std::int64_t> checked = detail::fingerprint_positions(samples, sample_size() + target_size());
+      std::vector<std::int64_t> checked =
+          detail::fingerprint_positions(samples, sample_size() + target_size());
       const auto count = static_cast<std::int64_t>(checked.size());
       if (count == 0) return {.samples = samples};
       for (std::int64_t& i : checked) i = number(i);

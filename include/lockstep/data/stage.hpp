@@ -25,15 +25,18 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// One sample on its way through a pipeline.
 struct Element {
   std::int64_t index = 0;  ///< its number in the source
-  std::uint64_t pass = 0;  ///< the key of the pass that it belongs to: the run's seed, iteration and repetition
-  std::vector<Element> parts = {};  ///< for a sample made of others (zip, window, ...): the elements upstream
+  std::uint64_t pass =
+      0;  ///< the key of the pass that it belongs to: the run's seed, iteration and repetition
+  std::vector<Element> parts =
+      {};  ///< for a sample made of others (zip, window, ...): the elements upstream
 };
 
 /// The samples that are to be read.
 struct ElementSpan {
   std::span<const std::int64_t> indices;
   std::span<const std::uint64_t> passes;
-  std::span<const std::vector<Element>> parts = {};  ///< one for each sample, or empty when none has parts
+  std::span<const std::vector<Element>> parts =
+      {};  ///< one for each sample, or empty when none has parts
 
   /// The parts of sample i.
   [[nodiscard]] std::span<const Element> parts_of(std::size_t i) const noexcept {
@@ -99,25 +102,26 @@ struct Pass {
 /// stage that changes the samples should describe itself, so that a difference between the workers'
 /// options is found: upstream_.describe(description), and then description.add({"every(", n, ")"}).
 template <class S>
-concept Stage = std::copyable<S> && requires(S& stage, const S& same, Pass pass, typename S::item_type& item,
-                                             std::int64_t n, ElementSpan samples, TensorView<float> floats,
-                                             TensorView<double> doubles, int shards, PipelineDescription& description) {
-  { S::depth } -> std::convertible_to<std::uint64_t>;
-  stage.begin(pass);
-  { stage.next(item) } -> std::same_as<bool>;
-  { stage.advance(n) } -> std::same_as<std::int64_t>;
-  { same.cardinality() } -> std::same_as<std::int64_t>;
-  { same.sample_size() } -> std::same_as<std::size_t>;
-  { same.target_size() } -> std::same_as<std::size_t>;
-  { same.num_files() } -> std::same_as<std::int64_t>;
-  stage.shard_files(shards, shards);
-  { same.sample_shape() } -> std::convertible_to<std::vector<std::size_t>>;
-  same.describe(description);
-  { same.fingerprint() } -> std::same_as<SourceFingerprint>;
-  { same.sample_name(n) } -> std::convertible_to<std::string>;
-  stage.read(samples, floats, floats);
-  stage.read(samples, doubles, doubles);
-};
+concept Stage = std::copyable<S> &&
+                requires(S& stage, const S& same, Pass pass, typename S::item_type& item,
+                         std::int64_t n, ElementSpan samples, TensorView<float> floats,
+                         TensorView<double> doubles, int shards, PipelineDescription& description) {
+                  { S::depth } -> std::convertible_to<std::uint64_t>;
+                  stage.begin(pass);
+                  { stage.next(item) } -> std::same_as<bool>;
+                  { stage.advance(n) } -> std::same_as<std::int64_t>;
+                  { same.cardinality() } -> std::same_as<std::int64_t>;
+                  { same.sample_size() } -> std::same_as<std::size_t>;
+                  { same.target_size() } -> std::same_as<std::size_t>;
+                  { same.num_files() } -> std::same_as<std::int64_t>;
+                  stage.shard_files(shards, shards);
+                  { same.sample_shape() } -> std::convertible_to<std::vector<std::size_t>>;
+                  same.describe(description);
+                  { same.fingerprint() } -> std::same_as<SourceFingerprint>;
+                  { same.sample_name(n) } -> std::convertible_to<std::string>;
+                  stage.read(samples, floats, floats);
+                  stage.read(samples, doubles, doubles);
+                };
 
 /// Forwards everything upstream. The base of transforms.
 template <class Upstream>

@@ -17,7 +17,8 @@ LOCKSTEP_INLINE void ElementBatch::clear() noexcept {
   parts.clear();
 }
 
-LOCKSTEP_INLINE void ElementBatch::push_back(std::int64_t index, std::uint64_t pass, std::span<const Element> made_of) {
+LOCKSTEP_INLINE void ElementBatch::push_back(std::int64_t index, std::uint64_t pass,
+                                             std::span<const Element> made_of) {
   indices.push_back(index);
   passes.push_back(pass);
   if (made_of.empty() && parts.empty()) return;

@@ -31,7 +31,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <class U>
 class Tensor {
   static_assert(std::is_arithmetic_v<U> && !std::is_same_v<U, bool>,
-                "lockstep: a Tensor holds numbers: std::uint8_t, int, float, double, ... (for bool use std::uint8_t)");
+                "lockstep: a Tensor holds numbers: std::uint8_t, int, float, double, ... (for bool "
+                "use std::uint8_t)");
 
  public:
   using value_type = U;
@@ -42,16 +43,18 @@ class Tensor {
   /// `values` in row-major order. The first extent is the number of rows: {60000, 28, 28}. Throws
   /// DataError when the shape has another number of elements.
   Tensor(std::vector<U> values, const std::vector<std::size_t>& shape) {
-    if (shape.empty()) throw DataError("Tensor: the shape is empty; its first extent must be the number of rows");
+    if (shape.empty())
+      throw DataError("Tensor: the shape is empty; its first extent must be the number of rows");
     std::size_t expected = 1;
     for (const std::size_t extent : shape) {
       if (extent != 0 && expected > std::numeric_limits<std::size_t>::max() / extent)
-        throw DataError(concat({"Tensor: the shape ", shape_text(shape), " has more elements than memory can hold"}));
+        throw DataError(concat(
+            {"Tensor: the shape ", shape_text(shape), " has more elements than memory can hold"}));
       expected *= extent;
     }
     if (values.size() != expected)
-      throw DataError(
-          concat({"Tensor: the shape ", shape_text(shape), " needs ", expected, " values, got ", values.size()}));
+      throw DataError(concat({"Tensor: the shape ", shape_text(shape), " needs ", expected,
+                              " values, got ", values.size()}));
     adopt(std::move(values), shape);
   }
 
@@ -70,16 +73,20 @@ class Tensor {
     std::vector<U> values;
     values.reserve(static_cast<std::size_t>(matrix.size()));
     for (Eigen::Index row = 0; row < matrix.rows(); ++row)
-      for (Eigen::Index column = 0; column < matrix.cols(); ++column) values.push_back(matrix(row, column));
+      for (Eigen::Index column = 0; column < matrix.cols(); ++column)
+        values.push_back(matrix(row, column));
     if constexpr (Derived::IsVectorAtCompileTime)
       adopt(std::move(values), {static_cast<std::size_t>(matrix.size())});
     else
-      adopt(std::move(values), {static_cast<std::size_t>(matrix.rows()), static_cast<std::size_t>(matrix.cols())});
+      adopt(std::move(values),
+            {static_cast<std::size_t>(matrix.rows()), static_cast<std::size_t>(matrix.cols())});
   }
 
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
   /// The shape of one sample, without the rows; () for labels.
-  [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept { return sample_shape_; }
+  [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept {
+    return sample_shape_;
+  }
   /// Elements per sample.
   [[nodiscard]] std::size_t sample_size() const noexcept { return sample_size_; }
   /// The rows and the sample shape: {60000, 28, 28}.
@@ -90,7 +97,9 @@ class Tensor {
   }
 
   /// All elements, as stored.
-  [[nodiscard]] std::span<const U> values() const noexcept { return {data_.get(), rows_ * sample_size_}; }
+  [[nodiscard]] std::span<const U> values() const noexcept {
+    return {data_.get(), rows_ * sample_size_};
+  }
   /// The elements of one sample, as stored. i < rows().
   [[nodiscard]] std::span<const U> row(std::size_t i) const noexcept {
     assert(i < rows_);
@@ -113,15 +122,17 @@ class Tensor {
   /// the order that layers expect. Throws DataError unless samples have three extents.
   [[nodiscard]] Tensor channels_last() const {
     if (sample_shape_.size() != 3)
-      throw DataError(concat({"Tensor: channels_last() is for samples of (channels, height, width), these are ",
-                              shape_text(sample_shape_)}));
+      throw DataError(
+          concat({"Tensor: channels_last() is for samples of (channels, height, width), these are ",
+                  shape_text(sample_shape_)}));
     const std::size_t channels = sample_shape_[0];
     const std::size_t pixels = sample_shape_[1] * sample_shape_[2];
     std::vector<U> values;
     values.reserve(rows_ * sample_size_);
     for (std::size_t i = 0; i < rows_; ++i)
       for (std::size_t pixel = 0; pixel < pixels; ++pixel)
-        for (std::size_t channel = 0; channel < channels; ++channel) values.push_back(row(i)[channel * pixels + pixel]);
+        for (std::size_t channel = 0; channel < channels; ++channel)
+          values.push_back(row(i)[channel * pixels + pixel]);
     Tensor result(std::move(values), {rows_, sample_shape_[1], sample_shape_[2], channels});
     result.divisor_ = divisor_;
     return result;
@@ -130,8 +141,8 @@ class Tensor {
   /// The rows [begin, end), without copying. Throws DataError when they do not exist.
   [[nodiscard]] Tensor slice(std::size_t begin, std::size_t end) const {
     if (begin > end || end > rows_)
-      throw DataError(
-          concat({"Tensor: cannot take the rows [", begin, ", ", end, ") of a tensor with ", rows_, " rows"}));
+      throw DataError(concat({"Tensor: cannot take the rows [", begin, ", ", end,
+                              ") of a tensor with ", rows_, " rows"}));
     Tensor result = *this;
     result.data_ = std::shared_ptr<const U>(data_, data_.get() + begin * sample_size_);
     result.rows_ = end - begin;

@@ -29,20 +29,23 @@ class TensorSlices {
   explicit TensorSlices(Tensor<X> x) : x_(std::move(x)) {}
 
   /// Throws DataError when the numbers of rows differ.
-  TensorSlices(Tensor<X> x, Tensor<Y> y) : x_(std::move(x)), y_(std::move(y)), target_size_(y_.sample_size()) {
+  TensorSlices(Tensor<X> x, Tensor<Y> y)
+      : x_(std::move(x)), y_(std::move(y)), target_size_(y_.sample_size()) {
     if (x_.rows() != y_.rows())
-      throw DataError(concat({"from_tensor_slices: every sample needs one target, got ", x_.rows(), " samples ",
-                              shape_text(x_.shape()), " and ", y_.rows(), " targets ", shape_text(y_.shape())}));
+      throw DataError(concat({"from_tensor_slices: every sample needs one target, got ", x_.rows(),
+                              " samples ", shape_text(x_.shape()), " and ", y_.rows(), " targets ",
+                              shape_text(y_.shape())}));
   }
 
   /// With weights: one for each sample, or one for each of its positions. Throws DataError when the
   /// numbers of rows differ.
-  TensorSlices(Tensor<X> x, Tensor<Y> y, Tensor<float> weights) : TensorSlices(std::move(x), std::move(y)) {
+  TensorSlices(Tensor<X> x, Tensor<Y> y, Tensor<float> weights)
+      : TensorSlices(std::move(x), std::move(y)) {
     weight_size_ = weights.sample_size();
     if (weights.rows() != x_.rows())
-      throw DataError(
-          concat({"from_tensor_slices: every sample needs its weight, got ", x_.rows(), " samples ",
-                  shape_text(x_.shape()), " and ", weights.rows(), " weights ", shape_text(weights.shape())}));
+      throw DataError(concat({"from_tensor_slices: every sample needs its weight, got ", x_.rows(),
+                              " samples ", shape_text(x_.shape()), " and ", weights.rows(),
+                              " weights ", shape_text(weights.shape())}));
     weights_ = std::make_shared<const Tensor<float>>(std::move(weights));
   }
 
@@ -50,7 +53,9 @@ class TensorSlices {
   [[nodiscard]] std::size_t sample_size() const noexcept { return x_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const noexcept { return target_size_ + weight_size_; }
   [[nodiscard]] std::size_t weight_size() const noexcept { return weight_size_; }
-  [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept { return x_.sample_shape(); }
+  [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept {
+    return x_.sample_shape();
+  }
   void describe(PipelineDescription& description) const {
     description.add({weight_size_ > 0 ? "from_tensor_slices(weights)" : "from_tensor_slices"});
   }
@@ -61,7 +66,8 @@ class TensorSlices {
     if (y.empty()) return;
     detail::gather(y_, indices, TensorView<T>(y.data(), y.samples(), target_size_, y.stride()));
     if (weight_size_ > 0)
-      detail::gather(*weights_, indices, TensorView<T>(y.feature(target_size_), y.samples(), weight_size_, y.stride()));
+      detail::gather(*weights_, indices,
+                     TensorView<T>(y.feature(target_size_), y.samples(), weight_size_, y.stride()));
   }
 
  private:
@@ -87,8 +93,8 @@ Tensor<float> weights_tensor(const Tensor<W>& weights) {
   if constexpr (std::is_same_v<W, float>) {
     return weights;
   } else {
-    const Tensor<float> converted(std::vector<float>(weights.values().begin(), weights.values().end()),
-                                  weights.shape());
+    const Tensor<float> converted(
+        std::vector<float>(weights.values().begin(), weights.values().end()), weights.shape());
     return converted / static_cast<float>(weights.divisor());
   }
 }
@@ -108,7 +114,8 @@ template <class X, class Y>
 [[nodiscard]] auto from_tensor_slices(X&& x, Y&& y) {
   auto samples = detail::to_tensor(std::forward<X>(x));
   auto targets = detail::to_tensor(std::forward<Y>(y));
-  using Slices = TensorSlices<typename decltype(samples)::value_type, typename decltype(targets)::value_type>;
+  using Slices =
+      TensorSlices<typename decltype(samples)::value_type, typename decltype(targets)::value_type>;
   return from_source(Slices(std::move(samples), std::move(targets)));
 }
 
@@ -120,9 +127,11 @@ template <class X, class Y, class W>
 [[nodiscard]] auto from_tensor_slices(X&& x, Y&& y, W&& sample_weight) {
   auto samples = detail::to_tensor(std::forward<X>(x));
   auto targets = detail::to_tensor(std::forward<Y>(y));
-  using Slices = TensorSlices<typename decltype(samples)::value_type, typename decltype(targets)::value_type>;
-  return from_source(Slices(std::move(samples), std::move(targets),
-                            detail::weights_tensor(detail::to_tensor(std::forward<W>(sample_weight)))));
+  using Slices =
+      TensorSlices<typename decltype(samples)::value_type, typename decltype(targets)::value_type>;
+  return from_source(
+      Slices(std::move(samples), std::move(targets),
+             detail::weights_tensor(detail::to_tensor(std::forward<W>(sample_weight)))));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

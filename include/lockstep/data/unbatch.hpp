@@ -42,7 +42,8 @@ class Unbatch : public Transform<Upstream> {
   std::int64_t advance(std::int64_t n) {
     std::int64_t moved = 0;
     while (moved < n && (used_ < batch_.size() || next_batch())) {
-      const std::int64_t step = std::min(n - moved, static_cast<std::int64_t>(batch_.size() - used_));
+      const std::int64_t step =
+          std::min(n - moved, static_cast<std::int64_t>(batch_.size() - used_));
       used_ += static_cast<std::size_t>(step);
       moved += step;
     }

@@ -17,8 +17,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// `size` samples, `stride` apart, become one of shape (size, sample shape): a Sequence. Windows
 /// begin `shift` samples apart (0: size, so that they do not overlap). A last one that would be
-/// shorter is left out (tf.data's drop_remainder=True), since all samples have one size. The targets
-/// of all `size` samples are joined, too. A window has the number of its first sample.
+/// shorter is left out (tf.data's drop_remainder=True), since all samples have one size. The
+/// targets of all `size` samples are joined, too. A window has the number of its first sample.
 class Window {
  public:
   using item_type = Element;
@@ -31,8 +31,12 @@ class Window {
   bool next(Element& element);
   std::int64_t advance(std::int64_t n);
   [[nodiscard]] std::int64_t cardinality() const;
-  [[nodiscard]] std::size_t sample_size() const { return static_cast<std::size_t>(size_) * upstream_.sample_size(); }
-  [[nodiscard]] std::size_t target_size() const { return static_cast<std::size_t>(size_) * upstream_.target_size(); }
+  [[nodiscard]] std::size_t sample_size() const {
+    return static_cast<std::size_t>(size_) * upstream_.sample_size();
+  }
+  [[nodiscard]] std::size_t target_size() const {
+    return static_cast<std::size_t>(size_) * upstream_.target_size();
+  }
   [[nodiscard]] std::int64_t num_files() const { return upstream_.num_files(); }
   void shard_files(int num_shards, int index) { upstream_.shard_files(num_shards, index); }
   [[nodiscard]] std::vector<std::size_t> sample_shape() const;

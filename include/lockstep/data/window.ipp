@@ -10,12 +10,17 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE Window::Window(AnyStage upstream, std::int64_t size, std::int64_t shift, std::int64_t stride)
-    : upstream_(std::move(upstream)), size_(size), shift_(shift == 0 ? size : shift), stride_(stride) {
+LOCKSTEP_INLINE Window::Window(AnyStage upstream, std::int64_t size, std::int64_t shift,
+                               std::int64_t stride)
+    : upstream_(std::move(upstream)),
+      size_(size),
+      shift_(shift == 0 ? size : shift),
+      stride_(stride) {
   constexpr std::int64_t most = std::int64_t{1} << 31;
   const auto check = [](const char* what, std::int64_t value, std::int64_t least) {
     if (value < least || value > most)
-      throw ConfigurationError(concat({"window: ", what, " must be in [", least, ", ", most, "], got ", value}));
+      throw ConfigurationError(
+          concat({"window: ", what, " must be in [", least, ", ", most, "], got ", value}));
   };
   check("size", size, 1);
   check("shift", shift, 0);
@@ -26,7 +31,8 @@ LOCKSTEP_INLINE Window::Window(AnyStage upstream, std::int64_t size, std::int64_
 LOCKSTEP_INLINE void Window::begin(Pass pass) {
   if (upstream_.weight_size() > 0)
     throw DataError(
-        "window: these samples have weights, of which a window can have but one: map them away with "
+        "window: these samples have weights, of which a window can have but one: map them away "
+        "with "
         "{.weight_size = 0}, and give weights behind window");
   upstream_.begin(pass);
   buffer_.clear();
@@ -41,7 +47,8 @@ LOCKSTEP_INLINE bool Window::next(Element& element) {
   element.index = buffer_.front().index;
   element.pass = detail::rekeyed(buffer_.front().pass, "window");
   element.parts.clear();
-  for (std::int64_t i = 0; i < span_; i += stride_) element.parts.push_back(buffer_[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = 0; i < span_; i += stride_)
+    element.parts.push_back(buffer_[static_cast<std::size_t>(i)]);
   drop(shift_);
   return true;
 }
@@ -90,7 +97,8 @@ void Window::read_parts(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
   const std::size_t x_size = upstream_.sample_size(), y_size = upstream_.target_size();
   for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i) {
     detail::parts_numbered(samples, i, selected_);
-    upstream_.read(selected_, detail::features_of(x, i * x_size, x_size), detail::features_of(y, i * y_size, y_size));
+    upstream_.read(selected_, detail::features_of(x, i * x_size, x_size),
+                   detail::features_of(y, i * y_size, y_size));
   }
 }
 

@@ -32,17 +32,27 @@ class Zip {
   std::int64_t advance(std::int64_t n);
   /// The smaller one; unknown when one is.
   [[nodiscard]] std::int64_t cardinality() const;
-  [[nodiscard]] std::size_t sample_size() const { return branches_[0].sample_size() + branches_[0].target_size(); }
-  [[nodiscard]] std::size_t target_size() const { return branches_[1].sample_size() + branches_[1].target_size(); }
+  [[nodiscard]] std::size_t sample_size() const {
+    return branches_[0].sample_size() + branches_[0].target_size();
+  }
+  [[nodiscard]] std::size_t target_size() const {
+    return branches_[1].sample_size() + branches_[1].target_size();
+  }
   [[nodiscard]] std::size_t weight_size() const { return branches_[1].weight_size(); }
-  [[nodiscard]] std::int64_t num_files() const { return detail::JoinedStages::fewest_files(branches_); }
+  [[nodiscard]] std::int64_t num_files() const {
+    return detail::JoinedStages::fewest_files(branches_);
+  }
   void shard_files(int num_shards, int index);
   [[nodiscard]] std::vector<std::size_t> sample_shape() const;
   void describe(PipelineDescription& description) const {
     description.add({"zip", detail::JoinedStages::describe_branches(branches_)});
   }
-  [[nodiscard]] SourceFingerprint fingerprint() const { return detail::JoinedStages::joined_fingerprint(branches_); }
-  [[nodiscard]] std::string sample_name(std::int64_t i) const { return branches_[0].sample_name(i); }
+  [[nodiscard]] SourceFingerprint fingerprint() const {
+    return detail::JoinedStages::joined_fingerprint(branches_);
+  }
+  [[nodiscard]] std::string sample_name(std::int64_t i) const {
+    return branches_[0].sample_name(i);
+  }
   void read(ElementSpan samples, TensorView<float> x, TensorView<float> y);
   void read(ElementSpan samples, TensorView<double> x, TensorView<double> y);
 
@@ -61,7 +71,8 @@ template <class First, class Second>
 [[nodiscard]] Pipeline<Zip> zip(const Pipeline<First>& samples, const Pipeline<Second>& targets) {
   static_assert(!Pipeline<First>::is_batched && !Pipeline<Second>::is_batched,
                 "lockstep: zip works on single samples: write zip(a, b).batch(n)");
-  return Pipeline<Zip>(Zip(AnyStage(samples.stage()), AnyStage(targets.stage())), samples.options());
+  return Pipeline<Zip>(Zip(AnyStage(samples.stage()), AnyStage(targets.stage())),
+                       samples.options());
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -17,9 +17,11 @@ LOCKSTEP_INLINE Zip::Zip(AnyStage first, AnyStage second) {
 LOCKSTEP_INLINE void Zip::begin(Pass pass) {
   if (branches_[0].weight_size() > 0)
     throw DataError(
-        "zip: the samples of the first dataset have weights; only those of the second are weights then: "
+        "zip: the samples of the first dataset have weights; only those of the second are weights "
+        "then: "
         "give them there, or map them away with {.weight_size = 0}");
-  for (std::size_t b = 0; b < branches_.size(); ++b) branches_[b].begin(detail::JoinedStages::branch_pass(pass, b));
+  for (std::size_t b = 0; b < branches_.size(); ++b)
+    branches_[b].begin(detail::JoinedStages::branch_pass(pass, b));
 }
 
 LOCKSTEP_INLINE bool Zip::next(Element& element) {
@@ -61,7 +63,8 @@ void Zip::read_both(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
     if (to.empty()) continue;
     detail::parts_numbered(samples, b, selected_);
     const std::size_t size = branches_[b].sample_size();
-    branches_[b].read(selected_, detail::features_of(to, 0, size), detail::features_of(to, size, to.features() - size));
+    branches_[b].read(selected_, detail::features_of(to, 0, size),
+                      detail::features_of(to, size, to.features() - size));
   }
 }
 

@@ -31,21 +31,26 @@ class Cifar10Reader {
     std::array<std::uint8_t, record_size> record;
     for (std::uint64_t offset = 0;; offset += record_size) {
       const std::size_t got = std::fread(record.data(), 1, record_size, file.get());
-      if (std::ferror(file.get()) != 0) fail(path, {"cannot be read at offset ", offset, ": ", std::strerror(errno)});
+      if (std::ferror(file.get()) != 0)
+        fail(path, {"cannot be read at offset ", offset, ": ", std::strerror(errno)});
       if (got == 0 && offset > 0) return true;
       if (got < record_size)
-        fail(path, {"is truncated: at offset ", offset, " expected an image of ", record_size, " bytes, got ", got});
+        fail(path, {"is truncated: at offset ", offset, " expected an image of ", record_size,
+                    " bytes, got ", got});
       if (record[0] > 9)
-        fail(path, {"is damaged: at offset ", offset, " expected a label of 0 to 9, got ", int{record[0]}});
+        fail(path, {"is damaged: at offset ", offset, " expected a label of 0 to 9, got ",
+                    int{record[0]}});
       labels_.push_back(record[0]);
       for (std::size_t pixel = 0; pixel < pixels; ++pixel)
-        for (std::size_t channel = 0; channel < 3; ++channel) images_.push_back(record[1 + channel * pixels + pixel]);
+        for (std::size_t channel = 0; channel < 3; ++channel)
+          images_.push_back(record[1 + channel * pixels + pixel]);
     }
   }
 
   [[nodiscard]] LabelledImages take() {
     const std::size_t count = labels_.size();
-    return {Tensor<std::uint8_t>(std::move(images_), {count, 32, 32, 3}), Tensor<std::uint8_t>(std::move(labels_))};
+    return {Tensor<std::uint8_t>(std::move(images_), {count, 32, 32, 3}),
+            Tensor<std::uint8_t>(std::move(labels_))};
   }
 
  private:
@@ -64,11 +69,13 @@ class Cifar10Reader {
   std::vector<std::uint8_t> labels_;
 };
 
-LOCKSTEP_INLINE LabelledImages read_cifar10(const std::string& directory, std::span<const char* const> names) {
+LOCKSTEP_INLINE LabelledImages read_cifar10(const std::string& directory,
+                                            std::span<const char* const> names) {
   Cifar10Reader reader;
   std::string missing;
   for (const char* const name : names)
-    if (!reader.add(concat({directory, "/", name}))) missing += concat({missing.empty() ? "" : ", ", name});
+    if (!reader.add(concat({directory, "/", name})))
+      missing += concat({missing.empty() ? "" : ", ", name});
   if (!missing.empty())
     throw DataError(
         concat({"load_cifar10: expected data_batch_1.bin to data_batch_5.bin, or train.bin, and "
@@ -80,12 +87,13 @@ LOCKSTEP_INLINE LabelledImages read_cifar10(const std::string& directory, std::s
 }  // namespace detail
 
 LOCKSTEP_INLINE ImageDataset load_cifar10(const std::string& directory) {
-  constexpr std::array batches{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
-                               "data_batch_5.bin"};
+  constexpr std::array batches{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                               "data_batch_4.bin", "data_batch_5.bin"};
   constexpr std::array test{"test_batch.bin"};
   ImageDataset dataset;
   detail::Cifar10Reader one;
-  dataset.train = one.add(directory + "/train.bin") ? one.take() : detail::read_cifar10(directory, batches);
+  dataset.train =
+      one.add(directory + "/train.bin") ? one.take() : detail::read_cifar10(directory, batches);
   dataset.test = detail::read_cifar10(directory, test);
   return dataset;
 }

@@ -38,23 +38,28 @@ class Vocabulary {
 class CsvTable {
  public:
   /// `text` in the form of RFC 4180: fields in quotes may have separators, line ends and "" for a
-  /// quote. Lines end with LF or CR LF; empty ones are left out. `name` is that of the errors. Throws
-  /// DataError, naming the line, for a record with another number of fields than the first line, and
-  /// for quotes in the wrong place.
+  /// quote. Lines end with LF or CR LF; empty ones are left out. `name` is that of the errors.
+  /// Throws DataError, naming the line, for a record with another number of fields than the first
+  /// line, and for quotes in the wrong place.
   CsvTable(std::string_view text, std::string name, CsvOptions options = {});
 
   [[nodiscard]] std::size_t rows() const noexcept { return lines_.size(); }
   [[nodiscard]] const std::vector<std::string>& columns() const noexcept { return columns_; }
 
-  /// The fields of a column. Throws DataError, with the columns that there are, for an unknown name.
+  /// The fields of a column. Throws DataError, with the columns that there are, for an unknown
+  /// name.
   [[nodiscard]] const std::vector<std::string>& texts(std::string_view column) const;
   /// As numbers. An empty field becomes `missing`. Throws DataError, naming line and column, for a
   /// field that is no finite number and, without `missing`, for an empty one.
-  [[nodiscard]] std::vector<double> numbers(std::string_view column, std::optional<double> missing = {}) const;
+  [[nodiscard]] std::vector<double> numbers(std::string_view column,
+                                            std::optional<double> missing = {}) const;
   /// All that a column of categories has.
-  [[nodiscard]] Vocabulary vocabulary(std::string_view column) const { return Vocabulary(texts(column)); }
+  [[nodiscard]] Vocabulary vocabulary(std::string_view column) const {
+    return Vocabulary(texts(column));
+  }
   /// As their numbers in a vocabulary, which may be that of another table.
-  [[nodiscard]] std::vector<double> categories(std::string_view column, const Vocabulary& vocabulary) const;
+  [[nodiscard]] std::vector<double> categories(std::string_view column,
+                                               const Vocabulary& vocabulary) const;
 
  private:
   [[nodiscard]] std::size_t find(std::string_view column) const;

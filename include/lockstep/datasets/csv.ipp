@@ -18,7 +18,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-[[noreturn]] LOCKSTEP_INLINE void csv_error(const std::string& name, std::initializer_list<TextPiece> problem) {
+[[noreturn]] LOCKSTEP_INLINE void csv_error(const std::string& name,
+                                            std::initializer_list<TextPiece> problem) {
   throw DataError(concat({"CSV file ", name, concat(problem)}));
 }
 
@@ -58,7 +59,9 @@ class CsvScanner {
   }
 
  private:
-  [[nodiscard]] bool at_line_end() const { return text_.substr(at_, 1) == "\n" || text_.substr(at_, 2) == "\r\n"; }
+  [[nodiscard]] bool at_line_end() const {
+    return text_.substr(at_, 1) == "\n" || text_.substr(at_, 2) == "\r\n";
+  }
   void skip_line_end() {
     if (at_ == text_.size()) return;
     at_ += text_[at_] == '\r' ? 2 : 1;
@@ -69,9 +72,10 @@ class CsvScanner {
     const std::size_t begin = at_;
     for (; at_ < text_.size() && text_[at_] != separator_ && !at_line_end(); ++at_)
       if (text_[at_] == '"')
-        csv_error(name_, {", line ", line_,
-                          ": a quote in the middle of a field: put the field in quotes, and \"\" for "
-                          "each quote in it"});
+        csv_error(name_,
+                  {", line ", line_,
+                   ": a quote in the middle of a field: put the field in quotes, and \"\" for "
+                   "each quote in it"});
     return std::string(text_.substr(begin, at_ - begin));
   }
 
@@ -89,7 +93,8 @@ class CsvScanner {
     }
     ++at_;
     if (at_ < text_.size() && text_[at_] != separator_ && !at_line_end())
-      csv_error(name_, {", line ", line_, ": expected a separator or the line's end behind a quoted field, got '",
+      csv_error(name_, {", line ", line_,
+                        ": expected a separator or the line's end behind a quoted field, got '",
                         text_.substr(at_, 1), "'"});
     return field;
   }
@@ -114,7 +119,8 @@ class CsvScanner {
   const std::size_t end = text.find_last_not_of(" \t") + 1;
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data() + begin, text.data() + end, value);
-  if (begin >= end || error != std::errc() || rest != text.data() + end || !std::isfinite(value)) return std::nullopt;
+  if (begin >= end || error != std::errc() || rest != text.data() + end || !std::isfinite(value))
+    return std::nullopt;
   return value;
 }
 
@@ -128,7 +134,9 @@ LOCKSTEP_INLINE Vocabulary::Vocabulary(std::vector<std::string> texts) : texts_(
 
 LOCKSTEP_INLINE std::size_t Vocabulary::number(std::string_view text) const {
   const auto found = std::lower_bound(texts_.begin(), texts_.end(), text);
-  return found != texts_.end() && *found == text ? static_cast<std::size_t>(found - texts_.begin()) + 1 : 0;
+  return found != texts_.end() && *found == text
+             ? static_cast<std::size_t>(found - texts_.begin()) + 1
+             : 0;
 }
 
 LOCKSTEP_INLINE CsvTable::CsvTable(std::string_view text, std::string name, CsvOptions options)
@@ -136,7 +144,9 @@ LOCKSTEP_INLINE CsvTable::CsvTable(std::string_view text, std::string name, CsvO
   detail::CsvScanner scanner(text, name_, options.separator);
   std::vector<std::string> record;
   bool more = scanner.next(record);
-  if (!more) detail::csv_error(name_, {" is empty; expected ", options.header ? "a line of names" : "a record"});
+  if (!more)
+    detail::csv_error(name_,
+                      {" is empty; expected ", options.header ? "a line of names" : "a record"});
   if (options.header) {
     columns_ = record;
     more = scanner.next(record);
@@ -146,8 +156,8 @@ LOCKSTEP_INLINE CsvTable::CsvTable(std::string_view text, std::string name, CsvO
   fields_.resize(columns_.size());
   for (; more; more = scanner.next(record)) {
     if (record.size() != columns_.size())
-      detail::csv_error(name_,
-                        {", line ", scanner.line(), ": expected ", columns_.size(), " fields, got ", record.size()});
+      detail::csv_error(name_, {", line ", scanner.line(), ": expected ", columns_.size(),
+                                " fields, got ", record.size()});
     for (std::size_t i = 0; i < record.size(); ++i) fields_[i].push_back(std::move(record[i]));
     lines_.push_back(scanner.line());
   }
@@ -156,7 +166,8 @@ LOCKSTEP_INLINE CsvTable::CsvTable(std::string_view text, std::string name, CsvO
 LOCKSTEP_INLINE std::size_t CsvTable::find(std::string_view column) const {
   const auto found = std::find(columns_.begin(), columns_.end(), column);
   if (found == columns_.end())
-    detail::csv_error(name_, {": there is no column '", column, "', but: ", detail::list_of_names(columns_)});
+    detail::csv_error(
+        name_, {": there is no column '", column, "', but: ", detail::list_of_names(columns_)});
   return static_cast<std::size_t>(found - columns_.begin());
 }
 
@@ -164,7 +175,8 @@ LOCKSTEP_INLINE const std::vector<std::string>& CsvTable::texts(std::string_view
   return fields_[find(column)];
 }
 
-LOCKSTEP_INLINE std::vector<double> CsvTable::numbers(std::string_view column, std::optional<double> missing) const {
+LOCKSTEP_INLINE std::vector<double> CsvTable::numbers(std::string_view column,
+                                                      std::optional<double> missing) const {
   const std::vector<std::string>& fields = texts(column);
   std::vector<double> values;
   values.reserve(fields.size());
@@ -173,17 +185,20 @@ LOCKSTEP_INLINE std::vector<double> CsvTable::numbers(std::string_view column, s
     const bool is_missing = field.find_first_not_of(" \t") == std::string::npos;
     const std::optional<double> value = is_missing ? missing : detail::finite_number(field);
     if (!value)
-      detail::csv_error(
-          name_, {", line ", lines_[row], ", column '", column, "': expected a number, got ",
-                  is_missing ? "nothing; say which number stands for a missing one" : concat({"'", field, "'"})});
+      detail::csv_error(name_,
+                        {", line ", lines_[row], ", column '", column, "': expected a number, got ",
+                         is_missing ? "nothing; say which number stands for a missing one"
+                                    : concat({"'", field, "'"})});
     values.push_back(*value);
   }
   return values;
 }
 
-LOCKSTEP_INLINE std::vector<double> CsvTable::categories(std::string_view column, const Vocabulary& vocabulary) const {
+LOCKSTEP_INLINE std::vector<double> CsvTable::categories(std::string_view column,
+                                                         const Vocabulary& vocabulary) const {
   std::vector<double> values;
-  for (const std::string& text : texts(column)) values.push_back(static_cast<double>(vocabulary.number(text)));
+  for (const std::string& text : texts(column))
+    values.push_back(static_cast<double>(vocabulary.number(text)));
   return values;
 }
 
@@ -199,7 +214,8 @@ LOCKSTEP_INLINE CsvTable read_csv(const std::string& path, CsvOptions options) {
     got = std::fread(part.data(), 1, part.size(), file.get());
     text.append(part.data(), got);
   }
-  if (std::ferror(file.get()) != 0) detail::csv_error(path, {" cannot be read: ", std::strerror(errno)});
+  if (std::ferror(file.get()) != 0)
+    detail::csv_error(path, {" cannot be read: ", std::strerror(errno)});
   return CsvTable(text, path, options);
 }
 

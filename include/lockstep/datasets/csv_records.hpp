@@ -40,17 +40,20 @@ struct CsvRecordsOptions {
 class CsvRecords {
  public:
   /// Goes through the whole file once. Throws DataError, naming file and line, when it cannot be
-  /// read, has no such column, or a record with another number of fields; ConfigurationError without
-  /// features.
+  /// read, has no such column, or a record with another number of fields; ConfigurationError
+  /// without features.
   CsvRecords(const std::string& path, CsvRecordsOptions options);
 
-  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(index_->begins.size()); }
+  [[nodiscard]] std::int64_t size() const noexcept {
+    return static_cast<std::int64_t>(index_->begins.size());
+  }
   [[nodiscard]] std::size_t sample_size() const noexcept { return index_->options.features.size(); }
   [[nodiscard]] std::size_t target_size() const noexcept { return index_->options.targets.size(); }
   void describe(PipelineDescription& description) const;
   /// Throws DataError, naming line and column, for a field that is no finite number.
   void read(std::span<const std::int64_t> indices, TensorView<float> x, TensorView<float> y) const;
-  void read(std::span<const std::int64_t> indices, TensorView<double> x, TensorView<double> y) const;
+  void read(std::span<const std::int64_t> indices, TensorView<double> x,
+            TensorView<double> y) const;
 
  private:
   struct Index {
@@ -62,7 +65,8 @@ class CsvRecords {
 
   template <class T>
   void read_records(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const;
-  [[nodiscard]] double value(const CsvColumn& column, const std::string& field, std::uint64_t line) const;
+  [[nodiscard]] double value(const CsvColumn& column, const std::string& field,
+                             std::uint64_t line) const;
 
   std::shared_ptr<const detail::MappedFile> file_;
   std::shared_ptr<const Index> index_;
@@ -75,8 +79,9 @@ static_assert(Source<CsvRecords>);
 /// from_csv({"a.csv", "b.csv"}, {.features = {{"age", 0.0}, {"fare"}}, .targets = {{"survived"}}})
 /// @endcode
 [[nodiscard]] inline auto from_csv(std::vector<std::string> paths, CsvRecordsOptions options) {
-  return from_files(std::move(paths),
-                    [options = std::move(options)](const std::string& path) { return CsvRecords(path, options); });
+  return from_files(std::move(paths), [options = std::move(options)](const std::string& path) {
+    return CsvRecords(path, options);
+  });
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

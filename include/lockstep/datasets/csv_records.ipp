@@ -10,13 +10,15 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 LOCKSTEP_INLINE CsvRecords::CsvRecords(const std::string& path, CsvRecordsOptions options)
     : file_(std::make_shared<const detail::MappedFile>("from_csv", path)) {
-  if (options.features.empty()) throw ConfigurationError("from_csv: there are no features; name at least one column");
+  if (options.features.empty())
+    throw ConfigurationError("from_csv: there are no features; name at least one column");
   Index index{.options = std::move(options), .columns = {}, .begins = {}, .lines = {}};
   detail::CsvScanner scanner(file_->text(), file_->path(), index.options.csv.separator);
   std::vector<std::string> record;
   bool more = scanner.next(record);
   if (!more)
-    detail::csv_error(path, {" is empty; expected ", index.options.csv.header ? "a line of names" : "a record"});
+    detail::csv_error(
+        path, {" is empty; expected ", index.options.csv.header ? "a line of names" : "a record"});
   std::vector<std::string> names = record;
   if (index.options.csv.header)
     more = scanner.next(record);
@@ -26,12 +28,14 @@ LOCKSTEP_INLINE CsvRecords::CsvRecords(const std::string& path, CsvRecordsOption
     for (const CsvColumn& column : *columns) {
       const auto found = std::find(names.begin(), names.end(), column.name);
       if (found == names.end())
-        detail::csv_error(path, {": there is no column '", column.name, "', but: ", detail::list_of_names(names)});
+        detail::csv_error(path, {": there is no column '", column.name,
+                                 "', but: ", detail::list_of_names(names)});
       index.columns.push_back(static_cast<std::size_t>(found - names.begin()));
     }
   for (; more; more = scanner.next(record)) {
     if (record.size() != names.size())
-      detail::csv_error(path, {", line ", scanner.line(), ": expected ", names.size(), " fields, got ", record.size()});
+      detail::csv_error(path, {", line ", scanner.line(), ": expected ", names.size(),
+                               " fields, got ", record.size()});
     index.begins.push_back(scanner.begin());
     index.lines.push_back(scanner.line());
   }
@@ -44,32 +48,38 @@ LOCKSTEP_INLINE void CsvRecords::describe(PipelineDescription& description) cons
     for (const CsvColumn& column : columns) text += (text.empty() ? "" : ", ") + column.name;
     return text;
   };
-  description.add({"from_csv(", names(index_->options.features), " -> ", names(index_->options.targets), ")"});
+  description.add(
+      {"from_csv(", names(index_->options.features), " -> ", names(index_->options.targets), ")"});
 }
 
-LOCKSTEP_INLINE double CsvRecords::value(const CsvColumn& column, const std::string& field, std::uint64_t line) const {
+LOCKSTEP_INLINE double CsvRecords::value(const CsvColumn& column, const std::string& field,
+                                         std::uint64_t line) const {
   if (column.vocabulary) return static_cast<double>(column.vocabulary->number(field));
   const bool is_missing = field.find_first_not_of(" \t") == std::string::npos;
   const std::optional<double> number = is_missing ? column.missing : detail::finite_number(field);
   if (!number)
     detail::csv_error(file_->path(),
                       {", line ", line, ", column '", column.name, "': expected a number, got ",
-                       is_missing ? "nothing; say which number stands for a missing one" : concat({"'", field, "'"})});
+                       is_missing ? "nothing; say which number stands for a missing one"
+                                  : concat({"'", field, "'"})});
   return *number;
 }
 
 template <class T>
-void CsvRecords::read_records(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
+void CsvRecords::read_records(std::span<const std::int64_t> indices, TensorView<T> x,
+                              TensorView<T> y) const {
   const std::string_view text = file_->text();
   const auto& features = index_->options.features;
   const auto& targets = index_->options.targets;
   std::vector<std::string> record;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const auto row = static_cast<std::size_t>(indices[i]);
-    detail::CsvScanner scanner(text.substr(static_cast<std::size_t>(index_->begins[row])), file_->path(),
-                               index_->options.csv.separator);
+    detail::CsvScanner scanner(text.substr(static_cast<std::size_t>(index_->begins[row])),
+                               file_->path(), index_->options.csv.separator);
     scanner.next(record);
-    const auto field = [&](std::size_t column) -> const std::string& { return record[index_->columns[column]]; };
+    const auto field = [&](std::size_t column) -> const std::string& {
+      return record[index_->columns[column]];
+    };
     for (std::size_t f = 0; f < features.size(); ++f)
       x(i, f) = static_cast<T>(value(features[f], field(f), index_->lines[row]));
     if (y.empty()) continue;

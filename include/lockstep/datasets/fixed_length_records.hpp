@@ -27,12 +27,12 @@ struct FixedLengthRecordsOptions {
   std::size_t footer_bytes = 0;  ///< behind the last one
 };
 
-/// The records of a file. The system reads the parts of the file that are asked for. Copies share the
-/// file, which must not become shorter meanwhile.
+/// The records of a file. The system reads the parts of the file that are asked for. Copies share
+/// the file, which must not become shorter meanwhile.
 class RecordFile {
  public:
-  /// Throws ConfigurationError for a record_bytes of 0, DataError when the file cannot be read or has
-  /// no whole number of records.
+  /// Throws ConfigurationError for a record_bytes of 0, DataError when the file cannot be read or
+  /// has no whole number of records.
   RecordFile(const std::string& path, const FixedLengthRecordsOptions& options)
       : file_(std::make_shared<const detail::MappedFile>("from_fixed_length_records", path)),
         record_bytes_(options.record_bytes) {
@@ -42,8 +42,9 @@ class RecordFile {
     if (options.header_bytes > all || options.footer_bytes > all - options.header_bytes ||
         (all - options.header_bytes - options.footer_bytes) % record_bytes_ != 0)
       throw DataError(
-          concat({"from_fixed_length_records: ", path, " has ", all, " bytes, which are not a header of ",
-                  options.header_bytes, ", records of ", record_bytes_, " and a footer of ", options.footer_bytes}));
+          concat({"from_fixed_length_records: ", path, " has ", all,
+                  " bytes, which are not a header of ", options.header_bytes, ", records of ",
+                  record_bytes_, " and a footer of ", options.footer_bytes}));
     records_ = {reinterpret_cast<const std::uint8_t*>(file_->bytes().data()) + options.header_bytes,
                 all - options.header_bytes - options.footer_bytes};
   }
@@ -59,31 +60,36 @@ class RecordFile {
   std::span<const std::uint8_t> records_;
 };
 
-/// Sample i is what `f(std::span<const std::uint8_t> record, Sample<T>& sample)` makes of record i: see
-/// ParsedRecords.
+/// Sample i is what `f(std::span<const std::uint8_t> record, Sample<T>& sample)` makes of record i:
+/// see ParsedRecords.
 template <class F>
 class FixedLengthRecords : public detail::ParsedRecords<RecordFile, F> {
  public:
   FixedLengthRecords(const std::string& path, F f, const FixedLengthRecordsOptions& options)
-      : detail::ParsedRecords<RecordFile, F>(RecordFile(path, options), std::move(f), options.sizes) {}
-  void describe(PipelineDescription& description) const { description.add({"from_fixed_length_records"}); }
+      : detail::ParsedRecords<RecordFile, F>(RecordFile(path, options), std::move(f),
+                                             options.sizes) {}
+  void describe(PipelineDescription& description) const {
+    description.add({"from_fixed_length_records"});
+  }
 };
 
 /// A pipeline of the records of files (tf.data's FixedLengthRecordDataset); with
-/// AutoShardPolicy::file each worker reads its own. CIFAR-10's files, of which load_cifar10 holds all
-/// in memory, as a stream:
+/// AutoShardPolicy::file each worker reads its own. CIFAR-10's files, of which load_cifar10 holds
+/// all in memory, as a stream:
 /// @code
 /// from_fixed_length_records({"data_batch_1.bin"}, [](auto record, auto& sample) {
 ///   sample.y[0] = record[0];
 ///   for (std::size_t i = 0; i < 3'072; ++i) sample.x[i % 1'024 * 3 + i / 1'024] = record[1 + i];
 /// }, {.record_bytes = 3'073, .sizes = {.sample_size = 3'072, .target_size = 1}})
 /// @endcode
-/// IDX files are two of these: zip of the images (16 bytes of header, 784 of a record for MNIST) and
-/// of the labels (8 and 1).
+/// IDX files are two of these: zip of the images (16 bytes of header, 784 of a record for MNIST)
+/// and of the labels (8 and 1).
 template <class F>
-[[nodiscard]] auto from_fixed_length_records(std::vector<std::string> paths, F f, FixedLengthRecordsOptions options) {
-  return from_files(std::move(paths),
-                    [f, options](const std::string& path) { return FixedLengthRecords<F>(path, f, options); });
+[[nodiscard]] auto from_fixed_length_records(std::vector<std::string> paths, F f,
+                                             FixedLengthRecordsOptions options) {
+  return from_files(std::move(paths), [f, options](const std::string& path) {
+    return FixedLengthRecords<F>(path, f, options);
+  });
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -25,7 +25,8 @@ struct IdxContents {
 };
 
 /// Reads a whole file and throws DataError unless it has this type of elements.
-IdxContents read_idx_bytes(const std::string& path, std::uint8_t type_code, std::size_t element_size);
+IdxContents read_idx_bytes(const std::string& path, std::uint8_t type_code,
+                           std::size_t element_size);
 
 template <class U>
 consteval std::uint8_t idx_type_code() {
@@ -53,7 +54,8 @@ consteval std::uint8_t idx_type_code() {
 template <class U = std::uint8_t>
 [[nodiscard]] Tensor<U> read_idx(const std::string& path) {
   constexpr std::uint8_t code = detail::idx_type_code<U>();
-  static_assert(code != 0, "lockstep: IDX files hold std::uint8_t, int8_t, int16_t, int32_t, float or double");
+  static_assert(code != 0,
+                "lockstep: IDX files hold std::uint8_t, int8_t, int16_t, int32_t, float or double");
   detail::IdxContents contents = detail::read_idx_bytes(path, code, sizeof(U));
   if constexpr (std::same_as<U, std::uint8_t>) {
     return Tensor<U>(std::move(contents.bytes), contents.shape);
@@ -62,7 +64,8 @@ template <class U = std::uint8_t>
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::array<std::uint8_t, sizeof(U)> element;
       for (std::size_t b = 0; b < sizeof(U); ++b)
-        element[std::endian::native == std::endian::little ? sizeof(U) - 1 - b : b] = contents.bytes[i * sizeof(U) + b];
+        element[std::endian::native == std::endian::little ? sizeof(U) - 1 - b : b] =
+            contents.bytes[i * sizeof(U) + b];
       std::memcpy(&values[i], element.data(), sizeof(U));
     }
     return Tensor<U>(std::move(values), contents.shape);

@@ -22,7 +22,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-[[noreturn]] LOCKSTEP_INLINE void idx_error(const std::string& path, std::initializer_list<TextPiece> problem) {
+[[noreturn]] LOCKSTEP_INLINE void idx_error(const std::string& path,
+                                            std::initializer_list<TextPiece> problem) {
   throw DataError(concat({"IDX file ", path, ": ", concat(problem)}));
 }
 
@@ -86,7 +87,9 @@ class IdxFile {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
 
-  [[noreturn]] void fail(const char* what) const { idx_error(path_, {what, ": ", std::strerror(errno)}); }
+  [[noreturn]] void fail(const char* what) const {
+    idx_error(path_, {what, ": ", std::strerror(errno)});
+  }
 
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
@@ -96,26 +99,27 @@ class IdxFile {
 /// Reads header and elements from either kind of file. `read` fills as much of a buffer as there
 /// is; `most` is how many bytes there can be at all; `exact` says that there are that many.
 template <class Read>
-IdxContents parse_idx(const std::string& path, std::uint8_t type_code, std::size_t element_size, std::uint64_t most,
-                      bool exact, Read read) {
+IdxContents parse_idx(const std::string& path, std::uint8_t type_code, std::size_t element_size,
+                      std::uint64_t most, bool exact, Read read) {
   std::array<std::uint8_t, 4> magic;
   std::size_t got = read(magic.data(), magic.size());
   if (got == 0) idx_error(path, {"is empty; expected a header of at least 8 bytes"});
-  if (got < magic.size()) idx_error(path, {"is truncated: expected a header of at least 8 bytes, got ", got});
+  if (got < magic.size())
+    idx_error(path, {"is truncated: expected a header of at least 8 bytes, got ", got});
   if (magic[0] != 0 || magic[1] != 0)
-    idx_error(path,
-              {"is not an IDX file: expected it to begin with the bytes 00 00, got ", hex_bytes({magic.data(), 2})});
+    idx_error(path, {"is not an IDX file: expected it to begin with the bytes 00 00, got ",
+                     hex_bytes({magic.data(), 2})});
   if (magic[2] != type_code)
-    idx_error(path, {"has another type of elements: expected type code ", idx_type_name(type_code), ", got ",
-                     idx_type_name(magic[2])});
+    idx_error(path, {"has another type of elements: expected type code ", idx_type_name(type_code),
+                     ", got ", idx_type_name(magic[2])});
   const std::size_t rank = magic[3];
   if (rank == 0) idx_error(path, {"has no dimensions: expected at least 1, got 0"});
 
   std::array<std::uint8_t, 4 * 255> raw;
   got = read(raw.data(), 4 * rank);
   if (got < 4 * rank)
-    idx_error(path,
-              {"is truncated: expected a header of ", 4 + 4 * rank, " bytes for ", rank, " dimensions, got ", 4 + got});
+    idx_error(path, {"is truncated: expected a header of ", 4 + 4 * rank, " bytes for ", rank,
+                     " dimensions, got ", 4 + got});
 
   IdxContents contents;
   std::uint64_t size = element_size;
@@ -125,16 +129,20 @@ IdxContents parse_idx(const std::string& path, std::uint8_t type_code, std::size
     for (std::size_t b = 0; b < 4; ++b) extent = extent << 8 | raw[4 * i + b];
     contents.shape.push_back(static_cast<std::size_t>(extent));
     if (extent == 0 && i > 0)
-      idx_error(path, {"has a dimension of 0 in its samples: the header says ", shape_text(contents.shape)});
-    too_large = too_large || (extent != 0 && size > std::numeric_limits<std::uint64_t>::max() / extent);
+      idx_error(path, {"has a dimension of 0 in its samples: the header says ",
+                       shape_text(contents.shape)});
+    too_large =
+        too_large || (extent != 0 && size > std::numeric_limits<std::uint64_t>::max() / extent);
     size = too_large ? size : size * extent;
   }
   const std::uint64_t header = 4 + 4 * rank;
   // A product of extents that overflows is more than any file has.
-  const std::string expected = concat({"the header says ", shape_text(contents.shape), " elements of ", element_size,
-                                       " bytes, expected ", too_large ? "over " : "", header + size, " bytes, got "});
+  const std::string expected =
+      concat({"the header says ", shape_text(contents.shape), " elements of ", element_size,
+              " bytes, expected ", too_large ? "over " : "", header + size, " bytes, got "});
   if (too_large || size > most || header > most - size)
-    idx_error(path, {"is truncated: ", expected, exact ? "" : "a compressed file that can hold at most ", most});
+    idx_error(path, {"is truncated: ", expected,
+                     exact ? "" : "a compressed file that can hold at most ", most});
   if (exact && header + size < most) idx_error(path, {"is too long: ", expected, most});
 
   contents.bytes.resize(static_cast<std::size_t>(size));
@@ -169,9 +177,11 @@ class GzipReader {
       if (result == Z_STREAM_END)
         next_member();
       else if (result == Z_BUF_ERROR && exhausted_)
-        idx_error(file_.path(), {"is truncated: the compressed data end before the end of the gzip stream"});
+        idx_error(file_.path(),
+                  {"is truncated: the compressed data end before the end of the gzip stream"});
       else if (result != Z_OK && result != Z_BUF_ERROR)
-        idx_error(file_.path(), {"has damaged gzip data: ", stream_.msg ? stream_.msg : "unknown error"});
+        idx_error(file_.path(),
+                  {"has damaged gzip data: ", stream_.msg ? stream_.msg : "unknown error"});
     }
     return done;
   }
@@ -191,8 +201,9 @@ class GzipReader {
       return;
     }
     if (*stream_.next_in != 0x1f)
-      idx_error(file_.path(), {"has bytes after the end of the gzip stream: expected the end of the file, got ",
-                               hex_bytes({stream_.next_in, 1})});
+      idx_error(file_.path(),
+                {"has bytes after the end of the gzip stream: expected the end of the file, got ",
+                 hex_bytes({stream_.next_in, 1})});
     inflateReset(&stream_);
   }
 
@@ -203,7 +214,8 @@ class GzipReader {
   std::array<std::uint8_t, 1 << 15> chunk_;
 };
 
-LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t type_code, std::size_t element_size) {
+LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t type_code,
+                                          std::size_t element_size) {
   // Deflate makes at most 1032 bytes of one: a longer claim of the header is false, whatever the
   // rest.
   const std::uint64_t most = file.size() > std::numeric_limits<std::uint64_t>::max() / 1032
@@ -217,21 +229,23 @@ LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t type_code,
 #else
 
 LOCKSTEP_INLINE IdxContents read_idx_gzip(IdxFile& file, std::uint8_t, std::size_t) {
-  idx_error(
-      file.path(),
-      {"is compressed with gzip, and this program was built without zlib. Either decompress it (gunzip), or install "
-       "zlib (Debian, Ubuntu: apt-get install zlib1g-dev), define LOCKSTEP_HAS_ZLIB=1 and link zlib, which "
-       "lockstep's CMake target does when it finds zlib"});
+  idx_error(file.path(), {"is compressed with gzip, and this program was built without zlib. "
+                          "Either decompress it (gunzip), or install "
+                          "zlib (Debian, Ubuntu: apt-get install zlib1g-dev), define "
+                          "LOCKSTEP_HAS_ZLIB=1 and link zlib, which "
+                          "lockstep's CMake target does when it finds zlib"});
 }
 
 #endif
 
-LOCKSTEP_INLINE IdxContents read_idx_bytes(const std::string& path, std::uint8_t type_code, std::size_t element_size) {
+LOCKSTEP_INLINE IdxContents read_idx_bytes(const std::string& path, std::uint8_t type_code,
+                                           std::size_t element_size) {
   IdxFile file(path);
   std::array<std::uint8_t, 2> first{};
   const std::size_t got = file.read(first.data(), first.size());
   file.rewind();
-  if (got == 2 && first[0] == 0x1f && first[1] == 0x8b) return read_idx_gzip(file, type_code, element_size);
+  if (got == 2 && first[0] == 0x1f && first[1] == 0x8b)
+    return read_idx_gzip(file, type_code, element_size);
   if (path.ends_with(".gz"))
     idx_error(path, {"is not a gzip file: expected it to begin with the bytes 1f 8b, got ",
                      got == 0 ? std::string("an empty file") : hex_bytes({first.data(), got})});

@@ -1,5 +1,5 @@
-// PNG and JPEG, by libpng and libjpeg. What they need is there in programs that link the CMake target
-// lockstep::images.
+// PNG and JPEG, by libpng and libjpeg. What they need is there in programs that link the CMake
+// target lockstep::images.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,12 @@ struct DecodedImage {
 namespace detail {
 
 /// Takes the memory for an image; refuses one of more than 2^28 pixels before.
-[[nodiscard]] inline DecodedImage blank_image(const std::string& path, std::uint64_t height, std::uint64_t width) {
+[[nodiscard]] inline DecodedImage blank_image(const std::string& path, std::uint64_t height,
+                                              std::uint64_t width) {
   constexpr std::uint64_t most = std::uint64_t{1} << 28;
   if (height == 0 || width == 0 || height > most / width)
-    throw DataError(
-        concat({"image ", path, ": expected from 1 to ", most, " pixels, the header says ", height, " x ", width}));
+    throw DataError(concat({"image ", path, ": expected from 1 to ", most,
+                            " pixels, the header says ", height, " x ", width}));
   DecodedImage image{static_cast<std::size_t>(height), static_cast<std::size_t>(width)};
   image.rgb.resize(image.height * image.width * 3);
   return image;
@@ -49,14 +50,17 @@ namespace detail {
 #if defined(LOCKSTEP_HAS_PNG)
 
 /// Transparency is left out.
-[[nodiscard]] inline DecodedImage decode_png(std::span<const std::byte> bytes, const std::string& path) {
+[[nodiscard]] inline DecodedImage decode_png(std::span<const std::byte> bytes,
+                                             const std::string& path) {
   png_image png{};
   png.version = PNG_IMAGE_VERSION;
   struct Free {
     png_image& image;
     ~Free() { png_image_free(&image); }
   } const free{png};
-  const auto refuse = [&] { throw DataError(concat({"image ", path, ": damaged PNG: ", png.message})); };
+  const auto refuse = [&] {
+    throw DataError(concat({"image ", path, ": damaged PNG: ", png.message}));
+  };
   if (png_image_begin_read_from_memory(&png, bytes.data(), bytes.size()) == 0) refuse();
   DecodedImage image = blank_image(path, png.height, png.width);
   png.format = PNG_FORMAT_RGBA;
@@ -86,8 +90,8 @@ struct JpegError {
 
 /// Reads the header, or all into `rgb` when that is not null; false on an error. Holds nothing that
 /// has a destructor, so that longjmp may leave it.
-inline bool run_jpeg(std::span<const std::byte> bytes, JpegError& error, std::uint64_t& height, std::uint64_t& width,
-                     std::uint8_t* rgb) {
+inline bool run_jpeg(std::span<const std::byte> bytes, JpegError& error, std::uint64_t& height,
+                     std::uint64_t& width, std::uint8_t* rgb) {
   jpeg_decompress_struct info{};
   info.err = jpeg_std_error(&error.manager);
   error.manager.error_exit = &JpegError::exit;
@@ -97,7 +101,8 @@ inline bool run_jpeg(std::span<const std::byte> bytes, JpegError& error, std::ui
     return false;
   }
   jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned long>(bytes.size()));
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()),
+               static_cast<unsigned long>(bytes.size()));
   jpeg_read_header(&info, TRUE);
   height = info.image_height;
   width = info.image_width;
@@ -116,10 +121,13 @@ inline bool run_jpeg(std::span<const std::byte> bytes, JpegError& error, std::ui
   return true;
 }
 
-[[nodiscard]] inline DecodedImage decode_jpeg(std::span<const std::byte> bytes, const std::string& path) {
+[[nodiscard]] inline DecodedImage decode_jpeg(std::span<const std::byte> bytes,
+                                              const std::string& path) {
   JpegError error;
   std::uint64_t height = 0, width = 0;
-  const auto refuse = [&] { throw DataError(concat({"image ", path, ": damaged JPEG: ", error.message})); };
+  const auto refuse = [&] {
+    throw DataError(concat({"image ", path, ": damaged JPEG: ", error.message}));
+  };
   if (!run_jpeg(bytes, error, height, width, nullptr)) refuse();
   DecodedImage image = blank_image(path, height, width);
   if (!run_jpeg(bytes, error, height, width, image.rgb.data())) refuse();
@@ -132,10 +140,11 @@ inline bool run_jpeg(std::span<const std::byte> bytes, JpegError& error, std::ui
 
 #if defined(LOCKSTEP_HAS_PNG) || defined(LOCKSTEP_HAS_JPEG)
 
-/// Decodes PNG and JPEG, as far as there are libraries for them; `path` is that of the errors. Throws
-/// DataError for other files and for damaged ones.
+/// Decodes PNG and JPEG, as far as there are libraries for them; `path` is that of the errors.
+/// Throws DataError for other files and for damaged ones.
 struct DecodeImage {
-  [[nodiscard]] DecodedImage operator()(std::span<const std::byte> bytes, const std::string& path) const {
+  [[nodiscard]] DecodedImage operator()(std::span<const std::byte> bytes,
+                                        const std::string& path) const {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 #if defined(LOCKSTEP_HAS_PNG)
     if (text.starts_with("\x89PNG")) return detail::decode_png(bytes, path);

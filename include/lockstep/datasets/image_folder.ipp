@@ -15,11 +15,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 inline bool is_image_name(const std::filesystem::path& path) {
   std::string extension = path.extension().string();
-  for (char& letter : extension) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  for (char& letter : extension)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
 }
 
-LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory, const ImageFolderOptions& options) {
+LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory,
+                                             const ImageFolderOptions& options) {
   namespace fs = std::filesystem;
   constexpr std::size_t most = 1 << 14;
   for (const std::size_t extent : {options.height, options.width})
@@ -27,14 +29,18 @@ LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory, const
       throw ConfigurationError(
           concat({"from_image_folder: height and width must be in [1, ", most, "], got ", extent}));
   if (options.channels != 1 && options.channels != 3)
-    throw ConfigurationError(concat({"from_image_folder: channels must be 1 or 3, got ", options.channels}));
+    throw ConfigurationError(
+        concat({"from_image_folder: channels must be 1 or 3, got ", options.channels}));
 
   std::error_code error;
   ImageFolderFiles files{.class_names = options.class_names, .paths = {}, .labels = {}};
   std::vector<std::string> found;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error))
     if (entry->is_directory()) found.push_back(entry->path().filename().string());
-  if (error) throw DataError(concat({"from_image_folder: ", directory, " cannot be read: ", error.message()}));
+  if (error)
+    throw DataError(
+        concat({"from_image_folder: ", directory, " cannot be read: ", error.message()}));
   std::sort(found.begin(), found.end());
   if (files.class_names.empty()) files.class_names = found;
 
@@ -45,9 +51,11 @@ LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory, const
     std::vector<std::string> paths;
     fs::recursive_directory_iterator entry(fs::path(directory) / name, error);
     for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error))
-      if (entry->is_regular_file() && is_image_name(entry->path())) paths.push_back(entry->path().string());
+      if (entry->is_regular_file() && is_image_name(entry->path()))
+        paths.push_back(entry->path().string());
     if (error)
-      throw DataError(concat({"from_image_folder: ", directory, "/", name, " cannot be read: ", error.message()}));
+      throw DataError(concat(
+          {"from_image_folder: ", directory, "/", name, " cannot be read: ", error.message()}));
     std::sort(paths.begin(), paths.end());
     for (std::string& path : paths) files.paths.push_back(std::move(path));
     files.labels.resize(files.paths.size(), static_cast<std::uint32_t>(label));
@@ -59,7 +67,8 @@ LOCKSTEP_INLINE ImageFolderFiles find_images(const std::string& directory, const
   return files;
 }
 
-LOCKSTEP_INLINE std::uint32_t checksum_of(const ImageFolderFiles& files, const std::string& directory) {
+LOCKSTEP_INLINE std::uint32_t checksum_of(const ImageFolderFiles& files,
+                                          const std::string& directory) {
   std::uint32_t checksum = crc32c(std::as_bytes(std::span(files.labels)));
   for (const std::string& path : files.paths) {
     const std::string_view name = std::string_view(path).substr(directory.size());
@@ -86,11 +95,13 @@ LOCKSTEP_INLINE void resize_image(const DecodedImage& image, const ImageFolderOp
   const auto value = [&](std::size_t row, std::size_t column, std::size_t channel) {
     const std::uint8_t* const pixel = image.rgb.data() + (row * image.width + column) * 3;
     if (channels == 3) return static_cast<float>(pixel[channel]);
-    const int grey = (299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2] + 500) / 1000;  // ITU-R BT.601
+    const int grey =
+        (299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2] + 500) / 1000;  // ITU-R BT.601
     return static_cast<float>(grey);
   };
   std::vector<Place> columns;
-  for (std::size_t j = 0; j < options.width; ++j) columns.push_back(place(j, options.width, image.width));
+  for (std::size_t j = 0; j < options.width; ++j)
+    columns.push_back(place(j, options.width, image.width));
   out.resize(options.height * options.width * channels);
   float* to = out.data();
   for (std::size_t i = 0; i < options.height; ++i) {

@@ -15,7 +15,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view who, std::string path) : path_(std::move(path)) {
+LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view who, std::string path)
+    : path_(std::move(path)) {
   const auto fail = [&](const char* what, int error) {
     throw DataError(concat({who, ": ", path_, " cannot be ", what, ": ", std::strerror(error)}));
   };
@@ -26,7 +27,8 @@ LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view who, std::string path) :
   if (error == 0 && !S_ISREG(status.st_mode)) error = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
   void* base = nullptr;
   if (error == 0 && status.st_size > 0) {
-    base = ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+    base =
+        ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
     if (base == MAP_FAILED) error = errno;
   }
   ::close(file);

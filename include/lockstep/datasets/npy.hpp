@@ -25,17 +25,19 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// number of threads may read it. The file must not become shorter meanwhile.
 class NpyArray {
  public:
-  /// The array in a .npy file. Throws DataError, naming the file, when it cannot be read, is damaged,
-  /// or is in Fortran's order (numpy.ascontiguousarray changes that).
+  /// The array in a .npy file. Throws DataError, naming the file, when it cannot be read, is
+  /// damaged, or is in Fortran's order (numpy.ascontiguousarray changes that).
   explicit NpyArray(const std::string& path);
-  /// The array `name` in an .npz file of numpy.savez below 4 GiB. Throws DataError as above, for a name that is not
-  /// there, and for arrays that numpy.savez_compressed has written.
+  /// The array `name` in an .npz file of numpy.savez below 4 GiB. Throws DataError as above, for a
+  /// name that is not there, and for arrays that numpy.savez_compressed has written.
   NpyArray(const std::string& path, const std::string& name);
 
   /// The first extent.
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }
   /// The other extents; () for one number a row.
-  [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept { return sample_shape_; }
+  [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept {
+    return sample_shape_;
+  }
   [[nodiscard]] std::size_t sample_size() const noexcept { return sample_size_; }
   /// Writes rows indices[i] to row i of the view.
   void read(std::span<const std::int64_t> indices, TensorView<float> to) const;
@@ -63,7 +65,9 @@ class NpySource {
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(x_.rows()); }
   [[nodiscard]] std::size_t sample_size() const noexcept { return x_.sample_size(); }
   [[nodiscard]] std::size_t target_size() const noexcept { return y_ ? y_->sample_size() : 0; }
-  [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept { return x_.sample_shape(); }
+  [[nodiscard]] const std::vector<std::size_t>& sample_shape() const noexcept {
+    return x_.sample_shape();
+  }
   void describe(PipelineDescription& description) const { description.add({"from_npy"}); }
   template <class T>
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
@@ -78,9 +82,9 @@ class NpySource {
 
 static_assert(Source<NpySource>);
 
-/// A pipeline of the rows of .npy files: samples, and targets where they are given. For the arrays of
-/// an .npz file: `from_npy(NpyArray("data.npz", "x"), NpyArray("data.npz", "y"))`. For a file of each
-/// worker, let the function of from_files return an NpySource.
+/// A pipeline of the rows of .npy files: samples, and targets where they are given. For the arrays
+/// of an .npz file: `from_npy(NpyArray("data.npz", "x"), NpyArray("data.npz", "y"))`. For a file of
+/// each worker, let the function of from_files return an NpySource.
 [[nodiscard]] inline auto from_npy(NpyArray x, std::optional<NpyArray> y = {}) {
   return from_source(NpySource(std::move(x), std::move(y)));
 }

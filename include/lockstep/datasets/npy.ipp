@@ -20,7 +20,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 namespace detail {
 
-static_assert(std::endian::native == std::endian::little, "lockstep: .npy files are read on little-endian machines");
+static_assert(std::endian::native == std::endian::little,
+              "lockstep: .npy files are read on little-endian machines");
 
 /// Half a float, as it is stored.
 struct NpyHalf {
@@ -30,15 +31,17 @@ struct NpyHalf {
 /// Calls use(U()) for the type U of a name of NumPy's; false for other names.
 template <class Use>
 bool with_npy_type(std::string_view name, Use use) {
-  if (name.size() == 3 && (name[0] == '<' || name[0] == '|' || name[0] == '=')) name.remove_prefix(1);
+  if (name.size() == 3 && (name[0] == '<' || name[0] == '|' || name[0] == '='))
+    name.remove_prefix(1);
   const auto is = [&](std::string_view type, auto value) {
     if (name != type) return false;
     use(value);
     return true;
   };
-  return is("b1", std::uint8_t{}) || is("u1", std::uint8_t{}) || is("i1", std::int8_t{}) || is("u2", std::uint16_t{}) ||
-         is("i2", std::int16_t{}) || is("f2", NpyHalf{}) || is("u4", std::uint32_t{}) || is("i4", std::int32_t{}) ||
-         is("f4", float{}) || is("u8", std::uint64_t{}) || is("i8", std::int64_t{}) || is("f8", double{});
+  return is("b1", std::uint8_t{}) || is("u1", std::uint8_t{}) || is("i1", std::int8_t{}) ||
+         is("u2", std::uint16_t{}) || is("i2", std::int16_t{}) || is("f2", NpyHalf{}) ||
+         is("u4", std::uint32_t{}) || is("i4", std::int32_t{}) || is("f4", float{}) ||
+         is("u8", std::uint64_t{}) || is("i8", std::int64_t{}) || is("f8", double{});
 }
 
 /// An element that may lie anywhere.
@@ -83,25 +86,29 @@ LOCKSTEP_INLINE void NpyArray::parse(std::string who, std::span<const std::byte>
   std::size_t element = 0;
   if (!detail::with_npy_type(header.descr(), [&](auto value) { element = sizeof value; }))
     refuse(
-        concat({"expected elements of type '|b1', '|u1', '|i1', '<u2', '<i2', '<f2', '<u4', '<i4', '<f4', '<u8', "
+        concat({"expected elements of type '|b1', '|u1', '|i1', '<u2', '<i2', '<f2', '<u4', '<i4', "
+                "'<f4', '<u8', "
                 "'<i8' or '<f8', got '",
                 header.descr(), "'"}));
   const std::vector<std::uint64_t>& shape = header.shape();
-  if (shape.empty()) refuse("the array is a single number; expected at least one extent, that of the rows");
+  if (shape.empty())
+    refuse("the array is a single number; expected at least one extent, that of the rows");
   if (header.fortran_order() && shape.size() > 1)
     refuse("the array is in Fortran's order; save numpy.ascontiguousarray of it");
   elements_ = npy.subspan(header.size());
   std::uint64_t size = element;
   bool too_large = false;
   for (const std::uint64_t extent : shape) {
-    too_large = too_large || (extent != 0 && size > std::numeric_limits<std::uint64_t>::max() / extent);
+    too_large =
+        too_large || (extent != 0 && size > std::numeric_limits<std::uint64_t>::max() / extent);
     size *= extent;
   }
   if (too_large || size != elements_.size())
     refuse(concat({"the shape ", shape_text(shape), " cannot have ", elements_.size(), " bytes"}));
   type_ = header.descr();
   rows_ = static_cast<std::size_t>(shape.front());
-  for (std::size_t i = 1; i < shape.size(); ++i) sample_shape_.push_back(static_cast<std::size_t>(shape[i]));
+  for (std::size_t i = 1; i < shape.size(); ++i)
+    sample_shape_.push_back(static_cast<std::size_t>(shape[i]));
   for (const std::size_t extent : sample_shape_) sample_size_ *= extent;
 }
 
@@ -114,24 +121,29 @@ void NpyArray::read_rows(std::span<const std::int64_t> indices, TensorView<T> to
     for (std::size_t first = 0; first < indices.size(); first += tile) {
       const std::size_t filled = std::min(tile, indices.size() - first);
       for (std::size_t s = 0; s < filled; ++s)
-        rows[s] = elements_.data() + static_cast<std::size_t>(indices[first + s]) * sample_size_ * sizeof(U);
+        rows[s] = elements_.data() +
+                  static_cast<std::size_t>(indices[first + s]) * sample_size_ * sizeof(U);
       for (std::size_t f = 0; f < sample_size_; ++f)
-        for (std::size_t s = 0; s < filled; ++s) to(first + s, f) = detail::load_element<T, U>(rows[s] + f * sizeof(U));
+        for (std::size_t s = 0; s < filled; ++s)
+          to(first + s, f) = detail::load_element<T, U>(rows[s] + f * sizeof(U));
     }
   });
 }
 
-LOCKSTEP_INLINE void NpyArray::read(std::span<const std::int64_t> indices, TensorView<float> to) const {
+LOCKSTEP_INLINE void NpyArray::read(std::span<const std::int64_t> indices,
+                                    TensorView<float> to) const {
   read_rows(indices, to);
 }
-LOCKSTEP_INLINE void NpyArray::read(std::span<const std::int64_t> indices, TensorView<double> to) const {
+LOCKSTEP_INLINE void NpyArray::read(std::span<const std::int64_t> indices,
+                                    TensorView<double> to) const {
   read_rows(indices, to);
 }
 
-LOCKSTEP_INLINE NpySource::NpySource(NpyArray x, std::optional<NpyArray> y) : x_(std::move(x)), y_(std::move(y)) {
+LOCKSTEP_INLINE NpySource::NpySource(NpyArray x, std::optional<NpyArray> y)
+    : x_(std::move(x)), y_(std::move(y)) {
   if (y_ && y_->rows() != x_.rows())
-    throw DataError(
-        concat({"from_npy: every sample needs one target, got ", x_.rows(), " samples and ", y_->rows(), " targets"}));
+    throw DataError(concat({"from_npy: every sample needs one target, got ", x_.rows(),
+                            " samples and ", y_->rows(), " targets"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -24,16 +24,20 @@ class ParsedRecords {
   using Record = decltype(std::declval<const Records&>()[0]);
   template <class T>
   static constexpr bool takes = std::invocable<F&, Record, Sample<T>&>;
-  static_assert(takes<float> || takes<double>,
-                "lockstep: the function of from_text_lines and from_fixed_length_records must be callable as f(record, "
-                "lockstep::Sample<T>& sample), T being float or double, and record a std::string_view or a "
-                "std::span<const std::uint8_t>");
+  static_assert(
+      takes<float> || takes<double>,
+      "lockstep: the function of from_text_lines and from_fixed_length_records must be callable as "
+      "f(record, "
+      "lockstep::Sample<T>& sample), T being float or double, and record a std::string_view or a "
+      "std::span<const std::uint8_t>");
 
  public:
   ParsedRecords(Records records, F f, SampleSizes sizes)
       : records_(std::move(records)), f_(std::move(f)), sizes_(sizes) {}
 
-  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(records_.size()); }
+  [[nodiscard]] std::int64_t size() const noexcept {
+    return static_cast<std::int64_t>(records_.size());
+  }
   [[nodiscard]] std::size_t sample_size() const noexcept { return sizes_.sample_size; }
   [[nodiscard]] std::size_t target_size() const noexcept { return sizes_.target_size; }
 

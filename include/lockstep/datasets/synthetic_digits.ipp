@@ -86,13 +86,14 @@ LOCKSTEP_INLINE void draw_line(Canvas& canvas, Point a, Point b, double radius, 
 /// A point of the Catmull-Rom spline between b and c.
 LOCKSTEP_INLINE Point spline(Point a, Point b, Point c, Point d, double t) {
   const auto along = [t](double p, double q, double r, double s) {
-    return 0.5 * (2 * q + (r - p) * t + (2 * p - 5 * q + 4 * r - s) * t * t + (3 * q - p - 3 * r + s) * t * t * t);
+    return 0.5 * (2 * q + (r - p) * t + (2 * p - 5 * q + 4 * r - s) * t * t +
+                  (3 * q - p - 3 * r + s) * t * t * t);
   };
   return {along(a.x, b.x, c.x, d.x), along(a.y, b.y, c.y, d.y)};
 }
 
-LOCKSTEP_INLINE void draw_stroke(Canvas& canvas, std::span<const Point> points, bool smooth, double radius,
-                                 double ink) {
+LOCKSTEP_INLINE void draw_stroke(Canvas& canvas, std::span<const Point> points, bool smooth,
+                                 double radius, double ink) {
   const std::size_t last = points.size() - 1;
   for (std::size_t i = 0; i < last; ++i) {
     if (!smooth) {
@@ -101,7 +102,8 @@ LOCKSTEP_INLINE void draw_stroke(Canvas& canvas, std::span<const Point> points, 
     }
     Point from = points[i];
     for (std::size_t step = 1; step <= curve_steps; ++step) {
-      const Point to = spline(points[i == 0 ? 0 : i - 1], points[i], points[i + 1], points[std::min(i + 2, last)],
+      const Point to = spline(points[i == 0 ? 0 : i - 1], points[i], points[i + 1],
+                              points[std::min(i + 2, last)],
                               static_cast<double>(step) / static_cast<double>(curve_steps));
       draw_line(canvas, from, to, radius, ink);
       from = to;
@@ -136,8 +138,11 @@ LOCKSTEP_INLINE void draw_digit(Canvas& canvas, std::uint8_t digit, RandomStream
     const Stroke& stroke = glyph.strokes[s];
     std::array<Point, 14> points;
     for (std::size_t i = 0; i < stroke.count; ++i) {
-      const double y = scale_y * (stroke.points[i].y - 0.5 + random.uniform(-hand.jitter, hand.jitter));
-      const double x = scale_x * (stroke.points[i].x - 0.5 + random.uniform(-hand.jitter, hand.jitter)) - shear * y;
+      const double y =
+          scale_y * (stroke.points[i].y - 0.5 + random.uniform(-hand.jitter, hand.jitter));
+      const double x =
+          scale_x * (stroke.points[i].x - 0.5 + random.uniform(-hand.jitter, hand.jitter)) -
+          shear * y;
       points[i] = {center_x + cosine * x - sine * y, center_y + sine * x + cosine * y};
     }
     draw_stroke(canvas, {points.data(), stroke.count}, stroke.smooth, radius, ink);
@@ -167,7 +172,8 @@ LOCKSTEP_INLINE std::uint8_t SyntheticDigits::draw(std::uint64_t number, Image i
   std::uint32_t bits = 0;
   for (std::size_t i = 0; i < image.size(); ++i) {
     if (i % 4 == 0) bits = random();
-    const double noise = (static_cast<double>(bits >> 8 * (i % 4) & 0xFF) - 127.5) / 127.5 * digits::largest_noise;
+    const double noise =
+        (static_cast<double>(bits >> 8 * (i % 4) & 0xFF) - 127.5) / 127.5 * digits::largest_noise;
     image[i] = static_cast<std::uint8_t>(std::lround(std::clamp(canvas[i] + noise, 0.0, 255.0)));
   }
   return digit;
@@ -181,9 +187,9 @@ LOCKSTEP_INLINE ImageDataset make_synthetic_digits(SyntheticDigitsOptions option
     std::vector<std::uint8_t> labels(count);
     for (std::size_t i = 0; i < count; ++i)
       labels[i] = digits.draw(i, SyntheticDigits::Image(images.data() + i * pixels, pixels));
-    return LabelledImages{
-        Tensor<std::uint8_t>(std::move(images), {count, SyntheticDigits::height, SyntheticDigits::width}),
-        Tensor<std::uint8_t>(std::move(labels))};
+    return LabelledImages{Tensor<std::uint8_t>(std::move(images), {count, SyntheticDigits::height,
+                                                                   SyntheticDigits::width}),
+                          Tensor<std::uint8_t>(std::move(labels))};
   };
   const RandomKey key(options.seed);
   return {make(key.fold_in(0).value(), options.train), make(key.fold_in(1).value(), options.test)};

@@ -23,8 +23,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// share the file, which must not become shorter meanwhile.
 class LineFile {
  public:
-  /// Leaves out the first `skip` lines, and empty ones where `skip_empty`. Throws DataError when the
-  /// file cannot be read.
+  /// Leaves out the first `skip` lines, and empty ones where `skip_empty`. Throws DataError when
+  /// the file cannot be read.
   explicit LineFile(const std::string& path, std::size_t skip = 0, bool skip_empty = true);
 
   [[nodiscard]] std::size_t size() const noexcept { return begins_->size(); }
@@ -41,13 +41,14 @@ struct TextLinesOptions {
   bool skip_empty = true;  ///< lines without a character are no samples
 };
 
-/// Sample i is what `f(std::string_view line, Sample<T>& sample)` makes of line i: see ParsedRecords.
+/// Sample i is what `f(std::string_view line, Sample<T>& sample)` makes of line i: see
+/// ParsedRecords.
 template <class F>
 class TextLines : public detail::ParsedRecords<LineFile, F> {
  public:
   TextLines(const std::string& path, F f, const TextLinesOptions& options)
-      : detail::ParsedRecords<LineFile, F>(LineFile(path, options.skip, options.skip_empty), std::move(f),
-                                           options.sizes) {}
+      : detail::ParsedRecords<LineFile, F>(LineFile(path, options.skip, options.skip_empty),
+                                           std::move(f), options.sizes) {}
   void describe(PipelineDescription& description) const { description.add({"from_text_lines"}); }
 };
 
@@ -57,7 +58,9 @@ class TextLines : public detail::ParsedRecords<LineFile, F> {
 /// @endcode
 template <class F>
 [[nodiscard]] auto from_text_lines(std::vector<std::string> paths, F f, TextLinesOptions options) {
-  return from_files(std::move(paths), [f, options](const std::string& path) { return TextLines<F>(path, f, options); });
+  return from_files(std::move(paths), [f, options](const std::string& path) {
+    return TextLines<F>(path, f, options);
+  });
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

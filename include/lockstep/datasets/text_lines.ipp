@@ -22,7 +22,8 @@ LOCKSTEP_INLINE LineFile::LineFile(const std::string& path, std::size_t skip, bo
   std::vector<std::uint64_t> begins;
   for (std::size_t begin = 0, number = 0; begin < text.size(); ++number) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    if (number >= skip && !(skip_empty && detail::line_from(text, begin).empty())) begins.push_back(begin);
+    if (number >= skip && !(skip_empty && detail::line_from(text, begin).empty()))
+      begins.push_back(begin);
     begin = end + 1;
   }
   begins_ = std::make_shared<const std::vector<std::uint64_t>>(std::move(begins));

@@ -29,7 +29,8 @@ struct FixedLenFeature {
   std::string key;
   std::vector<std::size_t> shape = {};  ///< row-major; empty: one number
   FeatureEncoding encoding = FeatureEncoding::numbers;
-  std::optional<double> default_value = std::nullopt;  ///< each number of an example without the feature
+  std::optional<double> default_value =
+      std::nullopt;  ///< each number of an example without the feature
 };
 
 /// The features of samples and their targets.
@@ -40,7 +41,8 @@ struct TFRecordFeatures {
 
 /// What is made of an example: fills x and, unless it is empty, y, both in row-major order. May
 /// throw DataError; called by several threads at once.
-using ParseExample = std::function<void(const ExampleView& example, std::span<double> x, std::span<double> y)>;
+using ParseExample =
+    std::function<void(const ExampleView& example, std::span<double> x, std::span<double> y)>;
 
 /// Examples for a function of your own.
 struct ParsedExamples {
@@ -72,7 +74,8 @@ class TFRecordSource {
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
     TFRecordFile::Reader reader(file_);
     std::vector<double> numbers(sample_size_ + (y.empty() ? 0 : target_size()));
-    const auto sample = std::span(numbers).first(sample_size_), target = std::span(numbers).subspan(sample_size_);
+    const auto sample = std::span(numbers).first(sample_size_),
+               target = std::span(numbers).subspan(sample_size_);
     for (std::size_t i = 0; i < indices.size(); ++i) {
       parse(reader, indices[i], sample, target);
       for (std::size_t f = 0; f < sample.size(); ++f) x(i, f) = static_cast<T>(sample[f]);
@@ -81,7 +84,8 @@ class TFRecordSource {
   }
 
  private:
-  void parse(TFRecordFile::Reader& reader, std::int64_t record, std::span<double> x, std::span<double> y) const;
+  void parse(TFRecordFile::Reader& reader, std::int64_t record, std::span<double> x,
+             std::span<double> y) const;
 
   TFRecordFile file_;
   std::shared_ptr<const ParsedExamples> examples_;
@@ -93,7 +97,9 @@ static_assert(Source<TFRecordSource>);
 /// The reader of from_tfrecords.
 struct TFRecordReader {
   std::shared_ptr<const ParsedExamples> examples;
-  [[nodiscard]] TFRecordSource operator()(const std::string& path) const { return {path, examples}; }
+  [[nodiscard]] TFRecordSource operator()(const std::string& path) const {
+    return {path, examples};
+  }
 };
 
 /// A pipeline of tf.train.Examples in TFRecord files, as TensorFlow or TFRecordWriter writes them.
@@ -107,12 +113,16 @@ struct TFRecordReader {
 ///                                        .y = {{.key = "label"}}})
 ///                  .shuffle(10'000).batch(64);
 /// @endcode
-[[nodiscard]] inline auto from_tfrecords(std::vector<std::string> paths, const TFRecordFeatures& features) {
-  return from_files(std::move(paths), TFRecordReader{std::make_shared<const ParsedExamples>(parse_features(features))});
+[[nodiscard]] inline auto from_tfrecords(std::vector<std::string> paths,
+                                         const TFRecordFeatures& features) {
+  return from_files(
+      std::move(paths),
+      TFRecordReader{std::make_shared<const ParsedExamples>(parse_features(features))});
 }
 /// The same, by a function of your own.
 [[nodiscard]] inline auto from_tfrecords(std::vector<std::string> paths, ParsedExamples examples) {
-  return from_files(std::move(paths), TFRecordReader{std::make_shared<const ParsedExamples>(std::move(examples))});
+  return from_files(std::move(paths),
+                    TFRecordReader{std::make_shared<const ParsedExamples>(std::move(examples))});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

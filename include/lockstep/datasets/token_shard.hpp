@@ -20,15 +20,16 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 struct TokenShardOptions {
   std::size_t sequence_length = 0;  ///< tokens of a sample
-  std::size_t stride = 0;           ///< tokens from a sample's first to that of the next; 0: sequence_length
+  std::size_t stride = 0;  ///< tokens from a sample's first to that of the next; 0: sequence_length
   std::size_t bytes_per_token = 2;  ///< 1, 2 or 4: unsigned, little-endian
   std::size_t header_bytes = 0;     ///< before the first token: 1,024 in the shards of llm.c
 };
 
-/// A file of tokens, one after the other, without anything else: the .bin files of nanoGPT (uint16).
-/// Sample i is the tokens from i * stride on, its target the same moved by one: what a language model
-/// is to say next. A last sample that is not whole is left out. The system reads the parts of the
-/// file that are asked for. Copies share the file; it must not become shorter meanwhile.
+/// A file of tokens, one after the other, without anything else: the .bin files of nanoGPT
+/// (uint16). Sample i is the tokens from i * stride on, its target the same moved by one: what a
+/// language model is to say next. A last sample that is not whole is left out. The system reads the
+/// parts of the file that are asked for. Copies share the file; it must not become shorter
+/// meanwhile.
 class TokenShard {
  public:
   /// Throws ConfigurationError for a sequence_length of 0 and for other bytes_per_token, DataError
@@ -39,7 +40,9 @@ class TokenShard {
   [[nodiscard]] std::size_t sample_size() const noexcept { return options_.sequence_length; }
   [[nodiscard]] std::size_t target_size() const noexcept { return options_.sequence_length; }
   /// In the whole file.
-  [[nodiscard]] std::size_t tokens() const noexcept { return tokens_.size() / options_.bytes_per_token; }
+  [[nodiscard]] std::size_t tokens() const noexcept {
+    return tokens_.size() / options_.bytes_per_token;
+  }
   void describe(PipelineDescription& description) const;
   template <class T>
   void read(std::span<const std::int64_t> indices, TensorView<T> x, TensorView<T> y) const {
@@ -56,7 +59,8 @@ class TokenShard {
   [[nodiscard]] std::uint32_t token(std::size_t i) const noexcept {
     std::uint32_t value = 0;
     for (std::size_t b = options_.bytes_per_token; b > 0; --b)
-      value = value << 8 | static_cast<std::uint32_t>(tokens_[i * options_.bytes_per_token + b - 1]);
+      value =
+          value << 8 | static_cast<std::uint32_t>(tokens_[i * options_.bytes_per_token + b - 1]);
     return value;
   }
 
@@ -68,12 +72,15 @@ class TokenShard {
 
 static_assert(Source<TokenShard>);
 
-/// A pipeline of the samples of several shards; with AutoShardPolicy::file each worker reads its own.
+/// A pipeline of the samples of several shards; with AutoShardPolicy::file each worker reads its
+/// own.
 /// @code
 /// from_token_shards({"train.bin"}, {.sequence_length = 256}).shuffle(100'000).batch(32)
 /// @endcode
-[[nodiscard]] inline auto from_token_shards(std::vector<std::string> paths, TokenShardOptions options) {
-  return from_files(std::move(paths), [options](const std::string& path) { return TokenShard(path, options); });
+[[nodiscard]] inline auto from_token_shards(std::vector<std::string> paths,
+                                            TokenShardOptions options) {
+  return from_files(std::move(paths),
+                    [options](const std::string& path) { return TokenShard(path, options); });
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -6,26 +6,31 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE TokenShard::TokenShard(const std::string& path, TokenShardOptions options) : options_(options) {
+LOCKSTEP_INLINE TokenShard::TokenShard(const std::string& path, TokenShardOptions options)
+    : options_(options) {
   const std::size_t width = options.bytes_per_token;
   if (options.sequence_length == 0)
     throw ConfigurationError("from_token_shards: sequence_length must be at least 1, got 0");
   if (width != 1 && width != 2 && width != 4)
-    throw ConfigurationError(concat({"from_token_shards: bytes_per_token must be 1, 2 or 4, got ", width}));
+    throw ConfigurationError(
+        concat({"from_token_shards: bytes_per_token must be 1, 2 or 4, got ", width}));
   if (options_.stride == 0) options_.stride = options_.sequence_length;
   file_ = std::make_shared<const detail::MappedFile>("from_token_shards", path);
   const std::span<const std::byte> bytes = file_->bytes();
   if (bytes.size() < options.header_bytes || (bytes.size() - options.header_bytes) % width != 0)
-    throw DataError(concat({"from_token_shards: ", path, " has ", bytes.size(), " bytes, which are not a header of ",
-                            options.header_bytes, " and tokens of ", width, " bytes"}));
+    throw DataError(concat({"from_token_shards: ", path, " has ", bytes.size(),
+                            " bytes, which are not a header of ", options.header_bytes,
+                            " and tokens of ", width, " bytes"}));
   tokens_ = bytes.subspan(options.header_bytes);
   // The last target lies one behind the last token of the sample.
   if (tokens() > options_.sequence_length)
-    size_ = static_cast<std::int64_t>((tokens() - options_.sequence_length - 1) / options_.stride + 1);
+    size_ =
+        static_cast<std::int64_t>((tokens() - options_.sequence_length - 1) / options_.stride + 1);
 }
 
 LOCKSTEP_INLINE void TokenShard::describe(PipelineDescription& description) const {
-  description.add({"from_token_shards(", options_.sequence_length, ", stride ", options_.stride, ")"});
+  description.add(
+      {"from_token_shards(", options_.sequence_length, ", stride ", options_.stride, ")"});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -57,7 +57,8 @@ struct AttentionHead {
     const std::size_t block = attention_block(size.queries);
     for (std::size_t first = 0; first < size.queries; first += block) {
       const std::size_t valid = std::min(block, size.queries - first);
-      f(Block{first, valid, padded_columns(valid), size.causal ? std::min(size.keys, first + valid) : size.keys});
+      f(Block{first, valid, padded_columns(valid),
+              size.causal ? std::min(size.keys, first + valid) : size.keys});
     }
   }
 
@@ -66,7 +67,8 @@ struct AttentionHead {
   void probabilities(const Block& b, T* to, T* packed, bool again) const {
     const AttentionWork parts(size);
     const T scale = T(1) / std::sqrt(static_cast<T>(size.key_size));
-    dispatch(PackColumns<T>{q + b.first, size.key_size, size.query_stride, b.valid, b.columns, scale, packed});
+    dispatch(PackColumns<T>{q + b.first, size.key_size, size.query_stride, b.valid, b.columns,
+                            scale, packed});
     multiply_parts<T>({to, b.keys, b.columns, b.columns}, k, packed, size.key_size,
                       {.a_row = 1, .a = size.key_stride, .b = {b.columns}});
     const bool keeps_all = attention_keeps_probabilities(size);
@@ -79,7 +81,8 @@ struct AttentionHead {
         .valid = b.valid,
         .first_query = b.first,
         .causal = size.causal,
-        .query_mask = masks.queries == nullptr ? nullptr : masks.queries + sample * size.queries + b.first,
+        .query_mask =
+            masks.queries == nullptr ? nullptr : masks.queries + sample * size.queries + b.first,
         .key_mask = masks.keys == nullptr ? nullptr : masks.keys + sample * size.keys,
         .largest = largest,
         .factor = factor,
@@ -123,8 +126,9 @@ struct AttentionHead {
 
 /// o from q, k and v. Nothing is written beyond the samples.
 template <class T>
-void attention_forward(const AttentionSize& s, const T* q, const T* k, const T* v, const AttentionMasks<T>& masks,
-                       const AttentionDropout& dropout, T* o, T* kept, T* work) {
+void attention_forward(const AttentionSize& s, const T* q, const T* k, const T* v,
+                       const AttentionMasks<T>& masks, const AttentionDropout& dropout, T* o,
+                       T* kept, T* work) {
   const detail::AttentionWork parts(s);
   T* const left = work + parts.scores;
   T* const random = left + parts.scores;
@@ -149,9 +153,10 @@ void attention_forward(const AttentionSize& s, const T* q, const T* k, const T* 
           one.keep(b, p, left);
           p = left;
         }
-        multiply_parts<T>(
-            {o + head * s.value_size * s.query_stride + query + b.first, s.value_size, b.valid, s.query_stride},
-            v + head * s.value_size * s.key_stride + key, p, b.keys, {.a_row = s.key_stride, .a = 1, .b = {b.columns}});
+        multiply_parts<T>({o + head * s.value_size * s.query_stride + query + b.first, s.value_size,
+                           b.valid, s.query_stride},
+                          v + head * s.value_size * s.key_stride + key, p, b.keys,
+                          {.a_row = s.key_stride, .a = 1, .b = {b.columns}});
       });
     }
 }
@@ -167,8 +172,9 @@ struct AttentionGradients {
 
 /// dq, dk and dv from what forward has left. Nothing is written beyond the samples.
 template <class T>
-void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arrays, const AttentionMasks<T>& masks,
-                        const AttentionDropout& dropout, T* kept, T* work) {
+void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arrays,
+                        const AttentionMasks<T>& masks, const AttentionDropout& dropout, T* kept,
+                        T* work) {
   const detail::AttentionWork parts(s);
   T* const gradient = work + parts.scores;
   T* const left = gradient + parts.scores;  // after dropout; before, scratch of it
@@ -179,7 +185,8 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
   T* const key_result = transposed_output + parts.packed;
   T* const value_result = key_result + parts.result;
   T* const sums = value_result + parts.result + 2 * parts.block;
-  const std::size_t key_step = padded_columns(s.key_size), value_step = padded_columns(s.value_size);
+  const std::size_t key_step = padded_columns(s.key_size),
+                    value_step = padded_columns(s.value_size);
   const T scale = T(1) / std::sqrt(static_cast<T>(s.key_size));
   for (std::size_t sample = 0; sample < s.samples; ++sample)
     for (std::size_t head = 0; head < s.heads; ++head, kept += detail::attention_kept_of_head(s)) {
@@ -187,7 +194,8 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
       const std::size_t key = head * s.key_size * s.key_stride + sample * s.keys;
       const std::size_t value = head * s.value_size * s.key_stride + sample * s.keys;
       const std::size_t output = head * s.value_size * s.query_stride + sample * s.queries;
-      const detail::AttentionHead<T> one{s, masks, dropout, arrays.q + query, arrays.k + key, kept, work, sample, head};
+      const detail::AttentionHead<T> one{
+          s, masks, dropout, arrays.q + query, arrays.k + key, kept, work, sample, head};
       std::fill_n(key_result, s.keys * key_step, T(0));
       std::fill_n(value_result, s.keys * value_step, T(0));
       one.for_each_block([&](const auto& b) {
@@ -197,47 +205,53 @@ void attention_backward(const AttentionSize& s, const AttentionGradients<T>& arr
           one.probabilities(b, p, packed_q, true);
           if (dropout.threshold > 0) one.drop(b, p, left);
         }
-        dispatch(TransposePart<T>{arrays.q + query + b.first, s.key_size, b.valid, s.query_stride, transposed_q,
-                                  key_step, key_step});
+        dispatch(TransposePart<T>{arrays.q + query + b.first, s.key_size, b.valid, s.query_stride,
+                                  transposed_q, key_step, key_step});
         const T* const d_output = arrays.output + output + b.first;
-        dispatch(TransposePart<T>{d_output, s.value_size, b.valid, s.query_stride, transposed_output, value_step,
-                                  value_step});
-        dispatch(PackColumns<T>{d_output, s.value_size, s.query_stride, b.valid, b.columns, T(1), packed_output});
-        dispatch(ColumnProducts<T>{packed_output, arrays.o + output + b.first, s.value_size, s.query_stride, b.valid,
-                                   b.columns, sums});
+        dispatch(TransposePart<T>{d_output, s.value_size, b.valid, s.query_stride,
+                                  transposed_output, value_step, value_step});
+        dispatch(PackColumns<T>{d_output, s.value_size, s.query_stride, b.valid, b.columns, T(1),
+                                packed_output});
+        dispatch(ColumnProducts<T>{packed_output, arrays.o + output + b.first, s.value_size,
+                                   s.query_stride, b.valid, b.columns, sums});
         const T* used = p;
         if (dropout.threshold > 0) {
           one.keep(b, p, left);
           used = left;
         }
-        multiply_parts<T>({value_result, b.keys, s.value_size, value_step}, used, transposed_output, b.valid,
-                          {.a_row = b.columns, .a = 1, .b = {value_step}}, true);
-        multiply_parts<T>({gradient, b.keys, b.columns, b.columns}, arrays.v + value, packed_output, s.value_size,
-                          {.a_row = 1, .a = s.key_stride, .b = {b.columns}});
+        multiply_parts<T>({value_result, b.keys, s.value_size, value_step}, used, transposed_output,
+                          b.valid, {.a_row = b.columns, .a = 1, .b = {value_step}}, true);
+        multiply_parts<T>({gradient, b.keys, b.columns, b.columns}, arrays.v + value, packed_output,
+                          s.value_size, {.a_row = 1, .a = s.key_stride, .b = {b.columns}});
         dispatch(AttentionGradient<T>{p, gradient, b.keys, b.columns, sums, scale,
                                       static_cast<T>(dropout.threshold > 0 ? dropout.scale : 1)});
-        multiply_parts<T>({key_result, b.keys, s.key_size, key_step}, gradient, transposed_q, b.valid,
-                          {.a_row = b.columns, .a = 1, .b = {key_step}}, true);
-        multiply_parts<T>({arrays.dq + query + b.first, s.key_size, b.valid, s.query_stride}, arrays.k + key, gradient,
-                          b.keys, {.a_row = s.key_stride, .a = 1, .b = {b.columns}});
+        multiply_parts<T>({key_result, b.keys, s.key_size, key_step}, gradient, transposed_q,
+                          b.valid, {.a_row = b.columns, .a = 1, .b = {key_step}}, true);
+        multiply_parts<T>({arrays.dq + query + b.first, s.key_size, b.valid, s.query_stride},
+                          arrays.k + key, gradient, b.keys,
+                          {.a_row = s.key_stride, .a = 1, .b = {b.columns}});
       });
-      dispatch(TransposePart<T>{key_result, s.keys, s.key_size, key_step, arrays.dk + key, s.keys, s.key_stride});
-      dispatch(
-          TransposePart<T>{value_result, s.keys, s.value_size, value_step, arrays.dv + value, s.keys, s.key_stride});
+      dispatch(TransposePart<T>{key_result, s.keys, s.key_size, key_step, arrays.dk + key, s.keys,
+                                s.key_stride});
+      dispatch(TransposePart<T>{value_result, s.keys, s.value_size, value_step, arrays.dv + value,
+                                s.keys, s.key_stride});
     }
 }
 
-LOCKSTEP_INSTANCE(void attention_forward<float>(const AttentionSize&, const float*, const float*, const float*,
-                                                const AttentionMasks<float>&, const AttentionDropout&, float*, float*,
-                                                float*));
-LOCKSTEP_INSTANCE(void attention_backward<float>(const AttentionSize&, const AttentionGradients<float>&,
-                                                 const AttentionMasks<float>&, const AttentionDropout&, float*,
-                                                 float*));
-LOCKSTEP_INSTANCE(void attention_forward<double>(const AttentionSize&, const double*, const double*, const double*,
-                                                 const AttentionMasks<double>&, const AttentionDropout&, double*,
-                                                 double*, double*));
-LOCKSTEP_INSTANCE(void attention_backward<double>(const AttentionSize&, const AttentionGradients<double>&,
-                                                  const AttentionMasks<double>&, const AttentionDropout&, double*,
-                                                  double*));
+LOCKSTEP_INSTANCE(void attention_forward<float>(const AttentionSize&, const float*, const float*,
+                                                const float*, const AttentionMasks<float>&,
+                                                const AttentionDropout&, float*, float*, float*));
+LOCKSTEP_INSTANCE(void attention_backward<float>(const AttentionSize&,
+                                                 const AttentionGradients<float>&,
+                                                 const AttentionMasks<float>&,
+                                                 const AttentionDropout&, float*, float*));
+LOCKSTEP_INSTANCE(void attention_forward<double>(const AttentionSize&, const double*, const double*,
+                                                 const double*, const AttentionMasks<double>&,
+                                                 const AttentionDropout&, double*, double*,
+                                                 double*));
+LOCKSTEP_INSTANCE(void attention_backward<double>(const AttentionSize&,
+                                                  const AttentionGradients<double>&,
+                                                  const AttentionMasks<double>&,
+                                                  const AttentionDropout&, double*, double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -34,7 +34,8 @@ struct PackColumns {
     for (std::size_t f = 0; f < s.features; ++f)
       for (std::size_t t = 0; t < s.columns; t += P::size) {
         const std::size_t count = s.valid > t ? s.valid - t : 0;
-        (P::load_first(s.from + f * s.stride + t, count) * P(s.factor)).store(s.to + f * s.columns + t);
+        (P::load_first(s.from + f * s.stride + t, count) * P(s.factor))
+            .store(s.to + f * s.columns + t);
       }
   }
 };
@@ -69,11 +70,15 @@ struct AttentionSoftmax {
       const std::size_t seen = s.causal ? std::min(s.keys, query + 1) : s.keys;
       const std::size_t end = s.causal ? std::min(s.keys, query + P::size) : s.keys;
       T* const first = s.scores + column;
-      const auto at = [&](std::size_t key)
-                          LOCKSTEP_KERNEL_LAMBDA { return P(static_cast<const T*>(first + key * s.columns)); };
-      const auto sees = [&](std::size_t key) LOCKSTEP_KERNEL_LAMBDA { return lane >= P(static_cast<T>(key - query)); };
-      const auto masked = [&](std::size_t key)
-                              LOCKSTEP_KERNEL_LAMBDA { return s.key_mask != nullptr && s.key_mask[key] == T(0); };
+      const auto at = [&](std::size_t key) LOCKSTEP_KERNEL_LAMBDA {
+        return P(static_cast<const T*>(first + key * s.columns));
+      };
+      const auto sees = [&](std::size_t key) LOCKSTEP_KERNEL_LAMBDA {
+        return lane >= P(static_cast<T>(key - query));
+      };
+      const auto masked = [&](std::size_t key) LOCKSTEP_KERNEL_LAMBDA {
+        return s.key_mask != nullptr && s.key_mask[key] == T(0);
+      };
       P top(T(0)), scale(T(0));
       if (s.known) {
         top = P(static_cast<const T*>(s.largest + column));
@@ -104,7 +109,8 @@ struct AttentionSoftmax {
       };
       std::size_t key = 0;
       for (; key < seen; ++key) finish(key, masked(key) ? P(T(0)) : exp(at(key) - top));
-      for (; key < end; ++key) finish(key, masked(key) ? P(T(0)) : select(sees(key), exp(at(key) - top), P(T(0))));
+      for (; key < end; ++key)
+        finish(key, masked(key) ? P(T(0)) : select(sees(key), exp(at(key) - top), P(T(0))));
       for (; key < s.keys; ++key) P(T(0)).store(first + key * s.columns);
       if (s.known) continue;
       scale = select(sum == P(T(0)), P(T(0)), P(T(1)) / sum);
@@ -137,7 +143,8 @@ struct ColumnProducts {
       const std::size_t count = s.valid > t ? s.valid - t : 0;
       P sum(T(0));
       for (std::size_t f = 0; f < s.features; ++f)
-        sum = multiply_add(P(s.a + f * s.columns + t), P::load_first(s.b + f * s.stride + t, count), sum);
+        sum = multiply_add(P(s.a + f * s.columns + t), P::load_first(s.b + f * s.stride + t, count),
+                           sum);
       sum.store(s.sums + t);
     }
   }

@@ -70,7 +70,9 @@ struct AttentionWork {
         scores(s.keys * block),
         packed(padded_columns(std::max(s.key_size, s.value_size)) * block),
         result(s.keys * padded_columns(std::max(s.key_size, s.value_size))) {}
-  [[nodiscard]] constexpr std::size_t size() const noexcept { return 3 * scores + 4 * packed + 2 * result + 3 * block; }
+  [[nodiscard]] constexpr std::size_t size() const noexcept {
+    return 3 * scores + 4 * packed + 2 * result + 3 * block;
+  }
 };
 
 }  // namespace detail

@@ -11,9 +11,10 @@
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
 
 struct BilinearSize {
-  std::size_t height = 0, width = 0;               ///< of the small image
-  std::size_t factor_down = 1, factor_across = 1;  ///< the large one has so many times its rows and columns
-  std::size_t pixel = 0;                           ///< elements of a pixel: channels x padded batch, a multiple of 16
+  std::size_t height = 0, width = 0;  ///< of the small image
+  std::size_t factor_down = 1,
+              factor_across = 1;  ///< the large one has so many times its rows and columns
+  std::size_t pixel = 0;  ///< elements of a pixel: channels x padded batch, a multiple of 16
 };
 
 namespace detail {
@@ -41,8 +42,9 @@ LOCKSTEP_KERNEL void for_each_large_pixel(const BilinearSize& s, const F& f) {
     const Between<T> down(row, s.factor_down, s.height);
     for (std::size_t column = 0; column < columns; ++column) {
       const Between<T> across(column, s.factor_across, s.width);
-      const std::size_t pixels[4] = {down.low * s.width + across.low, down.low * s.width + across.high,
-                                     down.high * s.width + across.low, down.high * s.width + across.high};
+      const std::size_t pixels[4] = {
+          down.low * s.width + across.low, down.low * s.width + across.high,
+          down.high * s.width + across.low, down.high * s.width + across.high};
       const T shares[4] = {(1 - down.share) * (1 - across.share), (1 - down.share) * across.share,
                            down.share * (1 - across.share), down.share * across.share};
       f(row * columns + column, pixels, shares);
@@ -63,15 +65,16 @@ struct Bilinear {
   LOCKSTEP_KERNEL void operator()() const {
     using P = Pack<T, Isa::vector_bytes>;
     const std::size_t pixel = size.pixel;
-    detail::for_each_large_pixel<T>(
-        size, [&](std::size_t large, const std::size_t(&small)[4], const T(&shares)[4]) LOCKSTEP_KERNEL_LAMBDA {
-          for (std::size_t i = 0; i < pixel; i += P::size) {
-            P sum(T(0));
+    detail::for_each_large_pixel<T>(size, [&](std::size_t large, const std::size_t(&small)[4],
+                                              const T(&shares)[4]) LOCKSTEP_KERNEL_LAMBDA {
+      for (std::size_t i = 0; i < pixel; i += P::size) {
+        P sum(T(0));
 #pragma GCC unroll 4
-            for (std::size_t k = 0; k < 4; ++k) sum = multiply_add(P(x + small[k] * pixel + i), P(shares[k]), sum);
-            sum.store(y + large * pixel + i);
-          }
-        });
+        for (std::size_t k = 0; k < 4; ++k)
+          sum = multiply_add(P(x + small[k] * pixel + i), P(shares[k]), sum);
+        sum.store(y + large * pixel + i);
+      }
+    });
   }
 };
 
@@ -87,17 +90,17 @@ struct BilinearGradient {
     using P = Pack<T, Isa::vector_bytes>;
     const std::size_t pixel = size.pixel;
     std::fill_n(dx, size.height * size.width * pixel, T(0));
-    detail::for_each_large_pixel<T>(
-        size, [&](std::size_t large, const std::size_t(&small)[4], const T(&shares)[4]) LOCKSTEP_KERNEL_LAMBDA {
-          for (std::size_t i = 0; i < pixel; i += P::size) {
-            const P gradient(dy + large * pixel + i);
+    detail::for_each_large_pixel<T>(size, [&](std::size_t large, const std::size_t(&small)[4],
+                                              const T(&shares)[4]) LOCKSTEP_KERNEL_LAMBDA {
+      for (std::size_t i = 0; i < pixel; i += P::size) {
+        const P gradient(dy + large * pixel + i);
 #pragma GCC unroll 4
-            for (std::size_t k = 0; k < 4; ++k) {
-              T* const to = dx + small[k] * pixel + i;  // (two of them may be the same)
-              multiply_add(gradient, P(shares[k]), P(static_cast<const T*>(to))).store(to);
-            }
-          }
-        });
+        for (std::size_t k = 0; k < 4; ++k) {
+          T* const to = dx + small[k] * pixel + i;  // (two of them may be the same)
+          multiply_add(gradient, P(shares[k]), P(static_cast<const T*>(to))).store(to);
+        }
+      }
+    });
   }
 };
 

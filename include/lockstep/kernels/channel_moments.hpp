@@ -42,22 +42,25 @@ struct ChannelMoments {
       means[channel] /= samples;
     }
     sum_channels<Isa, T>(
-        s, [&](std::size_t channel) LOCKSTEP_KERNEL_LAMBDA { return P(static_cast<T>(means[channel])); },
-        [&](const P& origin, std::size_t element, const auto& keep, P& first, P& second) LOCKSTEP_KERNEL_LAMBDA {
-          const P deviation = keep(P(from + element) - origin);
-          first += deviation;
-          second = multiply_add(deviation, deviation, second);
-        },
-        [&](std::size_t channel, std::size_t pixels_before, std::size_t pixels, double first, double second)
+        s,
+        [&](std::size_t channel)
+            LOCKSTEP_KERNEL_LAMBDA { return P(static_cast<T>(means[channel])); },
+        [&](const P& origin, std::size_t element, const auto& keep, P& first, P& second)
             LOCKSTEP_KERNEL_LAMBDA {
-              const double before = static_cast<double>(pixels_before) * samples;
-              const double count = static_cast<double>(pixels) * samples;
-              const double origin = static_cast<double>(static_cast<T>(means[channel]));
-              const double distance = origin + first / count - means[channel];
-              means[channel] += distance * (count / (before + count));
-              spreads[channel] += std::max(second - first * first / count, 0.0) +
-                                  distance * distance * (before * count / (before + count));
-            });
+              const P deviation = keep(P(from + element) - origin);
+              first += deviation;
+              second = multiply_add(deviation, deviation, second);
+            },
+        [&](std::size_t channel, std::size_t pixels_before, std::size_t pixels, double first,
+            double second) LOCKSTEP_KERNEL_LAMBDA {
+          const double before = static_cast<double>(pixels_before) * samples;
+          const double count = static_cast<double>(pixels) * samples;
+          const double origin = static_cast<double>(static_cast<T>(means[channel]));
+          const double distance = origin + first / count - means[channel];
+          means[channel] += distance * (count / (before + count));
+          spreads[channel] += std::max(second - first * first / count, 0.0) +
+                              distance * distance * (before * count / (before + count));
+        });
   }
 };
 

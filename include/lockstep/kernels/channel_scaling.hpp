@@ -43,19 +43,21 @@ struct ScaleChannels {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
     const P least(minimum);
-    detail::for_each_feature(s, [&](std::size_t channel, std::size_t feature) LOCKSTEP_KERNEL_LAMBDA {
-      const P center(mean[channel]), factor(scale[channel]), shift(offset[channel]);
-      const T* const from = x + feature;
-      T* const to = y + feature;
-      if (s.samples < s.stride) std::fill(to + s.samples, to + s.stride, T(0));
-      for_each_sample_piece<Isa, T>(s.samples,
-                                    [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
-                                      for (std::size_t v = 0; v < Vectors; ++v) {
-                                        const P value = multiply_add(P(from + i + v * P::size) - center, factor, shift);
-                                        keep(max(least, value)).store(to + i + v * P::size);
-                                      }
-                                    });
-    });
+    detail::for_each_feature(
+        s, [&](std::size_t channel, std::size_t feature) LOCKSTEP_KERNEL_LAMBDA {
+          const P center(mean[channel]), factor(scale[channel]), shift(offset[channel]);
+          const T* const from = x + feature;
+          T* const to = y + feature;
+          if (s.samples < s.stride) std::fill(to + s.samples, to + s.stride, T(0));
+          for_each_sample_piece<Isa, T>(
+              s.samples,
+              [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
+                for (std::size_t v = 0; v < Vectors; ++v) {
+                  const P value = multiply_add(P(from + i + v * P::size) - center, factor, shift);
+                  keep(max(least, value)).store(to + i + v * P::size);
+                }
+              });
+        });
   }
 };
 
@@ -82,7 +84,8 @@ struct ScaledDelta {
 
   /// dy and x - mean at one place.
   template <class P>
-  LOCKSTEP_KERNEL void get(const OfChannel<P>& channel, std::size_t element, P& gradient, P& deviation) const {
+  LOCKSTEP_KERNEL void get(const OfChannel<P>& channel, std::size_t element, P& gradient,
+                           P& deviation) const {
     deviation = P(x + element) - channel.center;
     const P value = multiply_add(deviation, channel.factor, channel.shift);
     gradient = select(value <= P(minimum), P(T(0)), P(dy + element));
@@ -107,18 +110,22 @@ struct ChannelGradients {
     std::fill_n(totals, size.channels, 0.0);
     std::fill_n(product_totals, size.channels, 0.0);
     sum_channels<Isa, T>(
-        size, [&](std::size_t channel) LOCKSTEP_KERNEL_LAMBDA { return d.template of_channel<P>(channel); },
-        [&](const auto& channel, std::size_t element, const auto& keep, P& sum, P& product) LOCKSTEP_KERNEL_LAMBDA {
-          P gradient, deviation;
-          d.get(channel, element, gradient, deviation);
-          gradient = keep(gradient);
-          sum += gradient;
-          product = multiply_add(gradient, keep(deviation), product);
-        },
-        [&](std::size_t channel, std::size_t, std::size_t, double sum, double product) LOCKSTEP_KERNEL_LAMBDA {
-          totals[channel] += sum;
-          product_totals[channel] += product;
-        });
+        size,
+        [&](std::size_t channel)
+            LOCKSTEP_KERNEL_LAMBDA { return d.template of_channel<P>(channel); },
+        [&](const auto& channel, std::size_t element, const auto& keep, P& sum, P& product)
+            LOCKSTEP_KERNEL_LAMBDA {
+              P gradient, deviation;
+              d.get(channel, element, gradient, deviation);
+              gradient = keep(gradient);
+              sum += gradient;
+              product = multiply_add(gradient, keep(deviation), product);
+            },
+        [&](std::size_t channel, std::size_t, std::size_t, double sum, double product)
+            LOCKSTEP_KERNEL_LAMBDA {
+              totals[channel] += sum;
+              product_totals[channel] += product;
+            });
   }
 };
 
@@ -137,21 +144,23 @@ struct ChannelInputGradient {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
     const ScaledDelta<T> d = delta;
-    detail::for_each_feature(s, [&](std::size_t channel, std::size_t feature) LOCKSTEP_KERNEL_LAMBDA {
-      const auto of_channel = d.template of_channel<P>(channel);
-      const P inclination(slope[channel]), shift(offset[channel]);
-      T* const to = dx + feature;
-      for_each_sample_piece<Isa, T>(
-          s.samples, [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
-            for (std::size_t v = 0; v < Vectors; ++v) {
-              P gradient, deviation;
-              d.get(of_channel, feature + i + v * P::size, gradient, deviation);
-              const P rest = multiply_add(deviation, inclination, shift);
-              keep(multiply_add(gradient, of_channel.factor, rest)).store(to + i + v * P::size);
-            }
-          });
-      if (s.samples < s.stride) std::fill(to + s.samples, to + s.stride, T(0));
-    });
+    detail::for_each_feature(
+        s, [&](std::size_t channel, std::size_t feature) LOCKSTEP_KERNEL_LAMBDA {
+          const auto of_channel = d.template of_channel<P>(channel);
+          const P inclination(slope[channel]), shift(offset[channel]);
+          T* const to = dx + feature;
+          for_each_sample_piece<Isa, T>(
+              s.samples,
+              [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
+                for (std::size_t v = 0; v < Vectors; ++v) {
+                  P gradient, deviation;
+                  d.get(of_channel, feature + i + v * P::size, gradient, deviation);
+                  const P rest = multiply_add(deviation, inclination, shift);
+                  keep(multiply_add(gradient, of_channel.factor, rest)).store(to + i + v * P::size);
+                }
+              });
+          if (s.samples < s.stride) std::fill(to + s.samples, to + s.stride, T(0));
+        });
   }
 };
 

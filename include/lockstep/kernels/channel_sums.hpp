@@ -25,7 +25,8 @@ struct ChannelSize {
 template <class T>
 [[nodiscard]] constexpr std::size_t pixels_in_cache(const ChannelSize& s) noexcept {
   constexpr std::size_t elements = (std::size_t{1} << 18) / sizeof(T);
-  return std::clamp<std::size_t>(elements / std::max<std::size_t>(s.channels * s.stride, 1), 1, s.pixels);
+  return std::clamp<std::size_t>(elements / std::max<std::size_t>(s.channels * s.stride, 1), 1,
+                                 s.pixels);
 }
 
 /// Two sums for each channel, block of pixels by block of pixels, in the order of memory.
@@ -36,13 +37,15 @@ template <class T>
 /// before it, pixels in it, sum of first, sum of second)`. A block is so short that lanes may be of
 /// type T.
 template <class Isa, class T, class Constants, class Add, class Take>
-LOCKSTEP_KERNEL void sum_channels(const ChannelSize& size, const Constants& constants, const Add& add,
-                                  const Take& take) {
+LOCKSTEP_KERNEL void sum_channels(const ChannelSize& size, const Constants& constants,
+                                  const Add& add, const Take& take) {
   using P = Pack<T, Isa::vector_bytes>;
-  constexpr std::size_t group = 32;  // channels whose sums are kept at once: in the first-level cache
+  constexpr std::size_t group =
+      32;  // channels whose sums are kept at once: in the first-level cache
   constexpr std::size_t summands = 256;
   const ChannelSize s = size;
-  const std::size_t block = std::max<std::size_t>(summands * P::size / std::max<std::size_t>(s.stride, 1), 1);
+  const std::size_t block =
+      std::max<std::size_t>(summands * P::size / std::max<std::size_t>(s.stride, 1), 1);
   P first[group], second[group];
   for (std::size_t channel = 0; channel < s.channels; channel += group) {
     const std::size_t channels = std::min(group, s.channels - channel);
@@ -55,8 +58,10 @@ LOCKSTEP_KERNEL void sum_channels(const ChannelSize& size, const Constants& cons
           const auto of_channel = constants(channel + c);
           P sum = first[c], other = second[c];
           for_each_sample_piece<Isa, T>(
-              s.samples, [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
-                for (std::size_t v = 0; v < Vectors; ++v) add(of_channel, feature + i + v * P::size, keep, sum, other);
+              s.samples,
+              [&]<std::size_t Vectors>(std::size_t i, const auto& keep) LOCKSTEP_KERNEL_LAMBDA {
+                for (std::size_t v = 0; v < Vectors; ++v)
+                  add(of_channel, feature + i + v * P::size, keep, sum, other);
               });
           first[c] = sum;
           second[c] = other;

@@ -66,25 +66,27 @@ class Accumulation {
 /// y[pixel][filter][b] = finish(bias[filter] + sum over the kernel's taps and channels of weights *
 /// x). bias may be null: zero.
 template <class T>
-void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights, const T* bias, T* y,
-                         Finish<T> finish = {}) {
+void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights, const T* bias,
+                         T* y, Finish<T> finish = {}) {
   if (s.batch == 0) return;
   if (s.is_depthwise()) return dispatch(DepthwiseForward<T>{s, x, weights, bias, y, finish});
   const std::size_t channels = s.all_channels(), filters = s.all_filters();
   // Taps whose features and weights lie one after the other.
   const bool in_a_row = s.groups == 1 && s.dilation_width == 1;
   for (std::size_t row = 0; row < s.out_height; ++row) {
-    const TapLine tap_rows =
-        taps_to_input(row, s.stride_height, s.pad_top, s.kernel_height, s.height, s.dilation_height);
+    const TapLine tap_rows = taps_to_input(row, s.stride_height, s.pad_top, s.kernel_height,
+                                           s.height, s.dilation_height);
     for (std::size_t column = 0; column < s.out_width; ++column) {
-      const TapLine taps = taps_to_input(column, s.stride_width, s.pad_left, s.kernel_width, s.width, s.dilation_width);
+      const TapLine taps = taps_to_input(column, s.stride_width, s.pad_left, s.kernel_width,
+                                         s.width, s.dilation_width);
       const std::size_t runs = in_a_row ? std::min<std::size_t>(taps.count, 1) : taps.count;
       const std::size_t summands = in_a_row ? taps.count * s.channels : s.channels;
       for (std::size_t group = 0; group < s.groups; ++group) {
-        detail::Accumulation<T> sum({y + ((row * s.out_width + column) * filters + group * s.filters) * s.batch,
-                                     s.filters, s.batch, s.batch, s.filters * s.batch},
-                                    {.a_row = 1, .a = filters, .b = {s.batch}},
-                                    bias == nullptr ? nullptr : bias + group * s.filters, finish);
+        detail::Accumulation<T> sum(
+            {y + ((row * s.out_width + column) * filters + group * s.filters) * s.batch, s.filters,
+             s.batch, s.batch, s.filters * s.batch},
+            {.a_row = 1, .a = filters, .b = {s.batch}},
+            bias == nullptr ? nullptr : bias + group * s.filters, finish);
         for (std::size_t i = 0; i < tap_rows.count; ++i)
           for (std::size_t run = 0; run < runs; ++run) {
             const std::size_t tap = tap_rows.tap_at(i) * s.kernel_width + taps.tap_at(run);
@@ -102,21 +104,23 @@ void convolution_forward(const ConvolutionSize& s, const T* x, const T* weights,
 /// dy). bias may be null: zero. (With these it is the forward of a transposed convolution; not
 /// where each channel has filters of its own.)
 template <class T>
-void convolution_input_gradient(const ConvolutionSize& s, const T* weights, const T* dy, T* dx, const T* bias = nullptr,
-                                Finish<T> finish = {}) {
+void convolution_input_gradient(const ConvolutionSize& s, const T* weights, const T* dy, T* dx,
+                                const T* bias = nullptr, Finish<T> finish = {}) {
   if (s.batch == 0) return;
   if (s.is_depthwise()) return dispatch(DepthwiseInputGradient<T>{s, weights, dy, dx});
   const std::size_t channels = s.all_channels(), filters = s.all_filters();
   for (std::size_t row = 0; row < s.height; ++row) {
-    const TapLine tap_rows =
-        taps_to_output(row, s.stride_height, s.pad_top, s.kernel_height, s.out_height, s.dilation_height);
+    const TapLine tap_rows = taps_to_output(row, s.stride_height, s.pad_top, s.kernel_height,
+                                            s.out_height, s.dilation_height);
     for (std::size_t column = 0; column < s.width; ++column) {
-      const TapLine taps =
-          taps_to_output(column, s.stride_width, s.pad_left, s.kernel_width, s.out_width, s.dilation_width);
+      const TapLine taps = taps_to_output(column, s.stride_width, s.pad_left, s.kernel_width,
+                                          s.out_width, s.dilation_width);
       for (std::size_t group = 0; group < s.groups; ++group) {
         detail::Accumulation<T> sum(
-            {dx + ((row * s.width + column) * channels + group * s.channels) * s.batch, s.channels, s.batch, s.batch},
-            {.a_row = filters, .a = 1, .b = {s.batch}}, bias == nullptr ? nullptr : bias + group * s.channels, finish);
+            {dx + ((row * s.width + column) * channels + group * s.channels) * s.batch, s.channels,
+             s.batch, s.batch},
+            {.a_row = filters, .a = 1, .b = {s.batch}},
+            bias == nullptr ? nullptr : bias + group * s.channels, finish);
         for (std::size_t i = 0; i < tap_rows.count; ++i)
           for (std::size_t j = 0; j < taps.count; ++j) {
             const std::size_t tap = tap_rows.tap_at(i) * s.kernel_width + taps.tap_at(j);
@@ -130,13 +134,17 @@ void convolution_input_gradient(const ConvolutionSize& s, const T* weights, cons
   }
 }
 
-LOCKSTEP_INSTANCE(void convolution_forward<float>(const ConvolutionSize&, const float*, const float*, const float*,
-                                                  float*, Finish<float>));
-LOCKSTEP_INSTANCE(void convolution_input_gradient<float>(const ConvolutionSize&, const float*, const float*, float*,
-                                                         const float*, Finish<float>));
-LOCKSTEP_INSTANCE(void convolution_forward<double>(const ConvolutionSize&, const double*, const double*, const double*,
-                                                   double*, Finish<double>));
-LOCKSTEP_INSTANCE(void convolution_input_gradient<double>(const ConvolutionSize&, const double*, const double*, double*,
-                                                          const double*, Finish<double>));
+LOCKSTEP_INSTANCE(void convolution_forward<float>(const ConvolutionSize&, const float*,
+                                                  const float*, const float*, float*,
+                                                  Finish<float>));
+LOCKSTEP_INSTANCE(void convolution_input_gradient<float>(const ConvolutionSize&, const float*,
+                                                         const float*, float*, const float*,
+                                                         Finish<float>));
+LOCKSTEP_INSTANCE(void convolution_forward<double>(const ConvolutionSize&, const double*,
+                                                   const double*, const double*, double*,
+                                                   Finish<double>));
+LOCKSTEP_INSTANCE(void convolution_input_gradient<double>(const ConvolutionSize&, const double*,
+                                                          const double*, double*, const double*,
+                                                          Finish<double>));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -12,8 +12,8 @@
 #include "lockstep/kernels/transpose.hpp"
 
 // Each tap sees the sequences shifted, with zeros beyond their ends. These shifted copies are the
-// rows of one matrix, [tap][channel][sample][output step], so that all three products are those of a
-// dense layer, whatever the stride, the dilation and the padding. (Products on the sequences
+// rows of one matrix, [tap][channel][sample][output step], so that all three products are those of
+// a dense layer, whatever the stride, the dilation and the padding. (Products on the sequences
 // themselves would start at odd addresses, and compute what lies across the borders of samples.)
 
 namespace lockstep::inline LOCKSTEP_ABI::kernels {
@@ -37,11 +37,14 @@ struct Convolution1DSize {
   /// Rows of the matrix of shifted copies, for each group.
   [[nodiscard]] constexpr std::size_t rows() const noexcept { return taps * group_channels(); }
   /// Elements of it.
-  [[nodiscard]] constexpr std::size_t columns_size() const noexcept { return groups * rows() * y_stride; }
+  [[nodiscard]] constexpr std::size_t columns_size() const noexcept {
+    return groups * rows() * y_stride;
+  }
 
   /// The row that holds what a tap sees of a channel.
   [[nodiscard]] constexpr std::size_t row(std::size_t tap, std::size_t channel) const noexcept {
-    return (channel / group_channels() * taps + tap) * group_channels() + channel % group_channels();
+    return (channel / group_channels() * taps + tap) * group_channels() +
+           channel % group_channels();
   }
   /// Which outputs see a step of the sequence through a tap, and the first such step.
   struct Run {
@@ -50,7 +53,8 @@ struct Convolution1DSize {
   [[nodiscard]] constexpr Run run(std::size_t tap) const noexcept {
     const std::size_t shift = tap * dilation;
     const std::size_t begin = shift >= pad ? 0 : (pad - shift + stride - 1) / stride;
-    const std::size_t end = steps + pad <= shift ? 0 : std::min(out_steps, (steps + pad - shift - 1) / stride + 1);
+    const std::size_t end =
+        steps + pad <= shift ? 0 : std::min(out_steps, (steps + pad - shift - 1) / stride + 1);
     return {std::min(begin, end), end, begin < end ? begin * stride + shift - pad : 0};
   }
 };
@@ -127,13 +131,14 @@ struct SumTaps {
 /// y = finish(bias + x convolved with weights); bias may be null: zero. `columns`: columns_size()
 /// elements, which the weight gradient wants.
 template <class T>
-void convolution1d_forward(const Convolution1DSize& s, const T* x, const T* weights, const T* bias, T* y, T* columns,
-                           Finish<T> finish = {}) {
+void convolution1d_forward(const Convolution1DSize& s, const T* x, const T* weights, const T* bias,
+                           T* y, T* columns, Finish<T> finish = {}) {
   dispatch(detail::CopyTaps<T>{s, x, columns});
   for (std::size_t group = 0; group < s.groups; ++group) {
     const std::size_t filter = group * s.group_filters();
-    multiply<T>({y + filter * s.y_stride, s.group_filters(), s.y_stride, s.y_stride}, weights + filter,
-                columns + group * s.rows() * s.y_stride, s.rows(), {.a_row = 1, .a = s.filters, .b = {s.y_stride}},
+    multiply<T>({y + filter * s.y_stride, s.group_filters(), s.y_stride, s.y_stride},
+                weights + filter, columns + group * s.rows() * s.y_stride, s.rows(),
+                {.a_row = 1, .a = s.filters, .b = {s.y_stride}},
                 bias == nullptr ? nullptr : bias + filter, finish);
   }
 }
@@ -145,43 +150,51 @@ void convolution1d_forward(const Convolution1DSize& s, const T* x, const T* weig
 
 /// The gradients of weights and bias (null: not wanted) from that of y.
 template <class T>
-void convolution1d_weight_gradient(const Convolution1DSize& s, const T* columns, const Delta<T>& delta,
-                                   T* weight_gradient, T* bias_gradient, T* scratch) {
+void convolution1d_weight_gradient(const Convolution1DSize& s, const T* columns,
+                                   const Delta<T>& delta, T* weight_gradient, T* bias_gradient,
+                                   T* scratch) {
   for (std::size_t group = 0; group < s.groups; ++group) {
     const std::size_t filter = group * s.group_filters();
     const std::size_t first = filter * s.y_stride;
-    dense_bias_gradient<T>(
-        {0, s.group_filters(), s.y_stride},
-        {delta.dy + first, delta.y + first, delta.minimum, delta.masked == nullptr ? nullptr : delta.masked + first},
-        bias_gradient == nullptr ? nullptr : bias_gradient + filter, scratch);
-    multiply<T>({weight_gradient + filter, s.rows(), s.group_filters(), s.filters},
-                columns + group * s.rows() * s.y_stride, scratch, s.y_stride,
-                {.a_row = s.y_stride, .a = 1, .b = transposed_panels(s.group_filters(), s.y_stride)});
+    dense_bias_gradient<T>({0, s.group_filters(), s.y_stride},
+                           {delta.dy + first, delta.y + first, delta.minimum,
+                            delta.masked == nullptr ? nullptr : delta.masked + first},
+                           bias_gradient == nullptr ? nullptr : bias_gradient + filter, scratch);
+    multiply<T>(
+        {weight_gradient + filter, s.rows(), s.group_filters(), s.filters},
+        columns + group * s.rows() * s.y_stride, scratch, s.y_stride,
+        {.a_row = s.y_stride, .a = 1, .b = transposed_panels(s.group_filters(), s.y_stride)});
   }
 }
 
 /// dx from the gradient of y before its activation. It destroys the columns.
 template <class T>
-void convolution1d_input_gradient(const Convolution1DSize& s, const T* weights, const T* dy, T* columns, T* dx) {
+void convolution1d_input_gradient(const Convolution1DSize& s, const T* weights, const T* dy,
+                                  T* columns, T* dx) {
   for (std::size_t group = 0; group < s.groups; ++group) {
     const std::size_t filter = group * s.group_filters();
-    multiply<T>({columns + group * s.rows() * s.y_stride, s.rows(), s.y_stride, s.y_stride}, weights + filter,
-                dy + filter * s.y_stride, s.group_filters(), {.a_row = s.filters, .a = 1, .b = {s.y_stride}});
+    multiply<T>({columns + group * s.rows() * s.y_stride, s.rows(), s.y_stride, s.y_stride},
+                weights + filter, dy + filter * s.y_stride, s.group_filters(),
+                {.a_row = s.filters, .a = 1, .b = {s.y_stride}});
   }
   dispatch(detail::SumTaps<T>{s, columns, dx});
 }
 
-LOCKSTEP_INSTANCE(void convolution1d_forward<float>(const Convolution1DSize&, const float*, const float*, const float*,
-                                                    float*, float*, Finish<float>));
-LOCKSTEP_INSTANCE(void convolution1d_weight_gradient<float>(const Convolution1DSize&, const float*, const Delta<float>&,
-                                                            float*, float*, float*));
-LOCKSTEP_INSTANCE(void convolution1d_input_gradient<float>(const Convolution1DSize&, const float*, const float*, float*,
-                                                           float*));
-LOCKSTEP_INSTANCE(void convolution1d_forward<double>(const Convolution1DSize&, const double*, const double*,
-                                                     const double*, double*, double*, Finish<double>));
-LOCKSTEP_INSTANCE(void convolution1d_weight_gradient<double>(const Convolution1DSize&, const double*,
-                                                             const Delta<double>&, double*, double*, double*));
-LOCKSTEP_INSTANCE(void convolution1d_input_gradient<double>(const Convolution1DSize&, const double*, const double*,
-                                                            double*, double*));
+LOCKSTEP_INSTANCE(void convolution1d_forward<float>(const Convolution1DSize&, const float*,
+                                                    const float*, const float*, float*, float*,
+                                                    Finish<float>));
+LOCKSTEP_INSTANCE(void convolution1d_weight_gradient<float>(const Convolution1DSize&, const float*,
+                                                            const Delta<float>&, float*, float*,
+                                                            float*));
+LOCKSTEP_INSTANCE(void convolution1d_input_gradient<float>(const Convolution1DSize&, const float*,
+                                                           const float*, float*, float*));
+LOCKSTEP_INSTANCE(void convolution1d_forward<double>(const Convolution1DSize&, const double*,
+                                                     const double*, const double*, double*, double*,
+                                                     Finish<double>));
+LOCKSTEP_INSTANCE(void convolution1d_weight_gradient<double>(const Convolution1DSize&,
+                                                             const double*, const Delta<double>&,
+                                                             double*, double*, double*));
+LOCKSTEP_INSTANCE(void convolution1d_input_gradient<double>(const Convolution1DSize&, const double*,
+                                                            const double*, double*, double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -23,7 +23,9 @@ namespace detail {
 inline constexpr std::size_t lane_group = 8;
 
 /// Filters are padded to a multiple of the largest tile.
-[[nodiscard]] constexpr std::size_t padded_filters(std::size_t filters) noexcept { return (filters + 3) / 4 * 4; }
+[[nodiscard]] constexpr std::size_t padded_filters(std::size_t filters) noexcept {
+  return (filters + 3) / 4 * 4;
+}
 
 /// Scratch of the gradient by lanes.
 template <class T>
@@ -63,10 +65,12 @@ struct ConvolutionLanes {
   LOCKSTEP_KERNEL void operator()() const {
     // Columns [inside.begin, inside.end) have all their taps inside the input.
     Range inside;
-    inside.begin = std::min((size.pad_left + size.stride_width - 1) / size.stride_width, size.out_width);
+    inside.begin =
+        std::min((size.pad_left + size.stride_width - 1) / size.stride_width, size.out_width);
     inside.end = inside.begin;
     const std::size_t covered = (size.kernel_width - 1) * size.dilation_width + 1;
-    while (inside.end < size.out_width && inside.end * size.stride_width + covered <= size.width + size.pad_left)
+    while (inside.end < size.out_width &&
+           inside.end * size.stride_width + covered <= size.width + size.pad_left)
       ++inside.end;
     for (std::size_t column = 0; column < size.out_width;) {
       const bool is_inside = column >= inside.begin && column < inside.end;
@@ -103,8 +107,9 @@ struct ConvolutionLanes {
       const T* deltas = scratch.deltas;
       for (std::size_t filter = 0; filter < size.filters; filter += Filters) {
         T* sums = scratch.sums + (tap * size.filters + filter) * lanes<T, Isa>;
-        add_tile<Isa, Taps, Filters>(sums, std::min(Taps, taps - tap), std::min(Filters, size.filters - filter), inputs,
-                                     steps, deltas, runs, run);
+        add_tile<Isa, Taps, Filters>(sums, std::min(Taps, taps - tap),
+                                     std::min(Filters, size.filters - filter), inputs, steps,
+                                     deltas, runs, run);
         deltas += Filters * pixels * size.batch;
       }
     }
@@ -128,7 +133,8 @@ struct ConvolutionLanes {
     for (std::size_t p = 0; p < pixels; ++p) {
       T* bias_sums = scratch.sums + detail::tap_count(size) * filters * n;
       for (std::size_t filter = 0; filter < filters; ++filter) {
-        T* to = scratch.deltas + ((filter / Filters * pixels + p) * batch * Filters) + filter % Filters * n;
+        T* to = scratch.deltas + ((filter / Filters * pixels + p) * batch * Filters) +
+                filter % Filters * n;
         Vector<T, Isa> bias_sum;
         load(bias_sum, bias_sums);
         for (const T* end = gradients + batch; gradients != end; gradients += n) {
@@ -155,16 +161,20 @@ struct ConvolutionLanes {
     const std::size_t channel = tap % size.channels;
     const std::size_t tap_row = tap / size.channels / size.kernel_width;
     const std::size_t tap_column = tap / size.channels % size.kernel_width;
-    const std::size_t input_row = row * size.stride_height + tap_row * size.dilation_height - size.pad_top;
-    const std::size_t input_column = column * size.stride_width + tap_column * size.dilation_width - size.pad_left;
-    if (input_row >= size.height || input_column >= size.width) return nullptr;  // (also below zero, as it wraps)
-    return x + ((input_row * size.width + input_column) * size.all_channels() + channel) * size.batch;
+    const std::size_t input_row =
+        row * size.stride_height + tap_row * size.dilation_height - size.pad_top;
+    const std::size_t input_column =
+        column * size.stride_width + tap_column * size.dilation_width - size.pad_left;
+    if (input_row >= size.height || input_column >= size.width)
+      return nullptr;  // (also below zero, as it wraps)
+    return x +
+           ((input_row * size.width + input_column) * size.all_channels() + channel) * size.batch;
   }
 
   template <class Isa, std::size_t Taps, std::size_t Filters>
   LOCKSTEP_KERNEL void add_tile(T* sums, std::size_t valid_taps, std::size_t valid_filters,
-                                const T* const (&inputs)[Taps], const std::size_t (&steps)[Taps], const T* deltas,
-                                std::size_t runs, std::size_t run) const {
+                                const T* const (&inputs)[Taps], const std::size_t (&steps)[Taps],
+                                const T* deltas, std::size_t runs, std::size_t run) const {
     constexpr std::size_t n = lanes<T, Isa>;
     const std::size_t tap_step = size.filters * n;
     const T* input[Taps];
@@ -227,20 +237,24 @@ namespace detail {
 
 /// Of the group whose first channel and filter x, delta and the gradients begin with.
 template <class T>
-void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x, const Delta<T>& delta,
-                                         T* weight_gradient, T* bias_gradient, T* scratch) {
+void convolution_weight_gradient_by_lane(const ConvolutionSize& s, const T* x,
+                                         const Delta<T>& delta, T* weight_gradient,
+                                         T* bias_gradient, T* scratch) {
   const std::size_t weights = tap_count(s) * s.filters;
   const LaneScratch<T> parts{scratch, scratch + s.batch, scratch + s.batch + lane_sums(s)};
   std::fill(parts.zeros, parts.deltas, T(0));
   std::fill_n(parts.deltas, lane_deltas(s), T(0));
-  for (std::size_t row = 0; row < s.out_height; ++row) dispatch(ConvolutionLanes<T>{s, row, x, delta, parts});
+  for (std::size_t row = 0; row < s.out_height; ++row)
+    dispatch(ConvolutionLanes<T>{s, row, x, delta, parts});
   dispatch([=, &s]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
-    const std::size_t run = s.groups == 1 ? weights : s.filters;  // weights that lie one after the other
+    const std::size_t run =
+        s.groups == 1 ? weights : s.filters;  // weights that lie one after the other
     T* to = weight_gradient;
     for (std::size_t first = 0; first < weights; first += run, to += s.all_filters())
       AddLanes<T>{parts.sums + first * lanes<T, Isa>, run, to}.template operator()<Isa>();
     if (bias_gradient != nullptr)
-      AddLanes<T>{parts.sums + weights * lanes<T, Isa>, s.filters, bias_gradient}.template operator()<Isa>();
+      AddLanes<T>{parts.sums + weights * lanes<T, Isa>, s.filters, bias_gradient}
+          .template operator()<Isa>();
   });
 }
 

@@ -27,7 +27,9 @@ struct ConvolutionSize {
   [[nodiscard]] constexpr std::size_t all_channels() const noexcept { return groups * channels; }
   [[nodiscard]] constexpr std::size_t all_filters() const noexcept { return groups * filters; }
   /// Elements of the weights.
-  [[nodiscard]] constexpr std::size_t weights() const noexcept { return taps() * channels * all_filters(); }
+  [[nodiscard]] constexpr std::size_t weights() const noexcept {
+    return taps() * channels * all_filters();
+  }
   /// Each channel has filters of its own: there is no sum over channels.
   [[nodiscard]] constexpr bool is_depthwise() const noexcept { return channels == 1 && groups > 1; }
 };
@@ -42,11 +44,11 @@ struct Range {
 
 /// Which of `kernel` taps, the first of which lies at `position - pad` and the next ones `dilation`
 /// further each, lie inside [0, extent).
-[[nodiscard]] constexpr Range taps_inside(std::size_t position, std::size_t pad, std::size_t kernel, std::size_t extent,
-                                          std::size_t dilation = 1) noexcept {
+[[nodiscard]] constexpr Range taps_inside(std::size_t position, std::size_t pad, std::size_t kernel,
+                                          std::size_t extent, std::size_t dilation = 1) noexcept {
   const std::size_t begin = position < pad ? (pad - position + dilation - 1) / dilation : 0;
-  const std::size_t end =
-      std::min(kernel, extent + pad > position ? (extent + pad - position + dilation - 1) / dilation : 0);
+  const std::size_t end = std::min(
+      kernel, extent + pad > position ? (extent + pad - position + dilation - 1) / dilation : 0);
   return {std::min(begin, end), end};
 }
 
@@ -59,15 +61,18 @@ struct TapLine {
   std::size_t place = 0;          ///< in the other image, of the first one
   std::ptrdiff_t place_step = 0;  ///< from tap to tap of them
 
-  [[nodiscard]] constexpr std::size_t tap_at(std::size_t i) const noexcept { return tap + i * tap_step; }
+  [[nodiscard]] constexpr std::size_t tap_at(std::size_t i) const noexcept {
+    return tap + i * tap_step;
+  }
   [[nodiscard]] constexpr std::size_t place_at(std::size_t i) const noexcept {
     return place + i * static_cast<std::size_t>(place_step);  // (wraps where it goes down)
   }
 };
 
 /// From a place of the output to the input.
-[[nodiscard]] constexpr TapLine taps_to_input(std::size_t out, std::size_t stride, std::size_t pad, std::size_t kernel,
-                                              std::size_t extent, std::size_t dilation) noexcept {
+[[nodiscard]] constexpr TapLine taps_to_input(std::size_t out, std::size_t stride, std::size_t pad,
+                                              std::size_t kernel, std::size_t extent,
+                                              std::size_t dilation) noexcept {
   const Range taps = taps_inside(out * stride, pad, kernel, extent, dilation);
   if (taps.size() == 0) return {};
   return {taps.size(), taps.begin, 1, out * stride + taps.begin * dilation - pad,
@@ -75,8 +80,9 @@ struct TapLine {
 }
 
 /// From a place of the input to the outputs that see it.
-[[nodiscard]] constexpr TapLine taps_to_output(std::size_t in, std::size_t stride, std::size_t pad, std::size_t kernel,
-                                               std::size_t outputs, std::size_t dilation) noexcept {
+[[nodiscard]] constexpr TapLine taps_to_output(std::size_t in, std::size_t stride, std::size_t pad,
+                                               std::size_t kernel, std::size_t outputs,
+                                               std::size_t dilation) noexcept {
   TapLine line;
   for (std::size_t tap = 0; tap < kernel && tap * dilation <= in + pad; ++tap) {
     const std::size_t distance = in + pad - tap * dilation;

@@ -48,39 +48,46 @@ namespace detail {
 
 /// Of the group whose first channel and filter x, delta and the gradients begin with.
 template <class T>
-void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, const Delta<T>& delta,
-                                          T* weight_gradient, T* bias_gradient, T* scratch) {
+void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x,
+                                          const Delta<T>& delta, T* weight_gradient,
+                                          T* bias_gradient, T* scratch) {
   const Panels panels = transposed_panels(s.filters, pixels_at_once(s.batch) * s.batch);
   const std::size_t channels = s.all_channels(), filters = s.all_filters();
   const auto taps_of = [&](std::size_t column) {
-    return taps_inside(column * s.stride_width, s.pad_left, s.kernel_width, s.width, s.dilation_width);
+    return taps_inside(column * s.stride_width, s.pad_left, s.kernel_width, s.width,
+                       s.dilation_width);
   };
   // Taps whose features and weights lie one after the other.
   const bool in_a_row = s.groups == 1 && s.dilation_width == 1;
   for (std::size_t row = 0; row < s.out_height; ++row) {
-    const Range tap_rows = taps_inside(row * s.stride_height, s.pad_top, s.kernel_height, s.height, s.dilation_height);
+    const Range tap_rows =
+        taps_inside(row * s.stride_height, s.pad_top, s.kernel_height, s.height, s.dilation_height);
     std::size_t column = 0;
     while (column < s.out_width) {
       // A group of pixels whose taps are cut off by the border in the same way.
       const Range taps = taps_of(column);
       std::size_t pixels = 1;
-      while (pixels < pixels_at_once(s.batch) && column + pixels < s.out_width && taps == taps_of(column + pixels))
+      while (pixels < pixels_at_once(s.batch) && column + pixels < s.out_width &&
+             taps == taps_of(column + pixels))
         ++pixels;
       for (std::size_t i = 0; i < pixels; ++i) {
         const std::size_t first = (row * s.out_width + column + i) * filters * s.batch;
         const Delta<T> part{delta.dy + first, delta.y + first, delta.minimum,
                             delta.masked == nullptr ? nullptr : delta.masked + first};
-        dispatch(Transpose<T>{part, s.filters, s.batch, scratch + i * s.batch * panels.step, panels});
+        dispatch(
+            Transpose<T>{part, s.filters, s.batch, scratch + i * s.batch * panels.step, panels});
       }
       if (bias_gradient != nullptr)
         dispatch(ColumnSums<T>{scratch, pixels * s.batch, s.filters, panels, bias_gradient});
       const std::size_t taps_at_once = in_a_row ? std::max<std::size_t>(taps.size(), 1) : 1;
       for (std::size_t tap_row = tap_rows.begin; tap_row < tap_rows.end; ++tap_row)
         for (std::size_t tap = taps.begin; tap < taps.end; tap += taps_at_once) {
-          const std::size_t input_row = row * s.stride_height + tap_row * s.dilation_height - s.pad_top;
+          const std::size_t input_row =
+              row * s.stride_height + tap_row * s.dilation_height - s.pad_top;
           std::array<Segment<T>, 8> segments;
           for (std::size_t i = 0; i < pixels; ++i) {
-            const std::size_t input_column = (column + i) * s.stride_width + tap * s.dilation_width - s.pad_left;
+            const std::size_t input_column =
+                (column + i) * s.stride_width + tap * s.dilation_width - s.pad_left;
             segments[i] = {x + (input_row * s.width + input_column) * channels * s.batch,
                            scratch + i * s.batch * panels.step, s.batch};
           }
@@ -103,13 +110,14 @@ void convolution_weight_gradient_by_pixel(const ConvolutionSize& s, const T* x, 
 /// padding of the delta is zero. bias_gradient may be null: not wanted. Where each channel has
 /// filters of its own, a delta with a minimum is `masked` in place.
 template <class T>
-void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Delta<T>& delta, T* weight_gradient,
-                                 T* bias_gradient, T* scratch) {
+void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Delta<T>& delta,
+                                 T* weight_gradient, T* bias_gradient, T* scratch) {
   std::fill_n(weight_gradient, s.weights(), T(0));
   if (bias_gradient != nullptr) std::fill_n(bias_gradient, s.all_filters(), T(0));
   if (s.batch == 0) return;
   if (s.is_depthwise())
-    return dispatch(DepthwiseWeightGradient<T>{s, x, delta, weight_gradient, bias_gradient, scratch});
+    return dispatch(
+        DepthwiseWeightGradient<T>{s, x, delta, weight_gradient, bias_gradient, scratch});
   for (std::size_t group = 0; group < s.groups; ++group) {
     const std::size_t first = group * s.filters * s.batch;
     const Delta<T> of_group{delta.dy + first, delta.y + first, delta.minimum,
@@ -120,13 +128,16 @@ void convolution_weight_gradient(const ConvolutionSize& s, const T* x, const Del
     if (sums_by_lane(s))
       detail::convolution_weight_gradient_by_lane<T>(s, channels, of_group, weights, bias, scratch);
     else
-      detail::convolution_weight_gradient_by_pixel<T>(s, channels, of_group, weights, bias, scratch);
+      detail::convolution_weight_gradient_by_pixel<T>(s, channels, of_group, weights, bias,
+                                                      scratch);
   }
 }
 
-LOCKSTEP_INSTANCE(void convolution_weight_gradient<float>(const ConvolutionSize&, const float*, const Delta<float>&,
-                                                          float*, float*, float*));
-LOCKSTEP_INSTANCE(void convolution_weight_gradient<double>(const ConvolutionSize&, const double*, const Delta<double>&,
-                                                           double*, double*, double*));
+LOCKSTEP_INSTANCE(void convolution_weight_gradient<float>(const ConvolutionSize&, const float*,
+                                                          const Delta<float>&, float*, float*,
+                                                          float*));
+LOCKSTEP_INSTANCE(void convolution_weight_gradient<double>(const ConvolutionSize&, const double*,
+                                                           const Delta<double>&, double*, double*,
+                                                           double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

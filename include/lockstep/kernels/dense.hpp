@@ -23,7 +23,8 @@ struct DenseSize {
 };
 
 /// Inputs whose gradients backward computes together, weights and input: enough for both products.
-[[nodiscard]] constexpr std::size_t dense_inputs_at_once(std::size_t units, std::size_t stride) noexcept {
+[[nodiscard]] constexpr std::size_t dense_inputs_at_once(std::size_t units,
+                                                         std::size_t stride) noexcept {
   return std::max(rows_at_once(units, stride), rows_at_once(stride, units));
 }
 
@@ -34,26 +35,31 @@ struct DenseSize {
 
 /// y[u][b] = finish(bias[u] + sum over i of weights[i][u] * x[i][b]). bias may be null: zero.
 template <class T>
-void dense_forward(const DenseSize& size, const T* x, const T* weights, const T* bias, T* y, Finish<T> finish = {}) {
+void dense_forward(const DenseSize& size, const T* x, const T* weights, const T* bias, T* y,
+                   Finish<T> finish = {}) {
   multiply<T>({y, size.units, size.stride, size.stride}, weights, x, size.inputs,
               {.a_row = 1, .a = size.units, .b = {size.stride}}, bias, finish);
 }
 
-/// dx[i][b] = finish(sum over u of weights[i][u] * dy[u][b]), or with `adds` of dx and that sum. One
-/// that masks needs `can_mask_input_gradient(units)`.
+/// dx[i][b] = finish(sum over u of weights[i][u] * dy[u][b]), or with `adds` of dx and that sum.
+/// One that masks needs `can_mask_input_gradient(units)`.
 template <class T>
-void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx, Finish<T> finish = {},
-                          bool adds = false) {
-  multiply_blocks<T>({dx, size.inputs, size.stride, size.stride, 0, size.inputs_after}, weights, dy, size.units,
-                     {.a_row = size.units, .a = 1, .b = {size.stride}}, {adds, nullptr}, finish);
+void dense_input_gradient(const DenseSize& size, const T* weights, const T* dy, T* dx,
+                          Finish<T> finish = {}, bool adds = false) {
+  multiply_blocks<T>({dx, size.inputs, size.stride, size.stride, 0, size.inputs_after}, weights, dy,
+                     size.units, {.a_row = size.units, .a = 1, .b = {size.stride}}, {adds, nullptr},
+                     finish);
 }
 
-[[nodiscard]] constexpr bool can_mask_input_gradient(std::size_t units) noexcept { return units <= inner_block; }
+[[nodiscard]] constexpr bool can_mask_input_gradient(std::size_t units) noexcept {
+  return units <= inner_block;
+}
 
 /// Leaves the transposed delta in scratch, for dense_weight_gradient; bias_gradient[u] = sum over b
 /// of delta[u][b]. The padding of the delta is zero. bias_gradient may be null: not wanted.
 template <class T>
-void dense_bias_gradient(const DenseSize& size, const Delta<T>& delta, T* bias_gradient, T* scratch) {
+void dense_bias_gradient(const DenseSize& size, const Delta<T>& delta, T* bias_gradient,
+                         T* scratch) {
   const Panels panels = transposed_panels(size.units, size.stride);
   dispatch(Transpose<T>{delta, size.units, size.stride, scratch, panels});
   if (bias_gradient == nullptr) return;
@@ -63,22 +69,28 @@ void dense_bias_gradient(const DenseSize& size, const Delta<T>& delta, T* bias_g
 
 /// weight_gradient[i][u] = sum over b of x[i][b] * delta[u][b].
 template <class T>
-void dense_weight_gradient(const DenseSize& size, const T* x, const T* scratch, T* weight_gradient) {
-  multiply<T>({weight_gradient, size.inputs, size.units, size.units, 0, size.inputs_after}, x, scratch, size.stride,
+void dense_weight_gradient(const DenseSize& size, const T* x, const T* scratch,
+                           T* weight_gradient) {
+  multiply<T>({weight_gradient, size.inputs, size.units, size.units, 0, size.inputs_after}, x,
+              scratch, size.stride,
               {.a_row = size.stride, .a = 1, .b = transposed_panels(size.units, size.stride)});
 }
 
-LOCKSTEP_INSTANCE(void dense_forward<float>(const DenseSize&, const float*, const float*, const float*, float*,
-                                            Finish<float>));
-LOCKSTEP_INSTANCE(void dense_input_gradient<float>(const DenseSize&, const float*, const float*, float*, Finish<float>,
-                                                   bool));
-LOCKSTEP_INSTANCE(void dense_bias_gradient<float>(const DenseSize&, const Delta<float>&, float*, float*));
-LOCKSTEP_INSTANCE(void dense_weight_gradient<float>(const DenseSize&, const float*, const float*, float*));
-LOCKSTEP_INSTANCE(void dense_forward<double>(const DenseSize&, const double*, const double*, const double*, double*,
-                                             Finish<double>));
-LOCKSTEP_INSTANCE(void dense_input_gradient<double>(const DenseSize&, const double*, const double*, double*,
-                                                    Finish<double>, bool));
-LOCKSTEP_INSTANCE(void dense_bias_gradient<double>(const DenseSize&, const Delta<double>&, double*, double*));
-LOCKSTEP_INSTANCE(void dense_weight_gradient<double>(const DenseSize&, const double*, const double*, double*));
+LOCKSTEP_INSTANCE(void dense_forward<float>(const DenseSize&, const float*, const float*,
+                                            const float*, float*, Finish<float>));
+LOCKSTEP_INSTANCE(void dense_input_gradient<float>(const DenseSize&, const float*, const float*,
+                                                   float*, Finish<float>, bool));
+LOCKSTEP_INSTANCE(void dense_bias_gradient<float>(const DenseSize&, const Delta<float>&, float*,
+                                                  float*));
+LOCKSTEP_INSTANCE(void dense_weight_gradient<float>(const DenseSize&, const float*, const float*,
+                                                    float*));
+LOCKSTEP_INSTANCE(void dense_forward<double>(const DenseSize&, const double*, const double*,
+                                             const double*, double*, Finish<double>));
+LOCKSTEP_INSTANCE(void dense_input_gradient<double>(const DenseSize&, const double*, const double*,
+                                                    double*, Finish<double>, bool));
+LOCKSTEP_INSTANCE(void dense_bias_gradient<double>(const DenseSize&, const Delta<double>&, double*,
+                                                   double*));
+LOCKSTEP_INSTANCE(void dense_weight_gradient<double>(const DenseSize&, const double*, const double*,
+                                                     double*));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -27,8 +27,8 @@ namespace detail {
 
 /// Calls f(range of groups, row, column) for each block of groups of each pixel of the target.
 template <class F>
-LOCKSTEP_KERNEL void for_each_depthwise_pixel(const ConvolutionSize& s, std::size_t rows, std::size_t columns,
-                                              const F& f) {
+LOCKSTEP_KERNEL void for_each_depthwise_pixel(const ConvolutionSize& s, std::size_t rows,
+                                              std::size_t columns, const F& f) {
   const std::size_t block = depthwise_block(s);
   for (std::size_t group = 0; group < s.groups; group += block)
     for (std::size_t row = 0; row < rows; ++row)
@@ -42,8 +42,9 @@ struct DepthwiseTaps {
   std::size_t tap_row_step, tap_step;           ///< elements of the weights
   std::ptrdiff_t source_row_step, source_step;  ///< elements of the source
 
-  LOCKSTEP_KERNEL DepthwiseTaps(const ConvolutionSize& s, const TapLine& down, const TapLine& across,
-                                std::size_t source_width, std::size_t source_pixel)
+  LOCKSTEP_KERNEL DepthwiseTaps(const ConvolutionSize& s, const TapLine& down,
+                                const TapLine& across, std::size_t source_width,
+                                std::size_t source_pixel)
       : rows(down),
         columns(across),
         tap_row_step(down.tap_step * s.kernel_width * s.all_filters()),
@@ -60,7 +61,8 @@ struct DepthwiseTaps {
       for (std::size_t column = columns.count; column > 0; --column) {
         const P factor(*w);
 #pragma GCC unroll 8
-        for (std::size_t v = 0; v < Vectors; ++v) sums[v] = multiply_add(P(from + v * P::size), factor, sums[v]);
+        for (std::size_t v = 0; v < Vectors; ++v)
+          sums[v] = multiply_add(P(from + v * P::size), factor, sums[v]);
         w += tap_step;
         from += source_step;
       }
@@ -103,13 +105,15 @@ struct DepthwiseForward {
     const P minimum(finish.minimum);
     const std::size_t pixel = s.groups * s.batch;
     detail::for_each_depthwise_pixel(
-        s, s.out_height, s.out_width, [&](Range groups, std::size_t row, std::size_t column) LOCKSTEP_KERNEL_LAMBDA {
-          const TapLine down =
-              taps_to_input(row, s.stride_height, s.pad_top, s.kernel_height, s.height, s.dilation_height);
-          const TapLine across =
-              taps_to_input(column, s.stride_width, s.pad_left, s.kernel_width, s.width, s.dilation_width);
+        s, s.out_height, s.out_width,
+        [&](Range groups, std::size_t row, std::size_t column) LOCKSTEP_KERNEL_LAMBDA {
+          const TapLine down = taps_to_input(row, s.stride_height, s.pad_top, s.kernel_height,
+                                             s.height, s.dilation_height);
+          const TapLine across = taps_to_input(column, s.stride_width, s.pad_left, s.kernel_width,
+                                               s.width, s.dilation_width);
           const detail::DepthwiseTaps taps(s, down, across, s.width, pixel);
-          const T* const first_weight = weights + (down.tap * s.kernel_width + across.tap) * s.all_filters();
+          const T* const first_weight =
+              weights + (down.tap * s.kernel_width + across.tap) * s.all_filters();
           const T* const source = x + (down.place * s.width + across.place) * pixel;
           T* const target = y + (row * s.out_width + column) * s.filters * pixel;
           for (std::size_t group = groups.begin; group < groups.end; ++group)
@@ -118,11 +122,13 @@ struct DepthwiseForward {
                   s.batch, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
                     P sums[Vectors];
 #pragma GCC unroll 8
-                    for (std::size_t v = 0; v < Vectors; ++v) sums[v] = P(bias != nullptr ? bias[f] : T(0));
+                    for (std::size_t v = 0; v < Vectors; ++v)
+                      sums[v] = P(bias != nullptr ? bias[f] : T(0));
                     taps.add(first_weight + f, source + group * s.batch + i, sums);
 #pragma GCC unroll 8
                     for (std::size_t v = 0; v < Vectors; ++v)
-                      select(sums[v] < minimum, minimum, sums[v]).store(target + f * s.batch + i + v * P::size);
+                      select(sums[v] < minimum, minimum, sums[v])
+                          .store(target + f * s.batch + i + v * P::size);
                   });
         });
   }
@@ -142,13 +148,15 @@ struct DepthwiseInputGradient {
     const ConvolutionSize s = size;
     const std::size_t out_pixel = s.all_filters() * s.batch;
     detail::for_each_depthwise_pixel(
-        s, s.height, s.width, [&](Range groups, std::size_t row, std::size_t column) LOCKSTEP_KERNEL_LAMBDA {
-          const TapLine down =
-              taps_to_output(row, s.stride_height, s.pad_top, s.kernel_height, s.out_height, s.dilation_height);
-          const TapLine across =
-              taps_to_output(column, s.stride_width, s.pad_left, s.kernel_width, s.out_width, s.dilation_width);
+        s, s.height, s.width,
+        [&](Range groups, std::size_t row, std::size_t column) LOCKSTEP_KERNEL_LAMBDA {
+          const TapLine down = taps_to_output(row, s.stride_height, s.pad_top, s.kernel_height,
+                                              s.out_height, s.dilation_height);
+          const TapLine across = taps_to_output(column, s.stride_width, s.pad_left, s.kernel_width,
+                                                s.out_width, s.dilation_width);
           const detail::DepthwiseTaps taps(s, down, across, s.out_width, out_pixel);
-          const T* const first_weight = weights + (down.tap * s.kernel_width + across.tap) * s.all_filters();
+          const T* const first_weight =
+              weights + (down.tap * s.kernel_width + across.tap) * s.all_filters();
           const T* const source = dy + (down.place * s.out_width + across.place) * out_pixel;
           T* const target = dx + (row * s.width + column) * s.groups * s.batch;
           for (std::size_t group = groups.begin; group < groups.end; ++group)
@@ -160,7 +168,8 @@ struct DepthwiseInputGradient {
                   for (std::size_t f = group * s.filters; f < (group + 1) * s.filters; ++f)
                     taps.add(first_weight + f, source + f * s.batch + i, sums);
 #pragma GCC unroll 8
-                  for (std::size_t v = 0; v < Vectors; ++v) sums[v].store(target + group * s.batch + i + v * P::size);
+                  for (std::size_t v = 0; v < Vectors; ++v)
+                    sums[v].store(target + group * s.batch + i + v * P::size);
                 });
         });
   }

@@ -45,12 +45,14 @@ struct DepthwiseWeightGradient {
       for (std::size_t row = 0; row < s.out_height; ++row)
         for (std::size_t f = in_block.begin; f < in_block.end; ++f) {
           T* const sums = scratch + (f - in_block.begin) * (taps + 1) * n;
-          if (bias_gradient != nullptr || delta.masked != nullptr) mask_and_add_bias<Isa>(row, f, sums + taps * n);
+          if (bias_gradient != nullptr || delta.masked != nullptr)
+            mask_and_add_bias<Isa>(row, f, sums + taps * n);
           add_row<Isa>(row, f, sums);
         }
       for (std::size_t f = in_block.begin; f < in_block.end; ++f) {
         const T* sums = scratch + (f - in_block.begin) * (taps + 1) * n;
-        for (std::size_t tap = 0; tap < taps; ++tap) weight_gradient[tap * filters + f] = total<Isa>(sums + tap * n);
+        for (std::size_t tap = 0; tap < taps; ++tap)
+          weight_gradient[tap * filters + f] = total<Isa>(sums + tap * n);
         if (bias_gradient != nullptr) bias_gradient[f] = total<Isa>(sums + taps * n);
       }
     }
@@ -92,17 +94,18 @@ struct DepthwiseWeightGradient {
   LOCKSTEP_KERNEL void add_row(std::size_t row, std::size_t f, T* sums) const {
     const ConvolutionSize& s = size;
     const std::size_t pixel = s.groups * s.batch, out_pixel = s.all_filters() * s.batch;
-    const TapLine down = taps_to_input(row, s.stride_height, s.pad_top, s.kernel_height, s.height, s.dilation_height);
+    const TapLine down = taps_to_input(row, s.stride_height, s.pad_top, s.kernel_height, s.height,
+                                       s.dilation_height);
     const T* const channel = x + down.place * s.width * pixel + f / s.filters * s.batch;
     const T* const deltas = delta.dy + row * s.out_width * out_pixel + f * s.batch;
     for (std::size_t column = 0; column < s.out_width;) {
       // Pixels whose taps are cut off by the border in the same way.
-      const TapLine across =
-          taps_to_input(column, s.stride_width, s.pad_left, s.kernel_width, s.width, s.dilation_width);
+      const TapLine across = taps_to_input(column, s.stride_width, s.pad_left, s.kernel_width,
+                                           s.width, s.dilation_width);
       std::size_t pixels = 1;
       while (column + pixels < s.out_width) {
-        const TapLine next =
-            taps_to_input(column + pixels, s.stride_width, s.pad_left, s.kernel_width, s.width, s.dilation_width);
+        const TapLine next = taps_to_input(column + pixels, s.stride_width, s.pad_left,
+                                           s.kernel_width, s.width, s.dilation_width);
         if (next.tap != across.tap || next.count != across.count) break;
         ++pixels;
       }
@@ -130,11 +133,12 @@ struct DepthwiseWeightGradient {
 
   /// Taps [tap, tap + count) of those inside; up to Taps are computed and not stored.
   template <class Isa, std::size_t Taps>
-  LOCKSTEP_KERNEL void add_taps(const Run& run, const TapLine& down, const TapLine& across, std::size_t tap,
-                                std::size_t count, T* sums) const {
+  LOCKSTEP_KERNEL void add_taps(const Run& run, const TapLine& down, const TapLine& across,
+                                std::size_t tap, std::size_t count, T* sums) const {
     constexpr std::size_t n = lanes<T, Isa>;
     const std::size_t batch = size.batch, pixel = size.groups * batch;
-    const std::size_t row_step = size.dilation_height * size.width * pixel, step = size.dilation_width * pixel;
+    const std::size_t row_step = size.dilation_height * size.width * pixel,
+                      step = size.dilation_width * pixel;
     const std::size_t in_step = size.stride_width * pixel, out_step = size.all_filters() * batch;
     const T* inputs[Taps];
     std::size_t places[Taps];

@@ -40,7 +40,8 @@ __attribute__((noinline)) decltype(auto) run_baseline(const F& f) {
 
 #if defined(__x86_64__)
 template <class F>
-__attribute__((noinline, target("avx2,fma"))) LOCKSTEP_VECTOR_WIDTH(256) decltype(auto) run_avx2(const F& f) {
+__attribute__((noinline, target("avx2,fma"))) LOCKSTEP_VECTOR_WIDTH(256) decltype(auto)
+    run_avx2(const F& f) {
   return f.template operator()<Avx2>();
 }
 

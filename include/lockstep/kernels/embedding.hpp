@@ -30,7 +30,8 @@ struct GatherRows {
     for (std::size_t i = 0; i < s.stride; i += n) {
       const T* rows[n];
       for (std::size_t k = 0; k < n; ++k)
-        rows[k] = i + k < s.count ? s.table + static_cast<std::size_t>(s.ids[i + k]) * s.width : nullptr;
+        rows[k] =
+            i + k < s.count ? s.table + static_cast<std::size_t>(s.ids[i + k]) * s.width : nullptr;
       for (std::size_t d = 0; d < s.width; d += n) {
         V block[n];
 #pragma GCC unroll 16

@@ -46,7 +46,8 @@ struct ReducedExp {
 /// sqrt(1/2) - 1 and sqrt(2) - 1. Method and coefficients: Cephes Mathematical Library (Moshier),
 /// exp.c and expf.c.
 template <class T, std::size_t Bytes>
-LOCKSTEP_KERNEL ReducedExp<Pack<T, Bytes>> reduced_exp(const Pack<T, Bytes>& argument, T lowest, T highest) {
+LOCKSTEP_KERNEL ReducedExp<Pack<T, Bytes>> reduced_exp(const Pack<T, Bytes>& argument, T lowest,
+                                                       T highest) {
   using P = Pack<T, Bytes>;
   constexpr bool is_float = std::is_same_v<T, float>;
   P x = select(argument < P(lowest), P(lowest), argument);
@@ -68,16 +69,17 @@ LOCKSTEP_KERNEL ReducedExp<Pack<T, Bytes>> reduced_exp(const Pack<T, Bytes>& arg
   if constexpr (is_float) {
     P r = multiply_add(whole, P(-0.693359375f), x);
     r = multiply_add(whole, P(2.12194440e-4f), r);
-    const P p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
-                           5.0000001201e-1f);
+    const P p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f,
+                           4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f);
     reduced.rest = multiply_add(p, r * r, r);
   } else {
     P r = multiply_add(whole, P(-6.93145751953125e-1), x);
     r = multiply_add(whole, P(-1.42860682030941723212e-6), r);
     const P square = r * r;
-    const P p = r * polynomial(square, 1.26177193074810590878e-4, 3.02994407707441961300e-2, 9.99999999999999999910e-1);
-    const P q = polynomial(square, 3.00198505138664455042e-6, 2.52448340349684104192e-3, 2.27265548208155028766e-1,
-                           2.00000000000000000009e0);
+    const P p = r * polynomial(square, 1.26177193074810590878e-4, 3.02994407707441961300e-2,
+                               9.99999999999999999910e-1);
+    const P q = polynomial(square, 3.00198505138664455042e-6, 2.52448340349684104192e-3,
+                           2.27265548208155028766e-1, 2.00000000000000000009e0);
     reduced.rest = p / (q - p) * P(2.0);
   }
   return reduced;
@@ -91,7 +93,8 @@ template <class T, std::size_t Bytes>
 LOCKSTEP_KERNEL Pack<T, Bytes> exp(const Pack<T, Bytes>& x) {
   using P = Pack<T, Bytes>;
   constexpr bool is_float = std::is_same_v<T, float>;
-  const auto [rest, power] = detail::reduced_exp<T, Bytes>(x, is_float ? T(-104) : T(-746), is_float ? T(89) : T(710));
+  const auto [rest, power] =
+      detail::reduced_exp<T, Bytes>(x, is_float ? T(-104) : T(-746), is_float ? T(89) : T(710));
   // In two factors, as 2^power itself may be beyond the normal numbers.
   typename P::Mask half;
   half.v = power.v >> 1;
@@ -118,13 +121,13 @@ LOCKSTEP_KERNEL Pack<T, Bytes> tanh(const Pack<T, Bytes>& x) {
   const P square = x * x;
   P small;
   if constexpr (std::is_same_v<T, float>) {
-    small = detail::polynomial(square, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f,
-                               -3.33332819422e-1f);
+    small = detail::polynomial(square, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f,
+                               1.33314422036e-1f, -3.33332819422e-1f);
   } else {
-    const P p =
-        detail::polynomial(square, -9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3);
-    const P q =
-        detail::polynomial(square, 1.0, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3);
+    const P p = detail::polynomial(square, -9.64399179425052238628e-1, -9.92877231001918586564e1,
+                                   -1.61468768441708447952e3);
+    const P q = detail::polynomial(square, 1.0, 1.12811678491632931402e2, 2.23548839060100448583e3,
+                                   4.84406305325125486048e3);
     small = p / q;
   }
   small = multiply_add(small * square, x, x);

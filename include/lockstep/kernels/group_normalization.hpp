@@ -91,7 +91,8 @@ LOCKSTEP_KERNEL void group_moments(const GroupOfChannels& group, const T* x, P (
       const P distance = origin[v] + average - mean[v];
       // (max: also against what is no number, in padding of any size.)
       squares[v] += max(products[v] - sum[v] * average, P(T(0)));
-      squares[v] = multiply_add(distance * P(before * count / (before + count)), distance, squares[v]);
+      squares[v] =
+          multiply_add(distance * P(before * count / (before + count)), distance, squares[v]);
       mean[v] += distance * P(count / (before + count));
       origin[v] = mean[v];
     }
@@ -119,29 +120,31 @@ struct GroupNormalization {
     using P = Pack<T, Isa::vector_bytes>;
     detail::for_each_group_piece<Isa, T, 4>(
         size, groups,
-        [&]<std::size_t Vectors>(const detail::GroupOfChannels& group, std::size_t first, std::size_t i)
-            LOCKSTEP_KERNEL_LAMBDA {
-              P center[Vectors], factor[Vectors];
-              detail::group_moments(group, x + first, center, factor);
-              const P share(T(1) / static_cast<T>(group.pixels * group.channels));
+        [&]<std::size_t Vectors>(const detail::GroupOfChannels& group, std::size_t first,
+                                 std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+          P center[Vectors], factor[Vectors];
+          detail::group_moments(group, x + first, center, factor);
+          const P share(T(1) / static_cast<T>(group.pixels * group.channels));
 #pragma GCC unroll 4
-              for (std::size_t v = 0; v < Vectors; ++v) {
-                factor[v] = P(T(1)) / sqrt(multiply_add(factor[v], share, P(static_cast<T>(epsilon))));
-                center[v].store(mean + i + v * P::size);
-                factor[v].store(inverse + i + v * P::size);
-              }
-              for (std::size_t p = 0; p < group.pixels; ++p) {
-                const T* from = x + first + p * group.pixel_step;
-                T* to = y + first + p * group.pixel_step;
-                for (std::size_t c = 0; c < group.channels; ++c, from += group.stride, to += group.stride) {
-                  const P scale(gamma != nullptr ? gamma[group.first + c] : T(1));
-                  const P shift(beta != nullptr ? beta[group.first + c] : T(0));
+          for (std::size_t v = 0; v < Vectors; ++v) {
+            factor[v] = P(T(1)) / sqrt(multiply_add(factor[v], share, P(static_cast<T>(epsilon))));
+            center[v].store(mean + i + v * P::size);
+            factor[v].store(inverse + i + v * P::size);
+          }
+          for (std::size_t p = 0; p < group.pixels; ++p) {
+            const T* from = x + first + p * group.pixel_step;
+            T* to = y + first + p * group.pixel_step;
+            for (std::size_t c = 0; c < group.channels;
+                 ++c, from += group.stride, to += group.stride) {
+              const P scale(gamma != nullptr ? gamma[group.first + c] : T(1));
+              const P shift(beta != nullptr ? beta[group.first + c] : T(0));
 #pragma GCC unroll 4
-                  for (std::size_t v = 0; v < Vectors; ++v)
-                    multiply_add((P(from + v * P::size) - center[v]) * factor[v], scale, shift).store(to + v * P::size);
-                }
-              }
-            });
+              for (std::size_t v = 0; v < Vectors; ++v)
+                multiply_add((P(from + v * P::size) - center[v]) * factor[v], scale, shift)
+                    .store(to + v * P::size);
+            }
+          }
+        });
   }
 };
 
@@ -170,21 +173,21 @@ struct GroupNormalizationGradient {
     constexpr std::size_t most = Isa::registers == 32 ? 4 : 2;
     detail::for_each_group_piece<Isa, T, most>(
         size, groups,
-        [&]<std::size_t Vectors>(const detail::GroupOfChannels& group, std::size_t first, std::size_t i)
-            LOCKSTEP_KERNEL_LAMBDA {
-              Piece<P, Vectors> piece;
+        [&]<std::size_t Vectors>(const detail::GroupOfChannels& group, std::size_t first,
+                                 std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+          Piece<P, Vectors> piece;
 #pragma GCC unroll 4
-              for (std::size_t v = 0; v < Vectors; ++v) {
-                piece.center[v] = P(mean + i + v * P::size);
-                piece.factor[v] = P(inverse + i + v * P::size);
-                piece.sum[v] = piece.product[v] = P(T(0));
-              }
-              // (So few channels that their sums stay in the first-level cache.)
-              constexpr std::size_t most_channels = 32;
-              for (std::size_t c = 0; c < group.channels; c += most_channels)
-                add_channels(group, first, c, std::min(most_channels, group.channels - c), piece);
-              if (dx != nullptr) write_input_gradient(group, first, piece);
-            });
+          for (std::size_t v = 0; v < Vectors; ++v) {
+            piece.center[v] = P(mean + i + v * P::size);
+            piece.factor[v] = P(inverse + i + v * P::size);
+            piece.sum[v] = piece.product[v] = P(T(0));
+          }
+          // (So few channels that their sums stay in the first-level cache.)
+          constexpr std::size_t most_channels = 32;
+          for (std::size_t c = 0; c < group.channels; c += most_channels)
+            add_channels(group, first, c, std::min(most_channels, group.channels - c), piece);
+          if (dx != nullptr) write_input_gradient(group, first, piece);
+        });
   }
 
  private:
@@ -197,8 +200,9 @@ struct GroupNormalizationGradient {
 
   /// Adds channels [channel, channel + count) of the group to the sums.
   template <class P, std::size_t Vectors>
-  LOCKSTEP_KERNEL void add_channels(const detail::GroupOfChannels& group, std::size_t first, std::size_t channel,
-                                    std::size_t count, Piece<P, Vectors>& piece) const {
+  LOCKSTEP_KERNEL void add_channels(const detail::GroupOfChannels& group, std::size_t first,
+                                    std::size_t channel, std::size_t count,
+                                    Piece<P, Vectors>& piece) const {
     const std::size_t run = group.pixels_in_run();
     P channel_sum[32], channel_product[32];
     for (std::size_t pixel = 0; pixel < group.pixels; pixel += run) {
@@ -233,7 +237,8 @@ struct GroupNormalizationGradient {
       }
       for (std::size_t c = 0; c < count; ++c) {
         sums[group.first + channel + c] += static_cast<double>(sum_of_lanes<T>(channel_sum[c].v));
-        products[group.first + channel + c] += static_cast<double>(sum_of_lanes<T>(channel_product[c].v));
+        products[group.first + channel + c] +=
+            static_cast<double>(sum_of_lanes<T>(channel_product[c].v));
       }
     }
   }
@@ -255,7 +260,8 @@ struct GroupNormalizationGradient {
         for (std::size_t v = 0; v < Vectors; ++v) {
           const P normal = (P(x + at + v * P::size) - piece.center[v]) * piece.factor[v];
           const P rest = multiply_add(normal, piece.product[v], piece.sum[v]);
-          (piece.factor[v] * multiply_add(P(dy + at + v * P::size), scale, rest)).store(dx + at + v * P::size);
+          (piece.factor[v] * multiply_add(P(dy + at + v * P::size), scale, rest))
+              .store(dx + at + v * P::size);
         }
       }
     }

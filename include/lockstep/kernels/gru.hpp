@@ -77,7 +77,8 @@ struct GruStep {
         candidate.store(gates + 2 * next_gate + b);
         state.store(states + s.after(i) + b);
         if (r.dropout != nullptr)
-          (state * P(r.dropout + unit * batch + b)).store(r.dropped + unit * stride + s.after(i) + b);
+          (state * P(r.dropout + unit * batch + b))
+              .store(r.dropped + unit * stride + s.after(i) + b);
       }
     }
   }
@@ -107,7 +108,8 @@ struct GruBackStep {
       for (std::size_t b = 0; b < s.batch(); b += P::size) {
         // (Steps of a row lie next to each other: no prefetcher sees them coming.)
 #pragma GCC unroll 3
-        for (std::size_t gate = 0; gate < 3; ++gate) __builtin_prefetch(next + gate * next_gate + b);
+        for (std::size_t gate = 0; gate < 3; ++gate)
+          __builtin_prefetch(next + gate * next_gate + b);
         __builtin_prefetch(gradients + s.column(following) + b);
         const P update(gates + b), candidate(gates + 2 * next_gate + b);
         const P before(r.states + unit * stride + s.before(i) + b);
@@ -181,8 +183,8 @@ void gru_forward(const Recurrence<T>& r) {
     detail::input_product(r, i);
     detail::recurrent_product<T>(r, i, 0, 2 * u, before, r.recurrent_bias);
     if constexpr (ResetAfter) {
-      multiply<T>({r.inner + s.column(i), u, s.batch(), s.stride()}, r.recurrent_kernel + 2 * u, before, u,
-                  {.a_row = 1, .a = 3 * u, .b = {s.stride()}},
+      multiply<T>({r.inner + s.column(i), u, s.batch(), s.stride()}, r.recurrent_kernel + 2 * u,
+                  before, u, {.a_row = 1, .a = 3 * u, .b = {s.stride()}},
                   r.recurrent_bias == nullptr ? nullptr : r.recurrent_bias + 2 * u);
     } else {
       dispatch(detail::GruReset<T>{r, i});
@@ -225,17 +227,20 @@ void gru_gradients(const Recurrence<T>& r, const RecurrentGradients<T>& to) {
     if (to.recurrent_bias != nullptr) std::copy_n(to.bias, 2 * u, to.recurrent_bias);
     const DeltaProduct<T> of_h[] = {{before, u, u, kernel_of_h, 3 * u}};
     delta_products<T>(r.inner, u, s.columns(), s.stride(), of_h,
-                      to.recurrent_bias == nullptr ? nullptr : to.recurrent_bias + 2 * u, to.scratch);
+                      to.recurrent_bias == nullptr ? nullptr : to.recurrent_bias + 2 * u,
+                      to.scratch);
   } else {
     const DeltaProduct<T> of_h[] = {{r.inner, u, u, kernel_of_h, 3 * u}};
-    delta_products<T>(r.gates + 2 * u * s.stride(), u, s.columns(), s.stride(), of_h, nullptr, to.scratch);
+    delta_products<T>(r.gates + 2 * u * s.stride(), u, s.columns(), s.stride(), of_h, nullptr,
+                      to.scratch);
   }
 }
 
 #define LOCKSTEP_GRU_INSTANCES(T, reset_after)                                \
   LOCKSTEP_INSTANCE(void gru_forward<T, reset_after>(const Recurrence<T>&));  \
   LOCKSTEP_INSTANCE(void gru_backward<T, reset_after>(const Recurrence<T>&)); \
-  LOCKSTEP_INSTANCE(void gru_gradients<T, reset_after>(const Recurrence<T>&, const RecurrentGradients<T>&))
+  LOCKSTEP_INSTANCE(                                                          \
+      void gru_gradients<T, reset_after>(const Recurrence<T>&, const RecurrentGradients<T>&))
 LOCKSTEP_GRU_INSTANCES(float, true);
 LOCKSTEP_GRU_INSTANCES(float, false);
 LOCKSTEP_GRU_INSTANCES(double, true);

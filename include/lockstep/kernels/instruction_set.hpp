@@ -16,9 +16,10 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Levels of instruction sets, lowest first. Results depend on the level, so all ranks use the
 /// lowest that one of them has.
 enum class InstructionSet : int {
-  baseline = 0,  ///< what the translation unit is compiled for: SSE2 on a plain x86-64 build, NEON on aarch64
-  avx2 = 1,      ///< AVX2 and FMA: x86-64-v3
-  avx512 = 2,    ///< AVX-512 F, BW, DQ, VL: x86-64-v4
+  baseline =
+      0,  ///< what the translation unit is compiled for: SSE2 on a plain x86-64 build, NEON on aarch64
+  avx2 = 1,    ///< AVX2 and FMA: x86-64-v3
+  avx512 = 2,  ///< AVX-512 F, BW, DQ, VL: x86-64-v4
 };
 
 [[nodiscard]] constexpr std::string_view to_string(InstructionSet level) noexcept {
@@ -58,8 +59,8 @@ struct Avx512 {
 #if defined(__x86_64__)
   // (__builtin_cpu_supports also asks whether the operating system saves the wide registers.)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl"))
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     return InstructionSet::avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::avx2;
 #endif
@@ -67,8 +68,10 @@ struct Avx512 {
 }
 
 /// The level that `text` names. Throws ConfigurationError, which names `source`.
-[[nodiscard]] inline InstructionSet parse_instruction_set(std::string_view text, std::string_view source) {
-  for (const InstructionSet level : {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512})
+[[nodiscard]] inline InstructionSet parse_instruction_set(std::string_view text,
+                                                          std::string_view source) {
+  for (const InstructionSet level :
+       {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512})
     if (text == to_string(level)) return level;
   throw ConfigurationError(std::string(source) + " is '" + std::string(text) +
                            "', which is no instruction set; use baseline, avx2 or avx512");
@@ -80,7 +83,8 @@ inline InstructionSet initial_instruction_set() {
   const InstructionSet supported = supported_instruction_set();
   const char* text = std::getenv("LOCKSTEP_MAX_ISA");
   if (text == nullptr || *text == '\0') return supported;
-  const InstructionSet maximum = parse_instruction_set(text, "the environment variable LOCKSTEP_MAX_ISA");
+  const InstructionSet maximum =
+      parse_instruction_set(text, "the environment variable LOCKSTEP_MAX_ISA");
   return maximum < supported ? maximum : supported;
 }
 

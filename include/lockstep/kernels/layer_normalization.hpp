@@ -27,9 +27,10 @@ namespace detail {
 template <class Isa, class T, class F>
 LOCKSTEP_KERNEL void for_each_pixel(const ChannelSize& s, const F& f) {
   for (std::size_t pixel = 0; pixel < s.pixels; ++pixel)
-    for_each_piece<Isa, T>(s.stride, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-      f.template operator()<Vectors>(pixel * s.channels * s.stride + i, pixel * s.stride + i);
-    });
+    for_each_piece<Isa, T>(
+        s.stride, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+          f.template operator()<Vectors>(pixel * s.channels * s.stride + i, pixel * s.stride + i);
+        });
 }
 
 }  // namespace detail
@@ -53,48 +54,49 @@ struct LayerNormalization {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
     const P share(T(1) / static_cast<T>(s.channels));
-    detail::for_each_pixel<Isa, T>(
-        s, [&]<std::size_t Vectors>(std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-          const T* from = x + first;
-          P center[Vectors], squares[Vectors];
+    detail::for_each_pixel<Isa, T>(s, [&]<std::size_t Vectors>(
+                                          std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+      const T* from = x + first;
+      P center[Vectors], squares[Vectors];
 #pragma GCC unroll 4
-          for (std::size_t v = 0; v < Vectors; ++v) center[v] = squares[v] = P(T(0));
-          if constexpr (Centered) {
-            for (std::size_t c = 0; c < s.channels; ++c) {
+      for (std::size_t v = 0; v < Vectors; ++v) center[v] = squares[v] = P(T(0));
+      if constexpr (Centered) {
+        for (std::size_t c = 0; c < s.channels; ++c) {
 #pragma GCC unroll 4
-              for (std::size_t v = 0; v < Vectors; ++v) center[v] += P(from + c * s.stride + v * P::size);
-            }
+          for (std::size_t v = 0; v < Vectors; ++v)
+            center[v] += P(from + c * s.stride + v * P::size);
+        }
 #pragma GCC unroll 4
-            for (std::size_t v = 0; v < Vectors; ++v) {
-              center[v] *= share;
-              center[v].store(mean + i + v * P::size);
-            }
-          }
-          for (std::size_t c = 0; c < s.channels; ++c) {
+        for (std::size_t v = 0; v < Vectors; ++v) {
+          center[v] *= share;
+          center[v].store(mean + i + v * P::size);
+        }
+      }
+      for (std::size_t c = 0; c < s.channels; ++c) {
 #pragma GCC unroll 4
-            for (std::size_t v = 0; v < Vectors; ++v) {
-              P deviation(from + c * s.stride + v * P::size);
-              if constexpr (Centered) deviation -= center[v];
-              squares[v] = multiply_add(deviation, deviation, squares[v]);
-            }
-          }
-          P factor[Vectors];
+        for (std::size_t v = 0; v < Vectors; ++v) {
+          P deviation(from + c * s.stride + v * P::size);
+          if constexpr (Centered) deviation -= center[v];
+          squares[v] = multiply_add(deviation, deviation, squares[v]);
+        }
+      }
+      P factor[Vectors];
 #pragma GCC unroll 4
-          for (std::size_t v = 0; v < Vectors; ++v) {
-            factor[v] = P(T(1)) / sqrt(multiply_add(squares[v], share, P(static_cast<T>(epsilon))));
-            factor[v].store(inverse + i + v * P::size);
-          }
-          T* const to = y + first;
-          for (std::size_t c = 0; c < s.channels; ++c) {
-            const P scale(gamma != nullptr ? gamma[c] : T(1)), shift(beta != nullptr ? beta[c] : T(0));
+      for (std::size_t v = 0; v < Vectors; ++v) {
+        factor[v] = P(T(1)) / sqrt(multiply_add(squares[v], share, P(static_cast<T>(epsilon))));
+        factor[v].store(inverse + i + v * P::size);
+      }
+      T* const to = y + first;
+      for (std::size_t c = 0; c < s.channels; ++c) {
+        const P scale(gamma != nullptr ? gamma[c] : T(1)), shift(beta != nullptr ? beta[c] : T(0));
 #pragma GCC unroll 4
-            for (std::size_t v = 0; v < Vectors; ++v) {
-              P value(from + c * s.stride + v * P::size);
-              if constexpr (Centered) value -= center[v];
-              multiply_add(value * factor[v], scale, shift).store(to + c * s.stride + v * P::size);
-            }
-          }
-        });
+        for (std::size_t v = 0; v < Vectors; ++v) {
+          P value(from + c * s.stride + v * P::size);
+          if constexpr (Centered) value -= center[v];
+          multiply_add(value * factor[v], scale, shift).store(to + c * s.stride + v * P::size);
+        }
+      }
+    });
   }
 };
 
@@ -124,19 +126,21 @@ struct LayerNormalizationSums {
         for (std::size_t v = 0; v < 4; ++v) sum[v] = product[v] = P(T(0));
         for (std::size_t k = pixel; k < end; ++k) {
           const std::size_t feature = (k * s.channels + channel) * s.stride;
-          for_each_piece<Isa, T>(s.stride, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+          for_each_piece<Isa, T>(
+              s.stride, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
 #pragma GCC unroll 4
-            for (std::size_t v = 0; v < Vectors; ++v) {
-              const std::size_t at = i + v * P::size;
-              const P gradient(dy + feature + at);
-              P deviation(x + feature + at);
-              if constexpr (Centered) {
-                deviation -= P(mean + k * s.stride + at);
-                sum[v] += gradient;
-              }
-              product[v] = multiply_add(gradient, deviation * P(inverse + k * s.stride + at), product[v]);
-            }
-          });
+                for (std::size_t v = 0; v < Vectors; ++v) {
+                  const std::size_t at = i + v * P::size;
+                  const P gradient(dy + feature + at);
+                  P deviation(x + feature + at);
+                  if constexpr (Centered) {
+                    deviation -= P(mean + k * s.stride + at);
+                    sum[v] += gradient;
+                  }
+                  product[v] = multiply_add(gradient, deviation * P(inverse + k * s.stride + at),
+                                            product[v]);
+                }
+              });
         }
         for (std::size_t v = 0; v < 4; ++v) {
           if constexpr (Centered) sums[channel] += static_cast<double>(sum_of_lanes<T>(sum[v].v));
@@ -165,48 +169,52 @@ struct LayerNormalizationInputGradient {
     using P = Pack<T, Isa::vector_bytes>;
     const ChannelSize s = size;
     const P share(T(1) / static_cast<T>(s.channels));
-    detail::for_each_pixel<Isa, T>(s, [&]<std::size_t Vectors>(std::size_t first,
-                                                               std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
-      P center[Vectors], factor[Vectors], sum[Vectors], product[Vectors];
+    detail::for_each_pixel<Isa, T>(
+        s, [&]<std::size_t Vectors>(std::size_t first, std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+          P center[Vectors], factor[Vectors], sum[Vectors], product[Vectors];
 #pragma GCC unroll 4
-      for (std::size_t v = 0; v < Vectors; ++v) {
-        if constexpr (Centered) center[v] = P(static_cast<const T*>(mean + i + v * P::size));
-        factor[v] = P(static_cast<const T*>(inverse + i + v * P::size));
-        sum[v] = product[v] = P(T(0));
-      }
-      const auto scale = [&](std::size_t c) LOCKSTEP_KERNEL_LAMBDA { return P(gamma != nullptr ? gamma[c] : T(1)); };
-      const auto gradient = [&](std::size_t c, std::size_t v)
-                                LOCKSTEP_KERNEL_LAMBDA { return P(dy + first + c * s.stride + v * P::size); };
-      const auto normal = [&](std::size_t c, std::size_t v) LOCKSTEP_KERNEL_LAMBDA {
-        const P value(x + first + c * s.stride + v * P::size);
-        if constexpr (Centered)
-          return (value - center[v]) * factor[v];
-        else
-          return value * factor[v];
-      };
-      for (std::size_t c = 0; c < s.channels; ++c) {
-        const P factor_of_dy = scale(c);
+          for (std::size_t v = 0; v < Vectors; ++v) {
+            if constexpr (Centered) center[v] = P(static_cast<const T*>(mean + i + v * P::size));
+            factor[v] = P(static_cast<const T*>(inverse + i + v * P::size));
+            sum[v] = product[v] = P(T(0));
+          }
+          const auto scale = [&](std::size_t c) LOCKSTEP_KERNEL_LAMBDA {
+            return P(gamma != nullptr ? gamma[c] : T(1));
+          };
+          const auto gradient = [&](std::size_t c, std::size_t v) LOCKSTEP_KERNEL_LAMBDA {
+            return P(dy + first + c * s.stride + v * P::size);
+          };
+          const auto normal = [&](std::size_t c, std::size_t v) LOCKSTEP_KERNEL_LAMBDA {
+            const P value(x + first + c * s.stride + v * P::size);
+            if constexpr (Centered)
+              return (value - center[v]) * factor[v];
+            else
+              return value * factor[v];
+          };
+          for (std::size_t c = 0; c < s.channels; ++c) {
+            const P factor_of_dy = scale(c);
 #pragma GCC unroll 4
-        for (std::size_t v = 0; v < Vectors; ++v) {
-          const P g = gradient(c, v) * factor_of_dy;
-          if constexpr (Centered) sum[v] += g;
-          product[v] = multiply_add(g, normal(c, v), product[v]);
-        }
-      }
+            for (std::size_t v = 0; v < Vectors; ++v) {
+              const P g = gradient(c, v) * factor_of_dy;
+              if constexpr (Centered) sum[v] += g;
+              product[v] = multiply_add(g, normal(c, v), product[v]);
+            }
+          }
 #pragma GCC unroll 4
-      for (std::size_t v = 0; v < Vectors; ++v) {
-        sum[v] *= -share;
-        product[v] *= -share;
-      }
-      for (std::size_t c = 0; c < s.channels; ++c) {
-        const P factor_of_dy = scale(c);
+          for (std::size_t v = 0; v < Vectors; ++v) {
+            sum[v] *= -share;
+            product[v] *= -share;
+          }
+          for (std::size_t c = 0; c < s.channels; ++c) {
+            const P factor_of_dy = scale(c);
 #pragma GCC unroll 4
-        for (std::size_t v = 0; v < Vectors; ++v) {
-          const P rest = multiply_add(normal(c, v), product[v], sum[v]);
-          (factor[v] * multiply_add(gradient(c, v), factor_of_dy, rest)).store(dx + first + c * s.stride + v * P::size);
-        }
-      }
-    });
+            for (std::size_t v = 0; v < Vectors; ++v) {
+              const P rest = multiply_add(normal(c, v), product[v], sum[v]);
+              (factor[v] * multiply_add(gradient(c, v), factor_of_dy, rest))
+                  .store(dx + first + c * s.stride + v * P::size);
+            }
+          }
+        });
   }
 };
 

@@ -55,7 +55,8 @@ struct LstmStep {
         cell.store(cells + s.after(i) + b);
         state.store(states + s.after(i) + b);
         if (r.dropout != nullptr)
-          (state * P(r.dropout + unit * batch + b)).store(r.dropped + unit * stride + s.after(i) + b);
+          (state * P(r.dropout + unit * batch + b))
+              .store(r.dropped + unit * stride + s.after(i) + b);
       }
     }
   }
@@ -84,17 +85,19 @@ struct LstmBackStep {
       T* const carry = r.carry + unit * batch;
       const T* const next = r.gates + unit * stride + s.column(following);
       for (std::size_t b = 0; b < batch; b += P::size) {
-        const P input(gates + b), forget(gates + next_gate + b), candidate(gates + 2 * next_gate + b),
-            output(gates + 3 * next_gate + b);
+        const P input(gates + b), forget(gates + next_gate + b),
+            candidate(gates + 2 * next_gate + b), output(gates + 3 * next_gate + b);
         // (Steps of a row lie next to each other: no prefetcher sees them coming.)
 #pragma GCC unroll 4
-        for (std::size_t gate = 0; gate < 4; ++gate) __builtin_prefetch(next + gate * next_gate + b);
+        for (std::size_t gate = 0; gate < 4; ++gate)
+          __builtin_prefetch(next + gate * next_gate + b);
         __builtin_prefetch(cells + s.before(following) + b);
         __builtin_prefetch(gradients + s.column(following) + b);
         const P state_gradient(gradients + s.column(i) + b);
         const P old_carry(carry + b);
         const P squashed = tanh(P(cells + s.after(i) + b));
-        const P cell_gradient = multiply_add(state_gradient * output, P(1) - squashed * squashed, old_carry);
+        const P cell_gradient =
+            multiply_add(state_gradient * output, P(1) - squashed * squashed, old_carry);
         P d_input = logistic_gradient(cell_gradient * candidate, input);
         P d_forget = logistic_gradient(cell_gradient * P(cells + s.before(i) + b), forget);
         P d_candidate = cell_gradient * input * (P(1) - candidate * candidate);

@@ -37,7 +37,8 @@ struct Pack {
   Vector v;
 
   Pack() = default;
-  LOCKSTEP_KERNEL Pack(T scalar) : v(Vector{} + scalar) {}  // (+ 0: g++ would insert lane by lane; -0 becomes 0)
+  LOCKSTEP_KERNEL Pack(T scalar)
+      : v(Vector{} + scalar) {}  // (+ 0: g++ would insert lane by lane; -0 becomes 0)
   LOCKSTEP_KERNEL explicit Pack(const Vector& vector) : v(vector) {}
   template <std::same_as<T> U>  // (a template, so that Pack(0) is the number)
   LOCKSTEP_KERNEL explicit Pack(const U* p) {
@@ -50,7 +51,9 @@ struct Pack {
     kernels::load_first(pack.v, p, count);
     return pack;
   }
-  LOCKSTEP_KERNEL void store_first(T* p, std::size_t count) const { kernels::store_first(p, v, count); }
+  LOCKSTEP_KERNEL void store_first(T* p, std::size_t count) const {
+    kernels::store_first(p, v, count);
+  }
 
   LOCKSTEP_KERNEL friend Pack operator+(const Pack& a, const Pack& b) { return Pack(a.v + b.v); }
   LOCKSTEP_KERNEL friend Pack operator-(const Pack& a, const Pack& b) { return Pack(a.v - b.v); }
@@ -74,9 +77,13 @@ struct Pack {
     return Pack(mask.v ? a.v : b.v);
   }
   /// The larger; b when a is NaN.
-  LOCKSTEP_KERNEL friend Pack max(const Pack& a, const Pack& b) { return Pack(a.v > b.v ? a.v : b.v); }
+  LOCKSTEP_KERNEL friend Pack max(const Pack& a, const Pack& b) {
+    return Pack(a.v > b.v ? a.v : b.v);
+  }
   /// The smaller; b when a is NaN.
-  LOCKSTEP_KERNEL friend Pack min(const Pack& a, const Pack& b) { return Pack(a.v < b.v ? a.v : b.v); }
+  LOCKSTEP_KERNEL friend Pack min(const Pack& a, const Pack& b) {
+    return Pack(a.v < b.v ? a.v : b.v);
+  }
   LOCKSTEP_KERNEL friend Pack abs(const Pack& a) { return max(a, -a); }
 
   /// a * b + c, fused where the instruction set has such an instruction.

@@ -15,18 +15,22 @@ template <class T>
 [[nodiscard]] double penalty(const Regularizer& regularizer, std::size_t n, const T* values) {
   double sum = 0;
   if (regularizer.l1 != 0)
-    sum += regularizer.l1 * sweep_sum(
-                                n, [](const auto& v) LOCKSTEP_KERNEL_LAMBDA { return abs(v); }, values);
+    sum += regularizer.l1 *
+           sweep_sum(
+               n, [](const auto& v) LOCKSTEP_KERNEL_LAMBDA { return abs(v); }, values);
   if (regularizer.l2 != 0)
-    sum += regularizer.l2 * sweep_sum(
-                                n, [](const auto& v) LOCKSTEP_KERNEL_LAMBDA { return v * v; }, values);
+    sum +=
+        regularizer.l2 * sweep_sum(
+                             n, [](const auto& v) LOCKSTEP_KERNEL_LAMBDA { return v * v; }, values);
   return sum;
 }
 
 /// gradient += scale * the penalty's gradient, for n values.
 template <class T>
-void add_penalty_gradient(const Regularizer& regularizer, double scale, std::size_t n, const T* values, T* gradient) {
-  const T l1 = static_cast<T>(scale * regularizer.l1), l2 = static_cast<T>(2 * scale * regularizer.l2);
+void add_penalty_gradient(const Regularizer& regularizer, double scale, std::size_t n,
+                          const T* values, T* gradient) {
+  const T l1 = static_cast<T>(scale * regularizer.l1),
+          l2 = static_cast<T>(2 * scale * regularizer.l2);
   sweep(
       n,
       [=](auto& sum, const auto& v) LOCKSTEP_KERNEL_LAMBDA {

@@ -20,7 +20,8 @@ struct Philox {
   typedef std::uint64_t Words __attribute__((vector_size(Isa::vector_bytes)));
 
   /// Numbers 4 * block ... 4 * block + 3 of RandomStream(key), for the keys from `keys` on.
-  static LOCKSTEP_KERNEL void generate(std::uint64_t block, const std::uint64_t* keys, Words (&words)[4]) {
+  static LOCKSTEP_KERNEL void generate(std::uint64_t block, const std::uint64_t* keys,
+                                       Words (&words)[4]) {
     constexpr std::uint64_t low = 0xFFFFFFFF;
     Words key;
     std::memcpy(&key, keys, sizeof key);

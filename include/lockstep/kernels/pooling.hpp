@@ -38,7 +38,8 @@ LOCKSTEP_KERNEL void for_each_window(const PoolingSize& s, const F& f) {
     for (std::size_t column = 0; column < s.out_width; ++column) {
       const Range columns = taps_inside(column * s.stride_width, s.pad_left, s.pool_width, s.width);
       const std::size_t first_column = column * s.stride_width + columns.begin - s.pad_left;
-      f(Window{row * s.out_width + column, first_row * s.width + first_column, rows.size(), columns.size()});
+      f(Window{row * s.out_width + column, first_row * s.width + first_column, rows.size(),
+               columns.size()});
     }
   }
 }

@@ -32,10 +32,11 @@ struct ProductBlock {
     for (std::size_t i = 0; i < segment_count; ++i) inner += segments[i].count;
     AheadCursor cursor{{ahead[0], ahead[1]}, inner * cache_line};
     const bool may_pack = inner <= inner_block && segment_count <= packed_segments;
-    for_each_tile_column<Isa, T>(padded_columns(target.columns),
-                                 [this, &cursor, may_pack]<class ThisTile>(std::size_t column) LOCKSTEP_KERNEL_LAMBDA {
-                                   this->template column_of_tiles<Isa, ThisTile>(column, cursor, may_pack);
-                                 });
+    for_each_tile_column<Isa, T>(
+        padded_columns(target.columns),
+        [this, &cursor, may_pack]<class ThisTile>(std::size_t column) LOCKSTEP_KERNEL_LAMBDA {
+          this->template column_of_tiles<Isa, ThisTile>(column, cursor, may_pack);
+        });
   }
 
  private:
@@ -55,7 +56,8 @@ struct ProductBlock {
   };
 
   template <class Isa, class ThisTile>
-  LOCKSTEP_KERNEL void column_of_tiles(std::size_t column, AheadCursor& cursor, bool may_pack) const {
+  LOCKSTEP_KERNEL void column_of_tiles(std::size_t column, AheadCursor& cursor,
+                                       bool may_pack) const {
     constexpr std::size_t width = ThisTile::columns * lanes<T, Isa>;
     alignas(cache_line) T rows_of_b[inner_block * width];
     Segment<T> packed[packed_segments];
@@ -95,12 +97,15 @@ struct ProductBlock {
   static constexpr std::size_t packed_segments = 16;
 
   template <class Isa, class ThisTile>
-  LOCKSTEP_KERNEL void column_of_tiles(const RowsOfB b, std::size_t column, AheadCursor& cursor) const {
+  LOCKSTEP_KERNEL void column_of_tiles(const RowsOfB b, std::size_t column,
+                                       AheadCursor& cursor) const {
     if constexpr (ThisTile::rows == 6) {
       // Most layers have an even number of units: 6 m, 6 m + 4, or 6 (m - 1) + 4 + 4 of them need
       // no row for nothing.
       const std::size_t rest = target.rows % 6;
-      const std::size_t fours = rest == 0 || rest == 5 ? 0 : rest == 2 && target.rows > 6 ? 8 : rest;
+      const std::size_t fours = rest == 0 || rest == 5         ? 0
+                                : rest == 2 && target.rows > 6 ? 8
+                                                               : rest;
       rows_of_tiles<Isa, 6, ThisTile::columns>(b, 0, target.rows - fours, column, cursor);
       rows_of_tiles<Isa, 4, ThisTile::columns>(b, target.rows - fours, target.rows, column, cursor);
     } else {
@@ -109,8 +114,8 @@ struct ProductBlock {
   }
 
   template <class Isa, std::size_t R, std::size_t C>
-  LOCKSTEP_KERNEL void rows_of_tiles(const RowsOfB b, std::size_t first_row, std::size_t last_row, std::size_t column,
-                                     AheadCursor& cursor) const {
+  LOCKSTEP_KERNEL void rows_of_tiles(const RowsOfB b, std::size_t first_row, std::size_t last_row,
+                                     std::size_t column, AheadCursor& cursor) const {
     using V = Vector<T, Isa>;
     constexpr std::size_t n = lanes<T, Isa>;
     // (Locals, as the compiler must take it that a store to C changes members.)
@@ -122,13 +127,15 @@ struct ProductBlock {
       std::size_t rows[R];  // rows beyond the last one repeat it, and are not stored
       rows[0] = row * steps.a_row;
 #pragma GCC unroll 16
-      for (std::size_t r = 1; r < R; ++r) rows[r] = rows[r - 1] + (r < valid_rows ? steps.a_row : 0);
+      for (std::size_t r = 1; r < R; ++r)
+        rows[r] = rows[r - 1] + (r < valid_rows ? steps.a_row : 0);
       V sums[R][C] = {};
       if (before.bias != nullptr) {
 #pragma GCC unroll 16
         for (std::size_t r = 0; r < R; ++r)
 #pragma GCC unroll 4
-          for (std::size_t j = 0; j < C; ++j) sums[r][j] += before.bias[row + (r < valid_rows ? r : 0)];
+          for (std::size_t j = 0; j < C; ++j)
+            sums[r][j] += before.bias[row + (r < valid_rows ? r : 0)];
       }
       const char* next = cursor.take();
       multiply_tile<Isa>(sums, b.segments, segment_count, rows, b.first, steps.a, b.step,
@@ -143,7 +150,8 @@ struct ProductBlock {
 #pragma GCC unroll 16
           for (std::size_t r = 0; r < R; ++r)
 #pragma GCC unroll 4
-            for (std::size_t j = 0; j < C; ++j) __builtin_prefetch(to + r * c.row_step + j * n + c.ahead, 0, 2);
+            for (std::size_t j = 0; j < C; ++j)
+              __builtin_prefetch(to + r * c.row_step + j * n + c.ahead, 0, 2);
         }
         if (before.sums) {
 #pragma GCC unroll 16
@@ -200,14 +208,16 @@ struct ProductBlock {
 /// pass by: 64 Ki elements of it, and not fewer than need be, as each group copies the rows of B
 /// anew. With one block, C and A are fetched a group ahead.
 [[nodiscard]] constexpr std::size_t rows_at_once(std::size_t columns, std::size_t inner) noexcept {
-  return inner <= inner_block ? 192 : std::clamp<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 192, 512);
+  return inner <= inner_block
+             ? 192
+             : std::clamp<std::size_t>(65536 / std::max<std::size_t>(columns, 1), 192, 512);
 }
 
 /// target = finish(onto + A * B), with `inner` summands. Rows of B are padded to a multiple of 16
 /// elements. What lies ahead of a block is fetched as if A, B and C were contiguous.
 template <class T>
-void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
-                     const Onto<T>& first_onto, Finish<T> finish) {
+void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_t inner,
+                     const Steps& steps, const Onto<T>& first_onto, Finish<T> finish) {
   const auto range = [](const T* from, std::size_t count) -> Ahead {
     return {reinterpret_cast<const char*>(from), reinterpret_cast<const char*>(from + count)};
   };
@@ -227,7 +237,8 @@ void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_
       const T* const bias = first_onto.bias;
       const Onto<T> onto{k > 0 || first_onto.sums, k > 0 || bias == nullptr ? nullptr : bias + row};
       const bool last = k + count == inner;
-      ProductBlock<T> block{part, &segment, count > 0, steps, onto, last ? finish : Finish<T>{}, {}};
+      ProductBlock<T> block{part, &segment, count > 0, steps, onto, last ? finish : Finish<T>{},
+                            {}};
       if (!last) {
         const std::size_t next = std::min(inner_block, inner - k - count);
         block.ahead[0] = range(block_of_a + count * steps.a, next * steps.a);
@@ -245,23 +256,23 @@ void multiply_blocks(const Target<T>& target, const T* a, const T* b, std::size_
 
 /// target = finish(bias + A * B). bias: one number for each row; null: zero.
 template <class T>
-void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
-              const T* bias = nullptr, Finish<T> finish = {}) {
+void multiply(const Target<T>& target, const T* a, const T* b, std::size_t inner,
+              const Steps& steps, const T* bias = nullptr, Finish<T> finish = {}) {
   multiply_blocks<T>(target, a, b, inner, steps, {false, bias}, finish);
 }
 
 /// target += bias + A * B.
 template <class T>
-void multiply_onto(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
-                   const T* bias = nullptr) {
+void multiply_onto(const Target<T>& target, const T* a, const T* b, std::size_t inner,
+                   const Steps& steps, const T* bias = nullptr) {
   multiply_blocks<T>(target, a, b, inner, steps, {true, bias}, {});
 }
 
-/// target = A * B, or target + A * B with `adds`. As multiply, but A, B and C may be parts of larger
-/// matrices, with any steps: what follows them in memory is not fetched ahead.
+/// target = A * B, or target + A * B with `adds`. As multiply, but A, B and C may be parts of
+/// larger matrices, with any steps: what follows them in memory is not fetched ahead.
 template <class T>
-void multiply_parts(const Target<T>& target, const T* a, const T* b, std::size_t inner, const Steps& steps,
-                    bool adds = false) {
+void multiply_parts(const Target<T>& target, const T* a, const T* b, std::size_t inner,
+                    const Steps& steps, bool adds = false) {
   std::size_t k = 0;
   do {
     const std::size_t count = std::min(inner_block, inner - k);
@@ -271,9 +282,11 @@ void multiply_parts(const Target<T>& target, const T* a, const T* b, std::size_t
   } while (k < inner);
 }
 
-LOCKSTEP_INSTANCE(void multiply_blocks<float>(const Target<float>&, const float*, const float*, std::size_t,
-                                              const Steps&, const Onto<float>&, Finish<float>));
-LOCKSTEP_INSTANCE(void multiply_blocks<double>(const Target<double>&, const double*, const double*, std::size_t,
-                                               const Steps&, const Onto<double>&, Finish<double>));
+LOCKSTEP_INSTANCE(void multiply_blocks<float>(const Target<float>&, const float*, const float*,
+                                              std::size_t, const Steps&, const Onto<float>&,
+                                              Finish<float>));
+LOCKSTEP_INSTANCE(void multiply_blocks<double>(const Target<double>&, const double*, const double*,
+                                               std::size_t, const Steps&, const Onto<double>&,
+                                               Finish<double>));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -14,7 +14,9 @@ namespace lockstep::inline LOCKSTEP_ABI::kernels {
 inline constexpr std::size_t inner_block = 128;
 
 /// The smallest multiple of 16 that is at least n: rows of B are padded to it.
-[[nodiscard]] constexpr std::size_t padded_columns(std::size_t n) noexcept { return (n + 15) / 16 * 16; }
+[[nodiscard]] constexpr std::size_t padded_columns(std::size_t n) noexcept {
+  return (n + 15) / 16 * 16;
+}
 
 /// Columns of B that a register tile takes at once, at most. B may consist of panels of so many
 /// columns: see Panels.
@@ -22,8 +24,9 @@ inline constexpr std::size_t panel_columns = 64;
 
 /// How B lies in memory.
 struct Panels {
-  std::size_t step = 0;               ///< from a row to the next one
-  std::size_t panel = panel_columns;  ///< from the first panel_columns columns to the next; default: rows are whole
+  std::size_t step = 0;  ///< from a row to the next one
+  std::size_t panel =
+      panel_columns;  ///< from the first panel_columns columns to the next; default: rows are whole
 
   /// Where a column begins.
   [[nodiscard]] constexpr std::size_t offset(std::size_t column) const noexcept {
@@ -38,8 +41,10 @@ struct Target {
   std::size_t rows = 0;
   std::size_t columns = 0;
   std::size_t row_step = 0;
-  std::size_t ahead = 0;       ///< how far ahead of what is written memory is fetched, in elements; 0: it is not
-  std::size_t rows_after = 0;  ///< of the next product, whose rows of A follow, and are fetched ahead
+  std::size_t ahead =
+      0;  ///< how far ahead of what is written memory is fetched, in elements; 0: it is not
+  std::size_t rows_after =
+      0;  ///< of the next product, whose rows of A follow, and are fetched ahead
 };
 
 /// The distances, in elements, between the elements of A and those of B. They are the same for all
@@ -60,7 +65,8 @@ struct Onto {
 /// What is done to the sum of all blocks.
 template <class T>
 struct Finish {
-  T minimum = -std::numeric_limits<T>::infinity();  ///< no element below it (0 is ReLU; NaN stays NaN)
+  T minimum =
+      -std::numeric_limits<T>::infinity();  ///< no element below it (0 is ReLU; NaN stays NaN)
   /// Instead: where C held nothing above the minimum, 0 (the gradient of that). The sum must be of
   /// one block.
   bool masks = false;

@@ -35,13 +35,16 @@ struct RandomMask {
 
  private:
   template <class Isa>
-  LOCKSTEP_KERNEL void write(std::uint64_t block, const std::uint64_t* sample_keys, std::size_t count, T* first) const {
+  LOCKSTEP_KERNEL void write(std::uint64_t block, const std::uint64_t* sample_keys,
+                             std::size_t count, T* first) const {
     using Values = Vector<double, Isa>;
     typename Philox<Isa>::Words words[4];
     Philox<Isa>::generate(block, sample_keys, words);
     for (std::size_t word = 0; word < count; ++word) {
-      const Values values = words[word] >= threshold ? Values{} + static_cast<double>(scale) : Values{};
-      for (std::size_t i = 0; i < lanes<double, Isa>; ++i) first[word * stride + i] = static_cast<T>(values[i]);
+      const Values values =
+          words[word] >= threshold ? Values{} + static_cast<double>(scale) : Values{};
+      for (std::size_t i = 0; i < lanes<double, Isa>; ++i)
+        first[word * stride + i] = static_cast<T>(values[i]);
     }
   }
 };

@@ -49,10 +49,10 @@ LOCKSTEP_KERNEL void sine_and_cosine(const P& v, P& sine, P& cosine) {
   const P quarter = multiply_add(v, P(4.0), rounder) - rounder;
   const P rest = (v * P(4.0) - quarter) * P(std::numbers::pi / 2);
   const P square = rest * rest;
-  const P s =
-      rest * polynomial(square, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0);
-  const P c = polynomial(square, -1.0 / 87178291200, 1.0 / 479001600, -1.0 / 3628800, 1.0 / 40320, -1.0 / 720, 1.0 / 24,
-                         -1.0 / 2, 1.0);
+  const P s = rest * polynomial(square, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
+                                -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0);
+  const P c = polynomial(square, -1.0 / 87178291200, 1.0 / 479001600, -1.0 / 3628800, 1.0 / 40320,
+                         -1.0 / 720, 1.0 / 24, -1.0 / 2, 1.0);
   const auto odd = (quarter == P(1.0)) | (quarter == P(3.0));
   const P across = select(odd, c, s), along = select(odd, s, c);
   sine = select((quarter == P(2.0)) | (quarter == P(3.0)), -across, across);
@@ -85,7 +85,8 @@ struct RandomNormal {
 
  private:
   template <class Isa>
-  LOCKSTEP_KERNEL void write(std::uint64_t block, const std::uint64_t* sample_keys, std::size_t count, T* first) const {
+  LOCKSTEP_KERNEL void write(std::uint64_t block, const std::uint64_t* sample_keys,
+                             std::size_t count, T* first) const {
     using P = Pack<double, Isa::vector_bytes>;
     using Words = typename Philox<Isa>::Words;
     Words words[4];

@@ -32,16 +32,28 @@ struct RecurrenceSize {
   [[nodiscard]] constexpr std::size_t columns() const noexcept { return steps * batch(); }
   /// From row to row of each array. An odd number of 16 elements: with a power of two, the rows of
   /// one step would all fall into one set of the caches.
-  [[nodiscard]] constexpr std::size_t stride() const noexcept { return ((steps + 1) * batch() / 16 | 1) * 16; }
+  [[nodiscard]] constexpr std::size_t stride() const noexcept {
+    return ((steps + 1) * batch() / 16 | 1) * 16;
+  }
 
   /// The step that is number `i` in the order of computation.
-  [[nodiscard]] constexpr std::size_t step(std::size_t i) const noexcept { return reverse ? steps - 1 - i : i; }
+  [[nodiscard]] constexpr std::size_t step(std::size_t i) const noexcept {
+    return reverse ? steps - 1 - i : i;
+  }
   /// Where its columns begin: in arrays of states, the state before it and its own.
-  [[nodiscard]] constexpr std::size_t column(std::size_t i) const noexcept { return step(i) * batch(); }
-  [[nodiscard]] constexpr std::size_t before(std::size_t i) const noexcept { return column(i) + first_before(); }
-  [[nodiscard]] constexpr std::size_t after(std::size_t i) const noexcept { return column(i) + first_after(); }
+  [[nodiscard]] constexpr std::size_t column(std::size_t i) const noexcept {
+    return step(i) * batch();
+  }
+  [[nodiscard]] constexpr std::size_t before(std::size_t i) const noexcept {
+    return column(i) + first_before();
+  }
+  [[nodiscard]] constexpr std::size_t after(std::size_t i) const noexcept {
+    return column(i) + first_after();
+  }
   /// The same for step 0.
-  [[nodiscard]] constexpr std::size_t first_before() const noexcept { return reverse ? batch() : 0; }
+  [[nodiscard]] constexpr std::size_t first_before() const noexcept {
+    return reverse ? batch() : 0;
+  }
   [[nodiscard]] constexpr std::size_t first_after() const noexcept { return reverse ? 0 : batch(); }
 
   /// Steps whose products with the inputs are computed together, just before the recurrence wants
@@ -59,13 +71,17 @@ struct Recurrence {
   const T* kernel = nullptr;            ///< [inputs][gates * units]
   const T* recurrent_kernel = nullptr;  ///< [units][gates * units]
   const T* bias = nullptr;              ///< [gates * units]; null: none
-  const T* recurrent_bias = nullptr;    ///< the same, of a GRU whose reset gate comes after the product; null: none
-  const T* mask = nullptr;              ///< [columns()]: 0 where a sample's state is carried on; null: nowhere
-  const T* dropout = nullptr;           ///< [units][batch()]: factors of the state, before it is multiplied; null: none
-  T* gates = nullptr;      ///< forward leaves what backward needs, backward the gradients of the gates' inputs
-  T* states = nullptr;     ///< the state that is the output
-  T* dropped = nullptr;    ///< the states times dropout; without it, `states`
-  T* inner = nullptr;      ///< LSTM: the cell's state. GRU: what the reset gate is applied to, or its result
+  const T* recurrent_bias =
+      nullptr;  ///< the same, of a GRU whose reset gate comes after the product; null: none
+  const T* mask = nullptr;  ///< [columns()]: 0 where a sample's state is carried on; null: nowhere
+  const T* dropout =
+      nullptr;  ///< [units][batch()]: factors of the state, before it is multiplied; null: none
+  T* gates =
+      nullptr;  ///< forward leaves what backward needs, backward the gradients of the gates' inputs
+  T* states = nullptr;   ///< the state that is the output
+  T* dropped = nullptr;  ///< the states times dropout; without it, `states`
+  T* inner =
+      nullptr;  ///< LSTM: the cell's state. GRU: what the reset gate is applied to, or its result
   T* gradients = nullptr;  ///< of the states: backward adds what comes from later steps
   T* carry = nullptr;      ///< [units][batch()], for backward
   T* product = nullptr;    ///< [units][batch()], for backward with dropout
@@ -102,25 +118,27 @@ void input_product(const Recurrence<T>& r, std::size_t i) {
   if (i % s.steps_at_once() != 0) return;
   const std::size_t count = std::min(s.steps_at_once(), s.steps - i);
   const std::size_t column = std::min(s.column(i), s.column(i + count - 1));
-  multiply<T>({r.gates + column, r.rows(), count * s.batch(), s.stride()}, r.kernel, r.inputs + column, s.inputs,
-              {.a_row = 1, .a = r.rows(), .b = {s.stride()}}, r.bias);
+  multiply<T>({r.gates + column, r.rows(), count * s.batch(), s.stride()}, r.kernel,
+              r.inputs + column, s.inputs, {.a_row = 1, .a = r.rows(), .b = {s.stride()}}, r.bias);
 }
 
 /// Rows of gates from `first` on += bias + recurrent kernel * from, which is [units][stride()].
 template <class T>
-void recurrent_product(const Recurrence<T>& r, std::size_t i, std::size_t first, std::size_t rows, const T* from,
-                       const T* bias = nullptr) {
+void recurrent_product(const Recurrence<T>& r, std::size_t i, std::size_t first, std::size_t rows,
+                       const T* from, const T* bias = nullptr) {
   const RecurrenceSize& s = r.size;
   multiply_onto<T>({r.gates + first * s.stride() + s.column(i), rows, s.batch(), s.stride()},
-                   r.recurrent_kernel + first, from, s.units, {.a_row = 1, .a = r.rows(), .b = {s.stride()}}, bias);
+                   r.recurrent_kernel + first, from, s.units,
+                   {.a_row = 1, .a = r.rows(), .b = {s.stride()}}, bias);
 }
 
 /// to[units][...] = recurrent kernel * gates, for `rows` of its columns from `first` on.
 template <class T>
-void back_product(const Recurrence<T>& r, std::size_t first, std::size_t rows, const T* gates, T* to,
-                  std::size_t to_stride, bool onto = false) {
-  multiply_blocks<T>({to, r.size.units, r.size.batch(), to_stride}, r.recurrent_kernel + first, gates, rows,
-                     {.a_row = r.rows(), .a = 1, .b = {r.size.stride()}}, {onto, nullptr}, {});
+void back_product(const Recurrence<T>& r, std::size_t first, std::size_t rows, const T* gates,
+                  T* to, std::size_t to_stride, bool onto = false) {
+  multiply_blocks<T>({to, r.size.units, r.size.batch(), to_stride}, r.recurrent_kernel + first,
+                     gates, rows, {.a_row = r.rows(), .a = 1, .b = {r.size.stride()}},
+                     {onto, nullptr}, {});
 }
 
 /// to[unit][sample] += from * factors, for kernels::dispatch.
@@ -137,14 +155,16 @@ struct AddScaled {
     for (std::size_t row = 0; row < rows; ++row)
       for (std::size_t i = 0; i < columns; i += P::size) {
         T* const place = to + row * to_step + i;
-        multiply_add(P(from + row * columns + i), P(factors + row * columns + i), P(place)).store(place);
+        multiply_add(P(from + row * columns + i), P(factors + row * columns + i), P(place))
+            .store(place);
       }
   }
 };
 
 /// Adds the same to the gradient of the state before step number i, through the dropout.
 template <class T>
-void back_to_state(const Recurrence<T>& r, std::size_t i, std::size_t first, std::size_t rows, const T* gates) {
+void back_to_state(const Recurrence<T>& r, std::size_t i, std::size_t first, std::size_t rows,
+                   const T* gates) {
   T* const to = r.gradients + r.size.column(i - 1);
   if (r.dropout == nullptr) {
     back_product(r, first, rows, gates, to, r.size.stride(), true);
@@ -185,11 +205,14 @@ void delta_products(const T* deltas, std::size_t count, std::size_t columns, std
   do {
     const std::size_t width = std::min(delta_columns_at_once, columns - column);
     const Panels panels = transposed_panels(count, width);
-    dispatch(Transpose<T>{{deltas + column, deltas + column}, count, width, scratch, panels, stride});
-    if (bias_gradient != nullptr) dispatch(ColumnSums<T>{scratch, width, count, panels, bias_gradient});
+    dispatch(
+        Transpose<T>{{deltas + column, deltas + column}, count, width, scratch, panels, stride});
+    if (bias_gradient != nullptr)
+      dispatch(ColumnSums<T>{scratch, width, count, panels, bias_gradient});
     for (const DeltaProduct<T>& product : products)
-      multiply_blocks<T>({product.to, product.rows, product.columns, product.to_step}, product.a + column, scratch,
-                         width, {.a_row = stride, .a = 1, .b = panels}, {column > 0, nullptr}, {});
+      multiply_blocks<T>({product.to, product.rows, product.columns, product.to_step},
+                         product.a + column, scratch, width, {.a_row = stride, .a = 1, .b = panels},
+                         {column > 0, nullptr}, {});
     column += width;
   } while (column < columns);
 }
@@ -197,7 +220,8 @@ void delta_products(const T* deltas, std::size_t count, std::size_t columns, std
 LOCKSTEP_INSTANCE(void delta_products<float>(const float*, std::size_t, std::size_t, std::size_t,
                                              std::span<const DeltaProduct<float>>, float*, float*));
 LOCKSTEP_INSTANCE(void delta_products<double>(const double*, std::size_t, std::size_t, std::size_t,
-                                              std::span<const DeltaProduct<double>>, double*, double*));
+                                              std::span<const DeltaProduct<double>>, double*,
+                                              double*));
 
 /// Gradients of a recurrence's weights. bias and recurrent_bias may be null: not wanted.
 template <class T>
@@ -213,8 +237,9 @@ struct RecurrentGradients {
 template <class T>
 void recurrent_gradients(const Recurrence<T>& r, const RecurrentGradients<T>& to) {
   const RecurrenceSize& s = r.size;
-  const DeltaProduct<T> products[] = {{r.inputs, s.inputs, r.rows(), to.kernel, r.rows()},
-                                      {r.dropped + s.first_before(), s.units, r.rows(), to.recurrent_kernel, r.rows()}};
+  const DeltaProduct<T> products[] = {
+      {r.inputs, s.inputs, r.rows(), to.kernel, r.rows()},
+      {r.dropped + s.first_before(), s.units, r.rows(), to.recurrent_kernel, r.rows()}};
   delta_products<T>(r.gates, r.rows(), s.columns(), s.stride(), products, to.bias, to.scratch);
 }
 

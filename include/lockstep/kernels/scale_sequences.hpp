@@ -32,9 +32,11 @@ struct ScaleSequences {
         const P factor(s.factors[feature * s.batch + sample]);
         const std::size_t first = feature * s.stride + sample * s.steps;
         for (std::size_t step = 0; step < s.steps; step += P::size)
-          (factor * P::load_first(s.x + first + step, s.steps - step)).store_first(s.y + first + step, s.steps - step);
+          (factor * P::load_first(s.x + first + step, s.steps - step))
+              .store_first(s.y + first + step, s.steps - step);
       }
-      std::fill(s.y + feature * s.stride + s.samples * s.steps, s.y + (feature + 1) * s.stride, T(0));
+      std::fill(s.y + feature * s.stride + s.samples * s.steps, s.y + (feature + 1) * s.stride,
+                T(0));
     }
   }
 };

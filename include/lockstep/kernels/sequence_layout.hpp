@@ -29,13 +29,15 @@ void each_sequence_value(const SequenceLayout& size, Move move) {
       for (std::size_t first_s = 0; first_s < size.samples; first_s += tile)
         for (std::size_t t = first_t; t < std::min(first_t + tile, size.positions); ++t)
           for (std::size_t s = first_s; s < std::min(first_s + tile, size.samples); ++s)
-            move(f * size.row_stride + s * size.positions + t, (t * size.features + f) * size.sample_stride + s);
+            move(f * size.row_stride + s * size.positions + t,
+                 (t * size.features + f) * size.sample_stride + s);
 }
 
 /// Zeros from `used` to `stride` of each of `count` features.
 template <class T>
 void clear_padding(T* data, std::size_t count, std::size_t used, std::size_t stride) {
-  for (std::size_t f = 0; f < count; ++f) std::fill(data + f * stride + used, data + (f + 1) * stride, T(0));
+  for (std::size_t f = 0; f < count; ++f)
+    std::fill(data + f * stride + used, data + (f + 1) * stride, T(0));
 }
 
 }  // namespace detail
@@ -43,14 +45,16 @@ void clear_padding(T* data, std::size_t count, std::size_t used, std::size_t str
 /// From rows to samples; the padding becomes zero.
 template <class T>
 void rows_to_samples(const SequenceLayout& size, const T* rows, T* samples) {
-  detail::each_sequence_value(size, [=](std::size_t row, std::size_t sample) { samples[sample] = rows[row]; });
+  detail::each_sequence_value(
+      size, [=](std::size_t row, std::size_t sample) { samples[sample] = rows[row]; });
   detail::clear_padding(samples, size.positions * size.features, size.samples, size.sample_stride);
 }
 
 /// From samples to rows; the padding becomes zero.
 template <class T>
 void samples_to_rows(const SequenceLayout& size, const T* samples, T* rows) {
-  detail::each_sequence_value(size, [=](std::size_t row, std::size_t sample) { rows[row] = samples[sample]; });
+  detail::each_sequence_value(
+      size, [=](std::size_t row, std::size_t sample) { rows[row] = samples[sample]; });
   detail::clear_padding(rows, size.features, size.samples * size.positions, size.row_stride);
 }
 

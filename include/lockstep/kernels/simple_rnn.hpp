@@ -34,10 +34,12 @@ struct SimpleStep {
       for (std::size_t b = 0; b < batch; b += P::size) {
         P state = tanh(P(gates + b));
         state.store(gates + b);
-        if (mask != nullptr) state = select(P(mask + b) != P(T(0)), state, P(states + s.before(i) + b));
+        if (mask != nullptr)
+          state = select(P(mask + b) != P(T(0)), state, P(states + s.before(i) + b));
         state.store(states + s.after(i) + b);
         if (r.dropout != nullptr)
-          (state * P(r.dropout + unit * batch + b)).store(r.dropped + unit * stride + s.after(i) + b);
+          (state * P(r.dropout + unit * batch + b))
+              .store(r.dropped + unit * stride + s.after(i) + b);
       }
     }
   }

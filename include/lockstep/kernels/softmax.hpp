@@ -30,7 +30,8 @@ struct Softmax {
       const T* const from = x + first;
       T* const to = y == nullptr ? nullptr : y + first;
       P group_largest(from);
-      for (std::size_t c = 1; c < s.features; ++c) group_largest = max(P(from + c * s.stride), group_largest);
+      for (std::size_t c = 1; c < s.features; ++c)
+        group_largest = max(P(from + c * s.stride), group_largest);
       P group_sum(T(0));
       for (std::size_t c = 0; c < s.features; ++c) {
         const P value = exp(P(from + c * s.stride) - group_largest);
@@ -65,7 +66,8 @@ struct SoftmaxGradient {
       for (std::size_t c = 0; c < s.features; ++c)
         sum = multiply_add(P(dy + first + c * s.stride), P(y + first + c * s.stride), sum);
       for (std::size_t c = 0; c < s.features; ++c)
-        (P(y + first + c * s.stride) * (P(dy + first + c * s.stride) - sum)).store(dx + first + c * s.stride);
+        (P(y + first + c * s.stride) * (P(dy + first + c * s.stride) - sum))
+            .store(dx + first + c * s.stride);
     });
   }
 };

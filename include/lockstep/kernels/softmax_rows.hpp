@@ -43,7 +43,8 @@ struct SoftmaxRows {
         if (s.y != nullptr) value.store(s.y + c * s.stride + i);
       }
     if (s.y == nullptr) return;
-    for (std::size_t i = 0; i < s.samples; i += P::size) (P(T(1)) / at(s.sum + i)).store(s.factors + i);
+    for (std::size_t i = 0; i < s.samples; i += P::size)
+      (P(T(1)) / at(s.sum + i)).store(s.factors + i);
     for (std::size_t c = 0; c < s.features; ++c)
       for (std::size_t i = 0; i < s.samples; i += P::size)
         (at(s.y + c * s.stride + i) * at(s.factors + i)).store(s.y + c * s.stride + i);

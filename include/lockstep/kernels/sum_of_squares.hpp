@@ -58,8 +58,9 @@ LOCKSTEP_KERNEL double sum_of_squares(const T* p, std::size_t n) {
 /// so for them the bits do not depend on the instruction set either.
 template <class T>
 [[nodiscard]] double sum_of_squares(std::span<const T> values) {
-  return dispatch([&]<class Isa>()
-                      LOCKSTEP_KERNEL_LAMBDA { return detail::sum_of_squares<Isa>(values.data(), values.size()); });
+  return dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
+    return detail::sum_of_squares<Isa>(values.data(), values.size());
+  });
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -77,8 +77,9 @@ void sweep(std::size_t n, const F& f, P*... arrays) {
   using T = std::remove_const_t<std::tuple_element_t<0, std::tuple<P...>>>;
   static_assert((std::is_same_v<std::remove_const_t<P>, T> && ...),
                 "lockstep: all arrays of a sweep have the same element type");
-  dispatch([&]<class Isa>()
-               LOCKSTEP_KERNEL_LAMBDA { detail::sweep_all<Isa::vector_bytes, lanes<T, Isa>>(n, f, arrays...); });
+  dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
+    detail::sweep_all<Isa::vector_bytes, lanes<T, Isa>>(n, f, arrays...);
+  });
 }
 
 /// The sum of f over n elements of each array, in double: `f(const Pack&...)` returns a Pack.
@@ -92,7 +93,8 @@ template <class F, class... P>
 [[nodiscard]] double sweep_sum(std::size_t n, const F& f, const P*... arrays) {
   static_assert(sizeof...(P) > 0, "lockstep: sweep_sum needs at least one array");
   using T = std::tuple_element_t<0, std::tuple<P...>>;
-  static_assert((std::is_same_v<P, T> && ...), "lockstep: all arrays of a sweep have the same element type");
+  static_assert((std::is_same_v<P, T> && ...),
+                "lockstep: all arrays of a sweep have the same element type");
   double total = 0;
   dispatch([&]<class Isa>() LOCKSTEP_KERNEL_LAMBDA {
     using Packed = Pack<T, Isa::vector_bytes>;
@@ -106,13 +108,15 @@ template <class F, class... P>
       for (std::size_t i = begin; i < end; i += width) {
         const std::size_t left = end - i;
         if (left >= width) {
-          for (std::size_t k = 0; k < width / size; ++k) sums[k] += f(Packed(arrays + i + k * size)...);
+          for (std::size_t k = 0; k < width / size; ++k)
+            sums[k] += f(Packed(arrays + i + k * size)...);
           continue;
         }
         T values[width];
         [&](auto&&... tails) LOCKSTEP_KERNEL_LAMBDA {
           (std::copy_n(arrays + i, left, tails.values), ...);
-          for (std::size_t k = 0; k < width / size; ++k) f(Packed(tails.values + k * size)...).store(values + k * size);
+          for (std::size_t k = 0; k < width / size; ++k)
+            f(Packed(tails.values + k * size)...).store(values + k * size);
         }(detail::Tail<P, width * sizeof(T)>{}...);
         std::fill(values + left, values + width, T(0));
         for (std::size_t k = 0; k < width / size; ++k) sums[k] += Packed(values + k * size);

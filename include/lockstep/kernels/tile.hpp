@@ -40,9 +40,10 @@ struct Tile {
 /// sums += the tile whose row r is `rows[r]` elements into each segment's a, and whose first column
 /// is `column`. For each k one cache line is fetched from `ahead`, which moves on by ahead_step.
 template <class Isa, std::size_t R, std::size_t C, class T>
-LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T>* segments, std::size_t count,
-                                   const std::size_t (&rows)[R], std::size_t column, std::size_t a_step,
-                                   std::size_t b_step, const char* ahead, std::size_t ahead_step) {
+LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T>* segments,
+                                   std::size_t count, const std::size_t (&rows)[R],
+                                   std::size_t column, std::size_t a_step, std::size_t b_step,
+                                   const char* ahead, std::size_t ahead_step) {
   for (; count > 0; --count, ++segments) {
     const T* a = segments->a;
     const T* b = segments->b + column;
@@ -71,9 +72,11 @@ LOCKSTEP_KERNEL void for_each_tile_column(std::size_t columns, const F& f) {
   constexpr std::size_t size = lanes<T, Isa>;
   std::size_t column = 0;
   if constexpr (Isa::registers == 32) {
-    for (; column + 4 * size <= columns; column += 4 * size) f.template operator()<Tile<6, 4>>(column);
+    for (; column + 4 * size <= columns; column += 4 * size)
+      f.template operator()<Tile<6, 4>>(column);
     if constexpr (size > 4)
-      for (; column + 2 * size <= columns; column += 2 * size) f.template operator()<Tile<8, 2>>(column);
+      for (; column + 2 * size <= columns; column += 2 * size)
+        f.template operator()<Tile<8, 2>>(column);
     if constexpr (size > 8)
       for (; column < columns; column += size) f.template operator()<Tile<12, 1>>(column);
   } else {

@@ -23,7 +23,8 @@ struct TimeMajor {
   std::size_t time_stride = 0;     ///< by time, from feature to feature
   bool reverse = false;            ///< the first step of one layout is the last one of the other
   const T* of_features = nullptr;  ///< [feature][sample, padded]: factors of each step; null: 1
-  const T* of_steps = nullptr;     ///< [step][sample, padded], by time: factors of each feature; null: 1
+  const T* of_steps =
+      nullptr;  ///< [step][sample, padded], by time: factors of each feature; null: 1
 
   [[nodiscard]] constexpr std::size_t batch() const noexcept { return padded_columns(samples); }
 };
@@ -43,8 +44,8 @@ LOCKSTEP_KERNEL void each_time_block(const TimeMajor<T>& s, std::size_t n, const
 
 /// values *= the factors of a feature's samples at a step.
 template <class T, class V>
-LOCKSTEP_KERNEL void scale_step(V& values, const TimeMajor<T>& s, std::size_t feature, std::size_t step,
-                                std::size_t sample) {
+LOCKSTEP_KERNEL void scale_step(V& values, const TimeMajor<T>& s, std::size_t feature,
+                                std::size_t step, std::size_t sample) {
   V factors;
   if (s.of_features != nullptr) {
     load(factors, s.of_features + feature * s.batch() + sample);
@@ -70,34 +71,35 @@ struct ToTimeMajor {
     using V = Vector<T, Isa>;
     constexpr std::size_t n = lanes<T, Isa>;
     const TimeMajor<T> s = size;
-    detail::each_time_block(s, n,
-                            [&](std::size_t feature, std::size_t sample, std::size_t step) LOCKSTEP_KERNEL_LAMBDA {
-                              const std::size_t count = std::min(n, s.steps - step);
-                              const T* const tokens = from + feature * s.token_stride + step;
-                              V block[n];
+    detail::each_time_block(
+        s, n,
+        [&](std::size_t feature, std::size_t sample, std::size_t step) LOCKSTEP_KERNEL_LAMBDA {
+          const std::size_t count = std::min(n, s.steps - step);
+          const T* const tokens = from + feature * s.token_stride + step;
+          V block[n];
 #pragma GCC unroll 16
-                              for (std::size_t k = 0; k < n; ++k) {
-                                block[k] = V{};
-                                if (sample + k >= s.samples) continue;
-                                const T* const row = tokens + (sample + k) * s.steps;
-                                if (count == n) {
-                                  load(block[k], row);
-                                } else {
-                                  T values[n] = {};
-                                  std::copy_n(row, count, values);
-                                  load(block[k], static_cast<const T*>(values));
-                                }
-                              }
-                              detail::transpose_block(block);
-                              T* const times = to + feature * s.time_stride + sample;
+          for (std::size_t k = 0; k < n; ++k) {
+            block[k] = V{};
+            if (sample + k >= s.samples) continue;
+            const T* const row = tokens + (sample + k) * s.steps;
+            if (count == n) {
+              load(block[k], row);
+            } else {
+              T values[n] = {};
+              std::copy_n(row, count, values);
+              load(block[k], static_cast<const T*>(values));
+            }
+          }
+          detail::transpose_block(block);
+          T* const times = to + feature * s.time_stride + sample;
 #pragma GCC unroll 16
-                              for (std::size_t k = 0; k < n; ++k) {
-                                if (k >= count) break;
-                                const std::size_t time = s.reverse ? s.steps - 1 - (step + k) : step + k;
-                                detail::scale_step(block[k], s, feature, time, sample);
-                                store(times + time * s.batch(), block[k]);
-                              }
-                            });
+          for (std::size_t k = 0; k < n; ++k) {
+            if (k >= count) break;
+            const std::size_t time = s.reverse ? s.steps - 1 - (step + k) : step + k;
+            detail::scale_step(block[k], s, feature, time, sample);
+            store(times + time * s.batch(), block[k]);
+          }
+        });
   }
 };
 
@@ -115,41 +117,42 @@ struct FromTimeMajor {
     constexpr std::size_t n = lanes<T, Isa>;
     const TimeMajor<T> s = size;
     const Merge how = merge;
-    detail::each_time_block(s, n,
-                            [&](std::size_t feature, std::size_t sample, std::size_t step) LOCKSTEP_KERNEL_LAMBDA {
-                              const std::size_t count = std::min(n, s.steps - step);
-                              const T* const times = from + feature * s.time_stride + sample;
-                              V block[n];
+    detail::each_time_block(
+        s, n,
+        [&](std::size_t feature, std::size_t sample, std::size_t step) LOCKSTEP_KERNEL_LAMBDA {
+          const std::size_t count = std::min(n, s.steps - step);
+          const T* const times = from + feature * s.time_stride + sample;
+          V block[n];
 #pragma GCC unroll 16
-                              for (std::size_t k = 0; k < n; ++k) {
-                                block[k] = V{};
-                                if (k >= count) continue;
-                                const std::size_t time = s.reverse ? s.steps - 1 - (step + k) : step + k;
-                                load(block[k], times + time * s.batch());
-                                detail::scale_step(block[k], s, feature, time, sample);
-                              }
-                              detail::transpose_block(block);
-                              T* const tokens = to + feature * s.token_stride + step;
+          for (std::size_t k = 0; k < n; ++k) {
+            block[k] = V{};
+            if (k >= count) continue;
+            const std::size_t time = s.reverse ? s.steps - 1 - (step + k) : step + k;
+            load(block[k], times + time * s.batch());
+            detail::scale_step(block[k], s, feature, time, sample);
+          }
+          detail::transpose_block(block);
+          T* const tokens = to + feature * s.token_stride + step;
 #pragma GCC unroll 16
-                              for (std::size_t k = 0; k < n; ++k) {
-                                if (sample + k >= s.samples) break;
-                                T* const row = tokens + (sample + k) * s.steps;
-                                if (count == n) {
-                                  V held;
-                                  if (how != Merge::replace) load(held, static_cast<const T*>(row));
-                                  if (how == Merge::add) block[k] += held;
-                                  if (how == Merge::multiply) block[k] *= held;
-                                  store(row, block[k]);
-                                } else {
-                                  T values[n];
-                                  store(static_cast<T*>(values), block[k]);
-                                  for (std::size_t i = 0; i < count; ++i)
-                                    row[i] = how == Merge::replace ? values[i]
-                                             : how == Merge::add   ? row[i] + values[i]
-                                                                   : row[i] * values[i];
-                                }
-                              }
-                            });
+          for (std::size_t k = 0; k < n; ++k) {
+            if (sample + k >= s.samples) break;
+            T* const row = tokens + (sample + k) * s.steps;
+            if (count == n) {
+              V held;
+              if (how != Merge::replace) load(held, static_cast<const T*>(row));
+              if (how == Merge::add) block[k] += held;
+              if (how == Merge::multiply) block[k] *= held;
+              store(row, block[k]);
+            } else {
+              T values[n];
+              store(static_cast<T*>(values), block[k]);
+              for (std::size_t i = 0; i < count; ++i)
+                row[i] = how == Merge::replace ? values[i]
+                         : how == Merge::add   ? row[i] + values[i]
+                                               : row[i] * values[i];
+            }
+          }
+        });
   }
 };
 
@@ -159,13 +162,16 @@ void to_time_major(const TimeMajor<T>& size, const T* tokens, T* by_time) {
   dispatch(ToTimeMajor<T>{size, tokens, by_time});
 }
 template <class T>
-void from_time_major(const TimeMajor<T>& size, const T* by_time, T* tokens, Merge merge = Merge::replace) {
+void from_time_major(const TimeMajor<T>& size, const T* by_time, T* tokens,
+                     Merge merge = Merge::replace) {
   dispatch(FromTimeMajor<T>{size, by_time, tokens, merge});
 }
 
 LOCKSTEP_INSTANCE(void to_time_major<float>(const TimeMajor<float>&, const float*, float*));
 LOCKSTEP_INSTANCE(void to_time_major<double>(const TimeMajor<double>&, const double*, double*));
-LOCKSTEP_INSTANCE(void from_time_major<float>(const TimeMajor<float>&, const float*, float*, Merge));
-LOCKSTEP_INSTANCE(void from_time_major<double>(const TimeMajor<double>&, const double*, double*, Merge));
+LOCKSTEP_INSTANCE(void from_time_major<float>(const TimeMajor<float>&, const float*, float*,
+                                              Merge));
+LOCKSTEP_INSTANCE(void from_time_major<double>(const TimeMajor<double>&, const double*, double*,
+                                               Merge));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::kernels

@@ -17,7 +17,8 @@ namespace detail {
 
 /// low = a0 b0 a1 b1 ..., high = the other halves.
 template <class V, std::size_t... I>
-LOCKSTEP_KERNEL void interleave(const V& a, const V& b, V& low, V& high, std::index_sequence<I...>) {
+LOCKSTEP_KERNEL void interleave(const V& a, const V& b, V& low, V& high,
+                                std::index_sequence<I...>) {
   constexpr int n = sizeof...(I);
   low = __builtin_shufflevector(a, b, (static_cast<int>(I) / 2 + (I % 2 ? n : 0))...);
   high = __builtin_shufflevector(a, b, (static_cast<int>(I) / 2 + n / 2 + (I % 2 ? n : 0))...);
@@ -32,7 +33,8 @@ LOCKSTEP_KERNEL void transpose_block(V (&block)[n]) {
   for (std::size_t round = 1; round < n; round *= 2) {
 #pragma GCC unroll 8
     for (std::size_t k = 0; k < n / 2; ++k)
-      detail::interleave(block[k], block[k + n / 2], mixed[2 * k], mixed[2 * k + 1], std::make_index_sequence<n>{});
+      detail::interleave(block[k], block[k + n / 2], mixed[2 * k], mixed[2 * k + 1],
+                         std::make_index_sequence<n>{});
 #pragma GCC unroll 16
     for (std::size_t k = 0; k < n; ++k) block[k] = mixed[k];
   }
@@ -58,7 +60,8 @@ struct Delta {
 }
 
 /// Elements that they take.
-[[nodiscard]] constexpr std::size_t transposed_size(std::size_t rows, std::size_t columns) noexcept {
+[[nodiscard]] constexpr std::size_t transposed_size(std::size_t rows,
+                                                    std::size_t columns) noexcept {
   const std::size_t panels = (rows + panel_columns - 1) / panel_columns;
   return panels * transposed_panels(rows, columns).step * columns;
 }

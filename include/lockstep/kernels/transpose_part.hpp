@@ -34,12 +34,14 @@ struct TransposePart {
 #pragma GCC unroll 16
         for (std::size_t k = 0; k < n; ++k) {
           block[k] = V{};
-          if (i + k < s.rows) load_first(block[k], s.from + (i + k) * s.from_step + j, s.columns - j);
+          if (i + k < s.rows)
+            load_first(block[k], s.from + (i + k) * s.from_step + j, s.columns - j);
         }
         detail::transpose_block(block);
 #pragma GCC unroll 16
         for (std::size_t k = 0; k < n; ++k)
-          if (j + k < s.columns) store_first(s.to + (j + k) * s.to_step + i, block[k], s.to_columns - i);
+          if (j + k < s.columns)
+            store_first(s.to + (j + k) * s.to_step + i, block[k], s.to_columns - i);
       }
     }
   }

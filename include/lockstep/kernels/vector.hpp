@@ -24,7 +24,8 @@ struct VectorTypes {
   // only
   typedef T type __attribute__((vector_size(Bytes)));
   typedef T unaligned __attribute__((vector_size(Bytes), aligned(sizeof(T)), may_alias));
-  typedef Integer mask __attribute__((vector_size(Bytes)));  // lanes are 0 or -1, the result of a comparison
+  typedef Integer mask
+      __attribute__((vector_size(Bytes)));  // lanes are 0 or -1, the result of a comparison
   // NOLINTEND(modernize-use-using)
 };
 

@@ -39,7 +39,9 @@ struct FirstLanes {
     for (std::size_t i = 0; i < P::size; ++i) number[i] = static_cast<typename P::value_type>(i);
     mask = P(number) < P(static_cast<typename P::value_type>(count));
   }
-  LOCKSTEP_KERNEL P operator()(const P& pack) const { return select(mask, pack, P(typename P::value_type(0))); }
+  LOCKSTEP_KERNEL P operator()(const P& pack) const {
+    return select(mask, pack, P(typename P::value_type(0)));
+  }
 };
 
 }  // namespace detail
@@ -50,8 +52,9 @@ template <class Isa, class T, class F>
 LOCKSTEP_KERNEL void for_each_sample_piece(std::size_t samples, const F& f) {
   using P = Pack<T, Isa::vector_bytes>;
   const std::size_t whole = samples - samples % P::size;
-  for_each_piece<Isa, T>(whole, [&]<std::size_t Vectors>(std::size_t i)
-                                    LOCKSTEP_KERNEL_LAMBDA { f.template operator()<Vectors>(i, detail::AllLanes{}); });
+  for_each_piece<Isa, T>(whole, [&]<std::size_t Vectors>(std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+    f.template operator()<Vectors>(i, detail::AllLanes{});
+  });
   if (whole < samples) f.template operator()<1>(whole, detail::FirstLanes<P>(samples - whole));
 }
 

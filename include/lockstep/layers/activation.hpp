@@ -22,7 +22,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <class Function>
 struct Activation {
   static_assert(ActivationFunction<Function>,
-                "lockstep: the parameter of Activation is no activation function; use ls::ReLU, ls::Tanh, ...");
+                "lockstep: the parameter of Activation is no activation function; use ls::ReLU, "
+                "ls::Tanh, ...");
   static constexpr std::string_view name = "activation";
   static constexpr bool keeps_padding = true;
   static constexpr bool backward_in_place = true;
@@ -32,7 +33,9 @@ struct Activation {
 
   /// What does the work of L and of this layer after it.
   template <class L>
-    requires requires { requires std::is_same_v<typename L::template WithActivation<Function>::Preactivation, L>; }
+    requires requires {
+      requires std::is_same_v<typename L::template WithActivation<Function>::Preactivation, L>;
+    }
   using FusedInto = typename L::template WithActivation<Function>;
 
   template <class In>
@@ -42,13 +45,14 @@ struct Activation {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    detail::activate<Function, T>(In::size * pass.x.stride(), pass.x.data(), pass.y.data(), pass.scratch.data());
+    detail::activate<Function, T>(In::size * pass.x.stride(), pass.x.data(), pass.y.data(),
+                                  pass.scratch.data());
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    detail::activation_gradient<Function, T>(In::size * pass.y.stride(), pass.dy.data(), pass.y.data(),
-                                             pass.scratch.data(), pass.dx.data());
+    detail::activation_gradient<Function, T>(In::size * pass.y.stride(), pass.dy.data(),
+                                             pass.y.data(), pass.scratch.data(), pass.dx.data());
   }
 };
 
@@ -66,13 +70,14 @@ struct Softmax {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    kernels::dispatch(kernels::Softmax<T>{.size = size<In>(pass.x.stride()), .x = pass.x.data(), .y = pass.y.data()});
+    kernels::dispatch(kernels::Softmax<T>{
+        .size = size<In>(pass.x.stride()), .x = pass.x.data(), .y = pass.y.data()});
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    kernels::dispatch(
-        kernels::SoftmaxGradient<T>{size<In>(pass.x.stride()), pass.dy.data(), pass.y.data(), pass.dx.data()});
+    kernels::dispatch(kernels::SoftmaxGradient<T>{size<In>(pass.x.stride()), pass.dy.data(),
+                                                  pass.y.data(), pass.dx.data()});
   }
 
  private:

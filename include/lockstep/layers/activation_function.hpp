@@ -126,7 +126,8 @@ void activation_gradient(std::size_t n, const T* dy, const T* y, const T* slope,
 /// The gradient of the value before activation A, for the kernels of weight gradients. In place:
 /// afterwards dy holds it. `slope`: what activate has left.
 template <class A, class T>
-kernels::Delta<T> activation_delta(std::size_t n, T* dy, const T* y, const T* slope, bool in_place) {
+kernels::Delta<T> activation_delta(std::size_t n, T* dy, const T* y, const T* slope,
+                                   bool in_place) {
   if constexpr (is_identity<A>) {
     return {.dy = dy, .y = dy};
   } else if constexpr (is_fused<A, T>) {

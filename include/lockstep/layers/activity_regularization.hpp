@@ -20,7 +20,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// count in the loss, the mean is over as many samples as have the number of rows that do.)
 template <Regularizer Penalty>
 struct ActivityRegularization {
-  static_assert(Penalty.l1 >= 0 && Penalty.l2 >= 0, "lockstep: the factors of a penalty must be at least 0");
+  static_assert(Penalty.l1 >= 0 && Penalty.l2 >= 0,
+                "lockstep: the factors of a penalty must be at least 0");
   static constexpr std::string_view name = "activity_regularization";
   static constexpr bool backward_in_place = true;
   static constexpr bool keeps_padding = true;
@@ -33,15 +34,19 @@ struct ActivityRegularization {
     std::copy_n(pass.x.data(), In::size * pass.x.stride(), pass.y.data());
     if (pass.context.activity_penalty == nullptr) return;
     for (std::size_t f = 0; f < In::size; ++f)
-      pass.context.activity_penalty->sum += kernels::penalty(Penalty, pass.x.samples(), pass.x.feature(f));
+      pass.context.activity_penalty->sum +=
+          kernels::penalty(Penalty, pass.x.samples(), pass.x.feature(f));
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    if (pass.dx.data() != pass.dy.data()) std::copy_n(pass.dy.data(), In::size * pass.dy.stride(), pass.dx.data());
-    const double scale = pass.context.activity_penalty == nullptr ? 1 : pass.context.activity_penalty->scale;
+    if (pass.dx.data() != pass.dy.data())
+      std::copy_n(pass.dy.data(), In::size * pass.dy.stride(), pass.dx.data());
+    const double scale =
+        pass.context.activity_penalty == nullptr ? 1 : pass.context.activity_penalty->scale;
     for (std::size_t f = 0; f < In::size; ++f)
-      kernels::add_penalty_gradient(Penalty, scale, pass.x.samples(), pass.x.feature(f), pass.dx.feature(f));
+      kernels::add_penalty_gradient(Penalty, scale, pass.x.samples(), pass.x.feature(f),
+                                    pass.dx.feature(f));
   }
 };
 

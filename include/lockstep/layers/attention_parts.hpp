@@ -57,7 +57,8 @@ struct AttentionLayout {
   }
   /// A place in the scratch for each array; `end` is its size.
   struct Places {
-    std::size_t q, k, v, o, output_gradient, transposed, kept, work, query_mask, key_mask, flags, end;
+    std::size_t q, k, v, o, output_gradient, transposed, kept, work, query_mask, key_mask, flags,
+        end;
   };
   [[nodiscard]] constexpr Places places(std::size_t samples) const {
     const kernels::AttentionSize s = size(samples);
@@ -72,8 +73,10 @@ struct AttentionLayout {
     take(p.v, values_of_heads() * s.key_stride);
     take(p.o, values_of_heads() * s.query_stride);
     take(p.output_gradient, values_of_heads() * s.query_stride);
-    take(p.transposed, std::max({kernels::dense_scratch(std::max(keys_of_heads(), output_width), s.query_stride),
-                                 kernels::dense_scratch(std::max(keys_of_heads(), values_of_heads()), s.key_stride)}));
+    take(p.transposed,
+         std::max(
+             {kernels::dense_scratch(std::max(keys_of_heads(), output_width), s.query_stride),
+              kernels::dense_scratch(std::max(keys_of_heads(), values_of_heads()), s.key_stride)}));
     take(p.kept, kernels::attention_kept(s));
     take(p.work, kernels::attention_work(s));
     take(p.query_mask, s.query_stride);
@@ -104,21 +107,31 @@ constexpr AttentionLayout attention_layout(std::size_t heads, std::size_t key_di
 /// The four projections' kernels and biases, under Keras's names.
 template <MultiHeadAttentionOptions Options>
 consteval auto attention_variables(const AttentionLayout& l) {
-  const Fans query_fans{l.query_width, l.keys_of_heads()}, key_fans{l.value_width, l.keys_of_heads()},
-      value_fans{l.value_width, l.values_of_heads()}, output_fans{l.values_of_heads(), l.output_width};
-  const Variable query{"query/kernel", {l.query_width, l.heads, l.key_dim}, Options.kernel_initializer, query_fans};
-  const Variable key{"key/kernel", {l.value_width, l.heads, l.key_dim}, Options.kernel_initializer, key_fans};
-  const Variable value{"value/kernel", {l.value_width, l.heads, l.value_dim}, Options.kernel_initializer, value_fans};
+  const Fans query_fans{l.query_width, l.keys_of_heads()},
+      key_fans{l.value_width, l.keys_of_heads()}, value_fans{l.value_width, l.values_of_heads()},
+      output_fans{l.values_of_heads(), l.output_width};
+  const Variable query{
+      "query/kernel", {l.query_width, l.heads, l.key_dim}, Options.kernel_initializer, query_fans};
+  const Variable key{
+      "key/kernel", {l.value_width, l.heads, l.key_dim}, Options.kernel_initializer, key_fans};
+  const Variable value{"value/kernel",
+                       {l.value_width, l.heads, l.value_dim},
+                       Options.kernel_initializer,
+                       value_fans};
   const Variable output{"attention_output/kernel",
                         {l.heads, l.value_dim, l.output_width},
                         Options.output_kernel_initializer,
                         output_fans};
   if constexpr (Options.use_bias)
     return std::array{
-        query,  Variable{"query/bias", {l.heads, l.key_dim}, Options.bias_initializer, query_fans},
-        key,    Variable{"key/bias", {l.heads, l.key_dim}, Options.bias_initializer, key_fans},
-        value,  Variable{"value/bias", {l.heads, l.value_dim}, Options.bias_initializer, value_fans},
-        output, Variable{"attention_output/bias", {l.output_width}, Options.bias_initializer, output_fans}};
+        query,
+        Variable{"query/bias", {l.heads, l.key_dim}, Options.bias_initializer, query_fans},
+        key,
+        Variable{"key/bias", {l.heads, l.key_dim}, Options.bias_initializer, key_fans},
+        value,
+        Variable{"value/bias", {l.heads, l.value_dim}, Options.bias_initializer, value_fans},
+        output,
+        Variable{"attention_output/bias", {l.output_width}, Options.bias_initializer, output_fans}};
   else
     return std::array{query, key, value, output};
 }
@@ -128,8 +141,8 @@ consteval auto attention_variables(const AttentionLayout& l) {
 template <class T>
 class AttentionWork {
  public:
-  AttentionWork(const AttentionLayout& layout, const StepContext& context, std::size_t samples, Slices<T> weights,
-                std::span<T> scratch)
+  AttentionWork(const AttentionLayout& layout, const StepContext& context, std::size_t samples,
+                Slices<T> weights, std::span<T> scratch)
       : layout_(layout),
         context_(context),
         size_(layout.size(samples)),
@@ -146,8 +159,8 @@ class AttentionWork {
     keep_mask(key_mask, size_.samples * size_.keys, places_.key_mask, 1);
     T* const o = at(places_.o);
     with_dropout([&](const kernels::AttentionDropout& dropout) {
-      kernels::attention_forward<T>(size_, at(places_.q), at(places_.k), at(places_.v), masks(), dropout, o,
-                                    at(places_.kept), at(places_.work));
+      kernels::attention_forward<T>(size_, at(places_.q), at(places_.k), at(places_.v), masks(),
+                                    dropout, o, at(places_.kept), at(places_.work));
     });
     clear_padding(o, layout_.values_of_heads(), size_.samples * size_.queries, size_.query_stride);
     project(output, layout_.values_of_heads(), size_.query_stride, o, y);
@@ -155,13 +168,14 @@ class AttentionWork {
 
   /// dx and dm may be null: not wanted. They may be the same array, which then is the sum of both.
   void backward(const T* x, const T* m, T* dy, Slices<T> gradients, T* dx, T* dm) const {
-    T *const q = at(places_.q), *const k = at(places_.k), *const v = at(places_.v), *const o = at(places_.o);
+    T *const q = at(places_.q), *const k = at(places_.k), *const v = at(places_.v),
+             *const o = at(places_.o);
     T* const d_output = at(places_.output_gradient);
     weight_gradients(output, layout_.values_of_heads(), size_.query_stride, o, dy, gradients);
     input_gradient(output, layout_.values_of_heads(), size_.query_stride, dy, d_output, false);
     with_dropout([&](const kernels::AttentionDropout& dropout) {
-      kernels::attention_backward<T>(size_, {q, k, v, o, d_output, q, k, v}, masks(), dropout, at(places_.kept),
-                                     at(places_.work));
+      kernels::attention_backward<T>(size_, {q, k, v, o, d_output, q, k, v}, masks(), dropout,
+                                     at(places_.kept), at(places_.work));
     });
     clear_padding(q, layout_.keys_of_heads(), size_.samples * size_.queries, size_.query_stride);
     clear_padding(k, layout_.keys_of_heads(), size_.samples * size_.keys, size_.key_stride);
@@ -181,24 +195,31 @@ class AttentionWork {
   [[nodiscard]] T* at(std::size_t place) const { return scratch_ + place; }
 
   [[nodiscard]] std::size_t units(Projection p) const {
-    return p == output ? layout_.output_width : p == value ? layout_.values_of_heads() : layout_.keys_of_heads();
+    return p == output  ? layout_.output_width
+           : p == value ? layout_.values_of_heads()
+                        : layout_.keys_of_heads();
   }
-  [[nodiscard]] T* kernel(Projection p, Slices<T> slices) const { return slices[layout_.use_bias ? 2 * p : p].data(); }
+  [[nodiscard]] T* kernel(Projection p, Slices<T> slices) const {
+    return slices[layout_.use_bias ? 2 * p : p].data();
+  }
   [[nodiscard]] T* bias(Projection p, Slices<T> slices) const {
     return layout_.use_bias ? slices[2 * p + 1].data() : nullptr;
   }
 
   void project(Projection p, std::size_t inputs, std::size_t stride, const T* x, T* y) const {
-    kernels::dense_forward<T>({inputs, units(p), stride}, x, kernel(p, weights_), bias(p, weights_), y);
+    kernels::dense_forward<T>({inputs, units(p), stride}, x, kernel(p, weights_), bias(p, weights_),
+                              y);
   }
-  void weight_gradients(Projection p, std::size_t inputs, std::size_t stride, const T* x, const T* dy,
-                        Slices<T> gradients) const {
+  void weight_gradients(Projection p, std::size_t inputs, std::size_t stride, const T* x,
+                        const T* dy, Slices<T> gradients) const {
     const kernels::DenseSize size{inputs, units(p), stride};
     kernels::dense_bias_gradient<T>(size, {dy, dy}, bias(p, gradients), at(places_.transposed));
     kernels::dense_weight_gradient<T>(size, x, at(places_.transposed), kernel(p, gradients));
   }
-  void input_gradient(Projection p, std::size_t inputs, std::size_t stride, const T* dy, T* dx, bool adds) const {
-    kernels::dense_input_gradient<T>({inputs, units(p), stride}, kernel(p, weights_), dy, dx, {}, adds);
+  void input_gradient(Projection p, std::size_t inputs, std::size_t stride, const T* dy, T* dx,
+                      bool adds) const {
+    kernels::dense_input_gradient<T>({inputs, units(p), stride}, kernel(p, weights_), dy, dx, {},
+                                     adds);
   }
 
   static void clear_padding(T* data, std::size_t features, std::size_t rows, std::size_t stride) {
@@ -212,14 +233,16 @@ class AttentionWork {
   }
   [[nodiscard]] kernels::AttentionMasks<T> masks() const {
     const T* const flags = at(places_.flags);
-    return {flags[0] == T(0) ? nullptr : at(places_.query_mask), flags[1] == T(0) ? nullptr : at(places_.key_mask)};
+    return {flags[0] == T(0) ? nullptr : at(places_.query_mask),
+            flags[1] == T(0) ? nullptr : at(places_.key_mask)};
   }
 
   template <class F>
   void with_dropout(const F& f) const {
     const auto random_key = [this](std::size_t sample) { return context_.random_key(sample); };
     const double rate = context_.training ? layout_.dropout : 0;
-    f(kernels::AttentionDropout{static_cast<std::uint64_t>(std::round(rate * 0x1p32)), 1 / (1 - rate), random_key});
+    f(kernels::AttentionDropout{static_cast<std::uint64_t>(std::round(rate * 0x1p32)),
+                                1 / (1 - rate), random_key});
   }
 
   AttentionLayout layout_;

@@ -15,13 +15,15 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// default that of the pool. With Padding::same it is the mean of what lies inside the image, as in
 /// TensorFlow.
 template <Extent2D Pool = 2, PoolingOptions Options = PoolingOptions{}>
-struct AveragePooling2D : detail::PoolingLayer<detail::Pooling2D<Pool, Options>, detail::AverageOperation> {
+struct AveragePooling2D
+    : detail::PoolingLayer<detail::Pooling2D<Pool, Options>, detail::AverageOperation> {
   static constexpr std::string_view name = "average_pooling2d";
   static constexpr std::string_view class_name = "AveragePooling2D";
 };
 
 static_assert(Layer<AveragePooling2D<>, Shape<26, 26, 32>>);
-static_assert(Layer<AveragePooling2D<Extent2D{3, 2}, PoolingOptions{.stride = 1, .padding = Padding::same}>,
-                    Shape<2, 2, 1>, double>);
+static_assert(
+    Layer<AveragePooling2D<Extent2D{3, 2}, PoolingOptions{.stride = 1, .padding = Padding::same}>,
+          Shape<2, 2, 1>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -25,11 +25,12 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Compile-time options of BatchNormalization; the defaults are Keras's.
 struct BatchNormalizationOptions {
-  double momentum = 0.99;     ///< of the moving statistics, in [0, 1]
-  double epsilon = 1e-3;      ///< added to the variance, above 0
-  bool center = true;         ///< add beta
-  bool scale = true;          ///< multiply by gamma
-  bool synchronized = false;  ///< statistics over the samples of all replicas, not of each by itself
+  double momentum = 0.99;  ///< of the moving statistics, in [0, 1]
+  double epsilon = 1e-3;   ///< added to the variance, above 0
+  bool center = true;      ///< add beta
+  bool scale = true;       ///< multiply by gamma
+  bool synchronized =
+      false;  ///< statistics over the samples of all replicas, not of each by itself
   InitializerOption gamma_initializer = ones;
   InitializerOption beta_initializer = zeros;
   InitializerOption moving_mean_initializer = zeros;
@@ -57,14 +58,16 @@ struct BatchNormalizationOptions {
 ///
 /// `Activation` is applied to y in the same pass. (A model does the same with an Activation layer
 /// that follows.)
-template <class Activation = Linear, BatchNormalizationOptions Options = BatchNormalizationOptions{}>
+template <class Activation = Linear,
+          BatchNormalizationOptions Options = BatchNormalizationOptions{}>
 struct BatchNormalization {
   static_assert(Options.momentum >= 0 && Options.momentum <= 1,
                 "lockstep: the momentum of BatchNormalization must be in [0, 1]");
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of BatchNormalization must be above 0");
 
   static_assert(ActivationFunction<Activation>,
-                "lockstep: the first parameter of BatchNormalization is no activation function; use ls::ReLU, ...");
+                "lockstep: the first parameter of BatchNormalization is no activation function; "
+                "use ls::ReLU, ...");
 
   static constexpr std::string_view name = "batch_normalization";
   static constexpr bool keeps_padding = true;
@@ -100,8 +103,10 @@ struct BatchNormalization {
     if (in_training(pass.context)) {
       Sums<In> batch;
       batch.count() = static_cast<double>(s.pixels * s.samples);
-      kernels::dispatch(kernels::ChannelMoments<T>{s, pass.x.data(), batch.first(), batch.second()});
-      if constexpr (Options.synchronized) detail::combine_moments(batch, pass.context.cross_replica_sum);
+      kernels::dispatch(
+          kernels::ChannelMoments<T>{s, pass.x.data(), batch.first(), batch.second()});
+      if constexpr (Options.synchronized)
+        detail::combine_moments(batch, pass.context.cross_replica_sum);
       const double count = batch.count();
       if (count == 0) return;
       constexpr bool is_fused = (In::rank == 3 || In::rank == 4) && !Options.synchronized;
@@ -121,10 +126,12 @@ struct BatchNormalization {
       kept.offset[c] = T(0);
       if constexpr (Options.center) kept.offset[c] = pass.weights[beta][c];
     }
-    kernels::dispatch(kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale, kept.offset,
-                                                detail::fused_minimum<Activation, T>(), pass.y.data()});
+    kernels::dispatch(kernels::ScaleChannels<T>{s, pass.x.data(), kept.mean, kept.scale,
+                                                kept.offset, detail::fused_minimum<Activation, T>(),
+                                                pass.y.data()});
     if constexpr (!detail::is_fused<Activation, T>)
-      detail::activate<Activation, T>(In::size * s.stride, pass.y.data(), pass.y.data(), kept.activation_slope);
+      detail::activate<Activation, T>(In::size * s.stride, pass.y.data(), pass.y.data(),
+                                      kept.activation_slope);
   }
 
   template <class In, class T>
@@ -140,19 +147,23 @@ struct BatchNormalization {
     if constexpr (Options.synchronized)
       if (in_training(pass.context)) pass.context.cross_replica_sum(gradients.values);
     // In training, mean and variance depend on x as well.
-    const double share = in_training(pass.context) && gradients.count() > 0 ? 1 / gradients.count() : 0;
+    const double share =
+        in_training(pass.context) && gradients.count() > 0 ? 1 / gradients.count() : 0;
     for (std::size_t c = 0; c < s.channels; ++c) {
       const double scale = static_cast<double>(kept.scale[c]) * share;
       const double inverse = static_cast<double>(kept.inverse[c]);
       kept.rest[c] = static_cast<T>(-scale * gradients.first()[c]);
       kept.slope[c] = static_cast<T>(-scale * inverse * inverse * gradients.second()[c]);
     }
-    kernels::dispatch(kernels::ChannelInputGradient<T>{s, delta<T>(pass, kept), kept.slope, kept.rest, pass.dx.data()});
+    kernels::dispatch(kernels::ChannelInputGradient<T>{s, delta<T>(pass, kept), kept.slope,
+                                                       kept.rest, pass.dx.data()});
   }
 
  private:
   /// (Keras: frozen statistics are those of inference.)
-  static bool in_training(const StepContext& context) { return context.training && !context.frozen; }
+  static bool in_training(const StepContext& context) {
+    return context.training && !context.frozen;
+  }
 
   static constexpr std::size_t beta = Options.scale ? 1 : 0;  ///< its place among the variables
 
@@ -182,7 +193,9 @@ struct BatchNormalization {
 
   template <class T>
   static kernels::ScaledDelta<T> delta(const BackwardPass<T>& pass, const Kept<T>& kept) {
-    return {pass.x.data(), kept.mean, kept.scale, kept.offset, detail::fused_minimum<Activation, T>(), pass.dy.data()};
+    return {
+        pass.x.data(), kept.mean, kept.scale, kept.offset, detail::fused_minimum<Activation, T>(),
+        pass.dy.data()};
   }
 
   template <class T>
@@ -202,10 +215,12 @@ struct BatchNormalization {
     if constexpr (!detail::is_fused<Activation, T>)
       detail::activation_gradient<Activation, T>(In::size * s.stride, pass.dy.data(), pass.y.data(),
                                                  kept.activation_slope, pass.dy.data());
-    kernels::dispatch(kernels::ChannelGradients<T>{s, delta<T>(pass, kept), sums.first(), sums.second()});
+    kernels::dispatch(
+        kernels::ChannelGradients<T>{s, delta<T>(pass, kept), sums.first(), sums.second()});
     for (std::size_t c = 0; c < s.channels; ++c) {
       // (Without samples nothing is kept.)
-      const double product = s.samples > 0 ? sums.second()[c] * static_cast<double>(kept.inverse[c]) : 0;
+      const double product =
+          s.samples > 0 ? sums.second()[c] * static_cast<double>(kept.inverse[c]) : 0;
       if constexpr (Options.scale) pass.gradients[0][c] = static_cast<T>(product);
       if constexpr (Options.center) pass.gradients[beta][c] = static_cast<T>(sums.first()[c]);
     }
@@ -215,7 +230,9 @@ struct BatchNormalization {
 
 static_assert(Layer<BatchNormalization<>, Shape<26, 26, 32>>);
 static_assert(Layer<BatchNormalization<ReLU>, Shape<26, 26, 32>>);
-static_assert(Layer<BatchNormalization<Linear, BatchNormalizationOptions{.scale = false, .synchronized = true}>,
-                    Shape<10>, double>);
+static_assert(
+    Layer<
+        BatchNormalization<Linear, BatchNormalizationOptions{.scale = false, .synchronized = true}>,
+        Shape<10>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -35,7 +35,8 @@ template <std::size_t Size>
 consteval std::array<char, Size> joined_name(std::string_view prefix, std::string_view layer,
                                              std::string_view variable) {
   std::array<char, Size> name{};
-  char* const slash = std::copy(layer.begin(), layer.end(), std::copy(prefix.begin(), prefix.end(), name.begin()));
+  char* const slash =
+      std::copy(layer.begin(), layer.end(), std::copy(prefix.begin(), prefix.end(), name.begin()));
   *slash = '/';
   std::copy(variable.begin(), variable.end(), slash + 1);
   return name;
@@ -49,15 +50,17 @@ struct DirectionNames {
   static consteval std::size_t size(std::string_view variable) {
     return prefix.size() + std::string_view(L::name).size() + 1 + variable.size();
   }
-  static constexpr auto kernel = joined_name<size(Cell::kernel_name)>(prefix, L::name, Cell::kernel_name);
+  static constexpr auto kernel =
+      joined_name<size(Cell::kernel_name)>(prefix, L::name, Cell::kernel_name);
   static constexpr auto recurrent_kernel =
       joined_name<size(Cell::recurrent_kernel_name)>(prefix, L::name, Cell::recurrent_kernel_name);
   static constexpr auto bias = joined_name<size(Cell::bias_name)>(prefix, L::name, Cell::bias_name);
 
   template <class In>
   static consteval auto variables() {
-    return L::template named_variables<In>(
-        {kernel.data(), kernel.size()}, {recurrent_kernel.data(), recurrent_kernel.size()}, {bias.data(), bias.size()});
+    return L::template named_variables<In>({kernel.data(), kernel.size()},
+                                           {recurrent_kernel.data(), recurrent_kernel.size()},
+                                           {bias.data(), bias.size()});
   }
 };
 
@@ -66,7 +69,8 @@ consteval auto bidirectional_variables() {
   constexpr auto forwards = DirectionNames<L, false>::template variables<In>();
   constexpr auto backwards = DirectionNames<L, true>::template variables<In>();
   std::array<Variable, 2 * forwards.size()> all{};
-  std::copy(backwards.begin(), backwards.end(), std::copy(forwards.begin(), forwards.end(), all.begin()));
+  std::copy(backwards.begin(), backwards.end(),
+            std::copy(forwards.begin(), forwards.end(), all.begin()));
   return all;
 }
 
@@ -85,9 +89,11 @@ consteval auto bidirectional_variables() {
 /// @endcode
 template <class L, MergeMode Merge = MergeMode::concat>
 struct Bidirectional {
-  static_assert(detail::is_recurrent<L>, "lockstep: Bidirectional needs a recurrent layer: ls::LSTM, ls::GRU, ...");
-  static_assert(!L::goes_backwards,
-                "lockstep: the layer of Bidirectional must not go backwards: it is used in both directions");
+  static_assert(detail::is_recurrent<L>,
+                "lockstep: Bidirectional needs a recurrent layer: ls::LSTM, ls::GRU, ...");
+  static_assert(
+      !L::goes_backwards,
+      "lockstep: the layer of Bidirectional must not go backwards: it is used in both directions");
 
   static constexpr std::string_view name = "bidirectional";
   static constexpr bool takes_sequences = true;
@@ -102,7 +108,8 @@ struct Bidirectional {
 
   template <class In>
   using Output =
-      typename detail::RecurrentOutput<In, (Merge == MergeMode::concat ? 2 : 1) * L::units, L::returns_sequences>::Type;
+      typename detail::RecurrentOutput<In, (Merge == MergeMode::concat ? 2 : 1) * L::units,
+                                       L::returns_sequences>::Type;
 
   template <class In>
   static constexpr auto variables = detail::bidirectional_variables<L, In>();
@@ -126,8 +133,9 @@ struct Bidirectional {
     if constexpr (Merge == MergeMode::concat)
       both.second.write_output(pass.y.feature(L::units), stride, false, true);
     else
-      both.second.write_output(pass.y.data(), stride, false, true,
-                               Merge == MergeMode::mul ? kernels::Merge::multiply : kernels::Merge::add);
+      both.second.write_output(
+          pass.y.data(), stride, false, true,
+          Merge == MergeMode::mul ? kernels::Merge::multiply : kernels::Merge::add);
     pass.y.clear_padding();
     if constexpr (Merge == MergeMode::ave) halve(L::units * stride, pass.y.data());
   }
@@ -168,8 +176,10 @@ struct Bidirectional {
 
     template <class Pass>
     Both(const Pass& pass, std::size_t samples)
-        : first(layout<In>(), pass.context, samples, false, pass.weights, own(pass, samples), pass.scratch.data()),
-          second(layout<In>(), pass.context, samples, true, pass.weights.subspan(pass.weights.size() / 2),
+        : first(layout<In>(), pass.context, samples, false, pass.weights, own(pass, samples),
+                pass.scratch.data()),
+          second(layout<In>(), pass.context, samples, true,
+                 pass.weights.subspan(pass.weights.size() / 2),
                  own(pass, samples) + layout<In>().places(samples).end, pass.scratch.data(),
                  shares_inputs<In> ? &first : nullptr) {}
     template <class Pass>
@@ -192,7 +202,8 @@ struct Bidirectional {
     const Both<In, T> both(pass, pass.x.samples() / positions_of<In>);
     if constexpr (Merge == MergeMode::ave) halve(L::units * stride, pass.dy.data());
     both.first.read_gradient(pass.dy.data(), stride, false, true);
-    both.second.read_gradient(pass.dy.feature(Merge == MergeMode::concat ? L::units : 0), stride, false, true);
+    both.second.read_gradient(pass.dy.feature(Merge == MergeMode::concat ? L::units : 0), stride,
+                              false, true);
     if constexpr (Merge == MergeMode::mul) {
       both.first.scale_gradient(both.second);
       both.second.scale_gradient(both.first);

@@ -24,7 +24,8 @@ inline constexpr std::size_t pixels = In::size / channels<In>;
 /// Samples of shape In, seen as pixels and channels.
 template <class In, class T>
 kernels::ChannelSize channel_size(const TensorView<T>& x) {
-  return {.pixels = pixels<In>, .channels = channels<In>, .samples = x.samples(), .stride = x.stride()};
+  return {
+      .pixels = pixels<In>, .channels = channels<In>, .samples = x.samples(), .stride = x.stride()};
 }
 
 /// A value for each channel.
@@ -38,7 +39,8 @@ template <class In, auto Options>
 consteval auto scale_and_center() {
   std::array<Variable, std::size_t{Options.scale} + std::size_t{Options.center}> all{};
   if constexpr (Options.scale) all[0] = channel_variable<In>("gamma", Options.gamma_initializer);
-  if constexpr (Options.center) all[Options.scale ? 1 : 0] = channel_variable<In>("beta", Options.beta_initializer);
+  if constexpr (Options.center)
+    all[Options.scale ? 1 : 0] = channel_variable<In>("beta", Options.beta_initializer);
   return all;
 }
 
@@ -58,8 +60,8 @@ ScaleAndCenter<T> scale_and_center_of(std::span<const std::span<T>> slices) {
 
 /// Sets the gradients of gamma and beta from the sums of dy (null without beta) and of dy * z.
 template <auto Options, class T>
-void set_scale_and_center(std::span<const std::span<T>> gradients, std::size_t channels, const double* sums,
-                          const double* products) {
+void set_scale_and_center(std::span<const std::span<T>> gradients, std::size_t channels,
+                          const double* sums, const double* products) {
   const ScaleAndCenter<T> to = scale_and_center_of<Options>(gradients);
   for (std::size_t c = 0; c < channels; ++c) {
     if constexpr (Options.scale) to.gamma[c] = static_cast<T>(products[c]);

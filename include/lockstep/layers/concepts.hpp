@@ -22,7 +22,8 @@ concept NamedLayer = requires {
 
 /// A layer knows its output shape, given the shape of its input.
 template <class L, class In>
-concept ShapedLayer = StaticShape<In> && requires { requires StaticShape<typename L::template Output<In>>; };
+concept ShapedLayer =
+    StaticShape<In> && requires { requires StaticShape<typename L::template Output<In>>; };
 
 /// A layer computes its output.
 template <class L, class In, class T>
@@ -30,15 +31,16 @@ concept ForwardLayer = requires(const ForwardPass<T>& pass) { L::template forwar
 
 /// A layer computes the gradients of its weights and of its input.
 template <class L, class In, class T>
-concept BackwardLayer = requires(const BackwardPass<T>& pass) { L::template backward<In, T>(pass); };
+concept BackwardLayer =
+    requires(const BackwardPass<T>& pass) { L::template backward<In, T>(pass); };
 
 /// A layer whose output is its input seen with another shape (Reshape, Flatten): it has no forward,
 /// no backward and no variables.
 template <class L>
 concept AliasingLayer = requires { requires L::aliases_input; };
 
-/// A layer that is given a Sequence whole. (Any other layer is applied to each token of a Sequence by
-/// itself: it sees the token's shape, and tokens as samples.) Where x is a Sequence<P, D>, the
+/// A layer that is given a Sequence whole. (Any other layer is applied to each token of a Sequence
+/// by itself: it sees the token's shape, and tokens as samples.) Where x is a Sequence<P, D>, the
 /// rows of x.samples() are tokens, those of one sample one after the other: element d of token t of
 /// sample s is x.feature(d)[s * P + t]. y likewise. Its scratch<In> is given the number of samples,
 /// not a stride. The mask of x ends here, unless L::keeps_mask is true or forward calls set_mask.
@@ -100,8 +102,8 @@ concept SequenceLayer = requires { requires L::takes_sequences; };
 /// };
 /// @endcode
 template <class L, class In, class T = float>
-concept Layer =
-    NamedLayer<L> && ShapedLayer<L, In> && (AliasingLayer<L> || (ForwardLayer<L, In, T> && BackwardLayer<L, In, T>));
+concept Layer = NamedLayer<L> && ShapedLayer<L, In> &&
+                (AliasingLayer<L> || (ForwardLayer<L, In, T> && BackwardLayer<L, In, T>));
 
 /// A layer whose backward may write dx over dy, which spares the caches: where input and output
 /// have the same size, the model mostly gives it one array for both.
@@ -145,7 +147,8 @@ concept AnnouncingLayer = requires { requires std::is_same_v<typename L::Announc
 /// @endcode
 template <class L>
 concept FusibleLayer = requires {
-  requires std::is_same_v<typename L::Preactivation::template WithActivation<typename L::OutputActivation>, L>;
+  requires std::is_same_v<
+      typename L::Preactivation::template WithActivation<typename L::OutputActivation>, L>;
 };
 
 /// A layer whose backward can go on through Function, the activation of the FusibleLayer before it:
@@ -154,8 +157,9 @@ concept FusibleLayer = requires {
 /// and is the same array as x. Of the layer before L, Preactivation then goes backward: its y is
 /// dy, its scratch is what forward has left. This spares a pass over memory.
 template <class L, class Function, class In, class T>
-concept BackwardThroughLayer =
-    requires(const BackwardPass<T>& pass) { L::template backward_through<L, Function, In, T>(pass); };
+concept BackwardThroughLayer = requires(const BackwardPass<T>& pass) {
+  L::template backward_through<L, Function, In, T>(pass);
+};
 
 /// A layer that holds layers, as Sequential does: the model sees the layers inside for names,
 /// files, profile and summary.

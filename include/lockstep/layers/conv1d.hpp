@@ -46,19 +46,23 @@ concept DividedByGroups = TokenOf<In>::size % Groups == 0;
 /// features>; as usual with neural networks it is a cross-correlation. Output: Sequence<T',
 /// Filters>. The mask of x ends here. Variables: kernel [Kernel x features / groups x Filters] and
 /// bias [Filters].
-template <std::size_t Filters, std::size_t Kernel, class Activation = Linear, Conv1DOptions Options = Conv1DOptions{}>
+template <std::size_t Filters, std::size_t Kernel, class Activation = Linear,
+          Conv1DOptions Options = Conv1DOptions{}>
 struct Conv1D {
  private:
-  using Windows = detail::SequenceWindows<(Kernel - 1) * Options.dilation_rate + 1, Options.stride, Options.padding>;
+  using Windows = detail::SequenceWindows<(Kernel - 1) * Options.dilation_rate + 1, Options.stride,
+                                          Options.padding>;
 
  public:
-  static_assert(Filters > 0 && Kernel > 0, "lockstep: Conv1D needs at least one filter of at least one tap");
+  static_assert(Filters > 0 && Kernel > 0,
+                "lockstep: Conv1D needs at least one filter of at least one tap");
   static_assert(Options.stride > 0 && Options.dilation_rate > 0,
                 "lockstep: the stride and the dilation_rate of Conv1D must be at least 1");
   static_assert(Options.groups > 0 && Filters % Options.groups == 0,
                 "lockstep: the groups of Conv1D must divide the number of its filters");
   static_assert(ActivationFunction<Activation>,
-                "lockstep: the third parameter of Conv1D is no activation function; use ls::ReLU, ls::Linear, ...");
+                "lockstep: the third parameter of Conv1D is no activation function; use ls::ReLU, "
+                "ls::Linear, ...");
 
   static constexpr std::string_view name = "conv1d";
   static constexpr std::string_view class_name = "Conv1D";
@@ -91,23 +95,25 @@ struct Conv1D {
                Options.kernel_initializer,
                Fans{Kernel * TokenOf<In>::size / Options.groups, Kernel* Filters}}
           .with(Options.kernel_regularizer, Options.kernel_constraint),
-      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(Options.bias_regularizer,
-                                                                                         Options.bias_constraint));
+      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(
+          Options.bias_regularizer, Options.bias_constraint));
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
     const kernels::Convolution1DSize s = size<In>(samples);
-    return s.columns_size() + kernels::convolution1d_scratch(s) + detail::slope_size<Activation>(Filters * s.y_stride);
+    return s.columns_size() + kernels::convolution1d_scratch(s) +
+           detail::slope_size<Activation>(Filters * s.y_stride);
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     const kernels::Convolution1DSize s = size<In>(pass.x.samples() / positions_of<In>);
-    kernels::convolution1d_forward<T>(s, pass.x.data(), pass.weights[0].data(),
-                                      detail::bias<Options.use_bias>(pass.weights), pass.y.data(), pass.scratch.data(),
-                                      {detail::fused_minimum<Activation, T>()});
+    kernels::convolution1d_forward<T>(
+        s, pass.x.data(), pass.weights[0].data(), detail::bias<Options.use_bias>(pass.weights),
+        pass.y.data(), pass.scratch.data(), {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
-      detail::activate<Activation, T>(Filters * s.y_stride, pass.y.data(), pass.y.data(), slope(s, pass));
+      detail::activate<Activation, T>(Filters * s.y_stride, pass.y.data(), pass.y.data(),
+                                      slope(s, pass));
   }
 
   template <class In, class T>
@@ -119,8 +125,8 @@ struct Conv1D {
   static void backward(const BackwardPass<T>& pass) {
     const kernels::Convolution1DSize s = weight_gradient<In, T>(pass, true);
     pass.context.gradients_ready(pass.gradients);
-    kernels::convolution1d_input_gradient<T>(s, pass.weights[0].data(), pass.dy.data(), pass.scratch.data(),
-                                             pass.dx.data());
+    kernels::convolution1d_input_gradient<T>(s, pass.weights[0].data(), pass.dy.data(),
+                                             pass.scratch.data(), pass.dx.data());
   }
 
  private:
@@ -151,8 +157,8 @@ struct Conv1D {
     const kernels::Convolution1DSize s = size<In>(pass.x.samples() / positions_of<In>);
     kernels::convolution1d_weight_gradient<T>(
         s, pass.scratch.data(),
-        detail::activation_delta<Activation, T>(Filters * s.y_stride, pass.dy.data(), pass.y.data(), slope(s, pass),
-                                                keep_delta),
+        detail::activation_delta<Activation, T>(Filters * s.y_stride, pass.dy.data(), pass.y.data(),
+                                                slope(s, pass), keep_delta),
         pass.gradients[0].data(), detail::bias<Options.use_bias>(pass.gradients),
         pass.scratch.data() + s.columns_size());
     return s;
@@ -161,6 +167,7 @@ struct Conv1D {
 
 static_assert(Layer<Conv1D<32, 3, ReLU>, Sequence<28, 8>>);
 static_assert(
-    Layer<Conv1D<8, 5, Tanh, Conv1DOptions{.padding = Padding::causal, .dilation_rate = 2}>, Sequence<7, 3>, double>);
+    Layer<Conv1D<8, 5, Tanh, Conv1DOptions{.padding = Padding::causal, .dilation_rate = 2}>,
+          Sequence<7, 3>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -40,14 +40,17 @@ struct Conv2DOptions {
 /// width, channels>; as usual with neural networks it is a cross-correlation. `Kernel` is an extent
 /// or {height, width}. Variables: kernel [height x width x channels of a group x filters] and bias
 /// [filters].
-template <std::size_t Filters, Extent2D Kernel, class Activation = Linear, Conv2DOptions Options = Conv2DOptions{}>
+template <std::size_t Filters, Extent2D Kernel, class Activation = Linear,
+          Conv2DOptions Options = Conv2DOptions{}>
 struct Conv2D
     : detail::ConvolutionLayer<
-          detail::GroupedConvolution<detail::Sliding{Kernel, Options.stride, Options.padding, Options.dilation_rate},
+          detail::GroupedConvolution<detail::Sliding{Kernel, Options.stride, Options.padding,
+                                                     Options.dilation_rate},
                                      Filters, Options.groups>,
           Activation, Options.use_bias> {
   static_assert(Filters > 0, "lockstep: Conv2D needs at least one filter");
-  static_assert(Kernel.height > 0 && Kernel.width > 0, "lockstep: the kernel of Conv2D must be at least 1 x 1");
+  static_assert(Kernel.height > 0 && Kernel.width > 0,
+                "lockstep: the kernel of Conv2D must be at least 1 x 1");
   static_assert(Options.stride.height > 0 && Options.stride.width > 0,
                 "lockstep: the stride of Conv2D must be at least 1");
   static_assert(Options.dilation_rate.height > 0 && Options.dilation_rate.width > 0,
@@ -55,7 +58,8 @@ struct Conv2D
   static_assert(Options.groups > 0 && Filters % Options.groups == 0,
                 "lockstep: the groups of Conv2D must divide the number of its filters");
   static_assert(ActivationFunction<Activation>,
-                "lockstep: the third parameter of Conv2D is no activation function; use ls::ReLU, ls::Linear, ...");
+                "lockstep: the third parameter of Conv2D is no activation function; use ls::ReLU, "
+                "ls::Linear, ...");
 
   static constexpr std::string_view name = "conv2d";
   static constexpr std::string_view class_name = "Conv2D";
@@ -64,14 +68,17 @@ struct Conv2D
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
-                  "lockstep: Conv2D needs an input of height x width x channels, and its input is no such image: put "
+                  "lockstep: Conv2D needs an input of height x width x channels, and its input is "
+                  "no such image: put "
                   "ls::Reshape<height, width, channels> before it");
     if constexpr (ImageInput<Position, In>)
-      static_assert(InputOfChannelGroups<Position, In, Options.groups>,
-                    "lockstep: the groups of Conv2D must divide the number of its input's channels");
+      static_assert(
+          InputOfChannelGroups<Position, In, Options.groups>,
+          "lockstep: the groups of Conv2D must divide the number of its input's channels");
     if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
       static_assert(InputWithRoomFor<Position, In, Shape<window.height, window.width>>,
-                    "lockstep: Conv2D's kernel is larger than its input: make it smaller, or pad the input with "
+                    "lockstep: Conv2D's kernel is larger than its input: make it smaller, or pad "
+                    "the input with "
                     "ls::Conv2DOptions{.padding = ls::Padding::same}");
     return true;
   }
@@ -85,22 +92,24 @@ struct Conv2D
 
   template <class In>
   static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
-      Variable{
-          "kernel",
-          {Kernel.height, Kernel.width, In::extents[2] / Options.groups, Filters},
-          Options.kernel_initializer,
-          Fans{Kernel.height * Kernel.width * In::extents[2] / Options.groups, Kernel.height* Kernel.width* Filters}}
+      Variable{"kernel",
+               {Kernel.height, Kernel.width, In::extents[2] / Options.groups, Filters},
+               Options.kernel_initializer,
+               Fans{Kernel.height * Kernel.width * In::extents[2] / Options.groups,
+                    Kernel.height* Kernel.width* Filters}}
           .with(Options.kernel_regularizer, Options.kernel_constraint),
-      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(Options.bias_regularizer,
-                                                                                         Options.bias_constraint));
+      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(
+          Options.bias_regularizer, Options.bias_constraint));
 
  private:
   static constexpr Extent2D window = dilated(Kernel, Options.dilation_rate);
 };
 
 static_assert(Layer<Conv2D<32, 3, ReLU>, Shape<28, 28, 1>>);
-static_assert(Layer<Conv2D<8, Extent2D{1, 5}, Tanh, Conv2DOptions{.stride = {2, 1}, .padding = Padding::same}>,
+static_assert(Layer<Conv2D<8, Extent2D{1, 5}, Tanh,
+                           Conv2DOptions{.stride = {2, 1}, .padding = Padding::same}>,
                     Shape<7, 4, 3>, double>);
-static_assert(Layer<Conv2D<8, 3, ReLU, Conv2DOptions{.dilation_rate = 2, .groups = 4}>, Shape<7, 7, 12>>);
+static_assert(
+    Layer<Conv2D<8, 3, ReLU, Conv2DOptions{.dilation_rate = 2, .groups = 4}>, Shape<7, 7, 12>>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

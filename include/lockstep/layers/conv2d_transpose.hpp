@@ -43,7 +43,8 @@ struct Conv2DTransposeOptions {
 
 namespace detail {
 
-[[nodiscard]] constexpr std::size_t transposed_extent(std::size_t in, std::size_t kernel, std::size_t stride,
+[[nodiscard]] constexpr std::size_t transposed_extent(std::size_t in, std::size_t kernel,
+                                                      std::size_t stride,
                                                       Padding padding) noexcept {
   return in * stride + (padding == Padding::valid && kernel > stride ? kernel - stride : 0);
 }
@@ -75,7 +76,8 @@ struct Conv2DTranspose {
   static_assert(Options.padding != Padding::causal,
                 "lockstep: Conv2DTranspose has no causal padding: it is Conv1D's alone");
   static_assert(ActivationFunction<Activation>,
-                "lockstep: the third parameter of Conv2DTranspose is no activation function; use ls::ReLU, ...");
+                "lockstep: the third parameter of Conv2DTranspose is no activation function; use "
+                "ls::ReLU, ...");
 
   static constexpr std::string_view name = "conv2d_transpose";
   static constexpr std::string_view class_name = "Conv2DTranspose";
@@ -85,7 +87,8 @@ struct Conv2DTranspose {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
-                  "lockstep: Conv2DTranspose needs an input of height x width x channels, and its input is no such "
+                  "lockstep: Conv2DTranspose needs an input of height x width x channels, and its "
+                  "input is no such "
                   "image: put ls::Reshape<height, width, channels> before it");
     return true;
   }
@@ -98,45 +101,48 @@ struct Conv2DTranspose {
   using Preactivation = Conv2DTranspose<Filters, Kernel, Linear, Options>;
 
   template <class In>
-  using Output = decltype(detail::transposed_output<In, Filters, Kernel, Options.stride, Options.padding>());
+  using Output =
+      decltype(detail::transposed_output<In, Filters, Kernel, Options.stride, Options.padding>());
 
   template <class In>
   static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
-      Variable{"kernel",
-               {Kernel.height, Kernel.width, Filters, In::extents[2]},
-               Options.kernel_initializer,
-               Fans{Kernel.height * Kernel.width * Filters, Kernel.height* Kernel.width* In::extents[2]}}
+      Variable{
+          "kernel",
+          {Kernel.height, Kernel.width, Filters, In::extents[2]},
+          Options.kernel_initializer,
+          Fans{Kernel.height * Kernel.width * Filters, Kernel.height* Kernel.width* In::extents[2]}}
           .with(Options.kernel_regularizer, Options.kernel_constraint),
-      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(Options.bias_regularizer,
-                                                                                         Options.bias_constraint));
+      Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(
+          Options.bias_regularizer, Options.bias_constraint));
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
-    return kernels::convolution_scratch(size<In>(stride)) + detail::slope_size<Activation>(Output<In>::size * stride);
+    return kernels::convolution_scratch(size<In>(stride)) +
+           detail::slope_size<Activation>(Output<In>::size * stride);
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    kernels::convolution_input_gradient<T>(size<In>(pass.x.stride()), pass.weights[0].data(), pass.x.data(),
-                                           pass.y.data(), detail::bias<Options.use_bias>(pass.weights),
-                                           {detail::fused_minimum<Activation, T>()});
+    kernels::convolution_input_gradient<T>(
+        size<In>(pass.x.stride()), pass.weights[0].data(), pass.x.data(), pass.y.data(),
+        detail::bias<Options.use_bias>(pass.weights), {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
-      detail::activate<Activation, T>(Output<In>::size * pass.y.stride(), pass.y.data(), pass.y.data(),
-                                      slope<In>(pass));
+      detail::activate<Activation, T>(Output<In>::size * pass.y.stride(), pass.y.data(),
+                                      pass.y.data(), slope<In>(pass));
   }
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
     if constexpr (!detail::is_identity<Activation>)
-      detail::activation_gradient<Activation, T>(Output<In>::size * pass.y.stride(), pass.dy.data(), pass.y.data(),
-                                                 slope<In>(pass), pass.dy.data());
+      detail::activation_gradient<Activation, T>(Output<In>::size * pass.y.stride(), pass.dy.data(),
+                                                 pass.y.data(), slope<In>(pass), pass.dy.data());
     kernels::convolution_weight_gradient<T>(size<In>(pass.x.stride()), pass.dy.data(),
-                                            {.dy = pass.x.data(), .y = pass.x.data()}, pass.gradients[0].data(),
-                                            nullptr, pass.scratch.data());
+                                            {.dy = pass.x.data(), .y = pass.x.data()},
+                                            pass.gradients[0].data(), nullptr, pass.scratch.data());
     if constexpr (Options.use_bias) {
       std::array<double, Filters> sums;
-      kernels::dispatch(
-          kernels::ChannelTotals<T>{detail::channel_size<Output<In>>(pass.dy), pass.dy.data(), sums.data()});
+      kernels::dispatch(kernels::ChannelTotals<T>{detail::channel_size<Output<In>>(pass.dy),
+                                                  pass.dy.data(), sums.data()});
       for (std::size_t f = 0; f < Filters; ++f) pass.gradients[1][f] = static_cast<T>(sums[f]);
     }
   }
@@ -145,8 +151,8 @@ struct Conv2DTranspose {
   static void backward(const BackwardPass<T>& pass) {
     backward_weights<In, T>(pass);
     pass.context.gradients_ready(pass.gradients);
-    kernels::convolution_forward<T>(size<In>(pass.x.stride()), pass.dy.data(), pass.weights[0].data(), nullptr,
-                                    pass.dx.data(), {});
+    kernels::convolution_forward<T>(size<In>(pass.x.stride()), pass.dy.data(),
+                                    pass.weights[0].data(), nullptr, pass.dx.data(), {});
   }
 
  private:
@@ -159,13 +165,15 @@ struct Conv2DTranspose {
   /// Of the convolution whose input is y.
   template <class In>
   static constexpr kernels::ConvolutionSize size(std::size_t batch) {
-    return detail::convolution_size<Output<In>, In,
-                                    detail::Sliding{Kernel, Options.stride, Options.padding, Extent2D{1, 1}}>(1, batch);
+    return detail::convolution_size<
+        Output<In>, In, detail::Sliding{Kernel, Options.stride, Options.padding, Extent2D{1, 1}}>(
+        1, batch);
   }
 };
 
 static_assert(Layer<Conv2DTranspose<8, 3, ReLU>, Shape<7, 7, 32>>);
-static_assert(Layer<Conv2DTranspose<1, 4, Tanh, Conv2DTransposeOptions{.stride = 2, .padding = Padding::same}>,
+static_assert(Layer<Conv2DTranspose<1, 4, Tanh,
+                                    Conv2DTransposeOptions{.stride = 2, .padding = Padding::same}>,
                     Shape<7, 4, 3>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

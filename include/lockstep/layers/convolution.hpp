@@ -32,9 +32,11 @@ template <class In, std::size_t Filters, Sliding S>
 constexpr auto convolution_output() {
   if constexpr (In::rank == 3) {
     constexpr Extent2D window = dilated(S.kernel, S.dilation);
-    if constexpr (S.padding == Padding::same || InputWithRoomFor<0, In, Shape<window.height, window.width>>)
+    if constexpr (S.padding == Padding::same ||
+                  InputWithRoomFor<0, In, Shape<window.height, window.width>>)
       return Shape<window_outputs(In::extents[0], window.height, S.stride.height, S.padding),
-                   window_outputs(In::extents[1], window.width, S.stride.width, S.padding), Filters>{};
+                   window_outputs(In::extents[1], window.width, S.stride.width, S.padding),
+                   Filters>{};
     else
       return Shape<1, 1, Filters>{};
   } else {
@@ -114,8 +116,9 @@ struct ConvolutionLayer : Geometry {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     const kernels::ConvolutionSize size = Geometry::template size<In>(pass.x.stride());
-    kernels::convolution_forward<T>(size, pass.x.data(), pass.weights[0].data(), bias<UseBias>(pass.weights),
-                                    pass.y.data(), {fused_minimum<Activation, T>()});
+    kernels::convolution_forward<T>(size, pass.x.data(), pass.weights[0].data(),
+                                    bias<UseBias>(pass.weights), pass.y.data(),
+                                    {fused_minimum<Activation, T>()});
     if constexpr (!is_fused<Activation, T>)
       activate<Activation, T>(outputs(size), pass.y.data(), pass.y.data(), slope(size, pass));
   }
@@ -131,7 +134,8 @@ struct ConvolutionLayer : Geometry {
     const kernels::ConvolutionSize size = Geometry::template size<In>(pass.x.stride());
     weight_gradient(size, pass, true);
     pass.context.gradients_ready(pass.gradients);
-    kernels::convolution_input_gradient<T>(size, pass.weights[0].data(), pass.dy.data(), pass.dx.data());
+    kernels::convolution_input_gradient<T>(size, pass.weights[0].data(), pass.dy.data(),
+                                           pass.dx.data());
   }
 
  private:
@@ -146,10 +150,12 @@ struct ConvolutionLayer : Geometry {
   }
 
   template <class T>
-  static void weight_gradient(const kernels::ConvolutionSize& size, const BackwardPass<T>& pass, bool keep_delta) {
+  static void weight_gradient(const kernels::ConvolutionSize& size, const BackwardPass<T>& pass,
+                              bool keep_delta) {
     kernels::convolution_weight_gradient<T>(
         size, pass.x.data(),
-        activation_delta<Activation, T>(outputs(size), pass.dy.data(), pass.y.data(), slope(size, pass), keep_delta),
+        activation_delta<Activation, T>(outputs(size), pass.dy.data(), pass.y.data(),
+                                        slope(size, pass), keep_delta),
         pass.gradients[0].data(), bias<UseBias>(pass.gradients), pass.scratch.data());
   }
 };

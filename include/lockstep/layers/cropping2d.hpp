@@ -22,8 +22,8 @@ using LeastCropped = Shape<Margins.top + Margins.bottom + 1, Margins.left + Marg
 template <class In, Margins2D Margins>
 constexpr auto cropping_output() {
   if constexpr (ImageInput<0, In> && InputWithRoomFor<0, In, LeastCropped<Margins>>)
-    return Shape<In::extents[0] - Margins.top - Margins.bottom, In::extents[1] - Margins.left - Margins.right,
-                 In::extents[2]>{};
+    return Shape<In::extents[0] - Margins.top - Margins.bottom,
+                 In::extents[1] - Margins.left - Margins.right, In::extents[2]>{};
   else
     return Shape<1, 1, 1>{};  // (the message of check() says enough)
 }
@@ -41,7 +41,8 @@ struct Cropping2D {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
-                  "lockstep: Cropping2D needs an input of height x width x channels, and its input is no such image: "
+                  "lockstep: Cropping2D needs an input of height x width x channels, and its input "
+                  "is no such image: "
                   "put ls::Reshape<height, width, channels> before it");
     if constexpr (ImageInput<Position, In>)
       static_assert(InputWithRoomFor<Position, In, detail::LeastCropped<Margins>>,

@@ -38,7 +38,8 @@ template <std::size_t Units, class Activation = Linear, DenseOptions Options = D
 struct Dense {
   static_assert(Units > 0, "lockstep: Dense needs at least one unit");
   static_assert(ActivationFunction<Activation>,
-                "lockstep: the second parameter of Dense is no activation function; use ls::ReLU, ls::Linear, ...");
+                "lockstep: the second parameter of Dense is no activation function; use ls::ReLU, "
+                "ls::Linear, ...");
 
   static constexpr std::string_view name = "dense";
   static constexpr bool keeps_padding = true;
@@ -47,7 +48,8 @@ struct Dense {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(FlatInput<Position, In>,
-                  "lockstep: Dense needs a flat input, and its input has more dimensions: put ls::Flatten before it");
+                  "lockstep: Dense needs a flat input, and its input has more dimensions: put "
+                  "ls::Flatten before it");
     return true;
   }
 
@@ -65,8 +67,8 @@ struct Dense {
   static constexpr auto variables = detail::kernel_and_bias<Options.use_bias>(
       Variable{"kernel", {In::size, Units}, Options.kernel_initializer, Fans{In::size, Units}}.with(
           Options.kernel_regularizer, Options.kernel_constraint),
-      Variable{"bias", {Units}, Options.bias_initializer, Fans{Units, Units}}.with(Options.bias_regularizer,
-                                                                                   Options.bias_constraint));
+      Variable{"bias", {Units}, Options.bias_initializer, Fans{Units, Units}}.with(
+          Options.bias_regularizer, Options.bias_constraint));
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
@@ -75,11 +77,12 @@ struct Dense {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    kernels::dense_forward<T>({In::size, Units, pass.x.stride()}, pass.x.data(), pass.weights[0].data(),
-                              detail::bias<Options.use_bias>(pass.weights), pass.y.data(),
-                              {detail::fused_minimum<Activation, T>()});
+    kernels::dense_forward<T>({In::size, Units, pass.x.stride()}, pass.x.data(),
+                              pass.weights[0].data(), detail::bias<Options.use_bias>(pass.weights),
+                              pass.y.data(), {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
-      detail::activate<Activation, T>(Units * pass.y.stride(), pass.y.data(), pass.y.data(), slope(pass));
+      detail::activate<Activation, T>(Units * pass.y.stride(), pass.y.data(), pass.y.data(),
+                                      slope(pass));
   }
 
   template <class In, class T>
@@ -93,7 +96,8 @@ struct Dense {
   }
 
   template <class Self, class Function, class In, class T>
-    requires(std::is_same_v<Self, Dense> && detail::has_minimum<Function, T> && kernels::can_mask_input_gradient(Units))
+    requires(std::is_same_v<Self, Dense> && detail::has_minimum<Function, T> &&
+             kernels::can_mask_input_gradient(Units))
   static void backward_through(const BackwardPass<T>& pass) {
     run_backward<In, T, true>(pass, {.minimum = Function::template minimum<T>, .masks = true});
   }
@@ -110,19 +114,21 @@ struct Dense {
   template <class In, class T, bool InputGradient>
   static void run_backward(const BackwardPass<T>& pass, kernels::Finish<T> finish = {}) {
     const std::size_t stride = pass.x.stride();
-    const kernels::Delta<T> delta = detail::activation_delta<Activation, T>(Units * stride, pass.dy.data(),
-                                                                            pass.y.data(), slope(pass), InputGradient);
-    kernels::dense_bias_gradient<T>({0, Units, stride}, delta, detail::bias<Options.use_bias>(pass.gradients),
+    const kernels::Delta<T> delta = detail::activation_delta<Activation, T>(
+        Units * stride, pass.dy.data(), pass.y.data(), slope(pass), InputGradient);
+    kernels::dense_bias_gradient<T>({0, Units, stride}, delta,
+                                    detail::bias<Options.use_bias>(pass.gradients),
                                     pass.scratch.data());
     for (std::size_t input = 0; input < In::size;) {
-      const std::size_t count = std::min(kernels::dense_inputs_at_once(Units, stride), In::size - input);
+      const std::size_t count =
+          std::min(kernels::dense_inputs_at_once(Units, stride), In::size - input);
       const kernels::DenseSize size{count, Units, stride, In::size - input - count};
       kernels::dense_weight_gradient<T>(size, pass.x.data() + input * stride, pass.scratch.data(),
                                         pass.gradients[0].data() + input * Units);
       pass.context.gradients_ready(pass.gradients, (input + count) * Units);
       if constexpr (InputGradient)
-        kernels::dense_input_gradient<T>(size, pass.weights[0].data() + input * Units, pass.dy.data(),
-                                         pass.dx.data() + input * stride, finish);
+        kernels::dense_input_gradient<T>(size, pass.weights[0].data() + input * Units,
+                                         pass.dy.data(), pass.dx.data() + input * stride, finish);
       input += count;
       pass.context.variables_done(pass.gradients, input * Units);
     }

@@ -38,23 +38,27 @@ struct DepthwiseConv2DOptions {
 /// channels>: channel c * depth_multiplier + j of the output is channel c of the input convolved
 /// with its kernel j. `Kernel` is an extent or {height, width}. Variables: kernel [height x width x
 /// channels x depth_multiplier] and bias [channels * depth_multiplier].
-template <Extent2D Kernel, class Activation = Linear, DepthwiseConv2DOptions Options = DepthwiseConv2DOptions{}>
+template <Extent2D Kernel, class Activation = Linear,
+          DepthwiseConv2DOptions Options = DepthwiseConv2DOptions{}>
 struct DepthwiseConv2D
     : detail::ConvolutionLayer<
-          detail::DepthwiseConvolution<detail::Sliding{Kernel, Options.stride, Options.padding, Options.dilation_rate},
+          detail::DepthwiseConvolution<detail::Sliding{Kernel, Options.stride, Options.padding,
+                                                       Options.dilation_rate},
                                        Options.depth_multiplier>,
           Activation, Options.use_bias> {
   static_assert(Kernel.height > 0 && Kernel.width > 0,
                 "lockstep: the kernel of DepthwiseConv2D must be at least 1 x 1");
   static_assert(Options.stride.height > 0 && Options.stride.width > 0,
                 "lockstep: the stride of DepthwiseConv2D must be at least 1");
-  static_assert(Options.depth_multiplier > 0, "lockstep: the depth_multiplier of DepthwiseConv2D must be at least 1");
+  static_assert(Options.depth_multiplier > 0,
+                "lockstep: the depth_multiplier of DepthwiseConv2D must be at least 1");
   static_assert(Options.dilation_rate.height > 0 && Options.dilation_rate.width > 0,
                 "lockstep: the dilation_rate of DepthwiseConv2D must be at least 1");
   static_assert(Options.padding != Padding::causal,
                 "lockstep: DepthwiseConv2D has no causal padding: it is Conv1D's alone");
   static_assert(ActivationFunction<Activation>,
-                "lockstep: the second parameter of DepthwiseConv2D is no activation function; use ls::ReLU, ...");
+                "lockstep: the second parameter of DepthwiseConv2D is no activation function; use "
+                "ls::ReLU, ...");
 
   static constexpr std::string_view name = "depthwise_conv2d";
   static constexpr std::string_view class_name = "DepthwiseConv2D";
@@ -63,11 +67,13 @@ struct DepthwiseConv2D
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
-                  "lockstep: DepthwiseConv2D needs an input of height x width x channels, and its input is no such "
+                  "lockstep: DepthwiseConv2D needs an input of height x width x channels, and its "
+                  "input is no such "
                   "image: put ls::Reshape<height, width, channels> before it");
     if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
       static_assert(InputWithRoomFor<Position, In, Shape<window.height, window.width>>,
-                    "lockstep: DepthwiseConv2D's kernel is larger than its input: make it smaller, or pad the input "
+                    "lockstep: DepthwiseConv2D's kernel is larger than its input: make it smaller, "
+                    "or pad the input "
                     "with ls::DepthwiseConv2DOptions{.padding = ls::Padding::same}");
     return true;
   }
@@ -86,7 +92,8 @@ struct DepthwiseConv2D
       Variable{"bias",
                {In::extents[2] * Options.depth_multiplier},
                Options.bias_initializer,
-               Fans{In::extents[2] * Options.depth_multiplier, In::extents[2] * Options.depth_multiplier}}
+               Fans{In::extents[2] * Options.depth_multiplier,
+                    In::extents[2] * Options.depth_multiplier}}
           .with(Options.bias_regularizer, Options.bias_constraint));
 
  private:
@@ -96,7 +103,8 @@ struct DepthwiseConv2D
 static_assert(Layer<DepthwiseConv2D<3, ReLU>, Shape<28, 28, 8>>);
 static_assert(
     Layer<DepthwiseConv2D<Extent2D{1, 5}, Tanh,
-                          DepthwiseConv2DOptions{.stride = 2, .padding = Padding::same, .depth_multiplier = 2}>,
+                          DepthwiseConv2DOptions{
+                              .stride = 2, .padding = Padding::same, .depth_multiplier = 2}>,
           Shape<7, 4, 3>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

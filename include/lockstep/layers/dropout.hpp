@@ -17,7 +17,8 @@ namespace detail {
 template <Probability Rate>
 struct DropoutMask {
   template <class T>
-  static void draw(const StepContext& context, std::size_t samples, std::size_t features, std::size_t stride, T* to) {
+  static void draw(const StepContext& context, std::size_t samples, std::size_t features,
+                   std::size_t stride, T* to) {
     draw_mask(context, samples, Rate.value, features, stride, to);
   }
 };
@@ -35,7 +36,8 @@ struct DropoutMask {
 template <Probability Rate>
 struct Dropout : detail::RandomFactorLayer<detail::DropoutMask<Rate>> {
   static_assert(Rate.value >= 0 && Rate.value < 1,
-                "lockstep: the rate of Dropout is the part of values that is dropped: at least 0 and below 1");
+                "lockstep: the rate of Dropout is the part of values that is dropped: at least 0 "
+                "and below 1");
 
   static constexpr std::string_view name = "dropout";
 };

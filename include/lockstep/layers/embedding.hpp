@@ -45,8 +45,8 @@ void read_ids(TensorView<const T> x, std::size_t vocabulary, T* ids) {
       const T id = x(sample, position);
       if (!(id >= T(0) && id < static_cast<T>(vocabulary) && id == std::floor(id)))
         throw BadSample(concat({"Embedding: the id at position ", position, " of "}), sample,
-                        concat({" is ", number_text(static_cast<double>(id)), "; expected a whole number from 0 to ",
-                                vocabulary - 1}));
+                        concat({" is ", number_text(static_cast<double>(id)),
+                                "; expected a whole number from 0 to ", vocabulary - 1}));
       ids[sample * positions + position] = id;
     }
 }
@@ -65,7 +65,8 @@ LOCKSTEP_INSTANCE(void read_ids<double>(TensorView<const double>, std::size_t, d
 /// losses and metrics do not count them.
 template <std::size_t Vocabulary, std::size_t Width, EmbeddingOptions Options = EmbeddingOptions{}>
 struct Embedding {
-  static_assert(Vocabulary > 0 && Width > 0, "lockstep: Embedding needs at least one id and a width of at least one");
+  static_assert(Vocabulary > 0 && Width > 0,
+                "lockstep: Embedding needs at least one id and a width of at least one");
 
   static constexpr std::string_view name = "embedding";
   static constexpr bool keeps_padding = true;
@@ -73,8 +74,9 @@ struct Embedding {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(IdInput<Position, In>,
-                  "lockstep: Embedding needs samples of ids, Shape<T>, and its input has more dimensions");
+    static_assert(
+        IdInput<Position, In>,
+        "lockstep: Embedding needs samples of ids, Shape<T>, and its input has more dimensions");
     return true;
   }
 
@@ -82,9 +84,11 @@ struct Embedding {
   using Output = Sequence<In::size, Width>;
 
   template <class In>
-  static constexpr std::array variables{
-      Variable{"embeddings", {Vocabulary, Width}, Options.embeddings_initializer, Fans{Vocabulary, Width}}.with(
-          Options.embeddings_regularizer, Options.embeddings_constraint)};
+  static constexpr std::array variables{Variable{
+      "embeddings",
+      {Vocabulary, Width},
+      Options.embeddings_initializer,
+      Fans{Vocabulary, Width}}.with(Options.embeddings_regularizer, Options.embeddings_constraint)};
 
   /// The ids, a sample after the other, and the mask.
   template <class In>
@@ -95,13 +99,14 @@ struct Embedding {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     static_assert(Vocabulary <= std::size_t{1} << std::numeric_limits<T>::digits,
-                  "lockstep: Embedding has more ids than the scalar type has whole numbers (float: 2^24 = 16,777,216): "
+                  "lockstep: Embedding has more ids than the scalar type has whole numbers (float: "
+                  "2^24 = 16,777,216): "
                   "compile the model with double");
     T* const ids = pass.scratch.data();
     const std::size_t tokens = In::size * pass.x.samples();
     detail::read_ids<T>(pass.x, Vocabulary, ids);
-    kernels::dispatch(
-        kernels::GatherRows<T>{pass.weights[0].data(), Width, ids, tokens, pass.y.stride(), pass.y.data()});
+    kernels::dispatch(kernels::GatherRows<T>{pass.weights[0].data(), Width, ids, tokens,
+                                             pass.y.stride(), pass.y.data()});
     if constexpr (Options.mask_zero) {
       T* const mask = ids + tokens;
       std::transform(ids, ids + tokens, mask, [](T id) { return id == T(0) ? T(0) : T(1); });
@@ -118,8 +123,9 @@ struct Embedding {
   /// Adds to the gradient that is there (see TiedHead).
   template <class In, class T>
   static void add_gradient(const BackwardPass<T>& pass) {
-    kernels::dispatch(kernels::ScatterRows<T>{pass.dy.data(), pass.scratch.data(), In::size * pass.x.samples(),
-                                              pass.dy.stride(), Width, pass.gradients[0].data()});
+    kernels::dispatch(kernels::ScatterRows<T>{pass.dy.data(), pass.scratch.data(),
+                                              In::size * pass.x.samples(), pass.dy.stride(), Width,
+                                              pass.gradients[0].data()});
   }
 
   /// Ids have no gradient: it is zero.

@@ -27,7 +27,8 @@ struct GlobalAveragePooling1D {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    return detail::check_sequence_window<Position, In, detail::SequenceWindows<1, 1, Padding::valid>>();
+    return detail::check_sequence_window<Position, In,
+                                         detail::SequenceWindows<1, 1, Padding::valid>>();
   }
 
   template <class In>
@@ -47,7 +48,8 @@ struct GlobalAveragePooling1D {
     weigh(size, pass.mask, weights);
     for (std::size_t feature = 0; feature < TokenOf<In>::size; ++feature) {
       kernels::to_time_major<T>(size, pass.x.feature(feature), values);
-      kernels::dispatch(kernels::WeightedSum<T>{size.steps, size.batch(), values, weights, pass.y.feature(feature)});
+      kernels::dispatch(kernels::WeightedSum<T>{size.steps, size.batch(), values, weights,
+                                                pass.y.feature(feature)});
     }
   }
 
@@ -57,8 +59,8 @@ struct GlobalAveragePooling1D {
     const T* const weights = pass.scratch.data();
     T* const values = pass.scratch.data() + size.steps * size.batch();
     for (std::size_t feature = 0; feature < TokenOf<In>::size; ++feature) {
-      kernels::dispatch(
-          kernels::WeightedSumGradient<T>{size.steps, size.batch(), pass.dy.feature(feature), weights, values});
+      kernels::dispatch(kernels::WeightedSumGradient<T>{size.steps, size.batch(),
+                                                        pass.dy.feature(feature), weights, values});
       kernels::from_time_major<T>(size, values, pass.dx.feature(feature));
     }
     pass.dx.clear_padding();

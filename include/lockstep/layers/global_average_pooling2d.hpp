@@ -11,7 +11,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// The mean of each channel: Shape<channels> from samples of shape Shape<height, width, channels>.
-struct GlobalAveragePooling2D : detail::PoolingLayer<detail::GlobalPooling2D, detail::AverageOperation> {
+struct GlobalAveragePooling2D
+    : detail::PoolingLayer<detail::GlobalPooling2D, detail::AverageOperation> {
   static constexpr std::string_view name = "global_average_pooling2d";
   static constexpr std::string_view class_name = "GlobalAveragePooling2D";
 };

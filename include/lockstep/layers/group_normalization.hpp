@@ -35,7 +35,8 @@ struct GroupNormalizationOptions {
 template <int Groups = 32, GroupNormalizationOptions Options = GroupNormalizationOptions{}>
 struct GroupNormalization {
   static_assert(Groups > 0 || Groups == -1,
-                "lockstep: the groups of GroupNormalization are a number above 0, or -1 for one of each channel");
+                "lockstep: the groups of GroupNormalization are a number above 0, or -1 for one of "
+                "each channel");
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of GroupNormalization must be above 0");
 
   static constexpr std::string_view name = "group_normalization";
@@ -45,8 +46,10 @@ struct GroupNormalization {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(InputOfChannelGroups<Position, In, groups<In>>,
-                  "lockstep: the groups of GroupNormalization must divide the number of its input's channels, the last "
-                  "dimension: give it another number, ls::GroupNormalization<8>, or -1 for a group of each channel");
+                  "lockstep: the groups of GroupNormalization must divide the number of its "
+                  "input's channels, the last "
+                  "dimension: give it another number, ls::GroupNormalization<8>, or -1 for a group "
+                  "of each channel");
     return true;
   }
 
@@ -66,9 +69,9 @@ struct GroupNormalization {
   static void forward(const ForwardPass<T>& pass) {
     const auto [gamma, beta] = detail::scale_and_center_of<Options>(pass.weights);
     T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::GroupNormalization<T>{detail::channel_size<In>(pass.x), groups<In>, pass.x.data(), gamma,
-                                                     beta, Options.epsilon, mean, mean + groups<In> * pass.x.stride(),
-                                                     pass.y.data()});
+    kernels::dispatch(kernels::GroupNormalization<T>{
+        detail::channel_size<In>(pass.x), groups<In>, pass.x.data(), gamma, beta, Options.epsilon,
+        mean, mean + groups<In> * pass.x.stride(), pass.y.data()});
   }
 
   template <class In, class T>
@@ -83,22 +86,26 @@ struct GroupNormalization {
 
  private:
   template <class In>
-  static constexpr std::size_t groups = Groups == -1 ? detail::channels<In> : static_cast<std::size_t>(Groups);
+  static constexpr std::size_t groups =
+      Groups == -1 ? detail::channels<In> : static_cast<std::size_t>(Groups);
 
   template <class In, class T>
   static void gradients(const BackwardPass<T>& pass, T* dx) {
     constexpr std::size_t channels = detail::channels<In>;
     std::array<double, 2 * channels> sums;
     const T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::GroupNormalizationGradient<T>{detail::channel_size<In>(pass.x), groups<In>,
-                                                             pass.x.data(), mean, mean + groups<In> * pass.x.stride(),
-                                                             detail::scale_and_center_of<Options>(pass.weights).gamma,
-                                                             pass.dy.data(), dx, sums.data(), sums.data() + channels});
-    detail::set_scale_and_center<Options>(pass.gradients, channels, sums.data(), sums.data() + channels);
+    kernels::dispatch(kernels::GroupNormalizationGradient<T>{
+        detail::channel_size<In>(pass.x), groups<In>, pass.x.data(), mean,
+        mean + groups<In> * pass.x.stride(),
+        detail::scale_and_center_of<Options>(pass.weights).gamma, pass.dy.data(), dx, sums.data(),
+        sums.data() + channels});
+    detail::set_scale_and_center<Options>(pass.gradients, channels, sums.data(),
+                                          sums.data() + channels);
   }
 };
 
 static_assert(Layer<GroupNormalization<>, Shape<26, 26, 32>>);
-static_assert(Layer<GroupNormalization<-1, GroupNormalizationOptions{.scale = false}>, Shape<5, 10>, double>);
+static_assert(
+    Layer<GroupNormalization<-1, GroupNormalizationOptions{.scale = false}>, Shape<5, 10>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

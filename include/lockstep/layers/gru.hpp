@@ -19,10 +19,10 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Compile-time options of GRU; the defaults are Keras's.
 struct GRUOptions {
   bool return_sequences = false;  ///< the states of all steps, and not only of the last one
-  bool go_backwards = false;      ///< from the last token to the first; the output is in that order too
-  bool reset_after = true;        ///< the reset gate comes after the product with the recurrent kernel
-  double dropout = 0;             ///< of the inputs: one mask for all steps and gates
-  double recurrent_dropout = 0;   ///< of the state that is multiplied, likewise
+  bool go_backwards = false;  ///< from the last token to the first; the output is in that order too
+  bool reset_after = true;    ///< the reset gate comes after the product with the recurrent kernel
+  double dropout = 0;         ///< of the inputs: one mask for all steps and gates
+  double recurrent_dropout = 0;  ///< of the state that is multiplied, likewise
   bool use_bias = true;
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption recurrent_initializer = orthogonal;
@@ -60,7 +60,8 @@ struct GRUCell {
     kernels::gru_backward<T, ResetAfter>(arrays);
   }
   template <class T>
-  static void gradients(const kernels::Recurrence<T>& arrays, const kernels::RecurrentGradients<T>& to) {
+  static void gradients(const kernels::Recurrence<T>& arrays,
+                        const kernels::RecurrentGradients<T>& to) {
     kernels::gru_gradients<T, ResetAfter>(arrays, to);
   }
 };
@@ -85,6 +86,7 @@ struct GRU : detail::RecurrentLayer<detail::GRUCell<Options.reset_after>, Units,
 };
 
 static_assert(Layer<GRU<64>, Sequence<200, 128>>);
-static_assert(Layer<GRU<3, GRUOptions{.return_sequences = true, .reset_after = false}>, Sequence<5, 4>, double>);
+static_assert(Layer<GRU<3, GRUOptions{.return_sequences = true, .reset_after = false}>,
+                    Sequence<5, 4>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

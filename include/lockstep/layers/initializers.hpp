@@ -45,7 +45,9 @@ struct InitializerOption {
     second = initializer.numbers().second;
   }
 
-  constexpr operator Initializer() const { return has_method ? Initializer(*method, {first, second}) : *constant; }
+  constexpr operator Initializer() const {
+    return has_method ? Initializer(*method, {first, second}) : *constant;
+  }
 };
 
 /// What a unit's number of inputs and outputs makes of the deviation in VarianceScaling.
@@ -64,31 +66,38 @@ inline double truncated_normal(RandomStream& random) {
 template <FanMode Mode>
 double fan(Fans fans) {
   const double in = static_cast<double>(fans.in), out = static_cast<double>(fans.out);
-  return std::max(1.0, Mode == FanMode::fan_in ? in : Mode == FanMode::fan_out ? out : (in + out) / 2.0);
+  return std::max(1.0, Mode == FanMode::fan_in    ? in
+                       : Mode == FanMode::fan_out ? out
+                                                  : (in + out) / 2.0);
 }
 
-inline constexpr InitializerMethod uniform{.draw = [](RandomStream& random, Fans, InitializerNumbers limits) {
-  return random.uniform(limits.first, limits.second);
-}};
-inline constexpr InitializerMethod normal{.draw = [](RandomStream& random, Fans, InitializerNumbers moments) {
-  return moments.first + moments.second * random.normal();
-}};
-inline constexpr InitializerMethod cut_normal{.draw = [](RandomStream& random, Fans, InitializerNumbers moments) {
-  return moments.first + moments.second * truncated_normal(random);
-}};
+inline constexpr InitializerMethod uniform{
+    .draw = [](RandomStream& random, Fans, InitializerNumbers limits) {
+      return random.uniform(limits.first, limits.second);
+    }};
+inline constexpr InitializerMethod normal{
+    .draw = [](RandomStream& random, Fans, InitializerNumbers moments) {
+      return moments.first + moments.second * random.normal();
+    }};
+inline constexpr InitializerMethod cut_normal{
+    .draw = [](RandomStream& random, Fans, InitializerNumbers moments) {
+      return moments.first + moments.second * truncated_normal(random);
+    }};
 inline constexpr InitializerMethod constant{
     .draw = [](RandomStream&, Fans, InitializerNumbers value) { return value.first; }};
 
 template <FanMode Mode, Distribution From>
-inline constexpr InitializerMethod scaled{.draw = [](RandomStream& random, Fans fans, InitializerNumbers scale) {
+inline constexpr InitializerMethod scaled{.draw = [](RandomStream& random, Fans fans,
+                                                     InitializerNumbers scale) {
   if constexpr (From == Distribution::uniform) {
     const double limit = std::sqrt(3.0 * scale.first / fan<Mode>(fans));
     return random.uniform(-limit, limit);
   } else {
     const double deviation = std::sqrt(scale.first / fan<Mode>(fans));
     constexpr double left_by_cut = 0.87962566103423978;  // of the deviation, by a cut at -2 and 2
-    return From == Distribution::truncated_normal ? truncated_normal(random) * deviation / left_by_cut
-                                                  : random.normal() * deviation;
+    return From == Distribution::truncated_normal
+               ? truncated_normal(random) * deviation / left_by_cut
+               : random.normal() * deviation;
   }
 }};
 
@@ -108,7 +117,8 @@ constexpr const InitializerMethod& scaled_of(Distribution from) {
 inline void fill_identity(RandomStream&, const InitialArray& array, InitializerNumbers gain) {
   if (array.shape.size() != 2)
     throw ConfigurationError(
-        concat({"the initialiser identity needs a variable of two dimensions, and this one has ", array.shape.size()}));
+        concat({"the initialiser identity needs a variable of two dimensions, and this one has ",
+                array.shape.size()}));
   for (std::size_t i = 0; i < std::min(array.shape[0], array.shape[1]); ++i)
     array.values[i * array.shape[1] + i] = gain.first;
 }
@@ -197,7 +207,8 @@ inline constexpr Initializer glorot_normal = VarianceScaling{.mode = FanMode::fa
 
 /// Uniform within +-sqrt(6 / fan_in). He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV
 /// 2015. For ReLU.
-inline constexpr Initializer he_uniform = VarianceScaling{.scale = 2, .distribution = Distribution::uniform};
+inline constexpr Initializer he_uniform =
+    VarianceScaling{.scale = 2, .distribution = Distribution::uniform};
 
 /// Truncated normal with standard deviation sqrt(2 / fan_in).
 inline constexpr Initializer he_normal = VarianceScaling{.scale = 2};

@@ -13,7 +13,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// The first layer of a model: the shape of one sample, e.g. Input<28, 28>. It computes nothing.
 template <std::size_t... Extents>
 struct Input {
-  static_assert(sizeof...(Extents) > 0, "lockstep: Input needs the shape of one sample, e.g. ls::Input<28, 28>");
+  static_assert(sizeof...(Extents) > 0,
+                "lockstep: Input needs the shape of one sample, e.g. ls::Input<28, 28>");
   static constexpr std::string_view name = "input";
   static constexpr std::string_view class_name = "InputLayer";
   static constexpr bool aliases_input = true;

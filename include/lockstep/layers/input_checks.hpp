@@ -24,7 +24,8 @@ inline constexpr bool has_at_most_positions = positions_of<In> <= Positions;
 template <std::size_t Position, class In, class Wanted>
 inline constexpr bool has_size_of = In::size == Wanted::size;
 template <std::size_t Position, class In, class Kernel>
-inline constexpr bool has_room_for = In::extents[0] >= Kernel::extents[0] && In::extents[1] >= Kernel::extents[1];
+inline constexpr bool has_room_for =
+    In::extents[0] >= Kernel::extents[0] && In::extents[1] >= Kernel::extents[1];
 template <std::size_t Position, class In, std::size_t Groups>
 inline constexpr bool has_channel_groups = In::extents[In::rank - 1] % Groups == 0;
 

@@ -13,8 +13,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// A layer at its place in a model: what names, files and summary() need, without the layer's type.
 /// All spans refer to constants.
 struct LayerInfo {
-  std::string_view name = {};                        ///< snake_case; the model numbers repeated names
-  std::string_view class_name = {};                  ///< empty: `name` in CamelCase
+  std::string_view name = {};        ///< snake_case; the model numbers repeated names
+  std::string_view class_name = {};  ///< empty: `name` in CamelCase
   std::span<const std::size_t> output_extents = {};  ///< without the batch
   std::span<const Variable> variables = {};
   std::span<const Variable> state_variables = {};

@@ -54,9 +54,9 @@ struct LayerNormalization {
   static void forward(const ForwardPass<T>& pass) {
     const auto [gamma, beta] = detail::scale_and_center_of<Options>(pass.weights);
     T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::LayerNormalization<T>{detail::channel_size<In>(pass.x), pass.x.data(), gamma, beta,
-                                                     Options.epsilon, mean, mean + detail::pixels<In> * pass.x.stride(),
-                                                     pass.y.data()});
+    kernels::dispatch(kernels::LayerNormalization<T>{
+        detail::channel_size<In>(pass.x), pass.x.data(), gamma, beta, Options.epsilon, mean,
+        mean + detail::pixels<In> * pass.x.stride(), pass.y.data()});
   }
 
   template <class In, class T>
@@ -64,10 +64,12 @@ struct LayerNormalization {
     constexpr std::size_t channels = detail::channels<In>;
     std::array<double, 2 * channels> sums;
     const T* const mean = pass.scratch.data();
-    kernels::dispatch(kernels::LayerNormalizationSums<T>{detail::channel_size<In>(pass.x), pass.x.data(), mean,
-                                                         mean + detail::pixels<In> * pass.x.stride(), pass.dy.data(),
-                                                         sums.data(), sums.data() + channels});
-    detail::set_scale_and_center<Options>(pass.gradients, channels, sums.data(), sums.data() + channels);
+    kernels::dispatch(
+        kernels::LayerNormalizationSums<T>{detail::channel_size<In>(pass.x), pass.x.data(), mean,
+                                           mean + detail::pixels<In> * pass.x.stride(),
+                                           pass.dy.data(), sums.data(), sums.data() + channels});
+    detail::set_scale_and_center<Options>(pass.gradients, channels, sums.data(),
+                                          sums.data() + channels);
   }
 
   template <class In, class T>
@@ -75,12 +77,14 @@ struct LayerNormalization {
     if constexpr (Options.scale || Options.center) backward_weights<In, T>(pass);
     const T* const mean = pass.scratch.data();
     kernels::dispatch(kernels::LayerNormalizationInputGradient<T>{
-        detail::channel_size<In>(pass.x), pass.x.data(), mean, mean + detail::pixels<In> * pass.x.stride(),
+        detail::channel_size<In>(pass.x), pass.x.data(), mean,
+        mean + detail::pixels<In> * pass.x.stride(),
         detail::scale_and_center_of<Options>(pass.weights).gamma, pass.dy.data(), pass.dx.data()});
   }
 };
 
 static_assert(Layer<LayerNormalization<>, Shape<26, 26, 32>>);
-static_assert(Layer<LayerNormalization<LayerNormalizationOptions{.scale = false}>, Shape<10>, double>);
+static_assert(
+    Layer<LayerNormalization<LayerNormalizationOptions{.scale = false}>, Shape<10>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -21,9 +21,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Compile-time options of LSTM; the defaults are Keras's.
 struct LSTMOptions {
   bool return_sequences = false;  ///< the states of all steps, and not only of the last one
-  bool go_backwards = false;      ///< from the last token to the first; the output is in that order too
-  double dropout = 0;             ///< of the inputs: one mask for all steps and gates
-  double recurrent_dropout = 0;   ///< of the state that is multiplied, likewise
+  bool go_backwards = false;  ///< from the last token to the first; the output is in that order too
+  double dropout = 0;         ///< of the inputs: one mask for all steps and gates
+  double recurrent_dropout = 0;  ///< of the state that is multiplied, likewise
   bool use_bias = true;
   bool unit_forget_bias = true;  ///< the forget gate's bias begins with 1
   InitializerOption kernel_initializer = glorot_uniform;
@@ -43,7 +43,8 @@ namespace detail {
 template <LSTMOptions Options>
 inline constexpr InitializerMethod forget_bias{
     .fill = [](RandomStream& random, const InitialArray& array, InitializerNumbers) {
-      static constexpr Initializer others = Options.bias_initializer;  // (clang++ 14 reads null at run time)
+      static constexpr Initializer others =
+          Options.bias_initializer;  // (clang++ 14 reads null at run time)
       others.fill(random, array.shape, array.fans, array.values);
       const std::size_t units = array.values.size() / 4;
       std::fill_n(array.values.begin() + static_cast<std::ptrdiff_t>(units), units, 1.0);
@@ -74,7 +75,8 @@ struct LSTMCell {
     kernels::lstm_backward<T>(arrays);
   }
   template <class T>
-  static void gradients(const kernels::Recurrence<T>& arrays, const kernels::RecurrentGradients<T>& to) {
+  static void gradients(const kernels::Recurrence<T>& arrays,
+                        const kernels::RecurrentGradients<T>& to) {
     kernels::recurrent_gradients<T>(arrays, to);
   }
 };
@@ -106,6 +108,7 @@ struct LSTM : detail::RecurrentLayer<detail::LSTMCell, Units, Options> {
 };
 
 static_assert(Layer<LSTM<64>, Sequence<200, 128>>);
-static_assert(Layer<LSTM<3, LSTMOptions{.return_sequences = true, .dropout = 0.1}>, Sequence<5, 4>, double>);
+static_assert(
+    Layer<LSTM<3, LSTMOptions{.return_sequences = true, .dropout = 0.1}>, Sequence<5, 4>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

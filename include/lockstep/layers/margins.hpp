@@ -17,8 +17,10 @@ struct Margins2D {
 
   constexpr Margins2D() = default;
   template <std::integral I>
-  constexpr Margins2D(I all) : Margins2D(static_cast<std::size_t>(all), static_cast<std::size_t>(all)) {}
-  constexpr Margins2D(std::size_t rows, std::size_t columns) : Margins2D(rows, rows, columns, columns) {}
+  constexpr Margins2D(I all)
+      : Margins2D(static_cast<std::size_t>(all), static_cast<std::size_t>(all)) {}
+  constexpr Margins2D(std::size_t rows, std::size_t columns)
+      : Margins2D(rows, rows, columns, columns) {}
   constexpr Margins2D(std::size_t above, std::size_t below, std::size_t before, std::size_t after)
       : top(above), bottom(below), left(before), right(after) {}
 };
@@ -48,7 +50,8 @@ struct Framed {
     const std::size_t pixel = Small::extents[2] * stride;
     const std::size_t row = Large::extents[1] * pixel, inner_row = Small::extents[1] * pixel;
     for (std::size_t r = 0; r < Small::extents[0]; ++r)
-      std::copy_n(large + (Margins.top + r) * row + Margins.left * pixel, inner_row, small + r * inner_row);
+      std::copy_n(large + (Margins.top + r) * row + Margins.left * pixel, inner_row,
+                  small + r * inner_row);
   }
 };
 

@@ -59,7 +59,8 @@ struct Masking {
   static void backward(const BackwardPass<T>& pass) {
     const T* const mask = pass.scratch.data();
     for (std::size_t feature = 0; feature < In::size; ++feature)
-      keep(pass.dy.stride(), static_cast<const T*>(pass.dy.feature(feature)), mask, pass.dx.feature(feature));
+      keep(pass.dy.stride(), static_cast<const T*>(pass.dy.feature(feature)), mask,
+           pass.dx.feature(feature));
   }
 
  private:

@@ -27,12 +27,14 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Sequences of more than 256 positions keep two numbers for each query and head for backward
 /// instead of all of its probabilities. What dropout drops depends on the seed, the step, the
 /// layer, the sample's index in the dataset, head and positions alone.
-template <std::size_t Heads, std::size_t KeyDim, MultiHeadAttentionOptions Options = MultiHeadAttentionOptions{}>
+template <std::size_t Heads, std::size_t KeyDim,
+          MultiHeadAttentionOptions Options = MultiHeadAttentionOptions{}>
 struct MultiHeadAttention {
   static_assert(Heads > 0 && KeyDim > 0,
                 "lockstep: MultiHeadAttention needs at least one head of at least one feature");
   static_assert(Options.dropout >= 0 && Options.dropout < 1,
-                "lockstep: the dropout of MultiHeadAttention is the part of probabilities that is dropped: at least 0 "
+                "lockstep: the dropout of MultiHeadAttention is the part of probabilities that is "
+                "dropped: at least 0 "
                 "and below 1");
 
   static constexpr std::string_view name = "multi_head_attention";
@@ -42,15 +44,16 @@ struct MultiHeadAttention {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(
-        FlatTokens<Position, In>,
-        "lockstep: MultiHeadAttention needs a sequence of flat tokens, Sequence<T, width>: put ls::Embedding or "
-        "ls::ToSequence before it");
+    static_assert(FlatTokens<Position, In>,
+                  "lockstep: MultiHeadAttention needs a sequence of flat tokens, Sequence<T, "
+                  "width>: put ls::Embedding or "
+                  "ls::ToSequence before it");
     return true;
   }
 
   template <class In>
-  using Output = Sequence<In::positions, Options.output_shape == 0 ? In::Token::size : Options.output_shape>;
+  using Output =
+      Sequence<In::positions, Options.output_shape == 0 ? In::Token::size : Options.output_shape>;
 
  private:
   template <class In>
@@ -74,24 +77,27 @@ struct MultiHeadAttention {
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
-    work<In, T>(pass).backward(pass.x.data(), pass.x.data(), pass.dy.data(), pass.gradients, nullptr, nullptr);
+    work<In, T>(pass).backward(pass.x.data(), pass.x.data(), pass.dy.data(), pass.gradients,
+                               nullptr, nullptr);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    work<In, T>(pass).backward(pass.x.data(), pass.x.data(), pass.dy.data(), pass.gradients, pass.dx.data(),
-                               pass.dx.data());
+    work<In, T>(pass).backward(pass.x.data(), pass.x.data(), pass.dy.data(), pass.gradients,
+                               pass.dx.data(), pass.dx.data());
   }
 
  private:
   template <class In, class T, class Pass>
   static detail::AttentionWork<T> work(const Pass& pass) {
-    return {layout<In>(), pass.context, pass.x.samples() / In::positions, pass.weights, pass.scratch};
+    return {layout<In>(), pass.context, pass.x.samples() / In::positions, pass.weights,
+            pass.scratch};
   }
 };
 
 static_assert(Layer<MultiHeadAttention<4, 32>, Sequence<64, 128>>);
 static_assert(
-    Layer<MultiHeadAttention<1, 3, MultiHeadAttentionOptions{.value_dim = 2, .dropout = 0.1}>, Sequence<5, 4>, double>);
+    Layer<MultiHeadAttention<1, 3, MultiHeadAttentionOptions{.value_dim = 2, .dropout = 0.1}>,
+          Sequence<5, 4>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -35,8 +35,8 @@ struct NormalizationOptions {
   bool invert = false;  ///< the other way round: from mean 0 and variance 1 to those of the data
 };
 
-/// y = (x - mean) / max(sqrt(variance), 1e-7) for each channel, the last dimension of samples of any
-/// shape; mean and variance are those of the data and are not trained. Variables that are not
+/// y = (x - mean) / max(sqrt(variance), 1e-7) for each channel, the last dimension of samples of
+/// any shape; mean and variance are those of the data and are not trained. Variables that are not
 /// trained: mean and variance [channels], at first 0 and 1; Model::adapt or load_weights sets them.
 template <NormalizationOptions Options = NormalizationOptions{}>
 struct Normalization {

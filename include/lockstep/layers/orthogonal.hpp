@@ -19,7 +19,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class Columns {
  public:
   Columns(std::size_t length, std::size_t count) : length_(length), values_(length * count) {}
-  [[nodiscard]] double* operator[](std::size_t column) noexcept { return values_.data() + column * length_; }
+  [[nodiscard]] double* operator[](std::size_t column) noexcept {
+    return values_.data() + column * length_;
+  }
 
  private:
   std::size_t length_;
@@ -46,28 +48,33 @@ inline Columns orthonormal_columns(RandomStream& random, std::size_t length, std
     const double norm = std::sqrt(std::inner_product(v, v + (length - k), v, 0.0));
     signs[k] = v[0] > 0 ? -1 : 1;  // of R's diagonal
     v[0] -= signs[k] * norm;
-    for (std::size_t column = k + 1; column < count; ++column) reflect(length - k, v, a[column] + k);
+    for (std::size_t column = k + 1; column < count; ++column)
+      reflect(length - k, v, a[column] + k);
   }
   for (std::size_t column = 0; column < count; ++column) {
     q[column][column] = signs[column];
-    for (std::size_t k = column + 1; k > 0; --k) reflect(length - (k - 1), a[k - 1] + (k - 1), q[column] + (k - 1));
+    for (std::size_t k = column + 1; k > 0; --k)
+      reflect(length - (k - 1), a[k - 1] + (k - 1), q[column] + (k - 1));
   }
   return q;
 }
 
 /// Fills an array whose last dimension counts columns and all others together rows: a matrix with
 /// orthonormal columns, or rows if there are fewer of them, times `gain`.
-inline void fill_orthogonal(RandomStream& random, const InitialArray& array, InitializerNumbers gain) {
+inline void fill_orthogonal(RandomStream& random, const InitialArray& array,
+                            InitializerNumbers gain) {
   if (array.shape.size() < 2)
     throw ConfigurationError(
-        concat({"the initialiser orthogonal needs a variable of at least two dimensions, and this one has ",
+        concat({"the initialiser orthogonal needs a variable of at least two dimensions, and this "
+                "one has ",
                 array.shape.size()}));
   const std::size_t columns = array.shape.back();
   const std::size_t rows = columns == 0 ? 0 : array.values.size() / columns;
   Columns q = orthonormal_columns(random, std::max(rows, columns), std::min(rows, columns));
   for (std::size_t row = 0; row < rows; ++row)
     for (std::size_t column = 0; column < columns; ++column)
-      array.values[row * columns + column] = gain.first * (rows < columns ? q[row][column] : q[column][row]);
+      array.values[row * columns + column] =
+          gain.first * (rows < columns ? q[row][column] : q[column][row]);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

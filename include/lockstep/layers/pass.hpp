@@ -20,16 +20,18 @@ using Slices = std::span<const std::span<T>>;
 template <class T>
 struct ForwardPass {
   const StepContext& context;
-  Slices<T> weights;        ///< of `variables`; read only
-  Slices<T> state;          ///< of `state_variables`; forward may change it when context.training
-  TensorView<const T> x;    ///< input, [samples x In::size]
-  TensorView<T> y;          ///< output, [samples x Output<In>::size]; write all of it, also the padding (finite values)
-  std::span<T> scratch;     ///< kept until backward; scratch<In>(x.stride()) elements, uninitialised
-  const T* mask = nullptr;  ///< for each row of x: 1, or 0 where it does not count; null: all rows count
+  Slices<T> weights;      ///< of `variables`; read only
+  Slices<T> state;        ///< of `state_variables`; forward may change it when context.training
+  TensorView<const T> x;  ///< input, [samples x In::size]
+  TensorView<T>
+      y;  ///< output, [samples x Output<In>::size]; write all of it, also the padding (finite values)
+  std::span<T> scratch;  ///< kept until backward; scratch<In>(x.stride()) elements, uninitialised
+  const T* mask =
+      nullptr;  ///< for each row of x: 1, or 0 where it does not count; null: all rows count
   const T** mask_of_y = nullptr;  ///< see set_mask
 
-  /// Says which rows of y count, with an array that lives until backward, in scratch or `mask`; null:
-  /// all do. (Unless a layer says so, those of x, if it is applied row by row or keeps_mask.)
+  /// Says which rows of y count, with an array that lives until backward, in scratch or `mask`;
+  /// null: all do. (Unless a layer says so, those of x, if it is applied row by row or keeps_mask.)
   void set_mask(const T* rows) const {
     if (mask_of_y != nullptr) *mask_of_y = rows;
   }
@@ -44,8 +46,9 @@ struct BackwardPass {
   Slices<T> state;
   TensorView<const T> x;
   TensorView<const T> y;
-  TensorView<T> dy;     ///< gradient of y, zero in the padding; may be overwritten
-  TensorView<T> dx;     ///< gradient of x: write all of it, zero in the padding. Empty in backward_weights.
+  TensorView<T> dy;  ///< gradient of y, zero in the padding; may be overwritten
+  TensorView<T>
+      dx;  ///< gradient of x: write all of it, zero in the padding. Empty in backward_weights.
   Slices<T> gradients;  ///< of `variables`: assign the sum over the samples, do not accumulate
   std::span<T> scratch;
 };

@@ -45,7 +45,8 @@ concept InputOfRank = detail::has_rank<Position, In, Rank>;
 template <std::size_t... Dims>
 struct Permute {
   static_assert(detail::is_permutation<Dims...>(),
-                "lockstep: Permute needs each dimension of a sample once, the first one is 1: ls::Permute<2, 1>");
+                "lockstep: Permute needs each dimension of a sample once, the first one is 1: "
+                "ls::Permute<2, 1>");
 
   static constexpr std::string_view name = "permute";
   static constexpr bool keeps_padding = true;
@@ -63,14 +64,16 @@ struct Permute {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     for_each_feature<In>([&](std::size_t from, std::size_t to) {
-      std::copy_n(pass.x.data() + from * pass.x.stride(), pass.x.stride(), pass.y.data() + to * pass.x.stride());
+      std::copy_n(pass.x.data() + from * pass.x.stride(), pass.x.stride(),
+                  pass.y.data() + to * pass.x.stride());
     });
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     for_each_feature<In>([&](std::size_t from, std::size_t to) {
-      std::copy_n(pass.dy.data() + to * pass.dy.stride(), pass.dy.stride(), pass.dx.data() + from * pass.dy.stride());
+      std::copy_n(pass.dy.data() + to * pass.dy.stride(), pass.dy.stride(),
+                  pass.dx.data() + from * pass.dy.stride());
     });
   }
 

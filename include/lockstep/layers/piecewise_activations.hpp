@@ -47,7 +47,8 @@ struct ReLU6 {
 /// template arguments.)
 template <int SlopePercent = 30>
 struct LeakyReLU {
-  static_assert(SlopePercent > 0, "lockstep: LeakyReLU needs a positive slope (in percent); for zero use ls::ReLU");
+  static_assert(SlopePercent > 0,
+                "lockstep: LeakyReLU needs a positive slope (in percent); for zero use ls::ReLU");
   static constexpr std::string_view name = "leaky_relu";
   template <class P>
   LOCKSTEP_KERNEL static P value(const P& x) {

@@ -25,7 +25,8 @@ struct PoolingOptions {
 namespace detail {
 
 [[nodiscard]] constexpr Extent2D pooling_stride(Extent2D pool, Extent2D stride) noexcept {
-  return {stride.height > 0 ? stride.height : pool.height, stride.width > 0 ? stride.width : pool.width};
+  return {stride.height > 0 ? stride.height : pool.height,
+          stride.width > 0 ? stride.width : pool.width};
 }
 
 /// A Shape of ones where the input is none that a pool takes: the message of check() says enough.
@@ -33,10 +34,12 @@ template <class In, Extent2D Pool, PoolingOptions Options>
 constexpr auto pooling_output() {
   if constexpr (In::rank == 3) {
     constexpr Extent2D stride = pooling_stride(Pool, Options.stride);
-    constexpr bool fits = Options.padding == Padding::same || InputWithRoomFor<0, In, Shape<Pool.height, Pool.width>>;
+    constexpr bool fits =
+        Options.padding == Padding::same || InputWithRoomFor<0, In, Shape<Pool.height, Pool.width>>;
     if constexpr (fits)
       return Shape<window_outputs(In::extents[0], Pool.height, stride.height, Options.padding),
-                   window_outputs(In::extents[1], Pool.width, stride.width, Options.padding), In::extents[2]>{};
+                   window_outputs(In::extents[1], Pool.width, stride.width, Options.padding),
+                   In::extents[2]>{};
     else
       return Shape<1, 1, 1>{};
   } else {
@@ -46,7 +49,8 @@ constexpr auto pooling_output() {
 
 /// Pools of this extent in samples of shape In.
 template <class In>
-constexpr kernels::PoolingSize pooling_size(Extent2D pool, Extent2D stride, Padding padding, std::size_t batch) {
+constexpr kernels::PoolingSize pooling_size(Extent2D pool, Extent2D stride, Padding padding,
+                                            std::size_t batch) {
   return {.height = In::extents[0],
           .width = In::extents[1],
           .out_height = window_outputs(In::extents[0], pool.height, stride.height, padding),
@@ -67,7 +71,8 @@ struct GlobalPooling2D {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
-                  "lockstep: a 2-D pooling layer needs an input of height x width x channels, and its input is no such "
+                  "lockstep: a 2-D pooling layer needs an input of height x width x channels, and "
+                  "its input is no such "
                   "image: put ls::Reshape<height, width, channels> before it");
     return true;
   }
@@ -85,8 +90,10 @@ struct GlobalPooling2D {
 /// A pool that slides over samples of shape Shape<height, width, channels>.
 template <Extent2D Pool, PoolingOptions Options>
 struct Pooling2D {
-  static_assert(Pool.height > 0 && Pool.width > 0, "lockstep: the pool of a pooling layer must be at least 1 x 1");
-  static_assert(Options.padding != Padding::causal, "lockstep: pooling layers have no causal padding");
+  static_assert(Pool.height > 0 && Pool.width > 0,
+                "lockstep: the pool of a pooling layer must be at least 1 x 1");
+  static_assert(Options.padding != Padding::causal,
+                "lockstep: pooling layers have no causal padding");
 
   static constexpr bool keeps_padding = true;
 
@@ -95,7 +102,8 @@ struct Pooling2D {
     GlobalPooling2D::check<Position, In>();
     if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
       static_assert(InputWithRoomFor<Position, In, Shape<Pool.height, Pool.width>>,
-                    "lockstep: the pool of a pooling layer is larger than its input: make it smaller, or pad the input "
+                    "lockstep: the pool of a pooling layer is larger than its input: make it "
+                    "smaller, or pad the input "
                     "with ls::PoolingOptions{.padding = ls::Padding::same}");
     return true;
   }
@@ -116,13 +124,14 @@ template <class Windows, class Operation>
 struct PoolingLayer : Windows {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    kernels::dispatch(typename Operation::template Forward<T>{Windows::template size<In>(pass.x.stride()),
-                                                              pass.x.data(), pass.y.data()});
+    kernels::dispatch(typename Operation::template Forward<T>{
+        Windows::template size<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    kernels::dispatch(Operation::template gradient<T>(Windows::template size<In>(pass.x.stride()), pass));
+    kernels::dispatch(
+        Operation::template gradient<T>(Windows::template size<In>(pass.x.stride()), pass));
   }
 };
 
@@ -132,7 +141,8 @@ struct MaxOperation {
   template <class T>
   using Forward = kernels::MaxPooling<T>;
   template <class T>
-  static kernels::MaxPoolingGradient<T> gradient(const kernels::PoolingSize& size, const BackwardPass<T>& pass) {
+  static kernels::MaxPoolingGradient<T> gradient(const kernels::PoolingSize& size,
+                                                 const BackwardPass<T>& pass) {
     return {size, pass.x.data(), pass.y.data(), pass.dy.data(), pass.dx.data()};
   }
 };
@@ -143,7 +153,8 @@ struct AverageOperation {
   template <class T>
   using Forward = kernels::AveragePooling<T>;
   template <class T>
-  static kernels::AveragePoolingGradient<T> gradient(const kernels::PoolingSize& size, const BackwardPass<T>& pass) {
+  static kernels::AveragePoolingGradient<T> gradient(const kernels::PoolingSize& size,
+                                                     const BackwardPass<T>& pass) {
     return {size, pass.dy.data(), pass.dx.data()};
   }
 };

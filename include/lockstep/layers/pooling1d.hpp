@@ -36,8 +36,10 @@ struct Pooling1D {
   using Windows = SequenceWindows<Pool, stride, Options.padding>;
 
  public:
-  static_assert(Pool > 0, "lockstep: the pool of a 1-D pooling layer must be at least 1 position long");
-  static_assert(Options.padding != Padding::causal, "lockstep: pooling layers have no causal padding");
+  static_assert(Pool > 0,
+                "lockstep: the pool of a 1-D pooling layer must be at least 1 position long");
+  static_assert(Options.padding != Padding::causal,
+                "lockstep: pooling layers have no causal padding");
 
   static constexpr bool takes_sequences = true;
   static constexpr bool keeps_padding = true;
@@ -94,17 +96,24 @@ struct Pooling1D {
     T *x, *y, *dy, *dx;
 
     template <class Pass>
-    explicit Arrays(const Pass& pass) : samples(pass.x.samples() / positions_of<In>), x(pass.scratch.data()) {
+    explicit Arrays(const Pass& pass)
+        : samples(pass.x.samples() / positions_of<In>), x(pass.scratch.data()) {
       const std::size_t batch = padded_batch(samples);
       dx = x + positions_of<In> * batch;
       y = dx + positions_of<In> * batch;
       dy = y + Output<In>::positions * batch;
     }
     [[nodiscard]] kernels::TimeMajor<T> of_x(std::size_t token_stride) const {
-      return {.features = 1, .samples = samples, .steps = positions_of<In>, .token_stride = token_stride};
+      return {.features = 1,
+              .samples = samples,
+              .steps = positions_of<In>,
+              .token_stride = token_stride};
     }
     [[nodiscard]] kernels::TimeMajor<T> of_y(std::size_t token_stride) const {
-      return {.features = 1, .samples = samples, .steps = Output<In>::positions, .token_stride = token_stride};
+      return {.features = 1,
+              .samples = samples,
+              .steps = Output<In>::positions,
+              .token_stride = token_stride};
     }
     [[nodiscard]] kernels::PoolingSize size() const {
       return {.height = 1,

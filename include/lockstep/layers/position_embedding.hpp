@@ -39,9 +39,11 @@ struct PositionEmbedding {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(SequenceInput<Position, In>,
-                  "lockstep: PositionEmbedding needs a sequence: put ls::Embedding or ls::ToSequence before it");
-    static_assert(SequenceOfAtMost<Position, In, MaxPositions>,
-                  "lockstep: PositionEmbedding has fewer positions than its input: give it as many");
+                  "lockstep: PositionEmbedding needs a sequence: put ls::Embedding or "
+                  "ls::ToSequence before it");
+    static_assert(
+        SequenceOfAtMost<Position, In, MaxPositions>,
+        "lockstep: PositionEmbedding has fewer positions than its input: give it as many");
     return true;
   }
 
@@ -49,8 +51,10 @@ struct PositionEmbedding {
   using Output = In;
 
   template <class In>
-  static constexpr std::array variables{Variable{
-      "embeddings", {MaxPositions, In::Token::size}, Options.initializer, Fans{MaxPositions, In::Token::size}}};
+  static constexpr std::array variables{Variable{"embeddings",
+                                                 {MaxPositions, In::Token::size},
+                                                 Options.initializer,
+                                                 Fans{MaxPositions, In::Token::size}}};
 
   /// The embeddings, and in backward their gradient, transposed.
   template <class In>
@@ -62,9 +66,10 @@ struct PositionEmbedding {
   static void forward(const ForwardPass<T>& pass) {
     constexpr std::size_t width = In::Token::size, step = padded_batch(In::positions);
     T* const offsets = pass.scratch.data();
+    kernels::dispatch(kernels::TransposePart<T>{pass.weights[0].data(), In::positions, width, width,
+                                                offsets, step, step});
     kernels::dispatch(
-        kernels::TransposePart<T>{pass.weights[0].data(), In::positions, width, width, offsets, step, step});
-    kernels::dispatch(kernels::AddPositions<T>{size<In>(pass.x), pass.x.data(), offsets, pass.y.data()});
+        kernels::AddPositions<T>{size<In>(pass.x), pass.x.data(), offsets, pass.y.data()});
   }
 
   template <class In, class T>
@@ -73,7 +78,8 @@ struct PositionEmbedding {
     T* const sums = pass.scratch.data();
     T* const gradient = pass.gradients[0].data();
     kernels::dispatch(kernels::SumPositions<T>{size<In>(pass.dy), pass.dy.data(), sums});
-    kernels::dispatch(kernels::TransposePart<T>{sums, width, In::positions, step, gradient, width, width});
+    kernels::dispatch(
+        kernels::TransposePart<T>{sums, width, In::positions, step, gradient, width, width});
     std::fill(gradient + In::size, gradient + MaxPositions * width, T(0));
   }
 

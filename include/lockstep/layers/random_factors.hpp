@@ -31,7 +31,8 @@ namespace detail {
 /// Calls f(keys, first) for each batch_multiple samples: their keys, and the first one's number. A
 /// layer that draws several times gives each time another `purpose`.
 template <class F>
-void for_each_keys(const StepContext& context, std::size_t samples, const F& f, std::uint64_t purpose = 0) {
+void for_each_keys(const StepContext& context, std::size_t samples, const F& f,
+                   std::uint64_t purpose = 0) {
   for (std::size_t first = 0; first < samples; first += batch_multiple) {
     std::array<std::uint64_t, batch_multiple> keys{};
     for (std::size_t i = 0; i < std::min(batch_multiple, samples - first); ++i) {
@@ -45,26 +46,31 @@ void for_each_keys(const StepContext& context, std::size_t samples, const F& f, 
 /// to[f * stride + sample] = 0 with probability `rate`, else 1 / (1 - rate). `purpose`: see
 /// for_each_keys.
 template <class T>
-void draw_mask(const StepContext& context, std::size_t samples, double rate, std::size_t features, std::size_t stride,
-               T* to, std::uint64_t purpose = 0) {
+void draw_mask(const StepContext& context, std::size_t samples, double rate, std::size_t features,
+               std::size_t stride, T* to, std::uint64_t purpose = 0) {
   const auto draw = [&](const std::uint64_t* keys, std::size_t first) {
-    kernels::dispatch(kernels::RandomMask<T>{.keys = keys,
-                                             .threshold = static_cast<std::uint64_t>(std::round(rate * 0x1p32)),
-                                             .scale = static_cast<T>(1 / (1 - rate)),
-                                             .features = features,
-                                             .stride = stride,
-                                             .to = to + first});
+    kernels::dispatch(
+        kernels::RandomMask<T>{.keys = keys,
+                               .threshold = static_cast<std::uint64_t>(std::round(rate * 0x1p32)),
+                               .scale = static_cast<T>(1 / (1 - rate)),
+                               .features = features,
+                               .stride = stride,
+                               .to = to + first});
   };
   for_each_keys(context, samples, draw, purpose);
 }
 
 /// to[f * stride + sample]: normally distributed.
 template <class T>
-void draw_normal(const StepContext& context, std::size_t samples, double mean, double deviation, std::size_t features,
-                 std::size_t stride, T* to) {
+void draw_normal(const StepContext& context, std::size_t samples, double mean, double deviation,
+                 std::size_t features, std::size_t stride, T* to) {
   for_each_keys(context, samples, [&](const std::uint64_t* keys, std::size_t first) {
-    kernels::dispatch(kernels::RandomNormal<T>{
-        .keys = keys, .mean = mean, .deviation = deviation, .features = features, .stride = stride, .to = to + first});
+    kernels::dispatch(kernels::RandomNormal<T>{.keys = keys,
+                                               .mean = mean,
+                                               .deviation = deviation,
+                                               .features = features,
+                                               .stride = stride,
+                                               .to = to + first});
   });
 }
 
@@ -72,7 +78,8 @@ void draw_normal(const StepContext& context, std::size_t samples, double mean, d
 template <class T>
 void multiply_values(std::size_t n, const T* a, const T* b, T* to) {
   kernels::sweep(
-      n, [](const auto& x, const auto& factor, auto& y) LOCKSTEP_KERNEL_LAMBDA { y = x * factor; }, a, b, to);
+      n, [](const auto& x, const auto& factor, auto& y) LOCKSTEP_KERNEL_LAMBDA { y = x * factor; },
+      a, b, to);
 }
 
 /// In training y = x times random factors, which `Draw::template draw<T>(context, samples,
@@ -98,7 +105,8 @@ struct RandomFactorLayer {
       std::copy_n(pass.x.data(), size, pass.y.data());
       return;
     }
-    Draw::template draw<T>(pass.context, pass.x.samples(), In::size, pass.x.stride(), pass.scratch.data());
+    Draw::template draw<T>(pass.context, pass.x.samples(), In::size, pass.x.stride(),
+                           pass.scratch.data());
     multiply_values<T>(size, pass.x.data(), pass.scratch.data(), pass.y.data());
   }
 

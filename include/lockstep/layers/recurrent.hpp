@@ -23,11 +23,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <std::size_t Position, class In>
 consteval bool check_recurrent_input() {
   static_assert(SequenceInput<Position, In>,
-                "lockstep: a recurrent layer needs a sequence of tokens, Sequence<T, features>: put ls::Embedding or "
+                "lockstep: a recurrent layer needs a sequence of tokens, Sequence<T, features>: "
+                "put ls::Embedding or "
                 "ls::ToSequence before it");
   if constexpr (SequenceInput<Position, In>)
-    static_assert(FlatInput<Position, TokenOf<In>>,
-                  "lockstep: a recurrent layer needs flat tokens, and its tokens have more dimensions");
+    static_assert(
+        FlatInput<Position, TokenOf<In>>,
+        "lockstep: a recurrent layer needs flat tokens, and its tokens have more dimensions");
   return true;
 }
 
@@ -43,14 +45,18 @@ struct RecurrentOutput<In, Features, true> {
 
 /// One direction's variables, under names that are given. `BiasRows`: 2 for a GRU that has a bias
 /// of its own for the recurrent product.
-template <auto Options, std::size_t Inputs, std::size_t Rows, std::size_t Units, std::size_t BiasRows>
-consteval auto recurrent_variables(std::string_view kernel, std::string_view recurrent_kernel, std::string_view bias,
-                                   const Initializer& bias_initializer) {
-  const Variable first = Variable{kernel, {Inputs, Rows}, Options.kernel_initializer, Fans{Inputs, Rows}}.with(
-      Options.kernel_regularizer, Options.kernel_constraint);
-  const Variable second =
-      Variable{recurrent_kernel, {Units, Rows}, Options.recurrent_initializer, Fans{Units, Rows}}.with(
-          Options.recurrent_regularizer, Options.recurrent_constraint);
+template <auto Options, std::size_t Inputs, std::size_t Rows, std::size_t Units,
+          std::size_t BiasRows>
+consteval auto recurrent_variables(std::string_view kernel, std::string_view recurrent_kernel,
+                                   std::string_view bias, const Initializer& bias_initializer) {
+  const Variable first =
+      Variable{kernel, {Inputs, Rows}, Options.kernel_initializer, Fans{Inputs, Rows}}.with(
+          Options.kernel_regularizer, Options.kernel_constraint);
+  const Variable second = Variable{
+      recurrent_kernel,
+      {Units, Rows},
+      Options.recurrent_initializer,
+      Fans{Units, Rows}}.with(Options.recurrent_regularizer, Options.recurrent_constraint);
   const auto third = [&](const Variable& variable) {
     return variable.with(Options.bias_regularizer, Options.bias_constraint);
   };
@@ -59,7 +65,8 @@ consteval auto recurrent_variables(std::string_view kernel, std::string_view rec
   else if constexpr (BiasRows == 1)
     return std::array{first, second, third({bias, {Rows}, bias_initializer, Fans{Rows, Rows}})};
   else
-    return std::array{first, second, third({bias, {BiasRows, Rows}, bias_initializer, Fans{BiasRows, Rows}})};
+    return std::array{first, second,
+                      third({bias, {BiasRows, Rows}, bias_initializer, Fans{BiasRows, Rows}})};
 }
 
 /// A recurrent layer of `Cell`, which is, beside what RecurrentWork wants of it,
@@ -70,7 +77,8 @@ struct RecurrentLayer {
   static_assert(Units > 0, "lockstep: a recurrent layer needs at least one unit");
   static_assert(Options.dropout >= 0 && Options.dropout < 1 && Options.recurrent_dropout >= 0 &&
                     Options.recurrent_dropout < 1,
-                "lockstep: a dropout of a recurrent layer is the part of values that is dropped: at least 0 and below "
+                "lockstep: a dropout of a recurrent layer is the part of values that is dropped: "
+                "at least 0 and below "
                 "1");
 
   static constexpr bool takes_sequences = true;
@@ -93,8 +101,9 @@ struct RecurrentLayer {
   template <class In>
   static consteval auto named_variables(std::string_view kernel, std::string_view recurrent_kernel,
                                         std::string_view bias) {
-    return recurrent_variables<Options, TokenOf<In>::size, Cell::gates * Units, Units, Cell::bias_rows>(
-        kernel, recurrent_kernel, bias, Cell::template bias_initializer<Options>());
+    return recurrent_variables<Options, TokenOf<In>::size, Cell::gates * Units, Units,
+                               Cell::bias_rows>(kernel, recurrent_kernel, bias,
+                                                Cell::template bias_initializer<Options>());
   }
   template <class In>
   static constexpr RecurrentLayout layout() {
@@ -148,9 +157,10 @@ struct RecurrentLayer {
   static RecurrentWork<Cell, T> work_of(const Pass& pass) {
     const std::size_t samples = pass.x.samples() / positions_of<In>;
     T* const shared = pass.scratch.data();
-    return {
-        layout<In>(), pass.context, samples, Options.go_backwards, pass.weights, shared + layout<In>().shared(samples),
-        shared};
+    return {layout<In>(), pass.context,
+            samples,      Options.go_backwards,
+            pass.weights, shared + layout<In>().shared(samples),
+            shared};
   }
 
   template <class In, class T>

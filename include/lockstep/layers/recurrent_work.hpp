@@ -30,7 +30,12 @@ struct RecurrentLayout {
   double recurrent_dropout = 0;
 
   [[nodiscard]] constexpr kernels::RecurrenceSize size(std::size_t samples, bool backwards) const {
-    return {.inputs = inputs, .units = units, .gates = gates, .samples = samples, .steps = steps, .reverse = backwards};
+    return {.inputs = inputs,
+            .units = units,
+            .gates = gates,
+            .samples = samples,
+            .steps = steps,
+            .reverse = backwards};
   }
 
   /// Steps of the output.
@@ -38,7 +43,8 @@ struct RecurrentLayout {
 
   /// Where a direction's arrays begin; `end` is their size. It may see the inputs of another one.
   struct Places {
-    std::size_t inputs, input_factors, factors, gates, states, dropped, inner, gradients, carry, product, end;
+    std::size_t inputs, input_factors, factors, gates, states, dropped, inner, gradients, carry,
+        product, end;
   };
   [[nodiscard]] constexpr Places places(std::size_t samples, bool own_inputs = true) const {
     const kernels::RecurrenceSize s = size(samples, false);
@@ -65,7 +71,8 @@ struct RecurrentLayout {
 
   /// Elements that directions share: the mask, and room for transposed deltas.
   [[nodiscard]] constexpr std::size_t shared(std::size_t samples) const {
-    return batch_multiple + size(samples, false).columns() + kernels::delta_products_scratch(gates * units);
+    return batch_multiple + size(samples, false).columns() +
+           kernels::delta_products_scratch(gates * units);
   }
 };
 
@@ -80,7 +87,8 @@ class RecurrentMask {
   void keep(const T* mask) const {
     shared_[0] = mask == nullptr ? T(0) : T(1);
     if (mask != nullptr)
-      kernels::to_time_major<T>({.features = 1, .samples = size_.samples, .steps = size_.steps}, mask, values());
+      kernels::to_time_major<T>({.features = 1, .samples = size_.samples, .steps = size_.steps},
+                                mask, values());
   }
   [[nodiscard]] const T* kept() const { return shared_[0] == T(0) ? nullptr : values(); }
 
@@ -102,8 +110,9 @@ template <class Cell, class T>
 class RecurrentWork {
  public:
   /// `inputs_of`: a direction without dropout, as this one is, whose inputs it sees; null: none.
-  RecurrentWork(const RecurrentLayout& layout, const StepContext& context, std::size_t samples, bool backwards,
-                Slices<T> weights, T* scratch, T* shared, const RecurrentWork* inputs_of = nullptr)
+  RecurrentWork(const RecurrentLayout& layout, const StepContext& context, std::size_t samples,
+                bool backwards, Slices<T> weights, T* scratch, T* shared,
+                const RecurrentWork* inputs_of = nullptr)
       : layout_(layout),
         context_(context),
         backwards_(backwards),
@@ -118,7 +127,8 @@ class RecurrentWork {
                .kernel = weights[0].data(),
                .recurrent_kernel = weights[1].data(),
                .bias = bias,
-               .recurrent_bias = layout.has_recurrent_bias && layout.use_bias ? bias + arrays_rows() : nullptr,
+               .recurrent_bias =
+                   layout.has_recurrent_bias && layout.use_bias ? bias + arrays_rows() : nullptr,
                .mask = mask_.kept(),
                .dropout = drops ? at(places_.factors) : nullptr,
                .gates = at(places_.gates),
@@ -134,14 +144,16 @@ class RecurrentWork {
   void read_inputs(const TensorView<const T>& x) const {
     const kernels::RecurrenceSize& s = arrays_.size;
     if (drops_inputs())
-      draw_mask<T>(context_, s.samples, layout_.dropout, s.inputs, s.batch(), at(places_.input_factors), purpose(0));
+      draw_mask<T>(context_, s.samples, layout_.dropout, s.inputs, s.batch(),
+                   at(places_.input_factors), purpose(0));
     kernels::to_time_major<T>(of_inputs(x.stride()), x.data(), inputs_);
   }
 
   void forward() const {
     const kernels::RecurrenceSize& s = arrays_.size;
     if (arrays_.dropout != nullptr)
-      draw_mask<T>(context_, s.samples, layout_.recurrent_dropout, s.units, s.batch(), at(places_.factors), purpose(1));
+      draw_mask<T>(context_, s.samples, layout_.recurrent_dropout, s.units, s.batch(),
+                   at(places_.factors), purpose(1));
     Cell::template forward<T>(arrays_);
   }
 
@@ -149,17 +161,20 @@ class RecurrentWork {
   /// `masks_output`, masked steps are zero.
   void write_output(T* y, std::size_t stride, bool reverse, bool masks_output = false,
                     kernels::Merge merge = kernels::Merge::replace) const {
-    kernels::from_time_major<T>(of_outputs(stride, reverse, masks_output), arrays_.states + first_output(), y, merge);
+    kernels::from_time_major<T>(of_outputs(stride, reverse, masks_output),
+                                arrays_.states + first_output(), y, merge);
   }
 
   /// Reads its gradient, likewise.
-  void read_gradient(const T* dy, std::size_t stride, bool reverse, bool masks_output = false) const {
+  void read_gradient(const T* dy, std::size_t stride, bool reverse,
+                     bool masks_output = false) const {
     const kernels::RecurrenceSize& s = arrays_.size;
     if (!layout_.return_sequences)
       for (std::size_t unit = 0; unit < s.units; ++unit)
         std::fill_n(arrays_.gradients + unit * s.stride(), s.columns(), T(0));
     const std::size_t first = layout_.return_sequences ? 0 : last_column();
-    kernels::to_time_major<T>(of_outputs(stride, reverse, masks_output), dy, arrays_.gradients + first);
+    kernels::to_time_major<T>(of_outputs(stride, reverse, masks_output), dy,
+                              arrays_.gradients + first);
   }
 
   /// Times the outputs of another direction, of whose product with the own ones it is the gradient.
@@ -177,19 +192,23 @@ class RecurrentWork {
   void backward(Slices<T> gradients) const {
     Cell::template backward<T>(arrays_);
     T* const bias = layout_.use_bias ? gradients[2].data() : nullptr;
-    Cell::template gradients<T>(arrays_,
-                                {.kernel = gradients[0].data(),
-                                 .recurrent_kernel = gradients[1].data(),
-                                 .bias = bias,
-                                 .recurrent_bias = arrays_.recurrent_bias == nullptr ? nullptr : bias + arrays_rows(),
-                                 .scratch = mask_.rest()});
+    Cell::template gradients<T>(
+        arrays_,
+        {.kernel = gradients[0].data(),
+         .recurrent_kernel = gradients[1].data(),
+         .bias = bias,
+         .recurrent_bias = arrays_.recurrent_bias == nullptr ? nullptr : bias + arrays_rows(),
+         .scratch = mask_.rest()});
   }
 
   /// The gradient of the inputs, in their place; `onto`: added to what is there. It destroys the
   /// inputs.
-  void input_gradient(bool onto = false) const { kernels::recurrent_input_gradient<T>(arrays_, inputs_, onto); }
+  void input_gradient(bool onto = false) const {
+    kernels::recurrent_input_gradient<T>(arrays_, inputs_, onto);
+  }
 
-  void write_input_gradient(const TensorView<T>& dx, kernels::Merge merge = kernels::Merge::replace) const {
+  void write_input_gradient(const TensorView<T>& dx,
+                            kernels::Merge merge = kernels::Merge::replace) const {
     kernels::from_time_major<T>(of_inputs(dx.stride()), inputs_, dx.data(), merge);
   }
 
@@ -198,7 +217,9 @@ class RecurrentWork {
   [[nodiscard]] std::size_t arrays_rows() const { return layout_.gates * layout_.units; }
   [[nodiscard]] bool drops_inputs() const { return context_.training && layout_.dropout > 0; }
   /// Both directions draw both kinds of dropout.
-  [[nodiscard]] std::uint64_t purpose(std::uint64_t kind) const { return kind + (backwards_ ? 2 : 0); }
+  [[nodiscard]] std::uint64_t purpose(std::uint64_t kind) const {
+    return kind + (backwards_ ? 2 : 0);
+  }
 
   [[nodiscard]] kernels::TimeMajor<T> of_inputs(std::size_t token_stride) const {
     const kernels::RecurrenceSize& s = arrays_.size;
@@ -209,7 +230,8 @@ class RecurrentWork {
             .time_stride = s.stride(),
             .of_features = drops_inputs() ? at(places_.input_factors) : nullptr};
   }
-  [[nodiscard]] kernels::TimeMajor<T> of_outputs(std::size_t token_stride, bool reverse, bool masks_output) const {
+  [[nodiscard]] kernels::TimeMajor<T> of_outputs(std::size_t token_stride, bool reverse,
+                                                 bool masks_output) const {
     const kernels::RecurrenceSize& s = arrays_.size;
     return {.features = s.units,
             .samples = s.samples,
@@ -220,7 +242,9 @@ class RecurrentWork {
             .of_steps = masks_output && layout_.return_sequences ? arrays_.mask : nullptr};
   }
   /// Of the step that is computed last.
-  [[nodiscard]] std::size_t last_column() const { return arrays_.size.column(arrays_.size.steps - 1); }
+  [[nodiscard]] std::size_t last_column() const {
+    return arrays_.size.column(arrays_.size.steps - 1);
+  }
   [[nodiscard]] std::size_t first_output() const {
     const kernels::RecurrenceSize& s = arrays_.size;
     return layout_.return_sequences ? s.first_after() : s.after(s.steps - 1);

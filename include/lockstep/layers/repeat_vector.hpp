@@ -22,10 +22,10 @@ struct RepeatVector {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(
-        FlatInput<Position, In> && !SequenceInput<Position, In>,
-        "lockstep: RepeatVector needs a flat input, and its input has more dimensions: put ls::Flatten before "
-        "it");
+    static_assert(FlatInput<Position, In> && !SequenceInput<Position, In>,
+                  "lockstep: RepeatVector needs a flat input, and its input has more dimensions: "
+                  "put ls::Flatten before "
+                  "it");
     return true;
   }
 

@@ -20,9 +20,9 @@ struct Reshape : detail::ReshapingLayer {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(
-        InputOfSize<Position, In, Shape<Extents...>>,
-        "lockstep: Reshape must keep the number of elements: give it extents whose product is that of its input's");
+    static_assert(InputOfSize<Position, In, Shape<Extents...>>,
+                  "lockstep: Reshape must keep the number of elements: give it extents whose "
+                  "product is that of its input's");
     return true;
   }
 

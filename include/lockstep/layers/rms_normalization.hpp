@@ -22,8 +22,8 @@ struct RMSNormalizationOptions {
 };
 
 /// y = scale * x / sqrt(mean of x^2 + epsilon), where the mean is that over the last dimension of
-/// each sample, of any shape; the same in training and inference. Variable: scale [channels]. Zhang,
-/// Sennrich, "Root mean square layer normalization", NeurIPS 2019.
+/// each sample, of any shape; the same in training and inference. Variable: scale [channels].
+/// Zhang, Sennrich, "Root mean square layer normalization", NeurIPS 2019.
 template <RMSNormalizationOptions Options = RMSNormalizationOptions{}>
 struct RMSNormalization {
   static_assert(Options.epsilon > 0, "lockstep: the epsilon of RMSNormalization must be above 0");
@@ -47,34 +47,38 @@ struct RMSNormalization {
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
-    kernels::dispatch(kernels::LayerNormalization<T, false>{.size = detail::channel_size<In>(pass.x),
-                                                            .x = pass.x.data(),
-                                                            .gamma = pass.weights[0].data(),
-                                                            .epsilon = Options.epsilon,
-                                                            .inverse = pass.scratch.data(),
-                                                            .y = pass.y.data()});
+    kernels::dispatch(
+        kernels::LayerNormalization<T, false>{.size = detail::channel_size<In>(pass.x),
+                                              .x = pass.x.data(),
+                                              .gamma = pass.weights[0].data(),
+                                              .epsilon = Options.epsilon,
+                                              .inverse = pass.scratch.data(),
+                                              .y = pass.y.data()});
   }
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
     std::array<double, detail::channels<In>> products;
-    kernels::dispatch(kernels::LayerNormalizationSums<T, false>{.size = detail::channel_size<In>(pass.x),
-                                                                .x = pass.x.data(),
-                                                                .inverse = pass.scratch.data(),
-                                                                .dy = pass.dy.data(),
-                                                                .products = products.data()});
-    for (std::size_t c = 0; c < products.size(); ++c) pass.gradients[0][c] = static_cast<T>(products[c]);
+    kernels::dispatch(
+        kernels::LayerNormalizationSums<T, false>{.size = detail::channel_size<In>(pass.x),
+                                                  .x = pass.x.data(),
+                                                  .inverse = pass.scratch.data(),
+                                                  .dy = pass.dy.data(),
+                                                  .products = products.data()});
+    for (std::size_t c = 0; c < products.size(); ++c)
+      pass.gradients[0][c] = static_cast<T>(products[c]);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     backward_weights<In, T>(pass);
-    kernels::dispatch(kernels::LayerNormalizationInputGradient<T, false>{.size = detail::channel_size<In>(pass.x),
-                                                                         .x = pass.x.data(),
-                                                                         .inverse = pass.scratch.data(),
-                                                                         .gamma = pass.weights[0].data(),
-                                                                         .dy = pass.dy.data(),
-                                                                         .dx = pass.dx.data()});
+    kernels::dispatch(
+        kernels::LayerNormalizationInputGradient<T, false>{.size = detail::channel_size<In>(pass.x),
+                                                           .x = pass.x.data(),
+                                                           .inverse = pass.scratch.data(),
+                                                           .gamma = pass.weights[0].data(),
+                                                           .dy = pass.dy.data(),
+                                                           .dx = pass.dx.data()});
   }
 };
 

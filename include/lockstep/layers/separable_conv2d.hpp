@@ -53,13 +53,15 @@ struct SeparableConv2D {
                 "lockstep: the kernel of SeparableConv2D must be at least 1 x 1");
   static_assert(Options.stride.height > 0 && Options.stride.width > 0,
                 "lockstep: the stride of SeparableConv2D must be at least 1");
-  static_assert(Options.depth_multiplier > 0, "lockstep: the depth_multiplier of SeparableConv2D must be at least 1");
+  static_assert(Options.depth_multiplier > 0,
+                "lockstep: the depth_multiplier of SeparableConv2D must be at least 1");
   static_assert(Options.dilation_rate.height > 0 && Options.dilation_rate.width > 0,
                 "lockstep: the dilation_rate of SeparableConv2D must be at least 1");
   static_assert(Options.padding != Padding::causal,
                 "lockstep: SeparableConv2D has no causal padding: it is Conv1D's alone");
   static_assert(ActivationFunction<Activation>,
-                "lockstep: the third parameter of SeparableConv2D is no activation function; use ls::ReLU, ...");
+                "lockstep: the third parameter of SeparableConv2D is no activation function; use "
+                "ls::ReLU, ...");
 
   static constexpr std::string_view name = "separable_conv2d";
   static constexpr std::string_view class_name = "SeparableConv2D";
@@ -69,11 +71,13 @@ struct SeparableConv2D {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
-                  "lockstep: SeparableConv2D needs an input of height x width x channels, and its input is no such "
+                  "lockstep: SeparableConv2D needs an input of height x width x channels, and its "
+                  "input is no such "
                   "image: put ls::Reshape<height, width, channels> before it");
     if constexpr (ImageInput<Position, In> && Options.padding == Padding::valid)
       static_assert(InputWithRoomFor<Position, In, Shape<window.height, window.width>>,
-                    "lockstep: SeparableConv2D's kernel is larger than its input: make it smaller, or pad the input "
+                    "lockstep: SeparableConv2D's kernel is larger than its input: make it smaller, "
+                    "or pad the input "
                     "with ls::SeparableConv2DOptions{.padding = ls::Padding::same}");
     return true;
   }
@@ -86,25 +90,30 @@ struct SeparableConv2D {
   using Preactivation = SeparableConv2D<Filters, Kernel, Linear, Options>;
 
  private:
-  static constexpr detail::Sliding sliding{Kernel, Options.stride, Options.padding, Options.dilation_rate};
+  static constexpr detail::Sliding sliding{Kernel, Options.stride, Options.padding,
+                                           Options.dilation_rate};
   static constexpr Extent2D window = dilated(Kernel, Options.dilation_rate);
   using Depthwise = detail::DepthwiseConvolution<sliding, Options.depth_multiplier>;
-  using Pointwise = detail::GroupedConvolution<detail::Sliding{.kernel = 1, .stride = 1, .dilation = 1}, Filters, 1>;
+  using Pointwise =
+      detail::GroupedConvolution<detail::Sliding{.kernel = 1, .stride = 1, .dilation = 1}, Filters,
+                                 1>;
   template <class In>
   using Between = typename Depthwise::template Output<In>;
 
   template <class In>
   static consteval auto all_variables() {
     constexpr std::size_t channels = Between<In>::extents[2];
-    const Variable depthwise = Depthwise::template kernel<In>("depthwise_kernel", Options.depthwise_initializer)
-                                   .with(Options.depthwise_regularizer, Options.depthwise_constraint);
+    const Variable depthwise =
+        Depthwise::template kernel<In>("depthwise_kernel", Options.depthwise_initializer)
+            .with(Options.depthwise_regularizer, Options.depthwise_constraint);
     const Variable pointwise = Variable{
         "pointwise_kernel",
         {1, 1, channels, Filters},
         Options.pointwise_initializer,
         Fans{channels, Filters}}.with(Options.pointwise_regularizer, Options.pointwise_constraint);
-    const Variable bias = Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(
-        Options.bias_regularizer, Options.bias_constraint);
+    const Variable bias =
+        Variable{"bias", {Filters}, Options.bias_initializer, Fans{Filters, Filters}}.with(
+            Options.bias_regularizer, Options.bias_constraint);
     if constexpr (Options.use_bias)
       return std::array{depthwise, pointwise, bias};
     else
@@ -131,12 +140,13 @@ struct SeparableConv2D {
     T* const between = pass.scratch.data();
     T* bias = nullptr;
     if constexpr (Options.use_bias) bias = pass.weights[2].data();
-    kernels::convolution_forward<T>(parts.depthwise, pass.x.data(), pass.weights[0].data(), nullptr, between, {});
-    kernels::convolution_forward<T>(parts.pointwise, between, pass.weights[1].data(), bias, pass.y.data(),
-                                    {detail::fused_minimum<Activation, T>()});
+    kernels::convolution_forward<T>(parts.depthwise, pass.x.data(), pass.weights[0].data(), nullptr,
+                                    between, {});
+    kernels::convolution_forward<T>(parts.pointwise, between, pass.weights[1].data(), bias,
+                                    pass.y.data(), {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
-      detail::activate<Activation, T>(Output<In>::size * pass.y.stride(), pass.y.data(), pass.y.data(),
-                                      pass.scratch.data() + parts.slope);
+      detail::activate<Activation, T>(Output<In>::size * pass.y.stride(), pass.y.data(),
+                                      pass.y.data(), pass.scratch.data() + parts.slope);
   }
 
   template <class In, class T>
@@ -147,20 +157,24 @@ struct SeparableConv2D {
     T* bias = nullptr;
     if constexpr (Options.use_bias) bias = pass.gradients[2].data();
     const kernels::Delta<T> delta = detail::activation_delta<Activation, T>(
-        Output<In>::size * pass.y.stride(), pass.dy.data(), pass.y.data(), pass.scratch.data() + parts.slope, true);
-    kernels::convolution_weight_gradient<T>(parts.pointwise, between, delta, pass.gradients[1].data(), bias, scratch);
-    kernels::convolution_input_gradient<T>(parts.pointwise, pass.weights[1].data(), pass.dy.data(), between, nullptr,
-                                           {});
-    kernels::convolution_weight_gradient<T>(parts.depthwise, pass.x.data(), {.dy = between, .y = between},
-                                            pass.gradients[0].data(), nullptr, scratch);
+        Output<In>::size * pass.y.stride(), pass.dy.data(), pass.y.data(),
+        pass.scratch.data() + parts.slope, true);
+    kernels::convolution_weight_gradient<T>(parts.pointwise, between, delta,
+                                            pass.gradients[1].data(), bias, scratch);
+    kernels::convolution_input_gradient<T>(parts.pointwise, pass.weights[1].data(), pass.dy.data(),
+                                           between, nullptr, {});
+    kernels::convolution_weight_gradient<T>(parts.depthwise, pass.x.data(),
+                                            {.dy = between, .y = between}, pass.gradients[0].data(),
+                                            nullptr, scratch);
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     backward_weights<In, T>(pass);
     pass.context.gradients_ready(pass.gradients);
-    kernels::convolution_input_gradient<T>(Parts<In>(pass.x.stride()).depthwise, pass.weights[0].data(),
-                                           pass.scratch.data(), pass.dx.data(), nullptr, {});
+    kernels::convolution_input_gradient<T>(Parts<In>(pass.x.stride()).depthwise,
+                                           pass.weights[0].data(), pass.scratch.data(),
+                                           pass.dx.data(), nullptr, {});
   }
 
  private:
@@ -175,13 +189,15 @@ struct SeparableConv2D {
         : depthwise(Depthwise::template size<In>(stride)),
           pointwise(Pointwise::template size<Between<In>>(stride)),
           between(Between<In>::size * stride),
-          slope(between + std::max(kernels::convolution_scratch(depthwise), kernels::convolution_scratch(pointwise))) {}
+          slope(between + std::max(kernels::convolution_scratch(depthwise),
+                                   kernels::convolution_scratch(pointwise))) {}
   };
 };
 
 static_assert(Layer<SeparableConv2D<32, 3, ReLU>, Shape<28, 28, 8>>);
 static_assert(Layer<SeparableConv2D<4, Extent2D{1, 5}, Tanh,
-                                    SeparableConv2DOptions{.stride = 2, .padding = Padding::same, .use_bias = false}>,
+                                    SeparableConv2DOptions{
+                                        .stride = 2, .padding = Padding::same, .use_bias = false}>,
                     Shape<7, 4, 3>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

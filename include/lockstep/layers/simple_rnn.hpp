@@ -19,9 +19,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Compile-time options of SimpleRNN; the defaults are Keras's.
 struct SimpleRNNOptions {
   bool return_sequences = false;  ///< the states of all steps, and not only of the last one
-  bool go_backwards = false;      ///< from the last token to the first; the output is in that order too
-  double dropout = 0;             ///< of the inputs: one mask for all steps
-  double recurrent_dropout = 0;   ///< of the state that is multiplied, likewise
+  bool go_backwards = false;  ///< from the last token to the first; the output is in that order too
+  double dropout = 0;         ///< of the inputs: one mask for all steps
+  double recurrent_dropout = 0;  ///< of the state that is multiplied, likewise
   bool use_bias = true;
   InitializerOption kernel_initializer = glorot_uniform;
   InitializerOption recurrent_initializer = orthogonal;
@@ -58,7 +58,8 @@ struct SimpleRNNCell {
     kernels::simple_rnn_backward<T>(arrays);
   }
   template <class T>
-  static void gradients(const kernels::Recurrence<T>& arrays, const kernels::RecurrentGradients<T>& to) {
+  static void gradients(const kernels::Recurrence<T>& arrays,
+                        const kernels::RecurrentGradients<T>& to) {
     kernels::recurrent_gradients<T>(arrays, to);
   }
 };

@@ -35,7 +35,8 @@ struct Slice {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(FlatInput<Position, In>, "lockstep: Slice needs a flat input: put ls::Flatten before it");
+    static_assert(FlatInput<Position, In>,
+                  "lockstep: Slice needs a flat input: put ls::Flatten before it");
     static_assert(detail::HoldsSlice<Position, In, Begin, Count>,
                   "lockstep: Slice<Begin, Count> reaches beyond the end of its input");
     return true;

@@ -23,7 +23,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <Probability Rate>
 struct SpatialDropout1D {
   static_assert(Rate.value >= 0 && Rate.value < 1,
-                "lockstep: the rate of SpatialDropout1D is the part of features that is dropped: at least 0 and below "
+                "lockstep: the rate of SpatialDropout1D is the part of features that is dropped: "
+                "at least 0 and below "
                 "1");
 
   static constexpr std::string_view name = "spatial_dropout1d";
@@ -35,7 +36,8 @@ struct SpatialDropout1D {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    return detail::check_sequence_window<Position, In, detail::SequenceWindows<1, 1, Padding::valid>>();
+    return detail::check_sequence_window<Position, In,
+                                         detail::SequenceWindows<1, 1, Padding::valid>>();
   }
 
   template <class In>
@@ -51,8 +53,8 @@ struct SpatialDropout1D {
   static void forward(const ForwardPass<T>& pass) {
     const std::size_t samples = pass.x.samples() / positions_of<In>;
     if (pass.context.training)
-      detail::draw_mask<T>(pass.context, samples, Rate.value, TokenOf<In>::size, padded_batch(samples),
-                           pass.scratch.data());
+      detail::draw_mask<T>(pass.context, samples, Rate.value, TokenOf<In>::size,
+                           padded_batch(samples), pass.scratch.data());
     scale<In, T>(pass.context.training, pass.x, pass.scratch.data(), pass.y);
   }
 
@@ -63,7 +65,8 @@ struct SpatialDropout1D {
 
  private:
   template <class In, class T>
-  static void scale(bool training, const TensorView<const T>& from, const T* factors, const TensorView<T>& to) {
+  static void scale(bool training, const TensorView<const T>& from, const T* factors,
+                    const TensorView<T>& to) {
     const std::size_t samples = from.samples() / positions_of<In>;
     if (!training)
       std::copy_n(from.data(), TokenOf<In>::size * from.stride(), to.data());

@@ -22,7 +22,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <Probability Rate>
 struct SpatialDropout2D {
   static_assert(Rate.value >= 0 && Rate.value < 1,
-                "lockstep: the rate of SpatialDropout2D is the part of channels that is dropped: at least 0 and below "
+                "lockstep: the rate of SpatialDropout2D is the part of channels that is dropped: "
+                "at least 0 and below "
                 "1");
 
   static constexpr std::string_view name = "spatial_dropout2d";
@@ -33,7 +34,8 @@ struct SpatialDropout2D {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
-                  "lockstep: SpatialDropout2D needs an input of height x width x channels, and its input is no such "
+                  "lockstep: SpatialDropout2D needs an input of height x width x channels, and its "
+                  "input is no such "
                   "image: use ls::Dropout, or put ls::Reshape<height, width, channels> before it");
     return true;
   }
@@ -50,8 +52,8 @@ struct SpatialDropout2D {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     if (pass.context.training)
-      detail::draw_mask(pass.context, pass.x.samples(), Rate.value, detail::channels<In>, pass.x.stride(),
-                        pass.scratch.data());
+      detail::draw_mask(pass.context, pass.x.samples(), Rate.value, detail::channels<In>,
+                        pass.x.stride(), pass.scratch.data());
     apply<In, T>(pass, pass.x.data(), pass.x.stride(), pass.y.data());
   }
 

@@ -44,7 +44,8 @@ struct ToSequence {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(!is_sequence<In>, "lockstep: the input of ToSequence is a Sequence already: leave it out");
+    static_assert(!is_sequence<In>,
+                  "lockstep: the input of ToSequence is a Sequence already: leave it out");
     return true;
   }
 

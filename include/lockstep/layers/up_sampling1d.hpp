@@ -24,7 +24,8 @@ struct UpSampling1D {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    return detail::check_sequence_window<Position, In, detail::SequenceWindows<1, 1, Padding::valid>>();
+    return detail::check_sequence_window<Position, In,
+                                         detail::SequenceWindows<1, 1, Padding::valid>>();
   }
 
   template <class In>
@@ -36,7 +37,8 @@ struct UpSampling1D {
   static void forward(const ForwardPass<T>& pass) {
     for (std::size_t feature = 0; feature < TokenOf<In>::size; ++feature) {
       const T* const from = pass.x.feature(feature);
-      for (std::size_t i = 0; i < pass.x.samples(); ++i) std::fill_n(pass.y.feature(feature) + i * Size, Size, from[i]);
+      for (std::size_t i = 0; i < pass.x.samples(); ++i)
+        std::fill_n(pass.y.feature(feature) + i * Size, Size, from[i]);
     }
     pass.y.clear_padding();
   }

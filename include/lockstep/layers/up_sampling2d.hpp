@@ -39,7 +39,8 @@ constexpr auto up_sampling_output() {
 /// number for both or {rows, columns}, 2 by default.
 template <Extent2D Size = 2, UpSampling2DOptions Options = UpSampling2DOptions{}>
 struct UpSampling2D {
-  static_assert(Size.height > 0 && Size.width > 0, "lockstep: the size of UpSampling2D must be at least 1");
+  static_assert(Size.height > 0 && Size.width > 0,
+                "lockstep: the size of UpSampling2D must be at least 1");
 
   static constexpr std::string_view name = "up_sampling2d";
   static constexpr std::string_view class_name = "UpSampling2D";
@@ -48,7 +49,8 @@ struct UpSampling2D {
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(ImageInput<Position, In>,
-                  "lockstep: UpSampling2D needs an input of height x width x channels, and its input is no such image: "
+                  "lockstep: UpSampling2D needs an input of height x width x channels, and its "
+                  "input is no such image: "
                   "put ls::Reshape<height, width, channels> before it");
     return true;
   }
@@ -59,19 +61,21 @@ struct UpSampling2D {
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     if constexpr (is_bilinear)
-      kernels::dispatch(kernels::Bilinear<T>{size<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
-    else  // each pixel is spread over a window
       kernels::dispatch(
-          kernels::AveragePoolingGradient<T, false>{windows<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
+          kernels::Bilinear<T>{size<In>(pass.x.stride()), pass.x.data(), pass.y.data()});
+    else  // each pixel is spread over a window
+      kernels::dispatch(kernels::AveragePoolingGradient<T, false>{windows<In>(pass.x.stride()),
+                                                                  pass.x.data(), pass.y.data()});
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
     if constexpr (is_bilinear)
-      kernels::dispatch(kernels::BilinearGradient<T>{size<In>(pass.dy.stride()), pass.dy.data(), pass.dx.data()});
-    else
       kernels::dispatch(
-          kernels::AveragePooling<T, false>{windows<In>(pass.dy.stride()), pass.dy.data(), pass.dx.data()});
+          kernels::BilinearGradient<T>{size<In>(pass.dy.stride()), pass.dy.data(), pass.dx.data()});
+    else
+      kernels::dispatch(kernels::AveragePooling<T, false>{windows<In>(pass.dy.stride()),
+                                                          pass.dy.data(), pass.dx.data()});
   }
 
  private:
@@ -102,7 +106,7 @@ struct UpSampling2D {
 };
 
 static_assert(Layer<UpSampling2D<>, Shape<13, 13, 32>>);
-static_assert(
-    Layer<UpSampling2D<Extent2D{1, 3}, UpSampling2DOptions{Interpolation::bilinear}>, Shape<2, 2, 1>, double>);
+static_assert(Layer<UpSampling2D<Extent2D{1, 3}, UpSampling2DOptions{Interpolation::bilinear}>,
+                    Shape<2, 2, 1>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

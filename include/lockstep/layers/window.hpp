@@ -17,7 +17,8 @@ struct Extent2D {
 
   constexpr Extent2D() = default;
   template <std::integral I>
-  constexpr Extent2D(I both) : height(static_cast<std::size_t>(both)), width(static_cast<std::size_t>(both)) {}
+  constexpr Extent2D(I both)
+      : height(static_cast<std::size_t>(both)), width(static_cast<std::size_t>(both)) {}
   constexpr Extent2D(std::size_t h, std::size_t w) : height(h), width(w) {}
 
   friend constexpr bool operator==(const Extent2D&, const Extent2D&) = default;
@@ -34,17 +35,19 @@ enum class Padding { valid, same, causal };
 }
 
 /// Number of positions of a window along one dimension.
-[[nodiscard]] constexpr std::size_t window_outputs(std::size_t extent, std::size_t window, std::size_t stride,
-                                                   Padding padding) noexcept {
-  return padding == Padding::valid ? (extent - window) / stride + 1 : (extent + stride - 1) / stride;
+[[nodiscard]] constexpr std::size_t window_outputs(std::size_t extent, std::size_t window,
+                                                   std::size_t stride, Padding padding) noexcept {
+  return padding == Padding::valid ? (extent - window) / stride + 1
+                                   : (extent + stride - 1) / stride;
 }
 
 /// How far the first window begins before the image, along one dimension.
-[[nodiscard]] constexpr std::size_t window_padding(std::size_t extent, std::size_t window, std::size_t stride,
-                                                   Padding padding) noexcept {
+[[nodiscard]] constexpr std::size_t window_padding(std::size_t extent, std::size_t window,
+                                                   std::size_t stride, Padding padding) noexcept {
   if (padding == Padding::valid) return 0;
   if (padding == Padding::causal) return window - 1;
-  const std::size_t covered = (window_outputs(extent, window, stride, padding) - 1) * stride + window;
+  const std::size_t covered =
+      (window_outputs(extent, window, stride, padding) - 1) * stride + window;
   return covered > extent ? (covered - extent) / 2 : 0;
 }
 

@@ -24,7 +24,8 @@ struct ZeroPadding1D {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    return detail::check_sequence_window<Position, In, detail::SequenceWindows<1, 1, Padding::valid>>();
+    return detail::check_sequence_window<Position, In,
+                                         detail::SequenceWindows<1, 1, Padding::valid>>();
   }
 
   template <class In>

@@ -18,8 +18,8 @@ namespace detail {
 template <class In, Margins2D Margins>
 constexpr auto zero_padding_output() {
   if constexpr (In::rank == 3)
-    return Shape<In::extents[0] + Margins.top + Margins.bottom, In::extents[1] + Margins.left + Margins.right,
-                 In::extents[2]>{};
+    return Shape<In::extents[0] + Margins.top + Margins.bottom,
+                 In::extents[1] + Margins.left + Margins.right, In::extents[2]>{};
   else
     return Shape<1, 1, 1>{};  // (the message of check() says enough)
 }
@@ -36,10 +36,10 @@ struct ZeroPadding2D {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(
-        ImageInput<Position, In>,
-        "lockstep: ZeroPadding2D needs an input of height x width x channels, and its input is no such image: "
-        "put ls::Reshape<height, width, channels> before it");
+    static_assert(ImageInput<Position, In>,
+                  "lockstep: ZeroPadding2D needs an input of height x width x channels, and its "
+                  "input is no such image: "
+                  "put ls::Reshape<height, width, channels> before it");
     return true;
   }
 

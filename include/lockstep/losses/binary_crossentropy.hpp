@@ -43,14 +43,14 @@ struct BinaryCrossentropy {
   /// Throws ConfigurationError.
   void validate() const {
     if (!(label_smoothing >= 0 && label_smoothing <= 1))
-      throw ConfigurationError("binary_crossentropy: label_smoothing is " + number_text(label_smoothing) +
-                               "; expected a number in [0, 1]");
+      throw ConfigurationError("binary_crossentropy: label_smoothing is " +
+                               number_text(label_smoothing) + "; expected a number in [0, 1]");
   }
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     check(targets);
     std::fill_n(losses.begin(), predictions.samples(), 0.0);
     for (std::size_t f = 0; f < predictions.features(); ++f) {
@@ -72,21 +72,25 @@ struct BinaryCrossentropy {
     for (std::size_t row = 0; row < targets.samples(); ++row)
       for (std::size_t f = 0; f < targets.features(); ++f)
         if (const auto target = static_cast<double>(targets(row, f)); !(target >= 0 && target <= 1))
-          throw BadTarget("binary_crossentropy: a target of ", row, concat({" is ", target, "; expected 0 to 1"}));
+          throw BadTarget("binary_crossentropy: a target of ", row,
+                          concat({" is ", target, "; expected 0 to 1"}));
   }
 
-  [[nodiscard]] double smoothed(double target) const { return target * (1 - label_smoothing) + label_smoothing / 2; }
+  [[nodiscard]] double smoothed(double target) const {
+    return target * (1 - label_smoothing) + label_smoothing / 2;
+  }
 
   [[nodiscard]] double cross_entropy(double score, double target) const {
-    if (from_logits) return std::max(score, 0.0) - score * target + std::log1p(std::exp(-std::abs(score)));
+    if (from_logits)
+      return std::max(score, 0.0) - score * target + std::log1p(std::exp(-std::abs(score)));
     const double q = std::clamp(score, lowest, 1 - lowest);
     return -target * std::log(q) - (1 - target) * std::log(1 - q);
   }
 
   // Of output `f`.
   template <class T>
-  void differentiate(TensorView<const T> predictions, TensorView<const T> targets, TensorView<T> gradient,
-                     std::size_t f) const {
+  void differentiate(TensorView<const T> predictions, TensorView<const T> targets,
+                     TensorView<T> gradient, std::size_t f) const {
     const T scale = T(1) / static_cast<T>(predictions.features());
     const T kept = static_cast<T>(1 - label_smoothing), added = static_cast<T>(label_smoothing / 2);
     const T low = static_cast<T>(lowest), high = static_cast<T>(1 - lowest);
@@ -102,16 +106,20 @@ struct BinaryCrossentropy {
       g = select((p >= P(low)) & (p <= P(high)), slope, P(T(0)));
     };
     const auto sweep = [&](const auto& formula) {
-      kernels::sweep(predictions.samples(), formula, gradient.feature(f), predictions.feature(f), targets.feature(f));
+      kernels::sweep(predictions.samples(), formula, gradient.feature(f), predictions.feature(f),
+                     targets.feature(f));
     };
     from_logits ? sweep(of_logit) : sweep(of_probability);
   }
 };
-static_assert(Loss<BinaryCrossentropy, Shape<1>, float> && Loss<BinaryCrossentropy, Shape<4>, double>);
+static_assert(Loss<BinaryCrossentropy, Shape<1>, float> &&
+              Loss<BinaryCrossentropy, Shape<4>, double>);
 
-LOCKSTEP_INSTANCE(void BinaryCrossentropy::compute<float>(TensorView<const float>, TensorView<const float>,
-                                                          std::span<double>, TensorView<float>) const);
-LOCKSTEP_INSTANCE(void BinaryCrossentropy::compute<double>(TensorView<const double>, TensorView<const double>,
-                                                           std::span<double>, TensorView<double>) const);
+LOCKSTEP_INSTANCE(void BinaryCrossentropy::compute<float>(
+    TensorView<const float>, TensorView<const float>, std::span<double>, TensorView<float>) const);
+LOCKSTEP_INSTANCE(void BinaryCrossentropy::compute<double>(TensorView<const double>,
+                                                           TensorView<const double>,
+                                                           std::span<double>, TensorView<double>)
+                      const);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -45,21 +45,22 @@ struct BinaryFocalCrossentropy {
   /// Throws ConfigurationError.
   void validate() const {
     if (!(alpha >= 0 && alpha <= 1 && gamma >= 0 && label_smoothing >= 0 && label_smoothing <= 1))
-      throw ConfigurationError(description() +
-                               ": expected alpha and label_smoothing in [0, 1] and gamma of at least 0");
+      throw ConfigurationError(
+          description() + ": expected alpha and label_smoothing in [0, 1] and gamma of at least 0");
   }
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
-    detail::mean_over_outputs(predictions, targets, losses, gradient, [this](double score, double y) {
-      const double target = y * (1 - label_smoothing) + label_smoothing / 2;
-      if (!from_logits) return of_probability(score, target);
-      const double p = 1 / (1 + std::exp(-score));
-      const detail::LossTerm term = of_probability(p, target);
-      return detail::LossTerm{term.value, term.slope * p * (1 - p)};
-    });
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
+    detail::mean_over_outputs(
+        predictions, targets, losses, gradient, [this](double score, double y) {
+          const double target = y * (1 - label_smoothing) + label_smoothing / 2;
+          if (!from_logits) return of_probability(score, target);
+          const double p = 1 / (1 + std::exp(-score));
+          const detail::LossTerm term = of_probability(p, target);
+          return detail::LossTerm{term.value, term.slope * p * (1 - p)};
+        });
   }
 
  private:
@@ -70,11 +71,13 @@ struct BinaryFocalCrossentropy {
     const double entropy_slope = p >= low && p <= high ? (q - target) / (q * (1 - q)) : 0.0;
     const double wrong = 1 - (target * p + (1 - target) * (1 - p));
     const double focus = std::pow(wrong, gamma);
-    const double focus_slope = gamma > 0 && wrong > 0 ? gamma * focus / wrong * (1 - 2 * target) : 0.0;
+    const double focus_slope =
+        gamma > 0 && wrong > 0 ? gamma * focus / wrong * (1 - 2 * target) : 0.0;
     const double weight = apply_class_balancing ? target * alpha + (1 - target) * (1 - alpha) : 1.0;
     return {weight * focus * entropy, weight * (focus * entropy_slope + focus_slope * entropy)};
   }
 };
-static_assert(Loss<BinaryFocalCrossentropy, Shape<1>, float> && Loss<BinaryFocalCrossentropy, Shape<4>, double>);
+static_assert(Loss<BinaryFocalCrossentropy, Shape<1>, float> &&
+              Loss<BinaryFocalCrossentropy, Shape<4>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -32,7 +32,8 @@ struct CategoricalCrossentropy {
   double label_smoothing = 0;  ///< in [0, 1]
 
   static constexpr std::string_view name = "categorical_crossentropy";
-  static constexpr std::string_view target_advice = "class labels are for SparseCategoricalCrossentropy";
+  static constexpr std::string_view target_advice =
+      "class labels are for SparseCategoricalCrossentropy";
   template <class Out>
   static constexpr std::size_t target_size = Out::size * detail::one_label<Out>();
 
@@ -43,14 +44,14 @@ struct CategoricalCrossentropy {
   /// Throws ConfigurationError.
   void validate() const {
     if (!(label_smoothing >= 0 && label_smoothing <= 1))
-      throw ConfigurationError("categorical_crossentropy: label_smoothing is " + number_text(label_smoothing) +
-                               "; expected a number in [0, 1]");
+      throw ConfigurationError("categorical_crossentropy: label_smoothing is " +
+                               number_text(label_smoothing) + "; expected a number in [0, 1]");
   }
 
   /// See Loss; `gradient` must not overlap `predictions`.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const;
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const;
 
  private:
   double smoothed(double target, std::size_t classes) const {
@@ -59,8 +60,8 @@ struct CategoricalCrossentropy {
 
   // `gradient` holds softmax.
   template <class T>
-  double logits_row(TensorView<const T> logits, TensorView<const T> targets, TensorView<T> gradient, std::size_t row,
-                    T largest, T exponentials) const {
+  double logits_row(TensorView<const T> logits, TensorView<const T> targets, TensorView<T> gradient,
+                    std::size_t row, T largest, T exponentials) const {
     const double log_sum = std::log(static_cast<double>(exponentials));
     double mass = 0, total = 0;
     for (std::size_t c = 0; c < logits.features(); ++c) {
@@ -77,8 +78,8 @@ struct CategoricalCrossentropy {
   }
 
   template <class T>
-  double probabilities_row(TensorView<const T> probabilities, TensorView<const T> targets, TensorView<T> gradient,
-                           std::size_t row) const {
+  double probabilities_row(TensorView<const T> probabilities, TensorView<const T> targets,
+                           TensorView<T> gradient, std::size_t row) const {
     constexpr double low = 1e-7, high = 1 - 1e-7;
     const std::size_t classes = probabilities.features();
     double sum = 0, total = 0, active = 0;
@@ -109,7 +110,8 @@ void CategoricalCrossentropy::compute(TensorView<const T> predictions, TensorVie
     if (from_logits) {
       detail::softmax_block(predictions, gradient, row, softmax);
       for (std::size_t i = 0; i < rows; ++i)
-        losses[row + i] = logits_row(predictions, targets, gradient, row + i, softmax.largest[i], softmax.sum[i]);
+        losses[row + i] =
+            logits_row(predictions, targets, gradient, row + i, softmax.largest[i], softmax.sum[i]);
     } else {
       for (std::size_t i = 0; i < rows; ++i)
         losses[row + i] = probabilities_row(predictions, targets, gradient, row + i);
@@ -121,9 +123,11 @@ void CategoricalCrossentropy::compute(TensorView<const T> predictions, TensorVie
 static_assert(Loss<CategoricalCrossentropy, Shape<10>, float>);
 static_assert(Loss<CategoricalCrossentropy, Shape<10>, double>);
 
-LOCKSTEP_INSTANCE(void CategoricalCrossentropy::compute<float>(TensorView<const float>, TensorView<const float>,
-                                                               std::span<double>, TensorView<float>) const);
-LOCKSTEP_INSTANCE(void CategoricalCrossentropy::compute<double>(TensorView<const double>, TensorView<const double>,
-                                                                std::span<double>, TensorView<double>) const);
+LOCKSTEP_INSTANCE(void CategoricalCrossentropy::compute<float>(
+    TensorView<const float>, TensorView<const float>, std::span<double>, TensorView<float>) const);
+LOCKSTEP_INSTANCE(void CategoricalCrossentropy::compute<double>(TensorView<const double>,
+                                                                TensorView<const double>,
+                                                                std::span<double>,
+                                                                TensorView<double>) const);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

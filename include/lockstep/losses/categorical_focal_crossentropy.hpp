@@ -34,27 +34,30 @@ struct CategoricalFocalCrossentropy {
   static constexpr std::size_t target_size = Out::size * detail::one_label<Out>();
 
   [[nodiscard]] std::string description() const {
-    return describe(
-        name, {{"alpha", alpha}, {"gamma", gamma}, {"from_logits", from_logits}, {"label_smoothing", label_smoothing}});
+    return describe(name, {{"alpha", alpha},
+                           {"gamma", gamma},
+                           {"from_logits", from_logits},
+                           {"label_smoothing", label_smoothing}});
   }
 
   /// Throws ConfigurationError.
   void validate() const {
     if (!(alpha >= 0 && gamma >= 0 && label_smoothing >= 0 && label_smoothing <= 1))
-      throw ConfigurationError(description() +
-                               ": expected alpha and gamma of at least 0 and label_smoothing in [0, 1]");
+      throw ConfigurationError(
+          description() + ": expected alpha and gamma of at least 0 and label_smoothing in [0, 1]");
   }
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     const std::size_t classes = predictions.features();
     for (std::size_t row = 0; row < predictions.samples(); ++row) {
       const Scale scale = scale_of(predictions, row);
       const auto term_of = [&](std::size_t c, double q) {
         const auto target = static_cast<double>(targets(row, c));
-        return term(q, target * (1 - label_smoothing) + label_smoothing / static_cast<double>(classes));
+        return term(
+            q, target * (1 - label_smoothing) + label_smoothing / static_cast<double>(classes));
       };
       double loss = 0, mean_slope = 0;
       for (std::size_t c = 0; c < classes; ++c) {

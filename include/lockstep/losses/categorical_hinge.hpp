@@ -27,13 +27,14 @@ struct CategoricalHinge {
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     for (std::size_t row = 0; row < predictions.samples(); ++row) {
       double right = 0, largest = 0;
       std::size_t rival = 0;
       for (std::size_t c = 0; c < predictions.features(); ++c) {
-        const auto p = static_cast<double>(predictions(row, c)), y = static_cast<double>(targets(row, c));
+        const auto p = static_cast<double>(predictions(row, c)),
+                   y = static_cast<double>(targets(row, c));
         right += y * p;
         if (c > 0 && !((1 - y) * p > largest)) continue;
         largest = (1 - y) * p;

@@ -22,7 +22,8 @@ concept TargetedLoss = StaticShape<Out> && requires {
 /// A loss computes the loss of each row and its gradient.
 template <class L, class T>
 concept DifferentiableLoss =
-    requires(const L& loss, TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+    requires(const L& loss, TensorView<const T> predictions, TensorView<const T> targets,
+             std::span<double> losses,
              TensorView<T> gradient) { loss.compute(predictions, targets, losses, gradient); };
 
 /// A loss that leaves some rows out, by their targets.
@@ -31,8 +32,9 @@ concept IgnoringLoss = requires(const L& loss, TensorView<const T> targets, std:
   { loss.ignore(targets, weights) } -> std::convertible_to<bool>;
 };
 
-/// A loss function over the rows of a batch: samples or, where the output is a Sequence, tokens. The
-/// model sums over them, leaves out those that are masked, and divides by the number of the others.
+/// A loss function over the rows of a batch: samples or, where the output is a Sequence, tokens.
+/// The model sums over them, leaves out those that are masked, and divides by the number of the
+/// others.
 ///
 /// For a loss L, an output shape Out and T = float or double:
 ///  1. `L::name` converts to std::string_view (Keras's snake_case name).
@@ -40,7 +42,7 @@ concept IgnoringLoss = requires(const L& loss, TensorView<const T> targets, std:
 ///     they train together.
 ///  3. `L::template target_size<Out>`: target values per row; Out is the shape of a row. Sparse
 ///     class labels are whole numbers stored as T.
-///  4. `loss.compute(predictions, targets, losses, gradient)`: writes the loss of row i to losses[i]
+/// 4. `loss.compute(predictions, targets, losses, gradient)`: writes the loss of row i to losses[i]
 ///     (std::span<double> of the rows, without padding), and its gradient with respect to the
 ///     predictions to row i of gradient, zero in the padding, unless gradient.empty(). predictions
 ///     is [rows x Out::size], targets [rows x target_size]. A row does not depend on others. Throws
@@ -50,15 +52,16 @@ concept IgnoringLoss = requires(const L& loss, TensorView<const T> targets, std:
 ///     it.
 ///  6. `L::target_advice` converts to std::string_view: what to do if the data have another number
 ///     of target values per row. It ends the error's message.
-///  7. `loss.ignore(targets, weights)`: sets the weights (std::span<T> of the rows) of those rows to
+/// 7. `loss.ignore(targets, weights)`: sets the weights (std::span<T> of the rows) of those rows to
 ///     0 that do not count, and returns whether there may be any. Their losses and gradients are
 ///     not used; compute takes their targets all the same.
 ///
 /// The replicas of a process call one loss at the same time.
 template <class L, class Out, class T = float>
-concept Loss = std::copyable<L> && TargetedLoss<L, Out> && DifferentiableLoss<L, T> && requires(const L& loss) {
-  { L::name } -> std::convertible_to<std::string_view>;
-  { loss.description() } -> std::convertible_to<std::string>;
-};
+concept Loss = std::copyable<L> && TargetedLoss<L, Out> && DifferentiableLoss<L, T> &&
+               requires(const L& loss) {
+                 { L::name } -> std::convertible_to<std::string_view>;
+                 { loss.description() } -> std::convertible_to<std::string>;
+               };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

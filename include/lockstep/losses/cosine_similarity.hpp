@@ -23,12 +23,14 @@ struct CosineParts {
 };
 
 template <class T>
-CosineParts cosine_parts(TensorView<const T> predictions, TensorView<const T> targets, std::size_t row) {
+CosineParts cosine_parts(TensorView<const T> predictions, TensorView<const T> targets,
+                         std::size_t row) {
   constexpr double least = 1e-7;
   CosineParts parts;
   double target_squares = 0;
   for (std::size_t f = 0; f < predictions.features(); ++f) {
-    const auto p = static_cast<double>(predictions(row, f)), y = static_cast<double>(targets(row, f));
+    const auto p = static_cast<double>(predictions(row, f)),
+               y = static_cast<double>(targets(row, f));
     parts.dot += p * y;
     parts.squares += p * p;
     target_squares += y * y;
@@ -52,8 +54,8 @@ struct CosineSimilarity {
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     for (std::size_t row = 0; row < predictions.samples(); ++row) {
       const detail::CosineParts parts = detail::cosine_parts(predictions, targets, row);
       const double cosine = parts.cosine(), length = parts.prediction_length;
@@ -62,12 +64,14 @@ struct CosineSimilarity {
       // (A length that counts as 1e-7 has no gradient.)
       const double along = parts.squares > 1e-14 ? cosine / parts.squares : 0;
       for (std::size_t f = 0; f < predictions.features(); ++f)
-        gradient(row, f) = static_cast<T>(along * static_cast<double>(predictions(row, f)) -
-                                          static_cast<double>(targets(row, f)) / (parts.target_length * length));
+        gradient(row, f) =
+            static_cast<T>(along * static_cast<double>(predictions(row, f)) -
+                           static_cast<double>(targets(row, f)) / (parts.target_length * length));
     }
     if (!gradient.empty()) gradient.clear_padding();
   }
 };
-static_assert(Loss<CosineSimilarity, Shape<10>, float> && Loss<CosineSimilarity, Shape<4, 2>, double>);
+static_assert(Loss<CosineSimilarity, Shape<10>, float> &&
+              Loss<CosineSimilarity, Shape<4, 2>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -20,8 +20,9 @@ struct LossTerm {
 /// formula(prediction, target), a LossTerm. In double. `gradient` may be `predictions`,
 /// overwritten.
 template <class T, class Formula>
-void sum_over_outputs(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-                      TensorView<T> gradient, double scale, const Formula& formula) {
+void sum_over_outputs(TensorView<const T> predictions, TensorView<const T> targets,
+                      std::span<double> losses, TensorView<T> gradient, double scale,
+                      const Formula& formula) {
   const std::size_t rows = predictions.samples();
   std::fill_n(losses.begin(), rows, 0.0);
   for (std::size_t f = 0; f < predictions.features(); ++f) {
@@ -39,9 +40,10 @@ void sum_over_outputs(TensorView<const T> predictions, TensorView<const T> targe
 
 /// The same with the mean over the outputs.
 template <class T, class Formula>
-void mean_over_outputs(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-                       TensorView<T> gradient, const Formula& formula) {
-  sum_over_outputs(predictions, targets, losses, gradient, 1 / static_cast<double>(predictions.features()), formula);
+void mean_over_outputs(TensorView<const T> predictions, TensorView<const T> targets,
+                       std::span<double> losses, TensorView<T> gradient, const Formula& formula) {
+  sum_over_outputs(predictions, targets, losses, gradient,
+                   1 / static_cast<double>(predictions.features()), formula);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

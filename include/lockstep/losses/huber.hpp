@@ -31,13 +31,14 @@ struct Huber {
   /// Throws ConfigurationError.
   void validate() const {
     if (!(delta > 0))
-      throw ConfigurationError("huber_loss: delta is " + number_text(delta) + "; expected a number above 0");
+      throw ConfigurationError("huber_loss: delta is " + number_text(delta) +
+                               "; expected a number above 0");
   }
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     const auto formula = [d = delta](double p, double y) {
       const double error = p - y, size = std::abs(error);
       return size <= d ? detail::LossTerm{error * error / 2, error}

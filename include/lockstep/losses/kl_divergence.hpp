@@ -28,8 +28,8 @@ struct KLDivergence {
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     const auto formula = [](double p, double y) {
       constexpr double lowest = 1e-7;
       const double target = std::clamp(y, lowest, 1.0);

@@ -18,17 +18,20 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class Out>
 consteval std::size_t one_label() {
   static_assert(Out::rank == 1,
-                "lockstep: a loss over class labels needs a model whose output is flat, one score per class: end the "
+                "lockstep: a loss over class labels needs a model whose output is flat, one score "
+                "per class: end the "
                 "model with Flatten and Dense<classes>");
   static_assert(Out::size > 1,
-                "lockstep: a loss over class labels needs at least two classes: end the model with Dense<classes>");
+                "lockstep: a loss over class labels needs at least two classes: end the model with "
+                "Dense<classes>");
   return 1;
 }
 
-[[noreturn]] inline void throw_bad_label(std::string_view loss, std::size_t row, double label, std::size_t classes) {
+[[noreturn]] inline void throw_bad_label(std::string_view loss, std::size_t row, double label,
+                                         std::size_t classes) {
   throw BadTarget(concat({loss, ": the label of "}), row,
-                  concat({" is ", label, "; expected a whole number from 0 to ", classes - 1, " (the model has ",
-                          classes, " outputs)"}));
+                  concat({" is ", label, "; expected a whole number from 0 to ", classes - 1,
+                          " (the model has ", classes, " outputs)"}));
 }
 
 /// Throws BadTarget unless every label is one of 0, 1, ..., classes - 1, or `ignored`.
@@ -38,7 +41,8 @@ void check_labels(std::string_view loss, TensorView<const T> labels, std::size_t
   for (std::size_t row = 0; row < labels.samples(); ++row) {
     const T label = labels(row, 0);
     const bool in_range = label >= T(0) && label < static_cast<T>(classes);  // false for NaN
-    if ((!in_range || label != std::floor(label)) && !(ignored && label == static_cast<T>(*ignored)))
+    if ((!in_range || label != std::floor(label)) &&
+        !(ignored && label == static_cast<T>(*ignored)))
       throw_bad_label(loss, row, static_cast<double>(label), classes);
   }
 }

@@ -27,11 +27,12 @@ struct LogCosh {
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     const auto formula = [](double p, double y) {
       const double error = p - y, size = std::abs(error);
-      return detail::LossTerm{size + std::log1p(std::exp(-2 * size)) - std::numbers::ln2, std::tanh(error)};
+      return detail::LossTerm{size + std::log1p(std::exp(-2 * size)) - std::numbers::ln2,
+                              std::tanh(error)};
     };
     detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
   }

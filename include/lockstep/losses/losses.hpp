@@ -22,7 +22,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// A loss of the outputs [Begin, End) of a row; made by output_loss, a part of Losses.
 template <std::size_t Begin, std::size_t End, class L>
 struct OutputLoss {
-  static_assert(Begin < End, "lockstep: output_loss<begin, end> needs at least one output: end must be above begin");
+  static_assert(
+      Begin < End,
+      "lockstep: output_loss<begin, end> needs at least one output: end must be above begin");
 
   L loss{};
   double weight = 1;  ///< in the sum of all losses: Keras's loss_weights
@@ -53,17 +55,22 @@ template <class... Parts>
 class Losses {
  public:
   static constexpr std::string_view name = "losses";
-  static constexpr std::string_view target_advice = "put the targets of all parts side by side, in their order";
+  static constexpr std::string_view target_advice =
+      "put the targets of all parts side by side, in their order";
   template <class Out>
   static constexpr std::size_t target_size = [] {
-    static_assert(Out::rank == 1, "lockstep: Losses needs a model whose output is flat: end it with Flatten");
-    static_assert(((Parts::end <= Out::size) && ...), "lockstep: a part of Losses ends behind the model's outputs");
+    static_assert(Out::rank == 1,
+                  "lockstep: Losses needs a model whose output is flat: end it with Flatten");
+    static_assert(((Parts::end <= Out::size) && ...),
+                  "lockstep: a part of Losses ends behind the model's outputs");
     return (std::size_t{0} + ... + Parts::target_size);
   }();
 
   explicit Losses(Parts... parts) : parts_(std::move(parts)...) {
     static_assert(sizeof...(Parts) > 0, "lockstep: Losses needs at least one part");
-    static_assert(are_in_order(), "lockstep: the parts of Losses are in the order of their outputs, without overlap");
+    static_assert(
+        are_in_order(),
+        "lockstep: the parts of Losses are in the order of their outputs, without overlap");
   }
 
   /// "losses(0-10: mean_squared_error, 10-14: 0.5 * huber_loss(delta=1))"
@@ -81,16 +88,16 @@ class Losses {
   void validate() const {
     each([](const auto& part, std::size_t) {
       if (!(part.weight >= 0))
-        throw ConfigurationError(
-            concat({"losses: the weight of ", part.loss.name, " is ", part.weight, "; expected at least 0"}));
+        throw ConfigurationError(concat({"losses: the weight of ", part.loss.name, " is ",
+                                         part.weight, "; expected at least 0"}));
       if constexpr (requires { part.loss.validate(); }) part.loss.validate();
     });
   }
 
   /// See Loss; `gradient` must not overlap `predictions`.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     thread_local std::vector<double> own_losses;
     thread_local std::vector<T> own_weights;
     const std::size_t rows = predictions.samples();
@@ -129,7 +136,8 @@ class Losses {
   template <class F>
   void each(const F& f) const {
     std::size_t first = 0;
-    std::apply([&](const auto&... part) { ((f(part, first), first += part.target_size), ...); }, parts_);
+    std::apply([&](const auto&... part) { ((f(part, first), first += part.target_size), ...); },
+               parts_);
   }
 
   std::tuple<Parts...> parts_;

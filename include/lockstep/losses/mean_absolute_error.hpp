@@ -25,8 +25,8 @@ struct MeanAbsoluteError {
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     const auto formula = [](double p, double y) {
       const double error = p - y;
       return detail::LossTerm{std::abs(error), error > 0 ? 1.0 : error < 0 ? -1.0 : 0.0};
@@ -34,6 +34,7 @@ struct MeanAbsoluteError {
     detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
   }
 };
-static_assert(Loss<MeanAbsoluteError, Shape<10>, float> && Loss<MeanAbsoluteError, Shape<4, 4, 2>, double>);
+static_assert(Loss<MeanAbsoluteError, Shape<10>, float> &&
+              Loss<MeanAbsoluteError, Shape<4, 4, 2>, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -26,12 +26,14 @@ struct MeanAbsolutePercentageError {
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     const auto formula = [](double p, double y) {
       const double error = p - y;
       const double scale = 100 / std::max(std::abs(y), 1e-7);
-      return detail::LossTerm{scale * std::abs(error), error > 0 ? scale : error < 0 ? -scale : 0.0};
+      return detail::LossTerm{scale * std::abs(error), error > 0   ? scale
+                                                       : error < 0 ? -scale
+                                                                   : 0.0};
     };
     detail::mean_over_outputs(predictions, targets, losses, gradient, formula);
   }

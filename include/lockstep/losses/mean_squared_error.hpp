@@ -24,8 +24,8 @@ struct MeanSquaredError {
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     const std::size_t rows = predictions.samples();
     const double outputs = static_cast<double>(predictions.features());
     const T scale = T(2) / static_cast<T>(predictions.features());

@@ -26,8 +26,8 @@ struct Poisson {
 
   /// See Loss; `gradient` may be `predictions`, overwritten.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const {
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const {
     const auto formula = [](double p, double y) {
       constexpr double least = 1e-7;
       return detail::LossTerm{p - y * std::log(p + least), 1 - y / (p + least)};

@@ -22,16 +22,18 @@ struct SoftmaxBlock {
 /// For the samples from `first` on, a multiple of batch_multiple, as many as a block takes, padding
 /// included. `softmax` may be empty.
 template <class T>
-void softmax_block(TensorView<const T> logits, TensorView<T> softmax, std::size_t first, SoftmaxBlock<T>& block) {
+void softmax_block(TensorView<const T> logits, TensorView<T> softmax, std::size_t first,
+                   SoftmaxBlock<T>& block) {
   alignas(64) T factors[SoftmaxBlock<T>::samples];
-  kernels::dispatch(kernels::SoftmaxRows<T>{.features = logits.features(),
-                                            .samples = std::min(SoftmaxBlock<T>::samples, logits.stride() - first),
-                                            .stride = logits.stride(),
-                                            .x = logits.data() + first,
-                                            .y = softmax.empty() ? nullptr : softmax.data() + first,
-                                            .largest = block.largest,
-                                            .sum = block.sum,
-                                            .factors = factors});
+  kernels::dispatch(kernels::SoftmaxRows<T>{
+      .features = logits.features(),
+      .samples = std::min(SoftmaxBlock<T>::samples, logits.stride() - first),
+      .stride = logits.stride(),
+      .x = logits.data() + first,
+      .y = softmax.empty() ? nullptr : softmax.data() + first,
+      .largest = block.largest,
+      .sum = block.sum,
+      .factors = factors});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -34,33 +34,37 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// logits: they lose no digits. A NaN in a prediction makes the loss NaN. A label that is no class
 /// throws BadTarget before anything is written.
 struct SparseCategoricalCrossentropy {
-  bool from_logits = false;              ///< true: the model ends without softmax
-  std::optional<int> ignore_class = {};  ///< rows with this label, which may be no class, do not count
-  double label_smoothing = 0;            ///< in [0, 1]
+  bool from_logits = false;  ///< true: the model ends without softmax
+  std::optional<int> ignore_class =
+      {};                      ///< rows with this label, which may be no class, do not count
+  double label_smoothing = 0;  ///< in [0, 1]
 
   static constexpr std::string_view name = "sparse_categorical_crossentropy";
-  static constexpr std::string_view target_advice = "one-hot targets are for CategoricalCrossentropy";
+  static constexpr std::string_view target_advice =
+      "one-hot targets are for CategoricalCrossentropy";
   template <class Out>
   static constexpr std::size_t target_size = detail::one_label<Out>();
 
   [[nodiscard]] std::string description() const {
     std::string text = describe(name, {{"from_logits", from_logits}});
-    if (ignore_class) text.insert(text.size() - 1, ", ignore_class=" + std::to_string(*ignore_class));
-    if (label_smoothing != 0) text.insert(text.size() - 1, ", label_smoothing=" + number_text(label_smoothing));
+    if (ignore_class)
+      text.insert(text.size() - 1, ", ignore_class=" + std::to_string(*ignore_class));
+    if (label_smoothing != 0)
+      text.insert(text.size() - 1, ", label_smoothing=" + number_text(label_smoothing));
     return text;
   }
 
   /// Throws ConfigurationError.
   void validate() const {
     if (!(label_smoothing >= 0 && label_smoothing <= 1))
-      throw ConfigurationError("sparse_categorical_crossentropy: label_smoothing is " + number_text(label_smoothing) +
-                               "; expected a number in [0, 1]");
+      throw ConfigurationError("sparse_categorical_crossentropy: label_smoothing is " +
+                               number_text(label_smoothing) + "; expected a number in [0, 1]");
   }
 
   /// See Loss; `gradient` must not overlap `predictions`.
   template <class T>
-  void compute(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-               TensorView<T> gradient) const;
+  void compute(TensorView<const T> predictions, TensorView<const T> targets,
+               std::span<double> losses, TensorView<T> gradient) const;
 
   template <class T>
   [[nodiscard]] bool ignore(TensorView<const T> labels, std::span<T> weights) const {
@@ -80,8 +84,8 @@ struct SparseCategoricalCrossentropy {
   }
 
   template <class T>
-  static void logits_block(TensorView<const T> logits, TensorView<const T> labels, std::span<double> losses,
-                           TensorView<T> gradient, std::size_t first) {
+  static void logits_block(TensorView<const T> logits, TensorView<const T> labels,
+                           std::span<double> losses, TensorView<T> gradient, std::size_t first) {
     detail::SoftmaxBlock<T> softmax;
     detail::softmax_block(logits, gradient, first, softmax);
     for (std::size_t i = 0; i < std::min(softmax.samples, logits.samples() - first); ++i) {
@@ -94,7 +98,8 @@ struct SparseCategoricalCrossentropy {
 
   template <class T>
   static void probabilities_block(TensorView<const T> probabilities, TensorView<const T> labels,
-                                  std::span<double> losses, TensorView<T> gradient, std::size_t first) {
+                                  std::span<double> losses, TensorView<T> gradient,
+                                  std::size_t first) {
     constexpr T low = T(1e-7), high = T(1) - T(1e-7);
     T sum[lanes] = {}, inverse[lanes];
     for (std::size_t c = 0; c < probabilities.features(); ++c) {
@@ -106,14 +111,15 @@ struct SparseCategoricalCrossentropy {
       for (std::size_t c = 0; c < probabilities.features(); ++c) {
         const T* p = probabilities.feature(c) + first;
         T* g = gradient.feature(c) + first;
-        for (std::size_t i = 0; i < lanes; ++i) g[i] = p[i] < low || p[i] > high ? T(0) : inverse[i];
+        for (std::size_t i = 0; i < lanes; ++i)
+          g[i] = p[i] < low || p[i] > high ? T(0) : inverse[i];
       }
     }
     for (std::size_t i = 0; i < std::min(lanes, probabilities.samples() - first); ++i) {
       const std::size_t label = class_of(labels(first + i, 0), probabilities.features());
       const T p = probabilities(first + i, label);
-      losses[first + i] =
-          std::log(static_cast<double>(sum[i])) - std::log(static_cast<double>(std::clamp(p, low, high)));
+      losses[first + i] = std::log(static_cast<double>(sum[i])) -
+                          std::log(static_cast<double>(std::clamp(p, low, high)));
       if (!gradient.empty() && !(p < low || p > high)) gradient(first + i, label) -= T(1) / p;
     }
   }
@@ -127,7 +133,8 @@ struct SparseCategoricalCrossentropy {
     const std::size_t classes = predictions.features();
     const double share = label_smoothing / static_cast<double>(classes);
     const auto score = [&](T p) {
-      return from_logits ? static_cast<double>(p) : std::log(static_cast<double>(std::clamp(p, low, high)));
+      return from_logits ? static_cast<double>(p)
+                         : std::log(static_cast<double>(std::clamp(p, low, high)));
     };
     const auto slope = [&](T p) {  // of the score
       return from_logits ? T(1) : p < low || p > high ? T(0) : T(1) / p;
@@ -137,16 +144,19 @@ struct SparseCategoricalCrossentropy {
       const double of_label = score(predictions(row, label));
       for (std::size_t c = 0; c < classes; ++c) {
         losses[row] += share * (of_label - score(predictions(row, c)));
-        if (!gradient.empty()) gradient(row, c) -= static_cast<T>(share) * slope(predictions(row, c));
+        if (!gradient.empty())
+          gradient(row, c) -= static_cast<T>(share) * slope(predictions(row, c));
       }
-      if (!gradient.empty()) gradient(row, label) += static_cast<T>(label_smoothing) * slope(predictions(row, label));
+      if (!gradient.empty())
+        gradient(row, label) += static_cast<T>(label_smoothing) * slope(predictions(row, label));
     }
   }
 };
 
 template <class T>
-void SparseCategoricalCrossentropy::compute(TensorView<const T> predictions, TensorView<const T> targets,
-                                            std::span<double> losses, TensorView<T> gradient) const {
+void SparseCategoricalCrossentropy::compute(TensorView<const T> predictions,
+                                            TensorView<const T> targets, std::span<double> losses,
+                                            TensorView<T> gradient) const {
   detail::check_labels(name, targets, predictions.features(), ignore_class);
   const std::size_t step = from_logits ? detail::SoftmaxBlock<T>::samples : lanes;
   for (std::size_t row = 0; row < predictions.samples(); row += step) {
@@ -162,10 +172,11 @@ void SparseCategoricalCrossentropy::compute(TensorView<const T> predictions, Ten
 static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, float>);
 static_assert(Loss<SparseCategoricalCrossentropy, Shape<10>, double>);
 
-LOCKSTEP_INSTANCE(void SparseCategoricalCrossentropy::compute<float>(TensorView<const float>, TensorView<const float>,
-                                                                     std::span<double>, TensorView<float>) const);
+LOCKSTEP_INSTANCE(void SparseCategoricalCrossentropy::compute<float>(
+    TensorView<const float>, TensorView<const float>, std::span<double>, TensorView<float>) const);
 LOCKSTEP_INSTANCE(void SparseCategoricalCrossentropy::compute<double>(TensorView<const double>,
-                                                                      TensorView<const double>, std::span<double>,
+                                                                      TensorView<const double>,
+                                                                      std::span<double>,
                                                                       TensorView<double>) const);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

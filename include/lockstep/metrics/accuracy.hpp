@@ -29,18 +29,19 @@ struct Accuracy {
   static constexpr std::size_t state_size = 2;  // right answers, samples
 
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     const std::size_t outputs = predictions.features();
     if (targets.features() != 1 && targets.features() != outputs)
-      throw DataError("Accuracy: the model has " + std::to_string(outputs) + " outputs and the data " +
-                      std::to_string(targets.features()) + " target values per sample; expected 1 or " +
-                      std::to_string(outputs));
+      throw DataError("Accuracy: the model has " + std::to_string(outputs) +
+                      " outputs and the data " + std::to_string(targets.features()) +
+                      " target values per sample; expected 1 or " + std::to_string(outputs));
     double right = 0, all = 0;
     for (std::size_t row = 0; row < predictions.samples(); row += lanes) {
       T answers[lanes], wanted[lanes];
       if (outputs == 1)
-        for (std::size_t i = 0; i < lanes; ++i) answers[i] = predictions.data()[row + i] > T(0.5) ? T(1) : T(0);
+        for (std::size_t i = 0; i < lanes; ++i)
+          answers[i] = predictions.data()[row + i] > T(0.5) ? T(1) : T(0);
       else
         find_largest(predictions, row, answers);
       if (targets.features() == 1)
@@ -57,7 +58,9 @@ struct Accuracy {
     state[1] += all;
   }
 
-  [[nodiscard]] double result(std::span<const double> state) const { return state[1] > 0 ? state[0] / state[1] : 0.0; }
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return state[1] > 0 ? state[0] / state[1] : 0.0;
+  }
 
  private:
   static constexpr std::size_t lanes = batch_multiple;
@@ -78,8 +81,8 @@ struct Accuracy {
 };
 static_assert(Metric<Accuracy, float> && Metric<Accuracy, double>);
 
-LOCKSTEP_INSTANCE(void Accuracy::update<float>(TensorView<const float>, TensorView<const float>, std::span<const float>,
-                                               std::span<double>) const);
+LOCKSTEP_INSTANCE(void Accuracy::update<float>(TensorView<const float>, TensorView<const float>,
+                                               std::span<const float>, std::span<double>) const);
 LOCKSTEP_INSTANCE(void Accuracy::update<double>(TensorView<const double>, TensorView<const double>,
                                                 std::span<const double>, std::span<double>) const);
 

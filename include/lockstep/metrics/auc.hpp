@@ -53,8 +53,9 @@ struct AUC {
   /// another number.
   [[nodiscard]] std::size_t state_size(std::size_t outputs) const {
     if (!label_weights.empty() && label_weights.size() != outputs)
-      throw ConfigurationError(concat(
-          {name, ": there are ", label_weights.size(), " label_weights for ", outputs, " outputs; expected as many"}));
+      throw ConfigurationError(
+          concat({name, ": there are ", label_weights.size(), " label_weights for ", outputs,
+                  " outputs; expected as many"}));
     return 2 * count() * (multi_label ? outputs : 1);
   }
 
@@ -62,33 +63,38 @@ struct AUC {
     constexpr std::string_view curves[] = {"roc", "pr", "prgain"};
     constexpr std::string_view methods[] = {"interpolation", "minoring", "majoring"};
     return detail::describe_metric(
-        "auc", {{"num_thresholds", static_cast<std::int64_t>(count()), std::int64_t{200}},
-                {"curve", std::string(curves[static_cast<std::size_t>(curve)]), std::string("roc")},
-                {"summation_method", std::string(methods[static_cast<std::size_t>(summation_method)]),
-                 std::string("interpolation")},
-                {"thresholds", list_text(thresholds), std::string()},
-                {"multi_label", multi_label, false},
-                {"label_weights", list_text(label_weights), std::string()},
-                {"from_logits", from_logits, false}});
+        "auc",
+        {{"num_thresholds", static_cast<std::int64_t>(count()), std::int64_t{200}},
+         {"curve", std::string(curves[static_cast<std::size_t>(curve)]), std::string("roc")},
+         {"summation_method", std::string(methods[static_cast<std::size_t>(summation_method)]),
+          std::string("interpolation")},
+         {"thresholds", list_text(thresholds), std::string()},
+         {"multi_label", multi_label, false},
+         {"label_weights", list_text(label_weights), std::string()},
+         {"from_logits", from_logits, false}});
   }
 
   /// Throws ConfigurationError.
   void validate() const {
     if (num_thresholds < 2 || num_thresholds > 1'000'000)
-      throw ConfigurationError(concat({name, ": num_thresholds must be in [2, 1000000], got ", num_thresholds}));
+      throw ConfigurationError(
+          concat({name, ": num_thresholds must be in [2, 1000000], got ", num_thresholds}));
     for (std::size_t i = 0; i < thresholds.size(); ++i)
-      if (!(thresholds[i] >= 0 && thresholds[i] <= 1) || (i > 0 && thresholds[i] <= thresholds[i - 1]))
-        throw ConfigurationError(concat({name, ": thresholds must ascend between 0 and 1, got ", thresholds[i]}));
+      if (!(thresholds[i] >= 0 && thresholds[i] <= 1) ||
+          (i > 0 && thresholds[i] <= thresholds[i - 1]))
+        throw ConfigurationError(
+            concat({name, ": thresholds must ascend between 0 and 1, got ", thresholds[i]}));
   }
 
   /// Throws DataError when the widths of predictions and targets do not fit, and for a prediction
   /// that is no probability.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     const detail::TargetsOfOutputs<T> wanted("AUC", predictions, targets);
     for (std::size_t f = 0; f < predictions.features(); ++f) {
-      const std::span<double> sums = multi_label ? state.subspan(2 * count() * f, 2 * count()) : state;
+      const std::span<double> sums =
+          multi_label ? state.subspan(2 * count() * f, 2 * count()) : state;
       const double share = multi_label || label_weights.empty() ? 1.0 : label_weights[f];
       for (std::size_t row = 0; row < predictions.samples(); ++row) {
         const double weight = share * detail::weight_of(weights, row);
@@ -113,7 +119,9 @@ struct AUC {
   }
 
  private:
-  [[nodiscard]] std::size_t count() const { return thresholds.empty() ? num_thresholds : thresholds.size() + 2; }
+  [[nodiscard]] std::size_t count() const {
+    return thresholds.empty() ? num_thresholds : thresholds.size() + 2;
+  }
 
   [[nodiscard]] static std::string list_text(const std::vector<double>& values) {
     std::string text;
@@ -124,10 +132,12 @@ struct AUC {
   [[nodiscard]] std::size_t last_threshold_below(double score) const {
     const double p = from_logits ? 1 / (1 + std::exp(-score)) : score;
     if (p < 0 || p > 1)
-      throw DataError(concat(
-          {"AUC: a prediction is ", p, "; expected a probability: end the model with a sigmoid, or set .from_logits"}));
+      throw DataError(
+          concat({"AUC: a prediction is ", p,
+                  "; expected a probability: end the model with a sigmoid, or set .from_logits"}));
     if (!thresholds.empty())
-      return static_cast<std::size_t>(std::lower_bound(thresholds.begin(), thresholds.end(), p) - thresholds.begin());
+      return static_cast<std::size_t>(std::lower_bound(thresholds.begin(), thresholds.end(), p) -
+                                      thresholds.begin());
     const double place = std::ceil(p * static_cast<double>(num_thresholds - 1)) - 1;
     return place > 0 ? static_cast<std::size_t>(place) : 0;  // (0 for NaN)
   }
@@ -145,14 +155,18 @@ struct AUC {
     for (std::size_t i = count(); i > 0; --i) {
       const double more = sums[i - 1], more_alarms = sums[count() + i - 1];
       if (i < count()) {
-        const Step step{.hits = hits + more, .alarms = alarms + more_alarms, .next_hits = hits, .next_alarms = alarms};
+        const Step step{.hits = hits + more,
+                        .alarms = alarms + more_alarms,
+                        .next_hits = hits,
+                        .next_alarms = alarms};
         total += area_of(step, positives, negatives);
       }
       hits += more;
       alarms += more_alarms;
     }
     if (!draws_lines()) return total;
-    return curve == AUCCurve::pr ? ratio(total, positives) : ratio(total / 2, positives * negatives);
+    return curve == AUCCurve::pr ? ratio(total, positives)
+                                 : ratio(total / 2, positives * negatives);
   }
 
   /// From one threshold to the next.
@@ -169,7 +183,8 @@ struct AUC {
   }
 
   [[nodiscard]] double area_of(const Step& step, double positives, double negatives) const {
-    if (draws_lines() && curve == AUCCurve::roc) return (step.alarms - step.next_alarms) * (step.hits + step.next_hits);
+    if (draws_lines() && curve == AUCCurve::roc)
+      return (step.alarms - step.next_alarms) * (step.hits + step.next_hits);
     if (draws_lines()) {
       const double more = step.hits - step.next_hits, all = step.hits + step.alarms;
       const double next = step.next_hits + step.next_alarms, slope = ratio(more, all - next);
@@ -178,9 +193,10 @@ struct AUC {
     }
     const Point here = point(step.hits, step.alarms, positives, negatives);
     const Point next = point(step.next_hits, step.next_alarms, positives, negatives);
-    const double height = summation_method == AUCSummationMethod::minoring   ? std::min(here.y, next.y)
-                          : summation_method == AUCSummationMethod::majoring ? std::max(here.y, next.y)
-                                                                             : (here.y + next.y) / 2;
+    const double height =
+        summation_method == AUCSummationMethod::minoring   ? std::min(here.y, next.y)
+        : summation_method == AUCSummationMethod::majoring ? std::max(here.y, next.y)
+                                                           : (here.y + next.y) / 2;
     return (here.x - next.x) * height;
   }
 

@@ -29,8 +29,8 @@ struct BinaryAccuracy {
 
   /// Throws DataError when the widths of predictions and targets differ.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     detail::require_same_width("BinaryAccuracy", predictions.features(), targets.features());
     for (std::size_t f = 0; f < predictions.features(); ++f)
       for (std::size_t row = 0; row < predictions.samples(); ++row) {
@@ -41,7 +41,9 @@ struct BinaryAccuracy {
       }
   }
 
-  [[nodiscard]] double result(std::span<const double> state) const { return state[1] > 0 ? state[0] / state[1] : 0.0; }
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return state[1] > 0 ? state[0] / state[1] : 0.0;
+  }
 };
 static_assert(Metric<BinaryAccuracy, float> && Metric<BinaryAccuracy, double>);
 

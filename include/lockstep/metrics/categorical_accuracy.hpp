@@ -21,14 +21,16 @@ struct CategoricalAccuracy {
 
   /// Throws DataError when the widths of predictions and targets differ, or are 1.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     detail::require_same_width("CategoricalAccuracy", predictions.features(), targets.features());
     detail::require_classes("CategoricalAccuracy", predictions.features());
     Accuracy{}.update(predictions, targets, weights, state);
   }
 
-  [[nodiscard]] double result(std::span<const double> state) const { return Accuracy{}.result(state); }
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return Accuracy{}.result(state);
+  }
 };
 static_assert(Metric<CategoricalAccuracy, float> && Metric<CategoricalAccuracy, double>);
 

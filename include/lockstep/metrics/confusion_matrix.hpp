@@ -27,15 +27,17 @@ struct ConfusionMatrix {
   double threshold = 0.5;  ///< for a model with one output
   std::string_view name = "confusion_matrix";
 
-  [[nodiscard]] static std::size_t state_size(std::size_t outputs) { return classes_of(outputs) * classes_of(outputs); }
+  [[nodiscard]] static std::size_t state_size(std::size_t outputs) {
+    return classes_of(outputs) * classes_of(outputs);
+  }
   [[nodiscard]] std::string description() const {
     return detail::describe_metric("confusion_matrix", {{"threshold", threshold, 0.5}});
   }
 
   /// Throws DataError for a target that is no class.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     const std::size_t outputs = predictions.features(), classes = classes_of(outputs);
     for (std::size_t row = 0; row < predictions.samples(); ++row) {
       const double weight = detail::weight_of(weights, row);
@@ -70,7 +72,8 @@ struct ConfusionMatrix {
   /// The counts that evaluate or fit has left in the logs: a row for each class, a column for each
   /// predicted one. `key`: that of the metric, with its prefix. Throws Error when the logs have
   /// none.
-  [[nodiscard]] static Eigen::MatrixXd matrix(const Logs& logs, std::string_view key = "confusion_matrix") {
+  [[nodiscard]] static Eigen::MatrixXd matrix(const Logs& logs,
+                                              std::string_view key = "confusion_matrix") {
     Eigen::Index classes = 0;
     while (logs.contains(concat({key, "_0_", classes}))) ++classes;
     Eigen::MatrixXd counts(classes, classes);

@@ -23,8 +23,8 @@ struct MetricOption {
 
 /// "precision(top_k=3)"; "precision" where nothing is changed, which is what files of the time
 /// before options were described have.
-[[nodiscard, gnu::cold]] inline std::string describe_metric(std::string_view name,
-                                                            std::initializer_list<MetricOption> options) {
+[[nodiscard, gnu::cold]] inline std::string describe_metric(
+    std::string_view name, std::initializer_list<MetricOption> options) {
   std::string text(name);
   const char* separator = "(";
   for (const MetricOption& entry : options) {

@@ -21,19 +21,22 @@ struct F1Score {
   std::optional<double> threshold = {};  ///< see FBetaScore
   std::string_view name = "f1_score";
 
-  [[nodiscard]] static std::size_t state_size(std::size_t outputs) { return FBetaScore::state_size(outputs); }
+  [[nodiscard]] static std::size_t state_size(std::size_t outputs) {
+    return FBetaScore::state_size(outputs);
+  }
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_metric("f1_score", {{"average", std::string(to_string(average)), std::string("none")},
-                                                {"threshold", detail::optional_text(threshold), std::string("none")}});
+    return detail::describe_metric(
+        "f1_score", {{"average", std::string(to_string(average)), std::string("none")},
+                     {"threshold", detail::optional_text(threshold), std::string("none")}});
   }
   /// Throws ConfigurationError.
   void validate() const { score().validate(); }
 
   /// Throws DataError when the widths of predictions and targets do not fit.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     score().update(predictions, targets, weights, state);
   }
   [[nodiscard]] double result(std::span<const double> state) const { return score().result(state); }
@@ -43,7 +46,9 @@ struct F1Score {
   }
 
  private:
-  [[nodiscard]] FBetaScore score() const { return {.average = average, .threshold = threshold, .name = name}; }
+  [[nodiscard]] FBetaScore score() const {
+    return {.average = average, .threshold = threshold, .name = name};
+  }
 };
 static_assert(Metric<F1Score, float> && Metric<F1Score, double>);
 

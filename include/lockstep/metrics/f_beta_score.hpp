@@ -20,7 +20,7 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// How the figures of several classes become one.
 enum class ClassAverage {
-  none,     ///< they do not: "f1_score_0", "f1_score_1", ...; their mean besides, under the plain name
+  none,  ///< they do not: "f1_score_0", "f1_score_1", ...; their mean besides, under the plain name
   micro,    ///< the counts of all classes are added first
   macro,    ///< their mean
   weighted  ///< their mean, weighted by how often each class is right
@@ -45,10 +45,10 @@ struct FBetaScore {
   [[nodiscard]] static std::size_t state_size(std::size_t outputs) { return 4 * outputs; }
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_metric("fbeta_score",
-                                   {{"average", std::string(to_string(average)), std::string("none")},
-                                    {"beta", beta, 1.0},
-                                    {"threshold", detail::optional_text(threshold), std::string("none")}});
+    return detail::describe_metric(
+        "fbeta_score", {{"average", std::string(to_string(average)), std::string("none")},
+                        {"beta", beta, 1.0},
+                        {"threshold", detail::optional_text(threshold), std::string("none")}});
   }
   /// Throws ConfigurationError.
   void validate() const {
@@ -59,17 +59,19 @@ struct FBetaScore {
 
   /// Throws DataError when the widths of predictions and targets do not fit.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     const detail::TargetsOfOutputs<T> wanted("FBetaScore", predictions, targets);
     for (std::size_t row = 0; row < predictions.samples(); ++row) {
       const double weight = detail::weight_of(weights, row);
       if (weight == 0) continue;
-      const auto largest = static_cast<double>(predictions(row, detail::place_of_largest(predictions, row)));
+      const auto largest =
+          static_cast<double>(predictions(row, detail::place_of_largest(predictions, row)));
       for (std::size_t c = 0; c < predictions.features(); ++c) {
         const auto score = static_cast<double>(predictions(row, c));
         const bool is_zero = score <= 1e-9 && score >= -1e-9;
-        const double answer = (threshold ? score > *threshold : score >= largest && !is_zero) ? 1 : 0;
+        const double answer =
+            (threshold ? score > *threshold : score >= largest && !is_zero) ? 1 : 0;
         const double target = wanted(row, c);
         double* const counts = state.data() + 4 * c;
         counts[0] += weight * answer * target;

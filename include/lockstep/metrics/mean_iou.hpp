@@ -32,19 +32,20 @@ struct MeanIoU {
   [[nodiscard]] std::size_t state_size(std::size_t outputs) const {
     const std::size_t classes = num_classes > 0 ? num_classes : outputs;
     if (classes < 2 || classes > 4096)
-      throw ConfigurationError(concat({name, ": expected 2 to 4096 classes, got ", classes, ": set num_classes"}));
+      throw ConfigurationError(
+          concat({name, ": expected 2 to 4096 classes, got ", classes, ": set num_classes"}));
     return classes * classes;
   }
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_metric("mean_io_u",
-                                   {{"num_classes", static_cast<std::int64_t>(num_classes), std::int64_t{0}},
-                                    {"ignore_class", detail::optional_text(ignore_class), std::string("none")}});
+    return detail::describe_metric(
+        "mean_io_u", {{"num_classes", static_cast<std::int64_t>(num_classes), std::int64_t{0}},
+                      {"ignore_class", detail::optional_text(ignore_class), std::string("none")}});
   }
 
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     const std::size_t classes = side_of(state);
     for (std::size_t row = 0; row < predictions.samples(); ++row) {
       const double weight = detail::weight_of(weights, row);

@@ -54,21 +54,24 @@ struct MeanLoss {
 
   /// Throws DataError when predictions and targets have not the widths that the loss wants.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     check_widths(predictions.features(), targets.features());
     auto& memory = detail::MeanLossMemory<T>::of_this_thread(predictions.samples());
     const std::span<double> losses = std::span(memory.losses).first(predictions.samples());
     loss.compute(predictions, targets, losses, TensorView<T>());
     if constexpr (IgnoringLoss<L, T>) {
       const std::span<T> own = std::span(memory.weights).first(predictions.samples());
-      for (std::size_t row = 0; row < own.size(); ++row) own[row] = weights.empty() ? T(1) : weights[row];
+      for (std::size_t row = 0; row < own.size(); ++row)
+        own[row] = weights.empty() ? T(1) : weights[row];
       if (loss.ignore(targets, own)) return add(losses, std::span<const T>(own), state);
     }
     add(losses, weights, state);
   }
 
-  [[nodiscard]] double result(std::span<const double> state) const { return state[1] > 0 ? state[0] / state[1] : 0.0; }
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return state[1] > 0 ? state[0] / state[1] : 0.0;
+  }
 
  private:
   /// By what the loss asks for with seven outputs.
@@ -82,7 +85,8 @@ struct MeanLoss {
   }
 
   template <class T>
-  static void add(std::span<const double> losses, std::span<const T> weights, std::span<double> state) {
+  static void add(std::span<const double> losses, std::span<const T> weights,
+                  std::span<double> state) {
     for (std::size_t row = 0; row < losses.size(); ++row) {
       const double weight = detail::weight_of(weights, row);
       if (weight == 0) continue;

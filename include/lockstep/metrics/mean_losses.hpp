@@ -50,11 +50,13 @@ struct CosineSimilarity {
   static constexpr std::size_t state_size = 2;  // sum of minus cosines, rows
 
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     MeanLoss<lockstep::CosineSimilarity>{}.update(predictions, targets, weights, state);
   }
-  [[nodiscard]] double result(std::span<const double> state) const { return state[1] > 0 ? -state[0] / state[1] : 0.0; }
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return state[1] > 0 ? -state[0] / state[1] : 0.0;
+  }
 };
 static_assert(Metric<CosineSimilarity, float> && Metric<MeanSquaredError, double>);
 

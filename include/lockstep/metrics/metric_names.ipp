@@ -9,7 +9,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE void add_metric_name(std::vector<std::string>& names, std::string_view name, bool is_weighted) {
+LOCKSTEP_INLINE void add_metric_name(std::vector<std::string>& names, std::string_view name,
+                                     bool is_weighted) {
   const auto is_taken = [&](const std::string& key) {
     return std::find(names.begin(), names.end(), key) != names.end();
   };

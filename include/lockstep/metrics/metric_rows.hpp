@@ -34,11 +34,13 @@ template <class T>
 class TargetsOfOutputs {
  public:
   /// Throws DataError when the widths are neither.
-  TargetsOfOutputs(std::string_view metric, TensorView<const T> predictions, TensorView<const T> targets)
+  TargetsOfOutputs(std::string_view metric, TensorView<const T> predictions,
+                   TensorView<const T> targets)
       : targets_(targets), are_labels_(targets.features() == 1 && predictions.features() > 1) {
     if (!are_labels_ && targets.features() != predictions.features())
-      throw DataError(concat({metric, ": the model has ", predictions.features(), " outputs and the data ",
-                              targets.features(), " target values per sample; expected as many, or one class label"}));
+      throw DataError(concat({metric, ": the model has ", predictions.features(),
+                              " outputs and the data ", targets.features(),
+                              " target values per sample; expected as many, or one class label"}));
   }
 
   [[nodiscard]] double operator()(std::size_t row, std::size_t output) const {
@@ -62,13 +64,15 @@ template <class T>
 /// The class of a row by its values: the place of the largest, or, for a single one, that number as
 /// a label. `classes` where it is none.
 template <class T>
-[[nodiscard]] std::size_t class_of_row(TensorView<const T> values, std::size_t row, std::size_t classes) {
+[[nodiscard]] std::size_t class_of_row(TensorView<const T> values, std::size_t row,
+                                       std::size_t classes) {
   if (values.features() == 1) return class_of_label(values(row, 0), classes);
   const std::size_t place = place_of_largest(values, row);
   return place < classes ? place : classes;
 }
 
-[[noreturn, gnu::cold]] inline void throw_no_class(std::string_view metric, std::size_t row, std::size_t classes) {
+[[noreturn, gnu::cold]] inline void throw_no_class(std::string_view metric, std::size_t row,
+                                                   std::size_t classes) {
   throw BadSample(concat({metric, ": the target of "}), row,
                   concat({" is no class; expected a whole number from 0 to ", classes - 1}));
 }

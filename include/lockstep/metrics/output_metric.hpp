@@ -47,15 +47,17 @@ struct OutputMetric {
 
   /// Throws ConfigurationError for outputs that the model has not.
   [[nodiscard]] std::size_t state_size(std::size_t outputs) const {
-    if (of.outputs.begin >= of.outputs.end || of.outputs.end > outputs || of.targets.begin >= of.targets.end)
-      throw ConfigurationError(concat({name, ": the outputs [", of.outputs.begin, ", ", of.outputs.end,
-                                       ") and the targets [", of.targets.begin, ", ", of.targets.end,
-                                       ") of a model with ", outputs, " outputs: give ranges that exist"}));
+    if (of.outputs.begin >= of.outputs.end || of.outputs.end > outputs ||
+        of.targets.begin >= of.targets.end)
+      throw ConfigurationError(
+          concat({name, ": the outputs [", of.outputs.begin, ", ", of.outputs.end,
+                  ") and the targets [", of.targets.begin, ", ", of.targets.end,
+                  ") of a model with ", outputs, " outputs: give ranges that exist"}));
     return detail::state_size_of(metric, of.outputs.end - of.outputs.begin);
   }
   [[nodiscard]] std::string description() const {
-    std::string text = concat(
-        {"outputs ", of.outputs.begin, "-", of.outputs.end, ", targets ", of.targets.begin, "-", of.targets.end, ": "});
+    std::string text = concat({"outputs ", of.outputs.begin, "-", of.outputs.end, ", targets ",
+                               of.targets.begin, "-", of.targets.end, ": "});
     if constexpr (requires { metric.description(); })
       return text + metric.description();
     else
@@ -67,13 +69,14 @@ struct OutputMetric {
 
   /// Throws DataError when there are fewer targets.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     if (of.targets.end > targets.features())
-      throw DataError(concat({name, ": the targets [", of.targets.begin, ", ", of.targets.end, ") of data with ",
-                              targets.features(), " target values per sample"}));
+      throw DataError(concat({name, ": the targets [", of.targets.begin, ", ", of.targets.end,
+                              ") of data with ", targets.features(), " target values per sample"}));
     metric.update(predictions.part(of.outputs.begin, of.outputs.end - of.outputs.begin),
-                  targets.part(of.targets.begin, of.targets.end - of.targets.begin), weights, state);
+                  targets.part(of.targets.begin, of.targets.end - of.targets.begin), weights,
+                  state);
   }
   [[nodiscard]] double result(std::span<const double> state) const { return metric.result(state); }
   template <class Set>

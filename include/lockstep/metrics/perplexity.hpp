@@ -28,16 +28,17 @@ struct Perplexity {
   static constexpr std::size_t state_size = 2;  // sum of crossentropies, tokens
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_metric("perplexity",
-                                   {{"from_logits", from_logits, false},
-                                    {"mask_token_id", detail::optional_text(mask_token_id), std::string("none")}});
+    return detail::describe_metric(
+        "perplexity",
+        {{"from_logits", from_logits, false},
+         {"mask_token_id", detail::optional_text(mask_token_id), std::string("none")}});
   }
 
   /// Throws DataError unless there is one target for several outputs; BadSample for a label that is
   /// no class.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     mean().update(predictions, targets, weights, state);
   }
   [[nodiscard]] double result(std::span<const double> state) const {

@@ -39,20 +39,22 @@ struct R2Score {
   [[nodiscard]] std::string description() const {
     const bool is_uniform = class_aggregation == ClassAggregation::uniform_average;
     return detail::describe_metric(
-        "r2_score", {{"class_aggregation", std::string(is_uniform ? "uniform_average" : "variance_weighted_average"),
+        "r2_score", {{"class_aggregation",
+                      std::string(is_uniform ? "uniform_average" : "variance_weighted_average"),
                       std::string("uniform_average")},
                      {"num_regressors", std::int64_t{num_regressors}, std::int64_t{0}}});
   }
   /// Throws ConfigurationError.
   void validate() const {
     if (num_regressors < 0)
-      throw ConfigurationError(concat({name, ": num_regressors must be at least 0, got ", num_regressors}));
+      throw ConfigurationError(
+          concat({name, ": num_regressors must be at least 0, got ", num_regressors}));
   }
 
   /// Throws DataError when the widths of predictions and targets differ.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     detail::require_same_width("R2Score", predictions.features(), targets.features());
     const std::size_t outputs = predictions.features();
     for (std::size_t row = 0; row < predictions.samples(); ++row) {

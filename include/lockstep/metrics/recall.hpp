@@ -19,11 +19,13 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// are answers of their own; a class label is taken as a one-hot vector.
 struct Recall {
   std::optional<double> thresholds = {};  ///< default 0.5; for logits, 0 is that of probability 0.5
-  std::optional<int> top_k = {};  ///< only the k highest outputs of a row are yes, with thresholds if they are above it
+  std::optional<int> top_k =
+      {};  ///< only the k highest outputs of a row are yes, with thresholds if they are above it
   std::optional<int> class_id = {};  ///< counts this output alone
   std::string_view name = "recall";
 
-  static constexpr std::size_t state_size = 2;  // answers yes that should be, and answers no that should be yes
+  static constexpr std::size_t state_size =
+      2;  // answers yes that should be, and answers no that should be yes
 
   [[nodiscard]] std::string description() const { return rule().description(); }
   /// Throws ConfigurationError.
@@ -31,8 +33,8 @@ struct Recall {
 
   /// Throws DataError when the widths of predictions and targets do not fit.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     rule().each(predictions, targets, weights, [&](bool says_yes, bool is_yes, double weight) {
       if (is_yes) state[says_yes ? 0 : 1] += weight;
     });

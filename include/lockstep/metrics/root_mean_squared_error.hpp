@@ -22,8 +22,8 @@ struct RootMeanSquaredError {
 
   /// Throws DataError when the widths of predictions and targets differ.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     MeanLoss<MeanSquaredError>{}.update(predictions, targets, weights, state);
   }
   [[nodiscard]] double result(std::span<const double> state) const {

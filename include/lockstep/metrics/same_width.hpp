@@ -21,15 +21,15 @@ inline void require_same_width(std::string_view metric, std::size_t outputs, std
 /// Throws DataError: "TopK: the model has 1 output; expected one for each of at least two classes".
 inline void require_classes(std::string_view metric, std::size_t outputs) {
   if (outputs < 2)
-    throw DataError(
-        concat({metric, ": the model has ", outputs, " output; expected one for each of at least two classes"}));
+    throw DataError(concat({metric, ": the model has ", outputs,
+                            " output; expected one for each of at least two classes"}));
 }
 
 /// Throws DataError: "TopK: the data have 3 target values per sample; expected one class label".
 inline void require_labels(std::string_view metric, std::size_t targets) {
   if (targets != 1)
-    throw DataError(
-        concat({metric, ": the data have ", targets, " target values per sample; expected one class label"}));
+    throw DataError(concat({metric, ": the data have ", targets,
+                            " target values per sample; expected one class label"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

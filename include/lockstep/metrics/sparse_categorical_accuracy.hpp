@@ -22,15 +22,18 @@ struct SparseCategoricalAccuracy {
 
   /// Throws DataError unless there is one target for several outputs.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     detail::require_labels("SparseCategoricalAccuracy", targets.features());
     detail::require_classes("SparseCategoricalAccuracy", predictions.features());
     Accuracy{}.update(predictions, targets, weights, state);
   }
 
-  [[nodiscard]] double result(std::span<const double> state) const { return Accuracy{}.result(state); }
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return Accuracy{}.result(state);
+  }
 };
-static_assert(Metric<SparseCategoricalAccuracy, float> && Metric<SparseCategoricalAccuracy, double>);
+static_assert(Metric<SparseCategoricalAccuracy, float> &&
+              Metric<SparseCategoricalAccuracy, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

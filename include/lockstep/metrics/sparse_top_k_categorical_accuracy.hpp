@@ -26,7 +26,8 @@ struct SparseTopKCategoricalAccuracy {
   static constexpr std::size_t state_size = 2;  // right answers, samples
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_metric("sparse_top_k_categorical_accuracy", {{"k", std::int64_t{k}, std::int64_t{5}}});
+    return detail::describe_metric("sparse_top_k_categorical_accuracy",
+                                   {{"k", std::int64_t{k}, std::int64_t{5}}});
   }
   /// Throws ConfigurationError.
   void validate() const { detail::check_top_k(name, k); }
@@ -34,8 +35,8 @@ struct SparseTopKCategoricalAccuracy {
   /// Throws DataError unless there is one target for several outputs, and for a label that is no
   /// class.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     const std::size_t classes = predictions.features();
     detail::require_labels("SparseTopKCategoricalAccuracy", targets.features());
     detail::require_classes("SparseTopKCategoricalAccuracy", classes);
@@ -46,8 +47,11 @@ struct SparseTopKCategoricalAccuracy {
     });
   }
 
-  [[nodiscard]] double result(std::span<const double> state) const { return state[1] > 0 ? state[0] / state[1] : 0.0; }
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return state[1] > 0 ? state[0] / state[1] : 0.0;
+  }
 };
-static_assert(Metric<SparseTopKCategoricalAccuracy, float> && Metric<SparseTopKCategoricalAccuracy, double>);
+static_assert(Metric<SparseTopKCategoricalAccuracy, float> &&
+              Metric<SparseTopKCategoricalAccuracy, double>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

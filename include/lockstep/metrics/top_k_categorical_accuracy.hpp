@@ -22,14 +22,15 @@ namespace detail {
 /// Adds the rows whose class has fewer than k scores above its own; ties at the k-th count, and a
 /// score that is not finite does not.
 template <class T, class ClassOf>
-void count_top_k(TensorView<const T> predictions, std::span<const T> weights, int k, std::span<double> state,
-                 const ClassOf& class_of) {
+void count_top_k(TensorView<const T> predictions, std::span<const T> weights, int k,
+                 std::span<double> state, const ClassOf& class_of) {
   for (std::size_t row = 0; row < predictions.samples(); ++row) {
     const double weight = weight_of(weights, row);
     if (weight == 0) continue;
     const T score = predictions(row, class_of(row));
     int above = 0;
-    for (std::size_t c = 0; c < predictions.features(); ++c) above += predictions(row, c) > score ? 1 : 0;
+    for (std::size_t c = 0; c < predictions.features(); ++c)
+      above += predictions(row, c) > score ? 1 : 0;
     state[0] += above < k && std::isfinite(score) ? weight : 0;
     state[1] += weight;
   }
@@ -50,22 +51,26 @@ struct TopKCategoricalAccuracy {
   static constexpr std::size_t state_size = 2;  // right answers, samples
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_metric("top_k_categorical_accuracy", {{"k", std::int64_t{k}, std::int64_t{5}}});
+    return detail::describe_metric("top_k_categorical_accuracy",
+                                   {{"k", std::int64_t{k}, std::int64_t{5}}});
   }
   /// Throws ConfigurationError.
   void validate() const { detail::check_top_k(name, k); }
 
   /// Throws DataError when the widths of predictions and targets differ, or are 1.
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
-    detail::require_same_width("TopKCategoricalAccuracy", predictions.features(), targets.features());
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
+    detail::require_same_width("TopKCategoricalAccuracy", predictions.features(),
+                               targets.features());
     detail::require_classes("TopKCategoricalAccuracy", predictions.features());
     detail::count_top_k(predictions, weights, k, state,
                         [&](std::size_t row) { return detail::place_of_largest(targets, row); });
   }
 
-  [[nodiscard]] double result(std::span<const double> state) const { return state[1] > 0 ? state[0] / state[1] : 0.0; }
+  [[nodiscard]] double result(std::span<const double> state) const {
+    return state[1] > 0 ? state[0] / state[1] : 0.0;
+  }
 };
 static_assert(Metric<TopKCategoricalAccuracy, float> && Metric<TopKCategoricalAccuracy, double>);
 

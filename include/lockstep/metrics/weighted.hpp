@@ -24,7 +24,9 @@ struct Weighted {
 
   static constexpr bool is_weighted = true;
 
-  [[nodiscard]] std::size_t state_size(std::size_t outputs) const { return detail::state_size_of(metric, outputs); }
+  [[nodiscard]] std::size_t state_size(std::size_t outputs) const {
+    return detail::state_size_of(metric, outputs);
+  }
   [[nodiscard]] std::string description() const {
     if constexpr (requires { metric.description(); })
       return "weighted " + metric.description();
@@ -36,8 +38,8 @@ struct Weighted {
   }
 
   template <class T>
-  void update(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-              std::span<double> state) const {
+  void update(TensorView<const T> predictions, TensorView<const T> targets,
+              std::span<const T> weights, std::span<double> state) const {
     metric.update(predictions, targets, weights, state);
   }
   [[nodiscard]] double result(std::span<const double> state) const { return metric.result(state); }

@@ -12,31 +12,36 @@ inline constexpr bool no_call = false;
 
 template <class Data>
 struct FitSentence {
-  static_assert(no_call<Data>,
-                "lockstep: no such call of fit: it is fit(dataset, {options}, callbacks...) or fit(x, y, {options}, "
-                "callbacks...), and an option is misspelt or of the wrong type. FitOptions has, in this order: "
-                "batch_size, epochs, verbose, validation_split, validation_data, shuffle, initial_epoch, "
-                "steps_per_epoch, validation_steps, validation_batch_size, validation_freq, stop_on_non_finite, "
-                "verify_replicas, profile");
+  static_assert(
+      no_call<Data>,
+      "lockstep: no such call of fit: it is fit(dataset, {options}, callbacks...) or fit(x, y, "
+      "{options}, "
+      "callbacks...), and an option is misspelt or of the wrong type. FitOptions has, in this "
+      "order: "
+      "batch_size, epochs, verbose, validation_split, validation_data, shuffle, initial_epoch, "
+      "steps_per_epoch, validation_steps, validation_batch_size, validation_freq, "
+      "stop_on_non_finite, "
+      "verify_replicas, profile");
   static constexpr bool said = true;
 };
 
 template <class Data>
 struct EvaluateSentence {
-  static_assert(
-      no_call<Data>,
-      "lockstep: no such call of evaluate: it is evaluate(dataset, {options}, callbacks...) or evaluate(x, y, "
-      "{options}, callbacks...), and an option is misspelt or of the wrong type. EvaluateOptions has, in this "
-      "order: batch_size, verbose, steps");
+  static_assert(no_call<Data>,
+                "lockstep: no such call of evaluate: it is evaluate(dataset, {options}, "
+                "callbacks...) or evaluate(x, y, "
+                "{options}, callbacks...), and an option is misspelt or of the wrong type. "
+                "EvaluateOptions has, in this "
+                "order: batch_size, verbose, steps");
   static constexpr bool said = true;
 };
 
 template <class Data>
 struct PredictSentence {
-  static_assert(
-      no_call<Data>,
-      "lockstep: no such call of predict: it is predict(x, {options}, callbacks...), and an option is misspelt "
-      "or of the wrong type. PredictOptions has, in this order: batch_size, steps");
+  static_assert(no_call<Data>,
+                "lockstep: no such call of predict: it is predict(x, {options}, callbacks...), and "
+                "an option is misspelt "
+                "or of the wrong type. PredictOptions has, in this order: batch_size, steps");
   static constexpr bool said = true;
 };
 
@@ -44,7 +49,8 @@ template <class Data>
 struct AdaptSentence {
   static_assert(
       no_call<Data>,
-      "lockstep: no such call of adapt: it is adapt(dataset, {options}) or adapt(x, {options}), and an option "
+      "lockstep: no such call of adapt: it is adapt(dataset, {options}) or adapt(x, {options}), "
+      "and an option "
       "is misspelt or of the wrong type. AdaptOptions has, in this order: batch_size, steps");
   static constexpr bool said = true;
 };

@@ -47,7 +47,8 @@ struct LoadedWeights {
   std::vector<std::string> loaded;      ///< has its value from the file
   std::vector<std::string> missing;     ///< is not in the file, and keeps its value
   std::vector<std::string> mismatched;  ///< has another shape there, and keeps its value
-  std::vector<std::string> unused;      ///< arrays of the file (under its names) that are none of the model's
+  std::vector<std::string>
+      unused;  ///< arrays of the file (under its names) that are none of the model's
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

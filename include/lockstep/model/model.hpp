@@ -38,14 +38,15 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// What compile may be told beyond what is a type.
 struct CompileOptions {
-  /// For initial values, shuffling and everything else that is random. Default: drawn by the chief. The chief's is used on all
-  /// workers.
+  /// For initial values, shuffling and everything else that is random. Default: drawn by the chief.
+  /// The chief's is used on all workers.
   std::optional<std::uint64_t> seed = std::nullopt;
 };
 
 namespace detail {
 
-/// Model::on; in model/own_loop.hpp, so that a program without a loop of its own does not pay for it.
+/// Model::on; in model/own_loop.hpp, so that a program without a loop of its own does not pay for
+/// it.
 template <class Model>
 struct OnReplica;
 /// Files of a Model; in saving/model_files.hpp, so that a program without files needs no archives.
@@ -54,8 +55,8 @@ struct ModelFiles;
 
 }  // namespace detail
 
-/// A compiled model; made by compile(). Every worker makes the same calls in the same order. Not copyable; refers to the
-/// strategy, which must outlive it.
+/// A compiled model; made by compile(). Every worker makes the same calls in the same order. Not
+/// copyable; refers to the strategy, which must outlive it.
 ///
 /// One thread at a time calls it; steps run on the threads of the strategy's replicas.
 template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
@@ -68,15 +69,16 @@ class Model {
   using InputShape = typename Compiled::In;
   using OutputShape = typename Compiled::Out;
 
-  Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, std::tuple<Metrics...> metrics)
+  Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer,
+        std::tuple<Metrics...> metrics)
       : compiled_(std::move(loss), std::move(optimizer), std::move(metrics)),
         trainer_(compiled_, any_strategy(strategy), options.seed),
         on_replicas_(trainer_.replicas()) {}
-  /// As above, and then calls begin(*this): a model cannot be moved, so that a function that returns
-  /// one can do nothing after it has made it.
+  /// As above, and then calls begin(*this): a model cannot be moved, so that a function that
+  /// returns one can do nothing after it has made it.
   template <class Begin>
-  Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer, std::tuple<Metrics...> metrics,
-        Begin begin)
+  Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer,
+        std::tuple<Metrics...> metrics, Begin begin)
       : Model(strategy, options, std::move(loss), std::move(optimizer), std::move(metrics)) {
     begin(*this);
   }
@@ -91,27 +93,29 @@ class Model {
   /// data that do not fit the model.
   template <class D, class... Callbacks>
   History fit(const D& dataset, FitOptions options = {}, Callbacks&&... callbacks) {
-    static_assert(
-        Dataset<D>,
-        "lockstep: fit(dataset) needs a dataset of batches: put .batch(n) at its end; plain arrays are given as "
-        "fit(x, y, {.batch_size = 32})");
+    static_assert(Dataset<D>,
+                  "lockstep: fit(dataset) needs a dataset of batches: put .batch(n) at its end; "
+                  "plain arrays are given as "
+                  "fit(x, y, {.batch_size = 32})");
     if constexpr (Dataset<D>) {
       detail::refuse_batch_size("fit", options.batch_size);
       detail::refuse_sample_weight("fit", options.sample_weight);
       if (options.validation_split != 0)
-        throw ConfigurationError("fit: validation_split is for plain arrays; give .validation_data");
+        throw ConfigurationError(
+            "fit: validation_split is for plain arrays; give .validation_data");
       return run_fit(AnyDataset(dataset), options, callbacks...);
     }
   }
 
-  /// Trains on arrays: a sample for each row of x, and its targets in the same row of y (whatever from_tensor_slices takes).
+  /// Trains on arrays: a sample for each row of x, and its targets in the same row of y (whatever
+  /// from_tensor_slices takes).
   template <class X, class Y, class... Callbacks>
     requires(!std::same_as<std::remove_cvref_t<Y>, FitOptions>)
   History fit(const X& x, const Y& y, FitOptions options = {}, Callbacks&&... callbacks) {
-    static_assert(
-        detail::Arrays<X, Y>,
-        "lockstep: fit(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor; callbacks come "
-        "behind the options, as in fit(dataset, {.epochs = 3}, callback)");
+    static_assert(detail::Arrays<X, Y>,
+                  "lockstep: fit(x, y) needs two arrays, each an Eigen matrix, a std::vector or a "
+                  "Tensor; callbacks come "
+                  "behind the options, as in fit(dataset, {.epochs = 3}, callback)");
     if constexpr (detail::Arrays<X, Y>) {
       const AnyDataset dataset = detail::training_data(x, y, options);
       return run_fit(dataset, options, callbacks...);
@@ -125,7 +129,8 @@ class Model {
   template <class D, class... Callbacks>
   Logs evaluate(const D& dataset, EvaluateOptions options = {}, Callbacks&&... callbacks) {
     static_assert(Dataset<D>,
-                  "lockstep: evaluate(dataset) needs a dataset of batches: put .batch(n) at its end; plain arrays are "
+                  "lockstep: evaluate(dataset) needs a dataset of batches: put .batch(n) at its "
+                  "end; plain arrays are "
                   "given as evaluate(x, y)");
     if constexpr (Dataset<D>) {
       detail::refuse_batch_size("evaluate", options.batch_size);
@@ -136,18 +141,18 @@ class Model {
   template <class X, class Y, class... Callbacks>
     requires(!std::same_as<std::remove_cvref_t<Y>, EvaluateOptions>)
   Logs evaluate(const X& x, const Y& y, EvaluateOptions options = {}, Callbacks&&... callbacks) {
-    static_assert(
-        detail::Arrays<X, Y>,
-        "lockstep: evaluate(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor; callbacks "
-        "come behind the options, as in evaluate(dataset, {}, callback)");
+    static_assert(detail::Arrays<X, Y>,
+                  "lockstep: evaluate(x, y) needs two arrays, each an Eigen matrix, a std::vector "
+                  "or a Tensor; callbacks "
+                  "come behind the options, as in evaluate(dataset, {}, callback)");
     if constexpr (detail::Arrays<X, Y>)
       return run_evaluate(detail::evaluation_data(x, y, options), options, callbacks...);
   }
   /// Every other call, for its sentence.
   Logs evaluate(detail::OtherCall<detail::EvaluateSentence>, ...);
 
-  /// The outputs for all samples, one row each, in the order of the dataset, on every worker. Needs every worker to reach all
-  /// of the data (AutoShardPolicy::data, whatever the dataset says).
+  /// The outputs for all samples, one row each, in the order of the dataset, on every worker. Needs
+  /// every worker to reach all of the data (AutoShardPolicy::data, whatever the dataset says).
   template <class D, class... Callbacks>
     requires Dataset<D>
   Predictions predict(const D& dataset, PredictOptions options = {}, Callbacks&&... callbacks) {
@@ -157,52 +162,61 @@ class Model {
   template <class X, class... Callbacks>
     requires(!Dataset<X>)
   Predictions predict(const X& x, PredictOptions options = {}, Callbacks&&... callbacks) {
-    static_assert(!detail::UnbatchedPipeline<X>,
-                  "lockstep: predict(dataset) needs a dataset of batches: put .batch(n) at its end");
+    static_assert(
+        !detail::UnbatchedPipeline<X>,
+        "lockstep: predict(dataset) needs a dataset of batches: put .batch(n) at its end");
     static_assert(detail::UnbatchedPipeline<X> || detail::Arrays<X>,
-                  "lockstep: predict(x) needs a dataset or an array: an Eigen matrix, a std::vector or a Tensor");
+                  "lockstep: predict(x) needs a dataset or an array: an Eigen matrix, a "
+                  "std::vector or a Tensor");
     if constexpr (detail::Arrays<X>)
-      return run_predict(detail::array_data("predict", options.batch_size, x), options, callbacks...);
+      return run_predict(detail::array_data("predict", options.batch_size, x), options,
+                         callbacks...);
   }
   /// Every other call, for its sentence.
   Predictions predict(detail::OtherCall<detail::PredictSentence>, ...);
 
-  /// One update, on one global batch: a sample for each row of x, and its targets in the same row of
-  /// y. All workers give the same arrays, and each replica takes its part of them. Returns loss and
-  /// metrics of this batch alone, as they were before the update (Keras 3 gives means over all calls
-  /// since reset_metrics). k calls are k steps of a fit that does not shuffle, bit for bit, but for
-  /// layers that draw random numbers: the samples of each call are numbered from 0. No callback is
-  /// called, nor do the chief's variables go to the workers first, as they do when fit begins: all
-  /// must have set the same ones. Throws as fit does, and DataError when there is no row. A third
-  /// array has the weights of the samples.
+  /// One update, on one global batch: a sample for each row of x, and its targets in the same row
+  /// of y. All workers give the same arrays, and each replica takes its part of them. Returns loss
+  /// and metrics of this batch alone, as they were before the update (Keras 3 gives means over all
+  /// calls since reset_metrics). k calls are k steps of a fit that does not shuffle, bit for bit,
+  /// but for layers that draw random numbers: the samples of each call are numbered from 0. No
+  /// callback is called, nor do the chief's variables go to the workers first, as they do when fit
+  /// begins: all must have set the same ones. Throws as fit does, and DataError when there is no
+  /// row. A third array has the weights of the samples.
   template <class X, class Y, class... W>
   Logs train_on_batch(const X& x, const Y& y, const W&... sample_weight) {
     static_assert(detail::Arrays<X, Y, W...> && sizeof...(W) <= 1,
-                  "lockstep: train_on_batch(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor, "
+                  "lockstep: train_on_batch(x, y) needs two arrays, each an Eigen matrix, a "
+                  "std::vector or a Tensor, "
                   "and may be given a third one with the weights of the samples");
     if constexpr (detail::Arrays<X, Y, W...> && sizeof...(W) <= 1)
-      return detail::train_on_batch(trainer_, detail::one_batch("train_on_batch", x, y, sample_weight...));
+      return detail::train_on_batch(trainer_,
+                                    detail::one_batch("train_on_batch", x, y, sample_weight...));
   }
   /// Loss and metrics of one global batch: evaluate, without a progress bar.
   template <class X, class Y, class... W>
   Logs test_on_batch(const X& x, const Y& y, const W&... sample_weight) {
     static_assert(detail::Arrays<X, Y, W...> && sizeof...(W) <= 1,
-                  "lockstep: test_on_batch(x, y) needs two arrays, each an Eigen matrix, a std::vector or a Tensor, "
+                  "lockstep: test_on_batch(x, y) needs two arrays, each an Eigen matrix, a "
+                  "std::vector or a Tensor, "
                   "and may be given a third one with the weights of the samples");
     if constexpr (detail::Arrays<X, Y, W...> && sizeof...(W) <= 1)
-      return run_evaluate(detail::one_batch("test_on_batch", x, y, sample_weight...), {.verbose = 0});
+      return run_evaluate(detail::one_batch("test_on_batch", x, y, sample_weight...),
+                          {.verbose = 0});
   }
   /// The outputs for one global batch, a row for each of x, on every worker.
   template <class X>
   Predictions predict_on_batch(const X& x) {
-    static_assert(detail::Arrays<X>,
-                  "lockstep: predict_on_batch(x) needs an array: an Eigen matrix, a std::vector or a Tensor");
-    if constexpr (detail::Arrays<X>) return run_predict(detail::one_batch("predict_on_batch", x), {});
+    static_assert(
+        detail::Arrays<X>,
+        "lockstep: predict_on_batch(x) needs an array: an Eigen matrix, a std::vector or a Tensor");
+    if constexpr (detail::Arrays<X>)
+      return run_predict(detail::one_batch("predict_on_batch", x), {});
   }
 
   /// Sets mean and variance of every Normalization layer to those of its input over the data of all
-  /// workers, layer by layer, before training. Targets are not read. Throws ConfigurationError if the
-  /// model has no such layer, DataError if there are no data.
+  /// workers, layer by layer, before training. Targets are not read. Throws ConfigurationError if
+  /// the model has no such layer, DataError if there are no data.
   template <class D>
     requires Dataset<D>
   void adapt(const D& dataset, AdaptOptions options = {}) {
@@ -213,16 +227,18 @@ class Model {
     requires(!Dataset<X>)
   void adapt(const X& x, AdaptOptions options = {}) {
     static_assert(detail::Arrays<X>,
-                  "lockstep: adapt(x) needs a dataset of batches (put .batch(n) at its end) or an array: an Eigen "
+                  "lockstep: adapt(x) needs a dataset of batches (put .batch(n) at its end) or an "
+                  "array: an Eigen "
                   "matrix, a std::vector or a Tensor");
-    if constexpr (detail::Arrays<X>) trainer_.adapt(detail::array_data("adapt", options.batch_size, x), options);
+    if constexpr (detail::Arrays<X>)
+      trainer_.adapt(detail::array_data("adapt", options.batch_size, x), options);
   }
   /// Every other call, for its sentence.
   void adapt(detail::OtherCall<detail::AdaptSentence>, ...);
 
   /// The single steps of this model on a replica of its strategy, for loops of the program's own: a
-  /// ReplicaModel<T>, in the function that the strategy's run() calls. Not while this model is in fit
-  /// (Error); after a strategy has reconnected, compile anew.
+  /// ReplicaModel<T>, in the function that the strategy's run() calls. Not while this model is in
+  /// fit (Error); after a strategy has reconnected, compile anew.
   auto& on(typename S::Replica& replica) {
     static_assert(
         requires { sizeof(detail::OnReplica<Model>); },
@@ -230,44 +246,54 @@ class Model {
     return detail::OnReplica<Model>::get(*this, replica);
   }
 
-  /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others (moving statistics).
-  [[nodiscard]] std::vector<Weight<T>> get_weights() const { return detail::copy_weights(trainer_.named_arrays(0)); }
-
-  /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit begins. Throws
-  /// ConfigurationError, having changed nothing, when a number or a shape differs.
-  void set_weights(const std::vector<Weight<T>>& weights) {
-    detail::check_weights(weights, trainer_.named_arrays(0));
-    for (std::size_t i = 0; i < trainer_.replicas(); ++i) detail::put_weights(weights, trainer_.named_arrays(i));
+  /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others
+  /// (moving statistics).
+  [[nodiscard]] std::vector<Weight<T>> get_weights() const {
+    return detail::copy_weights(trainer_.named_arrays(0));
   }
 
-  /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in lockstep's own format, for load and
-  /// load_model. The chief alone writes. Throws Error naming the path; the file that was there then stays.
+  /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit
+  /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs.
+  void set_weights(const std::vector<Weight<T>>& weights) {
+    detail::check_weights(weights, trainer_.named_arrays(0));
+    for (std::size_t i = 0; i < trainer_.replicas(); ++i)
+      detail::put_weights(weights, trainer_.named_arrays(i));
+  }
+
+  /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in
+  /// lockstep's own format, for load and load_model. The chief alone writes. Throws Error naming
+  /// the path; the file that was there then stays.
   void save(const std::string& path) const { files().save(*this, path); }
 
-  /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone reads and sends it to the others, so
-  /// that the folder need not be shared. The file's learning rate is in force then, whatever compile was given; variables, loss,
-  /// metrics and the optimizer's other options must be the same (where they are not, load_weights takes the variables alone). Throws, on
-  /// every worker, DataError when the file cannot be read or is damaged, and ConfigurationError naming the difference when it belongs
-  /// to another model; nothing is changed then.
+  /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone
+  /// reads and sends it to the others, so that the folder need not be shared. The file's learning
+  /// rate is in force then, whatever compile was given; variables, loss, metrics and the
+  /// optimizer's other options must be the same (where they are not, load_weights takes the
+  /// variables alone). Throws, on every worker, DataError when the file cannot be read or is
+  /// damaged, and ConfigurationError naming the difference when it belongs to another model;
+  /// nothing is changed then.
   void load(const std::string& path) { files().load(*this, path); }
 
-  /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz, or else in lockstep's own format.
-  /// The chief alone writes. Throws Error naming the path.
+  /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz, or else
+  /// in lockstep's own format. The chief alone writes. Throws Error naming the path.
   void save_weights(const std::string& path) const { files().save_weights(*this, path); }
 
-  /// Sets every variable, found by its name, from such a file or one that other programs wrote; float32 and float64 are converted into
-  /// each other. The chief alone reads. Throws, on every worker, DataError when it cannot be read or is damaged, and
-  /// ConfigurationError naming the first variable that is missing, unknown or of another shape; nothing is changed then.
+  /// Sets every variable, found by its name, from such a file or one that other programs wrote;
+  /// float32 and float64 are converted into each other. The chief alone reads. Throws, on every
+  /// worker, DataError when it cannot be read or is damaged, and ConfigurationError naming the
+  /// first variable that is missing, unknown or of another shape; nothing is changed then.
   void load_weights(const std::string& path) { files().load_weights(*this, path); }
   /// The same, of a file of another model or another program: by the variables' names, with other
-  /// shapes left out, renamed, or in PyTorch's layout. Says on the chief what was not loaded. Throws
-  /// ConfigurationError, too, when nothing at all was found; nothing is changed then.
+  /// shapes left out, renamed, or in PyTorch's layout. Says on the chief what was not loaded.
+  /// Throws ConfigurationError, too, when nothing at all was found; nothing is changed then.
   LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options) {
     return files().load_weights(*this, path, options);
   }
 
   /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
-  [[nodiscard]] std::uint32_t parameters_crc32c() const { return trainer_.variables().parameters_crc32c(); }
+  [[nodiscard]] std::uint32_t parameters_crc32c() const {
+    return trainer_.variables().parameters_crc32c();
+  }
 
   /// "dense_1", for each layer; those of a nested Sequential begin with its name and a slash.
   static std::vector<std::string> layer_names() { return Net::template layer_names<InputShape>(); }
@@ -308,16 +334,19 @@ class Model {
     return trainer_.fit(dataset, options, list);
   }
   template <class... Callbacks>
-  Logs run_evaluate(const AnyDataset& dataset, const EvaluateOptions& options, Callbacks&... callbacks) {
+  Logs run_evaluate(const AnyDataset& dataset, const EvaluateOptions& options,
+                    Callbacks&... callbacks) {
     CallbackList<Callbacks...> list(callbacks...);
     return trainer_.evaluate(dataset, options, list);
   }
   template <class... Callbacks>
-  Predictions run_predict(const AnyDataset& dataset, const PredictOptions& options, Callbacks&... callbacks) {
+  Predictions run_predict(const AnyDataset& dataset, const PredictOptions& options,
+                          Callbacks&... callbacks) {
     CallbackList<Callbacks...> list(callbacks...);
     const std::vector<T> rows = trainer_.predict(dataset, options, list);
     constexpr auto columns = static_cast<Eigen::Index>(OutputShape::size);
-    return Eigen::Map<const Predictions>(rows.data(), static_cast<Eigen::Index>(rows.size()) / columns, columns);
+    return Eigen::Map<const Predictions>(rows.data(),
+                                         static_cast<Eigen::Index>(rows.size()) / columns, columns);
   }
 
   Compiled compiled_;

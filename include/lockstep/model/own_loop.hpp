@@ -18,14 +18,15 @@
 //
 // once around each step, as in TensorFlow, or once around the whole loop, which spares to wake the
 // threads in each step: then it is as quick as fit. Inside, a replica has its part of each batch
-// (DistributedBatches), and a model's single steps (ReplicaModel): forward, gradients, apply. These are
-// the functions that fit's own step is made of; only who calls them differs. What they need besides
-// (a route for the update, logs) is made at the first call of Model::on for a replica, and kept.
+// (DistributedBatches), and a model's single steps (ReplicaModel): forward, gradients, apply. These
+// are the functions that fit's own step is made of; only who calls them differs. What they need
+// besides (a route for the update, logs) is made at the first call of Model::on for a replica, and
+// kept.
 //
-// Ranks agree in apply and minimize alone, by the reduction that fit has, too: the loss and metrics in
-// ReplicaModel::logs are of all ranks, and a decision that is taken from them is the same everywhere.
-// Anything else is agreed by OwnLoops::reduce. Files are written between two run(), or within one by
-// replica.team_lead(f), where the first replica calls f and the others wait.
+// Ranks agree in apply and minimize alone, by the reduction that fit has, too: the loss and metrics
+// in ReplicaModel::logs are of all ranks, and a decision that is taken from them is the same
+// everywhere. Anything else is agreed by OwnLoops::reduce. Files are written between two run(), or
+// within one by replica.team_lead(f), where the first replica calls f and the others wait.
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -38,7 +39,9 @@ struct OnReplica {
   template <class Replica>
   [[nodiscard]] static ReplicaModel<T>& get(Model& model, Replica& replica) {
     if (model.trainer_.is_in_fit())
-      throw Error("on: this model is in fit, which has steps of its own: a callback may use steps of another model");
+      throw Error(
+          "on: this model is in fit, which has steps of its own: a callback may use steps of "
+          "another model");
     auto& slot = model.on_replicas_[static_cast<std::size_t>(replica.local_rank())];
     if (slot == nullptr) slot = std::make_shared<Held<Replica>>(model, replica);
     ReplicaModel<T>& steps = *static_cast<Held<Replica>*>(slot.get())->model;
@@ -53,7 +56,8 @@ struct OnReplica {
     std::unique_ptr<ReplicaModel<T>> model;
 
     Held(Model& of, Replica& on)
-        : replica(on), model(replica_model<T>(of.trainer_, replica, [](const BackwardPass<T>& pass) {
+        : replica(on),
+          model(replica_model<T>(of.trainer_, replica, [](const BackwardPass<T>& pass) {
             Net::template backward<typename Net::InputShape, T>(pass);
           })) {}
   };

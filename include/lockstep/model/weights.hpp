@@ -37,16 +37,19 @@ template <class T>
 
 /// Throws ConfigurationError when the weights' number or a shape is not that of the arrays.
 template <class T>
-void check_weights(const std::vector<Weight<T>>& weights, const std::vector<NamedArray<T>>& arrays) {
+void check_weights(const std::vector<Weight<T>>& weights,
+                   const std::vector<NamedArray<T>>& arrays) {
   if (weights.size() != arrays.size())
-    throw ConfigurationError(concat({"set_weights: expected ", arrays.size(), " arrays, got ", weights.size()}));
+    throw ConfigurationError(
+        concat({"set_weights: expected ", arrays.size(), " arrays, got ", weights.size()}));
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const std::span<const std::size_t> shape = arrays[i].variable->shape();
     if (!std::equal(weights[i].shape.begin(), weights[i].shape.end(), shape.begin(), shape.end()) ||
         weights[i].values.size() != arrays[i].values.size())
       throw ConfigurationError(
-          concat({"set_weights: expected ", arrays[i].name, " ", shape_text(shape), ", got '", weights[i].name, "' ",
-                  shape_text(weights[i].shape), " with ", weights[i].values.size(), " values"}));
+          concat({"set_weights: expected ", arrays[i].name, " ", shape_text(shape), ", got '",
+                  weights[i].name, "' ", shape_text(weights[i].shape), " with ",
+                  weights[i].values.size(), " values"}));
   }
 }
 

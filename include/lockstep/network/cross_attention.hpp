@@ -26,7 +26,8 @@ namespace detail {
 
 /// Two sequences of flat tokens.
 template <std::size_t Position, class Queries, class Values>
-concept AttentionBranches = is_sequence<Queries> && is_sequence<Values> && Queries::rank == 2 && Values::rank == 2;
+concept AttentionBranches =
+    is_sequence<Queries> && is_sequence<Values> && Queries::rank == 2 && Values::rank == 2;
 
 }  // namespace detail
 
@@ -55,12 +56,14 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
   using Values = typename detail::OutputShape<ValueBranch, In>::Type;
   template <class In>
   using Output =
-      Sequence<Queries<In>::positions, Options.output_shape == 0 ? Queries<In>::Token::size : Options.output_shape>;
+      Sequence<Queries<In>::positions,
+               Options.output_shape == 0 ? Queries<In>::Token::size : Options.output_shape>;
 
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(detail::AttentionBranches<Position, Queries<In>, Values<In>>,
-                  "lockstep: both branches of CrossAttention must give a sequence of flat tokens, Sequence<T, width>");
+                  "lockstep: both branches of CrossAttention must give a sequence of flat tokens, "
+                  "Sequence<T, width>");
     return true;
   }
 
@@ -80,12 +83,15 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
     constexpr auto branches = Base::template layers<In>;
     std::array<LayerInfo, branches.size() + 1> all{};
     std::copy(branches.begin(), branches.end(), all.begin());
-    all.back() = {.name = "multi_head_attention", .output_extents = output_extents<In>, .variables = own_variables<In>};
+    all.back() = {.name = "multi_head_attention",
+                  .output_extents = output_extents<In>,
+                  .variables = own_variables<In>};
     return all;
   }();
   template <class In>
   static constexpr auto variables =
-      detail::concatenate<&LayerInfo::variables, detail::variable_count<&LayerInfo::variables>(layers<In>)>(layers<In>);
+      detail::concatenate<&LayerInfo::variables,
+                          detail::variable_count<&LayerInfo::variables>(layers<In>)>(layers<In>);
 
   /// That of the branches, the gradients of their outputs, and the attention's.
   template <class In>
@@ -98,12 +104,14 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
     const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.scratch);
     const T* masks[2];
     for (std::size_t b = 0; b < 2; ++b)
-      masks[b] = detail::run_branch<T>(Base::template branches<In>[b], Base::template calls<In, T>[b], pass,
-                                       arrays.output(b), arrays.scratch[b]);
+      masks[b] =
+          detail::run_branch<T>(Base::template branches<In>[b], Base::template calls<In, T>[b],
+                                pass, arrays.output(b), arrays.scratch[b]);
     const StepContext context = own_context(pass.context);
     const TraceSpan span(context.trace, TracePart::forward, context.layer);
     attention<In, T>(pass, context, samples_of<In>(pass.x))
-        .forward(arrays.outputs[0].data(), arrays.outputs[1].data(), masks[0], masks[1], pass.y.data());
+        .forward(arrays.outputs[0].data(), arrays.outputs[1].data(), masks[0], masks[1],
+                 pass.y.data());
     pass.set_mask(masks[0]);
   }
 
@@ -118,8 +126,10 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
     const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.scratch);
     const std::size_t samples = samples_of<In>(pass.x);
     const TensorView<T> gradients[2] = {
-        detail::tensor_size<Queries<In>>.view(pass.scratch.data() + Base::template scratch<In>(samples), samples),
-        detail::tensor_size<Values<In>>.view(pass.scratch.data() + Base::template scratch<In>(samples) +
+        detail::tensor_size<Queries<In>>.view(
+            pass.scratch.data() + Base::template scratch<In>(samples), samples),
+        detail::tensor_size<Values<In>>.view(pass.scratch.data() +
+                                                 Base::template scratch<In>(samples) +
                                                  detail::tensor_size<Queries<In>>.elements(samples),
                                              samples)};
     const std::size_t first = own_first<In>();
@@ -127,14 +137,15 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
       const StepContext context = own_context(pass.context);
       const TraceSpan span(context.trace, TracePart::backward, context.layer);
       attention<In, T>(pass, context, samples)
-          .backward(arrays.outputs[0].data(), arrays.outputs[1].data(), pass.dy.data(), pass.gradients.subspan(first),
-                    gradients[0].data(), gradients[1].data());
+          .backward(arrays.outputs[0].data(), arrays.outputs[1].data(), pass.dy.data(),
+                    pass.gradients.subspan(first), gradients[0].data(), gradients[1].data());
     }
     pass.context.gradients_ready(pass.gradients.subspan(first));
     pass.context.variables_done(pass.gradients.subspan(first));
-    detail::run_branches_backward_with<T>(Base::template branches<In>, Base::template calls<In, T>, pass,
-                                          [&](std::size_t b, TensorView<T> dy) {
-                                            std::copy_n(gradients[b].data(), dy.features() * dy.stride(), dy.data());
+    detail::run_branches_backward_with<T>(Base::template branches<In>, Base::template calls<In, T>,
+                                          pass, [&](std::size_t b, TensorView<T> dy) {
+                                            std::copy_n(gradients[b].data(),
+                                                        dy.features() * dy.stride(), dy.data());
                                           });
   }
   template <class In, class T>
@@ -150,7 +161,8 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
   /// Where the attention's own scratch begins.
   template <class In>
   static constexpr std::size_t own_scratch(std::size_t samples) {
-    return Base::template scratch<In>(samples) + detail::tensor_size<Queries<In>>.elements(samples) +
+    return Base::template scratch<In>(samples) +
+           detail::tensor_size<Queries<In>>.elements(samples) +
            detail::tensor_size<Values<In>>.elements(samples);
   }
   template <class In, class T>
@@ -164,7 +176,8 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
     return own;
   }
   template <class In, class T, class Pass>
-  static detail::AttentionWork<T> attention(const Pass& pass, const StepContext& context, std::size_t samples) {
+  static detail::AttentionWork<T> attention(const Pass& pass, const StepContext& context,
+                                            std::size_t samples) {
     return {layout<In>(), context, samples, pass.weights.subspan(own_first<In>()),
             pass.scratch.subspan(own_scratch<In>(samples))};
   }

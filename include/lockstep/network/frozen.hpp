@@ -21,10 +21,12 @@ namespace detail {
 /// The variables of L that a step changes when it is trained, then its others.
 template <class L, class In>
 consteval auto constant_variables() {
-  constexpr std::size_t trained = variables_of<L, In>().size(), others = state_variables_of<L, In>().size();
+  constexpr std::size_t trained = variables_of<L, In>().size(),
+                        others = state_variables_of<L, In>().size();
   std::array<Variable, trained + others> all{};
   std::copy(variables_of<L, In>().begin(), variables_of<L, In>().end(), all.begin());
-  std::copy(state_variables_of<L, In>().begin(), state_variables_of<L, In>().end(), all.begin() + trained);
+  std::copy(state_variables_of<L, In>().begin(), state_variables_of<L, In>().end(),
+            all.begin() + trained);
   for (Variable& variable : all) variable.is_constant = true;
   return all;
 }
@@ -106,14 +108,15 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
     constexpr std::size_t trained = detail::variables_of<L, In>().size();
     StepContext context = pass.context;
     context.frozen = true;
-    L::template forward<In, T>({.context = context,
-                                .weights = pass.state.first(trained),
-                                .state = pass.state.subspan(trained),
-                                .x = pass.x,
-                                .y = pass.y,
-                                .scratch = pass.scratch.first(pass.scratch.size() - gradient_elements<In>()),
-                                .mask = pass.mask,
-                                .mask_of_y = pass.mask_of_y});
+    L::template forward<In, T>(
+        {.context = context,
+         .weights = pass.state.first(trained),
+         .state = pass.state.subspan(trained),
+         .x = pass.x,
+         .y = pass.y,
+         .scratch = pass.scratch.first(pass.scratch.size() - gradient_elements<In>()),
+         .mask = pass.mask,
+         .mask_of_y = pass.mask_of_y});
   }
 
   template <class In, class T>
@@ -152,7 +155,8 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
   template <class In>
   static constexpr std::size_t gradient_elements() {
     std::size_t elements = 0;
-    for (const Variable& variable : detail::variables_of<L, In>()) elements += padded_batch(variable.size());
+    for (const Variable& variable : detail::variables_of<L, In>())
+      elements += padded_batch(variable.size());
     return elements;
   }
 };

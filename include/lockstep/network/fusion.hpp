@@ -19,7 +19,8 @@ struct SomeActivation;
 
 /// Whether L would take over an activation now.
 template <class L>
-inline constexpr bool takes_activation = requires { typename L::template WithActivation<SomeActivation>; };
+inline constexpr bool takes_activation =
+    requires { typename L::template WithActivation<SomeActivation>; };
 
 /// Whether layer L can do the work of layer A after it: then that is A::FusedInto<L>.
 template <class L, class A>

@@ -42,8 +42,9 @@ template <class L, class In>
   requires Given<L, In>::by_token
 struct OutputShape<L, In> {
   using OfToken = typename L::template Output<TokenOf<In>>;
-  static_assert(!is_sequence<OfToken>,
-                "lockstep: this layer makes a Sequence of each sample, and its input is a Sequence already");
+  static_assert(
+      !is_sequence<OfToken>,
+      "lockstep: this layer makes a Sequence of each sample, and its input is a Sequence already");
   using Type = SequenceOf<In::positions, OfToken>;
 };
 
@@ -165,11 +166,12 @@ concept NoActivationFunction = !is_activation_function<L>;
 template <std::size_t Position, class L, class In, class WorkType = L, class BelowType = void>
 struct LayerAt {
   static_assert(NamedLayer<L>,
-                "lockstep: this type is no layer: it has no static constexpr member 'name' (see layers/concepts.hpp)");
-  static_assert(
-      NoActivationFunction<Position, L>,
-      "lockstep: ReLU (or Tanh, Sigmoid, ...) is an activation, not a layer: write ls::Activation<ls::ReLU>, or "
-      "give it to the layer before, as in ls::Dense<10, ls::ReLU>");
+                "lockstep: this type is no layer: it has no static constexpr member 'name' (see "
+                "layers/concepts.hpp)");
+  static_assert(NoActivationFunction<Position, L>,
+                "lockstep: ReLU (or Tanh, Sigmoid, ...) is an activation, not a layer: write "
+                "ls::Activation<ls::ReLU>, or "
+                "give it to the layer before, as in ls::Dense<10, ls::ReLU>");
 
   /// What the layer sees.
   using Given = typename detail::Given<L, In>::Type;
@@ -183,7 +185,8 @@ struct LayerAt {
 
   static_assert(
       !takes_activation<L> || requires { typename L::Preactivation; },
-      "lockstep: a layer with WithActivation needs a Preactivation too (see FusibleLayer in layers/concepts.hpp)");
+      "lockstep: a layer with WithActivation needs a Preactivation too (see FusibleLayer in "
+      "layers/concepts.hpp)");
 
   using Layer = L;
   using Work = WorkType;
@@ -194,13 +197,14 @@ struct LayerAt {
   static constexpr bool is_container = ContainerLayer<L, In>;
   static_assert(
       is_container || !requires { L::layer_count; },
-      "lockstep: a layer with layer_count needs takes_sequences and layers<In> too (see ContainerLayer in "
+      "lockstep: a layer with layer_count needs takes_sequences and layers<In> too (see "
+      "ContainerLayer in "
       "layers/concepts.hpp)");
   static constexpr bool aliases = aliases_input<L, In> || std::is_void_v<Work>;
-  static_assert(
-      !aliases || Output::size == Input::size,
-      "lockstep: a layer with aliases_input (Reshape, Flatten, an Input that is not the first layer) must have "
-      "an output of as many elements as its input");
+  static_assert(!aliases || Output::size == Input::size,
+                "lockstep: a layer with aliases_input (Reshape, Flatten, an Input that is not the "
+                "first layer) must have "
+                "an output of as many elements as its input");
   static_assert(
       [] {
         if constexpr (!std::is_void_v<Work> && !std::is_same_v<Work, L>)
@@ -209,7 +213,8 @@ struct LayerAt {
                  state_variables_of<Work, Given>().size() == state_variables_of<L, Given>().size();
         return true;
       }(),
-      "lockstep: a layer's WithActivation must have the output and the variables of the layer itself");
+      "lockstep: a layer's WithActivation must have the output and the variables of the layer "
+      "itself");
 
   /// For names, files and summary.
   static consteval LayerInfo info() {
@@ -235,14 +240,16 @@ struct LayerAt {
                    .positions = detail::Given<L, In>::positions,
                    .keeps_mask = keeps_mask<L>,
                    .is_container = is_container};
-    if constexpr (requires { Work::template scratch<Given>(std::size_t{}); }) all.scratch = scratch_of<Work, In>;
+    if constexpr (requires { Work::template scratch<Given>(std::size_t{}); })
+      all.scratch = scratch_of<Work, In>;
     return all;
   }
 
   template <class T>
   static consteval ForwardCall<T> forward_call() {
     static_assert(ForwardLayer<L, Given, T>,
-                  "lockstep: this layer needs a static template function forward<In, T>(const ForwardPass<T>&)");
+                  "lockstep: this layer needs a static template function forward<In, T>(const "
+                  "ForwardPass<T>&)");
     ForwardCall<T> call{.run = forward_layer<Work, Given, T>};
     if constexpr (requires(const ForwardPass<T>& pass, OutputVisitor<T>& visit) {
                     Work::template each_output<Given, T>(std::size_t{}, pass, visit);
@@ -258,7 +265,8 @@ struct LayerAt {
   template <class T, BackwardRole Role>
   static consteval BackwardCall<T> backward_call() {
     static_assert(BackwardLayer<L, Given, T>,
-                  "lockstep: this layer needs a static template function backward<In, T>(const BackwardPass<T>&)");
+                  "lockstep: this layer needs a static template function backward<In, T>(const "
+                  "BackwardPass<T>&)");
     if constexpr (Role.called)
       return backward_call_of<T, Role, typename BackwardWork<Work, Role.came_through>::Type>();
     else
@@ -272,12 +280,14 @@ struct LayerAt {
     if constexpr (Role.goes_through) {
       using Function = typename Below::OutputActivation;
       return {backward_through_layer<Run, Function, Given, T>, GradientPlace::of_x, announces};
-    } else if constexpr (!Role.input_gradient &&
-                         requires(const BackwardPass<T>& pass) { Run::template backward_weights<Given, T>(pass); }) {
+    } else if constexpr (!Role.input_gradient && requires(const BackwardPass<T>& pass) {
+                           Run::template backward_weights<Given, T>(pass);
+                         }) {
       return {backward_weights_of_layer<Run, Given, T>, GradientPlace::nowhere, announces};
     } else {
       constexpr bool in_place = InPlaceLayer<Run> && tensor_size<Input> == tensor_size<Output>;
-      return {backward_layer<Run, Given, T>, in_place ? GradientPlace::of_dy : GradientPlace::buffer, announces};
+      return {backward_layer<Run, Given, T>,
+              in_place ? GradientPlace::of_dy : GradientPlace::buffer, announces};
     }
   }
 };

@@ -41,7 +41,8 @@ struct Chain {
   using Output = In;
 };
 
-template <std::size_t Position, class In, class Below, class... All, class Computed, class L, class... Rest>
+template <std::size_t Position, class In, class Below, class... All, class Computed, class L,
+          class... Rest>
 struct Chain<Position, In, Below, LayerList<All...>, Computed, L, Rest...> {
   using At = LayerAt<Position, L, In, L, Below>;
   using Next = Chain<Position + 1, typename At::Output, std::conditional_t<At::aliases, Below, L>,
@@ -52,7 +53,8 @@ struct Chain<Position, In, Below, LayerList<All...>, Computed, L, Rest...> {
 };
 
 /// A layer that does the work of the one after it.
-template <std::size_t Position, class In, class Below, class... All, class Computed, class L, class A, class... Rest>
+template <std::size_t Position, class In, class Below, class... All, class Computed, class L,
+          class A, class... Rest>
   requires FusesWith<L, A>
 struct Chain<Position, In, Below, LayerList<All...>, Computed, L, A, Rest...> {
   using Work = typename A::template FusedInto<L>;
@@ -108,7 +110,8 @@ consteval auto forward_calls(LayerList<At...>) {
 template <class T, bool InputGradient, class... At>
 consteval auto backward_roles(LayerList<At...>) {
   constexpr std::size_t size = sizeof...(At);
-  const std::array<bool, size> trained{!variables_of<typename At::Layer, typename At::Given>().empty()...};
+  const std::array<bool, size> trained{
+      !variables_of<typename At::Layer, typename At::Given>().empty()...};
   const std::array<bool, size> passes{At::template passes_through<T>...};
   std::array<BackwardRole, size> roles{};
   std::size_t begin = 0;

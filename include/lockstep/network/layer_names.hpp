@@ -29,7 +29,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 [[nodiscard]] std::vector<std::string> layer_names(std::span<const LayerInfo> layers);
 
 /// "layer/variable" for every trained variable (or every other one), layer by layer.
-[[nodiscard]] std::vector<std::string> variable_names(std::span<const LayerInfo> layers, bool trained);
+[[nodiscard]] std::vector<std::string> variable_names(std::span<const LayerInfo> layers,
+                                                      bool trained);
 
 /// For every variable, layer by layer and in each layer the trained ones first: whether it is
 /// trained.
@@ -40,7 +41,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 void check_names(std::span<const LayerInfo> layers, const std::string& inside = {});
 
 /// The table of the layers, with a row for each but Input, as Keras's Sequential.summary() has it.
-[[nodiscard]] std::string summary_of(std::string_view model_name, std::span<const LayerInfo> layers);
+[[nodiscard]] std::string summary_of(std::string_view model_name,
+                                     std::span<const LayerInfo> layers);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

@@ -50,19 +50,22 @@ LOCKSTEP_INLINE std::vector<std::string> layer_names(std::span<const LayerInfo> 
     if (layers[i].layers.empty())
       names.push_back(unique[i]);
     else
-      for (const std::string& inner : layer_names(layers[i].layers)) names.push_back(unique[i] + "/" + inner);
+      for (const std::string& inner : layer_names(layers[i].layers))
+        names.push_back(unique[i] + "/" + inner);
   }
   return names;
 }
 
-LOCKSTEP_INLINE std::vector<std::string> variable_names(std::span<const LayerInfo> layers, bool trained) {
+LOCKSTEP_INLINE std::vector<std::string> variable_names(std::span<const LayerInfo> layers,
+                                                        bool trained) {
   const std::vector<std::string> unique = unique_layer_names(layers);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     std::vector<std::string> inner;
     if (layers[i].layers.empty()) {
       inner = unique_variable_names(layers[i]);
-      const auto trained_end = inner.begin() + static_cast<std::ptrdiff_t>(layers[i].variables.size());
+      const auto trained_end =
+          inner.begin() + static_cast<std::ptrdiff_t>(layers[i].variables.size());
       inner.erase(trained ? trained_end : inner.begin(), trained ? inner.end() : trained_end);
     } else if (!layers[i].is_frozen) {
       inner = variable_names(layers[i].layers, trained);
@@ -99,10 +102,12 @@ LOCKSTEP_INLINE void check_names(std::span<const LayerInfo> layers, const std::s
   }
   check_layer_names(inside, names);
   for (std::size_t i = 0; i < layers.size(); ++i)
-    if (!layers[i].layers.empty()) check_names(layers[i].layers, inside.empty() ? unique[i] : inside + "/" + unique[i]);
+    if (!layers[i].layers.empty())
+      check_names(layers[i].layers, inside.empty() ? unique[i] : inside + "/" + unique[i]);
 }
 
-LOCKSTEP_INLINE std::string summary_of(std::string_view model_name, std::span<const LayerInfo> layers) {
+LOCKSTEP_INLINE std::string summary_of(std::string_view model_name,
+                                       std::span<const LayerInfo> layers) {
   const std::vector<std::string> unique = unique_layer_names(layers);
   std::vector<SummaryRow> rows;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -112,7 +117,8 @@ LOCKSTEP_INLINE std::string summary_of(std::string_view model_name, std::span<co
                    .class_name = class_name_of(layer),
                    .output_extents = {layer.output_extents.begin(), layer.output_extents.end()}};
     for (const Variable& variable : layer.variables) row.trainable_parameters += variable.size();
-    for (const Variable& variable : layer.state_variables) row.non_trainable_parameters += variable.size();
+    for (const Variable& variable : layer.state_variables)
+      row.non_trainable_parameters += variable.size();
     rows.push_back(std::move(row));
   }
   return render_summary(model_name, rows);

@@ -26,10 +26,12 @@ struct LayersInARow {
   /// The trained variables of all layers, first layer first.
   template <class In>
   static constexpr auto variables =
-      concatenate<&LayerInfo::variables, variable_count<&LayerInfo::variables>(layers<In>)>(layers<In>);
+      concatenate<&LayerInfo::variables, variable_count<&LayerInfo::variables>(layers<In>)>(
+          layers<In>);
   template <class In>
   static constexpr auto state_variables =
-      concatenate<&LayerInfo::state_variables, variable_count<&LayerInfo::state_variables>(layers<In>)>(layers<In>);
+      concatenate<&LayerInfo::state_variables,
+                  variable_count<&LayerInfo::state_variables>(layers<In>)>(layers<In>);
 
   /// Elements of scratch: all inner activations, the layers' own scratch, and two gradients between
   /// layers.
@@ -47,18 +49,20 @@ struct LayersInARow {
   /// `first` is the position of this container in the flattened model.
   template <class In, class T, class F>
   static void each_output(std::size_t first, const ForwardPass<T>& pass, F& f) {
-    visit_outputs<T>(Tables::template places<In>, Tables::template forward_calls<In, T>, first, pass,
-                     OutputVisitor<T>(f));
+    visit_outputs<T>(Tables::template places<In>, Tables::template forward_calls<In, T>, first,
+                     pass, OutputVisitor<T>(f));
   }
 
   template <class In, class T>
   static void backward(const BackwardPass<T>& pass) {
-    run_backward<T>(Tables::template places<In>, Tables::template backward_calls<In, T, true>, pass);
+    run_backward<T>(Tables::template places<In>, Tables::template backward_calls<In, T, true>,
+                    pass);
   }
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
-    run_backward<T>(Tables::template places<In>, Tables::template backward_calls<In, T, false>, pass);
+    run_backward<T>(Tables::template places<In>, Tables::template backward_calls<In, T, false>,
+                    pass);
   }
 };
 

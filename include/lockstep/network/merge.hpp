@@ -33,11 +33,14 @@ void combine_into(TensorView<T> y, TensorView<const T> x, F f) {
 
 template <class T>
 void add_to(TensorView<T> y, TensorView<const T> x) {
-  combine_into(y, x, [](auto& sum, const auto& value) LOCKSTEP_KERNEL_LAMBDA { sum = sum + value; });
+  combine_into(y, x,
+               [](auto& sum, const auto& value) LOCKSTEP_KERNEL_LAMBDA { sum = sum + value; });
 }
 template <class T>
 void multiply_by(TensorView<T> y, TensorView<const T> x) {
-  combine_into(y, x, [](auto& product, const auto& value) LOCKSTEP_KERNEL_LAMBDA { product = product * value; });
+  combine_into(y, x, [](auto& product, const auto& value) LOCKSTEP_KERNEL_LAMBDA {
+    product = product * value;
+  });
 }
 template <class T>
 void copy_elements(TensorView<const T> from, TensorView<T> to) {
@@ -46,7 +49,8 @@ void copy_elements(TensorView<const T> from, TensorView<T> to) {
 template <class T>
 void scale_by(TensorView<T> y, T factor) {
   kernels::sweep(
-      elements_of(y), [factor](auto& value) LOCKSTEP_KERNEL_LAMBDA { value = factor * value; }, y.data());
+      elements_of(y), [factor](auto& value) LOCKSTEP_KERNEL_LAMBDA { value = factor * value; },
+      y.data());
 }
 
 /// Branches of one shape.
@@ -93,9 +97,11 @@ struct Joined<Sequence<Positions, Extents...>, Rest...> {
 }  // namespace detail
 
 // A merge M, for branches with outputs Outs...:
-//  1. `M::name`, and `M::template Rule<Outs...>` with `holds`, whether they can be merged, and `Type`,
+// 1. `M::name`, and `M::template Rule<Outs...>` with `holds`, whether they can be merged, and
+// `Type`,
 //     the shape of the result.
-//  2. `M::forward<T>(outputs, blocks, y)` writes y. `blocks`: the leading extents' product; a block of
+// 2. `M::forward<T>(outputs, blocks, y)` writes y. `blocks`: the leading extents' product; a block
+// of
 //     y is the next block of each branch, one after the other.
 //  3. `M::backward<T>(outputs, blocks, dy, branch, gradient)` writes the gradient of one branch.
 
@@ -129,8 +135,8 @@ struct Average {
     detail::scale_by(y, T(1) / static_cast<T>(outputs.size()));
   }
   template <class T>
-  static void backward(detail::BranchOutputs<T> outputs, std::size_t, TensorView<const T> dy, std::size_t,
-                       TensorView<T> gradient) {
+  static void backward(detail::BranchOutputs<T> outputs, std::size_t, TensorView<const T> dy,
+                       std::size_t, TensorView<T> gradient) {
     detail::copy_elements(dy, gradient);
     detail::scale_by(gradient, T(1) / static_cast<T>(outputs.size()));
   }
@@ -148,8 +154,8 @@ struct Multiply {
     for (const auto& output : outputs.subspan(1)) detail::multiply_by(y, output);
   }
   template <class T>
-  static void backward(detail::BranchOutputs<T> outputs, std::size_t, TensorView<const T> dy, std::size_t branch,
-                       TensorView<T> gradient) {
+  static void backward(detail::BranchOutputs<T> outputs, std::size_t, TensorView<const T> dy,
+                       std::size_t branch, TensorView<T> gradient) {
     detail::copy_elements(dy, gradient);
     for (std::size_t other = 0; other < outputs.size(); ++other)
       if (other != branch) detail::multiply_by(gradient, outputs[other]);
@@ -174,8 +180,8 @@ struct Concatenate {
     }
   }
   template <class T>
-  static void backward(detail::BranchOutputs<T> outputs, std::size_t blocks, TensorView<const T> dy, std::size_t branch,
-                       TensorView<T> gradient) {
+  static void backward(detail::BranchOutputs<T> outputs, std::size_t blocks, TensorView<const T> dy,
+                       std::size_t branch, TensorView<T> gradient) {
     std::size_t first = 0;
     for (const auto& output : outputs.first(branch)) first += output.features() / blocks;
     const std::size_t features = gradient.features() / blocks;

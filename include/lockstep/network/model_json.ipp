@@ -10,8 +10,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE std::string model_json(std::string_view model_name, std::span<const LayerInfo> layers,
-                                       std::string_view dtype) {
+LOCKSTEP_INLINE std::string model_json(std::string_view model_name,
+                                       std::span<const LayerInfo> layers, std::string_view dtype) {
   const std::vector<std::string> names = unique_layer_names(layers);
   std::string list;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -24,12 +24,13 @@ LOCKSTEP_INLINE std::string model_json(std::string_view model_name, std::span<co
     }
     std::string shape;
     for (const std::size_t extent : layer.output_extents) shape += concat({", ", extent});
-    list += concat({"{\"class_name\": ", json_text(layer.is_input ? "InputLayer" : class_name),
-                    ", \"config\": {\"name\": ", json_text(names[i]), ", \"dtype\": ", json_text(dtype),
-                    layer.is_input ? ", \"batch_shape\": [null" : ", \"output_shape\": [null", shape, "]}}"});
+    list += concat(
+        {"{\"class_name\": ", json_text(layer.is_input ? "InputLayer" : class_name),
+         ", \"config\": {\"name\": ", json_text(names[i]), ", \"dtype\": ", json_text(dtype),
+         layer.is_input ? ", \"batch_shape\": [null" : ", \"output_shape\": [null", shape, "]}}"});
   }
-  return concat({"{\"class_name\": \"Sequential\", \"config\": {\"name\": ", json_text(model_name), ", \"layers\": [",
-                 list, "]}}"});
+  return concat({"{\"class_name\": \"Sequential\", \"config\": {\"name\": ", json_text(model_name),
+                 ", \"layers\": [", list, "]}}"});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -60,11 +60,12 @@ struct ParallelLayers {
 
   template <class In>
   static constexpr auto variables =
-      concatenate<&LayerInfo::variables, variable_count<&LayerInfo::variables>(branch_infos<In>)>(branch_infos<In>);
+      concatenate<&LayerInfo::variables, variable_count<&LayerInfo::variables>(branch_infos<In>)>(
+          branch_infos<In>);
   template <class In>
   static constexpr auto state_variables =
-      concatenate<&LayerInfo::state_variables, variable_count<&LayerInfo::state_variables>(branch_infos<In>)>(
-          branch_infos<In>);
+      concatenate<&LayerInfo::state_variables,
+                  variable_count<&LayerInfo::state_variables>(branch_infos<In>)>(branch_infos<In>);
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
@@ -112,7 +113,8 @@ struct ParallelLayers {
     if constexpr (!At::aliases) {
       constexpr bool trains = !variables_of<typename At::Layer, typename At::Given>().empty();
       calls.forward = At::template forward_call<T>();
-      calls.backward = At::template backward_call<T, BackwardRole{.called = true, .input_gradient = true}>();
+      calls.backward =
+          At::template backward_call<T, BackwardRole{.called = true, .input_gradient = true}>();
       calls.backward_weights = At::template backward_call<T, BackwardRole{.called = trains}>();
     }
     return calls;
@@ -144,20 +146,24 @@ struct ParallelLayers {
 /// @endcode
 template <class Merge, class... Branches>
 struct Parallel : detail::ParallelLayers<false, Merge, Branches...> {
-  static_assert(sizeof...(Branches) > 0 && sizeof...(Branches) <= detail::max_branches,
-                "lockstep: Parallel needs a merge (ls::Add, ls::Concatenate, ...) and 1 to 16 branches");
+  static_assert(
+      sizeof...(Branches) > 0 && sizeof...(Branches) <= detail::max_branches,
+      "lockstep: Parallel needs a merge (ls::Add, ls::Concatenate, ...) and 1 to 16 branches");
   static constexpr std::string_view name = "parallel";
   using AnnouncesGradients = Parallel;
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(detail::MergeableBranches<Merge, typename detail::OutputShape<Branches, In>::Type...>,
-                  "lockstep: the outputs of the branches of Parallel do not fit together: Add, Multiply and Average "
-                  "need one shape, Concatenate shapes that differ in the last extent only");
+    static_assert(
+        detail::MergeableBranches<Merge, typename detail::OutputShape<Branches, In>::Type...>,
+        "lockstep: the outputs of the branches of Parallel do not fit together: Add, Multiply and "
+        "Average "
+        "need one shape, Concatenate shapes that differ in the last extent only");
     return true;
   }
   template <class In>
-  using Output = typename detail::ParallelLayers<false, Merge, Branches...>::template Rule<In>::Type;
+  using Output =
+      typename detail::ParallelLayers<false, Merge, Branches...>::template Rule<In>::Type;
 };
 
 namespace detail {
@@ -176,9 +182,11 @@ template <class... Layers>
 struct ResidualLayers : ParallelLayers<true, Add, Identity, Sequential<Layers...>> {
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(SameShapes<Position, In, typename Sequential<Layers...>::template Output<In>>,
-                  "lockstep: Residual adds its input to the output of its layers, so they must keep the shape; "
-                  "otherwise give it a shortcut: ls::Residual<ls::Sequential<...>, ls::Sequential<...>>");
+    static_assert(
+        SameShapes<Position, In, typename Sequential<Layers...>::template Output<In>>,
+        "lockstep: Residual adds its input to the output of its layers, so they must keep the "
+        "shape; "
+        "otherwise give it a shortcut: ls::Residual<ls::Sequential<...>, ls::Sequential<...>>");
     return true;
   }
   template <class In>
@@ -189,8 +197,10 @@ template <class Branch, class Shortcut>
 struct ResidualLayers<Branch, Shortcut> : ParallelLayers<false, Add, Branch, Shortcut> {
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(SameOutputs<Position, typename Branch::template Output<In>, typename Shortcut::template Output<In>>,
-                  "lockstep: the branch and the shortcut of Residual must have outputs of one shape");
+    static_assert(
+        SameOutputs<Position, typename Branch::template Output<In>,
+                    typename Shortcut::template Output<In>>,
+        "lockstep: the branch and the shortcut of Residual must have outputs of one shape");
     return true;
   }
   template <class In>

@@ -52,7 +52,8 @@ struct RepeatTables {
   template <class In, class T, bool InputGradient>
   static constexpr std::array<BackwardCall<T>, Times> backward_calls = [] {
     constexpr bool trains = !variables_of<L, typename At<In>::Given>().empty();
-    constexpr BackwardRole first{.called = InputGradient || trains, .input_gradient = InputGradient};
+    constexpr BackwardRole first{.called = InputGradient || trains,
+                                 .input_gradient = InputGradient};
     constexpr BackwardRole later{.called = InputGradient || trains, .input_gradient = true};
     std::array<BackwardCall<T>, Times> all{};
     all.fill(At<In>::template backward_call<T, later>());
@@ -83,9 +84,11 @@ struct Repeat : detail::LayersInARow<detail::RepeatTables<Times, L>> {
 
   template <std::size_t Position, class In>
   static consteval bool check() {
-    static_assert(detail::KeepsShape<Position, L, In>,
-                  "lockstep: the layer that Repeat repeats must have an output of its input's shape");
-    static_assert(detail::Computes<Position, L, In>, "lockstep: Repeat needs a layer that computes something");
+    static_assert(
+        detail::KeepsShape<Position, L, In>,
+        "lockstep: the layer that Repeat repeats must have an output of its input's shape");
+    static_assert(detail::Computes<Position, L, In>,
+                  "lockstep: Repeat needs a layer that computes something");
     return true;
   }
 };

@@ -12,8 +12,8 @@
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/run_layers.hpp"
 
-// The container's scratch holds: the outputs of all branches that compute something; the gradient of
-// one of them; a gradient of the input; the branches' scratch.
+// The container's scratch holds: the outputs of all branches that compute something; the gradient
+// of one of them; a gradient of the input; the branches' scratch.
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -41,21 +41,27 @@ struct MergeCalls {
                    TensorView<T> gradient) = nullptr;
 };
 
-[[nodiscard]] constexpr std::size_t branch_outputs(std::span<const Branch> branches, std::size_t samples) {
+[[nodiscard]] constexpr std::size_t branch_outputs(std::span<const Branch> branches,
+                                                   std::size_t samples) {
   std::size_t elements = 0;
-  for (const Branch& branch : branches) elements += branch.computes ? branch.place.output.elements(samples) : 0;
+  for (const Branch& branch : branches)
+    elements += branch.computes ? branch.place.output.elements(samples) : 0;
   return elements;
 }
-[[nodiscard]] constexpr std::size_t largest_branch_output(std::span<const Branch> branches, std::size_t samples) {
+[[nodiscard]] constexpr std::size_t largest_branch_output(std::span<const Branch> branches,
+                                                          std::size_t samples) {
   std::size_t largest = 0;
-  for (const Branch& branch : branches) largest = std::max(largest, branch.place.output.elements(samples));
+  for (const Branch& branch : branches)
+    largest = std::max(largest, branch.place.output.elements(samples));
   return largest;
 }
-[[nodiscard]] constexpr std::size_t first_branch_scratch(std::span<const Branch> branches, std::size_t samples) {
+[[nodiscard]] constexpr std::size_t first_branch_scratch(std::span<const Branch> branches,
+                                                         std::size_t samples) {
   return branch_outputs(branches, samples) + largest_branch_output(branches, samples) +
          branches.front().place.input.elements(samples);
 }
-[[nodiscard]] constexpr std::size_t branches_scratch(std::span<const Branch> branches, std::size_t samples) {
+[[nodiscard]] constexpr std::size_t branches_scratch(std::span<const Branch> branches,
+                                                     std::size_t samples) {
   std::size_t elements = first_branch_scratch(branches, samples);
   for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
   return elements;
@@ -68,13 +74,15 @@ struct BranchArrays {
   std::array<std::span<T>, max_branches> scratch;
   std::size_t count = 0;
 
-  BranchArrays(std::span<const Branch> branches, TensorView<const T> x, std::span<T> all) : count(branches.size()) {
+  BranchArrays(std::span<const Branch> branches, TensorView<const T> x, std::span<T> all)
+      : count(branches.size()) {
     const std::size_t samples = samples_of(x, branches.front().place.input);
     T* output = all.data();
     std::size_t own = first_branch_scratch(branches, samples);
     for (std::size_t b = 0; b < count; ++b) {
       const LayerPlace& place = branches[b].place;
-      outputs[b] = place.output.view(branches[b].computes ? static_cast<const T*>(output) : x.data(), samples);
+      outputs[b] = place.output.view(
+          branches[b].computes ? static_cast<const T*>(output) : x.data(), samples);
       if (branches[b].computes) output += place.output.elements(samples);
       scratch[b] = all.subspan(own, place.scratch_size(samples));
       own += scratch[b].size();
@@ -83,14 +91,15 @@ struct BranchArrays {
   [[nodiscard]] BranchOutputs<T> all_outputs() const { return std::span(outputs).first(count); }
   /// (It is const to others.)
   [[nodiscard]] TensorView<T> output(std::size_t b) const {
-    return {const_cast<T*>(outputs[b].data()), outputs[b].samples(), outputs[b].features(), outputs[b].stride()};
+    return {const_cast<T*>(outputs[b].data()), outputs[b].samples(), outputs[b].features(),
+            outputs[b].stride()};
   }
 };
 
 /// Runs a branch; returns the mask of its output.
 template <class T>
-const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const ForwardPass<T>& pass, TensorView<T> y,
-                    std::span<T> scratch) {
+const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const ForwardPass<T>& pass,
+                    TensorView<T> y, std::span<T> scratch) {
   const LayerPlace& place = branch.place;
   const T* mask_of_y = place.keeps_mask || !branch.computes ? pass.mask : nullptr;
   if (!branch.computes) return mask_of_y;
@@ -108,12 +117,13 @@ const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const For
 }
 
 template <class T>
-void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls, const MergeCalls<T>& merge,
-                  const ForwardPass<T>& pass) {
+void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
+                  const MergeCalls<T>& merge, const ForwardPass<T>& pass) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
   const T* mask = nullptr;  // the first that there is
   for (std::size_t b = 0; b < branches.size(); ++b) {
-    const T* const mask_of_y = run_branch(branches[b], calls[b], pass, arrays.output(b), arrays.scratch[b]);
+    const T* const mask_of_y =
+        run_branch(branches[b], calls[b], pass, arrays.output(b), arrays.scratch[b]);
     if (mask == nullptr) mask = mask_of_y;
   }
   merge.forward(arrays.all_outputs(), merge.blocks, pass.y);
@@ -121,8 +131,8 @@ void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<
 }
 
 template <class T>
-void visit_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls, std::size_t first,
-                    const ForwardPass<T>& pass, OutputVisitor<T> visit) {
+void visit_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
+                    std::size_t first, const ForwardPass<T>& pass, OutputVisitor<T> visit) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
   for (std::size_t b = 0; b < branches.size(); ++b) {
     if (!branches[b].computes) continue;
@@ -141,11 +151,12 @@ void visit_branches(std::span<const Branch> branches, std::span<const BranchCall
   }
 }
 
-/// Runs the branches backward, last to first; `merge(b, dy)` writes the gradient of branch b's output
-/// to dy. Without pass.dx, only the branches that have something to train are run.
+/// Runs the branches backward, last to first; `merge(b, dy)` writes the gradient of branch b's
+/// output to dy. Without pass.dx, only the branches that have something to train are run.
 template <class T, class Merge>
-void run_branches_backward_with(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
-                                const BackwardPass<T>& pass, const Merge& merge) {
+void run_branches_backward_with(std::span<const Branch> branches,
+                                std::span<const BranchCalls<T>> calls, const BackwardPass<T>& pass,
+                                const Merge& merge) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
   const std::size_t samples = samples_of(pass.x, branches.front().place.input);
   T* const gradient = pass.scratch.data() + branch_outputs(branches, samples);
@@ -164,17 +175,18 @@ void run_branches_backward_with(std::span<const Branch> branches, std::span<cons
     } else {
       StepContext context = place.context(pass.context);
       if (!call.announces_gradients) context.gradients_ready = context.variables_done = {};
-      const BackwardPass<T> branch_pass{.context = context,
-                                        .weights = pass.weights.subspan(place.first_variable, place.variables),
-                                        .state = pass.state.subspan(place.first_state_variable, place.state_variables),
-                                        .x = pass.x,
-                                        .y = arrays.outputs[b],
-                                        .dy = dy,
-                                        .dx = call.dx == GradientPlace::nowhere
-                                                  ? TensorView<T>()
-                                                  : place.input.view(pass.dx.empty() ? more_dx : dx.data(), samples),
-                                        .gradients = pass.gradients.subspan(place.first_variable, place.variables),
-                                        .scratch = arrays.scratch[b]};
+      const BackwardPass<T> branch_pass{
+          .context = context,
+          .weights = pass.weights.subspan(place.first_variable, place.variables),
+          .state = pass.state.subspan(place.first_state_variable, place.state_variables),
+          .x = pass.x,
+          .y = arrays.outputs[b],
+          .dy = dy,
+          .dx = call.dx == GradientPlace::nowhere
+                    ? TensorView<T>()
+                    : place.input.view(pass.dx.empty() ? more_dx : dx.data(), samples),
+          .gradients = pass.gradients.subspan(place.first_variable, place.variables),
+          .scratch = arrays.scratch[b]};
       const TraceSpan span(trace_of(place, context), TracePart::backward, context.layer);
       call.run(branch_pass);
       pass.context.gradients_ready(branch_pass.gradients);
@@ -194,13 +206,19 @@ void run_branches_backward(std::span<const Branch> branches, std::span<const Bra
   });
 }
 
-LOCKSTEP_INSTANCE(void run_branches<float>(std::span<const Branch>, std::span<const BranchCalls<float>>,
+LOCKSTEP_INSTANCE(void run_branches<float>(std::span<const Branch>,
+                                           std::span<const BranchCalls<float>>,
                                            const MergeCalls<float>&, const ForwardPass<float>&));
-LOCKSTEP_INSTANCE(void run_branches<double>(std::span<const Branch>, std::span<const BranchCalls<double>>,
+LOCKSTEP_INSTANCE(void run_branches<double>(std::span<const Branch>,
+                                            std::span<const BranchCalls<double>>,
                                             const MergeCalls<double>&, const ForwardPass<double>&));
-LOCKSTEP_INSTANCE(void run_branches_backward<float>(std::span<const Branch>, std::span<const BranchCalls<float>>,
-                                                    const MergeCalls<float>&, const BackwardPass<float>&));
-LOCKSTEP_INSTANCE(void run_branches_backward<double>(std::span<const Branch>, std::span<const BranchCalls<double>>,
-                                                     const MergeCalls<double>&, const BackwardPass<double>&));
+LOCKSTEP_INSTANCE(void run_branches_backward<float>(std::span<const Branch>,
+                                                    std::span<const BranchCalls<float>>,
+                                                    const MergeCalls<float>&,
+                                                    const BackwardPass<float>&));
+LOCKSTEP_INSTANCE(void run_branches_backward<double>(std::span<const Branch>,
+                                                     std::span<const BranchCalls<double>>,
+                                                     const MergeCalls<double>&,
+                                                     const BackwardPass<double>&));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

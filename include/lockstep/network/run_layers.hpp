@@ -27,8 +27,12 @@ struct TensorSize {
 
   friend constexpr bool operator==(const TensorSize&, const TensorSize&) = default;
 
-  [[nodiscard]] constexpr std::size_t stride(std::size_t samples) const { return padded_batch(samples * positions); }
-  [[nodiscard]] constexpr std::size_t elements(std::size_t samples) const { return features * stride(samples); }
+  [[nodiscard]] constexpr std::size_t stride(std::size_t samples) const {
+    return padded_batch(samples * positions);
+  }
+  [[nodiscard]] constexpr std::size_t elements(std::size_t samples) const {
+    return features * stride(samples);
+  }
   template <class T>
   [[nodiscard]] TensorView<T> view(T* data, std::size_t samples) const {
     return {data, samples * positions, features, stride(samples)};
@@ -71,8 +75,9 @@ class OutputVisitor {
  public:
   template <class F>
   explicit OutputVisitor(F& f)
-      : self_(&f),
-        call_([](void* self, std::size_t position, TensorView<const T> y) { (*static_cast<F*>(self))(position, y); }) {}
+      : self_(&f), call_([](void* self, std::size_t position, TensorView<const T> y) {
+          (*static_cast<F*>(self))(position, y);
+        }) {}
   void operator()(std::size_t position, TensorView<const T> y) const { call_(self_, position, y); }
 
  private:
@@ -106,26 +111,31 @@ struct BackwardCall {
 };
 
 /// Elements of the outputs that are kept between layers.
-[[nodiscard]] constexpr std::size_t kept_elements(std::span<const LayerPlace> layers, std::size_t samples) {
+[[nodiscard]] constexpr std::size_t kept_elements(std::span<const LayerPlace> layers,
+                                                  std::size_t samples) {
   std::size_t elements = 0;
-  for (std::size_t i = 0; i + 1 < layers.size(); ++i) elements += layers[i].output.elements(samples);
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i)
+    elements += layers[i].output.elements(samples);
   return elements;
 }
 
 /// Elements of the largest gradient between two layers.
-[[nodiscard]] constexpr std::size_t gradient_elements(std::span<const LayerPlace> layers, std::size_t samples) {
+[[nodiscard]] constexpr std::size_t gradient_elements(std::span<const LayerPlace> layers,
+                                                      std::size_t samples) {
   std::size_t largest = 0;
   for (const LayerPlace& layer : layers) largest = std::max(largest, layer.input.elements(samples));
   return largest;
 }
 
 /// Where the layers' own scratch begins, in elements.
-[[nodiscard]] constexpr std::size_t first_scratch(std::span<const LayerPlace> layers, std::size_t samples) {
+[[nodiscard]] constexpr std::size_t first_scratch(std::span<const LayerPlace> layers,
+                                                  std::size_t samples) {
   return kept_elements(layers, samples) + 2 * gradient_elements(layers, samples);
 }
 
 /// Elements of scratch that the container needs.
-[[nodiscard]] constexpr std::size_t container_scratch(std::span<const LayerPlace> layers, std::size_t samples) {
+[[nodiscard]] constexpr std::size_t container_scratch(std::span<const LayerPlace> layers,
+                                                      std::size_t samples) {
   std::size_t size = first_scratch(layers, samples);
   for (const LayerPlace& layer : layers) size += layer.scratch_size(samples);
   return size;
@@ -136,8 +146,8 @@ struct BackwardCall {
   return layer.is_container ? nullptr : context.trace;
 }
 
-/// Calls f(i, x, y, scratch) for each layer, first to last, with where its arrays lie in those of the
-/// container's pass.
+/// Calls f(i, x, y, scratch) for each layer, first to last, with where its arrays lie in those of
+/// the container's pass.
 template <class T, class F>
 void each_layer(std::span<const LayerPlace> layers, const ForwardPass<T>& pass, F&& f) {
   const std::size_t samples = samples_of(pass.x, layers.front().input);
@@ -165,54 +175,65 @@ void run_forward(std::span<const LayerPlace> layers, std::span<const ForwardCall
     return;
   }
   const T* mask = pass.mask;
-  each_layer(layers, pass, [&](std::size_t i, TensorView<const T> x, TensorView<T> y, std::span<T> scratch) {
-    const LayerPlace& layer = layers[i];
-    const StepContext context = layer.context(pass.context);
-    const TraceSpan span(trace_of(layer, context), TracePart::forward, context.layer);
-    const T* mask_of_y = layer.keeps_mask ? mask : nullptr;
-    calls[i].run({.context = context,
-                  .weights = pass.weights.subspan(layer.first_variable, layer.variables),
-                  .state = pass.state.subspan(layer.first_state_variable, layer.state_variables),
-                  .x = x,
-                  .y = y,
-                  .scratch = scratch,
-                  .mask = mask,
-                  .mask_of_y = &mask_of_y});
-    mask = mask_of_y;
-  });
+  each_layer(layers, pass,
+             [&](std::size_t i, TensorView<const T> x, TensorView<T> y, std::span<T> scratch) {
+               const LayerPlace& layer = layers[i];
+               const StepContext context = layer.context(pass.context);
+               const TraceSpan span(trace_of(layer, context), TracePart::forward, context.layer);
+               const T* mask_of_y = layer.keeps_mask ? mask : nullptr;
+               calls[i].run(
+                   {.context = context,
+                    .weights = pass.weights.subspan(layer.first_variable, layer.variables),
+                    .state = pass.state.subspan(layer.first_state_variable, layer.state_variables),
+                    .x = x,
+                    .y = y,
+                    .scratch = scratch,
+                    .mask = mask,
+                    .mask_of_y = &mask_of_y});
+               mask = mask_of_y;
+             });
   pass.set_mask(mask);
 }
 
 /// Calls visit(position, y) for the output of each layer, as run_forward has left them. `first` is
 /// the container's position in the flattened model.
 template <class T>
-void visit_outputs(std::span<const LayerPlace> layers, std::span<const ForwardCall<T>> calls, std::size_t first,
-                   const ForwardPass<T>& pass, OutputVisitor<T> visit) {
+void visit_outputs(std::span<const LayerPlace> layers, std::span<const ForwardCall<T>> calls,
+                   std::size_t first, const ForwardPass<T>& pass, OutputVisitor<T> visit) {
   if (layers.empty()) return;
-  each_layer(layers, pass, [&](std::size_t i, TensorView<const T> x, TensorView<T> y, std::span<T> scratch) {
-    if (calls[i].each_output == nullptr)
-      visit(first + layers[i].position, y);
-    else
-      calls[i].each_output(first + layers[i].position,
-                           {.context = pass.context, .weights = {}, .state = {}, .x = x, .y = y, .scratch = scratch},
-                           visit);
-  });
+  each_layer(layers, pass,
+             [&](std::size_t i, TensorView<const T> x, TensorView<T> y, std::span<T> scratch) {
+               if (calls[i].each_output == nullptr)
+                 visit(first + layers[i].position, y);
+               else
+                 calls[i].each_output(first + layers[i].position,
+                                      {.context = pass.context,
+                                       .weights = {},
+                                       .state = {},
+                                       .x = x,
+                                       .y = y,
+                                       .scratch = scratch},
+                                      visit);
+             });
 }
 
 template <class T>
 void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCall<T>> calls,
                   const BackwardPass<T>& pass) {
   if (layers.empty()) {
-    if (!pass.dx.empty()) std::copy_n(pass.dy.data(), pass.dy.features() * pass.dy.stride(), pass.dx.data());
+    if (!pass.dx.empty())
+      std::copy_n(pass.dy.data(), pass.dy.features() * pass.dy.stride(), pass.dx.data());
     return;
   }
   const std::size_t samples = samples_of(pass.x, layers.front().input);
   const std::size_t kept = kept_elements(layers, samples);
-  T* const gradients[2] = {pass.scratch.data() + kept, pass.scratch.data() + kept + gradient_elements(layers, samples)};
+  T* const gradients[2] = {pass.scratch.data() + kept,
+                           pass.scratch.data() + kept + gradient_elements(layers, samples)};
   std::size_t turn = 0;
   std::size_t own = container_scratch(layers, samples);
   const T* y = pass.y.data();
-  T* input = pass.scratch.data() + kept;  // after the first round: where the layer's input lies, if it is no x
+  T* input = pass.scratch.data() +
+             kept;  // after the first round: where the layer's input lies, if it is no x
   T* dy = pass.dy.data();
   for (std::size_t i = layers.size(); i > 0 && calls[i - 1].run != nullptr; --i) {
     const LayerPlace& layer = layers[i - 1];
@@ -259,17 +280,23 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
   }
 }
 
-LOCKSTEP_INSTANCE(void run_forward<float>(std::span<const LayerPlace>, std::span<const ForwardCall<float>>,
+LOCKSTEP_INSTANCE(void run_forward<float>(std::span<const LayerPlace>,
+                                          std::span<const ForwardCall<float>>,
                                           const ForwardPass<float>&));
-LOCKSTEP_INSTANCE(void run_forward<double>(std::span<const LayerPlace>, std::span<const ForwardCall<double>>,
+LOCKSTEP_INSTANCE(void run_forward<double>(std::span<const LayerPlace>,
+                                           std::span<const ForwardCall<double>>,
                                            const ForwardPass<double>&));
-LOCKSTEP_INSTANCE(void run_backward<float>(std::span<const LayerPlace>, std::span<const BackwardCall<float>>,
+LOCKSTEP_INSTANCE(void run_backward<float>(std::span<const LayerPlace>,
+                                           std::span<const BackwardCall<float>>,
                                            const BackwardPass<float>&));
-LOCKSTEP_INSTANCE(void run_backward<double>(std::span<const LayerPlace>, std::span<const BackwardCall<double>>,
+LOCKSTEP_INSTANCE(void run_backward<double>(std::span<const LayerPlace>,
+                                            std::span<const BackwardCall<double>>,
                                             const BackwardPass<double>&));
-LOCKSTEP_INSTANCE(void visit_outputs<float>(std::span<const LayerPlace>, std::span<const ForwardCall<float>>,
-                                            std::size_t, const ForwardPass<float>&, OutputVisitor<float>));
-LOCKSTEP_INSTANCE(void visit_outputs<double>(std::span<const LayerPlace>, std::span<const ForwardCall<double>>,
-                                             std::size_t, const ForwardPass<double>&, OutputVisitor<double>));
+LOCKSTEP_INSTANCE(void visit_outputs<float>(std::span<const LayerPlace>,
+                                            std::span<const ForwardCall<float>>, std::size_t,
+                                            const ForwardPass<float>&, OutputVisitor<float>));
+LOCKSTEP_INSTANCE(void visit_outputs<double>(std::span<const LayerPlace>,
+                                             std::span<const ForwardCall<double>>, std::size_t,
+                                             const ForwardPass<double>&, OutputVisitor<double>));
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

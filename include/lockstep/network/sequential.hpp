@@ -45,13 +45,15 @@ struct ChainTables {
   using Chain = ChainOf<In, Layers...>;
 
   template <class In>
-  static constexpr std::array<LayerInfo, sizeof...(Layers)> layers = layer_infos(typename Chain<In>::List{});
+  static constexpr std::array<LayerInfo, sizeof...(Layers)> layers =
+      layer_infos(typename Chain<In>::List{});
   template <class In>
   static constexpr auto places = layer_places<Chain<In>::Steps::size>(typename Chain<In>::List{});
   template <class In, class T>
   static constexpr auto forward_calls = detail::forward_calls<T>(typename Chain<In>::Steps{});
   template <class In, class T, bool InputGradient>
-  static constexpr auto backward_calls = detail::backward_calls<T, InputGradient>(typename Chain<In>::Steps{});
+  static constexpr auto backward_calls =
+      detail::backward_calls<T, InputGradient>(typename Chain<In>::Steps{});
 };
 
 }  // namespace detail
@@ -84,7 +86,8 @@ struct Sequential : detail::LayersInARow<detail::ChainTables<Layers...>> {
   static constexpr std::size_t parameter_count = [] {
     std::size_t count = 0;
     if constexpr (!std::is_void_v<InputShape>)
-      for (const Variable& variable : Base::template variables<InputShape>) count += variable.size();
+      for (const Variable& variable : Base::template variables<InputShape>)
+        count += variable.size();
     return count;
   }();
 

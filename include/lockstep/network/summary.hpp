@@ -23,7 +23,8 @@ struct SummaryRow {
 /// The text that model.summary() prints in TensorFlow 2.11, character by character: 65 columns,
 /// long names broken, totals with thousands separators. (Later versions print no separators and add
 /// sizes in bytes.)
-[[nodiscard]] std::string render_summary(std::string_view model_name, std::span<const SummaryRow> rows);
+[[nodiscard]] std::string render_summary(std::string_view model_name,
+                                         std::span<const SummaryRow> rows);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

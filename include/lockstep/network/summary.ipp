@@ -39,8 +39,11 @@ LOCKSTEP_INLINE std::string with_thousands_separators(std::size_t number) {
 
 }  // namespace detail
 
-LOCKSTEP_INLINE std::string render_summary(std::string_view model_name, std::span<const SummaryRow> rows) {
-  const auto rule = [](char character) { return std::string(detail::summary_width, character) + '\n'; };
+LOCKSTEP_INLINE std::string render_summary(std::string_view model_name,
+                                           std::span<const SummaryRow> rows) {
+  const auto rule = [](char character) {
+    return std::string(detail::summary_width, character) + '\n';
+  };
   std::string text = "Model: \"" + std::string(model_name) + "\"\n";
   text += rule('_') + detail::summary_row({"Layer (type)", "Output Shape", "Param #"}) + rule('=');
   std::size_t trainable = 0, non_trainable = 0;
@@ -50,8 +53,9 @@ LOCKSTEP_INLINE std::string render_summary(std::string_view model_name, std::spa
     std::string shape = "(None";
     for (const std::size_t extent : row.output_extents) shape += ", " + std::to_string(extent);
     shape += row.output_extents.empty() ? ",)" : ")";
-    text += detail::summary_row({row.name + " (" + row.class_name + ")", shape,
-                                 std::to_string(row.trainable_parameters + row.non_trainable_parameters)});
+    text += detail::summary_row(
+        {row.name + " (" + row.class_name + ")", shape,
+         std::to_string(row.trainable_parameters + row.non_trainable_parameters)});
     text += rule(' ');
   }
   text += rule('=');

@@ -50,9 +50,9 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
   template <std::size_t Position, class In>
   static consteval bool check() {
     static_assert(EmbeddingLayer::template check<Position, In>());
-    static_assert(
-        detail::TiedWidths<In, Tokens<In>, typename Body::template Output<Tokens<In>>>,
-        "lockstep: the layers of TiedHead must keep the width of its embedding, as its table makes the logits");
+    static_assert(detail::TiedWidths<In, Tokens<In>, typename Body::template Output<Tokens<In>>>,
+                  "lockstep: the layers of TiedHead must keep the width of its embedding, as its "
+                  "table makes the logits");
     return true;
   }
 
@@ -122,7 +122,8 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
                                            .mask = token_mask,
                                            .mask_of_y = &mask});
     const TraceSpan span(pass.context.trace, TracePart::forward, pass.context.layer);
-    kernels::dense_input_gradient<T>(head_size<In>(pass.y), pass.weights[0].data(), hidden.data(), pass.y.data());
+    kernels::dense_input_gradient<T>(head_size<In>(pass.y), pass.weights[0].data(), hidden.data(),
+                                     pass.y.data());
     pass.set_mask(mask);
   }
 
@@ -158,7 +159,8 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
       const TraceSpan span(pass.context.trace, TracePart::backward, pass.context.layer);
       kernels::dense_bias_gradient<T>(size, {hidden.data(), hidden.data()}, nullptr, transposed);
       kernels::dense_weight_gradient<T>(size, pass.dy.data(), transposed, pass.gradients[0].data());
-      kernels::dense_forward<T>(size, pass.dy.data(), pass.weights[0].data(), nullptr, d_hidden.data());
+      kernels::dense_forward<T>(size, pass.dy.data(), pass.weights[0].data(), nullptr,
+                                d_hidden.data());
     }
     const StepContext context = body_context(pass.context);
     Body::template backward<Tokens<In>, T>({.context = context,

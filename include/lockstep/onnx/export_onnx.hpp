@@ -42,7 +42,8 @@ std::string onnx_model(const Trainer<T>& trainer, const ExportOnnxOptions& optio
   using Out = typename Net::template Output<In>;
   OnnxGraph graph(options.input, In::extents, std::move(trained), std::move(state));
   OnnxOperator<Net>::template write<In>(graph);
-  return graph.serialize(options.output, Out::extents, concat({version_major, ".", version_minor, ".", version_patch}));
+  return graph.serialize(options.output, Out::extents,
+                         concat({version_major, ".", version_minor, ".", version_patch}));
 }
 
 }  // namespace detail
@@ -56,8 +57,8 @@ std::string onnx_model(const Trainer<T>& trainer, const ExportOnnxOptions& optio
 /// lockstep::export_onnx(model, "cnn.onnx");
 /// @endcode
 template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
-void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model, const std::string& path,
-                 const ExportOnnxOptions& options = {}) {
+void export_onnx(Model<Net, T, S, LossType, OptimizerType, Metrics...>& model,
+                 const std::string& path, const ExportOnnxOptions& options = {}) {
   using Files = detail::ModelFiles<Model<Net, T, S, LossType, OptimizerType, Metrics...>>;
   const auto& trainer = Files::trainer(model);
   const std::string bytes = detail::onnx_model<Net>(trainer, options);

@@ -52,8 +52,8 @@ class OnnxGraph {
   };
 
   /// `trained` and `state`: the model's variables, in order.
-  OnnxGraph(std::string input, std::span<const std::size_t> sample_shape, std::vector<OnnxArray> trained,
-            std::vector<OnnxArray> state);
+  OnnxGraph(std::string input, std::span<const std::size_t> sample_shape,
+            std::vector<OnnxArray> trained, std::vector<OnnxArray> state);
 
   [[nodiscard]] const Value& value() const noexcept { return value_; }
   void set_value(Value value) { value_ = std::move(value); }
@@ -89,7 +89,8 @@ class OnnxGraph {
   void unfreeze(const Cursors& before, std::size_t state_count);
 
   /// The model as a file. `output`: the name of the last value.
-  [[nodiscard]] std::string serialize(const std::string& output, std::span<const std::size_t> sample_shape,
+  [[nodiscard]] std::string serialize(const std::string& output,
+                                      std::span<const std::size_t> sample_shape,
                                       std::string_view producer_version);
 
  private:
@@ -98,7 +99,8 @@ class OnnxGraph {
   std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers);
   std::string number(double number);
   std::string filled(std::string_view what, std::size_t size, float number);
-  std::string add_initializer(std::string name, std::span<const std::size_t> shape, std::span<const float> values);
+  std::string add_initializer(std::string name, std::span<const std::size_t> shape,
+                              std::span<const float> values);
   std::string node(std::string_view op, const std::vector<std::string>& inputs,
                    std::initializer_list<OnnxAttribute> attributes = {});
   void lay_out(bool channels_first);

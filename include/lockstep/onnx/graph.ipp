@@ -16,7 +16,8 @@ inline constexpr std::uint64_t attribute_float = 1, attribute_int = 2, attribute
 }  // namespace onnx
 
 /// A ValueInfoProto: floats [batch x shape].
-LOCKSTEP_INLINE ProtoWriter onnx_value_info(const std::string& name, std::span<const std::size_t> sample_shape) {
+LOCKSTEP_INLINE ProtoWriter onnx_value_info(const std::string& name,
+                                            std::span<const std::size_t> sample_shape) {
   ProtoWriter shape, batch, tensor, type, info;
   shape.message(1, batch.text(2, "batch"));
   for (const std::size_t extent : sample_shape) {
@@ -57,7 +58,8 @@ LOCKSTEP_INLINE void OnnxGraph::unfreeze(const Cursors& before, std::size_t stat
   is_frozen_ = false;
 }
 
-LOCKSTEP_INLINE std::string OnnxGraph::add_initializer(std::string name, std::span<const std::size_t> shape,
+LOCKSTEP_INLINE std::string OnnxGraph::add_initializer(std::string name,
+                                                       std::span<const std::size_t> shape,
                                                        std::span<const float> values) {
   ProtoWriter tensor, numbers;
   for (const std::size_t extent : shape) tensor.varint(1, extent);
@@ -71,11 +73,15 @@ LOCKSTEP_INLINE std::string OnnxGraph::weight(const OnnxArray& array) {
   return add_initializer(array.name, array.shape, array.values);
 }
 
-LOCKSTEP_INLINE std::string OnnxGraph::constant(std::string_view what, const std::vector<std::int64_t>& numbers) {
+LOCKSTEP_INLINE std::string OnnxGraph::constant(std::string_view what,
+                                                const std::vector<std::int64_t>& numbers) {
   std::string name = concat({what, "_", constants_++});
   ProtoWriter tensor, values;
   for (const std::int64_t value : numbers) values.fixed<8>(static_cast<std::uint64_t>(value));
-  tensor.varint(1, numbers.size()).varint(2, onnx::type_int64).text(8, name).text(9, values.bytes());
+  tensor.varint(1, numbers.size())
+      .varint(2, onnx::type_int64)
+      .text(8, name)
+      .text(9, values.bytes());
   graph_.message(5, tensor);
   return name;
 }
@@ -85,13 +91,15 @@ LOCKSTEP_INLINE std::string OnnxGraph::number(double number) {
   return add_initializer(concat({"number_", constants_++}), {}, {&value, 1});
 }
 
-LOCKSTEP_INLINE std::string OnnxGraph::filled(std::string_view what, std::size_t size, float number) {
+LOCKSTEP_INLINE std::string OnnxGraph::filled(std::string_view what, std::size_t size,
+                                              float number) {
   const std::vector<float> values(size, number);
   const std::size_t shape[] = {size};
   return add_initializer(concat({what, "_", constants_++}), shape, values);
 }
 
-LOCKSTEP_INLINE std::string OnnxGraph::node(std::string_view op, const std::vector<std::string>& inputs,
+LOCKSTEP_INLINE std::string OnnxGraph::node(std::string_view op,
+                                            const std::vector<std::string>& inputs,
                                             std::initializer_list<OnnxAttribute> attributes) {
   std::string output = concat({"value_", nodes_++});
   ProtoWriter written;
@@ -103,9 +111,11 @@ LOCKSTEP_INLINE std::string OnnxGraph::node(std::string_view op, const std::vect
     if (attribute.kind == OnnxAttribute::Kind::number) {
       field.number(2, attribute.number).varint(20, onnx::attribute_float);
     } else if (attribute.kind == OnnxAttribute::Kind::one_int) {
-      field.varint(3, static_cast<std::uint64_t>(attribute.ints.at(0))).varint(20, onnx::attribute_int);
+      field.varint(3, static_cast<std::uint64_t>(attribute.ints.at(0)))
+          .varint(20, onnx::attribute_int);
     } else {
-      for (const std::int64_t value : attribute.ints) field.varint(8, static_cast<std::uint64_t>(value));
+      for (const std::int64_t value : attribute.ints)
+        field.varint(8, static_cast<std::uint64_t>(value));
       field.varint(20, onnx::attribute_ints);
     }
     written.message(5, field);
@@ -116,8 +126,8 @@ LOCKSTEP_INLINE std::string OnnxGraph::node(std::string_view op, const std::vect
 
 LOCKSTEP_INLINE void OnnxGraph::lay_out(bool channels_first) {
   if (value_.rank != 3 || value_.channels_first == channels_first) return;
-  const std::vector<std::int64_t> order =
-      channels_first ? std::vector<std::int64_t>{0, 3, 1, 2} : std::vector<std::int64_t>{0, 2, 3, 1};
+  const std::vector<std::int64_t> order = channels_first ? std::vector<std::int64_t>{0, 3, 1, 2}
+                                                         : std::vector<std::int64_t>{0, 2, 3, 1};
   value_.name = node("Transpose", {value_.name}, {{"perm", order}});
   value_.channels_first = channels_first;
 }
@@ -128,16 +138,17 @@ LOCKSTEP_INLINE void OnnxGraph::dense(bool use_bias) {
   value_ = {.name = node("Gemm", inputs), .rank = 1};
 }
 
-LOCKSTEP_INLINE void OnnxGraph::convolution(const OnnxWindow& window, std::size_t groups, bool use_bias,
-                                            bool is_depthwise) {
+LOCKSTEP_INLINE void OnnxGraph::convolution(const OnnxWindow& window, std::size_t groups,
+                                            bool use_bias, bool is_depthwise) {
   lay_out(true);
   // [height x width x channels x filters] becomes [filters x channels x height x width]; where each
   // channel has filters of its own, [channels * filters x 1 x height x width].
   const OnnxArray& kernel = take(true);
-  const std::size_t pixels = kernel.shape[0] * kernel.shape[1], channels = kernel.shape[2], filters = kernel.shape[3];
+  const std::size_t pixels = kernel.shape[0] * kernel.shape[1], channels = kernel.shape[2],
+                    filters = kernel.shape[3];
   OnnxArray turned{.name = kernel.name,
-                   .shape = {is_depthwise ? channels * filters : filters, is_depthwise ? 1 : channels, kernel.shape[0],
-                             kernel.shape[1]},
+                   .shape = {is_depthwise ? channels * filters : filters,
+                             is_depthwise ? 1 : channels, kernel.shape[0], kernel.shape[1]},
                    .values = std::vector<float>(kernel.values.size())};
   for (std::size_t p = 0; p < pixels; ++p)
     for (std::size_t c = 0; c < channels; ++c)
@@ -148,7 +159,8 @@ LOCKSTEP_INLINE void OnnxGraph::convolution(const OnnxWindow& window, std::size_
   std::vector<std::string> inputs = {value_.name, weight(turned)};
   if (use_bias) inputs.push_back(weight(take(true)));
   const auto both = [](const std::size_t(&numbers)[2]) {
-    return std::vector<std::int64_t>{static_cast<std::int64_t>(numbers[0]), static_cast<std::int64_t>(numbers[1])};
+    return std::vector<std::int64_t>{static_cast<std::int64_t>(numbers[0]),
+                                     static_cast<std::int64_t>(numbers[1])};
   };
   std::vector<std::int64_t> pads = both(window.begin);
   for (const std::int64_t end : both(window.end)) pads.push_back(end);
@@ -161,7 +173,8 @@ LOCKSTEP_INLINE void OnnxGraph::convolution(const OnnxWindow& window, std::size_
                       {"group", {group}, 0, OnnxAttribute::Kind::one_int}});
 }
 
-LOCKSTEP_INLINE void OnnxGraph::batch_normalization(std::size_t channels, bool scale, bool center, double epsilon) {
+LOCKSTEP_INLINE void OnnxGraph::batch_normalization(std::size_t channels, bool scale, bool center,
+                                                    double epsilon) {
   lay_out(true);
   const std::string gamma = scale ? weight(take(true)) : filled("ones", channels, 1);
   const std::string beta = center ? weight(take(true)) : filled("zeros", channels, 0);
@@ -170,7 +183,8 @@ LOCKSTEP_INLINE void OnnxGraph::batch_normalization(std::size_t channels, bool s
                      {{"epsilon", {}, static_cast<float>(epsilon), OnnxAttribute::Kind::number}});
 }
 
-LOCKSTEP_INLINE void OnnxGraph::layer_normalization(std::size_t channels, bool scale, bool center, double epsilon) {
+LOCKSTEP_INLINE void OnnxGraph::layer_normalization(std::size_t channels, bool scale, bool center,
+                                                    double epsilon) {
   lay_out(false);
   std::vector<std::string> inputs = {value_.name};
   inputs.push_back(scale ? weight(take(true)) : filled("ones", channels, 1));
@@ -183,11 +197,12 @@ LOCKSTEP_INLINE void OnnxGraph::layer_normalization(std::size_t channels, bool s
 LOCKSTEP_INLINE void OnnxGraph::pool(std::string_view op, const OnnxWindow& window) {
   lay_out(true);
   const auto as_int = [](std::size_t number) { return static_cast<std::int64_t>(number); };
-  value_.name = node(
-      op, {value_.name},
-      {{"kernel_shape", {as_int(window.kernel[0]), as_int(window.kernel[1])}},
-       {"strides", {as_int(window.stride[0]), as_int(window.stride[1])}},
-       {"pads", {as_int(window.begin[0]), as_int(window.begin[1]), as_int(window.end[0]), as_int(window.end[1])}}});
+  value_.name = node(op, {value_.name},
+                     {{"kernel_shape", {as_int(window.kernel[0]), as_int(window.kernel[1])}},
+                      {"strides", {as_int(window.stride[0]), as_int(window.stride[1])}},
+                      {"pads",
+                       {as_int(window.begin[0]), as_int(window.begin[1]), as_int(window.end[0]),
+                        as_int(window.end[1])}}});
 }
 
 LOCKSTEP_INLINE void OnnxGraph::global_pool(std::string_view op) {
@@ -196,10 +211,12 @@ LOCKSTEP_INLINE void OnnxGraph::global_pool(std::string_view op) {
   value_ = {.name = node("Flatten", {pooled}), .rank = 1};
 }
 
-LOCKSTEP_INLINE void OnnxGraph::pad(std::size_t top, std::size_t bottom, std::size_t left, std::size_t right) {
+LOCKSTEP_INLINE void OnnxGraph::pad(std::size_t top, std::size_t bottom, std::size_t left,
+                                    std::size_t right) {
   lay_out(true);
   const auto as_int = [](std::size_t number) { return static_cast<std::int64_t>(number); };
-  const std::string pads = constant("pads", {0, 0, as_int(top), as_int(left), 0, 0, as_int(bottom), as_int(right)});
+  const std::string pads =
+      constant("pads", {0, 0, as_int(top), as_int(left), 0, 0, as_int(bottom), as_int(right)});
   value_.name = node("Pad", {value_.name, pads});
 }
 
@@ -207,7 +224,8 @@ LOCKSTEP_INLINE void OnnxGraph::reshape(std::span<const std::size_t> sample_shap
   lay_out(false);
   std::vector<std::int64_t> shape = {-1};
   for (const std::size_t extent : sample_shape) shape.push_back(static_cast<std::int64_t>(extent));
-  value_ = {.name = node("Reshape", {value_.name, constant("shape", shape)}), .rank = sample_shape.size()};
+  value_ = {.name = node("Reshape", {value_.name, constant("shape", shape)}),
+            .rank = sample_shape.size()};
 }
 
 LOCKSTEP_INLINE void OnnxGraph::softmax() {
@@ -220,11 +238,14 @@ LOCKSTEP_INLINE void OnnxGraph::rescale(double scale, double offset) {
   if (offset != 0) value_.name = node("Add", {value_.name, number(offset)});
 }
 
-LOCKSTEP_INLINE void OnnxGraph::apply(std::string_view op, std::initializer_list<OnnxAttribute> attributes) {
+LOCKSTEP_INLINE void OnnxGraph::apply(std::string_view op,
+                                      std::initializer_list<OnnxAttribute> attributes) {
   value_.name = node(op, {value_.name}, attributes);
 }
 
-LOCKSTEP_INLINE void OnnxGraph::silu() { value_.name = node("Mul", {value_.name, node("Sigmoid", {value_.name})}); }
+LOCKSTEP_INLINE void OnnxGraph::silu() {
+  value_.name = node("Mul", {value_.name, node("Sigmoid", {value_.name})});
+}
 
 LOCKSTEP_INLINE void OnnxGraph::mish() {
   value_.name = node("Mul", {value_.name, node("Tanh", {node("Softplus", {value_.name})})});
@@ -232,7 +253,8 @@ LOCKSTEP_INLINE void OnnxGraph::mish() {
 
 /// x / 2 (1 + erf(x / sqrt(2)))
 LOCKSTEP_INLINE void OnnxGraph::gelu() {
-  const std::string inner = node("Erf", {node("Mul", {value_.name, number(1 / std::numbers::sqrt2)})});
+  const std::string inner =
+      node("Erf", {node("Mul", {value_.name, number(1 / std::numbers::sqrt2)})});
   const std::string half = node("Mul", {value_.name, number(0.5)});
   value_.name = node("Mul", {half, node("Add", {inner, number(1)})});
 }
@@ -243,10 +265,12 @@ LOCKSTEP_INLINE void OnnxGraph::gelu_tanh() {
   const std::string sum = node("Add", {value_.name, node("Mul", {cube, number(0.044715)})});
   const double root = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
   const std::string inner = node("Tanh", {node("Mul", {sum, number(root)})});
-  value_.name = node("Mul", {node("Mul", {value_.name, number(0.5)}), node("Add", {inner, number(1)})});
+  value_.name =
+      node("Mul", {node("Mul", {value_.name, number(0.5)}), node("Add", {inner, number(1)})});
 }
 
-LOCKSTEP_INLINE void OnnxGraph::merge(std::string_view op, std::vector<Value> branches, double factor) {
+LOCKSTEP_INLINE void OnnxGraph::merge(std::string_view op, std::vector<Value> branches,
+                                      double factor) {
   for (Value& branch : branches) {  // all lie as the first one
     value_ = branch;
     lay_out(branches.front().channels_first);
@@ -256,23 +280,33 @@ LOCKSTEP_INLINE void OnnxGraph::merge(std::string_view op, std::vector<Value> br
   if (op == "Concat") {
     std::vector<std::string> inputs;
     for (const Value& branch : branches) inputs.push_back(branch.name);
-    value_.name = node(
-        op, inputs, {{"axis", {value_.rank == 3 && value_.channels_first ? 1 : -1}, 0, OnnxAttribute::Kind::one_int}});
+    value_.name = node(op, inputs,
+                       {{"axis",
+                         {value_.rank == 3 && value_.channels_first ? 1 : -1},
+                         0,
+                         OnnxAttribute::Kind::one_int}});
     return;
   }
-  for (std::size_t i = 1; i < branches.size(); ++i) value_.name = node(op, {value_.name, branches[i].name});
+  for (std::size_t i = 1; i < branches.size(); ++i)
+    value_.name = node(op, {value_.name, branches[i].name});
   if (factor != 1) rescale(factor, 0);
 }
 
-LOCKSTEP_INLINE std::string OnnxGraph::serialize(const std::string& output, std::span<const std::size_t> sample_shape,
+LOCKSTEP_INLINE std::string OnnxGraph::serialize(const std::string& output,
+                                                 std::span<const std::size_t> sample_shape,
                                                  std::string_view producer_version) {
   lay_out(false);
   ProtoWriter last, opset, model, graph;
   last.text(1, value_.name).text(2, output).text(3, "output").text(4, "Identity");
   graph_.message(1, last).text(2, "lockstep");
-  graph_.message(11, onnx_value_info(input_, input_shape_)).message(12, onnx_value_info(output, sample_shape));
+  graph_.message(11, onnx_value_info(input_, input_shape_))
+      .message(12, onnx_value_info(output, sample_shape));
   opset.varint(2, 17);
-  model.varint(1, 8).text(2, "lockstep").text(3, producer_version).message(7, graph_).message(8, opset);
+  model.varint(1, 8)
+      .text(2, "lockstep")
+      .text(3, producer_version)
+      .message(7, graph_)
+      .message(8, opset);
   return model.bytes();
 }
 

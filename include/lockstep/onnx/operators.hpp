@@ -72,18 +72,24 @@ void write_activation(OnnxGraph& graph) {
   else if constexpr (std::is_same_v<F, GELUTanh>)
     graph.gelu_tanh();
   else
-    static_assert(!sizeof(F), "lockstep: export_onnx knows no ONNX operator for this activation function");
+    static_assert(!sizeof(F),
+                  "lockstep: export_onnx knows no ONNX operator for this activation function");
 }
 
 /// The window of a layer over images of shape In.
 template <class In>
-constexpr OnnxWindow onnx_window(Extent2D kernel, Extent2D stride, Extent2D dilation, Padding padding) {
+constexpr OnnxWindow onnx_window(Extent2D kernel, Extent2D stride, Extent2D dilation,
+                                 Padding padding) {
   const Extent2D covered = dilated(kernel, dilation);
-  OnnxWindow window{
-      {kernel.height, kernel.width}, {stride.height, stride.width}, {dilation.height, dilation.width}, {}, {}};
+  OnnxWindow window{{kernel.height, kernel.width},
+                    {stride.height, stride.width},
+                    {dilation.height, dilation.width},
+                    {},
+                    {}};
   const std::size_t extents[] = {covered.height, covered.width};
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::size_t outputs = window_outputs(In::extents[i], extents[i], window.stride[i], padding);
+    const std::size_t outputs =
+        window_outputs(In::extents[i], extents[i], window.stride[i], padding);
     const std::size_t needed = (outputs - 1) * window.stride[i] + extents[i];
     window.begin[i] = window_padding(In::extents[i], extents[i], window.stride[i], padding);
     const std::size_t there = In::extents[i] + window.begin[i];
@@ -97,7 +103,9 @@ template <class L>
 struct OnnxOperator {
   template <class In>
   static void write(OnnxGraph&) {
-    static_assert(!sizeof(L), "lockstep: export_onnx knows no ONNX operator for this layer; see onnx/operators.hpp");
+    static_assert(
+        !sizeof(L),
+        "lockstep: export_onnx knows no ONNX operator for this layer; see onnx/operators.hpp");
   }
 };
 
@@ -127,8 +135,9 @@ template <std::size_t Filters, Extent2D Kernel, class A, Conv2DOptions Options>
 struct OnnxOperator<Conv2D<Filters, Kernel, A, Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    graph.convolution(onnx_window<In>(Kernel, Options.stride, Options.dilation_rate, Options.padding), Options.groups,
-                      Options.use_bias, false);
+    graph.convolution(
+        onnx_window<In>(Kernel, Options.stride, Options.dilation_rate, Options.padding),
+        Options.groups, Options.use_bias, false);
     write_activation<A>(graph);
   }
 };
@@ -137,8 +146,9 @@ template <Extent2D Kernel, class A, DepthwiseConv2DOptions Options>
 struct OnnxOperator<DepthwiseConv2D<Kernel, A, Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    graph.convolution(onnx_window<In>(Kernel, Options.stride, Options.dilation_rate, Options.padding), 1,
-                      Options.use_bias, true);
+    graph.convolution(
+        onnx_window<In>(Kernel, Options.stride, Options.dilation_rate, Options.padding), 1,
+        Options.use_bias, true);
     write_activation<A>(graph);
   }
 };
@@ -149,7 +159,8 @@ struct OnnxOperator<BatchNormalization<A, Options>> {
   static void write(OnnxGraph& graph) {
     static_assert(In::rank == 1 || In::rank == 3,
                   "lockstep: export_onnx takes BatchNormalization of flat samples and of images");
-    graph.batch_normalization(In::extents[In::rank - 1], Options.scale, Options.center, Options.epsilon);
+    graph.batch_normalization(In::extents[In::rank - 1], Options.scale, Options.center,
+                              Options.epsilon);
     write_activation<A>(graph);
   }
 };
@@ -158,7 +169,8 @@ template <LayerNormalizationOptions Options>
 struct OnnxOperator<LayerNormalization<Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    graph.layer_normalization(In::extents[In::rank - 1], Options.scale, Options.center, Options.epsilon);
+    graph.layer_normalization(In::extents[In::rank - 1], Options.scale, Options.center,
+                              Options.epsilon);
   }
 };
 
@@ -166,14 +178,16 @@ template <Extent2D Pool, PoolingOptions Options>
 struct OnnxOperator<MaxPooling2D<Pool, Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    graph.pool("MaxPool", onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), 1, Options.padding));
+    graph.pool("MaxPool",
+               onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), 1, Options.padding));
   }
 };
 template <Extent2D Pool, PoolingOptions Options>
 struct OnnxOperator<AveragePooling2D<Pool, Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    graph.pool("AveragePool", onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), 1, Options.padding));
+    graph.pool("AveragePool",
+               onnx_window<In>(Pool, pooling_stride(Pool, Options.stride), 1, Options.padding));
   }
 };
 template <>
@@ -242,7 +256,8 @@ struct OnnxOperator<Rescaling<Scale, Offset>> {
 template <class In, class First, class... Rest>
 void write_layers(OnnxGraph& graph) {
   OnnxOperator<First>::template write<In>(graph);
-  if constexpr (sizeof...(Rest) > 0) write_layers<typename OutputShape<First, In>::Type, Rest...>(graph);
+  if constexpr (sizeof...(Rest) > 0)
+    write_layers<typename OutputShape<First, In>::Type, Rest...>(graph);
 }
 template <class... Layers>
 struct OnnxOperator<Sequential<Layers...>> {
@@ -276,7 +291,8 @@ template <class Merge, class... Branches>
 struct OnnxOperator<Parallel<Merge, Branches...>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    constexpr double mean = std::is_same_v<Merge, Average> ? 1.0 / static_cast<double>(sizeof...(Branches)) : 1.0;
+    constexpr double mean =
+        std::is_same_v<Merge, Average> ? 1.0 / static_cast<double>(sizeof...(Branches)) : 1.0;
     if constexpr (std::is_same_v<Merge, Add> || std::is_same_v<Merge, Average>)
       write_branches<In, Branches...>(graph, "Add", mean);
     else if constexpr (std::is_same_v<Merge, Multiply>)
@@ -302,7 +318,8 @@ template <class L>
 struct OnnxOperator<Frozen<L>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    constexpr std::size_t trained = variables_of<L, In>().size(), others = state_variables_of<L, In>().size();
+    constexpr std::size_t trained = variables_of<L, In>().size(),
+                          others = state_variables_of<L, In>().size();
     const auto before = graph.freeze(trained);
     OnnxOperator<L>::template write<In>(graph);
     graph.unfreeze(before, trained + others);

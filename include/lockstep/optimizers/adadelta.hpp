@@ -35,7 +35,7 @@ struct Adadelta {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -66,14 +66,16 @@ struct Adadelta {
     const T old = static_cast<T>(rho), fresh = static_cast<T>(1 - rho);
     const T keep = static_cast<T>(context.keep(weight_decay));
     const T scale = static_cast<T>(context.gradient_scale);
-    const auto step = [=](auto& w, auto& of_gradients, auto& of_moves, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-      const auto g = scale * gradient;
-      of_gradients = old * of_gradients + fresh * (g * g);
-      const auto move = sqrt(of_moves + eps) / sqrt(of_gradients + eps) * g;
-      of_moves = old * of_moves + fresh * (move * move);
-      w = keep * w - rate * move;
-    };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
+    const auto step = [=](auto& w, auto& of_gradients, auto& of_moves, const auto& gradient)
+                          LOCKSTEP_KERNEL_LAMBDA {
+                            const auto g = scale * gradient;
+                            of_gradients = old * of_gradients + fresh * (g * g);
+                            const auto move = sqrt(of_moves + eps) / sqrt(of_gradients + eps) * g;
+                            of_moves = old * of_moves + fresh * (move * move);
+                            w = keep * w - rate * move;
+                          };
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1],
+                   gradients.data());
   }
 };
 static_assert(Optimizer<Adadelta, float> && Optimizer<Adadelta, double>);

@@ -34,9 +34,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 ///   v = r * c / mean of r over its last dimension;  u = g / sqrt(v)
 ///   w -= rate * u / max(1, rms(u) / clip_threshold)
 ///
-/// A variable of one dimension has v = b * v + (1 - b) * (g * g + epsilon_1). So has one with a last
-/// dimension or one before it of 1, where v is the same. r and c lie one after the other in a slot
-/// that is as long as the parameters, as is the v of others: half of Adam's memory. With
+/// A variable of one dimension has v = b * v + (1 - b) * (g * g + epsilon_1). So has one with a
+/// last dimension or one before it of 1, where v is the same. r and c lie one after the other in a
+/// slot that is as long as the parameters, as is the v of others: half of Adam's memory. With
 /// `.relative_step = false`, rate has the learning rate itself. (In Keras that option changes
 /// nothing.)
 struct Adafactor {
@@ -52,7 +52,7 @@ struct Adafactor {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -73,10 +73,12 @@ struct Adafactor {
   /// Throws ConfigurationError.
   void validate() const {
     detail::require_not_negative(name, "learning_rate", learning_rate);
-    detail::require_option(beta_2_decay < 0, name, "beta_2_decay", beta_2_decay, "a number below 0");
+    detail::require_option(beta_2_decay < 0, name, "beta_2_decay", beta_2_decay,
+                           "a number below 0");
     detail::require_not_negative(name, "epsilon_1", epsilon_1);
     detail::require_not_negative(name, "epsilon_2", epsilon_2);
-    detail::require_option(clip_threshold > 0, name, "clip_threshold", clip_threshold, "a number above 0");
+    detail::require_option(clip_threshold > 0, name, "clip_threshold", clip_threshold,
+                           "a number above 0");
     detail::require_not_negative(name, "weight_decay", weight_decay);
   }
 
@@ -90,9 +92,10 @@ struct Adafactor {
     if (keep != T(1))
       kernels::sweep(
           n, [=](auto& w) LOCKSTEP_KERNEL_LAMBDA { w = keep * w; }, parameters.data());
-    const Moments<T> moments{.decay = 1 - portable::power(static_cast<double>(context.iteration), beta_2_decay),
-                             .epsilon = static_cast<T>(epsilon_1),
-                             .mean = detail::WholeGradient<T>(context)};
+    const Moments<T> moments{
+        .decay = 1 - portable::power(static_cast<double>(context.iteration), beta_2_decay),
+        .epsilon = static_cast<T>(epsilon_1),
+        .mean = detail::WholeGradient<T>(context)};
     const double elements = static_cast<double>(n);
     const double rms = detail::norm(std::span<const T>(parameters)) / std::sqrt(elements);
     double rate = context.learning_rate;
@@ -118,8 +121,8 @@ struct Adafactor {
         for (std::size_t i = 0; i < extents.rows; ++i) sum += static_cast<double>(rows[i]);
         const double mean = sum / static_cast<double>(extents.rows);
         for (std::size_t i = 0; i < extents.rows; ++i)
-          f(static_cast<T>(static_cast<double>(rows[i]) / mean), columns_begin + outer * extents.columns,
-            (outer * extents.rows + i) * extents.columns);
+          f(static_cast<T>(static_cast<double>(rows[i]) / mean),
+            columns_begin + outer * extents.columns, (outer * extents.rows + i) * extents.columns);
       }
     };
     moments.update_factors(extents, slots[0], gradients.data());
@@ -128,7 +131,8 @@ struct Adafactor {
     });
     const T step = clipped(squares);
     each_row([&](T row, const T* columns, std::size_t begin) {
-      moments.apply(extents.columns, step, row, parameters.data() + begin, columns, gradients.data() + begin);
+      moments.apply(extents.columns, step, row, parameters.data() + begin, columns,
+                    gradients.data() + begin);
     });
   }
 
@@ -154,10 +158,11 @@ struct Adafactor {
 
     void update_all(std::size_t n, T* v, const T* gradients) const {
       const T old = static_cast<T>(decay), fresh = static_cast<T>(1 - decay), eps = epsilon;
-      const auto step = [=, average = mean](auto& moment, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-        const auto g = average(gradient);
-        moment = old * moment + fresh * (g * g + eps);
-      };
+      const auto step = [=, average = mean](auto& moment, const auto& gradient)
+                            LOCKSTEP_KERNEL_LAMBDA {
+                              const auto g = average(gradient);
+                              moment = old * moment + fresh * (g * g + eps);
+                            };
       kernels::sweep(n, step, v, gradients);
     }
 
@@ -173,7 +178,8 @@ struct Adafactor {
         const auto g = average(gradient);
         return g * g + eps;
       };
-      const auto add = [=](auto& c, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA { c += part * square(gradient); };
+      const auto add = [=](auto& c, const auto& gradient)
+                           LOCKSTEP_KERNEL_LAMBDA { c += part * square(gradient); };
       for (std::size_t row = 0; row < extents.outer * extents.rows; ++row) {
         const T* const begin = gradients + row * extents.columns;
         const double sum = kernels::sweep_sum(extents.columns, square, begin);
@@ -185,16 +191,19 @@ struct Adafactor {
 
     /// The sum of u * u, with v = row * column.
     [[nodiscard]] double squares(std::size_t n, T row, const T* columns, const T* gradients) const {
-      const auto square = [=, average = mean](const auto& column, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-        const auto g = average(gradient);
-        return g * g / (row * column);
-      };
+      const auto square = [=, average = mean](const auto& column, const auto& gradient)
+                              LOCKSTEP_KERNEL_LAMBDA {
+                                const auto g = average(gradient);
+                                return g * g / (row * column);
+                              };
       return kernels::sweep_sum(n, square, columns, gradients);
     }
 
-    void apply(std::size_t n, T rate, T row, T* parameters, const T* columns, const T* gradients) const {
-      const auto step = [=, average = mean](auto& w, const auto& column, const auto& gradient)
-                            LOCKSTEP_KERNEL_LAMBDA { w -= rate * average(gradient) / sqrt(row * column); };
+    void apply(std::size_t n, T rate, T row, T* parameters, const T* columns,
+               const T* gradients) const {
+      const auto step =
+          [=, average = mean](auto& w, const auto& column, const auto& gradient)
+              LOCKSTEP_KERNEL_LAMBDA { w -= rate * average(gradient) / sqrt(row * column); };
       kernels::sweep(n, step, parameters, columns, gradients);
     }
   };

@@ -33,7 +33,7 @@ struct Adagrad {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -41,10 +41,11 @@ struct Adagrad {
   static constexpr std::string_view name = "Adagrad";
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this, {{"learning_rate", learning_rate.description()},
-                                              {"initial_accumulator_value", initial_accumulator_value},
-                                              {"epsilon", epsilon},
-                                              {"weight_decay", weight_decay}});
+    return detail::describe_optimizer(*this,
+                                      {{"learning_rate", learning_rate.description()},
+                                       {"initial_accumulator_value", initial_accumulator_value},
+                                       {"epsilon", epsilon},
+                                       {"weight_decay", weight_decay}});
   }
 
   /// Throws ConfigurationError.

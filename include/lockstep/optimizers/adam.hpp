@@ -39,22 +39,24 @@ struct AdamOptions {
 template <class T>
 void update_adam(const AdamOptions& options, const UpdateContext& context, std::span<T> parameters,
                  std::span<const T> gradients, std::span<T* const> slots) {
-  const double correction =
-      std::sqrt(1 - power(options.beta_2, context.iteration)) / (1 - power(options.beta_1, context.iteration));
+  const double correction = std::sqrt(1 - power(options.beta_2, context.iteration)) /
+                            (1 - power(options.beta_1, context.iteration));
   const T rate = static_cast<T>(context.learning_rate * correction);
   const T keep = static_cast<T>(context.keep(options.weight_decay));
   const T scale = static_cast<T>(context.gradient_scale);
   const T new_m = static_cast<T>(1 - options.beta_1), new_v = static_cast<T>(1 - options.beta_2);
   const T epsilon = static_cast<T>(options.epsilon);
   if (options.amsgrad) {
-    const auto step = [=](auto& w, auto& m, auto& v, auto& largest_v, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-      const auto g = scale * gradient;
-      m += new_m * (g - m);
-      v += new_v * (g * g - v);
-      largest_v = max(largest_v, v);
-      w = keep * w - rate * m / (sqrt(largest_v) + epsilon);
-    };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], slots[2], gradients.data());
+    const auto step = [=](auto& w, auto& m, auto& v, auto& largest_v, const auto& gradient)
+                          LOCKSTEP_KERNEL_LAMBDA {
+                            const auto g = scale * gradient;
+                            m += new_m * (g - m);
+                            v += new_v * (g * g - v);
+                            largest_v = max(largest_v, v);
+                            w = keep * w - rate * m / (sqrt(largest_v) + epsilon);
+                          };
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], slots[2],
+                   gradients.data());
     return;
   }
   const auto step = [=](auto& w, auto& m, auto& v, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
@@ -66,10 +68,10 @@ void update_adam(const AdamOptions& options, const UpdateContext& context, std::
   kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
 }
 
-LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std::span<float>, std::span<const float>,
-                                   std::span<float* const>));
-LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std::span<double>, std::span<const double>,
-                                   std::span<double* const>));
+LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std::span<float>,
+                                   std::span<const float>, std::span<float* const>));
+LOCKSTEP_INSTANCE(void update_adam(const AdamOptions&, const UpdateContext&, std::span<double>,
+                                   std::span<const double>, std::span<double* const>));
 
 }  // namespace detail
 
@@ -95,7 +97,7 @@ struct Adam {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -118,7 +120,8 @@ struct Adam {
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const {
-    detail::update_adam({beta_1, beta_2, epsilon, weight_decay, amsgrad}, context, parameters, gradients, slots);
+    detail::update_adam({beta_1, beta_2, epsilon, weight_decay, amsgrad}, context, parameters,
+                        gradients, slots);
   }
 };
 static_assert(Optimizer<Adam, float> && Optimizer<Adam, double>);

@@ -35,7 +35,7 @@ struct Adamax {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -64,8 +64,10 @@ struct Adamax {
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const {
-    const T rate = static_cast<T>(context.learning_rate / (1 - detail::power(beta_1, context.iteration)));
-    const T new_m = static_cast<T>(1 - beta_1), old_u = static_cast<T>(beta_2), eps = static_cast<T>(epsilon);
+    const T rate =
+        static_cast<T>(context.learning_rate / (1 - detail::power(beta_1, context.iteration)));
+    const T new_m = static_cast<T>(1 - beta_1), old_u = static_cast<T>(beta_2),
+            eps = static_cast<T>(epsilon);
     const T keep = static_cast<T>(context.keep(weight_decay));
     const T scale = static_cast<T>(context.gradient_scale);
     const auto step = [=](auto& w, auto& m, auto& u, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
@@ -74,7 +76,8 @@ struct Adamax {
       u = max(old_u * u, abs(g));
       w = keep * w - rate * m / (u + eps);
     };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1],
+                   gradients.data());
   }
 };
 static_assert(Optimizer<Adamax, float> && Optimizer<Adamax, double>);

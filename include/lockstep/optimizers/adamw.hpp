@@ -36,7 +36,7 @@ struct AdamW {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -59,7 +59,8 @@ struct AdamW {
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const {
-    detail::update_adam({beta_1, beta_2, epsilon, weight_decay, amsgrad}, context, parameters, gradients, slots);
+    detail::update_adam({beta_1, beta_2, epsilon, weight_decay, amsgrad}, context, parameters,
+                        gradients, slots);
   }
 };
 static_assert(Optimizer<AdamW, float> && Optimizer<AdamW, double>);

@@ -17,15 +17,16 @@ namespace lockstep::inline LOCKSTEP_ABI {
 
 /// What an optimizer is told about one update.
 struct UpdateContext {
-  std::int64_t iteration = 1;         ///< 1 for the first update
-  double learning_rate = 0;           ///< in force for this update (callbacks and schedules may change it)
+  std::int64_t iteration = 1;  ///< 1 for the first update
+  double learning_rate = 0;    ///< in force for this update (callbacks and schedules may change it)
   double previous_learning_rate = 0;  ///< that of the update before; 0: there was none
-  double gradient_scale = 1;          ///< multiply the gradients by this: 1 / rows of all ranks, or clipped
-  bool decays = true;                 ///< weight decay applies to these parameters
+  double gradient_scale = 1;  ///< multiply the gradients by this: 1 / rows of all ranks, or clipped
+  bool decays = true;         ///< weight decay applies to these parameters
   // For an optimizer with updates_whole_variables:
-  const Variable* variable = nullptr;      ///< the one that is updated
-  std::string_view variable_name = {};     ///< "dense_1/kernel"
-  double gradient_limit = infinite_limit;  ///< clipvalue: gradients times gradient_scale are brought within it
+  const Variable* variable = nullptr;   ///< the one that is updated
+  std::string_view variable_name = {};  ///< "dense_1/kernel"
+  double gradient_limit =
+      infinite_limit;  ///< clipvalue: gradients times gradient_scale are brought within it
 
   static constexpr double infinite_limit = std::numeric_limits<double>::infinity();
 
@@ -34,9 +35,9 @@ struct UpdateContext {
     return decays ? 1 - learning_rate * weight_decay : 1;
   }
 
-  /// What a slot is multiplied by that sums gradients times learning rates, so that all of them count
-  /// with the rate of this update: exactly 1 while the rate stays what it was. (Not more than a slot
-  /// of floats can bear.)
+  /// What a slot is multiplied by that sums gradients times learning rates, so that all of them
+  /// count with the rate of this update: exactly 1 while the rate stays what it was. (Not more than
+  /// a slot of floats can bear.)
   [[nodiscard]] constexpr double momentum_correction() const noexcept {
     return previous_learning_rate > 0 ? std::min(learning_rate / previous_learning_rate, 1e30) : 1;
   }
@@ -71,8 +72,9 @@ struct UpdateContext {
 ///     by value is then left to the optimizer (see whole_variables.hpp).
 template <class O, class T = float>
 concept Optimizer =
-    std::copyable<O> && requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,
-                                 std::span<const T> gradients, std::span<T* const> slots) {
+    std::copyable<O> &&
+    requires(const O& optimizer, const UpdateContext& context, std::span<T> parameters,
+             std::span<const T> gradients, std::span<T* const> slots) {
       { O::name } -> std::convertible_to<std::string_view>;
       { optimizer.description() } -> std::convertible_to<std::string>;
       { optimizer.learning_rate } -> std::convertible_to<double>;

@@ -18,9 +18,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// FTRL: McMahan et al., "Ad click prediction: a view from the trenches", KDD 2013; Keras's formulas,
-/// with its learning_rate_power of -0.5, for linear models with sparse weights. With g the mean
-/// gradient, and a (which begins at initial_accumulator_value) and z slots:
+/// FTRL: McMahan et al., "Ad click prediction: a view from the trenches", KDD 2013; Keras's
+/// formulas, with its learning_rate_power of -0.5, for linear models with sparse weights. With g
+/// the mean gradient, and a (which begins at initial_accumulator_value) and z slots:
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   b = a + g * g
@@ -42,7 +42,7 @@ struct Ftrl {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -50,14 +50,14 @@ struct Ftrl {
   static constexpr std::string_view name = "Ftrl";
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this,
-                                      {{"learning_rate", learning_rate.description()},
-                                       {"initial_accumulator_value", initial_accumulator_value},
-                                       {"l1_regularization_strength", l1_regularization_strength},
-                                       {"l2_regularization_strength", l2_regularization_strength},
-                                       {"l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength},
-                                       {"beta", beta},
-                                       {"weight_decay", weight_decay}});
+    return detail::describe_optimizer(
+        *this, {{"learning_rate", learning_rate.description()},
+                {"initial_accumulator_value", initial_accumulator_value},
+                {"l1_regularization_strength", l1_regularization_strength},
+                {"l2_regularization_strength", l2_regularization_strength},
+                {"l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength},
+                {"beta", beta},
+                {"weight_decay", weight_decay}});
   }
 
   /// Throws ConfigurationError.
@@ -66,7 +66,8 @@ struct Ftrl {
     detail::require_not_negative(name, "initial_accumulator_value", initial_accumulator_value);
     detail::require_not_negative(name, "l1_regularization_strength", l1_regularization_strength);
     detail::require_not_negative(name, "l2_regularization_strength", l2_regularization_strength);
-    detail::require_not_negative(name, "l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength);
+    detail::require_not_negative(name, "l2_shrinkage_regularization_strength",
+                                 l2_shrinkage_regularization_strength);
     detail::require_not_negative(name, "beta", beta);
     detail::require_not_negative(name, "weight_decay", weight_decay);
     detail::require_option(initial_accumulator_value + l2_regularization_strength + beta > 0, name,
@@ -80,22 +81,26 @@ struct Ftrl {
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const {
     if (context.learning_rate == 0) return;
-    const T per_rate = static_cast<T>(1 / context.learning_rate), first = static_cast<T>(initial_accumulator_value);
+    const T per_rate = static_cast<T>(1 / context.learning_rate),
+            first = static_cast<T>(initial_accumulator_value);
     const T l1 = static_cast<T>(l1_regularization_strength);
     const T l2 = static_cast<T>(2 * l2_regularization_strength + beta / context.learning_rate);
     const T shrinkage = static_cast<T>(2 * l2_shrinkage_regularization_strength);
-    const T keep = static_cast<T>(context.keep(weight_decay)), scale = static_cast<T>(context.gradient_scale);
-    const auto step = [=](auto& w, auto& added, auto& z, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-      using P = std::remove_cvref_t<decltype(w)>;
-      const auto g = scale * gradient;
-      w = keep * w;
-      const auto before = sqrt(first + added);
-      added += g * g;
-      const auto after = sqrt(first + added);
-      z += g + shrinkage * w - per_rate * (after - before) * w;
-      w = (max(P(-l1), min(P(l1), z)) - z) / (per_rate * after + l2);
-    };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
+    const T keep = static_cast<T>(context.keep(weight_decay)),
+            scale = static_cast<T>(context.gradient_scale);
+    const auto step = [=](auto& w, auto& added, auto& z, const auto& gradient)
+                          LOCKSTEP_KERNEL_LAMBDA {
+                            using P = std::remove_cvref_t<decltype(w)>;
+                            const auto g = scale * gradient;
+                            w = keep * w;
+                            const auto before = sqrt(first + added);
+                            added += g * g;
+                            const auto after = sqrt(first + added);
+                            z += g + shrinkage * w - per_rate * (after - before) * w;
+                            w = (max(P(-l1), min(P(l1), z)) - z) / (per_rate * after + l2);
+                          };
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1],
+                   gradients.data());
   }
 };
 static_assert(Optimizer<Ftrl, float> && Optimizer<Ftrl, double>);

@@ -21,9 +21,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// LAMB: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR
-/// 2020; Keras's formulas. With g the mean gradient, t the iteration, m and v slots, and norms over a
-/// variable:
+/// LAMB: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes",
+/// ICLR 2020; Keras's formulas. With g the mean gradient, t the iteration, m and v slots, and norms
+/// over a variable:
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   m += (1 - beta_1) * (g - m);  v += (1 - beta_2) * (g * g - v)
@@ -40,7 +40,7 @@ struct Lamb {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -69,22 +69,26 @@ struct Lamb {
     const T m_scale = static_cast<T>(1 / (1 - detail::power(beta_1, context.iteration)));
     const T v_scale = static_cast<T>(1 / (1 - detail::power(beta_2, context.iteration)));
     const detail::WholeGradient<T> mean(context);
-    const auto moments = [=](auto& w, auto& m, auto& v, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA {
-      const auto g = mean(gradient);
-      m += new_m * (g - m);
-      v += new_v * (g * g - v);
-      w = keep * w;
+    const auto moments = [=](auto& w, auto& m, auto& v, const auto& gradient)
+                             LOCKSTEP_KERNEL_LAMBDA {
+                               const auto g = mean(gradient);
+                               m += new_m * (g - m);
+                               v += new_v * (g * g - v);
+                               w = keep * w;
+                             };
+    const auto direction = [=](const auto& m, const auto& v) LOCKSTEP_KERNEL_LAMBDA {
+      return m_scale * m / (sqrt(v_scale * v) + eps);
     };
-    const auto direction = [=](const auto& m, const auto& v)
-                               LOCKSTEP_KERNEL_LAMBDA { return m_scale * m / (sqrt(v_scale * v) + eps); };
-    kernels::sweep(parameters.size(), moments, parameters.data(), slots[0], slots[1], gradients.data());
+    kernels::sweep(parameters.size(), moments, parameters.data(), slots[0], slots[1],
+                   gradients.data());
     const auto square = [=](const auto& m, const auto& v) LOCKSTEP_KERNEL_LAMBDA {
       const auto u = direction(m, v);
       return u * u;
     };
     const T *const m = slots[0], *const v = slots[1];
     const double of_update = std::sqrt(kernels::sweep_sum(parameters.size(), square, m, v));
-    const double ratio = detail::trust_ratio(detail::norm(std::span<const T>(parameters)), of_update);
+    const double ratio =
+        detail::trust_ratio(detail::norm(std::span<const T>(parameters)), of_update);
     const T rate = static_cast<T>(context.learning_rate * ratio);
     const auto step = [=](auto& to, const auto& first, const auto& second)
                           LOCKSTEP_KERNEL_LAMBDA { to -= rate * direction(first, second); };

@@ -19,16 +19,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// LARS: You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017, algorithm 1.
-/// With g the mean gradient, m a slot, and norms over a variable:
+/// LARS: You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017, algorithm
+/// 1. With g the mean gradient, m a slot, and norms over a variable:
 ///
 ///   rate = learning_rate * trust_coefficient * |w| / (|g| + weight_decay * |w| + epsilon)
 ///   m = momentum * m + rate * (g + weight_decay * w);  w -= m
 ///
 /// Where |w| or |g| is 0, and for variables of exclude_from_layer_adaptation (biases and what
-/// normalisations scale with, usually), rate is the learning rate. The weight decay is a part of the
-/// gradient here, as in the paper. A new learning rate is in force at once, as in SGD. (Keras has no
-/// LARS; the names are those of TensorFlow's model garden.)
+/// normalisations scale with, usually), rate is the learning rate. The weight decay is a part of
+/// the gradient here, as in the paper. A new learning rate is in force at once, as in SGD. (Keras
+/// has no LARS; the names are those of TensorFlow's model garden.)
 struct LARS {
   LearningRate learning_rate = 0.01;
   double momentum = 0.9;  ///< in [0, 1)
@@ -41,7 +41,7 @@ struct LARS {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -50,13 +50,13 @@ struct LARS {
   static constexpr bool updates_whole_variables = true;
 
   [[nodiscard]] std::string description() const {
-    return detail::describe_optimizer(*this,
-                                      {{"learning_rate", learning_rate.description()},
-                                       {"momentum", momentum},
-                                       {"trust_coefficient", trust_coefficient},
-                                       {"epsilon", epsilon},
-                                       {"weight_decay", weight_decay},
-                                       {"exclude_from_layer_adaptation", exclude_from_layer_adaptation.description()}});
+    return detail::describe_optimizer(
+        *this, {{"learning_rate", learning_rate.description()},
+                {"momentum", momentum},
+                {"trust_coefficient", trust_coefficient},
+                {"epsilon", epsilon},
+                {"weight_decay", weight_decay},
+                {"exclude_from_layer_adaptation", exclude_from_layer_adaptation.description()}});
   }
 
   /// Throws ConfigurationError.
@@ -82,7 +82,8 @@ struct LARS {
     double ratio = 1;
     if (!exclude_from_layer_adaptation.contains(context.variable_name, context.variable->rank)) {
       const double of_weights = detail::norm(std::span<const T>(parameters));
-      const double of_gradient = std::sqrt(kernels::sweep_sum(parameters.size(), square, gradients.data()));
+      const double of_gradient =
+          std::sqrt(kernels::sweep_sum(parameters.size(), square, gradients.data()));
       if (of_weights > 0 && of_gradient > 0)
         ratio = trust_coefficient * of_weights / (of_gradient + decay * of_weights + epsilon);
     }

@@ -19,10 +19,10 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// threads at once. Optional: `schedule.validate()`, which throws ConfigurationError, and
 /// `schedule.description()` with all options, which workers compare.
 template <class S>
-concept LearningRateSchedule =
-    !std::convertible_to<S, double> && std::copy_constructible<S> && requires(const S& schedule, std::int64_t step) {
-      { schedule(step) } -> std::convertible_to<double>;
-    };
+concept LearningRateSchedule = !std::convertible_to<S, double> && std::copy_constructible<S> &&
+                               requires(const S& schedule, std::int64_t step) {
+                                 { schedule(step) } -> std::convertible_to<double>;
+                               };
 
 /// @code
 /// Adam{.learning_rate = 1e-3}
@@ -47,18 +47,24 @@ class LearningRate {
       description_ = describe("function", {{"0", initial_},
                                            {"100", static_cast<double>(schedule(100))},
                                            {"10000", static_cast<double>(schedule(10'000))}});
-    schedule_ = [s = std::move(schedule)](std::int64_t step) { return static_cast<double>(s(step)); };
+    schedule_ = [s = std::move(schedule)](std::int64_t step) {
+      return static_cast<double>(s(step));
+    };
   }
 
   /// In force for the update after `step` updates.
-  [[nodiscard]] double operator()(std::int64_t step) const { return schedule_ ? schedule_(step) : initial_; }
+  [[nodiscard]] double operator()(std::int64_t step) const {
+    return schedule_ ? schedule_(step) : initial_;
+  }
   /// That of the first update.
   operator double() const noexcept { return initial_; }
 
   [[nodiscard]] bool is_scheduled() const noexcept { return schedule_ != nullptr; }
 
   /// "0.001", or "CosineDecay(initial_learning_rate=0.001, ...)".
-  [[nodiscard]] std::string description() const { return schedule_ ? description_ : number_text(initial_); }
+  [[nodiscard]] std::string description() const {
+    return schedule_ ? description_ : number_text(initial_);
+  }
 
  private:
   double initial_ = 0;

@@ -34,7 +34,7 @@ struct Lion {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -70,7 +70,8 @@ struct Lion {
       using P = std::remove_cvref_t<decltype(w)>;
       const auto g = scale * gradient;
       const auto sum = old_1 * m + new_1 * g;
-      const auto sign = select(sum < P(T(0)), P(T(-1)), select(sum > P(T(0)), P(T(1)), sum));  // 0 and NaN stay
+      const auto sign =
+          select(sum < P(T(0)), P(T(-1)), select(sum > P(T(0)), P(T(1)), sum));  // 0 and NaN stay
       w = keep * w - rate * sign;
       m = old_2 * m + new_2 * g;
     };

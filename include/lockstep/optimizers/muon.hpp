@@ -24,9 +24,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// Muon: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024, with the step
-/// lengths of Liu et al., "Muon is scalable for LLM training", 2025; Keras's formulas. For a variable
-/// of two dimensions, R x C, with g the mean gradient and m a slot:
+/// Muon: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024, with the
+/// step lengths of Liu et al., "Muon is scalable for LLM training", 2025; Keras's formulas. For a
+/// variable of two dimensions, R x C, with g the mean gradient and m a slot:
 ///
 ///   w -= learning_rate * weight_decay * w       decoupled weight decay, first
 ///   m = momentum * m + g;  x = g + momentum * m, or without nesterov x = m
@@ -56,7 +56,7 @@ struct Muon {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -103,18 +103,20 @@ struct Muon {
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const {
     const Variable& variable = *context.variable;
-    const bool by_adam = variable.rank != 2 || exclude_layers.contains(context.variable_name, 2) ||
-                         (exclude_embeddings && context.variable_name.find("embedding") != std::string_view::npos);
+    const bool by_adam =
+        variable.rank != 2 || exclude_layers.contains(context.variable_name, 2) ||
+        (exclude_embeddings && context.variable_name.find("embedding") != std::string_view::npos);
     if (by_adam)
       update_by_adam(context, parameters, gradients, slots);
     else
-      update_matrix(context, variable.extents[0], variable.extents[1], parameters, gradients, slots[0]);
+      update_matrix(context, variable.extents[0], variable.extents[1], parameters, gradients,
+                    slots[0]);
   }
 
  private:
   template <class T>
-  void update_by_adam(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-                      std::span<T* const> slots) const {
+  void update_by_adam(const UpdateContext& context, std::span<T> parameters,
+                      std::span<const T> gradients, std::span<T* const> slots) const {
     const double correction = std::sqrt(1 - detail::power(adam_beta_2, context.iteration)) /
                               (1 - detail::power(adam_beta_1, context.iteration));
     const T rate = static_cast<T>(context.learning_rate * adam_lr_ratio * correction);
@@ -127,17 +129,19 @@ struct Muon {
       v += new_v * (g * g - v);
       w = keep * w - rate * m / (sqrt(v) + eps);
     };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1],
+                   gradients.data());
   }
 
   template <class T>
-  void update_matrix(const UpdateContext& context, std::size_t rows, std::size_t columns, std::span<T> parameters,
-                     std::span<const T> gradients, T* momenta) const {
+  void update_matrix(const UpdateContext& context, std::size_t rows, std::size_t columns,
+                     std::span<T> parameters, std::span<const T> gradients, T* momenta) const {
     const detail::WholeGradient<T> mean(context);
     const T mu = static_cast<T>(momentum);
     const bool is_tall = rows > columns;
     Matrices<T>& x = Matrices<T>::of(is_tall ? columns : rows, is_tall ? rows : columns);
-    const auto sum = [=](auto& m, const auto& gradient) LOCKSTEP_KERNEL_LAMBDA { m = mu * m + mean(gradient); };
+    const auto sum = [=](auto& m, const auto& gradient)
+                         LOCKSTEP_KERNEL_LAMBDA { m = mu * m + mean(gradient); };
     kernels::sweep(parameters.size(), sum, momenta, gradients.data());
     const T by_m = nesterov ? mu : T(1), by_g = nesterov ? T(1) : T(0);
     const auto direction = [=](auto& to, const auto& m, const auto& gradient)
@@ -152,9 +156,12 @@ struct Muon {
     x.scale(static_cast<T>(1 / (detail::norm(std::span<const T>(x.x)) + 1e-7)));
     for (std::int64_t i = 0; i < ns_steps; ++i)
       x.newton_schulz(static_cast<T>(muon_a), static_cast<T>(muon_b), static_cast<T>(muon_c));
-    const double length = rms_rate > 0 ? rms_rate * std::sqrt(static_cast<double>(std::max(rows, columns))) : 1;
-    const T rate = static_cast<T>(context.learning_rate * length), keep = static_cast<T>(context.keep(weight_decay));
-    const auto step = [=](auto& w, const auto& u) LOCKSTEP_KERNEL_LAMBDA { w = keep * w - rate * u; };
+    const double length =
+        rms_rate > 0 ? rms_rate * std::sqrt(static_cast<double>(std::max(rows, columns))) : 1;
+    const T rate = static_cast<T>(context.learning_rate * length),
+            keep = static_cast<T>(context.keep(weight_decay));
+    const auto step = [=](auto& w, const auto& u)
+                          LOCKSTEP_KERNEL_LAMBDA { w = keep * w - rate * u; };
     for (std::size_t row = 0; row < rows; ++row) {
       const T* line = x.x.data() + row * x.step;
       if (is_tall) {
@@ -179,7 +186,8 @@ struct Muon {
       matrices.columns = columns;
       matrices.step = kernels::padded_columns(columns);
       matrices.square_step = kernels::padded_columns(rows);
-      for (std::vector<T>* const wide : {&matrices.x, &matrices.product}) wide->assign(rows * matrices.step, T(0));
+      for (std::vector<T>* const wide : {&matrices.x, &matrices.product})
+        wide->assign(rows * matrices.step, T(0));
       matrices.transposed.assign(columns * matrices.square_step, T(0));
       for (std::vector<T>* const square : {&matrices.squared, &matrices.combined})
         square->assign(rows * matrices.square_step, T(0));
@@ -195,15 +203,18 @@ struct Muon {
     void newton_schulz(T a, T b, T c) {
       for (std::size_t i = 0; i < rows; ++i)
         for (std::size_t j = 0; j < columns; ++j) transposed[j * square_step + i] = x[i * step + j];
-      kernels::multiply_parts<T>({squared.data(), rows, rows, square_step}, x.data(), transposed.data(), columns,
-                                 {step, 1, {square_step}});
-      kernels::multiply_parts<T>({combined.data(), rows, rows, square_step}, squared.data(), squared.data(), rows,
-                                 {square_step, 1, {square_step}});
-      const auto combine = [=](auto& to, const auto& from) LOCKSTEP_KERNEL_LAMBDA { to = b * from + c * to; };
-      kernels::sweep(combined.size(), combine, combined.data(), static_cast<const T*>(squared.data()));
-      kernels::multiply_parts<T>({product.data(), rows, columns, step}, combined.data(), x.data(), rows,
-                                 {square_step, 1, {step}});
-      const auto add = [=](auto& to, const auto& from) LOCKSTEP_KERNEL_LAMBDA { to = a * to + from; };
+      kernels::multiply_parts<T>({squared.data(), rows, rows, square_step}, x.data(),
+                                 transposed.data(), columns, {step, 1, {square_step}});
+      kernels::multiply_parts<T>({combined.data(), rows, rows, square_step}, squared.data(),
+                                 squared.data(), rows, {square_step, 1, {square_step}});
+      const auto combine = [=](auto& to, const auto& from)
+                               LOCKSTEP_KERNEL_LAMBDA { to = b * from + c * to; };
+      kernels::sweep(combined.size(), combine, combined.data(),
+                     static_cast<const T*>(squared.data()));
+      kernels::multiply_parts<T>({product.data(), rows, columns, step}, combined.data(), x.data(),
+                                 rows, {square_step, 1, {step}});
+      const auto add = [=](auto& to, const auto& from)
+                           LOCKSTEP_KERNEL_LAMBDA { to = a * to + from; };
       kernels::sweep(x.size(), add, x.data(), static_cast<const T*>(product.data()));
     }
   };

@@ -38,7 +38,7 @@ struct Nadam {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -81,7 +81,8 @@ struct Nadam {
       v += new_v * (g * g - v);
       w = keep * w - rate * (by_m * m + by_g * g) / (sqrt(by_v * v) + eps);
     };
-    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1], gradients.data());
+    kernels::sweep(parameters.size(), step, parameters.data(), slots[0], slots[1],
+                   gradients.data());
   }
 
  private:

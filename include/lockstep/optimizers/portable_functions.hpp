@@ -9,16 +9,18 @@
 #include "lockstep/optimizers/power.hpp"
 
 // The last bit of std::cos, std::exp and their kin differs between versions of the C library and
-// between processors. A learning rate that differs by one bit makes the ranks' parameters different.
-// These are sums of series, by arithmetic that IEEE 754 prescribes, with a relative error below
-// 1e-15 times the argument's size: good for a schedule, which is a matter of a few operations a step.
+// between processors. A learning rate that differs by one bit makes the ranks' parameters
+// different. These are sums of series, by arithmetic that IEEE 754 prescribes, with a relative
+// error below 1e-15 times the argument's size: good for a schedule, which is a matter of a few
+// operations a step.
 
 namespace lockstep::inline LOCKSTEP_ABI::portable {
 
 /// e^x, for |x| up to 700.
 [[nodiscard]] inline double exp(double x) noexcept {
   const double k = std::floor(x / std::numbers::ln2 + 0.5);
-  const double r = (x - k * 0.693145751953125) - k * 1.42860682030941723212e-6;  // ln 2 in two parts
+  const double r =
+      (x - k * 0.693145751953125) - k * 1.42860682030941723212e-6;  // ln 2 in two parts
   double sum = 1;
   for (int n = 16; n > 0; --n) sum = 1 + sum * r / n;
   return std::ldexp(sum, static_cast<int>(k));
@@ -51,7 +53,8 @@ namespace lockstep::inline LOCKSTEP_ABI::portable {
   const bool is_small = x <= 0.25;
   const double angle = (is_small ? x : 0.5 - x) * std::numbers::pi, square = angle * angle;
   double sum = 1;  // of the cosine, or the sine divided by its angle
-  for (int n = 10; n > 0; --n) sum = 1 - sum * square / (2 * n * (is_small ? 2 * n - 1 : 2 * n + 1));
+  for (int n = 10; n > 0; --n)
+    sum = 1 - sum * square / (2 * n * (is_small ? 2 * n - 1 : 2 * n + 1));
   return is_small ? sum : sum * angle;
 }
 

@@ -41,7 +41,7 @@ struct RMSprop {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -66,7 +66,9 @@ struct RMSprop {
     detail::require_not_negative(name, "weight_decay", weight_decay);
   }
 
-  [[nodiscard]] std::size_t slots() const { return std::size_t{1} + (centered ? 1 : 0) + (momentum > 0 ? 1 : 0); }
+  [[nodiscard]] std::size_t slots() const {
+    return std::size_t{1} + (centered ? 1 : 0) + (momentum > 0 ? 1 : 0);
+  }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,

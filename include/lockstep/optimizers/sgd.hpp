@@ -42,7 +42,7 @@ struct SGD {
   double global_clipnorm = 0;  ///< the largest norm of all gradients together; 0: any
   VariableFilter exclude_from_weight_decay = {};
   LearningRateFactors learning_rate_factors = {};
-  bool use_ema = false;                      ///< keeps moving averages of the weights, which replace them when fit ends
+  bool use_ema = false;  ///< keeps moving averages of the weights, which replace them when fit ends
   double ema_momentum = 0.99;                ///< in [0, 1]
   std::int64_t ema_overwrite_frequency = 0;  ///< updates until averages replace weights; 0: never
   std::int64_t gradient_accumulation_steps = 1;  ///< gradients of so many steps make an update
@@ -71,13 +71,15 @@ struct SGD {
     const T rate = static_cast<T>(context.learning_rate * context.gradient_scale);
     const T keep = static_cast<T>(context.keep(weight_decay));
     if (momentum == 0) {
-      const auto step = [=](auto& w, const auto& g) LOCKSTEP_KERNEL_LAMBDA { w = keep * w - rate * g; };
+      const auto step = [=](auto& w, const auto& g)
+                            LOCKSTEP_KERNEL_LAMBDA { w = keep * w - rate * g; };
       kernels::sweep(parameters.size(), step, parameters.data(), gradients.data());
       return;
     }
     // No branch on nesterov: it could make a compiler fuse differently in the last vector than in
     // the others.
-    const T mu = static_cast<T>(momentum), kept = static_cast<T>(momentum * context.momentum_correction());
+    const T mu = static_cast<T>(momentum),
+            kept = static_cast<T>(momentum * context.momentum_correction());
     const T by_m = nesterov ? mu : T(1), by_move = nesterov ? T(1) : T(0);
     const auto step = [=](auto& w, auto& m, const auto& g) LOCKSTEP_KERNEL_LAMBDA {
       const auto move = rate * g;
@@ -89,9 +91,10 @@ struct SGD {
 };
 static_assert(Optimizer<SGD, float> && Optimizer<SGD, double>);
 
-LOCKSTEP_INSTANCE(void SGD::update<float>(const UpdateContext&, std::span<float>, std::span<const float>,
-                                          std::span<float* const>) const);
-LOCKSTEP_INSTANCE(void SGD::update<double>(const UpdateContext&, std::span<double>, std::span<const double>,
-                                           std::span<double* const>) const);
+LOCKSTEP_INSTANCE(void SGD::update<float>(const UpdateContext&, std::span<float>,
+                                          std::span<const float>, std::span<float* const>) const);
+LOCKSTEP_INSTANCE(void SGD::update<double>(const UpdateContext&, std::span<double>,
+                                           std::span<const double>, std::span<double* const>)
+                      const);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -74,8 +74,8 @@ struct UpdateRules {
 };
 
 /// Throws unless all patterns choose a variable.
-inline void check_filter(std::string_view optimizer, std::string_view option, const VariableFilter& filter,
-                         std::span<const std::string> names) {
+inline void check_filter(std::string_view optimizer, std::string_view option,
+                         const VariableFilter& filter, std::span<const std::string> names) {
   for (const std::string& pattern : filter.patterns()) {
     bool found = false;
     std::string list;
@@ -105,21 +105,23 @@ template <class O>
   Clipping& clipping = rules.clipping;
   if constexpr (requires { optimizer.clipnorm; }) clipping.clipnorm = optimizer.clipnorm;
   if constexpr (requires { optimizer.clipvalue; }) clipping.clipvalue = optimizer.clipvalue;
-  if constexpr (requires { optimizer.global_clipnorm; }) clipping.global_clipnorm = optimizer.global_clipnorm;
+  if constexpr (requires { optimizer.global_clipnorm; })
+    clipping.global_clipnorm = optimizer.global_clipnorm;
   require_not_negative(O::name, "clipnorm", clipping.clipnorm);
   require_not_negative(O::name, "clipvalue", clipping.clipvalue);
   require_not_negative(O::name, "global_clipnorm", clipping.global_clipnorm);
   if ((clipping.clipnorm > 0) + (clipping.clipvalue > 0) + (clipping.global_clipnorm > 0) > 1)
-    throw ConfigurationError(std::string(O::name) +
-                             ": clipnorm, clipvalue and global_clipnorm exclude each other; give one of them");
+    throw ConfigurationError(
+        std::string(O::name) +
+        ": clipnorm, clipvalue and global_clipnorm exclude each other; give one of them");
 
   Averaging& averaging = rules.averaging;
   if constexpr (requires { optimizer.use_ema; }) averaging.is_on = optimizer.use_ema;
   if constexpr (requires { optimizer.ema_momentum; }) averaging.momentum = optimizer.ema_momentum;
   if constexpr (requires { optimizer.ema_overwrite_frequency; })
     averaging.overwrite_frequency = optimizer.ema_overwrite_frequency;
-  require_option(averaging.momentum >= 0 && averaging.momentum <= 1, O::name, "ema_momentum", averaging.momentum,
-                 "a number in [0, 1]");
+  require_option(averaging.momentum >= 0 && averaging.momentum <= 1, O::name, "ema_momentum",
+                 averaging.momentum, "a number in [0, 1]");
   require_count(O::name, "ema_overwrite_frequency", averaging.overwrite_frequency, 0);
   if constexpr (requires { optimizer.updates_whole_variables; })
     rules.whole_variables = optimizer.updates_whole_variables;
@@ -148,7 +150,8 @@ template <class O>
 /// The description of an optimizer: its own options, and those of several optimizers where they are
 /// not the default, so that programs without them have the descriptions of saved states.
 template <class O>
-[[nodiscard]] std::string describe_optimizer(const O& optimizer, std::initializer_list<Option> own) {
+[[nodiscard]] std::string describe_optimizer(const O& optimizer,
+                                             std::initializer_list<Option> own) {
   std::string text = describe(O::name, own);
   const auto add = [&](std::string_view name, const std::string& value) {
     text.insert(text.size() - 1, std::string(", ").append(name).append("=").append(value));

@@ -28,7 +28,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 class VariableFilter {
  public:
   VariableFilter() = default;
-  VariableFilter(std::initializer_list<std::string_view> patterns) : patterns_(patterns.begin(), patterns.end()) {}
+  VariableFilter(std::initializer_list<std::string_view> patterns)
+      : patterns_(patterns.begin(), patterns.end()) {}
 
   /// Those of either.
   [[nodiscard]] friend VariableFilter operator|(VariableFilter a, const VariableFilter& b) {
@@ -44,7 +45,8 @@ class VariableFilter {
   /// `name` as "dense_1/bias"; `dimensions` of the variable's shape.
   [[nodiscard]] bool contains(std::string_view name, std::size_t dimensions) const {
     return dimensions < dimensions_ ||
-           std::ranges::any_of(patterns_, [&](const std::string& pattern) { return matches(pattern, name); });
+           std::ranges::any_of(patterns_,
+                               [&](const std::string& pattern) { return matches(pattern, name); });
   }
 
   [[nodiscard]] static bool matches(const std::string& pattern, std::string_view name) {
@@ -60,8 +62,10 @@ class VariableFilter {
   /// "bias|gamma|<2d".
   [[nodiscard]] std::string description() const {
     std::string text;
-    for (const std::string& pattern : patterns_) text.append(text.empty() ? "" : "|").append(pattern);
-    if (dimensions_ > 0) text.append(text.empty() ? "<" : "|<").append(std::to_string(dimensions_)).append("d");
+    for (const std::string& pattern : patterns_)
+      text.append(text.empty() ? "" : "|").append(pattern);
+    if (dimensions_ > 0)
+      text.append(text.empty() ? "<" : "|<").append(std::to_string(dimensions_)).append("d");
     return text;
   }
 

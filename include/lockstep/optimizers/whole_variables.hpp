@@ -15,7 +15,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 struct WholeGradient {
   explicit WholeGradient(const UpdateContext& context) noexcept
-      : scale(static_cast<T>(context.gradient_scale)), limit(static_cast<T>(context.gradient_limit)) {}
+      : scale(static_cast<T>(context.gradient_scale)),
+        limit(static_cast<T>(context.gradient_limit)) {}
 
   template <class P>
   LOCKSTEP_KERNEL P operator()(const P& sum) const {

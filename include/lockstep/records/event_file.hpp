@@ -20,13 +20,14 @@ using HistogramBucket = std::array<double, 3>;
 /// TensorBoard's histogram: `buckets` equal buckets from the least value to the greatest, the last
 /// one with both edges; one bucket of width 1 when all values are equal, none without values.
 /// Values that are not finite are left out. (tensorboard/plugins/histogram/summary.py)
-[[nodiscard]] std::vector<HistogramBucket> histogram_of(std::span<const double> values, std::size_t buckets = 30);
+[[nodiscard]] std::vector<HistogramBucket> histogram_of(std::span<const double> values,
+                                                        std::size_t buckets = 30);
 
 /// A PNG of 8-bit pixels [height x width x channels] with 1 (grey) or 3 (RGB) channels,
 /// uncompressed. Throws ConfigurationError when the number of pixels is another one, or an extent
 /// is 0.
-[[nodiscard]] std::string encode_png(std::span<const std::uint8_t> pixels, std::size_t height, std::size_t width,
-                                     std::size_t channels);
+[[nodiscard]] std::string encode_png(std::span<const std::uint8_t> pixels, std::size_t height,
+                                     std::size_t width, std::size_t channels);
 
 /// Writes an event file: what TensorBoard shows of a run, in the format of TensorFlow 2.
 /// `wall_time` is in seconds since 1970. All but the destructor throw Error naming the file. One
@@ -46,7 +47,8 @@ class EventFile {
   EventFile(const std::string& path, std::uint64_t size, Clock wall_time = nullptr);
 
   void scalar(std::string_view tag, std::int64_t step, double value);
-  void histogram(std::string_view tag, std::int64_t step, std::span<const double> values, std::size_t buckets = 30);
+  void histogram(std::string_view tag, std::int64_t step, std::span<const double> values,
+                 std::size_t buckets = 30);
   /// Markdown.
   void text(std::string_view tag, std::int64_t step, std::string_view markdown);
   /// Images as encode_png makes them, of equal size.

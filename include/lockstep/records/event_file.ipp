@@ -17,7 +17,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE std::vector<HistogramBucket> histogram_of(std::span<const double> values, std::size_t buckets) {
+LOCKSTEP_INLINE std::vector<HistogramBucket> histogram_of(std::span<const double> values,
+                                                          std::size_t buckets) {
   std::size_t count = 0;
   double least = 0, greatest = 0;
   for (const double value : values) {
@@ -31,11 +32,13 @@ LOCKSTEP_INLINE std::vector<HistogramBucket> histogram_of(std::span<const double
   std::vector<HistogramBucket> histogram(buckets);
   const double width = (greatest - least) / static_cast<double>(buckets);
   for (std::size_t i = 0; i < buckets; ++i)
-    histogram[i] = {least + width * static_cast<double>(i), least + width * static_cast<double>(i + 1), 0};
+    histogram[i] = {least + width * static_cast<double>(i),
+                    least + width * static_cast<double>(i + 1), 0};
   histogram.back()[1] = greatest;
   for (const double value : values)
     if (std::isfinite(value)) {
-      const double place = std::floor((value - least) / width);  // no number where the range has no width
+      const double place =
+          std::floor((value - least) / width);  // no number where the range has no width
       const double last = static_cast<double>(buckets - 1);
       histogram[place < last ? static_cast<std::size_t>(place) : buckets - 1][2] += 1;
     }
@@ -80,10 +83,12 @@ LOCKSTEP_INLINE std::string stored_zlib(std::string_view data) {
 // enum DataType of tensorflow/core/framework/types.proto
 inline constexpr std::uint64_t dt_float = 1, dt_double = 2, dt_string = 7;
 // enum DataClass of tensorflow/core/framework/summary.proto
-inline constexpr std::uint64_t data_class_scalar = 1, data_class_tensor = 2, data_class_blob_sequence = 3;
+inline constexpr std::uint64_t data_class_scalar = 1, data_class_tensor = 2,
+                               data_class_blob_sequence = 3;
 
 /// A TensorProto's beginning.
-LOCKSTEP_INLINE ProtoWriter tensor_proto(std::uint64_t type, std::initializer_list<std::size_t> extents) {
+LOCKSTEP_INLINE ProtoWriter tensor_proto(std::uint64_t type,
+                                         std::initializer_list<std::size_t> extents) {
   ProtoWriter shape;
   for (const std::size_t extent : extents) {
     ProtoWriter dimension;
@@ -96,8 +101,9 @@ LOCKSTEP_INLINE ProtoWriter tensor_proto(std::uint64_t type, std::initializer_li
 }
 
 /// A Summary.Value for one of TensorBoard's plugins.
-LOCKSTEP_INLINE std::string summary_value(std::string_view tag, const ProtoWriter& tensor, std::string_view plugin,
-                                          std::string_view content, std::uint64_t data_class) {
+LOCKSTEP_INLINE std::string summary_value(std::string_view tag, const ProtoWriter& tensor,
+                                          std::string_view plugin, std::string_view content,
+                                          std::uint64_t data_class) {
   ProtoWriter data, metadata, value;
   data.text(1, plugin);
   if (!content.empty()) data.text(2, content);
@@ -117,28 +123,31 @@ LOCKSTEP_INLINE std::string new_event_path(const std::string& folder, EventFile:
   if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   std::string seconds = concat({static_cast<std::int64_t>(wall_time())});
   if (seconds.size() < 10) seconds.insert(0, 10 - seconds.size(), '0');
-  const std::string name = concat(
-      {"events.out.tfevents.", seconds, ".", static_cast<const char*>(host), ".", ::getpid(), ".", files++, ".v2"});
+  const std::string name =
+      concat({"events.out.tfevents.", seconds, ".", static_cast<const char*>(host), ".", ::getpid(),
+              ".", files++, ".v2"});
   return (std::filesystem::path(folder) / name).string();
 }
 
 }  // namespace detail
 
-LOCKSTEP_INLINE std::string encode_png(std::span<const std::uint8_t> pixels, std::size_t height, std::size_t width,
-                                       std::size_t channels) {
+LOCKSTEP_INLINE std::string encode_png(std::span<const std::uint8_t> pixels, std::size_t height,
+                                       std::size_t width, std::size_t channels) {
   constexpr std::size_t most = std::size_t{1} << 15;
-  if ((channels != 1 && channels != 3) || height == 0 || width == 0 || height > most || width > most ||
-      pixels.size() != height * width * channels)
+  if ((channels != 1 && channels != 3) || height == 0 || width == 0 || height > most ||
+      width > most || pixels.size() != height * width * channels)
     throw ConfigurationError(
-        concat({"encode_png: expected pixels [height x width x 1 or 3], at most ", most, " high and wide, got ",
-                pixels.size(), " for [", height, " x ", width, " x ", channels, "]"}));
+        concat({"encode_png: expected pixels [height x width x 1 or 3], at most ", most,
+                " high and wide, got ", pixels.size(), " for [", height, " x ", width, " x ",
+                channels, "]"}));
   std::string header, rows;
   detail::put_big_endian(header, static_cast<std::uint32_t>(width));
   detail::put_big_endian(header, static_cast<std::uint32_t>(height));
   header += {'\x8', channels == 1 ? '\0' : '\2', '\0', '\0', '\0'};
   for (std::size_t row = 0; row < height; ++row) {
     rows += '\0';  // no filter
-    rows.append(reinterpret_cast<const char*>(pixels.data()) + row * width * channels, width * channels);
+    rows.append(reinterpret_cast<const char*>(pixels.data()) + row * width * channels,
+                width * channels);
   }
   std::string png = "\x89PNG\r\n\x1a\n";
   detail::put_png_chunk(png, "IHDR", header);
@@ -177,31 +186,34 @@ LOCKSTEP_INLINE void EventFile::scalar(std::string_view tag, std::int64_t step, 
   write(step, detail::summary_value(tag, tensor, "scalars", {}, detail::data_class_scalar));
 }
 
-LOCKSTEP_INLINE void EventFile::histogram(std::string_view tag, std::int64_t step, std::span<const double> values,
-                                          std::size_t buckets) {
+LOCKSTEP_INLINE void EventFile::histogram(std::string_view tag, std::int64_t step,
+                                          std::span<const double> values, std::size_t buckets) {
   const std::vector<HistogramBucket> histogram = histogram_of(values, buckets);
-  detail::ProtoWriter numbers, tensor = detail::tensor_proto(detail::dt_double, {histogram.size(), 3});
+  detail::ProtoWriter numbers,
+      tensor = detail::tensor_proto(detail::dt_double, {histogram.size(), 3});
   for (const HistogramBucket& bucket : histogram)
     for (const double number : bucket) numbers.fixed<8>(std::bit_cast<std::uint64_t>(number));
   if (!histogram.empty()) tensor.text(4, numbers.bytes());
   write(step, detail::summary_value(tag, tensor, "histograms", {}, detail::data_class_tensor));
 }
 
-LOCKSTEP_INLINE void EventFile::text(std::string_view tag, std::int64_t step, std::string_view markdown) {
+LOCKSTEP_INLINE void EventFile::text(std::string_view tag, std::int64_t step,
+                                     std::string_view markdown) {
   detail::ProtoWriter tensor = detail::tensor_proto(detail::dt_string, {});
   tensor.text(8, markdown);
   write(step, detail::summary_value(tag, tensor, "text", {}, detail::data_class_tensor));
 }
 
-LOCKSTEP_INLINE void EventFile::images(std::string_view tag, std::int64_t step, std::size_t height, std::size_t width,
-                                       std::span<const std::string> pngs) {
+LOCKSTEP_INLINE void EventFile::images(std::string_view tag, std::int64_t step, std::size_t height,
+                                       std::size_t width, std::span<const std::string> pngs) {
   detail::ProtoWriter tensor = detail::tensor_proto(detail::dt_string, {pngs.size() + 2});
   tensor.text(8, concat({width})).text(8, concat({height}));
   for (const std::string& png : pngs) tensor.text(8, png);
   write(step, detail::summary_value(tag, tensor, "images", {}, detail::data_class_blob_sequence));
 }
 
-LOCKSTEP_INLINE void EventFile::model(std::string_view tag, std::int64_t step, std::string_view json) {
+LOCKSTEP_INLINE void EventFile::model(std::string_view tag, std::int64_t step,
+                                      std::string_view json) {
   detail::ProtoWriter tensor = detail::tensor_proto(detail::dt_string, {});
   tensor.text(8, json);
   write(step, detail::summary_value(tag, tensor, "graph_keras_model", "1", 0));

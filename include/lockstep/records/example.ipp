@@ -9,8 +9,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-// tensorflow/core/example/example.proto and feature.proto: Example {features 1}, Features {feature 1:
-// a map of key 1 and value 2}, Feature {bytes_list 1, float_list 2, int64_list 3}, each {value 1}.
+// tensorflow/core/example/example.proto and feature.proto: Example {features 1}, Features {feature
+// 1: a map of key 1 and value 2}, Feature {bytes_list 1, float_list 2, int64_list 3}, each {value
+// 1}.
 
 namespace detail {
 
@@ -19,7 +20,8 @@ LOCKSTEP_INLINE std::string_view text_of(std::span<const std::byte> bytes) noexc
 }
 
 LOCKSTEP_INLINE std::string_view kind_text(FeatureKind kind) noexcept {
-  constexpr std::string_view names[] = {"nothing", "a list of bytes", "a list of floats", "a list of ints"};
+  constexpr std::string_view names[] = {"nothing", "a list of bytes", "a list of floats",
+                                        "a list of ints"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -43,8 +45,8 @@ LOCKSTEP_INLINE FeatureView feature_of(std::span<const std::byte> entry) {
 
 LOCKSTEP_INLINE void FeatureView::expect(FeatureKind kind) const {
   if (kind_ != kind && kind_ != FeatureKind::none)
-    throw DataError(
-        concat({"feature '", name_, "': expected ", detail::kind_text(kind), ", got ", detail::kind_text(kind_)}));
+    throw DataError(concat({"feature '", name_, "': expected ", detail::kind_text(kind), ", got ",
+                            detail::kind_text(kind_)}));
 }
 
 LOCKSTEP_INLINE std::vector<float> FeatureView::floats() const {
@@ -60,7 +62,8 @@ LOCKSTEP_INLINE std::vector<std::int64_t> FeatureView::ints() const {
   std::vector<std::int64_t> values;
   for (detail::ProtoReader field(list_); field.next();)
     if (field.field() == 1)
-      field.each_varint([&](std::uint64_t value) { values.push_back(static_cast<std::int64_t>(value)); });
+      field.each_varint(
+          [&](std::uint64_t value) { values.push_back(static_cast<std::int64_t>(value)); });
   return values;
 }
 
@@ -84,10 +87,12 @@ LOCKSTEP_INLINE void FeatureView::read(std::span<double> to) const {
     if (kind_ == FeatureKind::floats)
       field.each_float([&](float value) { put(static_cast<double>(value)); });
     else
-      field.each_varint([&](std::uint64_t value) { put(static_cast<double>(static_cast<std::int64_t>(value))); });
+      field.each_varint(
+          [&](std::uint64_t value) { put(static_cast<double>(static_cast<std::int64_t>(value))); });
   }
   if (count != to.size())
-    throw DataError(concat({"feature '", name_, "': expected ", to.size(), " numbers, got ", count}));
+    throw DataError(
+        concat({"feature '", name_, "': expected ", to.size(), " numbers, got ", count}));
 }
 
 LOCKSTEP_INLINE ExampleView::ExampleView(std::span<const std::byte> bytes) {
@@ -98,7 +103,8 @@ LOCKSTEP_INLINE ExampleView::ExampleView(std::span<const std::byte> bytes) {
 }
 
 LOCKSTEP_INLINE const FeatureView* ExampleView::find(std::string_view name) const noexcept {
-  const FeatureView* found = nullptr;  // the last one of a name counts, as in every map of Protocol Buffers
+  const FeatureView* found =
+      nullptr;  // the last one of a name counts, as in every map of Protocol Buffers
   for (const FeatureView& feature : features_)
     if (feature.name() == name) found = &feature;
   return found;
@@ -112,7 +118,8 @@ LOCKSTEP_INLINE const FeatureView& ExampleView::at(std::string_view name) const 
     names += printable(feature.name(), 40);
     if (names.size() > 400) break;
   }
-  throw DataError(concat({"expected a feature '", name, "', the example has ", names.empty() ? "none" : names}));
+  throw DataError(concat(
+      {"expected a feature '", name, "', the example has ", names.empty() ? "none" : names}));
 }
 
 LOCKSTEP_INLINE Example& Example::ints(std::string name, const std::vector<std::int64_t>& values) {

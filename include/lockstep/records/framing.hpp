@@ -24,7 +24,8 @@ inline constexpr std::size_t record_tail_size = 4;
 }
 
 /// What stands in front of a record of `size` bytes.
-[[nodiscard]] inline std::array<std::byte, record_head_size> record_head(std::uint64_t size) noexcept {
+[[nodiscard]] inline std::array<std::byte, record_head_size> record_head(
+    std::uint64_t size) noexcept {
   std::array<std::byte, record_head_size> head{};
   put_number<8>(head.data(), size);
   put_number<4>(head.data() + 8, masked_crc32c(std::span(head).first<8>()));
@@ -32,7 +33,8 @@ inline constexpr std::size_t record_tail_size = 4;
 }
 
 /// What stands behind it.
-[[nodiscard]] inline std::array<std::byte, record_tail_size> record_tail(std::span<const std::byte> data) noexcept {
+[[nodiscard]] inline std::array<std::byte, record_tail_size> record_tail(
+    std::span<const std::byte> data) noexcept {
   std::array<std::byte, record_tail_size> tail{};
   put_number<4>(tail.data(), masked_crc32c(data));
   return tail;

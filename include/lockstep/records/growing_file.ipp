@@ -17,15 +17,18 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE GrowingFile::GrowingFile(std::string path) : path_(std::move(path)), descriptor_(-1) {
+LOCKSTEP_INLINE GrowingFile::GrowingFile(std::string path)
+    : path_(std::move(path)), descriptor_(-1) {
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) throw Error(concat({"cannot make the folder '", folder.string(), "': ", error.message()}));
+  if (error)
+    throw Error(concat({"cannot make the folder '", folder.string(), "': ", error.message()}));
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("cannot open");
   struct stat status {};
-  if (::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode)) size_ = static_cast<std::uint64_t>(status.st_size);
+  if (::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode))
+    size_ = static_cast<std::uint64_t>(status.st_size);
 }
 
 LOCKSTEP_INLINE GrowingFile::~GrowingFile() {
@@ -44,7 +47,8 @@ LOCKSTEP_INLINE void GrowingFile::write(std::string_view bytes) {
 }
 
 LOCKSTEP_INLINE void GrowingFile::flush() {
-  const std::string bytes = std::exchange(buffer_, {});  // a failure is not tried again by the destructor
+  const std::string bytes =
+      std::exchange(buffer_, {});  // a failure is not tried again by the destructor
   for (std::string_view rest = bytes; !rest.empty();) {
     const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
@@ -70,8 +74,8 @@ LOCKSTEP_INLINE void GrowingFile::close() {
 
 LOCKSTEP_INLINE void GrowingFile::fail(std::string_view what) const {
   const int code = errno;
-  throw Error(
-      concat({what, " '", path_, "': ", std::strerror(code), code == EFBIG ? limits_text(Resource::file_size) : ""}));
+  throw Error(concat({what, " '", path_, "': ", std::strerror(code),
+                      code == EFBIG ? limits_text(Resource::file_size) : ""}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -38,7 +38,9 @@ class ProtoWriter {
     bytes_ += bytes;
     return *this;
   }
-  ProtoWriter& message(std::uint32_t field, const ProtoWriter& inner) { return text(field, inner.bytes_); }
+  ProtoWriter& message(std::uint32_t field, const ProtoWriter& inner) {
+    return text(field, inner.bytes_);
+  }
 
   /// What stands in a packed field: no key.
   ProtoWriter& put_varint(std::uint64_t value) {
@@ -58,7 +60,9 @@ class ProtoWriter {
   [[nodiscard]] const std::string& bytes() const noexcept { return bytes_; }
 
  private:
-  void key(std::uint32_t field, std::uint32_t wire_type) { put_varint(std::uint64_t{field} << 3 | wire_type); }
+  void key(std::uint32_t field, std::uint32_t wire_type) {
+    put_varint(std::uint64_t{field} << 3 | wire_type);
+  }
 
   std::string bytes_;
 };
@@ -134,7 +138,8 @@ class ProtoReader {
     fail("a number has more than 64 bits");
   }
   std::span<const std::byte> take(std::uint64_t size) {
-    if (size > rest_.size()) fail(concat({"they end too early: expected ", size, " more bytes, got ", rest_.size()}));
+    if (size > rest_.size())
+      fail(concat({"they end too early: expected ", size, " more bytes, got ", rest_.size()}));
     const auto taken = rest_.first(static_cast<std::size_t>(size));
     rest_ = rest_.subspan(taken.size());
     return taken;

@@ -27,7 +27,9 @@ class TFRecordFile {
   explicit TFRecordFile(std::string path);
 
   /// Number of records.
-  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(offsets_->size()) - 1; }
+  [[nodiscard]] std::int64_t size() const noexcept {
+    return static_cast<std::int64_t>(offsets_->size()) - 1;
+  }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// Where a record begins, in bytes.
   [[nodiscard]] std::uint64_t offset(std::int64_t record) const {

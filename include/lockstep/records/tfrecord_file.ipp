@@ -25,19 +25,23 @@ namespace detail {
 }
 
 LOCKSTEP_INLINE int open_records(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for a FIFO
+  const int descriptor =
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait for a FIFO
   if (descriptor < 0) refuse_records(path, concat({"cannot be opened: ", std::strerror(errno)}));
   return descriptor;
 }
 
 /// As many of the bytes at `offset` as there are.
-LOCKSTEP_INLINE std::size_t read_bytes_at(int descriptor, const std::string& path, std::uint64_t offset,
-                                          std::span<std::byte> to) {
+LOCKSTEP_INLINE std::size_t read_bytes_at(int descriptor, const std::string& path,
+                                          std::uint64_t offset, std::span<std::byte> to) {
   std::size_t done = 0;
   while (done < to.size()) {
-    const ssize_t got = ::pread(descriptor, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
+    const ssize_t got =
+        ::pread(descriptor, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse_records(path, concat({"cannot be read at offset ", offset, ": ", std::strerror(errno)}));
+    if (got < 0)
+      refuse_records(path,
+                     concat({"cannot be read at offset ", offset, ": ", std::strerror(errno)}));
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
@@ -45,7 +49,8 @@ LOCKSTEP_INLINE std::size_t read_bytes_at(int descriptor, const std::string& pat
 }
 
 /// Walks from head to head; a window of the file spares a system call for each small record.
-LOCKSTEP_INLINE std::vector<std::uint64_t> record_offsets(int descriptor, const std::string& path, std::uint64_t size) {
+LOCKSTEP_INLINE std::vector<std::uint64_t> record_offsets(int descriptor, const std::string& path,
+                                                          std::uint64_t size) {
   std::vector<std::uint64_t> offsets = {0};
   std::vector<std::byte> window(std::size_t{1} << 16);
   std::uint64_t window_begin = 0;
@@ -55,7 +60,8 @@ LOCKSTEP_INLINE std::vector<std::uint64_t> record_offsets(int descriptor, const 
       refuse_records(path, concat({"record ", offsets.size() - 1, ", at offset ", at, ": ", what}));
     };
     if (size - at < record_head_size)
-      refuse(concat({"the file is cut off: expected a head of ", record_head_size, " bytes, got ", size - at}));
+      refuse(concat({"the file is cut off: expected a head of ", record_head_size, " bytes, got ",
+                     size - at}));
     if (at + record_head_size > window_begin + window_size) {
       window_begin = at;
       window_size = read_bytes_at(descriptor, path, at, window);
@@ -63,15 +69,17 @@ LOCKSTEP_INLINE std::vector<std::uint64_t> record_offsets(int descriptor, const 
     }
     const std::byte* const head = window.data() + (at - window_begin);
     if (masked_crc32c({head, 8}) != get_number<4>(head + 8))
-      refuse(at == 0 && (head[0] == std::byte{0x1F} || head[0] == std::byte{0x78})
-                 ? "the checksum of its size does not fit: the file is compressed (decompress it first), or no "
-                   "TFRecord file"
-                 : "the checksum of its size does not fit: the file is damaged, or no TFRecord file");
+      refuse(
+          at == 0 && (head[0] == std::byte{0x1F} || head[0] == std::byte{0x78})
+              ? "the checksum of its size does not fit: the file is compressed (decompress it "
+                "first), or no "
+                "TFRecord file"
+              : "the checksum of its size does not fit: the file is damaged, or no TFRecord file");
     const std::uint64_t data = get_number<8>(head);
     const std::uint64_t room = size - at - record_head_size;
     if (data > room || room - data < record_tail_size)
-      refuse(concat({"the file is cut off: expected ", data, " bytes of data and ", record_tail_size,
-                     " of checksum, got ", room}));
+      refuse(concat({"the file is cut off: expected ", data, " bytes of data and ",
+                     record_tail_size, " of checksum, got ", room}));
     at += record_head_size + data + record_tail_size;
     offsets.push_back(at);
   }
@@ -106,19 +114,22 @@ LOCKSTEP_INLINE TFRecordFile::Reader::~Reader() { ::close(descriptor_); }
 
 LOCKSTEP_INLINE std::span<const std::byte> TFRecordFile::Reader::read(std::int64_t record) {
   const std::uint64_t begin = file_.offset(record) + detail::record_head_size;
-  const auto size = static_cast<std::size_t>(file_.offset(record + 1) - begin);  // with the checksum
+  const auto size =
+      static_cast<std::size_t>(file_.offset(record + 1) - begin);  // with the checksum
   if (buffer_.size() < size) buffer_.resize(size);
-  const std::size_t got = detail::read_bytes_at(descriptor_, file_.path(), begin, std::span(buffer_).first(size));
+  const std::size_t got =
+      detail::read_bytes_at(descriptor_, file_.path(), begin, std::span(buffer_).first(size));
   if (got < size)
-    throw DataError(
-        concat({file_.name_of(record), ": the file has become shorter: expected ", size, " bytes, got ", got}));
+    throw DataError(concat({file_.name_of(record), ": the file has become shorter: expected ", size,
+                            " bytes, got ", got}));
   const auto data = std::span<const std::byte>(buffer_).first(size - detail::record_tail_size);
-  const auto stored = static_cast<std::uint32_t>(detail::get_number<4>(buffer_.data() + data.size()));
+  const auto stored =
+      static_cast<std::uint32_t>(detail::get_number<4>(buffer_.data() + data.size()));
   const std::uint32_t computed = detail::masked_crc32c(data);
   if (computed != stored)
     throw DataError(concat({file_.name_of(record), ": the checksum of its ", data.size(),
-                            " bytes of data does not fit: the file has ", stored, ", the data have ", computed,
-                            ": the file is damaged"}));
+                            " bytes of data does not fit: the file has ", stored,
+                            ", the data have ", computed, ": the file is damaged"}));
   return data;
 }
 

@@ -27,10 +27,11 @@ void check_objects(std::size_t found, std::size_t expected);
 
 /// A State itself, or an object with `save(State&) const` and `restore(const State&)`.
 template <class O>
-concept Restorable = std::same_as<O, State> || requires(O& object, const O& same, State& out, const State& in) {
-  same.save(out);
-  object.restore(in);
-};
+concept Restorable =
+    std::same_as<O, State> || requires(O& object, const O& same, State& out, const State& in) {
+      same.save(out);
+      object.restore(in);
+    };
 
 /// The counterpart of tf.train.Checkpoint: saves and restores a model with its optimizer, and
 /// objects of the program with it. Refers to all of them.

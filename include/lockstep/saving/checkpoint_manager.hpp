@@ -34,7 +34,8 @@ class CheckpointManager {
  public:
   /// Throws ConfigurationError for wrong options; on the chief also Error when the folder's list
   /// cannot be read.
-  CheckpointManager(CheckpointType& checkpoint, CheckpointManagerOptions options) : checkpoint_(checkpoint) {
+  CheckpointManager(CheckpointType& checkpoint, CheckpointManagerOptions options)
+      : checkpoint_(checkpoint) {
     options.validate();
     if (strategy().is_chief()) folder_.emplace(std::move(options));
   }
@@ -57,7 +58,8 @@ class CheckpointManager {
     if (folder_) {
       try {
         folder_->begin();
-        if (auto found = folder_->newest(CheckpointType::Files::trainer(checkpoint_.model_).state_bytes())) {
+        if (auto found =
+                folder_->newest(CheckpointType::Files::trainer(checkpoint_.model_).state_bytes())) {
           const auto text = std::as_bytes(std::span(found->path));
           path.bytes.assign(text.begin(), text.end());
           state.bytes = std::move(found->bytes);
@@ -67,7 +69,8 @@ class CheckpointManager {
       }
     }
     const detail::FileCall call{.name = "restore_or_initialize", .arguments = {}};
-    const std::vector<std::byte> name = detail::contents_from_chief(strategy(), call, std::move(path));
+    const std::vector<std::byte> name =
+        detail::contents_from_chief(strategy(), call, std::move(path));
     if (name.empty()) return std::nullopt;
     std::string restored(reinterpret_cast<const char*>(name.data()), name.size());
     checkpoint_.decode(restored, detail::contents_from_chief(strategy(), call, std::move(state)));

@@ -21,7 +21,8 @@ struct FileContents {
 };
 
 /// Reads a file on the chief. A message begins with `call` and the path.
-[[nodiscard]] FileContents read_contents(std::string_view call, const std::string& path, const HeadCheck& check);
+[[nodiscard]] FileContents read_contents(std::string_view call, const std::string& path,
+                                         const HeadCheck& check);
 
 /// The message of an error that keeps the chief from reading.
 [[nodiscard]] FileContents unreadable(const Error& error);
@@ -34,12 +35,13 @@ struct FileCall {
 
 /// The chief's contents, on every worker. Throws DataError on every worker when the chief could not
 /// read them, and ConfigurationError when the workers are not all in this call.
-std::vector<std::byte> contents_from_chief(AnyStrategy& strategy, const FileCall& call, FileContents file);
+std::vector<std::byte> contents_from_chief(AnyStrategy& strategy, const FileCall& call,
+                                           FileContents file);
 
 /// The chief's file, on every worker; `check` is that of read_file. `call` names the call, and
 /// lives as long as the program.
-std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call, const std::string& path,
-                                       const HeadCheck& check);
+std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
+                                       const std::string& path, const HeadCheck& check);
 
 /// Calls f. An error's message gets `what` and the path in front, and keeps its type.
 void naming_file(std::string_view what, const std::string& path, FunctionRef<void()> f);

@@ -11,8 +11,11 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE void naming_file(std::string_view what, const std::string& path, FunctionRef<void()> f) {
-  const auto message = [&](const Error& error) { return concat({what, " '", path, "': ", error.what()}); };
+LOCKSTEP_INLINE void naming_file(std::string_view what, const std::string& path,
+                                 FunctionRef<void()> f) {
+  const auto message = [&](const Error& error) {
+    return concat({what, " '", path, "': ", error.what()});
+  };
   try {
     f();
   } catch (const ConfigurationError& error) {
@@ -27,7 +30,8 @@ LOCKSTEP_INLINE FileContents unreadable(const Error& error) {
   return {.readable = false, .bytes = {text.begin(), text.end()}};
 }
 
-LOCKSTEP_INLINE FileContents read_contents(std::string_view call, const std::string& path, const HeadCheck& check) {
+LOCKSTEP_INLINE FileContents read_contents(std::string_view call, const std::string& path,
+                                           const HeadCheck& check) {
   const HeadCheck naming = [&](std::span<const std::byte> head, std::uint64_t size) {
     naming_file(call, path, [&] { check(head, size); });
   };
@@ -40,25 +44,32 @@ LOCKSTEP_INLINE FileContents read_contents(std::string_view call, const std::str
   }
 }
 
-LOCKSTEP_INLINE std::vector<std::byte> contents_from_chief(AnyStrategy& strategy, const FileCall& call,
+LOCKSTEP_INLINE std::vector<std::byte> contents_from_chief(AnyStrategy& strategy,
+                                                           const FileCall& call,
                                                            FileContents file) {
   strategy.run([&](AnyReplica& replica) {
     const bool leader = replica.local_rank() == 0;
     auto& collective = replica.collective();
-    const ActivityScope activity(leader ? activity_board(collective) : nullptr, {.call = call.name});
+    const ActivityScope activity(leader ? activity_board(collective) : nullptr,
+                                 {.call = call.name});
     agree(collective, call.name, {}, call.arguments);
     const bool readable = from_chief(collective, leader && file.readable);
-    auto bytes = bytes_from_chief(collective, leader ? std::move(file.bytes) : std::vector<std::byte>{});
+    auto bytes =
+        bytes_from_chief(collective, leader ? std::move(file.bytes) : std::vector<std::byte>{});
     if (leader) file = {readable, std::move(bytes)};
   });
-  if (!file.readable) throw DataError(std::string(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()));
+  if (!file.readable)
+    throw DataError(
+        std::string(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()));
   return std::move(file.bytes);
 }
 
-LOCKSTEP_INLINE std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call, const std::string& path,
+LOCKSTEP_INLINE std::vector<std::byte> file_from_chief(AnyStrategy& strategy, const char* call,
+                                                       const std::string& path,
                                                        const HeadCheck& check) {
-  return contents_from_chief(strategy, {call, "'" + path + "'"},
-                             strategy.is_chief() ? read_contents(call, path, check) : FileContents{});
+  return contents_from_chief(
+      strategy, {call, "'" + path + "'"},
+      strategy.is_chief() ? read_contents(call, path, check) : FileContents{});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -33,18 +33,21 @@ LOCKSTEP_INLINE EvaluationResults::EvaluationResults(std::string path) : path_(s
   if (!bytes || bytes->empty()) return;
   text_.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   if (!text_.starts_with("checkpoint,iterations,") || !text_.ends_with('\n'))
-    throw DataError(
-        concat({"SidecarEvaluator: results: '", path_,
-                "' is no table of evaluations, which begins with 'checkpoint,iterations,': name another file"}));
+    throw DataError(concat({"SidecarEvaluator: results: '", path_,
+                            "' is no table of evaluations, which begins with "
+                            "'checkpoint,iterations,': name another file"}));
   size_ = std::count(text_.begin(), text_.end(), '\n') - 1;
 }
 
-LOCKSTEP_INLINE bool EvaluationResults::contains(std::string_view checkpoint, std::int64_t iterations) const {
-  return text_.find(concat({"\n", evaluation_key(checkpoint, iterations), ","})) != std::string::npos;
+LOCKSTEP_INLINE bool EvaluationResults::contains(std::string_view checkpoint,
+                                                 std::int64_t iterations) const {
+  return text_.find(concat({"\n", evaluation_key(checkpoint, iterations), ","})) !=
+         std::string::npos;
 }
 
 LOCKSTEP_INLINE void EvaluationResults::append(const CheckpointEvaluation& evaluation) {
-  std::string header = "checkpoint,iterations", row = evaluation_key(evaluation.checkpoint, evaluation.iterations);
+  std::string header = "checkpoint,iterations",
+              row = evaluation_key(evaluation.checkpoint, evaluation.iterations);
   for (const auto& [name, value] : evaluation.logs) {
     header += "," + csv_field(name);
     row += concat({",", value});
@@ -52,9 +55,9 @@ LOCKSTEP_INLINE void EvaluationResults::append(const CheckpointEvaluation& evalu
   header += '\n';
   if (text_.empty()) text_ = header;
   if (!text_.starts_with(header))
-    throw ConfigurationError(
-        concat({"SidecarEvaluator: results: '", path_, "' has the columns '", text_.substr(0, text_.find('\n')),
-                "', this program gives '", header.substr(0, header.size() - 1), "': name another file"}));
+    throw ConfigurationError(concat({"SidecarEvaluator: results: '", path_, "' has the columns '",
+                                     text_.substr(0, text_.find('\n')), "', this program gives '",
+                                     header.substr(0, header.size() - 1), "': name another file"}));
   text_ += row + '\n';
   ++size_;
   if (!path_.empty()) write_file_atomically(path_, std::as_bytes(std::span(text_)));

@@ -26,7 +26,8 @@ namespace detail {
 
 /// The arrays of a file in the order of `wanted`, as `scalar`. Throws ConfigurationError naming the
 /// first that is missing, unknown or of another shape.
-[[nodiscard]] std::vector<SavedArray> match_arrays(std::vector<SavedArray> found, std::span<const WantedArray> wanted,
+[[nodiscard]] std::vector<SavedArray> match_arrays(std::vector<SavedArray> found,
+                                                   std::span<const WantedArray> wanted,
                                                    std::string_view scalar);
 
 /// What Model's members of these names do.
@@ -39,7 +40,8 @@ void save_weights(const Trainer<T>& trainer, const std::string& path);
 template <class T>
 void load_weights(Trainer<T>& trainer, const std::string& path);
 template <class T>
-LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path, const LoadWeightsOptions& options);
+LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
+                           const LoadWeightsOptions& options);
 /// Throws ConfigurationError for a file that cannot be restored now, or into this program.
 template <class T>
 void restore(Trainer<T>& trainer, const TrainingState& saved);
@@ -48,11 +50,18 @@ template <class Model>
 struct ModelFiles {
   static auto& trainer(Model& model) { return model.trainer_; }
 
-  static void save(const Model& model, const std::string& path) { detail::save(model.trainer_, path); }
+  static void save(const Model& model, const std::string& path) {
+    detail::save(model.trainer_, path);
+  }
   static void load(Model& model, const std::string& path) { detail::load(model.trainer_, path); }
-  static void save_weights(const Model& model, const std::string& path) { detail::save_weights(model.trainer_, path); }
-  static void load_weights(Model& model, const std::string& path) { detail::load_weights(model.trainer_, path); }
-  static LoadedWeights load_weights(Model& model, const std::string& path, const LoadWeightsOptions& options) {
+  static void save_weights(const Model& model, const std::string& path) {
+    detail::save_weights(model.trainer_, path);
+  }
+  static void load_weights(Model& model, const std::string& path) {
+    detail::load_weights(model.trainer_, path);
+  }
+  static LoadedWeights load_weights(Model& model, const std::string& path,
+                                    const LoadWeightsOptions& options) {
     return detail::load_weights(model.trainer_, path, options);
   }
 };
@@ -63,11 +72,13 @@ struct ModelFiles {
 /// @code
 /// auto model = lockstep::load_model<Cnn>(strategy, "cnn.lockstep", loss, lockstep::Adam{}, lockstep::Accuracy{});
 /// @endcode
-template <class Net, class T = float, Strategy S, class LossType, class OptimizerType, class... Metrics>
-auto load_model(S& strategy, const std::string& path, LossType loss, OptimizerType optimizer, Metrics... metrics) {
+template <class Net, class T = float, Strategy S, class LossType, class OptimizerType,
+          class... Metrics>
+auto load_model(S& strategy, const std::string& path, LossType loss, OptimizerType optimizer,
+                Metrics... metrics) {
   return detail::compile_and<Net, T>(
-      strategy, CompileOptions{}, [&](auto& model) { model.load(path); }, std::move(loss), std::move(optimizer),
-      std::move(metrics)...);
+      strategy, CompileOptions{}, [&](auto& model) { model.load(path); }, std::move(loss),
+      std::move(optimizer), std::move(metrics)...);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
@@ -85,8 +96,10 @@ LOCKSTEP_INSTANCE(void save_weights(const Trainer<float>&, const std::string&));
 LOCKSTEP_INSTANCE(void save_weights(const Trainer<double>&, const std::string&));
 LOCKSTEP_INSTANCE(void load_weights(Trainer<float>&, const std::string&));
 LOCKSTEP_INSTANCE(void load_weights(Trainer<double>&, const std::string&));
-LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<float>&, const std::string&, const LoadWeightsOptions&));
-LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<double>&, const std::string&, const LoadWeightsOptions&));
+LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<float>&, const std::string&,
+                                             const LoadWeightsOptions&));
+LOCKSTEP_INSTANCE(LoadedWeights load_weights(Trainer<double>&, const std::string&,
+                                             const LoadWeightsOptions&));
 LOCKSTEP_INSTANCE(void restore(Trainer<float>&, const TrainingState&));
 LOCKSTEP_INSTANCE(void restore(Trainer<double>&, const TrainingState&));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -11,29 +11,33 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE std::vector<SavedArray> match_arrays(std::vector<SavedArray> found, std::span<const WantedArray> wanted,
+LOCKSTEP_INLINE std::vector<SavedArray> match_arrays(std::vector<SavedArray> found,
+                                                     std::span<const WantedArray> wanted,
                                                      std::string_view scalar) {
   std::vector<SavedArray> matched;
   for (const WantedArray& variable : wanted) {
     const std::string& name = variable.name;
     const std::span<const std::size_t> shape = variable.shape;
-    const auto array =
-        std::find_if(found.begin(), found.end(), [&](const SavedArray& candidate) { return candidate.name == name; });
+    const auto array = std::find_if(found.begin(), found.end(), [&](const SavedArray& candidate) {
+      return candidate.name == name;
+    });
     if (array == found.end())
-      throw ConfigurationError(
-          concat({"expected an array '", name, "' ", shape_text(shape), ", the file has none of that name"}));
+      throw ConfigurationError(concat({"expected an array '", name, "' ", shape_text(shape),
+                                       ", the file has none of that name"}));
     if (!std::equal(array->extents.begin(), array->extents.end(), shape.begin(), shape.end()))
-      throw ConfigurationError(concat(
-          {"expected '", name, "' to be ", shape_text(shape), ", in the file it is ", shape_text(array->extents)}));
+      throw ConfigurationError(concat({"expected '", name, "' to be ", shape_text(shape),
+                                       ", in the file it is ", shape_text(array->extents)}));
     if (array_size(array->extents, scalar_size(array->scalar)) != array->bytes.size())
-      throw DataError(concat({"'", name, "' ", shape_text(array->extents), " of ", array->scalar, " cannot have ",
-                              array->bytes.size(), " bytes: the file is damaged"}));
+      throw DataError(
+          concat({"'", name, "' ", shape_text(array->extents), " of ", array->scalar,
+                  " cannot have ", array->bytes.size(), " bytes: the file is damaged"}));
     matched.push_back(convert_array(std::move(*array), scalar));
     found.erase(array);
   }
   if (!found.empty())
-    throw ConfigurationError(concat({"the file has an array '", found.front().name, "' ",
-                                     shape_text(found.front().extents), ", which is no variable of this model"}));
+    throw ConfigurationError(
+        concat({"the file has an array '", found.front().name, "' ",
+                shape_text(found.front().extents), ", which is no variable of this model"}));
   return matched;
 }
 
@@ -41,10 +45,12 @@ template <class T>
 void restore(Trainer<T>& trainer, const TrainingState& saved) {
   if (trainer.is_in_fit())
     throw ConfigurationError(
-        "the model is in fit, whose state cannot be replaced: in a callback, use load_weights, which takes the "
+        "the model is in fit, whose state cannot be replaced: in a callback, use load_weights, "
+        "which takes the "
         "variables alone");
   if (saved.signature.empty())
-    throw ConfigurationError("the file has weights alone, and no state of an optimizer: use load_weights");
+    throw ConfigurationError(
+        "the file has weights alone, and no state of an optimizer: use load_weights");
   trainer.restore_state(saved);
 }
 
@@ -83,18 +89,22 @@ void load_weights(Trainer<T>& trainer, const std::string& path) {
       file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   naming_file("load_weights", path, [&] {
     std::vector<WantedArray> wanted;
-    for (const NamedArray<T>& array : trainer.named_arrays(0)) wanted.push_back({array.name, array.variable->shape()});
-    const auto arrays = match_arrays(decode_weights(path, bytes, expected), wanted, scalar_name<T>());
+    for (const NamedArray<T>& array : trainer.named_arrays(0))
+      wanted.push_back({array.name, array.variable->shape()});
+    const auto arrays =
+        match_arrays(decode_weights(path, bytes, expected), wanted, scalar_name<T>());
     for (std::size_t replica = 0; replica < trainer.replicas(); ++replica) {
       const auto variables = trainer.named_arrays(replica);
       for (std::size_t i = 0; i < arrays.size(); ++i)
-        std::copy(arrays[i].bytes.begin(), arrays[i].bytes.end(), std::as_writable_bytes(variables[i].values).begin());
+        std::copy(arrays[i].bytes.begin(), arrays[i].bytes.end(),
+                  std::as_writable_bytes(variables[i].values).begin());
     }
   });
 }
 
 template <class T>
-LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path, const LoadWeightsOptions& options) {
+LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
+                           const LoadWeightsOptions& options) {
   std::optional<std::uint64_t> expected;  // the file of a larger model may be much larger
   if (!options.by_name) expected = trainer.state_bytes();
   const std::vector<std::byte> bytes =
@@ -102,20 +112,24 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path, const L
   LoadedWeights report;
   naming_file("load_weights", path, [&] {
     std::vector<WantedArray> wanted;
-    for (const NamedArray<T>& array : trainer.named_arrays(0)) wanted.push_back({array.name, array.variable->shape()});
-    auto found =
-        path.ends_with(".safetensors") ? decode_safetensors_numbers(bytes) : decode_weights(path, bytes, expected);
-    TransferredArrays transferred = transfer_arrays(std::move(found), wanted, scalar_name<T>(), options);
+    for (const NamedArray<T>& array : trainer.named_arrays(0))
+      wanted.push_back({array.name, array.variable->shape()});
+    auto found = path.ends_with(".safetensors") ? decode_safetensors_numbers(bytes)
+                                                : decode_weights(path, bytes, expected);
+    TransferredArrays transferred =
+        transfer_arrays(std::move(found), wanted, scalar_name<T>(), options);
     for (std::size_t replica = 0; replica < trainer.replicas(); ++replica) {
       const auto variables = trainer.named_arrays(replica);
       for (std::size_t i = 0; i < variables.size(); ++i)
         if (const auto& array = transferred.arrays[i])
-          std::copy(array->bytes.begin(), array->bytes.end(), std::as_writable_bytes(variables[i].values).begin());
+          std::copy(array->bytes.begin(), array->bytes.end(),
+                    std::as_writable_bytes(variables[i].values).begin());
     }
     report = std::move(transferred.report);
   });
   const std::string text = report_text(report);
-  if (!text.empty() && trainer.strategy().is_chief()) log_line(concat({"load_weights: '", path, "': ", text}));
+  if (!text.empty() && trainer.strategy().is_chief())
+    log_line(concat({"load_weights: '", path, "': ", text}));
   return report;
 }
 

@@ -95,7 +95,8 @@ class SidecarEvaluator {
     options_.validate();
     if (Files::trainer(model).strategy().num_workers() != 1)
       throw ConfigurationError(
-          "SidecarEvaluator: evaluates in one process, and the model has a strategy of several workers: give it a "
+          "SidecarEvaluator: evaluates in one process, and the model has a strategy of several "
+          "workers: give it a "
           "OneDeviceStrategy or a MirroredStrategy");
   }
 
@@ -111,7 +112,8 @@ class SidecarEvaluator {
       // Asked first, because the end is said after the last save.
       const bool ended = training_has_ended(options_.checkpoint_dir);
       if (const auto found = watch_.next(Files::trainer(model_).state_bytes())) {
-        if (auto evaluation = evaluate(*found, callbacks...)) evaluated.push_back(std::move(*evaluation));
+        if (auto evaluation = evaluate(*found, callbacks...))
+          evaluated.push_back(std::move(*evaluation));
         poll.renew();
       } else if (ended) {
         break;
@@ -124,17 +126,21 @@ class SidecarEvaluator {
 
  private:
   template <class... Callbacks>
-  std::optional<CheckpointEvaluation> evaluate(const detail::FoundCheckpoint& found, Callbacks&... callbacks) {
+  std::optional<CheckpointEvaluation> evaluate(const detail::FoundCheckpoint& found,
+                                               Callbacks&... callbacks) {
     const TrainingState state = decode_checkpoint(found.bytes);
-    CheckpointEvaluation evaluation{
-        .checkpoint = found.path.substr(found.path.rfind('/') + 1), .iterations = state.iterations, .logs = {}};
+    CheckpointEvaluation evaluation{.checkpoint = found.path.substr(found.path.rfind('/') + 1),
+                                    .iterations = state.iterations,
+                                    .logs = {}};
     if (state.signature.empty()) {
       detail::warn_of_weights_alone(found.path);
       return std::nullopt;
     }
     if (results_.contains(evaluation.checkpoint, evaluation.iterations)) return std::nullopt;
-    detail::naming_file("SidecarEvaluator", found.path, [&] { detail::restore(Files::trainer(model_), state); });
-    evaluation.logs = model_.evaluate(data_, EvaluateOptions{.verbose = 0, .steps = options_.steps}, callbacks...);
+    detail::naming_file("SidecarEvaluator", found.path,
+                        [&] { detail::restore(Files::trainer(model_), state); });
+    evaluation.logs = model_.evaluate(data_, EvaluateOptions{.verbose = 0, .steps = options_.steps},
+                                      callbacks...);
     results_.append(evaluation);
     if (options_.verbose > 0) detail::log_evaluation(found.path, evaluation);
     return evaluation;

@@ -24,8 +24,10 @@ struct TransferredArrays {
 /// missing or of another shape, the first array that is none of the model's, and a rename that fits
 /// no array; and when no variable is found at all. Throws DataError when an array's bytes do not
 /// fit its shape.
-[[nodiscard]] TransferredArrays transfer_arrays(std::vector<SavedArray> found, std::span<const WantedArray> wanted,
-                                                std::string_view scalar, const LoadWeightsOptions& options);
+[[nodiscard]] TransferredArrays transfer_arrays(std::vector<SavedArray> found,
+                                                std::span<const WantedArray> wanted,
+                                                std::string_view scalar,
+                                                const LoadWeightsOptions& options);
 
 /// One line for the log; empty when every variable was loaded and every array used.
 [[nodiscard]] std::string report_text(const LoadedWeights& report);

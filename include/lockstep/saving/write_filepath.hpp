@@ -17,7 +17,8 @@ template <Strategy S>
 [[nodiscard]] std::string write_filepath(const std::string& path, const S& strategy) {
   if (strategy.is_chief()) return path;
   const std::size_t name = path.rfind('/') + 1;  // 0 without a folder
-  return concat({path.substr(0, name), "workertemp_", strategy.worker_index(), "/", path.substr(name)});
+  return concat(
+      {path.substr(0, name), "workertemp_", strategy.worker_index(), "/", path.substr(name)});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -36,7 +36,8 @@ class Compiled final : public Program<T> {
   static constexpr std::size_t target_size = LossType::template target_size<TokenOf<Out>>;
 
   /// Throws ConfigurationError for options that make no sense, and names that cannot be saved.
-  Compiled(LossType loss_function, OptimizerType optimizer_settings, std::tuple<Metrics...> metric_list)
+  Compiled(LossType loss_function, OptimizerType optimizer_settings,
+           std::tuple<Metrics...> metric_list)
       : Program<T>({.variables = Net::template variables<In>,
                     .state_variables = Net::template state_variables<In>,
                     .inputs = In::size,
@@ -55,7 +56,8 @@ class Compiled final : public Program<T> {
         optimizer_(std::move(optimizer_settings)),
         metrics_(std::move(metric_list)) {
     if constexpr (requires { Net::template check_names<In>(); }) Net::template check_names<In>();
-    check_variable_names(Net::template variable_names<In>(), Net::template state_variable_names<In>());
+    check_variable_names(Net::template variable_names<In>(),
+                         Net::template state_variable_names<In>());
     check_variable_options(this->layout().variables, Net::template variable_names<In>());
     if constexpr (requires { loss_.validate(); }) loss_.validate();
     if constexpr (requires { optimizer_.validate(); }) optimizer_.validate();
@@ -64,8 +66,9 @@ class Compiled final : public Program<T> {
       add_metric_name(metric_names_, metric.name, is_weighted(metric));
     });
     if (optimizer_.slots() > Program<T>::max_slots)
-      throw ConfigurationError(concat({"compile: the optimizer wants ", optimizer_.slots(), " slots, at most ",
-                                       Program<T>::max_slots, " are supported"}));
+      throw ConfigurationError(
+          concat({"compile: the optimizer wants ", optimizer_.slots(), " slots, at most ",
+                  Program<T>::max_slots, " are supported"}));
   }
 
   [[nodiscard]] ProgramNames names() const override {
@@ -73,33 +76,42 @@ class Compiled final : public Program<T> {
                        .variables = Net::template variable_names<In>(),
                        .state_variables = Net::template state_variable_names<In>(),
                        .is_trained = {}};
-    for (const bool is_trained : Net::template variable_order<In>()) names.is_trained.push_back(is_trained);
+    for (const bool is_trained : Net::template variable_order<In>())
+      names.is_trained.push_back(is_trained);
     return names;
   }
-  [[nodiscard]] std::string input_description() const override { return "input: " + In::to_string(); }
+  [[nodiscard]] std::string input_description() const override {
+    return "input: " + In::to_string();
+  }
   [[nodiscard]] std::string parts_description() const override {
-    std::string text = concat(
-        {"output: ", Out::to_string(), "\nloss: ", loss_.description(), "\noptimizer: ", optimizer_.description()});
+    std::string text = concat({"output: ", Out::to_string(), "\nloss: ", loss_.description(),
+                               "\noptimizer: ", optimizer_.description()});
     std::size_t number = 0;
     each_metric([&](const auto& metric, std::size_t, std::size_t) {
       const std::string& name = metric_names_[number++];
       text += concat({"\nmetric: ", name});
       if constexpr (requires { metric.description(); })
-        if (const std::string options = metric.description(); options != name) text += concat({" = ", options});
+        if (const std::string options = metric.description(); options != name)
+          text += concat({" = ", options});
     });
-    return text + describe_variable_options(this->layout().variables, Net::template variable_names<In>());
+    return text +
+           describe_variable_options(this->layout().variables, Net::template variable_names<In>());
   }
 
-  [[nodiscard]] std::size_t scratch(std::size_t samples) const override { return Net::template scratch<In>(samples); }
+  [[nodiscard]] std::size_t scratch(std::size_t samples) const override {
+    return Net::template scratch<In>(samples);
+  }
   void forward(const ForwardPass<T>& pass) const override { Net::template forward<In, T>(pass); }
-  void backward(const BackwardPass<T>& pass) const override { Net::template backward_weights<In, T>(pass); }
+  void backward(const BackwardPass<T>& pass) const override {
+    Net::template backward_weights<In, T>(pass);
+  }
   void each_output(const ForwardPass<T>& pass, typename Program<T>::EachOutput f) const override {
     if constexpr (requires { Net::template each_output<In, T>(0, pass, f); })
       Net::template each_output<In, T>(0, pass, f);
   }
 
-  void compute_loss(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-                    TensorView<T> gradient) const override {
+  void compute_loss(TensorView<const T> predictions, TensorView<const T> targets,
+                    std::span<double> losses, TensorView<T> gradient) const override {
     loss_.compute(predictions, targets, losses, gradient);
   }
   [[nodiscard]] bool ignore(TensorView<const T> targets, std::span<T> weights) const override {
@@ -108,17 +120,22 @@ class Compiled final : public Program<T> {
     else
       return false;
   }
-  void update_metrics(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-                      std::span<const T> sample_weights, std::span<double> state) const override {
+  void update_metrics(TensorView<const T> predictions, TensorView<const T> targets,
+                      std::span<const T> weights, std::span<const T> sample_weights,
+                      std::span<double> state) const override {
     each_metric([&](const auto& metric, std::size_t offset, std::size_t size) {
-      metric.update(predictions, targets, is_weighted(metric) ? sample_weights : weights, state.subspan(offset, size));
+      metric.update(predictions, targets, is_weighted(metric) ? sample_weights : weights,
+                    state.subspan(offset, size));
     });
   }
-  void report_metrics(std::span<const double> state, Logs& logs, const std::string& prefix) const override {
+  void report_metrics(std::span<const double> state, Logs& logs,
+                      const std::string& prefix) const override {
     std::size_t number = 0;
     each_metric([&](const auto& metric, std::size_t offset, std::size_t size) {
       const std::string key = prefix + metric_names_[number++];
-      const auto set = [&](std::string_view suffix, double figure) { logs.set(concat({key, suffix}), figure); };
+      const auto set = [&](std::string_view suffix, double figure) {
+        logs.set(concat({key, suffix}), figure);
+      };
       if constexpr (requires { metric.report(state, set); })
         metric.report(state.subspan(offset, size), set);
       else
@@ -130,7 +147,9 @@ class Compiled final : public Program<T> {
               std::span<T* const> slots) const override {
     optimizer_.update(context, parameters, gradients, slots);
   }
-  [[nodiscard]] double initial_learning_rate() const override { return static_cast<double>(optimizer_.learning_rate); }
+  [[nodiscard]] double initial_learning_rate() const override {
+    return static_cast<double>(optimizer_.learning_rate);
+  }
   [[nodiscard]] double initial_slot_value() const override {
     if constexpr (requires { optimizer_.initial_slot_value(); })
       return static_cast<double>(optimizer_.initial_slot_value());
@@ -138,7 +157,8 @@ class Compiled final : public Program<T> {
       return 0;
   }
   [[nodiscard]] UpdateRules update_rules() const override {
-    return detail::update_rules(optimizer_, Net::template variable_names<In>(), this->layout().variables);
+    return detail::update_rules(optimizer_, Net::template variable_names<In>(),
+                                this->layout().variables);
   }
 
  private:
@@ -158,8 +178,11 @@ class Compiled final : public Program<T> {
   static constexpr std::size_t outputs = TokenOf<Out>::size;
 
   static std::size_t state_size_of_all([[maybe_unused]] const std::tuple<Metrics...>& metrics) {
-    return std::apply([](const auto&... metric) { return (std::size_t{0} + ... + state_size_of(metric, outputs)); },
-                      metrics);
+    return std::apply(
+        [](const auto&... metric) {
+          return (std::size_t{0} + ... + state_size_of(metric, outputs));
+        },
+        metrics);
   }
 
   template <class M>

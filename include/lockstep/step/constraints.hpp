@@ -63,8 +63,10 @@ class Constraints {
 
   void limit_norms(const Constraint& constraint, const Extents& extents, T* values) {
     const T minimum = static_cast<T>(constraint.minimum), rate = static_cast<T>(constraint.rate);
-    const T maximum = static_cast<T>(std::min(constraint.maximum, static_cast<double>(std::numeric_limits<T>::max())));
-    for (std::size_t outer = 0; outer < extents.outer; ++outer, values += extents.squared * extents.inner) {
+    const T maximum = static_cast<T>(
+        std::min(constraint.maximum, static_cast<double>(std::numeric_limits<T>::max())));
+    for (std::size_t outer = 0; outer < extents.outer;
+         ++outer, values += extents.squared * extents.inner) {
       std::fill_n(norms_.begin(), extents.inner, T(0));
       if (extents.inner == 1)
         norms_[0] = static_cast<T>(kernels::sweep_sum(
@@ -74,7 +76,8 @@ class Constraints {
         for (std::size_t row = 0; row < extents.squared; ++row)
           kernels::sweep(
               extents.inner,
-              [](auto& sum, const auto& value) LOCKSTEP_KERNEL_LAMBDA { sum = multiply_add(value, value, sum); },
+              [](auto& sum, const auto& value)
+                  LOCKSTEP_KERNEL_LAMBDA { sum = multiply_add(value, value, sum); },
               norms_.data(), static_cast<const T*>(values + row * extents.inner));
       kernels::sweep(
           extents.inner,
@@ -89,8 +92,9 @@ class Constraints {
         T* const first = values + row * extents.inner;
         if (extents.inner > 1)
           kernels::sweep(
-              extents.inner, [](auto& value, const auto& factor) LOCKSTEP_KERNEL_LAMBDA { value *= factor; }, first,
-              static_cast<const T*>(norms_.data()));
+              extents.inner,
+              [](auto& value, const auto& factor) LOCKSTEP_KERNEL_LAMBDA { value *= factor; },
+              first, static_cast<const T*>(norms_.data()));
         else
           *first *= norms_[0];
       }

@@ -9,7 +9,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What a model takes: the shape of a sample, and how many target values the loss wants for it (0: none are read).
+/// What a model takes: the shape of a sample, and how many target values the loss wants for it (0:
+/// none are read).
 struct DataSizes {
   std::span<const std::size_t> input;
   std::size_t targets = 0;

@@ -28,7 +28,8 @@ class GradientNorms {
       const std::span<T> slice = arena.slices()[i - 1];
       const auto begin = static_cast<std::size_t>(slice.data() - arena.values().data());
       for (std::size_t done = 0; done < slice.size(); done += block_size)
-        blocks_.push_back({.begin = begin + done, .size = std::min(block_size, slice.size() - done)});
+        blocks_.push_back(
+            {.begin = begin + done, .size = std::min(block_size, slice.size() - done)});
     }
   }
 
@@ -37,11 +38,13 @@ class GradientNorms {
   void compute_part(std::span<const T> gradients, std::size_t index, std::size_t count) {
     const std::size_t end = blocks_.size() * (index + 1) / count;
     for (std::size_t i = blocks_.size() * index / count; i < end; ++i)
-      blocks_[i].squares = kernels::sum_of_squares(gradients.subspan(blocks_[i].begin, blocks_[i].size));
+      blocks_[i].squares =
+          kernels::sum_of_squares(gradients.subspan(blocks_[i].begin, blocks_[i].size));
   }
 
   /// The norm of the variables in elements [begin, end) of the arena.
-  [[nodiscard]] double norm(std::size_t begin = 0, std::size_t end = std::numeric_limits<std::size_t>::max()) const {
+  [[nodiscard]] double norm(std::size_t begin = 0,
+                            std::size_t end = std::numeric_limits<std::size_t>::max()) const {
     double sum = 0;
     for (auto block = std::ranges::lower_bound(blocks_, begin, {}, &Block::begin);
          block != blocks_.end() && block->begin < end; ++block)

@@ -34,13 +34,18 @@ template <class T>
 /// Where the first non-finite value is. Call this after a forward pass whose loss is not finite,
 /// before anything changes.
 template <class T>
-[[nodiscard, gnu::cold]] std::string find_non_finite(const Parts<T>& parts, const StepContext& context) {
-  const auto sample = [&](std::size_t row) { return concat({"sample ", context.sample_indices[row], " of the data"}); };
+[[nodiscard, gnu::cold]] std::string find_non_finite(const Parts<T>& parts,
+                                                     const StepContext& context) {
+  const auto sample = [&](std::size_t row) {
+    return concat({"sample ", context.sample_indices[row], " of the data"});
+  };
   const auto parameters = parts.variables.parameters().slices();
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (!std::all_of(parameters[i].begin(), parameters[i].end(), [](T value) { return std::isfinite(value); }))
+    if (!std::all_of(parameters[i].begin(), parameters[i].end(),
+                     [](T value) { return std::isfinite(value); }))
       return concat({"the parameter ", parts.program.names().variables[i]});
-  if (const auto row = non_finite_row(parts.workspace.x())) return concat({"the input, ", sample(*row)});
+  if (const auto row = non_finite_row(parts.workspace.x()))
+    return concat({"the input, ", sample(*row)});
   std::optional<std::size_t> layer;
   parts.workspace.each_output([&](std::size_t position, const TensorView<const T>& y) {
     if (!layer && non_finite_row(y)) layer = position;
@@ -55,7 +60,8 @@ template <class T>
 
 /// All ranks tell each other what they have found: "rank 1 (first in the output of dense_1), rank 3
 /// (...)".
-[[nodiscard, gnu::cold]] inline std::string share_non_finite(AnyCollective& collective, const std::string& source) {
+[[nodiscard, gnu::cold]] inline std::string share_non_finite(AnyCollective& collective,
+                                                             const std::string& source) {
   using Text = std::array<char, 120>;
   Text mine{};
   std::copy_n(source.begin(), std::min(source.size(), mine.size() - 1), mine.begin());
@@ -74,20 +80,26 @@ template <class T>
 /// the chief reports it. With `stop` all of them throw, but none before every other
 /// rank has left the exchange.
 template <class T>
-[[gnu::cold]] void report_non_finite(const Parts<T>& parts, bool stop, int epoch, std::int64_t step) {
+[[gnu::cold]] void report_non_finite(const Parts<T>& parts, bool stop, int epoch,
+                                     std::int64_t step) {
   AnyReplica& replica = parts.replica;
   parts.workspace.non_finite.is_reported = true;
-  const std::string where = share_non_finite(replica.collective(), parts.workspace.non_finite.source);
-  const std::string what = concat({"fit: the loss is not finite in step ", step + 1, " of epoch ", epoch + 1, ", on ",
-                                   static_cast<std::int64_t>(parts.workspace.status()[StatusBlock::non_finite]), " of ",
-                                   replica.collective().size(), " replicas: ", where, "; "});
+  const std::string where =
+      share_non_finite(replica.collective(), parts.workspace.non_finite.source);
+  const std::string what =
+      concat({"fit: the loss is not finite in step ", step + 1, " of epoch ", epoch + 1, ", on ",
+              static_cast<std::int64_t>(parts.workspace.status()[StatusBlock::non_finite]), " of ",
+              replica.collective().size(), " replicas: ", where, "; "});
   if (stop) {
     replica.collective().barrier();
-    throw Error(what + "the parameters are those before it: use a lower learning rate, or look at the data");
+    throw Error(
+        what +
+        "the parameters are those before it: use a lower learning rate, or look at the data");
   }
   if (replica.collective().rank() == 0)
     log_line("warning: " + what +
-             "use a lower learning rate, or look at the data; without a TerminateOnNaN or .stop_on_non_finite training "
+             "use a lower learning rate, or look at the data; without a TerminateOnNaN or "
+             ".stop_on_non_finite training "
              "goes on");
 }
 

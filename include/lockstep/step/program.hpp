@@ -71,19 +71,22 @@ class Program {
   virtual void each_output(const ForwardPass<T>& pass, EachOutput f) const = 0;
 
   /// See Loss. May throw BadTarget.
-  virtual void compute_loss(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-                            TensorView<T> gradient) const = 0;
+  virtual void compute_loss(TensorView<const T> predictions, TensorView<const T> targets,
+                            std::span<double> losses, TensorView<T> gradient) const = 0;
   /// See IgnoringLoss.
   [[nodiscard]] virtual bool ignore(TensorView<const T> targets, std::span<T> weights) const = 0;
-  /// `weights`: whether a row counts, and `sample_weights`: how often it does for a weighted metric;
-  /// each may be empty, when all rows count once. `state`: that of all metrics, one after the other.
-  virtual void update_metrics(TensorView<const T> predictions, TensorView<const T> targets, std::span<const T> weights,
-                              std::span<const T> sample_weights, std::span<double> state) const = 0;
-  virtual void report_metrics(std::span<const double> state, Logs& logs, const std::string& prefix) const = 0;
+  /// `weights`: whether a row counts, and `sample_weights`: how often it does for a weighted
+  /// metric; each may be empty, when all rows count once. `state`: that of all metrics, one after
+  /// the other.
+  virtual void update_metrics(TensorView<const T> predictions, TensorView<const T> targets,
+                              std::span<const T> weights, std::span<const T> sample_weights,
+                              std::span<double> state) const = 0;
+  virtual void report_metrics(std::span<const double> state, Logs& logs,
+                              const std::string& prefix) const = 0;
 
   /// The optimizer's sweep; see Optimizer.
-  virtual void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-                      std::span<T* const> slots) const = 0;
+  virtual void update(const UpdateContext& context, std::span<T> parameters,
+                      std::span<const T> gradients, std::span<T* const> slots) const = 0;
   [[nodiscard]] virtual double initial_learning_rate() const = 0;
   [[nodiscard]] virtual double initial_slot_value() const = 0;
   /// What the optimizer's options ask for besides its sweep.

@@ -54,8 +54,8 @@ class Regularization {
         const std::size_t begin = std::clamp(done_, first, first + slice.size()) - first;
         const std::size_t end = std::clamp(count, first, first + slice.size()) - first;
         if (begin < end)
-          kernels::add_penalty_gradient(penalty.regularizer, rows_, end - begin, values.data() + begin,
-                                        slice.data() + begin);
+          kernels::add_penalty_gradient(penalty.regularizer, rows_, end - begin,
+                                        values.data() + begin, slice.data() + begin);
       }
     done_ = std::max(done_, count);
   }

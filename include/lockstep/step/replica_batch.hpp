@@ -20,7 +20,8 @@ struct ReplicaBatch {
   /// For each sample its number, by which layers draw random numbers; different on all replicas.
   /// Empty: rank, rank + R, rank + 2 R, ... with R ranks.
   std::span<const std::int64_t> sample_indices = {};
-  std::size_t weight_size = 0;  ///< how many of the target values, the last ones, are the sample's weights
+  std::size_t weight_size =
+      0;  ///< how many of the target values, the last ones, are the sample's weights
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -28,7 +28,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 template <class T = float>
 struct Gradients {
   /// One array for each trained variable, in the order of the layers: the sum over this replica's
-  /// rows. The program may change them before it applies them, then in the same way on all replicas.
+  /// rows. The program may change them before it applies them, then in the same way on all
+  /// replicas.
   std::span<const std::span<T>> variables;
   double loss_sum = 0;  ///< of this replica's rows, penalties included
   double rows = 0;      ///< that count: samples or, where the output is a Sequence, tokens
@@ -38,8 +39,8 @@ namespace detail {
 
 /// A loss of the program's own: a function as Loss::compute.
 template <class L, class T>
-concept LossFunction =
-    std::invocable<const L&, TensorView<const T>, TensorView<const T>, std::span<double>, TensorView<T>>;
+concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<const T>,
+                                      std::span<double>, TensorView<T>>;
 
 }  // namespace detail
 
@@ -55,13 +56,14 @@ concept LossFunction =
 ///   tape.gradient(loss, x)                        input_gradient(batch, loss, ...)
 ///
 /// apply and minimize sum the gradients of all replicas and divide by the number of all rows, so
-/// that the mean over the global batch is minimised. They are calls of all ranks: each makes the same
-/// ones in the same order, a rank without samples too, and ends its loop at the same step. The bits
-/// are those of fit on the same batches. (With gradient_accumulation_steps, parameters change with the
-/// last call of so many; gradients are reduced in each, since the model may be saved between them.) Nothing is allocated once the largest batch has been seen.
+/// that the mean over the global batch is minimised. They are calls of all ranks: each makes the
+/// same ones in the same order, a rank without samples too, and ends its loop at the same step. The
+/// bits are those of fit on the same batches. (With gradient_accumulation_steps, parameters change
+/// with the last call of so many; gradients are reduced in each, since the model may be saved
+/// between them.) Nothing is allocated once the largest batch has been seen.
 ///
-/// `loss` is the one that compile was given, where it is left out; or an object that satisfies Loss;
-/// or a function of the program's own with the arguments of Loss::compute,
+/// `loss` is the one that compile was given, where it is left out; or an object that satisfies
+/// Loss; or a function of the program's own with the arguments of Loss::compute,
 /// @code
 /// [](TensorView<const float> predictions, TensorView<const float> targets, std::span<double> losses,
 ///    TensorView<float> gradient) { ... }
@@ -71,16 +73,17 @@ concept LossFunction =
 /// TensorView::part gives one of them, also to the compute of a loss of the library.
 ///
 /// What training changes (variables, optimizer, number of updates) is the model's: fit, evaluate,
-/// save and Checkpoint go on with it. Nothing is sent from the chief first, as it is when fit begins:
-/// after set_weights and set_learning_rate all workers must have the same. Used by the replica's
-/// thread.
+/// save and Checkpoint go on with it. Nothing is sent from the chief first, as it is when fit
+/// begins: after set_weights and set_learning_rate all workers must have the same. Used by the
+/// replica's thread.
 template <class T = float>
 class ReplicaModel {
  public:
   using ToInput = void (*)(const BackwardPass<T>&);
 
   /// Made by Model::on. `to_input` is backward with the gradient of the input.
-  ReplicaModel(const detail::Parts<T>& parts, std::unique_ptr<detail::Updater<T>> updater, ToInput to_input);
+  ReplicaModel(const detail::Parts<T>& parts, std::unique_ptr<detail::Updater<T>> updater,
+               ToInput to_input);
   ReplicaModel(const ReplicaModel&) = delete;
   ReplicaModel& operator=(const ReplicaModel&) = delete;
   ~ReplicaModel();
@@ -94,7 +97,9 @@ class ReplicaModel {
   TensorView<const T> forward(const ReplicaBatch<T>& batch) { return forward(batch, false); }
 
   /// Forward in training, the loss, and backward. The parameters stay as they are.
-  [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch) { return gradients_of(batch, own_loss()); }
+  [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch) {
+    return gradients_of(batch, own_loss());
+  }
   template <class L>
   [[nodiscard]] Gradients<T> gradients(const ReplicaBatch<T>& batch, const L& loss) {
     return with(loss, [&](Compute compute) { return gradients_of(batch, compute); });
@@ -110,8 +115,8 @@ class ReplicaModel {
     with(loss, [&](Compute compute) { minimize_loss(batch, compute); });
   }
 
-  /// The loss of each row, and its gradient with respect to the batch's x, of x's size: so that this
-  /// model can be the loss of another one, as the discriminator is the generator's.
+  /// The loss of each row, and its gradient with respect to the batch's x, of x's size: so that
+  /// this model can be the loss of another one, as the discriminator is the generator's.
   /// @code
   /// generator.minimize(noise, [&](auto fake, auto, auto losses, auto gradient) {
   ///   discriminator.input_gradient({.x = fake}, looks_real, losses, gradient);
@@ -119,7 +124,8 @@ class ReplicaModel {
   /// @endcode
   /// Layers work as in training; the model itself stays as it is, moving statistics too.
   template <class L>
-  void input_gradient(const ReplicaBatch<T>& batch, const L& loss, std::span<double> losses, TensorView<T> gradient) {
+  void input_gradient(const ReplicaBatch<T>& batch, const L& loss, std::span<double> losses,
+                      TensorView<T> gradient) {
     with(loss, [&](Compute compute) { input_gradient_of(batch, compute, losses, gradient); });
   }
 
@@ -137,8 +143,8 @@ class ReplicaModel {
   /// The loss of the program, as a function.
   struct OwnLoss {
     const detail::Program<T>& program;
-    void operator()(TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-                    TensorView<T> gradient) const {
+    void operator()(TensorView<const T> predictions, TensorView<const T> targets,
+                    std::span<double> losses, TensorView<T> gradient) const {
       program.compute_loss(predictions, targets, losses, gradient);
     }
   };
@@ -148,10 +154,12 @@ class ReplicaModel {
   template <class L, class F>
   static auto with(const L& loss, const F& f) {
     static_assert(detail::LossFunction<L, T> || DifferentiableLoss<L, T>,
-                  "lockstep: a loss of your own is a function of (TensorView<const T> predictions, TensorView<const T> "
-                  "targets, std::span<double> losses, TensorView<T> gradient), or an object with such a compute");
-    const auto compute = [&](TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
-                             TensorView<T> gradient) {
+                  "lockstep: a loss of your own is a function of (TensorView<const T> predictions, "
+                  "TensorView<const T> "
+                  "targets, std::span<double> losses, TensorView<T> gradient), or an object with "
+                  "such a compute");
+    const auto compute = [&](TensorView<const T> predictions, TensorView<const T> targets,
+                             std::span<double> losses, TensorView<T> gradient) {
       if constexpr (detail::LossFunction<L, T>)
         loss(predictions, targets, losses, gradient);
       else if constexpr (DifferentiableLoss<L, T>)

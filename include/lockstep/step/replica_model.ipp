@@ -10,8 +10,8 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 template <class T>
-ReplicaModel<T>::ReplicaModel(const detail::Parts<T>& parts, std::unique_ptr<detail::Updater<T>> updater,
-                              ToInput to_input)
+ReplicaModel<T>::ReplicaModel(const detail::Parts<T>& parts,
+                              std::unique_ptr<detail::Updater<T>> updater, ToInput to_input)
     : parts_(parts),
       updater_(std::move(updater)),
       to_input_(to_input),
@@ -23,7 +23,8 @@ ReplicaModel<T>::~ReplicaModel() = default;
 
 template <class T>
 void ReplicaModel<T>::refresh() noexcept {
-  // Not at each call: while ranks are between two updates, only the first replica's thread may look.
+  // Not at each call: while ranks are between two updates, only the first replica's thread may
+  // look.
   if (revision_ == parts_.variables.revision) return;
   revision_ = parts_.variables.revision;
   step_.iteration = parts_.variables.iterations;
@@ -42,10 +43,12 @@ template <class T>
 void ReplicaModel<T>::check(const ReplicaBatch<T>& batch) const {
   const auto& layout = parts_.program.layout();
   const auto refuse = [](const char* what, std::size_t expected, std::size_t got) {
-    throw DataError(concat({"a step of the program's own: the batch has ", got, " ", what, ", the model takes ",
-                            expected, ": look at what the batch was made of"}));
+    throw DataError(
+        concat({"a step of the program's own: the batch has ", got, " ", what, ", the model takes ",
+                expected, ": look at what the batch was made of"}));
   };
-  if (batch.x.features() != layout.inputs) refuse("numbers a sample", layout.inputs, batch.x.features());
+  if (batch.x.features() != layout.inputs)
+    refuse("numbers a sample", layout.inputs, batch.x.features());
   const std::size_t targets = layout.targets * layout.positions;
   if (batch.targets.features() == 0) return;
   if (batch.weight_size > 1 && batch.weight_size != layout.positions)
@@ -61,8 +64,9 @@ std::span<const std::int64_t> ReplicaModel<T>::indices_of(const ReplicaBatch<T>&
   const std::size_t samples = batch.x.samples();
   if (samples > 0 && batch.sample_indices.size() == samples) return batch.sample_indices;
   if (!batch.sample_indices.empty())
-    throw DataError(concat({"a step of the program's own: the batch has ", samples, " samples and ",
-                            batch.sample_indices.size(), " sample_indices: give as many, or none"}));
+    throw DataError(
+        concat({"a step of the program's own: the batch has ", samples, " samples and ",
+                batch.sample_indices.size(), " sample_indices: give as many, or none"}));
   const int ranks = parts_.replica.collective().size();
   for (std::size_t i = indices_.size(); i < samples; ++i)
     indices_.push_back(static_cast<std::int64_t>(i) * ranks + parts_.replica.collective().rank());
@@ -80,7 +84,9 @@ TensorView<const T> ReplicaModel<T>::forward(const ReplicaBatch<T>& batch, bool 
   const std::span<const std::int64_t> indices = indices_of(batch);
   context_ = detail::step_context(parts_, indices, training ? &step_ : nullptr);
   workspace.use(batch.x, batch.targets);
-  detail::forward_rows(parts_, context_, [&](std::size_t row) { return concat({"sample ", indices[row]}); });
+  detail::forward_rows(parts_, context_, [&](std::size_t row) {
+    return concat({"sample ", indices[row]});
+  });
   return workspace.predictions();
 }
 
@@ -112,7 +118,8 @@ template <class T>
 void ReplicaModel<T>::apply(const Gradients<T>& gradients) {
   if (!can_apply_ || gradients.variables.data() != parts_.workspace.gradients().slices().data())
     throw Error(
-        "apply: these are not the gradients that this model gave last on this replica: call gradients(), and apply "
+        "apply: these are not the gradients that this model gave last on this replica: call "
+        "gradients(), and apply "
         "what it gives before any other call");
   const bool leader = parts_.replica.local_rank() == 0;
   const ActivityScope activity(leader ? activity_board(parts_.replica.collective()) : nullptr,
@@ -137,23 +144,27 @@ void ReplicaModel<T>::updated(bool has_updated) {
   } else {
     step_.accumulated = 0;
     ++step_.iteration;
-    if (parts_.replica.local_rank() == 0) parts_.variables.complete_update(step_.iteration, has_updated);
+    if (parts_.replica.local_rank() == 0)
+      parts_.variables.complete_update(step_.iteration, has_updated);
   }
   sums_.accumulate(parts_.workspace.status());
 }
 
 template <class T>
-void ReplicaModel<T>::input_gradient_of(const ReplicaBatch<T>& batch, Compute compute, std::span<double> losses,
-                                        TensorView<T> gradient) {
+void ReplicaModel<T>::input_gradient_of(const ReplicaBatch<T>& batch, Compute compute,
+                                        std::span<double> losses, TensorView<T> gradient) {
   forward(batch, true);
   auto& workspace = parts_.workspace;
   const auto refuse = [](const char* what, std::size_t expected, std::size_t got) {
-    throw DataError(concat({"input_gradient: ", what, " has ", got, " elements, expected ", expected}));
+    throw DataError(
+        concat({"input_gradient: ", what, " has ", got, " elements, expected ", expected}));
   };
-  if (losses.size() != workspace.losses().size()) refuse("losses", workspace.losses().size(), losses.size());
+  if (losses.size() != workspace.losses().size())
+    refuse("losses", workspace.losses().size(), losses.size());
   if (gradient.samples() != batch.x.samples() || gradient.features() != batch.x.features() ||
       gradient.stride() != batch.x.stride())
-    refuse("gradient", batch.x.samples() * batch.x.features(), gradient.samples() * gradient.features());
+    refuse("gradient", batch.x.samples() * batch.x.features(),
+           gradient.samples() * gradient.features());
   compute(workspace.predictions(), workspace.targets(), losses, workspace.prediction_gradient());
   workspace.activity_penalty.scale = 0;  // penalties are for the one whose parameters are trained
   BackwardPass<T> pass = workspace.backward_pass(context_, parts_.variables.parameters().slices());

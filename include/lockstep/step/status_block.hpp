@@ -25,11 +25,12 @@ struct Requests {
   }
 };
 
-/// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are exact up to 2^53.
+/// The first doubles of each step's reduction. All are summed over the ranks; whole numbers are
+/// exact up to 2^53.
 class StatusBlock {
  public:
-  /// `rows`: those whose losses are in loss_sum; samples or, where the output is a Sequence, tokens,
-  /// without those that are masked.
+  /// `rows`: those whose losses are in loss_sum; samples or, where the output is a Sequence,
+  /// tokens, without those that are masked.
   enum Field : std::size_t {
     samples,
     loss_sum,
@@ -65,12 +66,15 @@ class StatusBlock {
   }
 
   /// Whether a step with these sums changes parameters.
-  [[nodiscard]] static bool makes_update(std::span<const double> sums, bool stop_on_non_finite) noexcept {
+  [[nodiscard]] static bool makes_update(std::span<const double> sums,
+                                         bool stop_on_non_finite) noexcept {
     return sums[rows] > 0 && !(stop_on_non_finite && sums[non_finite] > 0);
   }
 
   /// The states of all metrics, one after the other.
-  [[nodiscard]] std::span<double> metrics() noexcept { return std::span(values_).subspan(field_count, metric_state()); }
+  [[nodiscard]] std::span<double> metrics() noexcept {
+    return std::span(values_).subspan(field_count, metric_state());
+  }
   [[nodiscard]] std::span<const double> metrics() const noexcept {
     return std::span(values_).subspan(field_count, metric_state());
   }
@@ -90,7 +94,9 @@ class StatusBlock {
   }
 
  private:
-  [[nodiscard]] std::size_t metric_state() const noexcept { return values_.size() - field_count - 1; }
+  [[nodiscard]] std::size_t metric_state() const noexcept {
+    return values_.size() - field_count - 1;
+  }
 
   std::vector<double> values_;  // fields, metrics, Requests::verify
 };

@@ -47,23 +47,26 @@ using SampleName = FunctionRef<std::string(std::size_t row)>;
 /// finite. Every rank must call it, even one that has no data left. Returns whether an update has
 /// been made.
 template <class T>
-bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data, const TrainStep& step);
+bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data,
+                const TrainStep& step);
 
 /// Adds this rank's part of the current batch to `status`, in inference.
 template <class T>
 void test_step(const Parts<T>& parts, BatchLoader<T>& data, StatusBlock& status);
 
-/// Reads this rank's part of the current batch (nothing when `has_batch` is false) and runs the model
-/// forward. `step` is told only for training, `moments` only where the model is adapted to data.
+/// Reads this rank's part of the current batch (nothing when `has_batch` is false) and runs the
+/// model forward. `step` is told only for training, `moments` only where the model is adapted to
+/// data.
 template <class T>
-StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step = nullptr,
-                          MomentSink moments = {});
+StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch,
+                          const TrainStep* step = nullptr, MomentSink moments = {});
 
 // The parts of a step, for loops of one's own.
 
 /// What the layers are told. `step` is given only for training.
 template <class T>
-[[nodiscard]] StepContext step_context(const Parts<T>& parts, std::span<const std::int64_t> sample_indices,
+[[nodiscard]] StepContext step_context(const Parts<T>& parts,
+                                       std::span<const std::int64_t> sample_indices,
                                        const TrainStep* step, MomentSink moments = {});
 
 /// Forward over the batch that the workspace uses.
@@ -74,12 +77,13 @@ void forward_rows(const Parts<T>& parts, const StepContext& context, SampleName 
 /// there are targets, their metrics. Computes the gradient, unless it is empty. (A row of weight 0
 /// counts, but its loss is not looked at.)
 template <class T>
-void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient, StatusBlock& status,
-            std::span<const double> class_weight = {});
+void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient,
+            StatusBlock& status, std::span<const double> class_weight = {});
 
 /// Backward with the updater at work, after record. Returns whether an update has been made.
 template <class T>
-bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context, const TrainStep& step);
+bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context,
+                            const TrainStep& step);
 /// The same in two calls: backward, and the update.
 template <class T>
 void differentiate(const Parts<T>& parts, const StepContext& context);
@@ -88,7 +92,8 @@ bool update_after_backward(const Parts<T>& parts, Updater<T>& updater, const Tra
 
 /// Mean loss and metrics of `status`, under names with a prefix ("val_").
 template <class T>
-void report(const Program<T>& program, const StatusBlock& status, Logs& logs, const std::string& prefix = {});
+void report(const Program<T>& program, const StatusBlock& status, Logs& logs,
+            const std::string& prefix = {});
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
@@ -97,14 +102,18 @@ void report(const Program<T>& program, const StatusBlock& status, Logs& logs, co
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-LOCKSTEP_INSTANCE(bool train_step(const Parts<float>&, Updater<float>&, BatchLoader<float>&, const TrainStep&));
-LOCKSTEP_INSTANCE(bool train_step(const Parts<double>&, Updater<double>&, BatchLoader<double>&, const TrainStep&));
+LOCKSTEP_INSTANCE(bool train_step(const Parts<float>&, Updater<float>&, BatchLoader<float>&,
+                                  const TrainStep&));
+LOCKSTEP_INSTANCE(bool train_step(const Parts<double>&, Updater<double>&, BatchLoader<double>&,
+                                  const TrainStep&));
 LOCKSTEP_INSTANCE(void test_step(const Parts<float>&, BatchLoader<float>&, StatusBlock&));
 LOCKSTEP_INSTANCE(void test_step(const Parts<double>&, BatchLoader<double>&, StatusBlock&));
-LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<float>&, BatchLoader<float>&, bool, const TrainStep*,
-                                            MomentSink));
-LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<double>&, BatchLoader<double>&, bool, const TrainStep*,
-                                            MomentSink));
-LOCKSTEP_INSTANCE(void report(const Program<float>&, const StatusBlock&, Logs&, const std::string&));
-LOCKSTEP_INSTANCE(void report(const Program<double>&, const StatusBlock&, Logs&, const std::string&));
+LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<float>&, BatchLoader<float>&, bool,
+                                            const TrainStep*, MomentSink));
+LOCKSTEP_INSTANCE(StepContext forward_batch(const Parts<double>&, BatchLoader<double>&, bool,
+                                            const TrainStep*, MomentSink));
+LOCKSTEP_INSTANCE(void report(const Program<float>&, const StatusBlock&, Logs&,
+                              const std::string&));
+LOCKSTEP_INSTANCE(void report(const Program<double>&, const StatusBlock&, Logs&,
+                              const std::string&));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

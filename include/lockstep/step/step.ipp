@@ -32,7 +32,8 @@ template <class T>
 void weigh(TensorView<T> gradient, std::span<const T> weights) {
   for (std::size_t f = 0; f < gradient.features(); ++f) {
     T* const g = gradient.feature(f);
-    for (std::size_t row = 0; row < weights.size(); ++row) g[row] = weights[row] == T(0) ? T(0) : weights[row] * g[row];
+    for (std::size_t row = 0; row < weights.size(); ++row)
+      g[row] = weights[row] == T(0) ? T(0) : weights[row] * g[row];
   }
 }
 
@@ -59,8 +60,8 @@ double penalty_of(const Parts<T>& parts, double rows) {
 }
 
 template <class T>
-void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient, StatusBlock& status,
-            std::span<const double> class_weight) {
+void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, TensorView<T> gradient,
+            StatusBlock& status, std::span<const double> class_weight) {
   Workspace<T>& workspace = parts.workspace;
   const std::span<double> losses = workspace.losses();
   naming_samples(name, parts.program.layout().positions,
@@ -84,24 +85,24 @@ void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, Tens
   status[StatusBlock::loss_sum] += sum;
   if (!std::isfinite(sum)) status[StatusBlock::non_finite] += 1;
   if (workspace.has_targets())
-    parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights, sample_weights,
-                                 status.metrics());
+    parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights,
+                                 sample_weights, status.metrics());
 }
 
 /// As above, with the loss of the program.
 template <class T>
-void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gradient, StatusBlock& status,
-            std::span<const double> class_weight = {}) {
+void record(const Parts<T>& parts, const BatchLoader<T>& data, TensorView<T> gradient,
+            StatusBlock& status, std::span<const double> class_weight = {}) {
   record<T>(
       parts, [&](std::size_t row) { return data.sample_name(row); },
-      [&](TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses, TensorView<T> g) {
-        parts.program.compute_loss(predictions, targets, losses, g);
-      },
+      [&](TensorView<const T> predictions, TensorView<const T> targets, std::span<double> losses,
+          TensorView<T> g) { parts.program.compute_loss(predictions, targets, losses, g); },
       gradient, status, class_weight);
 }
 
 template <class T>
-void report(const Program<T>& program, const StatusBlock& status, Logs& logs, const std::string& prefix) {
+void report(const Program<T>& program, const StatusBlock& status, Logs& logs,
+            const std::string& prefix) {
   const double rows = status[StatusBlock::rows];
   logs.set(prefix + "loss", rows > 0 ? status[StatusBlock::loss_sum] / rows : 0.0);
   program.report_metrics(status.metrics(), logs, prefix);
@@ -119,30 +120,32 @@ std::int64_t step_number(const Parts<T>& parts, const TrainStep& step) {
 }
 
 template <class T>
-StepContext step_context(const Parts<T>& parts, std::span<const std::int64_t> sample_indices, const TrainStep* step,
-                         MomentSink moments) {
-  return {.training = step != nullptr,
-          .step = step != nullptr ? step_number(parts, *step) : 0,
-          .seed = parts.variables.seed,
-          .sample_indices = sample_indices,
-          .cross_replica_sum = step != nullptr ? cross_replica_sum(parts.replica) : CrossReplicaSum{},
-          .activity_penalty = &(parts.workspace.activity_penalty = {}),
-          .moments = moments,
-          .trace = step != nullptr ? step->trace : nullptr};
+StepContext step_context(const Parts<T>& parts, std::span<const std::int64_t> sample_indices,
+                         const TrainStep* step, MomentSink moments) {
+  return {
+      .training = step != nullptr,
+      .step = step != nullptr ? step_number(parts, *step) : 0,
+      .seed = parts.variables.seed,
+      .sample_indices = sample_indices,
+      .cross_replica_sum = step != nullptr ? cross_replica_sum(parts.replica) : CrossReplicaSum{},
+      .activity_penalty = &(parts.workspace.activity_penalty = {}),
+      .moments = moments,
+      .trace = step != nullptr ? step->trace : nullptr};
 }
 
 template <class T>
 void forward_rows(const Parts<T>& parts, const StepContext& context, SampleName name) {
-  naming_samples(name, 1, [&] { parts.workspace.forward(context, parts.variables.parameters().slices()); });
+  naming_samples(name, 1,
+                 [&] { parts.workspace.forward(context, parts.variables.parameters().slices()); });
 }
 
 template <class T>
-StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch, const TrainStep* step,
-                          MomentSink moments) {
+StepContext forward_batch(const Parts<T>& parts, BatchLoader<T>& data, bool has_batch,
+                          const TrainStep* step, MomentSink moments) {
   Workspace<T>& workspace = parts.workspace;
   workspace.resize(has_batch ? data.samples() : 0, data.weight_size());
-  StepContext context =
-      step_context(parts, has_batch ? data.sample_indices() : std::span<const std::int64_t>{}, step, moments);
+  StepContext context = step_context(
+      parts, has_batch ? data.sample_indices() : std::span<const std::int64_t>{}, step, moments);
   if (has_batch) {
     const TraceSpan span(context.trace, TracePart::input);
     ActivityBoard* const board = step != nullptr ? step->board : nullptr;
@@ -161,7 +164,8 @@ struct ProgressToUpdater {
 
   /// The first `count` gradients are those of the loss.
   void add_penalties(std::size_t count) const {
-    parts.workspace.regularization.add_gradients(parts.variables.parameters(), parts.workspace.gradients(), count);
+    parts.workspace.regularization.add_gradients(parts.variables.parameters(),
+                                                 parts.workspace.gradients(), count);
   }
 
   [[nodiscard]] BackwardProgress hook() noexcept {
@@ -205,7 +209,8 @@ UpdateStep update_step(const Parts<T>& parts, const TrainStep& step) {
 }
 
 template <class T>
-bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context, const TrainStep& step) {
+bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context,
+                            const TrainStep& step) {
   Workspace<T>& workspace = parts.workspace;
   using Progress = typename Updater<T>::Progress;
   const Progress wanted = updater.begin(update_step(parts, step));
@@ -238,7 +243,8 @@ bool update_after_backward(const Parts<T>& parts, Updater<T>& updater, const Tra
 }
 
 template <class T>
-bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data, const TrainStep& step) {
+bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data,
+                const TrainStep& step) {
   Workspace<T>& workspace = parts.workspace;
   const bool has_batch = [&] {
     const TraceSpan span(step.trace, TracePart::input);
@@ -255,7 +261,8 @@ bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
     if (status[StatusBlock::non_finite] > 0 && workspace.non_finite.source.empty())
       workspace.non_finite.source = find_non_finite(parts, context);
   }
-  status[StatusBlock::has_next] = data.has_next() ? 1 : 0;  // (throws before a parameter changes, if at all)
+  status[StatusBlock::has_next] =
+      data.has_next() ? 1 : 0;  // (throws before a parameter changes, if at all)
   status.ask(step.requests);
   return update_during_backward(parts, updater, context, step);
 }

@@ -15,7 +15,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// One training step, as an Updater gets to know it.
 struct UpdateStep {
-  std::int64_t iteration = 1;  ///< the update that the step makes, or has a part in: 1 for the first
+  std::int64_t iteration =
+      1;  ///< the update that the step makes, or has a part in: 1 for the first
   bool stop_on_non_finite = false;
   Trace* trace = nullptr;
   bool is_last = true;      ///< of its window: it makes the update
@@ -27,33 +28,35 @@ struct UpdateStep {
   }
   /// Whether parameters change.
   [[nodiscard]] bool makes_update(std::span<const double> sums) const noexcept {
-    const bool has_data = earlier_rows > 0 ? sums[StatusBlock::samples] > 0 : sums[StatusBlock::rows] > 0;
+    const bool has_data =
+        earlier_rows > 0 ? sums[StatusBlock::samples] > 0 : sums[StatusBlock::rows] > 0;
     return is_last && has_data && !(stop_on_non_finite && sums[StatusBlock::non_finite] > 0);
   }
 };
 
 /// A route from the gradients of a step to new parameters. Each route is one header of
-/// step/updaters/; choose_updater() takes one for each replica when a fit begins, and verbose 2 shows
-/// its name. The training step knows none of them.
+/// step/updaters/; choose_updater() takes one for each replica when a fit begins, and verbose 2
+/// shows its name. The training step knows none of them.
 ///
 /// In each step a rank calls, on its own thread:
-///  1. `begin(step)`, before backward. The workspace has the loss, the untrained state and the status
+/// 1. `begin(step)`, before backward. The workspace has the loss, the untrained state and the
+/// status
 ///     of this rank. Returns what backward shall tell.
 ///  2. `ready(count)`, during backward: the first `count` elements of the gradient arena are final
 ///     and may be reduced (Progress::gradients); or also backward does not read their parameters any
 ///     more, which may be updated (Progress::variables). The counts grow.
-///  3. `finish()`, after backward. On return the status and the untrained state of the workspace are
+/// 3. `finish()`, after backward. On return the status and the untrained state of the workspace are
 ///     those of all ranks, and every parameter that this rank reads next is updated. Returns whether
 ///     the step has made an update (see UpdateStep::makes_update); if not, all are as they were.
-///  4. `carry(steps)`, after a step that is not the last of its window, when other things than steps
+/// 4. `carry(steps)`, after a step that is not the last of its window, when other things than steps
 ///     come next, as at the end of an epoch: what the window's `steps` have left so far goes into
 ///     Variables.
-/// All ranks are in the same step, and equal calls of their collectives come in the same order. What
-/// an Updater throws ends the step, and the parameters of this process may be of either step.
+/// All ranks are in the same step, and equal calls of their collectives come in the same order.
+/// What an Updater throws ends the step, and the parameters of this process may be of either step.
 ///
-/// Slots: an Updater that keeps a part of the optimizer's slots only (sharded state) must gather them
-/// before Variables are saved. A global norm is one more number that finish() reduces before it calls
-/// Variables::update. A parameter server takes the place of the collective.
+/// Slots: an Updater that keeps a part of the optimizer's slots only (sharded state) must gather
+/// them before Variables are saved. A global norm is one more number that finish() reduces before
+/// it calls Variables::update. A parameter server takes the place of the collective.
 template <class T>
 class Updater {
  public:

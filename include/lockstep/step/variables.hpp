@@ -25,10 +25,11 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Gives memory, of zeros.
 using Allocate = FunctionRef<Buffer(std::size_t bytes)>;
 
-/// Draws the initial values. Each variable has a random stream of its own, so that its values depend
-/// on the seed and on its place in the model alone.
+/// Draws the initial values. Each variable has a random stream of its own, so that its values
+/// depend on the seed and on its place in the model alone.
 template <class T>
-void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices, RandomKey key);
+void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices,
+                RandomKey key);
 
 /// A part of the arena that is updated by one rule: from element `begin` on, to the next range.
 struct UpdateRange {
@@ -47,8 +48,8 @@ class Variables {
   [[nodiscard]] const Arena<T>& parameters() const noexcept { return parameters_; }
   /// Makes the parameters zeros in memory from `allocate` (see Arena).
   void allocate_parameters(Allocate allocate);
-  /// The values of `arena` become the parameters, and it gets the former ones. Views of the two show
-  /// the other then.
+  /// The values of `arena` become the parameters, and it gets the former ones. Views of the two
+  /// show the other then.
   void swap_parameters(Arena<T>& arena) noexcept;
 
   /// The optimizer's, and behind them the moving averages of the parameters, if it keeps them.
@@ -71,8 +72,8 @@ class Variables {
 
   /// The gradients of so many steps make an update: a window of steps.
   [[nodiscard]] std::int64_t accumulation_steps() const noexcept { return accumulation_steps_; }
-  /// Of the open window, the steps whose gradients are in accumulated(), reduced over all ranks, and
-  /// the rows of these.
+  /// Of the open window, the steps whose gradients are in accumulated(), reduced over all ranks,
+  /// and the rows of these.
   std::int64_t accumulated_steps = 0;
   double accumulated_rows = 0;
   /// Empty with a window of one step.
@@ -106,10 +107,13 @@ class Variables {
   /// An update needs the norms of all gradients, and so all gradients before it begins.
   [[nodiscard]] bool clips_by_norm() const noexcept { return clipping_.is_by_norm(); }
   /// An update needs all gradients before it begins: for norms, or for whole variables.
-  [[nodiscard]] bool needs_all_gradients() const noexcept { return clips_by_norm() || whole_variables_; }
+  [[nodiscard]] bool needs_all_gradients() const noexcept {
+    return clips_by_norm() || whole_variables_;
+  }
   /// Part `index` of `count` of the arena that update() may be called for: where it begins, and how
   /// long it is.
-  [[nodiscard]] std::pair<std::size_t, std::size_t> part(std::size_t index, std::size_t count) const noexcept;
+  [[nodiscard]] std::pair<std::size_t, std::size_t> part(std::size_t index,
+                                                         std::size_t count) const noexcept;
   [[nodiscard]] GradientNorms& norms() noexcept { return norms_; }
 
   /// As update() cuts the arena: neighbours have different rules, or are clipped each by its norm.
@@ -123,7 +127,8 @@ class Variables {
   void average(std::span<T> parameters, std::size_t begin, std::int64_t iteration) const;
   /// Calls the optimizer for a range of parameters of one rule. With clipvalue in small pieces,
   /// since the gradients may belong to others.
-  void sweep(UpdateContext context, std::span<T> parameters, std::span<const T> gradients, std::size_t begin) const;
+  void sweep(UpdateContext context, std::span<T> parameters, std::span<const T> gradients,
+             std::size_t begin) const;
 
   const Program<T>& program_;
   double learning_rate_;
@@ -150,6 +155,8 @@ class Variables {
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INSTANCE(class Variables<float>);
 LOCKSTEP_INSTANCE(class Variables<double>);
-LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>, std::span<const std::span<float>>, RandomKey));
-LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>, std::span<const std::span<double>>, RandomKey));
+LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>, std::span<const std::span<float>>,
+                                  RandomKey));
+LOCKSTEP_INSTANCE(void initialize(std::span<const Variable>, std::span<const std::span<double>>,
+                                  RandomKey));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

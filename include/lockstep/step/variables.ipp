@@ -14,7 +14,8 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 template <class T>
-void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices, RandomKey key) {
+void initialize(std::span<const Variable> variables, std::span<const std::span<T>> slices,
+                RandomKey key) {
   for (std::size_t i = 0; i < variables.size(); ++i) {
     RandomStream random(key.fold_in(i));
     variables[i].initializer.fill(random, variables[i].shape(), variables[i].fans, slices[i]);
@@ -23,14 +24,17 @@ void initialize(std::span<const Variable> variables, std::span<const std::span<T
 
 template <class T>
 Variables<T>::Variables(const Program<T>& program)
-    : program_(program), learning_rate_(program.initial_learning_rate()), parameters_(program.layout().variables) {
+    : program_(program),
+      learning_rate_(program.initial_learning_rate()),
+      parameters_(program.layout().variables) {
   const T initial = static_cast<T>(program.initial_slot_value());
   const UpdateRules rules = program.update_rules();
   slots_.reserve(program.layout().slots + 1);
   for (std::size_t i = 0; i < program.layout().slots; ++i) {
     slots_.emplace_back(program.layout().variables);
     if (initial != T(0))
-      for (const std::span<T> slice : slots_.back().slices()) std::fill(slice.begin(), slice.end(), initial);
+      for (const std::span<T> slice : slots_.back().slices())
+        std::fill(slice.begin(), slice.end(), initial);
   }
   averaging_ = rules.averaging;
   if (has_averages()) slots_.emplace_back(program.layout().variables);
@@ -42,11 +46,14 @@ Variables<T>::Variables(const Program<T>& program)
   whole_variables_ = rules.whole_variables;
   if (whole_variables_) names_ = program.names().variables;
   ranges_.emplace_back();
-  for (std::size_t i = rules.variables.size(); i > 0; --i) {  // the last variable is the first in the arena
-    const auto begin = static_cast<std::size_t>(parameters_.slices()[i - 1].data() - parameters_.values().data());
+  for (std::size_t i = rules.variables.size(); i > 0;
+       --i) {  // the last variable is the first in the arena
+    const auto begin =
+        static_cast<std::size_t>(parameters_.slices()[i - 1].data() - parameters_.values().data());
     if (begin == 0)
       ranges_.back() = {.variable = i - 1, .rule = rules.variables[i - 1]};
-    else if (clipping_.clipnorm > 0 || whole_variables_ || ranges_.back().rule != rules.variables[i - 1])
+    else if (clipping_.clipnorm > 0 || whole_variables_ ||
+             ranges_.back().rule != rules.variables[i - 1])
       ranges_.push_back({.begin = begin, .variable = i - 1, .rule = rules.variables[i - 1]});
   }
 }
@@ -69,21 +76,24 @@ std::uint32_t Variables<T>::parameters_crc32c() const {
 }
 
 template <class T>
-void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double rows,
-                          std::int64_t iteration) const {
+void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin,
+                          double rows, std::int64_t iteration) const {
   const double all = clipping_.global_clipnorm > 0 ? norms_.norm() / rows : 0;
   auto next = std::ranges::upper_bound(ranges_, begin, {}, &UpdateRange::begin);
   for (std::size_t done = 0; done < parameters.size();) {
     const UpdateRange& range = *std::prev(next);
-    const std::size_t range_end = next == ranges_.end() ? parameters_.values().size() : (next++)->begin;
+    const std::size_t range_end =
+        next == ranges_.end() ? parameters_.values().size() : (next++)->begin;
     const std::size_t end = std::min(parameters.size(), range_end - begin);
-    UpdateContext context{.iteration = iteration,
-                          .learning_rate = learning_rate_of(iteration - 1) * range.rule.learning_rate_factor,
-                          .previous_learning_rate = previous_learning_rate * range.rule.learning_rate_factor,
-                          .gradient_scale = 1.0 / rows,
-                          .decays = range.rule.decays};
+    UpdateContext context{
+        .iteration = iteration,
+        .learning_rate = learning_rate_of(iteration - 1) * range.rule.learning_rate_factor,
+        .previous_learning_rate = previous_learning_rate * range.rule.learning_rate_factor,
+        .gradient_scale = 1.0 / rows,
+        .decays = range.rule.decays};
     if (clipping_.clipnorm > 0)
-      context.gradient_scale *= clipping_factor(norms_.norm(range.begin, range_end) / rows, clipping_.clipnorm);
+      context.gradient_scale *=
+          clipping_factor(norms_.norm(range.begin, range_end) / rows, clipping_.clipnorm);
     if (clipping_.global_clipnorm > 0)
       context.gradient_scale *= std::isfinite(all) ? clipping_factor(all, clipping_.global_clipnorm)
                                                    : std::numeric_limits<double>::quiet_NaN();
@@ -100,11 +110,13 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
 }
 
 template <class T>
-void Variables<T>::average(std::span<T> parameters, std::size_t begin, std::int64_t iteration) const {
+void Variables<T>::average(std::span<T> parameters, std::size_t begin,
+                           std::int64_t iteration) const {
   T* const averages = slots_.back().values().data() + begin;
   const double momentum = iteration == 1 ? 0 : averaging_.momentum;
   const T old = static_cast<T>(momentum), fresh = static_cast<T>(1 - momentum);
-  const auto step = [=](auto& mean, const auto& w) LOCKSTEP_KERNEL_LAMBDA { mean = old * mean + fresh * w; };
+  const auto step = [=](auto& mean, const auto& w)
+                        LOCKSTEP_KERNEL_LAMBDA { mean = old * mean + fresh * w; };
   kernels::sweep(parameters.size(), step, averages, static_cast<const T*>(parameters.data()));
   if (averaging_.overwrite_frequency > 0 && iteration % averaging_.overwrite_frequency == 0)
     std::copy_n(averages, parameters.size(), parameters.data());
@@ -139,7 +151,8 @@ void Variables<T>::take_averages() {
 }
 
 template <class T>
-std::pair<std::size_t, std::size_t> Variables<T>::part(std::size_t index, std::size_t count) const noexcept {
+std::pair<std::size_t, std::size_t> Variables<T>::part(std::size_t index,
+                                                       std::size_t count) const noexcept {
   if (!whole_variables_) return parameters_.part(index, count);
   const auto begin_of = [&](std::size_t i) {
     const std::size_t range = ranges_.size() * i / count;
@@ -149,11 +162,12 @@ std::pair<std::size_t, std::size_t> Variables<T>::part(std::size_t index, std::s
 }
 
 template <class T>
-void Variables<T>::sweep(UpdateContext context, std::span<T> parameters, std::span<const T> gradients,
-                         std::size_t begin) const {
+void Variables<T>::sweep(UpdateContext context, std::span<T> parameters,
+                         std::span<const T> gradients, std::size_t begin) const {
   constexpr std::size_t piece = 2048;
   alignas(cache_line) T clipped[piece];
-  const T scale = static_cast<T>(context.gradient_scale), limit = static_cast<T>(clipping_.clipvalue);
+  const T scale = static_cast<T>(context.gradient_scale),
+          limit = static_cast<T>(clipping_.clipvalue);
   if (whole_variables_ && clipping_.clipvalue > 0) context.gradient_limit = clipping_.clipvalue;
   const bool clips = clipping_.clipvalue > 0 && !whole_variables_;
   if (clips) context.gradient_scale = 1;
@@ -168,7 +182,8 @@ void Variables<T>::sweep(UpdateContext context, std::span<T> parameters, std::sp
           },
           clipped, gradients.data() + done);
     T* slots[Program<T>::max_slots] = {};
-    for (std::size_t i = 0; i < program_.layout().slots; ++i) slots[i] = slots_[i].values().data() + begin + done;
+    for (std::size_t i = 0; i < program_.layout().slots; ++i)
+      slots[i] = slots_[i].values().data() + begin + done;
     program_.update(context, parameters.subspan(done, size),
                     clips ? std::span<const T>(clipped, size) : gradients.subspan(done, size),
                     std::span<T* const>(slots, program_.layout().slots));

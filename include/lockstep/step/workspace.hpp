@@ -24,7 +24,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// What a replica knows of the first loss in a fit that is not finite.
 struct NonFiniteLoss {
-  std::string source;        ///< where it comes from; empty when the replica's own losses are finite
+  std::string source;  ///< where it comes from; empty when the replica's own losses are finite
   bool is_reported = false;  ///< the ranks have told each other
 };
 
@@ -96,14 +96,17 @@ class Workspace {
   /// metrics; empty where no row has a weight of its own. It is that of its sample times that of
   /// its class in `class_weight`: the target, or the place of the largest of several; a class that
   /// is not in the list has 1.
-  [[nodiscard]] std::span<const T> sample_weights(std::span<const T> counted, std::span<const double> class_weight);
+  [[nodiscard]] std::span<const T> sample_weights(std::span<const T> counted,
+                                                  std::span<const double> class_weight);
 
   void forward(const StepContext& context, Slices<T> weights);
   /// Calls f(position, y) for the outputs of the layers as forward has left them.
   void each_output(typename Program<T>::EachOutput f) const;
   /// What backward is given. It leaves the sum over the samples in gradients(), and has no dx.
   [[nodiscard]] BackwardPass<T> backward_pass(const StepContext& context, Slices<T> weights);
-  void backward(const StepContext& context, Slices<T> weights) { program_.backward(backward_pass(context, weights)); }
+  void backward(const StepContext& context, Slices<T> weights) {
+    program_.backward(backward_pass(context, weights));
+  }
 
  private:
   /// Those of a batch, sample by sample: targets, and weights behind them. (Of a Sequence, `use`

@@ -32,7 +32,8 @@ void Workspace<T>::begin_step(bool continues) noexcept {
 
 template <class T>
 void Workspace<T>::undo_step() noexcept {
-  if (std::exchange(in_step_, false)) std::ranges::copy(state_before_step_.values(), state_.values().begin());
+  if (std::exchange(in_step_, false))
+    std::ranges::copy(state_before_step_.values(), state_.values().begin());
 }
 
 template <class T>
@@ -41,7 +42,8 @@ std::span<double> Workspace<T>::pack_status() {
   double* next = std::copy(status_.values().begin(), status_.values().end(), packed_.data());
   for (std::size_t i = 0; i < state_.slices().size(); ++i)
     if (!program_.layout().state_variables[i].is_constant)
-      for (const T value : state_.slices()[i]) *next++ = samples > 0 ? samples * static_cast<double>(value) : 0;
+      for (const T value : state_.slices()[i])
+        *next++ = samples > 0 ? samples * static_cast<double>(value) : 0;
   return packed_;
 }
 
@@ -97,11 +99,12 @@ void Workspace<T>::set_targets(const TensorView<const T>& batch) {
   const std::size_t targets = layout.targets * layout.positions;
   batch_weights_ = {};
   if (batch.features() > targets && batch.samples() > 0)
-    batch_weights_ =
-        TensorView<const T>(batch.feature(targets), batch.samples(), batch.features() - targets, batch.stride());
+    batch_weights_ = TensorView<const T>(batch.feature(targets), batch.samples(),
+                                         batch.features() - targets, batch.stride());
   targets_ = rows_of_targets_;
   if (layout.positions == 1)
-    targets_ = TensorView<const T>(batch.data(), batch.samples(), std::min(targets, batch.features()), batch.stride());
+    targets_ = TensorView<const T>(batch.data(), batch.samples(),
+                                   std::min(targets, batch.features()), batch.stride());
 }
 
 template <class T>
@@ -132,14 +135,16 @@ std::span<const T> Workspace<T>::weights() {
 }
 
 template <class T>
-std::span<const T> Workspace<T>::sample_weights(std::span<const T> counted, std::span<const double> class_weight) {
+std::span<const T> Workspace<T>::sample_weights(std::span<const T> counted,
+                                                std::span<const double> class_weight) {
   if (batch_weights_.empty() && class_weight.empty()) return {};
   const std::size_t positions = program_.layout().positions;
   const std::span<T> weights(sample_weights_.data(), y_.samples());
   for (std::size_t row = 0; row < weights.size(); ++row) {
     T weight = counted.empty() ? T(1) : counted[row];
     if (!batch_weights_.empty())
-      weight *= batch_weights_(row / positions, batch_weights_.features() == 1 ? 0 : row % positions);
+      weight *=
+          batch_weights_(row / positions, batch_weights_.features() == 1 ? 0 : row % positions);
     if (!class_weight.empty()) weight *= class_factor(row, class_weight);
     weights[row] = counted.empty() || counted[row] != T(0) ? weight : T(0);
   }
@@ -176,7 +181,8 @@ void Workspace<T>::forward(const StepContext& context, Slices<T> weights) {
 template <class T>
 void Workspace<T>::each_output(typename Program<T>::EachOutput f) const {
   const StepContext context;
-  program_.each_output({.context = context, .weights = {}, .state = {}, .x = x_, .y = y_, .scratch = scratch_}, f);
+  program_.each_output(
+      {.context = context, .weights = {}, .state = {}, .x = x_, .y = y_, .scratch = scratch_}, f);
 }
 
 template <class T>

@@ -68,8 +68,9 @@ class AnyStrategy {
 namespace detail {
 
 template <Replica R>
-class ReplicaAdapter final : private CollectiveAdapter<std::remove_cvref_t<decltype(std::declval<R&>().collective())>>,
-                             public AnyReplica {
+class ReplicaAdapter final
+    : private CollectiveAdapter<std::remove_cvref_t<decltype(std::declval<R&>().collective())>>,
+      public AnyReplica {
   using Base = CollectiveAdapter<std::remove_cvref_t<decltype(std::declval<R&>().collective())>>;
 
  public:
@@ -136,8 +137,8 @@ class StrategyAdapter final : public AnyStrategy {
 
 }  // namespace detail
 
-/// Refers to the strategy. (Not inline, so that the instances of the library's own strategies are in
-/// lockstep::compiled alone.)
+/// Refers to the strategy. (Not inline, so that the instances of the library's own strategies are
+/// in lockstep::compiled alone.)
 template <Strategy S>
 [[nodiscard]] std::unique_ptr<AnyStrategy> any_strategy(S& strategy) {
   return std::make_unique<detail::StrategyAdapter<S>>(strategy);

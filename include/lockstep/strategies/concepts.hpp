@@ -8,13 +8,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What a strategy hands to the function that runs on each replica: its place, its collective, and the team of the
-/// replicas in this process, which share the parameters.
+/// What a strategy hands to the function that runs on each replica: its place, its collective, and
+/// the team of the replicas in this process, which share the parameters.
 ///
 ///  1. `collective()`: a Collective over all ranks.
 ///  2. `local_rank()` in [0, local_size()): this replica among those of its process.
-///  3. `team_barrier()`: returns when every replica of this process has called it; throws when one has failed.
-/// Optional:
+/// 3. `team_barrier()`: returns when every replica of this process has called it; throws when one
+/// has failed. Optional:
 ///  4. `team_lead(f)`: called by every replica of the process. When all have come, the first one
 ///     calls `f()`, and the others return when f has. Until then they take part in what f passes to
 ///     the strategy's run(). Without it, a callback cannot use a model where a process has several
@@ -39,7 +39,8 @@ struct AnyReplicaFunction {
 /// For a strategy S:
 ///  1. `S::Replica` satisfies Replica.
 ///  2. `num_workers()`, `worker_index()` in [0, num_workers()), `is_chief()` (worker 0).
-///  3. `local_replicas()`: replicas in this process; `num_replicas_in_sync()`: in all processes. Ranks count worker by
+/// 3. `local_replicas()`: replicas in this process; `num_replicas_in_sync()`: in all processes.
+/// Ranks count worker by
 ///     worker. The batch of a dataset is global: a program that wants 64 samples for each replica says
 ///     `.batch(64 * strategy.num_replicas_in_sync())`.
 ///  4. `run(f)` calls `f(S::Replica&)` once on every replica of this process, each on its own
@@ -48,7 +49,8 @@ struct AnyReplicaFunction {
 ///     as a PerReplica. With a Replica's team_lead, it may be
 ///     called again by what that runs; elsewhere in f it throws an Error.
 /// Optional:
-///  5. `reconnect()`: after a CollectiveError, makes new connections to all workers; what then follows are the calls of a process that
+/// 5. `reconnect()`: after a CollectiveError, makes new connections to all workers; what then
+/// follows are the calls of a process that
 ///     has just been started. With it, training can survive the loss of a worker (see OnPeerLoss).
 ///  6. `is_running()`: whether run is under way, so that a fit in a callback leaves the loss of a
 ///     worker to the outer fit.

@@ -23,8 +23,8 @@ struct MirroredOptions {
   Pinning pinning = Pinning::automatic;
 };
 
-/// Trains on several threads, each with a replica of its own and a part of each batch. After a failure that the program
-/// survives, it can be used again.
+/// Trains on several threads, each with a replica of its own and a part of each batch. After a
+/// failure that the program survives, it can be used again.
 ///
 /// One thread calls run() at a time.
 class MirroredStrategy : public OwnLoops<MirroredStrategy> {
@@ -36,7 +36,8 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
       : group_(ReplicaThreads::count(options.replicas), options.communication_options),
         threads_(group_.size(), 0, options.pinning) {
     replicas_.reserve(static_cast<std::size_t>(group_.size()));
-    for (int i = 0; i < group_.size(); ++i) replicas_.emplace_back(group_.member(i), i, group_.size(), &threads_);
+    for (int i = 0; i < group_.size(); ++i)
+      replicas_.emplace_back(group_.member(i), i, group_.size(), &threads_);
   }
 
   [[nodiscard]] int num_workers() const noexcept { return 1; }
@@ -50,7 +51,9 @@ class MirroredStrategy : public OwnLoops<MirroredStrategy> {
   auto run(F&& f) {
     return detail::run_per_replica<Replica>(local_replicas(), f, [this](auto& each) {
       const auto call = [&](int i) { each(replicas_[static_cast<std::size_t>(i)]); };
-      const auto abort = [&](int i, std::string_view what, ExitCode code) { group_.member(i).abort(what, code); };
+      const auto abort = [&](int i, std::string_view what, ExitCode code) {
+        group_.member(i).abort(what, code);
+      };
       threads_.run(call, abort, [&] { group_.reset(); });
     });
   }

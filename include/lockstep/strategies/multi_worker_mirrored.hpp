@@ -50,7 +50,8 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
 
   /// With a cluster that the program knows otherwise.
-  explicit MultiWorkerMirroredStrategy(const Cluster& cluster, const MultiWorkerMirroredOptions& options = {});
+  explicit MultiWorkerMirroredStrategy(const Cluster& cluster,
+                                       const MultiWorkerMirroredOptions& options = {});
   MultiWorkerMirroredStrategy(const MultiWorkerMirroredStrategy&) = delete;
   MultiWorkerMirroredStrategy& operator=(const MultiWorkerMirroredStrategy&) = delete;
 
@@ -70,13 +71,16 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   [[nodiscard]] const std::string& cluster_source() const noexcept { return cluster_.source; }
   [[nodiscard]] bool is_chief() const noexcept { return worker_index() == 0; }
   [[nodiscard]] int local_replicas() const noexcept { return threads_.size(); }
-  [[nodiscard]] int num_replicas_in_sync() const noexcept { return num_workers() * threads_.size(); }
+  [[nodiscard]] int num_replicas_in_sync() const noexcept {
+    return num_workers() * threads_.size();
+  }
 
   /// See Strategy.
   template <class F>
   auto run(F&& f) {
-    return detail::run_per_replica<Replica>(local_replicas(), f,
-                                            [this](auto& each) { run_each([&](Replica& replica) { each(replica); }); });
+    return detail::run_per_replica<Replica>(local_replicas(), f, [this](auto& each) {
+      run_each([&](Replica& replica) { each(replica); });
+    });
   }
 
  private:
@@ -108,6 +112,8 @@ LOCKSTEP_INSTANCE(class MultiWorkerMirroredStrategy<Auto>);
 LOCKSTEP_INSTANCE(class MultiWorkerMirroredStrategy<Ring<Tcp>>);
 LOCKSTEP_INSTANCE(class MultiWorkerMirroredStrategy<SharedMemory>);
 LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Auto>&));
-LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Ring<Tcp>>&));
-LOCKSTEP_INSTANCE(std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<SharedMemory>&));
+LOCKSTEP_INSTANCE(
+    std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<Ring<Tcp>>&));
+LOCKSTEP_INSTANCE(
+    std::unique_ptr<AnyStrategy> any_strategy(MultiWorkerMirroredStrategy<SharedMemory>&));
 }  // namespace lockstep::inline LOCKSTEP_ABI

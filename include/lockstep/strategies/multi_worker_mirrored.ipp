@@ -28,15 +28,17 @@ inline const char* instruction_set_of_build() noexcept {
 }  // namespace detail
 
 template <CollectivePolicy Policy>
-MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options)
+MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
+    const MultiWorkerMirroredOptions& options)
     : MultiWorkerMirroredStrategy(cluster_from_environment(), options) {}
 
 template <CollectivePolicy Policy>
-MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(const Cluster& cluster,
-                                                                 const MultiWorkerMirroredOptions& options)
+MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
+    const Cluster& cluster, const MultiWorkerMirroredOptions& options)
     : options_(options.communication_options),
       cluster_(checked(cluster)),
-      threads_(count(options.replicas), count(options.replicas) * workers_on_host(), options.pinning) {
+      threads_(count(options.replicas), count(options.replicas) * workers_on_host(),
+               options.pinning) {
   connect();
 }
 
@@ -56,7 +58,8 @@ MultiWorkerMirroredStrategy<Policy>::~MultiWorkerMirroredStrategy() {
 template <CollectivePolicy Policy>
 void MultiWorkerMirroredStrategy<Policy>::reconnect() {
   if (threads_.is_running())
-    throw Error("MultiWorkerMirroredStrategy: reconnect() was called while the replicas are at work");
+    throw Error(
+        "MultiWorkerMirroredStrategy: reconnect() was called while the replicas are at work");
   replicas_.clear();
   group_.reset();
   policy_.reset();
@@ -67,9 +70,12 @@ void MultiWorkerMirroredStrategy<Policy>::reconnect() {
 
 template <CollectivePolicy Policy>
 void MultiWorkerMirroredStrategy<Policy>::run_each(FunctionRef<void(Replica&)> f) {
-  if (group_ == nullptr) throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
+  if (group_ == nullptr)
+    throw Error("MultiWorkerMirroredStrategy: the workers are not connected: reconnect() failed");
   const auto call = [&](int i) { f(replicas_[static_cast<std::size_t>(i)]); };
-  const auto abort = [&](int i, std::string_view what, ExitCode code) { group_->member(i).abort(what, code); };
+  const auto abort = [&](int i, std::string_view what, ExitCode code) {
+    group_->member(i).abort(what, code);
+  };
   threads_.run(call, abort, [&] {
     group_->drain();  // an exception may leave a reduction behind that uses f's memory
     group_->reset();
@@ -81,8 +87,9 @@ template <CollectivePolicy Policy>
 void MultiWorkerMirroredStrategy<Policy>::tell_failure() noexcept {
   const std::shared_ptr<Policy> policy(std::move(policy_));
   try {
-    if (detail::LastWords::leave(
-            [policy](std::string_view reason, ExitCode code) { detail::abort(*policy, reason, code); }))
+    if (detail::LastWords::leave([policy](std::string_view reason, ExitCode code) {
+          detail::abort(*policy, reason, code);
+        }))
       return;
   } catch (...) {  // out of memory: without the message
   }
@@ -96,7 +103,8 @@ Cluster MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) con
   if (cluster.is_evaluator())
     throw ConfigurationError(
         "this process is the evaluator of the cluster, which does not train: ask "
-        "cluster_from_environment().is_evaluator(), and give the evaluator a OneDeviceStrategy and a "
+        "cluster_from_environment().is_evaluator(), and give the evaluator a OneDeviceStrategy and "
+        "a "
         "SidecarEvaluator; "
         "or leave the evaluator out of TF_CONFIG");
   detail::set_log_place(cluster.rank(), cluster.meeting ? cluster.meeting->job : "");
@@ -109,19 +117,22 @@ void MultiWorkerMirroredStrategy<Policy>::connect() {
   const int replicas = threads_.size();
   if (num_workers() > 1) {
     Rendezvous rendezvous{.rank = worker_index(), .addresses = cluster_.addresses()};
-    rendezvous.properties = {{"lockstep version", std::to_string(version_major) + "." + std::to_string(version_minor) +
-                                                      "." + std::to_string(version_patch)},
-                             {"instruction set of the build", detail::instruction_set_of_build()},
-                             {"replicas per worker", std::to_string(replicas)}};
+    rendezvous.properties = {
+        {"lockstep version", std::to_string(version_major) + "." + std::to_string(version_minor) +
+                                 "." + std::to_string(version_patch)},
+        {"instruction set of the build", detail::instruction_set_of_build()},
+        {"replicas per worker", std::to_string(replicas)}};
     rendezvous.ranks_on_host = workers_on_host() * replicas;
     rendezvous.port = port_;
     rendezvous.was_connected = was_connected_;
     policy_.reset(new Policy(Policy::connect(rendezvous, options_)));
     was_connected_ = true;
   }
-  group_ = std::make_unique<HierarchicalGroup<Policy>>(replicas, policy_.get(), options_, workers_on_host() * replicas);
+  group_ = std::make_unique<HierarchicalGroup<Policy>>(replicas, policy_.get(), options_,
+                                                       workers_on_host() * replicas);
   replicas_.reserve(static_cast<std::size_t>(replicas));
-  for (int i = 0; i < replicas; ++i) replicas_.emplace_back(group_->member(i), i, replicas, &threads_);
+  for (int i = 0; i < replicas; ++i)
+    replicas_.emplace_back(group_->member(i), i, replicas, &threads_);
   detail::note_met();
 }
 

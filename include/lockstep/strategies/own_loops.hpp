@@ -25,7 +25,9 @@ class PerReplica {
   explicit PerReplica(int replicas) : values_(static_cast<std::size_t>(replicas)) {}
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(values_.size()); }
-  [[nodiscard]] R& operator[](int local_rank) noexcept { return values_[static_cast<std::size_t>(local_rank)].value; }
+  [[nodiscard]] R& operator[](int local_rank) noexcept {
+    return values_[static_cast<std::size_t>(local_rank)].value;
+  }
   [[nodiscard]] const R& operator[](int local_rank) const noexcept {
     return values_[static_cast<std::size_t>(local_rank)].value;
   }
@@ -78,12 +80,14 @@ class OwnLoops {
   template <class V>
     requires std::is_arithmetic_v<V>
   [[nodiscard]] double reduce(Reduction how, const PerReplica<V>& values) {
-    return reduce_values<1>(how, [&](int i) { return std::array{static_cast<double>(values[i])}; })[0];
+    return reduce_values<1>(how,
+                            [&](int i) { return std::array{static_cast<double>(values[i])}; })[0];
   }
   /// Several numbers at once.
   template <class V, std::size_t N>
     requires std::is_arithmetic_v<V>
-  [[nodiscard]] std::array<double, N> reduce(Reduction how, const PerReplica<std::array<V, N>>& values) {
+  [[nodiscard]] std::array<double, N> reduce(Reduction how,
+                                             const PerReplica<std::array<V, N>>& values) {
     return reduce_values<N>(how, [&](int i) {
       std::array<double, N> all{};
       for (std::size_t n = 0; n < N; ++n) all[n] = static_cast<double>(values[i][n]);
@@ -98,7 +102,8 @@ class OwnLoops {
     std::array<double, N> result{};
     strategy.run([&](auto& replica) {
       std::array<double, N> mine = values(replica.local_rank());
-      replica.collective().all_reduce(std::span<double>(mine), how == Reduction::max ? ReduceOp::max : ReduceOp::sum);
+      replica.collective().all_reduce(std::span<double>(mine),
+                                      how == Reduction::max ? ReduceOp::max : ReduceOp::sum);
       if (replica.local_rank() == 0) result = mine;
     });
     if (how == Reduction::mean)

@@ -10,14 +10,17 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A replica's place and its collective. Where the collective spans several processes it has a `team()`, the collective of
-/// this process's replicas alone.
+/// A replica's place and its collective. Where the collective spans several processes it has a
+/// `team()`, the collective of this process's replicas alone.
 template <Collective C>
 class CollectiveReplica {
  public:
   /// `threads`: those of the process's replicas, if there are several.
   CollectiveReplica(C collective, int local_rank, int local_size, ReplicaThreads* threads = nullptr)
-      : collective_(std::move(collective)), local_rank_(local_rank), local_size_(local_size), threads_(threads) {}
+      : collective_(std::move(collective)),
+        local_rank_(local_rank),
+        local_size_(local_size),
+        threads_(threads) {}
 
   [[nodiscard]] C& collective() noexcept { return collective_; }
   [[nodiscard]] int local_rank() const noexcept { return local_rank_; }

@@ -90,7 +90,8 @@ class ReplicaThreads {
   void take_part(int i, std::unique_lock<std::mutex>& lock);
   static void call(Run& run, int i);
   void failed(Run& run, int i, std::string_view what, ExitCode code);
-  void await(std::unique_lock<std::mutex>& lock, std::condition_variable& sleep, FunctionRef<bool()> has_come);
+  void await(std::unique_lock<std::mutex>& lock, std::condition_variable& sleep,
+             FunctionRef<bool()> has_come);
   void work(int i);
   [[nodiscard]] int core_of(int i) const noexcept;
   void stop();

@@ -31,18 +31,21 @@ struct ReplicaThreads::Abandoned {};
 
 LOCKSTEP_INLINE int ReplicaThreads::count(int requested, int workers_on_host) {
   if (requested < 0 || requested > 1024)
-    throw ConfigurationError(concat({"replicas must be 0 (one for each core) to 1024, got ", requested}));
+    throw ConfigurationError(
+        concat({"replicas must be 0 (one for each core) to 1024, got ", requested}));
   if (requested > 0) return requested;
   return std::max(1, usable_cores() / workers_on_host);
 }
 
 LOCKSTEP_INLINE ClaimedCores claim_cores(int count, Pinning pinning) {
-  if (pinning == Pinning::off || (pinning == Pinning::automatic && (!has_own_cpuset() || count > usable_cores())))
+  if (pinning == Pinning::off ||
+      (pinning == Pinning::automatic && (!has_own_cpuset() || count > usable_cores())))
     return {};
   ClaimedCores claimed(count);
   if (claimed.cores().empty() && pinning == Pinning::on)
-    log_line(concat({"Pinning::on: the replicas are not pinned: ", count, " of them need a core each, and of the ",
-                     allowed_cores().size(), " that this process may use other processes have claimed too many"}));
+    log_line(concat({"Pinning::on: the replicas are not pinned: ", count,
+                     " of them need a core each, and of the ", allowed_cores().size(),
+                     " that this process may use other processes have claimed too many"}));
   return claimed;
 }
 
@@ -58,7 +61,8 @@ LOCKSTEP_INLINE ReplicaThreads::ReplicaThreads(int size, int threads_on_host, Pi
   threads_.reserve(static_cast<std::size_t>(size - 1));
   try {
     for (int i = 1; i < size; ++i)
-      threads_.push_back(start_thread(concat({"replica ", i, " of ", size}), [this, i] { work(i); }));
+      threads_.push_back(
+          start_thread(concat({"replica ", i, " of ", size}), [this, i] { work(i); }));
   } catch (...) {
     stop();
     throw;
@@ -121,8 +125,10 @@ LOCKSTEP_INLINE void ReplicaThreads::enter(Run& run) {
   const std::thread::id caller = std::this_thread::get_id();
   if (run_ != nullptr && (caller != first_thread_ || !run_->is_leading))
     throw Error(
-        "the replicas of this strategy are at work and cannot take part in another call now: a model cannot be used "
-        "in on_test_batch_begin, on_test_batch_end or a function of the dataset, nor by another thread meanwhile; "
+        "the replicas of this strategy are at work and cannot take part in another call now: a "
+        "model cannot be used "
+        "in on_test_batch_begin, on_test_batch_end or a function of the dataset, nor by another "
+        "thread meanwhile; "
         "use it in on_test_end, on_epoch_end or another hook");
   run.outer = run_;
   run_ = &run;
@@ -226,7 +232,8 @@ LOCKSTEP_INLINE void ReplicaThreads::failed(Run& run, int i, std::string_view wh
 
 // Waits under the lock, the first 50 us without sleeping where there are cores for it: waking up
 // takes a tenth of that.
-LOCKSTEP_INLINE void ReplicaThreads::await(std::unique_lock<std::mutex>& lock, std::condition_variable& sleep,
+LOCKSTEP_INLINE void ReplicaThreads::await(std::unique_lock<std::mutex>& lock,
+                                           std::condition_variable& sleep,
                                            FunctionRef<bool()> has_come) {
   using Clock = std::chrono::steady_clock;
   if (spins_ && !has_come()) {
@@ -235,7 +242,8 @@ LOCKSTEP_INLINE void ReplicaThreads::await(std::unique_lock<std::mutex>& lock, s
     while (in_time && !has_come()) {
       const unsigned before = changes_.load(std::memory_order_acquire);
       lock.unlock();
-      while (changes_.load(std::memory_order_acquire) == before && (in_time = Clock::now() < end)) detail::relax();
+      while (changes_.load(std::memory_order_acquire) == before && (in_time = Clock::now() < end))
+        detail::relax();
       lock.lock();
     }
   }

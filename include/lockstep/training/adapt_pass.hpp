@@ -24,7 +24,9 @@ class LayerMoments {
   /// For one forward.
   [[nodiscard]] MomentSink sink() {
     seen_ = 0;
-    return {this, [](void* self, const InputMoments& moments) { static_cast<LayerMoments*>(self)->take(moments); }};
+    return {this, [](void* self, const InputMoments& moments) {
+              static_cast<LayerMoments*>(self)->take(moments);
+            }};
   }
 
   /// The last forward has come to such a layer.
@@ -94,7 +96,8 @@ struct Adapted {
 /// depends on those before it. The ranks need not have equally many batches. Without data nothing
 /// is changed.
 template <class T>
-Adapted adapt_pass(const Parts<T>& parts, BatchLoader<T>& data, const std::optional<std::int64_t>& steps) {
+Adapted adapt_pass(const Parts<T>& parts, BatchLoader<T>& data,
+                   const std::optional<std::int64_t>& steps) {
   Adapted done;
   for (;; ++done.layers) {
     LayerMoments moments(done.layers);

@@ -24,19 +24,21 @@ std::span<std::byte> bytes_of(T& value) {
 }
 
 /// The first lines in which two texts differ; nothing when they are equal.
-[[nodiscard]] std::optional<std::pair<std::string_view, std::string_view>> first_difference(std::string_view a,
-                                                                                            std::string_view b);
+[[nodiscard]] std::optional<std::pair<std::string_view, std::string_view>> first_difference(
+    std::string_view a, std::string_view b);
 
 /// Throws ConfigurationError when one of the descriptions, each padded to `width` bytes, differs
 /// from the first. Their first two lines are the call and its arguments.
-void compare_descriptions(std::string_view padded, std::size_t width, std::span<const std::uint64_t> lengths);
+void compare_descriptions(std::string_view padded, std::size_t width,
+                          std::span<const std::uint64_t> lengths);
 
 /// The first exchange of every call in which all ranks take part: `call` ("load", say) must be the
 /// same on all of them, and so must be `description`, lines of "what: value". Throws the same
 /// ConfigurationError on every rank when one differs, naming the rank, and either the calls, with
 /// their `arguments` ("'model.lockstep'"), or the first line that differs from the chief's.
 template <Collective C>
-void agree(C& collective, std::string_view call, std::string_view description, std::string_view arguments = {}) {
+void agree(C& collective, std::string_view call, std::string_view description,
+           std::string_view arguments = {}) {
   if (collective.size() == 1) return;
   const auto ranks = static_cast<std::size_t>(collective.size());
   const std::string mine = concat({call, "\n", printable(arguments, 300), "\n", description});
@@ -46,8 +48,9 @@ void agree(C& collective, std::string_view call, std::string_view description, s
   const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
   constexpr std::size_t limit = std::size_t{1} << 24;
   if (longest > limit)
-    throw ConfigurationError(concat({call, ": a rank sent a description of ", longest, " bytes, at most ", limit,
-                                     " are expected: do all run the same program?"}));
+    throw ConfigurationError(
+        concat({call, ": a rank sent a description of ", longest, " bytes, at most ", limit,
+                " are expected: do all run the same program?"}));
   std::string padded(mine);
   padded.resize(longest);
   std::string all(longest * ranks, '\0');

@@ -12,8 +12,8 @@ inline std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-LOCKSTEP_INLINE std::optional<std::pair<std::string_view, std::string_view>> first_difference(std::string_view a,
-                                                                                              std::string_view b) {
+LOCKSTEP_INLINE std::optional<std::pair<std::string_view, std::string_view>> first_difference(
+    std::string_view a, std::string_view b) {
   while (!a.empty() || !b.empty()) {
     const std::string_view line_of_a = take_line(a);
     const std::string_view line_of_b = take_line(b);
@@ -23,14 +23,16 @@ LOCKSTEP_INLINE std::optional<std::pair<std::string_view, std::string_view>> fir
 }
 
 /// "rank 0 is in fit, rank 1 in load('x'), ...", of the first few.
-inline std::string calls_of_ranks(std::string_view padded, std::size_t width, std::span<const std::uint64_t> lengths) {
+inline std::string calls_of_ranks(std::string_view padded, std::size_t width,
+                                  std::span<const std::uint64_t> lengths) {
   constexpr std::size_t most = 16;
   std::string text;
   for (std::size_t rank = 0; rank < std::min(lengths.size(), most); ++rank) {
     std::string_view theirs = padded.substr(rank * width, lengths[rank]);
     const std::string_view call = take_line(theirs);
     const std::string_view arguments = take_line(theirs);
-    text += concat({rank == 0 ? "" : ", ", "rank ", rank, rank == 0 ? " is in " : " in ", printable(call, 50)});
+    text += concat({rank == 0 ? "" : ", ", "rank ", rank, rank == 0 ? " is in " : " in ",
+                    printable(call, 50)});
     if (!arguments.empty()) text += concat({"(", printable(arguments, 300), ")"});
   }
   return lengths.size() > most ? text + ", ..." : text;
@@ -44,9 +46,9 @@ LOCKSTEP_INLINE void compare_descriptions(std::string_view padded, std::size_t w
   const auto description = [&](std::size_t rank) {
     std::string_view theirs = padded.substr(rank * width, lengths[rank]);
     if (take_line(theirs) != call)
-      throw ConfigurationError(
-          concat({call, ": the workers are not in the same call: ", calls_of_ranks(padded, width, lengths),
-                  ": every worker must make the same calls in the same order"}));
+      throw ConfigurationError(concat(
+          {call, ": the workers are not in the same call: ", calls_of_ranks(padded, width, lengths),
+           ": every worker must make the same calls in the same order"}));
     take_line(theirs);
     return theirs;
   };
@@ -54,8 +56,9 @@ LOCKSTEP_INLINE void compare_descriptions(std::string_view padded, std::size_t w
   for (std::size_t rank = 1; rank < lengths.size(); ++rank) {
     if (const auto lines = first_difference(description(rank), chiefs))
       throw ConfigurationError(
-          concat({call, ": the workers differ: rank ", rank, " has '", lines->first, "', the chief has '",
-                  lines->second, "': start the same program with the same options and data on every worker"}));
+          concat({call, ": the workers differ: rank ", rank, " has '", lines->first,
+                  "', the chief has '", lines->second,
+                  "': start the same program with the same options and data on every worker"}));
   }
 }
 

@@ -18,9 +18,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// A replica's parts of the batches of one pass, as a range: `for (const auto& batch : batches.on(replica))`.
-/// All ranks come to its end at the same step; one whose data have ended before gets batches without
-/// samples. Used by the replica's thread; a batch is valid until the next one is asked for.
+/// A replica's parts of the batches of one pass, as a range: `for (const auto& batch :
+/// batches.on(replica))`. All ranks come to its end at the same step; one whose data have ended
+/// before gets batches without samples. Used by the replica's thread; a batch is valid until the
+/// next one is asked for.
 template <class T>
 class ReplicaBatches {
  public:
@@ -78,18 +79,20 @@ class ReplicaBatches {
 template <class T = float>
 class DistributedBatches {
  public:
-  /// Every worker calls it with the same dataset (see AutoShardPolicy). Throws ConfigurationError on
-  /// all of them when they differ, naming the difference.
+  /// Every worker calls it with the same dataset (see AutoShardPolicy). Throws ConfigurationError
+  /// on all of them when they differ, naming the difference.
   DistributedBatches(std::unique_ptr<AnyStrategy> strategy, const AnyDataset& dataset);
 
   /// The pass `iteration` over the data, from behind its first `done` batches, in the function that
   /// the strategy's run() calls. Equal iterations are equal passes; fit's have the model's seed and
   /// count from 0. The same arguments on all ranks.
   template <class Replica>
-  [[nodiscard]] ReplicaBatches<T>& on(Replica& replica, Iteration iteration = {}, std::int64_t done = 0) {
+  [[nodiscard]] ReplicaBatches<T>& on(Replica& replica, Iteration iteration = {},
+                                      std::int64_t done = 0) {
     ReplicaBatches<T>& own = *replicas_[static_cast<std::size_t>(replica.local_rank())];
     own.start(iteration, done, {&replica, [](void* self, std::span<double> values) {
-                                  static_cast<Replica*>(self)->collective().all_reduce(values, ReduceOp::sum);
+                                  static_cast<Replica*>(self)->collective().all_reduce(
+                                      values, ReduceOp::sum);
                                 }});
     return own;
   }

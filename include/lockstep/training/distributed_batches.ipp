@@ -36,10 +36,11 @@ void ReplicaBatches<T>::next() {
   BatchViews<T> views{TensorView<T>(memory, samples, sizes_[0], stride),
                       TensorView<T>(memory + sizes_[0] * stride, samples, sizes_[1], stride)};
   if (has_batch_) views = loader_.load(views);
-  batch_ = {.x = views.x,
-            .targets = views.targets,
-            .sample_indices = has_batch_ ? loader_.sample_indices() : std::span<const std::int64_t>(),
-            .weight_size = loader_.weight_size()};
+  batch_ = {
+      .x = views.x,
+      .targets = views.targets,
+      .sample_indices = has_batch_ ? loader_.sample_indices() : std::span<const std::int64_t>(),
+      .weight_size = loader_.weight_size()};
   if (!may_differ_) return;
   double any = has_batch_ ? 1 : 0;
   sum_(std::span(&any, 1));
@@ -47,7 +48,8 @@ void ReplicaBatches<T>::next() {
 }
 
 template <class T>
-DistributedBatches<T>::DistributedBatches(std::unique_ptr<AnyStrategy> strategy, const AnyDataset& dataset)
+DistributedBatches<T>::DistributedBatches(std::unique_ptr<AnyStrategy> strategy,
+                                          const AnyDataset& dataset)
     : strategy_(std::move(strategy)) {
   const auto place = [&](int replica) -> DistributionContext {
     return {.num_workers = strategy_->num_workers(),
@@ -55,18 +57,20 @@ DistributedBatches<T>::DistributedBatches(std::unique_ptr<AnyStrategy> strategy,
             .local_replicas = strategy_->local_replicas(),
             .local_replica = replica};
   };
-  const detail::WorkerData mine("distribute", dataset,
-                                {.num_workers = strategy_->num_workers(), .worker = strategy_->worker_index()});
+  const detail::WorkerData mine(
+      "distribute", dataset,
+      {.num_workers = strategy_->num_workers(), .worker = strategy_->worker_index()});
   const std::string signature = detail::pass_signature(mine, std::nullopt);
   strategy_->run([&](AnyReplica& replica) {
-    const ActivityScope activity(replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr,
-                                 {.call = "distribute"});
+    const ActivityScope activity(
+        replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr,
+        {.call = "distribute"});
     detail::agree(replica.collective(), "distribute", signature);
   });
   cardinality_ = mine.steps();
   for (int i = 0; i < strategy_->local_replicas(); ++i)
-    replicas_.push_back(
-        std::make_unique<ReplicaBatches<T>>(DistributedDataset<AnyDataset>(dataset, place(i)), mine.may_differ()));
+    replicas_.push_back(std::make_unique<ReplicaBatches<T>>(
+        DistributedDataset<AnyDataset>(dataset, place(i)), mine.may_differ()));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

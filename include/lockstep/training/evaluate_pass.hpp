@@ -32,9 +32,13 @@ template <class T>
 class TestHooks {
  public:
   /// `place`: that of the pass.
-  TestHooks(Training& training, const Program<T>& program, CallbackHooks& callbacks, const Activity& place,
-            ProgressBar* progress = nullptr)
-      : training_(training), program_(program), callbacks_(callbacks), place_(place), progress_(progress) {}
+  TestHooks(Training& training, const Program<T>& program, CallbackHooks& callbacks,
+            const Activity& place, ProgressBar* progress = nullptr)
+      : training_(training),
+        program_(program),
+        callbacks_(callbacks),
+        place_(place),
+        progress_(progress) {}
 
   void begin() {
     call_hooks(callbacks_, place_, [&] { callbacks_.on_test_begin(training_); });
@@ -44,7 +48,8 @@ class TestHooks {
   }
   void batch_end(std::int64_t batch, const StatusBlock& status) {
     report(program_, status, logs_);
-    call_hooks(callbacks_, at(batch), [&] { callbacks_.on_test_batch_end(training_, batch, logs_); });
+    call_hooks(callbacks_, at(batch),
+               [&] { callbacks_.on_test_batch_end(training_, batch, logs_); });
     if (progress_ != nullptr) progress_->update(batch + 1, logs_);
   }
   void end(const StatusBlock& status) {
@@ -69,12 +74,13 @@ class TestHooks {
 };
 
 /// Evaluates `data` from its beginning, for at most `steps` batches. The ranks need not have
-/// equally many batches: they meet once, at the end. The first replica of a process has `hooks`, the
-/// others null. `where` names the pass for the chief's warning when the data end before; empty: no
-/// warning. Returns the sums over all ranks.
+/// equally many batches: they meet once, at the end. The first replica of a process has `hooks`,
+/// the others null. `where` names the pass for the chief's warning when the data end before; empty:
+/// no warning. Returns the sums over all ranks.
 template <class T>
-StatusBlock evaluate_pass(const Parts<T>& parts, BatchLoader<T>& data, const std::optional<std::int64_t>& steps,
-                          TestHooks<T>* hooks, std::string_view where = {}) {
+StatusBlock evaluate_pass(const Parts<T>& parts, BatchLoader<T>& data,
+                          const std::optional<std::int64_t>& steps, TestHooks<T>* hooks,
+                          std::string_view where = {}) {
   AnyReplica& replica = parts.replica;
   StatusBlock status(parts.program.layout().metric_state);
   replica.team_lead([&] { hooks->begin(); });

@@ -51,7 +51,8 @@ class FitLoop final : public ModelTraining<T> {
   using Loader = BatchLoader<T>;
 
  public:
-  FitLoop(Trainer<T>& trainer, const AnyDataset& train, const FitOptions& options, CallbackHooks& callbacks)
+  FitLoop(Trainer<T>& trainer, const AnyDataset& train, const FitOptions& options,
+          CallbackHooks& callbacks)
       : Base(trainer),
         train_(train),
         options_(options),
@@ -63,24 +64,27 @@ class FitLoop final : public ModelTraining<T> {
       profile_.emplace(trainer.program().names().layers, trainer.strategy().local_replicas());
   }
 
-  /// What fit returns. Throws Preempted when it was. (Not thrown by `run`: a strategy would take that for the failure of this worker
-  /// and tell the others.)
+  /// What fit returns. Throws Preempted when it was. (Not thrown by `run`: a strategy would take
+  /// that for the failure of this worker and tell the others.)
   [[nodiscard]] History take_history() {
     if (preempted_ == ExitCode::success) return std::move(history_);
-    throw Preempted(concat({"fit: stopped by ", preempted_ == ExitCode::interrupted ? "SIGINT" : "SIGTERM",
-                            " at epoch ", at_.epoch + 1, ", step ", at_.step}),
-                    preempted_);
+    throw Preempted(
+        concat({"fit: stopped by ", preempted_ == ExitCode::interrupted ? "SIGINT" : "SIGTERM",
+                " at epoch ", at_.epoch + 1, ", step ", at_.step}),
+        preempted_);
   }
 
-  /// What each replica runs; ranks stay in step because every decision is taken from reduced figures.
+  /// What each replica runs; ranks stay in step because every decision is taken from reduced
+  /// figures.
   void run(AnyReplica& replica) {
-    ActivityBoard* const board = replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr;
+    ActivityBoard* const board =
+        replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr;
     const ActivityScope activity(board, {.call = "fit"});
     try {
       train(replica, board);
     } catch (const std::bad_alloc&) {
-      throw Error(concat({to_string(board != nullptr ? board->get() : Activity{.call = "fit"}), ": out of memory",
-                          limits_text(Resource::memory)}));
+      throw Error(concat({to_string(board != nullptr ? board->get() : Activity{.call = "fit"}),
+                          ": out of memory", limits_text(Resource::memory)}));
     }
   }
 
@@ -98,7 +102,8 @@ class FitLoop final : public ModelTraining<T> {
     survivor_.keep([this] { return state(); });
     waits_without_signals_ = signals_.has_value();
     signals_.reset();  // while it waits, a signal ends the process
-    log_line(concat({error.what(), "; this worker keeps its state and waits until all are together again"}));
+    log_line(concat(
+        {error.what(), "; this worker keeps its state and waits until all are together again"}));
   }
 
   void stop_training() override { stop_ = true; }
@@ -108,7 +113,8 @@ class FitLoop final : public ModelTraining<T> {
   }
   void verify_after_step() override { verify_ = options_.verify_replicas; }
   [[nodiscard]] bool is_verified() const override {
-    return is_verified_ || !options_.verify_replicas || trainer_.strategy().num_replicas_in_sync() == 1;
+    return is_verified_ || !options_.verify_replicas ||
+           trainer_.strategy().num_replicas_in_sync() == 1;
   }
   void preempt_on_signals() override {
     if (!signals_) signals_.emplace();
@@ -158,20 +164,23 @@ class FitLoop final : public ModelTraining<T> {
   void decide_exchanges(AnyReplica& replica);
   [[nodiscard]] std::int64_t first_pass() const;
   void take_up(AnyReplica& replica, Loader& data, Position& at) const;
-  EpochEnd train_epoch(const Parts<T>& parts, Updater<T>& updater, Loader& data, int epoch, Position& at,
-                       Status& running);
+  EpochEnd train_epoch(const Parts<T>& parts, Updater<T>& updater, Loader& data, int epoch,
+                       Position& at, Status& running);
   void keep_place(const Position& at, const Status& running, const Requests& asked);
   void verify(AnyReplica& replica);
   Requests complete_epoch(AnyReplica& replica, int epoch, bool finished);
   void preempt(AnyReplica& replica, ExitCode code);
   void agree_on_parameters(AnyReplica& replica);
-  void call_back(AnyReplica& replica, const Activity& place, FunctionRef<void()> f, Trace* trace = nullptr);
+  void call_back(AnyReplica& replica, const Activity& place, FunctionRef<void()> f,
+                 Trace* trace = nullptr);
   Status validate(AnyReplica& replica, Loader& data, int epoch);
   void end_epoch(int epoch, const Status& running, const Status* validated);
   [[nodiscard]] Requests requests(bool leader) const;
   Requests ask_all(AnyReplica& replica, bool leader) const;
 
-  [[nodiscard]] std::size_t metric_state() const noexcept { return trainer_.program().layout().metric_state; }
+  [[nodiscard]] std::size_t metric_state() const noexcept {
+    return trainer_.program().layout().metric_state;
+  }
 
   const AnyDataset& train_;
   const FitOptions& options_;

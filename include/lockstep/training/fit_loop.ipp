@@ -32,7 +32,8 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   Loader data(trainer_.distribute(train_, replica), trainer_.program().layout().targets > 0);
   std::optional<Loader> validation;
   if (options_.validation_data)
-    validation.emplace(trainer_.distribute(options_.validation_data, replica), trainer_.program().layout().targets > 0);
+    validation.emplace(trainer_.distribute(options_.validation_data, replica),
+                       trainer_.program().layout().targets > 0);
   struct Reporting {  // the board may be destroyed before the callbacks
     CallbackHooks* callbacks;
     ~Reporting() {
@@ -49,7 +50,8 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
     if (restored_) return;
     if (trainer_.strategy().is_chief() && options_.verbose == 2)
       log_line(concat({"data sharding: ", data.policy_text(), "; updates: ", updater->name()}));
-    if (profile_) write_profile(*profile_, options_.profile, this->worker_index());  // a bad path ends it here
+    if (profile_)
+      write_profile(*profile_, options_.profile, this->worker_index());  // a bad path ends it here
     callbacks_.on_train_begin(*this);
   });
   resume(replica);
@@ -86,12 +88,14 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
     if (end.preemption != ExitCode::success) return preempt(replica, end.preemption);
     finished = end.finished;
     const auto duration = Trace::Clock::now() - begin;
-    if (leader && !plan_.target) plan_.target = at.step;  // the progress bar learns it in the first epoch
+    if (leader && !plan_.target)
+      plan_.target = at.step;  // the progress bar learns it in the first epoch
 
     Status validated(metric_state());
     const bool validation_due = validation && options_.validation_freq.due(epoch);
     if (validation_due) validated = this->validate(replica, *validation, epoch);
-    if (validation_due && validated[Status::samples] == 0) throw DataError("fit: validation_data is empty");
+    if (validation_due && validated[Status::samples] == 0)
+      throw DataError("fit: validation_data is empty");
     const std::int64_t steps = at.step - first_step;
     at.epoch = epoch + 1;
     at.step = 0;
@@ -133,18 +137,21 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
 template <class T>
 void FitLoop<T>::agree_on_parameters(AnyReplica& replica) {
   try {
-    if (any_rank(replica, replica.local_rank() == 0 && has_set_parameters_)) trainer_.broadcast_from_chief(replica);
+    if (any_rank(replica, replica.local_rank() == 0 && has_set_parameters_))
+      trainer_.broadcast_from_chief(replica);
   } catch (const CollectiveError&) {  // of a rank that is lost when training has ended
   }
 }
 
-/// Takes over the state of a survivor, or the chief's saved state where a callback has found one, or the chief's variables.
+/// Takes over the state of a survivor, or the chief's saved state where a callback has found one,
+/// or the chief's variables.
 template <class T>
 void FitLoop<T>::resume(AnyReplica& replica) {
   const bool leader = replica.local_rank() == 0;
   std::vector<std::byte> saved = survivor_.furthest(replica.collective(), leader);
   if (saved.empty())
-    saved = bytes_from_chief(replica.collective(), leader ? std::move(pending_) : std::vector<std::byte>{});
+    saved = bytes_from_chief(replica.collective(),
+                             leader ? std::move(pending_) : std::vector<std::byte>{});
   else if (leader)
     pending_ = {};
   call_back(replica, {.call = "fit"}, [&] {
@@ -159,10 +166,11 @@ void FitLoop<T>::resume(AnyReplica& replica) {
     callbacks_.restore(state.callbacks);
     if (!this->is_chief()) return;
     if (at_.epoch > options_.epochs)
-      log_line(concat({"fit: nothing to do: the restored training is in epoch ", at_.epoch + 1, ", and .epochs is ",
-                       options_.epochs}));
+      log_line(concat({"fit: nothing to do: the restored training is in epoch ", at_.epoch + 1,
+                       ", and .epochs is ", options_.epochs}));
     else if (at_.has_ended() || at_.epoch == options_.epochs)
-      log_line(concat({"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
+      log_line(concat(
+          {"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
   });
   if (saved.empty()) {
     trainer_.broadcast_from_chief(replica);
@@ -173,8 +181,8 @@ void FitLoop<T>::resume(AnyReplica& replica) {
     if (waits_without_signals_) preempt_on_signals();
     if (restored_) history_.truncate(static_cast<int>(at_.epoch));
     if (restored_)
-      log_line(
-          concat({"fit: all workers are together again, and go on at epoch ", at_.epoch + 1, ", step ", at_.step + 1}));
+      log_line(concat({"fit: all workers are together again, and go on at epoch ", at_.epoch + 1,
+                       ", step ", at_.step + 1}));
     survivor_.forget();
     restored_ = true;
   }
@@ -205,11 +213,13 @@ void FitLoop<T>::decide_exchanges(AnyReplica& replica) {
 /// initial_epoch count as made, even for a model that has not made them.
 template <class T>
 std::int64_t FitLoop<T>::first_pass() const {
-  return std::max(trainer_.variables().next_pass, plan_.new_pass_each_epoch ? std::int64_t{options_.initial_epoch} : 0);
+  return std::max(trainer_.variables().next_pass,
+                  plan_.new_pass_each_epoch ? std::int64_t{options_.initial_epoch} : 0);
 }
 
-/// Finds the place in the data of a run whose global batches may have had another size. Where epochs are whole passes over the data,
-/// the step of the epoch follows the place; where they have a number of steps, that number goes on.
+/// Finds the place in the data of a run whose global batches may have had another size. Where
+/// epochs are whole passes over the data, the step of the epoch follows the place; where they have
+/// a number of steps, that number goes on.
 template <class T>
 void FitLoop<T>::take_up(AnyReplica& replica, Loader& data, Position& at) const {
   std::int64_t batch = 0;
@@ -221,19 +231,22 @@ void FitLoop<T>::take_up(AnyReplica& replica, Loader& data, Position& at) const 
   if (batch == 0 || batch == at.batch) return;
   const std::int64_t samples = at.data_position * at.batch;
   at.data_position = samples / batch;
-  if (plan_.target && plan_.new_pass_each_epoch) at.data_position = std::min(at.data_position, *plan_.target);
+  if (plan_.target && plan_.new_pass_each_epoch)
+    at.data_position = std::min(at.data_position, *plan_.target);
   if (plan_.new_pass_each_epoch) at.step = at.data_position;
   if (replica.collective().rank() == 0)
-    log_line(concat({"warning: fit: the saved run had global batches of ", at.batch, " samples, this program asks for ",
-                     batch, " and goes on with them, from sample ", at.data_position * batch, " of the data (of ",
-                     samples, " that were used)"}));
+    log_line(
+        concat({"warning: fit: the saved run had global batches of ", at.batch,
+                " samples, this program asks for ", batch, " and goes on with them, from sample ",
+                at.data_position * batch, " of the data (of ", samples, " that were used)"}));
   at.batch = batch;
 }
 
 /// Runs the steps of an epoch.
 template <class T>
-typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Updater<T>& updater, Loader& data,
-                                                      int epoch, Position& at, Status& running) {
+typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Updater<T>& updater,
+                                                      Loader& data, int epoch, Position& at,
+                                                      Status& running) {
   AnyReplica& replica = parts.replica;
   Workspace<T>& workspace = parts.workspace;
   const bool leader = replica.local_rank() == 0;
@@ -242,8 +255,9 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
   std::int64_t accumulated = trainer_.variables().accumulated_steps;
   bool continues = false;  // a window of which not all is in Variables
   if (leader) accumulated_ = accumulated;
-  bool more = at.step == 0 || any_rank(replica, data.has_next());  // resumed after the last step of an epoch: none
-  bool stop = running[Status::stop] > 0;                           // resumed after the step in which all agreed
+  bool more = at.step == 0 ||
+              any_rank(replica, data.has_next());  // resumed after the last step of an epoch: none
+  bool stop = running[Status::stop] > 0;           // resumed after the step in which all agreed
   Trace* const trace = profile_ ? &profile_->trace(replica.local_rank()) : nullptr;
   ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
   while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
@@ -287,7 +301,8 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
       accumulated_ = accumulated;
       waiting_ = continues ? waiting_ + 1 : 0;
       report(trainer_.program(), running, logs_);
-      if (!continues) keep_place(at, running, asked);  // the step counts even if a peer is lost in what follows
+      if (!continues)
+        keep_place(at, running, asked);  // the step counts even if a peer is lost in what follows
     }
     if (callbacks_.has().train_batch_end)
       call_back(
@@ -321,9 +336,9 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
     }
   }
   if (stop && leader) stop_ = true;  // the request of any worker is now everyone's
-  const bool more_wanted =
-      options_.steps_per_epoch && !stop &&
-      (at.step < *options_.steps_per_epoch || (!more && !plan_.new_pass_each_epoch && epoch + 1 < options_.epochs));
+  const bool more_wanted = options_.steps_per_epoch && !stop &&
+                           (at.step < *options_.steps_per_epoch ||
+                            (!more && !plan_.new_pass_each_epoch && epoch + 1 < options_.epochs));
   if (more || !more_wanted) return {.finished = stop};
   if (leader && this->is_chief())
     log_line(concat({"warning: fit: the data ran out, training ends after epoch ", epoch + 1,
@@ -353,7 +368,8 @@ void FitLoop<T>::verify(AnyReplica& replica) {
   if (replica.local_rank() == 0) is_verified_ = true;
 }
 
-/// The callbacks have had their on_epoch_end: all agree on what was asked, and the state is complete.
+/// The callbacks have had their on_epoch_end: all agree on what was asked, and the state is
+/// complete.
 template <class T>
 Requests FitLoop<T>::complete_epoch(AnyReplica& replica, int epoch, bool finished) {
   const bool leader = replica.local_rank() == 0;
@@ -379,7 +395,8 @@ void FitLoop<T>::preempt(AnyReplica& replica, ExitCode code) {
     preempted_ = code;
   });
   try {
-    // Leaving cuts connections: not before every rank has come out of the reduction that carried the request, and the chief has saved.
+    // Leaving cuts connections: not before every rank has come out of the reduction that carried
+    // the request, and the chief has saved.
     replica.collective().barrier();
   } catch (const CollectiveError&) {  // a rank has left already
   }
@@ -388,7 +405,8 @@ void FitLoop<T>::preempt(AnyReplica& replica, ExitCode code) {
 /// Calls hooks on the first replica when all replicas of the process have come, while the others
 /// may take part in what a callback does with a model. All of them see what a callback changes.
 template <class T>
-void FitLoop<T>::call_back(AnyReplica& replica, const Activity& place, FunctionRef<void()> f, Trace* trace) {
+void FitLoop<T>::call_back(AnyReplica& replica, const Activity& place, FunctionRef<void()> f,
+                           Trace* trace) {
   replica.team_lead([&] {
     const TraceSpan span(trace, TracePart::callbacks);
     call_hooks(callbacks_, place, f);
@@ -398,7 +416,8 @@ void FitLoop<T>::call_back(AnyReplica& replica, const Activity& place, FunctionR
 template <class T>
 StatusBlock FitLoop<T>::validate(AnyReplica& replica, Loader& data, int epoch) {
   const Parts<T> parts = trainer_.parts(replica);
-  if (replica.local_rank() != 0) return evaluate_pass<T>(parts, data, options_.validation_steps, nullptr);
+  if (replica.local_rank() != 0)
+    return evaluate_pass<T>(parts, data, options_.validation_steps, nullptr);
   const std::string_view where = std::exchange(has_validated_, true) ? "" : "fit: validation_data";
   const Activity place{.call = "fit, validation", .epoch = epoch};
   TestHooks<T> hooks(*this, trainer_.program(), callbacks_, place);
@@ -423,7 +442,9 @@ template <class T>
 Requests FitLoop<T>::requests(bool leader) const {
   if (!leader) return {};
   const bool by_signal = signals_ && requested_ == ExitCode::success;
-  return {.stop = stop_, .preemption = by_signal ? signals_->received() : requested_, .verify = verify_};
+  return {.stop = stop_,
+          .preemption = by_signal ? signals_->received() : requested_,
+          .verify = verify_};
 }
 
 /// Agrees on the requests between two epochs.

@@ -20,7 +20,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 class ValidationFrequency {
  public:
   ValidationFrequency(int every = 1) : every_(every) {
-    if (every < 1) throw ConfigurationError(concat({"fit: validation_freq must be at least 1, got ", every}));
+    if (every < 1)
+      throw ConfigurationError(concat({"fit: validation_freq must be at least 1, got ", every}));
   }
   ValidationFrequency(std::vector<int> epochs) : every_(0), epochs_(std::move(epochs)) {}
 
@@ -48,9 +49,10 @@ class ValidationFrequency {
 /// How fit trains. batch_size, validation_split, shuffle and sample_weight are for plain arrays: a
 /// dataset has its own.
 struct FitOptions {
-  std::optional<std::int64_t> batch_size = std::nullopt;  ///< samples in a global batch of plain arrays; default 32
-  int epochs = 1;                                         ///< index of the epoch after the last one
-  int verbose = 1;                  ///< 0 silent, 1 progress bar, 2 one line per epoch; the chief alone prints
+  std::optional<std::int64_t> batch_size =
+      std::nullopt;  ///< samples in a global batch of plain arrays; default 32
+  int epochs = 1;    ///< index of the epoch after the last one
+  int verbose = 1;   ///< 0 silent, 1 progress bar, 2 one line per epoch; the chief alone prints
   double validation_split = 0;      ///< share of the arrays, from their end, to validate on
   AnyDataset validation_data = {};  ///< evaluated after each epoch
   bool shuffle = true;              ///< shuffle plain arrays, each epoch anew
@@ -61,9 +63,10 @@ struct FitOptions {
   /// Of plain arrays: the weight of each sample, or [samples x positions] for the tokens of a
   /// Sequence. A dataset has weights of its own: from_tensor_slices(x, y, weights). See there.
   Tensor<float> sample_weight = {};
-  int initial_epoch = 0;                                        ///< index of the first epoch
-  std::optional<std::int64_t> steps_per_epoch = std::nullopt;   ///< default: until the data ends
-  std::optional<std::int64_t> validation_steps = std::nullopt;  ///< default: until validation_data ends
+  int initial_epoch = 0;                                       ///< index of the first epoch
+  std::optional<std::int64_t> steps_per_epoch = std::nullopt;  ///< default: until the data ends
+  std::optional<std::int64_t> validation_steps =
+      std::nullopt;  ///< default: until validation_data ends
   /// Of the part that validation_split takes; default: batch_size.
   std::optional<std::int64_t> validation_batch_size = std::nullopt;
   ValidationFrequency validation_freq = 1;
@@ -85,7 +88,7 @@ struct FitOptions {
 
 struct EvaluateOptions {
   std::optional<std::int64_t> batch_size = std::nullopt;  ///< plain arrays; default 32
-  int verbose = 1;                                   ///< 0 silent, 1 progress bar, 2 one line; the chief alone prints
+  int verbose = 1;  ///< 0 silent, 1 progress bar, 2 one line; the chief alone prints
   Tensor<float> sample_weight = {};                  ///< of plain arrays; see FitOptions
   std::optional<std::int64_t> steps = std::nullopt;  ///< default: until the data ends
 };

@@ -23,10 +23,10 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 struct FitPlan {
-  std::int64_t steps = unknown_cardinality;           ///< of a pass over this worker's data
-  bool steps_may_differ = false;                      ///< on another worker
-  std::string signature = {};                         ///< what the workers must have in common
-  bool new_pass_each_epoch = true;                    ///< else the epochs go on with the same pass over the data
+  std::int64_t steps = unknown_cardinality;  ///< of a pass over this worker's data
+  bool steps_may_differ = false;             ///< on another worker
+  std::string signature = {};                ///< what the workers must have in common
+  bool new_pass_each_epoch = true;  ///< else the epochs go on with the same pass over the data
   std::optional<std::int64_t> target = std::nullopt;  ///< steps of an epoch, where known
   std::vector<double> class_weight = {};              ///< of class 0, 1, ...; empty: 1
 
@@ -40,21 +40,23 @@ struct FitPlan {
 /// values and weights.
 void check_sizes(std::string_view where, const AnyDataset& dataset, const DataSizes& sizes);
 
-/// Throws ConfigurationError when `steps` is given and below 1, or missing where the data repeat forever.
+/// Throws ConfigurationError when `steps` is given and below 1, or missing where the data repeat
+/// forever.
 void check_steps(std::string_view where, std::string_view option, const AnyDataset& dataset,
                  const std::optional<std::int64_t>& steps);
 
 /// The plan of the worker at `place`; if the steps may differ, it must still be decided. Throws
 /// ConfigurationError or DataError before any work.
-[[nodiscard]] FitPlan plan_fit(const AnyDataset& train, const FitOptions& options, const DataSizes& sizes,
-                               const DistributionContext& place);
+[[nodiscard]] FitPlan plan_fit(const AnyDataset& train, const FitOptions& options,
+                               const DataSizes& sizes, const DistributionContext& place);
 
 /// Checks the arguments of evaluate or predict.
 void check_pass(std::string_view where, const WorkerData& data, const DataSizes& sizes,
                 const std::optional<std::int64_t>& steps);
 
 /// What the workers must have in common for one evaluate or predict, a line for each thing.
-[[nodiscard]] std::string pass_signature(const WorkerData& data, const std::optional<std::int64_t>& steps);
+[[nodiscard]] std::string pass_signature(const WorkerData& data,
+                                         const std::optional<std::int64_t>& steps);
 
 /// The options that the workers must have in common for one fit, a line for each.
 [[nodiscard]] std::string fit_signature(const FitOptions& options);
@@ -68,25 +70,32 @@ template <Collective C>
                         : mine == unknown_cardinality ? without_end - 1
                                                       : mine;
   collective.all_reduce(std::span(&length, 1), ReduceOp::max);
-  return length == without_end ? infinite_cardinality : length == without_end - 1 ? unknown_cardinality : length;
+  return length == without_end       ? infinite_cardinality
+         : length == without_end - 1 ? unknown_cardinality
+                                     : length;
 }
 
 /// Throws ConfigurationError unless it is finite and at least 0.
 void check_learning_rate(double learning_rate, bool has_schedule);
 
 /// The batch size of plain arrays. Throws ConfigurationError when it is below 1.
-[[nodiscard]] std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted);
+[[nodiscard]] std::int64_t array_batch_size(std::string_view where,
+                                            const std::optional<std::int64_t>& wanted);
 
-/// Throws ConfigurationError when a batch size is given for a dataset, which has batches of its own.
+/// Throws ConfigurationError when a batch size is given for a dataset, which has batches of its
+/// own.
 void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size);
 /// Throws ConfigurationError when weights are given for a dataset, which has weights of its own.
 void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_weight);
 
-/// The weights of the classes 0, 1, ... up to the last that has one. Throws ConfigurationError for a
-/// class below 0 or above 1,000,000 or listed twice, and for a weight that is negative or not finite.
-[[nodiscard]] std::vector<double> class_weight_list(std::span<const std::pair<int, double>> class_weight);
+/// The weights of the classes 0, 1, ... up to the last that has one. Throws ConfigurationError for
+/// a class below 0 or above 1,000,000 or listed twice, and for a weight that is negative or not
+/// finite.
+[[nodiscard]] std::vector<double> class_weight_list(
+    std::span<const std::pair<int, double>> class_weight);
 
-/// How many of `size` samples are for training: all but the last `validation_split` of them. Throws ConfigurationError.
+/// How many of `size` samples are for training: all but the last `validation_split` of them. Throws
+/// ConfigurationError.
 [[nodiscard]] std::int64_t training_samples(std::int64_t size, double validation_split);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -13,19 +13,24 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-inline void require_at_least(std::string_view where, std::string_view option, std::int64_t least, std::int64_t value) {
+inline void require_at_least(std::string_view where, std::string_view option, std::int64_t least,
+                             std::int64_t value) {
   if (value < least)
-    throw ConfigurationError(concat({where, ": ", option, " must be at least ", least, ", got ", value}));
+    throw ConfigurationError(
+        concat({where, ": ", option, " must be at least ", least, ", got ", value}));
 }
 
 /// What to do about samples of this shape.
-inline std::string shape_advice(std::span<const std::size_t> shape, std::span<const std::size_t> input,
-                                std::size_t size, std::size_t wanted) {
+inline std::string shape_advice(std::span<const std::size_t> shape,
+                                std::span<const std::size_t> input, std::size_t size,
+                                std::size_t wanted) {
   if (size != wanted) return "give samples of that shape, or another Input";
-  if (shape.size() == 3 && input.size() == 3 && shape[0] == input[2] && shape[1] == input[0] && shape[2] == input[1])
+  if (shape.size() == 3 && input.size() == 3 && shape[0] == input[2] && shape[1] == input[0] &&
+      shape[2] == input[1])
     return "their channels come first; put them last, with images.channels_last() for a Tensor or "
            "x.transpose(0, 2, 3, 1) in NumPy";
-  return "as many elements in another order; transpose the samples, or give them the Input's shape where their "
+  return "as many elements in another order; transpose the samples, or give them the Input's shape "
+         "where their "
          "elements "
          "have its order";
 }
@@ -36,30 +41,33 @@ inline std::string sample_text(std::span<const std::size_t> shape) {
   return shape_text(shape.empty() ? std::span(&one, 1) : shape);
 }
 
-LOCKSTEP_INLINE void check_sizes(std::string_view where, const AnyDataset& dataset, const DataSizes& sizes) {
+LOCKSTEP_INLINE void check_sizes(std::string_view where, const AnyDataset& dataset,
+                                 const DataSizes& sizes) {
   const std::vector<std::size_t> shape = dataset.sample_shape();
   if (!is_same_shape(shape, sizes.input)) {
     std::size_t wanted = 1;
     for (const std::size_t extent : sizes.input) wanted *= extent;
-    throw DataError(
-        concat({where, ": the model's Input is ", shape_text(sizes.input), ", the dataset's samples are ",
-                sample_text(shape), ": ", shape_advice(shape, sizes.input, dataset.sample_size(), wanted)}));
+    throw DataError(concat({where, ": the model's Input is ", shape_text(sizes.input),
+                            ", the dataset's samples are ", sample_text(shape), ": ",
+                            shape_advice(shape, sizes.input, dataset.sample_size(), wanted)}));
   }
   const std::size_t weights = dataset.weight_size();
   if (sizes.targets > 0 && weights > 1 && weights != sizes.positions)
     throw DataError(concat(
         {where, ": there are ", weights, " sample weights for each sample; expected 1",
-         sizes.positions > 1 ? concat({", or one for each of its ", sizes.positions, " positions"}) : std::string()}));
+         sizes.positions > 1 ? concat({", or one for each of its ", sizes.positions, " positions"})
+                             : std::string()}));
   const std::size_t targets = dataset.target_size() - weights;
   if (sizes.targets == 0 || targets == sizes.targets) return;
-  throw DataError(
-      concat({where, ": the loss ", sizes.loss, " expects targets of ", shape_text(std::span(&sizes.targets, 1)), ", ",
-              targets == 0 ? "the dataset has no targets" : "the dataset's are of ",
-              targets == 0 ? "" : shape_text(std::span(&targets, 1)), sizes.target_advice.empty() ? "" : ": ",
-              sizes.target_advice}));
+  throw DataError(concat({where, ": the loss ", sizes.loss, " expects targets of ",
+                          shape_text(std::span(&sizes.targets, 1)), ", ",
+                          targets == 0 ? "the dataset has no targets" : "the dataset's are of ",
+                          targets == 0 ? "" : shape_text(std::span(&targets, 1)),
+                          sizes.target_advice.empty() ? "" : ": ", sizes.target_advice}));
 }
 
-LOCKSTEP_INLINE void check_steps(std::string_view where, std::string_view option, const AnyDataset& dataset,
+LOCKSTEP_INLINE void check_steps(std::string_view where, std::string_view option,
+                                 const AnyDataset& dataset,
                                  const std::optional<std::int64_t>& steps) {
   if (steps)
     require_at_least(where, option, 1, *steps);
@@ -67,7 +75,8 @@ LOCKSTEP_INLINE void check_steps(std::string_view where, std::string_view option
     throw ConfigurationError(concat({where, ": the data repeat forever: give .", option}));
 }
 
-LOCKSTEP_INLINE void FitPlan::decide(std::int64_t longest, const std::optional<std::int64_t>& steps_per_epoch) {
+LOCKSTEP_INLINE void FitPlan::decide(std::int64_t longest,
+                                     const std::optional<std::int64_t>& steps_per_epoch) {
   if (longest == 0) throw DataError("fit: the training data is empty");
   // As in Keras: an explicit number of steps goes on with the same iterator, unless it is one whole
   // pass.
@@ -76,32 +85,37 @@ LOCKSTEP_INLINE void FitPlan::decide(std::int64_t longest, const std::optional<s
   if (!target && longest > 0) target = longest;
 }
 
-LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& options, const DataSizes& sizes,
-                                 const DistributionContext& place) {
+LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& options,
+                                 const DataSizes& sizes, const DistributionContext& place) {
   require_at_least("fit", "epochs", 1, options.epochs);
   require_at_least("fit", "initial_epoch", 0, options.initial_epoch);
   if (options.validation_batch_size)
     throw ConfigurationError(
-        "fit: validation_batch_size is for validation_split of plain arrays; validation_data has batches of its own");
+        "fit: validation_batch_size is for validation_split of plain arrays; validation_data has "
+        "batches of its own");
   std::vector<double> class_weight = class_weight_list(options.class_weight);
   const WorkerData data("fit", train, place);
   check_sizes("fit", data.part(), sizes);
   check_steps("fit", "steps_per_epoch", data.part(), options.steps_per_epoch);
-  FitPlan plan{.steps = data.steps(), .steps_may_differ = data.may_differ(), .class_weight = std::move(class_weight)};
+  FitPlan plan{.steps = data.steps(),
+               .steps_may_differ = data.may_differ(),
+               .class_weight = std::move(class_weight)};
   if (!plan.steps_may_differ) plan.decide(plan.steps, options.steps_per_epoch);
   plan.signature = fit_signature(options) + data.signature("training data");
   if (options.validation_data) {
     const WorkerData validation("fit: validation_data", options.validation_data, place);
     check_sizes("fit: validation_data", validation.part(), sizes);
-    check_steps("fit: validation_data", "validation_steps", validation.part(), options.validation_steps);
-    if (!validation.may_differ() && validation.steps() == 0) throw DataError("fit: validation_data is empty");
+    check_steps("fit: validation_data", "validation_steps", validation.part(),
+                options.validation_steps);
+    if (!validation.may_differ() && validation.steps() == 0)
+      throw DataError("fit: validation_data is empty");
     plan.signature += validation.signature("validation data");
   }
   return plan;
 }
 
-LOCKSTEP_INLINE void check_pass(std::string_view where, const WorkerData& data, const DataSizes& sizes,
-                                const std::optional<std::int64_t>& steps) {
+LOCKSTEP_INLINE void check_pass(std::string_view where, const WorkerData& data,
+                                const DataSizes& sizes, const std::optional<std::int64_t>& steps) {
   check_sizes(where, data.part(), sizes);
   check_steps(where, "steps", data.part(), steps);
 }
@@ -111,22 +125,26 @@ inline std::string steps_text(const std::optional<std::int64_t>& steps) {
   return steps ? concat({*steps}) : std::string("until the data ends");
 }
 
-LOCKSTEP_INLINE std::string pass_signature(const WorkerData& data, const std::optional<std::int64_t>& steps) {
+LOCKSTEP_INLINE std::string pass_signature(const WorkerData& data,
+                                           const std::optional<std::int64_t>& steps) {
   return concat({"steps: ", steps_text(steps), "\n", data.signature("data")});
 }
 
 /// "{0: 1, 3: 2.5}".
 inline std::string class_weight_text(std::span<const std::pair<int, double>> class_weight) {
   std::string text;
-  for (const auto& [label, weight] : class_weight) text += concat({text.empty() ? "" : ", ", label, ": ", weight});
+  for (const auto& [label, weight] : class_weight)
+    text += concat({text.empty() ? "" : ", ", label, ": ", weight});
   return "{" + text + "}";
 }
 
 LOCKSTEP_INLINE std::string fit_signature(const FitOptions& options) {
-  return concat({"epochs: ", options.epochs, "\ninitial_epoch: ", options.initial_epoch, "\nsteps_per_epoch: ",
-                 steps_text(options.steps_per_epoch), "\nvalidation: ", options.validation_data ? "yes" : "no",
-                 "\nvalidation_steps: ", steps_text(options.validation_steps), "\nvalidation_freq: ",
-                 options.validation_freq.description(), "\nclass_weight: ", class_weight_text(options.class_weight),
+  return concat({"epochs: ", options.epochs, "\ninitial_epoch: ", options.initial_epoch,
+                 "\nsteps_per_epoch: ", steps_text(options.steps_per_epoch),
+                 "\nvalidation: ", options.validation_data ? "yes" : "no",
+                 "\nvalidation_steps: ", steps_text(options.validation_steps),
+                 "\nvalidation_freq: ", options.validation_freq.description(),
+                 "\nclass_weight: ", class_weight_text(options.class_weight),
                  "\nstop_on_non_finite: ", options.stop_on_non_finite ? "yes" : "no",
                  "\nverify_replicas: ", options.verify_replicas ? "yes" : "no", "\n"});
 }
@@ -134,41 +152,50 @@ LOCKSTEP_INLINE std::string fit_signature(const FitOptions& options) {
 LOCKSTEP_INLINE void check_learning_rate(double learning_rate, bool has_schedule) {
   if (has_schedule)
     throw ConfigurationError(
-        "set_learning_rate: the optimizer has a schedule, which gives the learning rate: compile with a number, or "
+        "set_learning_rate: the optimizer has a schedule, which gives the learning rate: compile "
+        "with a number, or "
         "put the change into the schedule");
   if (!std::isfinite(learning_rate) || learning_rate < 0)
     throw ConfigurationError(
-        concat({"set_learning_rate: the learning rate must be finite and at least 0, got ", learning_rate}));
+        concat({"set_learning_rate: the learning rate must be finite and at least 0, got ",
+                learning_rate}));
 }
 
-LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where, const std::optional<std::int64_t>& wanted) {
+LOCKSTEP_INLINE std::int64_t array_batch_size(std::string_view where,
+                                              const std::optional<std::int64_t>& wanted) {
   if (wanted) require_at_least(where, "batch_size", 1, *wanted);
   return wanted.value_or(32);
 }
 
-LOCKSTEP_INLINE void refuse_batch_size(std::string_view where, const std::optional<std::int64_t>& batch_size) {
+LOCKSTEP_INLINE void refuse_batch_size(std::string_view where,
+                                       const std::optional<std::int64_t>& batch_size) {
   if (batch_size)
-    throw ConfigurationError(concat({where, ": batch_size is for plain arrays; this dataset has batches of its own"}));
+    throw ConfigurationError(
+        concat({where, ": batch_size is for plain arrays; this dataset has batches of its own"}));
 }
 
-LOCKSTEP_INLINE void refuse_sample_weight(std::string_view where, const Tensor<float>& sample_weight) {
+LOCKSTEP_INLINE void refuse_sample_weight(std::string_view where,
+                                          const Tensor<float>& sample_weight) {
   if (sample_weight.rows() > 0)
-    throw ConfigurationError(concat({where,
-                                     ": sample_weight is for plain arrays; give this dataset weights of its "
-                                     "own: from_tensor_slices(x, y, weights)"}));
+    throw ConfigurationError(
+        concat({where,
+                ": sample_weight is for plain arrays; give this dataset weights of its "
+                "own: from_tensor_slices(x, y, weights)"}));
 }
 
-LOCKSTEP_INLINE std::vector<double> class_weight_list(std::span<const std::pair<int, double>> class_weight) {
+LOCKSTEP_INLINE std::vector<double> class_weight_list(
+    std::span<const std::pair<int, double>> class_weight) {
   constexpr int most = 1'000'000;
   std::vector<std::pair<int, double>> ordered(class_weight.begin(), class_weight.end());
   std::sort(ordered.begin(), ordered.end());
   std::vector<double> weights;
   for (const auto& [label, weight] : ordered) {
     if (label < 0 || label > most)
-      throw ConfigurationError(concat({"fit: class_weight has the class ", label, "; expected one of 0 to ", most}));
-    if (!(std::isfinite(weight) && weight >= 0))
       throw ConfigurationError(
-          concat({"fit: class_weight of class ", label, " is ", weight, "; expected a finite number of at least 0"}));
+          concat({"fit: class_weight has the class ", label, "; expected one of 0 to ", most}));
+    if (!(std::isfinite(weight) && weight >= 0))
+      throw ConfigurationError(concat({"fit: class_weight of class ", label, " is ", weight,
+                                       "; expected a finite number of at least 0"}));
     if (static_cast<std::size_t>(label) < weights.size())
       throw ConfigurationError(concat({"fit: class_weight lists the class ", label, " twice"}));
     weights.resize(static_cast<std::size_t>(label), 1.0);
@@ -179,11 +206,14 @@ LOCKSTEP_INLINE std::vector<double> class_weight_list(std::span<const std::pair<
 
 LOCKSTEP_INLINE std::int64_t training_samples(std::int64_t size, double validation_split) {
   if (!(validation_split >= 0 && validation_split < 1))
-    throw ConfigurationError(concat({"fit: validation_split must be in [0, 1), got ", validation_split}));
-  const auto train = static_cast<std::int64_t>(static_cast<double>(size) * (1.0 - validation_split));
+    throw ConfigurationError(
+        concat({"fit: validation_split must be in [0, 1), got ", validation_split}));
+  const auto train =
+      static_cast<std::int64_t>(static_cast<double>(size) * (1.0 - validation_split));
   if (validation_split > 0 && (train == 0 || train == size))
-    throw ConfigurationError(concat({"fit: with validation_split ", validation_split, " one of the parts of ", size,
-                                     " samples is empty: give more samples, or another split"}));
+    throw ConfigurationError(
+        concat({"fit: with validation_split ", validation_split, " one of the parts of ", size,
+                " samples is empty: give more samples, or another split"}));
   return train;
 }
 

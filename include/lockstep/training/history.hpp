@@ -13,11 +13,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// One value per epoch for each key of the logs, as Keras's History: of the epochs that one call of fit has ended. (A saved state has
-/// no history: where fit resumes a run, the epochs before the interruption are missing.)
+/// One value per epoch for each key of the logs, as Keras's History: of the epochs that one call of
+/// fit has ended. (A saved state has no history: where fit resumes a run, the epochs before the
+/// interruption are missing.)
 class History {
  public:
-  /// The epochs that were run, counted from 0. Empty when a restored training had nothing left to do, which is no error.
+  /// The epochs that were run, counted from 0. Empty when a restored training had nothing left to
+  /// do, which is no error.
   std::vector<int> epoch;
 
   void append(int epoch_number, const Logs& logs) {
@@ -32,20 +34,23 @@ class History {
   /// Forgets the epochs from `first` on, which are done again.
   void truncate(int first) {
     for (std::size_t i = 0; i < history_.size(); ++i)
-      for (; !epochs_[i].empty() && epochs_[i].back() >= first; epochs_[i].pop_back()) history_[i].second.pop_back();
+      for (; !epochs_[i].empty() && epochs_[i].back() >= first; epochs_[i].pop_back())
+        history_[i].second.pop_back();
     while (!epoch.empty() && epoch.back() >= first) epoch.pop_back();
   }
 
-  [[nodiscard]] bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
+  [[nodiscard]] bool contains(std::string_view name) const noexcept {
+    return find(name) != nullptr;
+  }
 
-  /// The values of one key ("loss", "val_accuracy"). Throws Error, naming what there is, when it is missing, as all are when no epoch
-  /// was run.
+  /// The values of one key ("loss", "val_accuracy"). Throws Error, naming what there is, when it is
+  /// missing, as all are when no epoch was run.
   [[nodiscard]] const std::vector<double>& operator[](std::string_view name) const {
     if (const auto* values = find(name)) return *values;
     std::string available;
     for (const auto& [key, values] : history_) available += (available.empty() ? "" : ", ") + key;
-    throw Error("History has no '" + std::string(name) +
-                "'; available: " + (available.empty() ? "nothing, as no epoch was run" : available));
+    throw Error("History has no '" + std::string(name) + "'; available: " +
+                (available.empty() ? "nothing, as no epoch was run" : available));
   }
 
   [[nodiscard]] auto begin() const noexcept { return history_.begin(); }

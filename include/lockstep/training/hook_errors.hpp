@@ -18,7 +18,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// and the original nested. An Error keeps its exit code, a ConfigurationError or DataError its
 /// type. A lost peer, a preemption and an exception without a message stay as they are.
 [[noreturn, gnu::cold]] inline void rethrow_from(const Activity& hook) {
-  const auto message = [&](const std::exception& error) { return concat({to_string(hook), ": ", error.what()}); };
+  const auto message = [&](const std::exception& error) {
+    return concat({to_string(hook), ": ", error.what()});
+  };
   try {
     throw;
   } catch (const CollectiveError&) {

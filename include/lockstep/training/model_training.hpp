@@ -22,8 +22,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 class Trainer;  // trainer.hpp, which needs this header
 
-/// Training over a Trainer. On its own it serves evaluate and predict, where nothing is trained and a request to stop or to
-/// restore means nothing.
+/// Training over a Trainer. On its own it serves evaluate and predict, where nothing is trained and
+/// a request to stop or to restore means nothing.
 template <class T>
 class ModelTraining : public Training {
  public:
@@ -32,7 +32,9 @@ class ModelTraining : public Training {
   void stop_training() override {}
   void preempt_on_signals() override {}
   void request_preemption(ExitCode) override {}
-  [[nodiscard]] double learning_rate() const override { return trainer_.variables().learning_rate(); }
+  [[nodiscard]] double learning_rate() const override {
+    return trainer_.variables().learning_rate();
+  }
   void set_learning_rate(double learning_rate) override {
     check_learning_rate(learning_rate, trainer_.variables().has_schedule());
     trainer_.variables().set_learning_rate(learning_rate);
@@ -45,14 +47,17 @@ class ModelTraining : public Training {
   [[nodiscard]] ModelText model_text() const override {
     const auto layers = trainer_.program().layout().layers;
     if (layers.empty()) return {};
-    return {.summary = summary_of("sequential", layers), .json = model_json("sequential", layers, scalar_name<T>())};
+    return {.summary = summary_of("sequential", layers),
+            .json = model_json("sequential", layers, scalar_name<T>())};
   }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
     return trainer_.save_state(std::move(reused));
   }
   [[nodiscard]] std::uint64_t state_bytes() const override { return trainer_.state_bytes(); }
   [[nodiscard]] bool has_averages() const override { return trainer_.variables().has_averages(); }
-  [[nodiscard]] bool shows_averages() const override { return trainer_.variables().shows_averages(); }
+  [[nodiscard]] bool shows_averages() const override {
+    return trainer_.variables().shows_averages();
+  }
   void swap_averages() override { trainer_.variables().swap_averages(); }
   void verify_after_step() override {}
   [[nodiscard]] bool is_verified() const override { return true; }
@@ -70,9 +75,11 @@ class ModelTraining : public Training {
   }
   void set_parameters(std::span<const std::byte> parameters) override {
     const auto trained = std::as_writable_bytes(trainer_.variables().parameters().values());
-    const std::size_t expected = trained.size() + std::as_bytes(trainer_.workspace(0).state().values()).size();
+    const std::size_t expected =
+        trained.size() + std::as_bytes(trainer_.workspace(0).state().values()).size();
     if (parameters.size() != expected)
-      throw Error(concat({"set_parameters: expected ", expected, " bytes, got ", parameters.size()}));
+      throw Error(
+          concat({"set_parameters: expected ", expected, " bytes, got ", parameters.size()}));
     const auto untrained = parameters.subspan(trained.size());
     std::copy_n(parameters.begin(), trained.size(), trained.begin());
     for (std::size_t i = 0; i < trainer_.replicas(); ++i)

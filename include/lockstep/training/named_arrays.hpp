@@ -21,9 +21,11 @@ struct NamedArray {
   std::span<T> values;
 };
 
-/// The variables layer by layer, the trained ones before the others, with their values in two arenas.
+/// The variables layer by layer, the trained ones before the others, with their values in two
+/// arenas.
 template <class T>
-[[nodiscard]] std::vector<NamedArray<T>> named_arrays(const Program<T>& program, const Arena<T>& trained,
+[[nodiscard]] std::vector<NamedArray<T>> named_arrays(const Program<T>& program,
+                                                      const Arena<T>& trained,
                                                       const Arena<T>& untrained) {
   ProgramNames names = program.names();
   std::vector<NamedArray<T>> arrays;
@@ -31,11 +33,12 @@ template <class T>
   std::size_t t = 0, u = 0;
   for (const bool is_trained : names.is_trained) {
     if (is_trained) {
-      arrays.push_back({std::move(names.variables[t]), &program.layout().variables[t], trained.slices()[t]});
+      arrays.push_back(
+          {std::move(names.variables[t]), &program.layout().variables[t], trained.slices()[t]});
       ++t;
     } else {
-      arrays.push_back(
-          {std::move(names.state_variables[u]), &program.layout().state_variables[u], untrained.slices()[u]});
+      arrays.push_back({std::move(names.state_variables[u]), &program.layout().state_variables[u],
+                        untrained.slices()[u]});
       ++u;
     }
   }

@@ -12,8 +12,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The single steps of the trainer's program on a replica, which must outlive it.
 template <class T>
-[[nodiscard]] std::unique_ptr<ReplicaModel<T>> replica_model(Trainer<T>& trainer, AnyReplica& replica,
-                                                             typename ReplicaModel<T>::ToInput to_input);
+[[nodiscard]] std::unique_ptr<ReplicaModel<T>> replica_model(
+    Trainer<T>& trainer, AnyReplica& replica, typename ReplicaModel<T>::ToInput to_input);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
@@ -24,6 +24,6 @@ template <class T>
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<float>> replica_model(Trainer<float>&, AnyReplica&,
                                                                      ReplicaModel<float>::ToInput));
-LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<double>> replica_model(Trainer<double>&, AnyReplica&,
-                                                                      ReplicaModel<double>::ToInput));
+LOCKSTEP_INSTANCE(std::unique_ptr<ReplicaModel<double>> replica_model(
+    Trainer<double>&, AnyReplica&, ReplicaModel<double>::ToInput));
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

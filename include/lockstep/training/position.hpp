@@ -15,18 +15,23 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// A place between two steps of fit: in the epochs and in the data, with the sums of the epoch so far.
+/// A place between two steps of fit: in the epochs and in the data, with the sums of the epoch so
+/// far.
 struct TrainingPosition {
   std::int64_t epoch = 0;           ///< index of the epoch to go on in
   std::int64_t step = 0;            ///< steps of it that are made
   std::int64_t data_iteration = 0;  ///< number of the pass over the data
   std::int64_t data_position = 0;   ///< global batches of it that are used
-  std::int64_t batch = 0;           ///< samples in the global batches that data_position counts; 0: not known
-  std::vector<double> running{};    ///< the sums, as StatusBlock::saved(); empty for none
-  bool is_epoch_open = false;       ///< the epoch before this one is not completed
+  std::int64_t batch =
+      0;  ///< samples in the global batches that data_position counts; 0: not known
+  std::vector<double> running{};  ///< the sums, as StatusBlock::saved(); empty for none
+  bool is_epoch_open = false;     ///< the epoch before this one is not completed
 
-  /// Training has come to its end. (Sums before the first step of an epoch are those of no step, in which all have agreed to stop.)
-  [[nodiscard]] bool has_ended() const { return step == 0 && !running.empty() && running[StatusBlock::stop] > 0; }
+  /// Training has come to its end. (Sums before the first step of an epoch are those of no step, in
+  /// which all have agreed to stop.)
+  [[nodiscard]] bool has_ended() const {
+    return step == 0 && !running.empty() && running[StatusBlock::stop] > 0;
+  }
   /// `metric_state`: that of the program's StatusBlocks.
   void set_ended(std::size_t metric_state) {
     StatusBlock status(metric_state);
@@ -71,11 +76,12 @@ struct TrainingPosition {
     check_range("the number of samples in a global batch", batch, 0, largest_count);
     if (batch > 0) check_range("data_position", data_position, 0, largest_count / batch);
     if (running.empty()) return;
-    for (const auto count :
-         {StatusBlock::samples, StatusBlock::rows, StatusBlock::has_next, StatusBlock::non_finite, StatusBlock::stop})
+    for (const auto count : {StatusBlock::samples, StatusBlock::rows, StatusBlock::has_next,
+                             StatusBlock::non_finite, StatusBlock::stop})
       if (!(running[count] >= 0 && running[count] <= static_cast<double>(largest_count)))
-        throw DataError(concat({"checkpoint: the running sum ", static_cast<std::size_t>(count), " is ", running[count],
-                                ", expected a count of 0 to ", largest_count}));
+        throw DataError(
+            concat({"checkpoint: the running sum ", static_cast<std::size_t>(count), " is ",
+                    running[count], ", expected a count of 0 to ", largest_count}));
   }
 };
 

@@ -43,8 +43,9 @@ class PredictHooks {
 /// replica of a process has `rows` and `hooks`, the others pass null pointers and only take part.
 /// Returns the number of batches.
 template <class T>
-std::int64_t predict_pass(const Parts<T>& parts, BatchLoader<T>& data, const std::optional<std::int64_t>& steps,
-                          std::vector<T>* rows, PredictHooks* hooks) {
+std::int64_t predict_pass(const Parts<T>& parts, BatchLoader<T>& data,
+                          const std::optional<std::int64_t>& steps, std::vector<T>* rows,
+                          PredictHooks* hooks) {
   const std::size_t outputs = parts.program.layout().outputs;
   const std::size_t positions = parts.program.layout().positions;
   const std::size_t columns = positions * outputs;

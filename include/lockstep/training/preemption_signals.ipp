@@ -81,6 +81,8 @@ LOCKSTEP_INLINE ExitCode PreemptionSignals::received() const noexcept {
   return signal == 0 ? ExitCode::success : PreemptionHandlers::code_of(signal);
 }
 
-LOCKSTEP_INLINE void PreemptionSignals::answered() noexcept { PreemptionHandlers::instance().answered = true; }
+LOCKSTEP_INLINE void PreemptionSignals::answered() noexcept {
+  PreemptionHandlers::instance().answered = true;
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

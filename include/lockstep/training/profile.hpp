@@ -24,9 +24,13 @@ class Profile {
         begin_(Trace::Clock::now()),
         traces_(static_cast<std::size_t>(replicas), Trace(layer_names_.size(), max_events)) {}
 
-  [[nodiscard]] Trace& trace(int replica) noexcept { return traces_[static_cast<std::size_t>(replica)]; }
+  [[nodiscard]] Trace& trace(int replica) noexcept {
+    return traces_[static_cast<std::size_t>(replica)];
+  }
   [[nodiscard]] const std::vector<Trace>& traces() const noexcept { return traces_; }
-  [[nodiscard]] const std::vector<std::string>& layer_names() const noexcept { return layer_names_; }
+  [[nodiscard]] const std::vector<std::string>& layer_names() const noexcept {
+    return layer_names_;
+  }
   /// Where the time axis of the Chrome trace starts.
   [[nodiscard]] Trace::Clock::time_point begin() const noexcept { return begin_; }
 
@@ -36,17 +40,17 @@ class Profile {
   std::vector<Trace> traces_;
 };
 
-/// What the first replica spent the time of an epoch's `steps` steps on: milliseconds a step, and shares of `duration`. Layers
-/// without work of their own (Flatten) are left out.
+/// What the first replica spent the time of an epoch's `steps` steps on: milliseconds a step, and
+/// shares of `duration`. Layers without work of their own (Flatten) are left out.
 [[nodiscard]] std::string profile_table(const Profile& profile, int epoch, std::int64_t steps,
                                         Trace::Clock::duration duration);
 
-/// Chrome's trace event format (chrome://tracing, https://ui.perfetto.dev): one process for the worker, one thread for each
-/// replica, times in microseconds.
+/// Chrome's trace event format (chrome://tracing, https://ui.perfetto.dev): one process for the
+/// worker, one thread for each replica, times in microseconds.
 [[nodiscard]] std::string chrome_trace(const Profile& profile, int worker);
 
-/// Writes chrome_trace to `path`; worker 2 writes to "trace.worker2.json" where `path` is "trace.json". Returns the path written
-/// to. Throws Error naming it.
+/// Writes chrome_trace to `path`; worker 2 writes to "trace.worker2.json" where `path` is
+/// "trace.json". Returns the path written to. Throws Error naming it.
 std::string write_profile(const Profile& profile, const std::string& path, int worker);
 
 /// Writes the profile of a training that has ended, and says so. What is wrong with the file is a

@@ -26,7 +26,8 @@ struct ProfileRow {
 /// A number with that many digits after the point, in any locale.
 inline std::string fixed_text(double value, int digits) {
   char text[64];
-  return {text, std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, digits).ptr};
+  return {text,
+          std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, digits).ptr};
 }
 
 inline std::string right_aligned(const std::string& text, std::size_t width) {
@@ -34,10 +35,13 @@ inline std::string right_aligned(const std::string& text, std::size_t width) {
 }
 
 inline std::string profile_line(const ProfileRow& row, double whole) {
-  const auto number = [](double value) { return right_aligned(value > 0 ? fixed_text(value, 3) : "", 10); };
+  const auto number = [](double value) {
+    return right_aligned(value > 0 ? fixed_text(value, 3) : "", 10);
+  };
   std::string name(row.name);
   if (name.size() < 28) name.resize(28, ' ');
-  return concat({"\n  ", name, number(row.forward), number(row.backward), right_aligned(fixed_text(row.total, 3), 10),
+  return concat({"\n  ", name, number(row.forward), number(row.backward),
+                 right_aligned(fixed_text(row.total, 3), 10),
                  right_aligned(fixed_text(whole > 0 ? 100 * row.total / whole : 0.0, 1), 8), " %"});
 }
 
@@ -45,13 +49,16 @@ LOCKSTEP_INLINE std::string profile_table(const Profile& profile, int epoch, std
                                           Trace::Clock::duration duration) {
   const Trace& trace = profile.traces()[0];
   const auto per_step = [&](Trace::Clock::duration time) {
-    return steps > 0 ? std::chrono::duration<double, std::milli>(time).count() / static_cast<double>(steps) : 0.0;
+    return steps > 0 ? std::chrono::duration<double, std::milli>(time).count() /
+                           static_cast<double>(steps)
+                     : 0.0;
   };
   const double whole = per_step(duration);
   double rest = whole;
-  std::string text =
-      concat({"profile of epoch ", epoch + 1, ": ", steps, steps == 1 ? " step, " : " steps, ", fixed_text(whole, 3),
-              " ms a step\n  ms a step                      forward  backward     total     share"});
+  std::string text = concat(
+      {"profile of epoch ", epoch + 1, ": ", steps, steps == 1 ? " step, " : " steps, ",
+       fixed_text(whole, 3),
+       " ms a step\n  ms a step                      forward  backward     total     share"});
   const auto add = [&](ProfileRow row) {
     rest -= row.total;
     text += profile_line(row, whole);
@@ -78,8 +85,8 @@ LOCKSTEP_INLINE std::string profile_table(const Profile& profile, int epoch, std
 }
 
 inline std::string_view trace_part_name(TracePart part) {
-  constexpr std::string_view names[trace_part_count] = {"input",      "forward",   "loss and metrics", "backward",
-                                                        "collective", "optimizer", "callbacks"};
+  constexpr std::string_view names[trace_part_count] = {
+      "input", "forward", "loss and metrics", "backward", "collective", "optimizer", "callbacks"};
   return names[static_cast<std::size_t>(part)];
 }
 
@@ -88,11 +95,11 @@ LOCKSTEP_INLINE std::string chrome_trace(const Profile& profile, int worker) {
     return std::chrono::duration<double, std::micro>(time).count();
   };
   std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
-  text += concat({"\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": ", worker, ", \"args\": {\"name\": \"worker ",
-                  worker, "\"}}"});
+  text += concat({"\n{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": ", worker,
+                  ", \"args\": {\"name\": \"worker ", worker, "\"}}"});
   for (std::size_t replica = 0; replica < profile.traces().size(); ++replica) {
-    text += concat({",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": ", worker, ", \"tid\": ", replica,
-                    ", \"args\": {\"name\": \"replica ", replica, "\"}}"});
+    text += concat({",\n{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": ", worker,
+                    ", \"tid\": ", replica, ", \"args\": {\"name\": \"replica ", replica, "\"}}"});
     for (const Trace::Event& event : profile.traces()[replica].events()) {
       const std::string_view part = trace_part_name(event.part);
       const bool in_layer = event.part == TracePart::forward || event.part == TracePart::backward;
@@ -106,7 +113,8 @@ LOCKSTEP_INLINE std::string chrome_trace(const Profile& profile, int worker) {
   return text + "\n]}\n";
 }
 
-LOCKSTEP_INLINE std::string write_profile(const Profile& profile, const std::string& path, int worker) {
+LOCKSTEP_INLINE std::string write_profile(const Profile& profile, const std::string& path,
+                                          int worker) {
   std::filesystem::path own = path;
   if (worker > 0) {
     const std::string extension = own.extension().string();
@@ -122,7 +130,8 @@ LOCKSTEP_INLINE void finish_profile(const Profile& profile, const std::string& p
     log_line("profile: wrote " + write_profile(profile, path, worker));
     const std::size_t left_out = profile.traces()[0].left_out();
     if (left_out > 0)
-      log_line(concat({"profile: it has the first events only, ", left_out, " later ones are left out"}));
+      log_line(concat(
+          {"profile: it has the first events only, ", left_out, " later ones are left out"}));
   } catch (const Error& error) {
     log_line(std::string("warning: profile: ") + error.what());
   }

@@ -13,13 +13,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// One line for an epoch: what each rank computed and waited, in milliseconds a step, and which was the slowest. The rank that all wait
-/// for waits for nobody, so that the least time in a reduction is what the wire takes, and the rest of the others' is waiting. With more
-/// than eight ranks, only the slowest four and the fastest are listed.
-[[nodiscard]] std::string rank_times_text(std::span<const RankTime> ranks, int epoch, std::int64_t steps);
+/// One line for an epoch: what each rank computed and waited, in milliseconds a step, and which was
+/// the slowest. The rank that all wait for waits for nobody, so that the least time in a reduction
+/// is what the wire takes, and the rest of the others' is waiting. With more than eight ranks, only
+/// the slowest four and the fastest are listed.
+[[nodiscard]] std::string rank_times_text(std::span<const RankTime> ranks, int epoch,
+                                          std::int64_t steps);
 
 /// Called by all ranks, whatever their own verbosity: those of all, given this rank's.
-[[nodiscard]] std::vector<RankTime> gather_rank_times(AnyCollective& collective, Trace::Clock::duration whole,
+[[nodiscard]] std::vector<RankTime> gather_rank_times(AnyCollective& collective,
+                                                      Trace::Clock::duration whole,
                                                       Trace::Clock::duration in_collective);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

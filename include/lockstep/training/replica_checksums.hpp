@@ -31,13 +31,15 @@ struct ReplicaChecksums {
 };
 
 template <class T>
-[[nodiscard]] ReplicaChecksums checksums_of(const Variables<T>& variables, const Workspace<T>& workspace, bool leader) {
+[[nodiscard]] ReplicaChecksums checksums_of(const Variables<T>& variables,
+                                            const Workspace<T>& workspace, bool leader) {
   ReplicaChecksums sums{.untrained = crc32c(std::as_bytes(workspace.state().values()))};
   if (!leader) return sums;
   sums.parameters = variables.parameters_crc32c();
   for (const auto& slot : variables.slots())
     for (const auto slice : slot.slices()) sums.slots = crc32c(std::as_bytes(slice), sums.slots);
-  if (variables.accumulated_steps > 0) sums.slots = crc32c(std::as_bytes(variables.accumulated().values()), sums.slots);
+  if (variables.accumulated_steps > 0)
+    sums.slots = crc32c(std::as_bytes(variables.accumulated().values()), sums.slots);
   const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(variables.learning_rate()),
                                     std::bit_cast<std::uint64_t>(variables.previous_learning_rate),
                                     static_cast<std::uint64_t>(variables.iterations)};
@@ -52,7 +54,9 @@ template <class T>
 
 /// Called by all ranks. The same on all of them.
 template <Collective C>
-[[nodiscard]] std::optional<std::string> compare_replicas(C& collective, const ReplicaChecksums& mine, int local_size) {
+[[nodiscard]] std::optional<std::string> compare_replicas(C& collective,
+                                                          const ReplicaChecksums& mine,
+                                                          int local_size) {
   std::vector<ReplicaChecksums> all(static_cast<std::size_t>(collective.size()));
   collective.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
   return replica_difference(all, static_cast<std::size_t>(local_size));
@@ -64,19 +68,21 @@ template <class T>
 void verify_replicas(const Parts<T>& parts) {
   auto& collective = parts.replica.collective();
   if (collective.size() == 1) return;
-  const auto difference =
-      compare_replicas(collective, checksums_of(parts.variables, parts.workspace, parts.replica.local_rank() == 0),
-                       parts.replica.local_size());
+  const auto difference = compare_replicas(
+      collective, checksums_of(parts.variables, parts.workspace, parts.replica.local_rank() == 0),
+      parts.replica.local_size());
   if (!difference) return;
   try {
     collective.barrier();
   } catch (const CollectiveError&) {  // a rank has thrown already
   }
   const char* const remedy =
-      ". Bits were flipped in memory or on the way, or a callback has changed one worker alone. Nothing of this is "
+      ". Bits were flipped in memory or on the way, or a callback has changed one worker alone. "
+      "Nothing of this is "
       "saved: start all workers again, and training goes on from the last backup";
-  throw ReplicasDiffer(concat({"fit: after ", parts.variables.iterations,
-                               " updates the replicas have become different: ", *difference, remedy}));
+  throw ReplicasDiffer(
+      concat({"fit: after ", parts.variables.iterations,
+              " updates the replicas have become different: ", *difference, remedy}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

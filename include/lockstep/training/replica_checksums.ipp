@@ -30,28 +30,33 @@ LOCKSTEP_INLINE std::string ranks_text(const std::vector<std::size_t>& ranks) {
   return text;
 }
 
-LOCKSTEP_INLINE std::optional<std::string> replica_difference(std::span<const ReplicaChecksums> ranks,
-                                                              std::size_t local_size) {
+LOCKSTEP_INLINE std::optional<std::string> replica_difference(
+    std::span<const ReplicaChecksums> ranks, std::size_t local_size) {
   const std::vector<WholeChecksums> whole = whole_checksums(ranks, local_size);
-  const auto alike = [&](const WholeChecksums& one) { return std::count(whole.begin(), whole.end(), one); };
+  const auto alike = [&](const WholeChecksums& one) {
+    return std::count(whole.begin(), whole.end(), one);
+  };
   const WholeChecksums common =
-      *std::max_element(whole.begin(), whole.end(), [&](const auto& a, const auto& b) { return alike(a) < alike(b); });
+      *std::max_element(whole.begin(), whole.end(),
+                        [&](const auto& a, const auto& b) { return alike(a) < alike(b); });
   const auto majority = static_cast<std::size_t>(alike(common));
   if (majority == ranks.size()) return std::nullopt;
 
   constexpr std::array<std::string_view, 4> names{"parameters", "the optimizer's slots",
-                                                  "the learning rate or the number of updates", "untrained state"};
+                                                  "the learning rate or the number of updates",
+                                                  "untrained state"};
   std::string what;
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (std::any_of(whole.begin(), whole.end(), [&](const WholeChecksums& one) { return one[i] != common[i]; }))
+    if (std::any_of(whole.begin(), whole.end(),
+                    [&](const WholeChecksums& one) { return one[i] != common[i]; }))
       what += concat({what.empty() ? "" : ", ", names[i]});
   const bool is_clear = 2 * majority > ranks.size();
   std::vector<std::size_t> listed;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (!is_clear || whole[rank] != common) listed.push_back(rank);
   if (is_clear)
-    return concat({ranks_text(listed), listed.size() == 1 ? " differs" : " differ", " from the ", majority,
-                   " others, which are equal, in: ", what});
+    return concat({ranks_text(listed), listed.size() == 1 ? " differs" : " differ", " from the ",
+                   majority, " others, which are equal, in: ", what});
   return concat({ranks_text(listed), " differ, and there is no majority, in: ", what});
 }
 

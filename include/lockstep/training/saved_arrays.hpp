@@ -30,14 +30,15 @@ ArrayList array_list(std::span<const Variable> variables, std::vector<std::strin
   return list;
 }
 
-/// Puts a copy of every array into `saved`, from number `first` on, and into the memory of what stood there where it is enough; `suffix`
-/// is added to the names.
+/// Puts a copy of every array into `saved`, from number `first` on, and into the memory of what
+/// stood there where it is enough; `suffix` is added to the names.
 void save_arrays(std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
                  const std::string& suffix = {});
 
-/// Copies saved arrays, from number `first` on, back. Throws ConfigurationError naming the first array that differs; `check_only`
-/// copies nothing.
-void load_arrays(const std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list, bool check_only);
+/// Copies saved arrays, from number `first` on, back. Throws ConfigurationError naming the first
+/// array that differs; `check_only` copies nothing.
+void load_arrays(const std::vector<SavedArray>& saved, std::size_t first, const ArrayList& list,
+                 bool check_only);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

@@ -19,17 +19,20 @@ inline std::string without_learning_rate(std::string_view signature) {
   if (optimizer == std::string::npos) return text;
   const std::size_t line_end = std::min(text.find('\n', optimizer + 1), text.size());
   std::size_t found = text.find(option, optimizer);
-  while (found < line_end && text[found - 1] != '(' && text[found - 1] != ' ') found = text.find(option, found + 1);
+  while (found < line_end && text[found - 1] != '(' && text[found - 1] != ' ')
+    found = text.find(option, found + 1);
   if (found >= line_end) return text;
   const std::size_t begin = found + option.size();
   std::size_t end = begin;
-  for (int depth = 0; end < line_end && (depth > 0 || (text[end] != ',' && text[end] != ')')); ++end)
+  for (int depth = 0; end < line_end && (depth > 0 || (text[end] != ',' && text[end] != ')'));
+       ++end)
     depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
   return text.replace(begin, end - begin, "...");
 }
 
-/// `mine`, where a metric ("metric: auc = auc(curve=pr)") stands without its options if it does so in
-/// the saved text: files have them only since metrics tell them, and only where they are changed.
+/// `mine`, where a metric ("metric: auc = auc(curve=pr)") stands without its options if it does so
+/// in the saved text: files have them only since metrics tell them, and only where they are
+/// changed.
 inline std::string with_metrics_as_in(std::string_view saved, std::string_view mine) {
   std::string text;
   while (!mine.empty()) {
@@ -52,8 +55,9 @@ LOCKSTEP_INLINE void check_signature(std::string_view saved, std::string_view mi
   const std::string of_state = without_learning_rate(saved);
   const std::string of_program = without_learning_rate(with_metrics_as_in(saved, mine));
   if (const auto lines = first_difference(of_state, of_program))
-    throw ConfigurationError(concat({"restore: the saved state has '", lines->first, "', this program has '",
-                                     lines->second, "': resume with the same program, or start afresh"}));
+    throw ConfigurationError(
+        concat({"restore: the saved state has '", lines->first, "', this program has '",
+                lines->second, "': resume with the same program, or start afresh"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

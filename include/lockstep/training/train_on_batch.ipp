@@ -19,7 +19,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
   if (trainer.is_in_fit())
-    throw Error("train_on_batch: this model is in fit: a callback may use test_on_batch and predict_on_batch of it");
+    throw Error(
+        "train_on_batch: this model is in fit: a callback may use test_on_batch and "
+        "predict_on_batch of it");
   constexpr const char* call = "train_on_batch";
   const WorkerData mine(call, batch, trainer.place(), AutoShardPolicy::data);
   check_pass(call, mine, trainer.program().layout().data, std::nullopt);
@@ -40,8 +42,9 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
     parts.workspace.non_finite = {};
     const auto updater = choose_updater(parts);
     const std::int64_t accumulated = variables.accumulated_steps;
-    const bool by_this = train_step(parts, *updater, data,
-                                    {.iteration = variables.iterations, .accumulated = accumulated, .board = board});
+    const bool by_this =
+        train_step(parts, *updater, data,
+                   {.iteration = variables.iterations, .accumulated = accumulated, .board = board});
     if (!is_last) updater->carry(accumulated + 1);
     if (leader) has_updated = by_this;
   });

@@ -25,24 +25,27 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// A Program, its variables, and a workspace for each replica of this process, under a strategy. All
-/// of training that does not depend on the user's types: compiled once for each scalar type. Used by
-/// one thread; `program` must outlive it.
+/// A Program, its variables, and a workspace for each replica of this process, under a strategy.
+/// All of training that does not depend on the user's types: compiled once for each scalar type.
+/// Used by one thread; `program` must outlive it.
 template <class T>
 class Trainer {
  public:
   /// Waits for the other workers, compares their programs with this one, and starts from the
   /// chief's seed and variables. Without `seed` one is drawn.
-  Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy, std::optional<std::uint64_t> seed);
+  Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy,
+          std::optional<std::uint64_t> seed);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
   // What Model has under these names.
   History fit(const AnyDataset& dataset, const FitOptions& options, CallbackHooks& callbacks);
-  Logs evaluate(const AnyDataset& dataset, const EvaluateOptions& options, CallbackHooks& callbacks);
+  Logs evaluate(const AnyDataset& dataset, const EvaluateOptions& options,
+                CallbackHooks& callbacks);
   /// The rows, one after the other.
-  std::vector<T> predict(const AnyDataset& dataset, const PredictOptions& options, CallbackHooks& callbacks);
+  std::vector<T> predict(const AnyDataset& dataset, const PredictOptions& options,
+                         CallbackHooks& callbacks);
   void adapt(const AnyDataset& dataset, const AdaptOptions& options);
 
   [[nodiscard]] const Program<T>& program() const noexcept { return program_; }
@@ -50,7 +53,9 @@ class Trainer {
   [[nodiscard]] Variables<T>& variables() noexcept { return variables_; }
   [[nodiscard]] const Variables<T>& variables() const noexcept { return variables_; }
   [[nodiscard]] std::size_t replicas() const noexcept { return workspaces_.size(); }
-  [[nodiscard]] Workspace<T>& workspace(std::size_t replica) const noexcept { return *workspaces_[replica]; }
+  [[nodiscard]] Workspace<T>& workspace(std::size_t replica) const noexcept {
+    return *workspaces_[replica];
+  }
   [[nodiscard]] bool is_in_fit() const noexcept { return is_in_fit_; }
 
   /// Every variable in one replica, layer by layer, the trained ones before the others.
@@ -58,8 +63,8 @@ class Trainer {
 
   /// What ranks must have in common, a line for each thing.
   [[nodiscard]] std::string signature() const;
-  /// The state between two calls of fit. The arrays are put into the memory of `reused` where they fit.
-  /// `before_step`: within a window of steps, that before it (see Workspace::begin_step).
+  /// The state between two calls of fit. The arrays are put into the memory of `reused` where they
+  /// fit. `before_step`: within a window of steps, that before it (see Workspace::begin_step).
   [[nodiscard]] TrainingState save_state(TrainingState reused = {}, bool before_step = false) const;
   /// Bytes of all arrays of save_state().
   [[nodiscard]] std::uint64_t state_bytes() const;
@@ -69,7 +74,8 @@ class Trainer {
   // For the loops, on each replica.
 
   [[nodiscard]] Parts<T> parts(AnyReplica& replica) {
-    return {program_, variables_, workspace(static_cast<std::size_t>(replica.local_rank())), replica};
+    return {program_, variables_, workspace(static_cast<std::size_t>(replica.local_rank())),
+            replica};
   }
   /// What the constructor does.
   void start(AnyReplica& replica);
@@ -78,8 +84,9 @@ class Trainer {
 
   [[nodiscard]] DistributionContext place(int local_replicas = 1, int local_replica = 0) const;
   /// A replica's part of a dataset.
-  [[nodiscard]] DistributedDataset<AnyDataset> distribute(const AnyDataset& dataset, const AnyReplica& replica,
-                                                          std::optional<AutoShardPolicy> policy = std::nullopt) const;
+  [[nodiscard]] DistributedDataset<AnyDataset> distribute(
+      const AnyDataset& dataset, const AnyReplica& replica,
+      std::optional<AutoShardPolicy> policy = std::nullopt) const;
 
  private:
   const Program<T>& program_;

@@ -31,11 +31,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Shows the other workers which call this one is in, until the end of the scope.
 [[nodiscard]] inline ActivityScope show_call(AnyReplica& replica, const char* call) {
-  return ActivityScope(replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr, {.call = call});
+  return ActivityScope(replica.local_rank() == 0 ? activity_board(replica.collective()) : nullptr,
+                       {.call = call});
 }
 
 template <class T>
-Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy, std::optional<std::uint64_t> seed)
+Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy,
+                    std::optional<std::uint64_t> seed)
     : program_(program), strategy_(std::move(strategy)), variables_(program) {
   workspaces_.resize(static_cast<std::size_t>(strategy_->local_replicas()));
   variables_.seed = seed ? *seed : std::random_device{}();
@@ -55,13 +57,15 @@ void Trainer<T>::start(AnyReplica& replica) {
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
   workspace = std::make_unique<Workspace<T>>(program_, allocate);
   if (can_update_for_all(program_, replica)) variables_.allocate_parameters(allocate);
-  // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all of them.
+  // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all
+  // of them.
   std::int64_t level = -static_cast<std::int64_t>(kernels::instruction_set());
   collective.all_reduce(std::span(&level, 1), ReduceOp::max);
   const std::uint64_t seed = from_chief(collective, variables_.seed);
   replica.team_barrier();  // all have read level and seed
   if (leader) kernels::set_instruction_set(static_cast<InstructionSet>(-level));
-  initialize<T>(program_.layout().state_variables, workspace->state().slices(), RandomKey(seed).fold_in(1));
+  initialize<T>(program_.layout().state_variables, workspace->state().slices(),
+                RandomKey(seed).fold_in(1));
   if (leader) {
     variables_.seed = seed;
     initialize<T>(program_.layout().variables, variables_.parameters().slices(), RandomKey(seed));
@@ -82,13 +86,15 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
     send(variables_.parameters().values());
     for (const Arena<T>& slot : variables_.slots()) send(slot.values());
     if (!variables_.accumulated().values().empty()) send(variables_.accumulated().values());
-    if (!own.state().values().empty()) collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
+    if (!own.state().values().empty())
+      collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
     const double learning_rate = from_chief(collective, variables_.learning_rate());
     const std::int64_t iterations = from_chief(collective, variables_.iterations);
     const double previous_learning_rate = from_chief(collective, variables_.previous_learning_rate);
     const std::int64_t accumulated_steps = from_chief(collective, variables_.accumulated_steps);
     const double accumulated_rows = from_chief(collective, variables_.accumulated_rows);
-    const std::int64_t shows_averages = from_chief(collective, std::int64_t{variables_.shows_averages()});
+    const std::int64_t shows_averages =
+        from_chief(collective, std::int64_t{variables_.shows_averages()});
     const std::int64_t next_pass = from_chief(collective, variables_.next_pass);
     replica.team_barrier();  // all have read the counters
     if (leader) {
@@ -113,7 +119,8 @@ DistributionContext Trainer<T>::place(int local_replicas, int local_replica) con
 }
 
 template <class T>
-DistributedDataset<AnyDataset> Trainer<T>::distribute(const AnyDataset& dataset, const AnyReplica& replica,
+DistributedDataset<AnyDataset> Trainer<T>::distribute(const AnyDataset& dataset,
+                                                      const AnyReplica& replica,
                                                       std::optional<AutoShardPolicy> policy) const {
   return {dataset, place(replica.local_size(), replica.local_rank()), policy};
 }
@@ -149,10 +156,12 @@ History run_until_together(Trainer<T>& trainer, FitLoop<T>& loop, bool is_nested
 }
 
 template <class T>
-History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options, CallbackHooks& callbacks) {
+History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options,
+                        CallbackHooks& callbacks) {
   if (is_in_fit_)
     throw Error(
-        "fit: this model is in fit already: a callback may use it for evaluate, predict, save, load_weights and "
+        "fit: this model is in fit already: a callback may use it for evaluate, predict, save, "
+        "load_weights and "
         "set_weights, and fit another model");
   is_in_fit_ = true;
   ++variables_.revision;
@@ -163,9 +172,10 @@ History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options, Ca
   const bool is_nested = strategy_->is_running();
   FitLoop<T> loop(*this, dataset, options, callbacks);
   if (options.verbose == 2 && strategy_->is_chief())
-    log_line(concat({"seed: ", variables_.seed, "; replicas: ", strategy_->num_replicas_in_sync(), " (",
-                     strategy_->local_replicas(), " in each of ", strategy_->num_workers(), " workers)",
-                     strategy_->cluster_source().empty() ? "" : "; cluster: from ", strategy_->cluster_source()}));
+    log_line(concat({"seed: ", variables_.seed, "; replicas: ", strategy_->num_replicas_in_sync(),
+                     " (", strategy_->local_replicas(), " in each of ", strategy_->num_workers(),
+                     " workers)", strategy_->cluster_source().empty() ? "" : "; cluster: from ",
+                     strategy_->cluster_source()}));
   try {
     return run_until_together(*this, loop, is_nested);
   } catch (...) {
@@ -175,14 +185,17 @@ History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options, Ca
 }
 
 template <class T>
-Logs Trainer<T>::evaluate(const AnyDataset& dataset, const EvaluateOptions& options, CallbackHooks& callbacks) {
+Logs Trainer<T>::evaluate(const AnyDataset& dataset, const EvaluateOptions& options,
+                          CallbackHooks& callbacks) {
   const WorkerData mine("evaluate", dataset, place());
   check_pass("evaluate", mine, program_.layout().data, options.steps);
   const std::string signature = pass_signature(mine, options.steps);
   ModelTraining<T> training(*this);
   ProgressBar progress(strategy_->is_chief() ? options.verbose : 0);
   const std::int64_t batches = mine.steps();
-  progress.begin_epoch(0, options.steps ? options.steps : batches >= 0 ? std::optional(batches) : std::nullopt);
+  progress.begin_epoch(0, options.steps  ? options.steps
+                          : batches >= 0 ? std::optional(batches)
+                                         : std::nullopt);
   StatusBlock result(program_.layout().metric_state);
   strategy_->run([&](AnyReplica& replica) {
     const auto activity = show_call(replica, "evaluate");
@@ -203,7 +216,8 @@ Logs Trainer<T>::evaluate(const AnyDataset& dataset, const EvaluateOptions& opti
 }
 
 template <class T>
-std::vector<T> Trainer<T>::predict(const AnyDataset& dataset, const PredictOptions& options, CallbackHooks& callbacks) {
+std::vector<T> Trainer<T>::predict(const AnyDataset& dataset, const PredictOptions& options,
+                                   CallbackHooks& callbacks) {
   const WorkerData mine("predict", dataset, place(), AutoShardPolicy::data);
   check_pass("predict", mine, {.input = program_.layout().data.input}, options.steps);
   const std::string signature = pass_signature(mine, options.steps);
@@ -217,8 +231,8 @@ std::vector<T> Trainer<T>::predict(const AnyDataset& dataset, const PredictOptio
     BatchLoader<T> data(distribute(dataset, replica, AutoShardPolicy::data), false);
     const bool leader = replica.local_rank() == 0;
     PredictHooks hooks(training, callbacks, where);
-    const std::int64_t made =
-        predict_pass(parts(replica), data, options.steps, leader ? &rows : nullptr, leader ? &hooks : nullptr);
+    const std::int64_t made = predict_pass(parts(replica), data, options.steps,
+                                           leader ? &rows : nullptr, leader ? &hooks : nullptr);
     if (replica.collective().rank() == 0) warn_of_missing_steps("predict", made, options.steps);
   });
   call_hooks(callbacks, where, [&] { callbacks.on_predict_end(training); });
@@ -236,12 +250,14 @@ void Trainer<T>::adapt(const AnyDataset& dataset, const AdaptOptions& options) {
     agree(replica.collective(), "adapt", signature);
     BatchLoader<T> data(distribute(dataset, replica), false);
     const Adapted by_this = adapt_pass(parts(replica), data, options.steps);
-    if (replica.collective().rank() == 0) warn_of_missing_steps("adapt", by_this.batches, options.steps);
+    if (replica.collective().rank() == 0)
+      warn_of_missing_steps("adapt", by_this.batches, options.steps);
     if (replica.local_rank() == 0) done = by_this;
   });
   if (!done.had_data) throw DataError("adapt: the data is empty");
   if (done.layers == 0)
-    throw ConfigurationError("adapt: the model has no layer that is adapted to data, such as Normalization");
+    throw ConfigurationError(
+        "adapt: the model has no layer that is adapted to data, such as Normalization");
 }
 
 template <class T>
@@ -251,10 +267,12 @@ std::vector<NamedArray<T>> Trainer<T>::named_arrays(std::size_t replica) const {
 
 template <class T>
 std::string Trainer<T>::signature() const {
-  std::string text = concat({"scalar type: ", scalar_name<T>(), "\n", program_.input_description(), "\n"});
+  std::string text =
+      concat({"scalar type: ", scalar_name<T>(), "\n", program_.input_description(), "\n"});
   const std::vector<std::string> names = program_.names().variables;
   for (std::size_t i = 0; i < names.size(); ++i)
-    text += concat({"model layout: ", names[i], " ", shape_text(program_.layout().variables[i].shape()), "\n"});
+    text += concat({"model layout: ", names[i], " ",
+                    shape_text(program_.layout().variables[i].shape()), "\n"});
   return text + program_.parts_description();
 }
 
@@ -264,7 +282,8 @@ ArrayList trained_arrays(const Program<T>& program, const Arena<T>& arena) {
 }
 template <class T>
 ArrayList untrained_arrays(const Program<T>& program, const Arena<T>& state) {
-  return array_list<T>(program.layout().state_variables, program.names().state_variables, state.slices());
+  return array_list<T>(program.layout().state_variables, program.names().state_variables,
+                       state.slices());
 }
 
 template <class T>
@@ -289,21 +308,25 @@ TrainingState Trainer<T>::save_state(TrainingState reused, bool before_step) con
   save_arrays(saved.parameters, 0, trained_arrays(program_, variables_.parameters()));
   const std::size_t count = program_.layout().variables.size();
   for (std::size_t i = 0; i < variables_.slots().size(); ++i)
-    save_arrays(saved.slots, i * count, trained_arrays(program_, variables_.slots()[i]), concat({"/slot_", i}));
+    save_arrays(saved.slots, i * count, trained_arrays(program_, variables_.slots()[i]),
+                concat({"/slot_", i}));
   const std::size_t in_slots = variables_.slots().size() * count;
   if (variables_.accumulated_steps > 0)
-    save_arrays(saved.slots, in_slots, trained_arrays(program_, variables_.accumulated()), "/accumulated");
+    save_arrays(saved.slots, in_slots, trained_arrays(program_, variables_.accumulated()),
+                "/accumulated");
   else
     saved.slots.resize(in_slots);
   const Workspace<T>& first = workspace(0);
-  save_arrays(saved.state, 0, untrained_arrays(program_, before_step ? first.state_before_step() : first.state()));
+  save_arrays(saved.state, 0,
+              untrained_arrays(program_, before_step ? first.state_before_step() : first.state()));
   return saved;
 }
 
 template <class T>
 std::uint64_t Trainer<T>::state_bytes() const {
-  const std::size_t trained = variables_.parameters().values().size() * (1 + variables_.slots().size()) +
-                              variables_.accumulated().values().size();
+  const std::size_t trained =
+      variables_.parameters().values().size() * (1 + variables_.slots().size()) +
+      variables_.accumulated().values().size();
   return (trained + workspace(0).state().values().size()) * sizeof(T);
 }
 
@@ -313,14 +336,17 @@ void Trainer<T>::restore_state(const TrainingState& saved) {
   check_signature(saved.signature, mine);
   const auto& slots = variables_.slots();
   if (saved.scalar != scalar_name<T>())
-    throw ConfigurationError(
-        concat({"restore: the saved state is of ", saved.scalar, ", this model of ", scalar_name<T>()}));
+    throw ConfigurationError(concat(
+        {"restore: the saved state is of ", saved.scalar, ", this model of ", scalar_name<T>()}));
   const std::size_t count = program_.layout().variables.size();
-  const bool is_in_window = saved.accumulated_steps > 0 && !variables_.accumulated().values().empty();
-  if (saved.parameters.size() != count || saved.slots.size() != (slots.size() + (is_in_window ? 1 : 0)) * count)
-    throw ConfigurationError(concat({"restore: the saved state has ", saved.parameters.size(), " parameter arrays and ",
-                                     saved.slots.size(), " optimizer arrays, this model has ", count, " and ",
-                                     slots.size() * count, ": it belongs to another program"}));
+  const bool is_in_window =
+      saved.accumulated_steps > 0 && !variables_.accumulated().values().empty();
+  if (saved.parameters.size() != count ||
+      saved.slots.size() != (slots.size() + (is_in_window ? 1 : 0)) * count)
+    throw ConfigurationError(
+        concat({"restore: the saved state has ", saved.parameters.size(), " parameter arrays and ",
+                saved.slots.size(), " optimizer arrays, this model has ", count, " and ",
+                slots.size() * count, ": it belongs to another program"}));
   for (const bool check_only : {true, false}) {
     for (const auto& own : workspaces_)
       load_arrays(saved.state, 0, untrained_arrays(program_, own->state()), check_only);
@@ -328,7 +354,8 @@ void Trainer<T>::restore_state(const TrainingState& saved) {
     for (std::size_t i = 0; i < slots.size(); ++i)
       load_arrays(saved.slots, i * count, trained_arrays(program_, slots[i]), check_only);
     if (is_in_window)
-      load_arrays(saved.slots, slots.size() * count, trained_arrays(program_, variables_.accumulated()), check_only);
+      load_arrays(saved.slots, slots.size() * count,
+                  trained_arrays(program_, variables_.accumulated()), check_only);
   }
   variables_.iterations = saved.iterations;
   ++variables_.revision;
@@ -341,11 +368,13 @@ void Trainer<T>::restore_state(const TrainingState& saved) {
   variables_.seed = saved.seed;
   variables_.next_pass = saved.data_iteration + (saved.data_position > 0 ? 1 : 0);  // a new one
   if (strategy_->is_chief() && saved.signature != mine)
-    log_line(variables_.has_schedule()
-                 ? concat({"restore: goes on with the schedule of this program, now at the learning rate ",
-                           variables_.learning_rate(), "; the saved state has ", saved.learning_rate})
-                 : concat({"restore: goes on with the learning rate ", saved.learning_rate,
-                           " of the saved state; this program has ", program_.initial_learning_rate()}));
+    log_line(
+        variables_.has_schedule()
+            ? concat(
+                  {"restore: goes on with the schedule of this program, now at the learning rate ",
+                   variables_.learning_rate(), "; the saved state has ", saved.learning_rate})
+            : concat({"restore: goes on with the learning rate ", saved.learning_rate,
+                      " of the saved state; this program has ", program_.initial_learning_rate()}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -27,7 +27,9 @@ class WorkerData {
   /// The number of steps in a pass over the part; or infinite_cardinality, or unknown_cardinality.
   [[nodiscard]] std::int64_t steps() const;
   /// Whether another worker may have other data, and so another number of steps in a pass.
-  [[nodiscard]] bool may_differ() const noexcept { return place_.num_workers > 1 && policy_ != AutoShardPolicy::data; }
+  [[nodiscard]] bool may_differ() const noexcept {
+    return place_.num_workers > 1 && policy_ != AutoShardPolicy::data;
+  }
 
   /// What must be equal on all workers, a line for each thing, beginning with `what`; nothing with
   /// one worker. With the policy data these are the sizes, the pipeline and a checksum of some

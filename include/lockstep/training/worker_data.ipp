@@ -10,11 +10,13 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE WorkerData::WorkerData(std::string_view where, const AnyDataset& whole,
-                                       const DistributionContext& place, std::optional<AutoShardPolicy> policy)
+                                       const DistributionContext& place,
+                                       std::optional<AutoShardPolicy> policy)
     : part_(whole), place_(place) {
   if (!whole) throw ConfigurationError(concat({where, ": this AnyDataset holds no dataset"}));
-  policy_ =
-      decide_shard_policy(policy.value_or(whole.auto_shard_policy()), whole.num_files(), place.num_workers).policy;
+  policy_ = decide_shard_policy(policy.value_or(whole.auto_shard_policy()), whole.num_files(),
+                                place.num_workers)
+                .policy;
   whole.describe(description_);
   if (policy_ == AutoShardPolicy::file) part_.shard_files(place.num_workers, place.worker);
 }
@@ -32,15 +34,19 @@ LOCKSTEP_INLINE std::string WorkerData::signature(std::string_view what) const {
     lines += concat({what, ", ", thing, ": ", value.view(), "\n"});
   };
   const auto count = [](std::int64_t number) {
-    return number == infinite_cardinality ? std::string("without end") : number < 0 ? "unknown" : concat({number});
+    return number == infinite_cardinality ? std::string("without end")
+           : number < 0                   ? "unknown"
+                                          : concat({number});
   };
   add("sharding", to_string(policy_));
-  add("global batch size", description_.batch_size > 0 ? concat({description_.batch_size}) : std::string("unknown"));
+  add("global batch size",
+      description_.batch_size > 0 ? concat({description_.batch_size}) : std::string("unknown"));
   if (policy_ == AutoShardPolicy::off) return lines;
   const bool is_shared = policy_ == AutoShardPolicy::data;
   const SourceFingerprint source = is_shared ? part_.fingerprint() : SourceFingerprint{};
   if (is_shared) add("samples in the source", count(source.samples));
-  add("pipeline", description_.text.empty() ? std::string("a dataset of the program's own") : description_.text);
+  add("pipeline", description_.text.empty() ? std::string("a dataset of the program's own")
+                                            : description_.text);
   if (!is_shared) return lines;
   add("batches in a pass", count(part_.cardinality()));
   char checksum[9];

@@ -39,8 +39,10 @@ TEST_CASE("checkpoint header: the sizes are those of the file, and within the li
   CHECK(refusal(head, 66, 20) == "NO EXCEPTION");
   CHECK(contains(refusal(head, 67, 20), "the file is cut off or has grown"));
   CHECK(contains(refusal(head, 40, 20), "the file is cut off or has grown"));
-  CHECK(contains(refusal(head, 66, 19), "it has 20 bytes of data, and for this model at most 19 are read"));
-  CHECK(contains(refusal(std::span(head).first(20), 20, 20), "expected 36 bytes of header, got 20"));
+  CHECK(contains(refusal(head, 66, 19),
+                 "it has 20 bytes of data, and for this model at most 19 are read"));
+  CHECK(
+      contains(refusal(std::span(head).first(20), 20, 20), "expected 36 bytes of header, got 20"));
 }
 
 TEST_CASE("checkpoint header: versions 1 to the newest are known") {
@@ -48,10 +50,12 @@ TEST_CASE("checkpoint header: versions 1 to the newest are known") {
   CHECK(checkpoint_version(head, 36) == ls::checkpoint_format_version);
   put_number(head.data() + 8, 1, 4);
   CHECK(checkpoint_version(head, 36) == 1);
-  for (const std::uint64_t unknown : {std::uint64_t{0}, std::uint64_t{ls::checkpoint_format_version} + 1}) {
+  for (const std::uint64_t unknown :
+       {std::uint64_t{0}, std::uint64_t{ls::checkpoint_format_version} + 1}) {
     put_number(head.data() + 8, unknown, 4);
     CHECK_THROWS_AS((void)checkpoint_version(head, 36), ls::DataError);
   }
   head[0] = std::byte{'l'};
-  CHECK(contains(message_of<ls::DataError>([&] { (void)checkpoint_version(head, 36); }), "are no lockstep checkpoint"));
+  CHECK(contains(message_of<ls::DataError>([&] { (void)checkpoint_version(head, 36); }),
+                 "are no lockstep checkpoint"));
 }

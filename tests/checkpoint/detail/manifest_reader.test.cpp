@@ -70,5 +70,6 @@ TEST_CASE("manifest: a size that the bytes cannot have is refused before memory 
   }
   ls::detail::ManifestReader read(bytes);
   std::string text;
-  CHECK(contains(message_of<ls::DataError>([&] { read(text); }), "elements are announced where 0 bytes are left"));
+  CHECK(contains(message_of<ls::DataError>([&] { read(text); }),
+                 "elements are announced where 0 bytes are left"));
 }

@@ -47,8 +47,11 @@ TEST_CASE("snapshot sections: every field but the arrays comes back") {
 }
 
 TEST_CASE("snapshot sections: 'model' and 'fit' have one record each") {
-  const auto message = [](auto write) { return message_of<ls::DataError>([&] { (void)back(write); }); };
-  CHECK(contains(message([](auto& writer) { writer(std::uint64_t{0}); }), "'model' and 'fit', got 0 and 0"));
+  const auto message = [](auto write) {
+    return message_of<ls::DataError>([&] { (void)back(write); });
+  };
+  CHECK(contains(message([](auto& writer) { writer(std::uint64_t{0}); }),
+                 "'model' and 'fit', got 0 and 0"));
   const auto two_records = [](auto& writer) {
     writer(std::uint64_t{1});
     writer(std::string("fit"));

@@ -28,7 +28,9 @@ TEST_CASE("launch result: 0 when all workers have ended with 0") {
   CHECK(launch_result(ended({0, 0}), SIGINT) == 0);
 }
 
-TEST_CASE("launch result: the first worker that failed by itself, not the first one that its end took along") {
+TEST_CASE(
+    "launch result: the first worker that failed by itself, not the first one that its end took "
+    "along") {
   auto workers = ended({0, 138, 7, 9});
   workers[1].by_peer = true;
   CHECK(launch_result(workers, 0) == 7);

@@ -55,11 +55,17 @@ int work(int argc, char** argv) {
     sum_with_others(cluster, -1, 0);
   } else if (mode == "kill") {
     sum_with_others(cluster, 1, SIGKILL);
-  } else if (mode == "once") {  // once [kill|stop] FILE: worker 1 has that accident, until the file is there
+  } else if (
+      mode ==
+      "once") {  // once [kill|stop] FILE: worker 1 has that accident, until the file is there
     const bool is_victim = cluster.rank() == 1 && ::access(argv[3], F_OK) != 0;
     if (is_victim) (void)::open(argv[3], O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     const bool stops = std::string_view(argv[2]) == "stop";
-    sum_with_others(cluster, 1, !is_victim ? 0 : stops ? SIGSTOP : SIGKILL, std::chrono::seconds(stops ? 5 : 30));
+    sum_with_others(cluster, 1,
+                    !is_victim ? 0
+                    : stops    ? SIGSTOP
+                               : SIGKILL,
+                    std::chrono::seconds(stops ? 5 : 30));
   } else if (mode == "lines") {
     std::printf("whole line\n");
     std::printf("drawn\rdrawn again\n");
@@ -104,10 +110,12 @@ int work(int argc, char** argv) {
     throw 7;
   } else if (mode == "descriptors") {
     int open = 0;
-    for (int descriptor = 0; descriptor < 256; ++descriptor) open += ::fcntl(descriptor, F_GETFD) != -1;
+    for (int descriptor = 0; descriptor < 256; ++descriptor)
+      open += ::fcntl(descriptor, F_GETFD) != -1;
     std::printf("%d descriptors\n", open);
   } else if (mode == "wait") {
-    std::printf("waiting, process %d, group %d\n", static_cast<int>(::getpid()), static_cast<int>(::getpgrp()));
+    std::printf("waiting, process %d, group %d\n", static_cast<int>(::getpid()),
+                static_cast<int>(::getpgrp()));
     std::fflush(stdout);
     if (argc > 2) ::signal(SIGTERM, SIG_IGN);
     std::this_thread::sleep_for(std::chrono::seconds(60));
@@ -116,7 +124,8 @@ int work(int argc, char** argv) {
     ::signal(SIGTERM, [](int) { stop = stop + 1; });
     std::printf("waiting\n");
     std::fflush(stdout);
-    for (int i = 0; i < 600 && stop == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (int i = 0; i < 600 && stop == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     std::printf("stopped by %d signal\n", static_cast<int>(stop));
   }

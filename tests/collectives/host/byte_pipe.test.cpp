@@ -14,7 +14,8 @@ namespace {
 
 std::vector<std::byte> content(std::size_t begin, std::size_t count) {
   std::vector<std::byte> bytes(count);
-  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>((begin + i) * 31 + (begin + i) / 251);
+  for (std::size_t i = 0; i < count; ++i)
+    bytes[i] = static_cast<std::byte>((begin + i) * 31 + (begin + i) / 251);
   return bytes;
 }
 
@@ -23,13 +24,14 @@ std::vector<std::byte> content(std::size_t begin, std::size_t count) {
 TEST_SUITE("byte pipe") {
   constexpr std::size_t capacity = PipeMemory::capacity;
 
-  TEST_CASE("bytes come out as they went in, also around the ring's end, and no more go in than fit") {
+  TEST_CASE(
+      "bytes come out as they went in, also around the ring's end, and no more go in than fit") {
     const auto memory = std::make_unique<PipeMemory>();
     PipeWriter writer(*memory);
     PipeReader reader(*memory);
     std::size_t written = 0, read = 0;
-    for (const std::size_t count :
-         {std::size_t{1}, std::size_t{0}, capacity - 1, std::size_t{1000}, capacity, 2 * capacity}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{0}, capacity - 1, std::size_t{1000},
+                                    capacity, 2 * capacity}) {
       const std::size_t fits = std::min(count, capacity);
       CHECK(writer.write(content(written, count)) == fits);
       written += fits;
@@ -66,7 +68,9 @@ TEST_SUITE("byte pipe") {
     CHECK_FALSE(reader.writer_waits());
   }
 
-  TEST_CASE("whatever the other process writes into the counters, nothing is read or written outside the ring") {
+  TEST_CASE(
+      "whatever the other process writes into the counters, nothing is read or written outside the "
+      "ring") {
     const auto memory = std::make_unique<PipeMemory>();
     PipeWriter writer(*memory);
     PipeReader reader(*memory);
@@ -86,12 +90,14 @@ TEST_SUITE("byte pipe") {
       PipeWriter writer(*memory);
       const auto bytes = content(0, total);
       for (std::size_t done = 0; done < total; std::this_thread::yield())
-        done += writer.write(std::span(bytes).subspan(done, std::min<std::size_t>(total - done, 1 + done % 70'000)));
+        done += writer.write(
+            std::span(bytes).subspan(done, std::min<std::size_t>(total - done, 1 + done % 70'000)));
     });
     PipeReader reader(*memory);
     std::vector<std::byte> bytes(total);
     for (std::size_t done = 0; done < total; std::this_thread::yield())
-      done += reader.read(std::span(bytes).subspan(done, std::min<std::size_t>(total - done, 1 + done % 90'000)));
+      done += reader.read(
+          std::span(bytes).subspan(done, std::min<std::size_t>(total - done, 1 + done % 90'000)));
     other.join();
     CHECK(bytes == content(0, total));
   }

@@ -28,7 +28,8 @@ std::string notes_of(F f, int in_place = -1) {
   ::close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t n; (n = ::read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+  for (ssize_t n; (n = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(n));
   ::close(ends[0]);
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -42,13 +43,17 @@ std::string notes_of(F f, int in_place = -1) {
 TEST_SUITE("launcher_notes") {
   TEST_CASE("a failure names the worker by its address") {
     CHECK(notes_of([] {
-            ls::detail::note_failure({.failed_rank = 3, .address = "127.0.0.1:99", .reason = "was\nsilent"});
-            ls::detail::note_failure({.failed_rank = 3, .address = "a:1", .operation = "start-up", .reason = "late"});
+            ls::detail::note_failure(
+                {.failed_rank = 3, .address = "127.0.0.1:99", .reason = "was\nsilent"});
+            ls::detail::note_failure(
+                {.failed_rank = 3, .address = "a:1", .operation = "start-up", .reason = "late"});
             ls::detail::note_failure({.failed_rank = 3, .reason = "a thread failed"});
-            ls::detail::note_failure({.failed_rank = 3, .address = "a:1", .code = ls::ExitCode::usage});
+            ls::detail::note_failure(
+                {.failed_rank = 3, .address = "a:1", .code = ls::ExitCode::usage});
             ls::detail::note_waiting("a:1");
             ls::detail::note_stopping();
-          }) == "lost 127.0.0.1:99 was?silent\nmissed a:1 late\nfollows\nfollows\nwaits a:1\nstops\n");
+          }) ==
+          "lost 127.0.0.1:99 was?silent\nmissed a:1 late\nfollows\nfollows\nwaits a:1\nstops\n");
   }
 
   TEST_CASE("met carries the time") {
@@ -56,7 +61,8 @@ TEST_SUITE("launcher_notes") {
     const std::string text = notes_of([] { ls::detail::note_met(); });
     REQUIRE(text.starts_with("met "));
     CHECK(std::stoll(text.substr(4)) >= before);
-    CHECK(std::stoll(text.substr(4)) <= std::chrono::steady_clock::now().time_since_epoch().count());
+    CHECK(std::stoll(text.substr(4)) <=
+          std::chrono::steady_clock::now().time_since_epoch().count());
   }
 
   TEST_CASE("what is no pipe gets nothing") {

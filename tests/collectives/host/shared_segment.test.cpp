@@ -62,10 +62,12 @@ TEST_SUITE("shared segment") {
     const SharedSegment owner = SharedSegment::create(1000, 42);
     SegmentName name = owner.name();
     name.cookie = 43;
-    CHECK(problem_of(name).find("is not the shared memory that was announced") != std::string::npos);
+    CHECK(problem_of(name).find("is not the shared memory that was announced") !=
+          std::string::npos);
     name = owner.name();
     name.size = 100'000;
-    CHECK(problem_of(name).find("is not the shared memory that was announced") != std::string::npos);
+    CHECK(problem_of(name).find("is not the shared memory that was announced") !=
+          std::string::npos);
     name = owner.name();
     name.descriptor = 0;  // some file
     CHECK(!problem_of(name).empty());

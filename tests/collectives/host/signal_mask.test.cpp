@@ -16,7 +16,9 @@ bool is_blocked(int signal) {
 
 }  // namespace
 
-TEST_CASE("signal mask: a thread that is started under it gets none but its own faults, and its starter all again") {
+TEST_CASE(
+    "signal mask: a thread that is started under it gets none but its own faults, and its starter "
+    "all again") {
   bool interrupt = false, hangup = false, fault = true;
   std::thread thread;
   {

@@ -49,10 +49,13 @@ std::string message_of(const std::function<void()>& f) {
   return "no error";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 /// All ranks of a job, each on a thread; what rank 0 and the last one were told.
-std::vector<std::vector<std::string>> all_meet(const std::string& address, int size, const std::string& known = {}) {
+std::vector<std::vector<std::string>> all_meet(const std::string& address, int size,
+                                               const std::string& known = {}) {
   std::vector<std::future<std::vector<std::string>>> ranks;
   for (int rank = size - 1; rank >= 0; --rank)  // rank 0 comes last
     ranks.push_back(std::async(std::launch::async, [=] {
@@ -124,20 +127,25 @@ TEST_SUITE("meeting") {
       CHECK(error.failure().address == address);
       CHECK(contains(error.what(), "did not tell rank 2"));
     }
-    CHECK(contains(
-        message_of([&] { (void)come({.rank = 1, .size = 2, .address = "no-such-host.invalid:1"}, within(300ms)); }),
-        "does not resolve"));
+    CHECK(contains(message_of([&] {
+                     (void)come({.rank = 1, .size = 2, .address = "no-such-host.invalid:1"},
+                                within(300ms));
+                   }),
+                   "does not resolve"));
   }
 
   TEST_CASE("processes that do not fit are turned away, with the reason on both sides") {
     const lockstep_test::CapturedStderr captured;
     const std::string address = "127.0.0.1:" + std::to_string(free_port());
-    auto host =
-        std::async(std::launch::async, [&] { return come({.rank = 0, .size = 3, .address = address}, within(60s)); });
-    CHECK(contains(message_of([&] { (void)come({.rank = 1, .size = 4, .address = address}, within(60s)); }),
-                   "expects 4 workers, and rank 0 expects 3"));
-    auto first =
-        std::async(std::launch::async, [&] { return come({.rank = 1, .size = 3, .address = address}, within(60s)); });
+    auto host = std::async(std::launch::async, [&] {
+      return come({.rank = 0, .size = 3, .address = address}, within(60s));
+    });
+    CHECK(contains(
+        message_of([&] { (void)come({.rank = 1, .size = 4, .address = address}, within(60s)); }),
+        "expects 4 workers, and rank 0 expects 3"));
+    auto first = std::async(std::launch::async, [&] {
+      return come({.rank = 1, .size = 3, .address = address}, within(60s));
+    });
     const auto second = message_of([&] {
       std::this_thread::sleep_for(500ms);
       (void)come({.rank = 1, .size = 3, .address = address}, within(60s));
@@ -153,12 +161,15 @@ TEST_SUITE("meeting") {
     const lockstep_test::CapturedStderr captured;
     const int port = free_port();
     const std::string address = "127.0.0.1:" + std::to_string(port);
-    auto host =
-        std::async(std::launch::async, [&] { return come({.rank = 0, .size = 2, .address = address}, within(60s)); });
-    const std::vector<std::string> noises = {"GET / HTTP/1.0\r\n\r\n", std::string("\xff\xff\xff\xff", 4),
-                                             std::string("\0\0\0\0", 4), std::string("\5\0\0\0a\nb\nc", 9)};
+    auto host = std::async(std::launch::async, [&] {
+      return come({.rank = 0, .size = 2, .address = address}, within(60s));
+    });
+    const std::vector<std::string> noises = {
+        "GET / HTTP/1.0\r\n\r\n", std::string("\xff\xff\xff\xff", 4), std::string("\0\0\0\0", 4),
+        std::string("\5\0\0\0a\nb\nc", 9)};
     for (std::size_t i = 0; i < 40; ++i) {
-      const lockstep::detail::MeetingSocket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      const lockstep::detail::MeetingSocket socket(
+          ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       sockaddr_in name{};
       name.sin_family = AF_INET;
       name.sin_port = htons(static_cast<std::uint16_t>(port));
@@ -178,12 +189,15 @@ TEST_SUITE("meeting") {
   TEST_CASE("a process with another secret, or none, learns no address") {
     const lockstep_test::CapturedStderr captured;
     const std::string address = "127.0.0.1:" + std::to_string(free_port());
-    auto host = std::async(std::launch::async,
-                           [&] { return come({.rank = 0, .size = 2, .address = address}, within(60s), secret); });
-    CHECK(contains(message_of([&] { (void)come({.rank = 1, .size = 2, .address = address}, within(60s)); }),
-                   "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank 1, has none"));
+    auto host = std::async(std::launch::async, [&] {
+      return come({.rank = 0, .size = 2, .address = address}, within(60s), secret);
+    });
+    CHECK(contains(
+        message_of([&] { (void)come({.rank = 1, .size = 2, .address = address}, within(60s)); }),
+        "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank 1, has none"));
     CHECK(contains(message_of([&] {
-                     (void)come({.rank = 1, .size = 2, .address = address}, within(1s), "another secret, long enough");
+                     (void)come({.rank = 1, .size = 2, .address = address}, within(1s),
+                                "another secret, long enough");
                    }),
                    "did not tell rank 1"));
     const auto list = come({.rank = 1, .size = 2, .address = address}, within(60s), secret);
@@ -201,8 +215,10 @@ TEST_SUITE("meeting") {
     CHECK_FALSE(seal.opened("meeting host", sealed));
     CHECK_FALSE(seal.opened("meeting guest", "Text" + sealed.substr(4)));
     CHECK_FALSE(seal.opened("meeting guest", "text\n"));
-    CHECK_FALSE(MeetingSeal(known, MeetingHello::make(known), host).opened("meeting guest", sealed));
-    CHECK_FALSE(MeetingSeal(ClusterSecret("another secret, long enough"), guest, host).opened("meeting guest", sealed));
+    CHECK_FALSE(
+        MeetingSeal(known, MeetingHello::make(known), host).opened("meeting guest", sealed));
+    CHECK_FALSE(MeetingSeal(ClusterSecret("another secret, long enough"), guest, host)
+                    .opened("meeting guest", sealed));
   }
 #endif
 }

@@ -18,13 +18,16 @@ int main(int argc, char** argv) {
     const std::string_view what = arguments[1];
     const Cluster cluster = mpi_cluster();
     Rendezvous rendezvous{.rank = cluster.rank(), .addresses = cluster.addresses()};
-    CommunicationOptions options{.timeout = std::chrono::seconds(30), .startup_timeout = std::chrono::seconds(30)};
+    CommunicationOptions options{.timeout = std::chrono::seconds(30),
+                                 .startup_timeout = std::chrono::seconds(30)};
     if (what == "hang") options.timeout = options.progress_timeout = std::chrono::seconds(1);
 
     if (what == "another_place" && cluster.rank() == 1) rendezvous.rank = 0;
-    rendezvous.properties = {{"version", "1"},
-                             {"replicas", what == "another_program" && cluster.rank() == 1 ? "2" : "1"}};
-    if (what == "not_started" && cluster.rank() == 1) std::this_thread::sleep_for(std::chrono::minutes(5));
+    rendezvous.properties = {
+        {"version", "1"},
+        {"replicas", what == "another_program" && cluster.rank() == 1 ? "2" : "1"}};
+    if (what == "not_started" && cluster.rank() == 1)
+      std::this_thread::sleep_for(std::chrono::minutes(5));
     if (what == "not_started") options.startup_timeout = std::chrono::seconds(1);
     Mpi mpi = Mpi::connect(rendezvous, options);
 

@@ -33,9 +33,10 @@ T value(int rank, std::size_t i) {
 template <class T>
 void reduces(Mpi& mpi) {
   const auto ranks = static_cast<std::size_t>(mpi.size());
-  for (const std::size_t count :
-       {std::size_t{0}, std::size_t{1}, ranks - 1, ranks, ranks + 1, std::size_t{1009}, std::size_t{1} << 20}) {
-    const std::string what = std::to_string(count) + " elements of " + std::to_string(sizeof(T)) + " bytes";
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, ranks - 1, ranks, ranks + 1,
+                                  std::size_t{1009}, std::size_t{1} << 20}) {
+    const std::string what =
+        std::to_string(count) + " elements of " + std::to_string(sizeof(T)) + " bytes";
     std::vector<T> mine(count), sum(count), maximum(count, std::numeric_limits<T>::lowest());
     for (std::size_t i = 0; i < count; ++i) {
       mine[i] = value<T>(mpi.rank(), i);
@@ -56,7 +57,8 @@ void reduces(Mpi& mpi) {
     std::vector<double> status(5, mpi.rank() + 1.0);
     mpi.all_reduce(std::span(status), std::span(values));
     expect(values == sum, mpi, "sum with a status of " + what);
-    expect(status == std::vector<double>(5, mpi.size() * (mpi.size() + 1) / 2.0), mpi, "status of " + what);
+    expect(status == std::vector<double>(5, mpi.size() * (mpi.size() + 1) / 2.0), mpi,
+           "status of " + what);
   }
 }
 
@@ -66,7 +68,8 @@ void maximum_is_nan(Mpi& mpi) {
   for (int who = 0; who < mpi.size(); ++who) {
     std::vector<T> values{mpi.rank() == who ? nan : T{1}, T{2}};
     mpi.all_reduce(std::span(values), ReduceOp::max);
-    expect(values[0] != values[0] && values[1] == T{2}, mpi, "maximum with NaN of rank " + std::to_string(who));
+    expect(values[0] != values[0] && values[1] == T{2}, mpi,
+           "maximum with NaN of rank " + std::to_string(who));
   }
 }
 
@@ -75,9 +78,11 @@ void moves_bytes(Mpi& mpi) {
     return static_cast<std::byte>(i * 31 + static_cast<std::size_t>(rank));
   };
   for (const std::size_t count : {0u, 1u, 1009u, 700'001u}) {
-    std::vector<std::byte> mine(count), all(count * static_cast<std::size_t>(mpi.size())), expected(all);
+    std::vector<std::byte> mine(count), all(count * static_cast<std::size_t>(mpi.size())),
+        expected(all);
     for (int rank = 0; rank < mpi.size(); ++rank)
-      for (std::size_t i = 0; i < count; ++i) expected[static_cast<std::size_t>(rank) * count + i] = content(rank, i);
+      for (std::size_t i = 0; i < count; ++i)
+        expected[static_cast<std::size_t>(rank) * count + i] = content(rank, i);
     const auto slice = [&](int rank) {
       return std::span(expected).subspan(static_cast<std::size_t>(rank) * count, count);
     };
@@ -91,7 +96,8 @@ void moves_bytes(Mpi& mpi) {
     std::copy(slice(mpi.rank()).begin(), slice(mpi.rank()).end(), mine.begin());
     mpi.all_gather(std::span<const std::byte>(mine), std::span(all));
     expect(all == expected, mpi, "all_gather of " + std::to_string(count) + " bytes");
-    mpi.all_gather(std::span<const std::byte>(all).subspan(static_cast<std::size_t>(mpi.rank()) * count, count),
+    mpi.all_gather(std::span<const std::byte>(all).subspan(
+                       static_cast<std::size_t>(mpi.rank()) * count, count),
                    std::span(all));
     expect(all == expected, mpi, "all_gather in place of " + std::to_string(count) + " bytes");
   }
@@ -106,7 +112,8 @@ void all_ranks_hold_the_same_bits(Mpi& mpi) {
   std::vector<std::byte> all(mine.size() * static_cast<std::size_t>(mpi.size()));
   mpi.all_gather(mine, std::span(all));
   for (std::size_t at = 0; at < all.size(); at += mine.size())
-    expect(std::equal(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(at)), mpi, "equal bits");
+    expect(std::equal(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(at)), mpi,
+           "equal bits");
 }
 
 template <class F>

@@ -28,11 +28,13 @@ int main(int argc, char** argv) {
     MultiWorkerMirroredStrategy<Mpi> strategy(mpi_cluster(), {.replicas = 2});
     Tensor<float> x({0, 0, 0, 1, 1, 0, 1, 1}, {4, 2});
     Tensor<float> y({0, 1, 1, 0}, {4, 1});
-    auto model = compile<Net>(strategy, CompileOptions{.seed = 3}, MeanSquaredError{}, SGD{.learning_rate = 0.3});
-    const auto history =
-        model.fit(from_tensor_slices(x, y).repeat().batch(16), {.epochs = 5, .verbose = 0, .steps_per_epoch = 100});
+    auto model = compile<Net>(strategy, CompileOptions{.seed = 3}, MeanSquaredError{},
+                              SGD{.learning_rate = 0.3});
+    const auto history = model.fit(from_tensor_slices(x, y).repeat().batch(16),
+                                   {.epochs = 5, .verbose = 0, .steps_per_epoch = 100});
     const double first = history["loss"].front(), last = history["loss"].back();
-    if (strategy.is_chief()) std::printf("%d workers: loss %g to %g\n", strategy.num_workers(), first, last);
+    if (strategy.is_chief())
+      std::printf("%d workers: loss %g to %g\n", strategy.num_workers(), first, last);
     if (!(last < first / 4)) throw Error("the loss has not gone down");
 
     const auto mine = static_cast<std::int64_t>(model.parameters_crc32c());

@@ -38,13 +38,15 @@ template <class T>
 std::vector<T> whole_numbers(int rank, std::size_t count) {
   std::vector<T> values(count);
   for (std::size_t i = 0; i < count; ++i)
-    values[i] = static_cast<T>(static_cast<std::int64_t>(i * 7 + static_cast<std::size_t>(rank) * 13) % 101 - 50);
+    values[i] = static_cast<T>(
+        static_cast<std::int64_t>(i * 7 + static_cast<std::size_t>(rank) * 13) % 101 - 50);
   return values;
 }
 
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 // Failures of all ranks, to be checked on the test's own thread.
@@ -68,8 +70,8 @@ template <class T, class C>
 void reduces_exactly(C& collective, Complaints& complaints) {
   const int ranks = collective.size();
   for (const std::size_t count : lengths(ranks)) {
-    const std::string what = std::to_string(count) + " elements of " + std::to_string(sizeof(T)) + " bytes, " +
-                             std::to_string(ranks) + " ranks";
+    const std::string what = std::to_string(count) + " elements of " + std::to_string(sizeof(T)) +
+                             " bytes, " + std::to_string(ranks) + " ranks";
     std::vector<T> sum(count), max(count, std::numeric_limits<T>::lowest());
     for (int rank = 0; rank < ranks; ++rank) {
       const auto values = whole_numbers<T>(rank, count);
@@ -91,7 +93,8 @@ void reduces_exactly(C& collective, Complaints& complaints) {
       std::vector<double> status(status_count, collective.rank() + 1.0);
       collective.all_reduce(std::span<double>(status), std::span<T>(values));
       complaints.unless(values == sum, "sum with a status of " + what);
-      complaints.unless(status == std::vector<double>(status_count, ranks * (ranks + 1) / 2.0), "status with " + what);
+      complaints.unless(status == std::vector<double>(status_count, ranks * (ranks + 1) / 2.0),
+                        "status with " + what);
     }
   }
 }
@@ -110,7 +113,8 @@ void moves_bytes(C& collective, Complaints& complaints) {
       collective.broadcast(std::span(bytes), root);
       bool equal = true;
       for (std::size_t i = 0; i < count; ++i) equal = equal && bytes[i] == content(root, i);
-      complaints.unless(equal, "broadcast of " + std::to_string(count) + " bytes from " + std::to_string(root));
+      complaints.unless(
+          equal, "broadcast of " + std::to_string(count) + " bytes from " + std::to_string(root));
     }
     std::vector<std::byte> mine(count), all(count * static_cast<std::size_t>(ranks));
     for (std::size_t i = 0; i < count; ++i) mine[i] = content(collective.rank(), i);
@@ -122,18 +126,19 @@ void moves_bytes(C& collective, Complaints& complaints) {
     complaints.unless(equal, "all_gather of " + std::to_string(count) + " bytes");
 
     const auto gathered = all;  // now with mine in its place
-    collective.all_gather(
-        std::span<const std::byte>(all).subspan(count * static_cast<std::size_t>(collective.rank()), count),
-        std::span(all));
-    complaints.unless(all == gathered, "all_gather in place of " + std::to_string(count) + " bytes");
+    collective.all_gather(std::span<const std::byte>(all).subspan(
+                              count * static_cast<std::size_t>(collective.rank()), count),
+                          std::span(all));
+    complaints.unless(all == gathered,
+                      "all_gather in place of " + std::to_string(count) + " bytes");
   }
 }
 
 }  // namespace
 
 TEST_SUITE("collective") {
-  TEST_CASE_TEMPLATE("every operation, on whole numbers", Family, SingleFamily, InProcessFamily, TcpFamily,
-                     TcpRingFamily, TcpGatherFamily, SharedMemoryFamily, AutoFamily,
+  TEST_CASE_TEMPLATE("every operation, on whole numbers", Family, SingleFamily, InProcessFamily,
+                     TcpFamily, TcpRingFamily, TcpGatherFamily, SharedMemoryFamily, AutoFamily,
                      HierarchicalFamily<InProcessFamily>, HierarchicalFamily<TcpFamily>) {
     for (int size = 1; size <= Family::largest; ++size) {
       CAPTURE(Family::name);
@@ -152,8 +157,8 @@ TEST_SUITE("collective") {
     }
   }
 
-  TEST_CASE_TEMPLATE("sums follow the numerics contract bit for bit", Family, InProcessFamily, TcpFamily, TcpRingFamily,
-                     TcpGatherFamily, SharedMemoryFamily) {
+  TEST_CASE_TEMPLATE("sums follow the numerics contract bit for bit", Family, InProcessFamily,
+                     TcpFamily, TcpRingFamily, TcpGatherFamily, SharedMemoryFamily) {
     for (int size = 2; size <= Family::largest; ++size) {
       CAPTURE(Family::name);
       CAPTURE(size);
@@ -204,33 +209,36 @@ TEST_SUITE("collective") {
     }
   }
 
-  TEST_CASE_TEMPLATE("NaN is the maximum, and integers wrap around", Family, InProcessFamily, TcpFamily,
-                     SharedMemoryFamily) {
+  TEST_CASE_TEMPLATE("NaN is the maximum, and integers wrap around", Family, InProcessFamily,
+                     TcpFamily, SharedMemoryFamily) {
     Family::run(2, [](auto& collective) {
       std::vector<float> values{1, std::numeric_limits<float>::quiet_NaN(), 3};
       if (collective.rank() == 1) values = {2, 5, std::numeric_limits<float>::quiet_NaN()};
       collective.all_reduce(std::span(values), ReduceOp::max);
-      std::vector<std::int64_t> integers{std::numeric_limits<std::int64_t>::max() - collective.rank()};
+      std::vector<std::int64_t> integers{std::numeric_limits<std::int64_t>::max() -
+                                         collective.rank()};
       collective.all_reduce(std::span(integers));
       if (values[0] != 2 || values[1] == values[1] || values[2] == values[2] || integers[0] != -3)
         throw Error("rank " + std::to_string(collective.rank()));
     });
   }
 
-  TEST_CASE_TEMPLATE("wrong arguments are refused before anything is sent", Family, InProcessFamily, TcpFamily,
-                     SharedMemoryFamily, HierarchicalFamily<InProcessFamily>) {
+  TEST_CASE_TEMPLATE("wrong arguments are refused before anything is sent", Family, InProcessFamily,
+                     TcpFamily, SharedMemoryFamily, HierarchicalFamily<InProcessFamily>) {
     Family::run(2, [](auto& collective) {
       std::vector<std::byte> mine(3), all(5);
       CHECK_THROWS_WITH_AS(collective.all_gather(std::span<const std::byte>(mine), std::span(all)),
                            "all_gather: 2 ranks of 3 bytes do not fill 5 bytes", Error);
-      CHECK_THROWS_WITH_AS(collective.broadcast(std::span(all), 2), "broadcast: there is no rank 2 among 2", Error);
+      CHECK_THROWS_WITH_AS(collective.broadcast(std::span(all), 2),
+                           "broadcast: there is no rank 2 among 2", Error);
       CHECK_THROWS_AS(collective.broadcast(std::span(all), -1), Error);
       collective.barrier();
     });
   }
 
-  TEST_CASE_TEMPLATE("what one rank reports, all others hear", Family, InProcessFamily, TcpFamily, SharedMemoryFamily,
-                     HierarchicalFamily<InProcessFamily>, HierarchicalFamily<TcpFamily>) {
+  TEST_CASE_TEMPLATE("what one rank reports, all others hear", Family, InProcessFamily, TcpFamily,
+                     SharedMemoryFamily, HierarchicalFamily<InProcessFamily>,
+                     HierarchicalFamily<TcpFamily>) {
     const int size = 4;
     std::vector<std::string> heard(size);
     std::vector<ExitCode> codes(size, ExitCode::success);
@@ -258,7 +266,8 @@ TEST_SUITE("collective") {
     }
     for (int rank = 0; rank < size; ++rank) {
       CAPTURE(rank);
-      CHECK(heard[static_cast<std::size_t>(rank)].find("the loss is not finite") != std::string::npos);
+      CHECK(heard[static_cast<std::size_t>(rank)].find("the loss is not finite") !=
+            std::string::npos);
       if (rank != 2) CHECK(codes[static_cast<std::size_t>(rank)] == ExitCode::failure);
     }
   }

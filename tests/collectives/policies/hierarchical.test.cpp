@@ -17,8 +17,10 @@ TEST_SUITE("hierarchical") {
       InProcess collective = outer.member(worker);
       HierarchicalGroup<InProcess>(worker + 1, &collective);
     });
-    CHECK(message_of(thrown[0]) == "all workers must have the same number of replicas: worker 1 has 2, worker 0 has 1");
-    CHECK(message_of(thrown[1]) == "all workers must have the same number of replicas: worker 0 has 1, worker 1 has 2");
+    CHECK(message_of(thrown[0]) ==
+          "all workers must have the same number of replicas: worker 1 has 2, worker 0 has 1");
+    CHECK(message_of(thrown[1]) ==
+          "all workers must have the same number of replicas: worker 0 has 1, worker 1 has 2");
   }
 
   TEST_CASE("ranks count worker by worker; alone, the threads are all") {
@@ -32,7 +34,9 @@ TEST_SUITE("hierarchical") {
     }));
   }
 
-  TEST_CASE("a failure between processes reaches every thread, as the first replica of the worker that failed") {
+  TEST_CASE(
+      "a failure between processes reaches every thread, as the first replica of the worker that "
+      "failed") {
     InProcessGroup outer(2, {.timeout = 1s, .progress_timeout = 1s});
     std::vector<std::string> heard(2);
     rethrow_first(run_threads(2, [&](int worker) {
@@ -49,7 +53,8 @@ TEST_SUITE("hierarchical") {
     InProcessGroup outer(2, {.timeout = 10s});
     rethrow_first(run_threads(2, [&](int worker) {
       InProcess collective = outer.member(worker);
-      HierarchicalGroup<InProcess> group(2, &collective, {.timeout = 700ms, .progress_timeout = 700ms});
+      HierarchicalGroup<InProcess> group(2, &collective,
+                                         {.timeout = 700ms, .progress_timeout = 700ms});
       if (worker == 1) std::this_thread::sleep_for(1500ms);
       rethrow_first(run_threads(2, [&](int rank) {
         auto member = group.member(rank);
@@ -64,8 +69,8 @@ TEST_SUITE("hierarchical") {
     }));
   }
 
-  TEST_CASE_TEMPLATE("all_reduce_async gives the sums of all_reduce, while other operations block", Family,
-                     HierarchicalFamily<InProcessFamily>, HierarchicalFamily<TcpFamily>,
+  TEST_CASE_TEMPLATE("all_reduce_async gives the sums of all_reduce, while other operations block",
+                     Family, HierarchicalFamily<InProcessFamily>, HierarchicalFamily<TcpFamily>,
                      HierarchicalFamily<SharedMemoryFamily>) {
     for (const int size : {1, 2, 3, 4}) {
       CAPTURE(size);
@@ -86,13 +91,15 @@ TEST_SUITE("hierarchical") {
           collective.all_reduce(std::span(status), all.subspan(2 * range));
           collective.wait();
           if (between[0] != size) throw Error("an operation between");
-          if (std::memcmp(values.data(), expected.data(), count * sizeof(float)) != 0) throw Error("other bits");
+          if (std::memcmp(values.data(), expected.data(), count * sizeof(float)) != 0)
+            throw Error("other bits");
         }
       });
     }
   }
 
-  TEST_CASE("what fails in an operation that was begun is thrown by the next one, on every thread") {
+  TEST_CASE(
+      "what fails in an operation that was begun is thrown by the next one, on every thread") {
     for (const bool waits : {true, false}) {
       CAPTURE(waits);
       InProcessGroup outer(2, {.timeout = 500ms, .progress_timeout = 500ms});
@@ -109,7 +116,8 @@ TEST_SUITE("hierarchical") {
         });
         heard = {message_of(thrown[0]), message_of(thrown[1])};
       }));
-      for (const std::string& message : heard) CHECK(message.find("all_reduce: rank 2 failed: ") == 0);
+      for (const std::string& message : heard)
+        CHECK(message.find("all_reduce: rank 2 failed: ") == 0);
     }
   }
 

@@ -23,7 +23,8 @@ namespace {
 /// Ranks that are on the hosts named, whatever machine this is: f(ring) on each. Returns what each
 /// has thrown.
 template <class F>
-std::vector<std::exception_ptr> run_on_hosts(const std::vector<std::string>& hosts, int expected_pairs,
+std::vector<std::exception_ptr> run_on_hosts(const std::vector<std::string>& hosts,
+                                             int expected_pairs,
                                              const CommunicationOptions& options, F f) {
   const int size = static_cast<int>(hosts.size());
   LocalCluster cluster(size);
@@ -47,8 +48,9 @@ struct Lineup {
   int pairs;
 };
 const std::vector<Lineup> lineups{
-    {{"a", "b"}, 0},      {{"a", "a"}, 1},           {{"a", "a", "b"}, 1},      {{"a", "b", "a"}, 1},
-    {{"a", "a", "a"}, 3}, {{"a", "a", "b", "b"}, 2}, {{"a", "b", "a", "b"}, 0}, {{"a", "b", "b", "b"}, 2},
+    {{"a", "b"}, 0},           {{"a", "a"}, 1},           {{"a", "a", "b"}, 1},
+    {{"a", "b", "a"}, 1},      {{"a", "a", "a"}, 3},      {{"a", "a", "b", "b"}, 2},
+    {{"a", "b", "a", "b"}, 0}, {{"a", "b", "b", "b"}, 2},
 };
 
 }  // namespace
@@ -61,7 +63,8 @@ TEST_SUITE("pipes on a host") {
         const int size = static_cast<int>(lineup.hosts.size());
         CAPTURE(size);
         std::vector<std::vector<float>> inputs;
-        for (int rank = 0; rank < size; ++rank) inputs.push_back(random_numbers<float>(rank, count));
+        for (int rank = 0; rank < size; ++rank)
+          inputs.push_back(random_numbers<float>(rank, count));
         const auto expected = contract_sum(inputs);
         std::vector<char> equal(lineup.hosts.size());
         CommunicationOptions options = patient_options();
@@ -73,12 +76,14 @@ TEST_SUITE("pipes on a host") {
             auto values = inputs[rank];
             std::vector<double> status(5, 1);
             ring.all_reduce(std::span(status), std::span(values));
-            good = good && std::memcmp(values.data(), expected.data(), count * sizeof(float)) == 0 &&
+            good = good &&
+                   std::memcmp(values.data(), expected.data(), count * sizeof(float)) == 0 &&
                    status == std::vector<double>(5, size);
             std::vector<float> few(7, 1);
             ring.all_reduce(std::span(few));
             ring.barrier();
-            std::vector<std::byte> bytes(700'001, std::byte(rank == 1 ? 9 : 0)), all(3 * lineup.hosts.size());
+            std::vector<std::byte> bytes(700'001, std::byte(rank == 1 ? 9 : 0)),
+                all(3 * lineup.hosts.size());
             ring.broadcast(std::span(bytes), 1);
             const std::vector<std::byte> mine(3, std::byte(rank));
             ring.all_gather(std::span(mine), std::span(all));
@@ -93,11 +98,13 @@ TEST_SUITE("pipes on a host") {
 
   TEST_CASE("messages that no ring holds go both ways at once") {
     rethrow_first(run_on_hosts({"a", "a"}, 1, patient_options(), [](Ring<Tcp>& ring) {
-      std::vector<std::byte> out(30'000'000, static_cast<std::byte>(ring.rank() + 1)), in(30'000'000);
+      std::vector<std::byte> out(30'000'000, static_cast<std::byte>(ring.rank() + 1)),
+          in(30'000'000);
       SpanFlow flow(out, in);
       ring.transport().begin(Operation::none);
       ring.transport().transfer(1 - ring.rank(), 1 - ring.rank(), flow);
-      if (in != std::vector<std::byte>(in.size(), static_cast<std::byte>(2 - ring.rank()))) throw Error("wrong bytes");
+      if (in != std::vector<std::byte>(in.size(), static_cast<std::byte>(2 - ring.rank())))
+        throw Error("wrong bytes");
     }));
   }
 
@@ -110,7 +117,9 @@ TEST_SUITE("pipes on a host") {
         for (const std::size_t length :
              {capacity - 21, std::size_t{100}, capacity - 17, std::size_t{1}, capacity - 31}) {
           std::vector<std::byte> bytes(length);
-          const auto content = [&](std::size_t i) { return static_cast<std::byte>(i * 7 + i / 256 + length); };
+          const auto content = [&](std::size_t i) {
+            return static_cast<std::byte>(i * 7 + i / 256 + length);
+          };
           if (ring.rank() == 0) {
             for (std::size_t i = 0; i < length; ++i) bytes[i] = content(i);
             SpanFlow flow(bytes, {});
@@ -155,7 +164,8 @@ TEST_SUITE("pipes on a host") {
 
   TEST_CASE("a half-precision wire rounds the same") {
     std::vector<std::vector<float>> results;
-    for (const std::vector<std::string>& hosts : {std::vector<std::string>{"a", "a", "b"}, {"a", "b", "c"}}) {
+    for (const std::vector<std::string>& hosts :
+         {std::vector<std::string>{"a", "a", "b"}, {"a", "b", "c"}}) {
       CommunicationOptions options = patient_options();
       options.wire = Wire::bfloat16;
       std::vector<float> result;
@@ -179,7 +189,8 @@ TEST_SUITE("pipes on a host") {
       CHECK(failure_of(exception).reason.find("is out of step: rank ") != std::string::npos);
   }
 
-  void check_lost(int signal, const CommunicationOptions& options, std::size_t count, const char* reason) {
+  void check_lost(int signal, const CommunicationOptions& options, std::size_t count,
+                  const char* reason) {
     LocalCluster cluster(4);
     std::vector<Rendezvous> places;
     for (int rank = 0; rank < 4; ++rank) places.push_back(cluster.place(rank));
@@ -253,13 +264,15 @@ wait $first && wait $second
 TEST_SUITE("pipes on a host [full] [needs namespaces]") {
   TEST_CASE("Auto, where two and two processes can share memory") {
     const Finished may = run_process({"/bin/sh", "-c", "unshare --pid --fork --mount-proc true"});
-    if (may.exit_code != 0) return skip("two and two processes", "the right to make process namespaces: " + may.output);
+    if (may.exit_code != 0)
+      return skip("two and two processes", "the right to make process namespaces: " + may.output);
     std::vector<std::string> command{"/bin/sh", "-c", two_pairs, PROGRAM_RANK};
     for (const std::string& address : free_addresses(4)) command.push_back(address);
     const Finished finished = run_process(command, {}, 60s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 0);
-    CHECK(finished.output.find("workers communicate over TCP, and neighbours on a host in shared memory: rank ") !=
+    CHECK(finished.output.find(
+              "workers communicate over TCP, and neighbours on a host in shared memory: rank ") !=
           std::string::npos);
   }
 }

@@ -65,31 +65,38 @@ T finished(std::size_t i, T sum, double status) {
 /// reduce_scatter_all_gather of `count` elements in memory from allocate(), or, on rank 0,
 /// elsewhere. Throws what is wrong.
 template <class T, class C>
-void finish_shares(C& collective, std::size_t count, bool in_place, std::atomic<std::size_t>& calls) {
+void finish_shares(C& collective, std::size_t count, bool in_place,
+                   std::atomic<std::size_t>& calls) {
   const int ranks = collective.size();
   const std::size_t bytes = count * sizeof(T) + 1;
-  const Buffer memory = in_place || collective.rank() > 0 ? collective.allocate(bytes) : Buffer(bytes);
+  const Buffer memory =
+      in_place || collective.rank() > 0 ? collective.allocate(bytes) : Buffer(bytes);
   const std::span values(reinterpret_cast<T*>(memory.data()), count);
   for (std::size_t i = 0; i < count; ++i) values[i] = brought<T>(collective.rank(), i);
   std::vector<double> status{0.5, collective.rank() + 1.0};
   const double status_sum = ranks * (ranks + 1) / 2.0;
   collective.reduce_scatter_all_gather(
       std::span(status), values,
-      [&](std::span<const double> sums, std::size_t offset, std::span<const T> piece, std::span<T> results) {
-        if (sums.size() != 2 || sums[1] != status_sum || results.size() != piece.size()) throw Error("arguments");
-        for (std::size_t i = 0; i < piece.size(); ++i) results[i] = finished(offset + i, piece[i], sums[0]);
+      [&](std::span<const double> sums, std::size_t offset, std::span<const T> piece,
+          std::span<T> results) {
+        if (sums.size() != 2 || sums[1] != status_sum || results.size() != piece.size())
+          throw Error("arguments");
+        for (std::size_t i = 0; i < piece.size(); ++i)
+          results[i] = finished(offset + i, piece[i], sums[0]);
         calls += piece.size();
       });
   if (status != std::vector<double>{0.5 * ranks, status_sum}) throw Error("status");
   for (std::size_t i = 0; i < count; ++i)
-    if (values[i] != finished(i, sum_of<T>(ranks, i), status[0])) throw Error("element " + std::to_string(i));
+    if (values[i] != finished(i, sum_of<T>(ranks, i), status[0]))
+      throw Error("element " + std::to_string(i));
 }
 
 }  // namespace
 
 TEST_SUITE("shared memory") {
-  TEST_CASE_TEMPLATE("reduce_scatter_all_gather: all ranks have what one has made of the sums", Family,
-                     SharedMemoryFamily, WorkerFamily<SharedMemoryFamily>, WorkerFamily<AutoFamily>) {
+  TEST_CASE_TEMPLATE("reduce_scatter_all_gather: all ranks have what one has made of the sums",
+                     Family, SharedMemoryFamily, WorkerFamily<SharedMemoryFamily>,
+                     WorkerFamily<AutoFamily>) {
     for (int size = 1; size <= 8; ++size) {
       CAPTURE(size);
       const auto n = static_cast<std::size_t>(size);
@@ -107,7 +114,8 @@ TEST_SUITE("shared memory") {
       });
       for (std::size_t i = 0; i < lengths.size(); ++i)
         if (lengths[i] > block_elements)
-          for (const std::size_t way : {0u, 1u}) CHECK(calls[4 * i + way] == lengths[i]);  // no element by two ranks
+          for (const std::size_t way : {0u, 1u})
+            CHECK(calls[4 * i + way] == lengths[i]);  // no element by two ranks
     }
   }
 
@@ -115,19 +123,24 @@ TEST_SUITE("shared memory") {
     const auto thrown = run_ranks(2, patient_options(), [](SharedMemory& collective) {
       std::vector<float> values(10);
       std::vector<double> status(1);
-      if (collective.rank() == 0) return collective.all_reduce(std::span(status), std::span(values));
+      if (collective.rank() == 0)
+        return collective.all_reduce(std::span(status), std::span(values));
       collective.reduce_scatter_all_gather(std::span(status), std::span(values), [](auto...) {});
     });
     for (const auto& exception : thrown)
-      CHECK(failure_of(exception).reason.find("rank 0 is in all_reduce of float and 1 status values, 40 bytes, rank 1 "
-                                              "in reduce_scatter_all_gather of float") != std::string::npos);
+      CHECK(failure_of(exception).reason.find(
+                "rank 0 is in all_reduce of float and 1 status values, 40 bytes, rank 1 "
+                "in reduce_scatter_all_gather of float") != std::string::npos);
   }
 
-  TEST_CASE("only workers with one thread, of which there are several, have memory that all ranks share") {
+  TEST_CASE(
+      "only workers with one thread, of which there are several, have memory that all ranks "
+      "share") {
     rethrow_first(run_ranks(2, patient_options(), [](SharedMemory& collective) {
       HierarchicalGroup<SharedMemory> one(1, &collective), two(2, &collective), alone(1, nullptr);
       if (!one.member(0).shares_memory()) throw Error("one thread");
-      if (two.member(0).shares_memory() || two.member(1).shares_memory()) throw Error("two threads");
+      if (two.member(0).shares_memory() || two.member(1).shares_memory())
+        throw Error("two threads");
       if (alone.member(0).shares_memory()) throw Error("alone");
       collective.close();
     }));
@@ -140,7 +153,8 @@ TEST_SUITE("shared memory") {
       std::vector<std::vector<double>> statuses;
       for (int rank = 0; rank < size; ++rank) {
         inputs.push_back(random_numbers<float>(rank, count));
-        statuses.push_back(random_numbers<double>(rank + 100, 200'000));  // more than a staging area holds
+        statuses.push_back(
+            random_numbers<double>(rank + 100, 200'000));  // more than a staging area holds
       }
       const auto sums = contract_sum(inputs);
       std::vector<double> status_sums = statuses[0];
@@ -198,12 +212,13 @@ TEST_SUITE("shared memory") {
   }
 
   TEST_CASE("a rank that comes to its end while others wait is named") {
-    const auto thrown = run_ranks(2, {.timeout = 1s, .startup_timeout = 60s}, [](SharedMemory& collective) {
-      if (collective.rank() == 0) collective.barrier();
-      collective.close();
-    });
-    CHECK(failure_of(thrown[0]).reason.find("came to its end while rank 0 in barrier still waits") !=
-          std::string::npos);
+    const auto thrown =
+        run_ranks(2, {.timeout = 1s, .startup_timeout = 60s}, [](SharedMemory& collective) {
+          if (collective.rank() == 0) collective.barrier();
+          collective.close();
+        });
+    CHECK(failure_of(thrown[0]).reason.find(
+              "came to its end while rank 0 in barrier still waits") != std::string::npos);
   }
 
   TEST_CASE("more ranks than cores") {

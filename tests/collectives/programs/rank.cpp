@@ -27,7 +27,8 @@ long peak_kilobytes() {
   long kilobytes = -1;
   if (std::FILE* const file = std::fopen("/proc/self/status", "r")) {
     char line[256];
-    while (std::fgets(line, sizeof line, file) != nullptr) (void)std::sscanf(line, "VmHWM: %ld", &kilobytes);
+    while (std::fgets(line, sizeof line, file) != nullptr)
+      (void)std::sscanf(line, "VmHWM: %ld", &kilobytes);
     std::fclose(file);
   }
   return kilobytes;

@@ -27,14 +27,16 @@ TEST_SUITE("authentication") {
     CHECK_FALSE(ClusterSecret::given_or_from_environment("").is_set());
     ::setenv("LOCKSTEP_CLUSTER_SECRET", "", 1);
     CHECK_THROWS_WITH_AS((void)ClusterSecret::given_or_from_environment(""),
-                         "LOCKSTEP_CLUSTER_SECRET is set, but empty; give all workers the same secret, or unset it on "
+                         "LOCKSTEP_CLUSTER_SECRET is set, but empty; give all workers the same "
+                         "secret, or unset it on "
                          "all of them",
                          ConfigurationError);
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
     ::setenv("LOCKSTEP_CLUSTER_SECRET", "from the environment", 1);
     const std::string proof = ClusterSecret("from the environment").prove("role", "said");
     CHECK(ClusterSecret::given_or_from_environment("").accepts(proof, "role", "said"));
-    CHECK_FALSE(ClusterSecret::given_or_from_environment("from the program").accepts(proof, "role", "said"));
+    CHECK_FALSE(ClusterSecret::given_or_from_environment("from the program")
+                    .accepts(proof, "role", "said"));
 #endif
     ::unsetenv("LOCKSTEP_CLUSTER_SECRET");
   }
@@ -62,9 +64,12 @@ TEST_SUITE("authentication") {
     ::unsetenv("LOCKSTEP_CLUSTER_SECRET");
     const lockstep_test::TemporaryFolder folder;
     const std::string path = folder.path("secret");
-    const auto write = [&](std::string_view text) { std::ofstream(path, std::ios::binary) << text; };
+    const auto write = [&](std::string_view text) {
+      std::ofstream(path, std::ios::binary) << text;
+    };
     ::setenv("LOCKSTEP_CLUSTER_SECRET_FILE", path.c_str(), 1);
-    CHECK(refusal().find("LOCKSTEP_CLUSTER_SECRET_FILE names '" + path + "', which cannot be opened: ") == 0);
+    CHECK(refusal().find("LOCKSTEP_CLUSTER_SECRET_FILE names '" + path +
+                         "', which cannot be opened: ") == 0);
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
     const std::string proof = ClusterSecret("sixteen letters.").prove("role", "said");
     for (const char* end : {"", "\n", "\r\n"}) {
@@ -86,7 +91,8 @@ TEST_SUITE("authentication") {
     ::setenv("LOCKSTEP_CLUSTER_SECRET_FILE", folder.path().c_str(), 1);
     CHECK(refusal().find("which is no regular file") != std::string::npos);
     ::setenv("LOCKSTEP_CLUSTER_SECRET", "from the environment", 1);
-    CHECK(refusal().find("LOCKSTEP_CLUSTER_SECRET and LOCKSTEP_CLUSTER_SECRET_FILE are both set") == 0);
+    CHECK(refusal().find("LOCKSTEP_CLUSTER_SECRET and LOCKSTEP_CLUSTER_SECRET_FILE are both set") ==
+          0);
     ::unsetenv("LOCKSTEP_CLUSTER_SECRET");
     ::setenv("LOCKSTEP_CLUSTER_SECRET_FILE", "", 1);
     CHECK(refusal().find("LOCKSTEP_CLUSTER_SECRET_FILE is set, but empty") == 0);
@@ -97,9 +103,10 @@ TEST_SUITE("authentication") {
 
   TEST_CASE("a proof is HMAC-SHA256") {
     // printf 'caller\0said' | openssl dgst -sha256 -hmac key
-    constexpr unsigned char expected[proof_bytes] = {0x19, 0xce, 0x65, 0x22, 0x4e, 0xd5, 0xb3, 0x1e, 0x23, 0x9c, 0xdd,
-                                                     0xe9, 0x46, 0xcd, 0xa6, 0x10, 0xe2, 0x64, 0x12, 0x8d, 0xa7, 0x26,
-                                                     0xf6, 0x7d, 0x30, 0x02, 0x21, 0xbf, 0xca, 0xeb, 0x8a, 0xc1};
+    constexpr unsigned char expected[proof_bytes] = {
+        0x19, 0xce, 0x65, 0x22, 0x4e, 0xd5, 0xb3, 0x1e, 0x23, 0x9c, 0xdd,
+        0xe9, 0x46, 0xcd, 0xa6, 0x10, 0xe2, 0x64, 0x12, 0x8d, 0xa7, 0x26,
+        0xf6, 0x7d, 0x30, 0x02, 0x21, 0xbf, 0xca, 0xeb, 0x8a, 0xc1};
     CHECK(ClusterSecret("key").prove("caller", "said") ==
           std::string(reinterpret_cast<const char*>(expected), sizeof expected));
   }
@@ -110,7 +117,8 @@ TEST_SUITE("authentication") {
     CHECK(secret.accepts(proof, "caller", "transcript"));
     CHECK_FALSE(secret.accepts(proof, "callee", "transcript"));
     CHECK_FALSE(secret.accepts(proof, "caller", "transcripu"));
-    CHECK_FALSE(ClusterSecret("correct horse battery stapl").accepts(proof, "caller", "transcript"));
+    CHECK_FALSE(
+        ClusterSecret("correct horse battery stapl").accepts(proof, "caller", "transcript"));
     CHECK_FALSE(secret.accepts("", "caller", "transcript"));
     CHECK_FALSE(secret.accepts(proof.substr(1), "caller", "transcript"));
     for (std::size_t bit = 0; bit < 8 * proof_bytes; ++bit) {
@@ -129,8 +137,8 @@ TEST_SUITE("authentication") {
     } catch (const ConfigurationError& error) {
       message = error.what();
     }
-    for (const char* part :
-         {"LOCKSTEP_CLUSTER_SECRET", "built without OpenSSL", "libssl-dev", "LOCKSTEP_HAS_OPENSSL=1"})
+    for (const char* part : {"LOCKSTEP_CLUSTER_SECRET", "built without OpenSSL", "libssl-dev",
+                             "LOCKSTEP_HAS_OPENSSL=1"})
       CHECK(message.find(part) != std::string::npos);
     CHECK(message.find("key") == std::string::npos);
     CHECK_NOTHROW(ClusterSecret(""));

@@ -13,8 +13,8 @@ using Process = Hearing::Process;
 
 namespace {
 
-constexpr Hearing heard{Kind::heard}, reset{Kind::broken, ECONNRESET}, closed{Kind::closed}, left{Kind::left},
-    silent{Kind::silent, 30'000}, unanswered{};
+constexpr Hearing heard{Kind::heard}, reset{Kind::broken, ECONNRESET}, closed{Kind::closed},
+    left{Kind::left}, silent{Kind::silent, 30'000}, unanswered{};
 
 std::vector<std::string> names(int size) {
   std::vector<std::string> result;
@@ -62,7 +62,8 @@ TEST_SUITE("ballot") {
   }
 
   TEST_CASE("what is no ballot is refused") {
-    for (const char* text : {"", "hh", "hhhh", "hhx", "hh-", "h+-h", "hhs99999999999", "hhs1 ", "hh\x80"}) {
+    for (const char* text :
+         {"", "hh", "hhhh", "hhx", "hh-", "h+-h", "hhs99999999999", "hhs1 ", "hh\x80"}) {
       CAPTURE(text);
       CHECK_FALSE(decode_ballot(text, 3));
     }
@@ -70,7 +71,8 @@ TEST_SUITE("ballot") {
   }
 
   TEST_CASE("all are well") {
-    for (const auto& verdict : verdicts({{heard, heard, heard}, {heard, heard, heard}, {heard, heard, heard}}))
+    for (const auto& verdict :
+         verdicts({{heard, heard, heard}, {heard, heard, heard}, {heard, heard, heard}}))
       CHECK_FALSE(verdict);
     for (const auto& verdict : verdicts({{heard, left}, {heard, heard}})) CHECK_FALSE(verdict);
   }
@@ -92,23 +94,33 @@ TEST_SUITE("ballot") {
               3, "lost the connection (Connection reset by peer)");
   }
 
-  TEST_CASE("two ranks that have lost each other alone: the connection is at fault, in the same words on all") {
-    check_all({{heard, heard, reset}, {heard, heard, heard}, {{Kind::broken, ECONNABORTED}, heard, heard}}, -1,
-              "the connection between rank 0 and rank 2 broke: Connection reset by peer; other ranks hear both");
-    check_all({{heard, heard, silent}, {heard, heard, heard}, {heard, heard, heard}}, -1,
-              "the network between rank 0 and rank 2 is cut: rank 2 was silent for more than 30000 ms "
-              "(CommunicationOptions::timeout), as rank 0 hears it; other ranks hear both");
+  TEST_CASE(
+      "two ranks that have lost each other alone: the connection is at fault, in the same words on "
+      "all") {
+    check_all({{heard, heard, reset},
+               {heard, heard, heard},
+               {{Kind::broken, ECONNABORTED}, heard, heard}},
+              -1,
+              "the connection between rank 0 and rank 2 broke: Connection reset by peer; other "
+              "ranks hear both");
+    check_all(
+        {{heard, heard, silent}, {heard, heard, heard}, {heard, heard, heard}}, -1,
+        "the network between rank 0 and rank 2 is cut: rank 2 was silent for more than 30000 ms "
+        "(CommunicationOptions::timeout), as rank 0 hears it; other ranks hear both");
     const Hearing data{Kind::data_broken, ECONNRESET};
     check_all({{heard, heard, heard}, {heard, heard, data}, {heard, heard, heard}}, -1,
-              "the connection between rank 1 and rank 2 broke: Connection reset by peer; other ranks hear both");
+              "the connection between rank 1 and rank 2 broke: Connection reset by peer; other "
+              "ranks hear both");
   }
 
   TEST_CASE("of two ranks, the other one has failed, unless its process is known to live") {
     check_all({{heard, reset}, {}}, 1, "lost the connection (Connection reset by peer)");
-    check_all({{heard, silent}, {}}, 1, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+    check_all({{heard, silent}, {}}, 1,
+              "was silent for more than 30000 ms (CommunicationOptions::timeout)");
     const Hearing lives{Kind::broken, ECONNRESET, Process::lives};
     const std::string reason =
-        "the connection between rank 0 and rank 1 broke: Connection reset by peer; both processes live";
+        "the connection between rank 0 and rank 1 broke: Connection reset by peer; both processes "
+        "live";
     check_all({{heard, lives}, {}}, -1, reason);
     check_all({{}, {lives, heard}}, -1, reason);  // the other side
   }

@@ -22,10 +22,11 @@ std::string bytes_of(const ControlFrame& frame, const std::string& text = {}) {
 /// A channel, and what it has sent.
 struct Conversation {
   Conversation(int rank, int size)
-      : channel(rank, size, board, [this](int to, const ControlFrame& frame, std::string_view text) {
-          sent.emplace_back(to, frame);
-          last_text = text;
-        }) {}
+      : channel(rank, size, board,
+                [this](int to, const ControlFrame& frame, std::string_view text) {
+                  sent.emplace_back(to, frame);
+                  last_text = text;
+                }) {}
 
   std::vector<std::pair<int, ControlFrame>> sent;
   std::string last_text;
@@ -33,7 +34,9 @@ struct Conversation {
   ControlChannel channel;
 };
 
-ControlChannel::Clock::time_point at(std::chrono::milliseconds time) { return ControlChannel::Clock::time_point(time); }
+ControlChannel::Clock::time_point at(std::chrono::milliseconds time) {
+  return ControlChannel::Clock::time_point(time);
+}
 
 }  // namespace
 
@@ -44,8 +47,10 @@ TEST_SUITE("control channel") {
     rank_1.channel.set_awaited(2);
     CHECK(rank_1.channel.take(0, bytes_of({.type = Type::probe, .extra = 8}), at(0s)));
     REQUIRE(rank_1.sent.size() == 2);
-    CHECK(rank_1.sent[0] == std::pair(0, ControlFrame{.type = Type::waiting, .value = -1, .extra = 7}));
-    CHECK(rank_1.sent[1] == std::pair(0, ControlFrame{.type = Type::waiting, .value = 2, .extra = 8}));
+    CHECK(rank_1.sent[0] ==
+          std::pair(0, ControlFrame{.type = Type::waiting, .value = -1, .extra = 7}));
+    CHECK(rank_1.sent[1] ==
+          std::pair(0, ControlFrame{.type = Type::waiting, .value = 2, .extra = 8}));
   }
 
   TEST_CASE("whoever is asked has not answered until he does") {
@@ -70,7 +75,8 @@ TEST_SUITE("control channel") {
 
   TEST_CASE("an answer says what the rank is doing, and what comes from a peer is fit for a log") {
     Conversation rank_0(0, 2), rank_1(1, 2);
-    rank_1.board.set({.call = "fit", .part = "on_epoch_end of Save\nImages", .epoch = 2, .step = 16});
+    rank_1.board.set(
+        {.call = "fit", .part = "on_epoch_end of Save\nImages", .epoch = 2, .step = 16});
     CHECK(rank_1.channel.take(0, bytes_of({.type = Type::probe}), at(0s)));
     REQUIRE(rank_1.sent.size() == 1);
     CHECK(rank_1.sent[0].second.length == rank_1.last_text.size());
@@ -92,7 +98,8 @@ TEST_SUITE("control channel") {
                       text);
     };
     CHECK_FALSE(rank_0.channel.reported());
-    CHECK(rank_0.channel.take(1, report(2, ExitCode::failure, first) + report(0, ExitCode::lost_peer, second), at(0s)));
+    CHECK(rank_0.channel.take(
+        1, report(2, ExitCode::failure, first) + report(0, ExitCode::lost_peer, second), at(0s)));
     REQUIRE(rank_0.channel.reported());
     CHECK(rank_0.channel.reported()->failed_rank == 2);
     CHECK(rank_0.channel.reported()->reason == first);
@@ -127,7 +134,8 @@ TEST_SUITE("control channel") {
 
   TEST_CASE("who has come to the end is known, also from bytes that had come before") {
     Conversation rank_1(1, 2);
-    rank_1.channel.peer(0).inbox.append(bytes_of({.type = Type::goodbye}));  // left over from the start-up
+    rank_1.channel.peer(0).inbox.append(
+        bytes_of({.type = Type::goodbye}));  // left over from the start-up
     CHECK(rank_1.channel.take(0, {}, at(0s)));
     CHECK(rank_1.channel.peer(0).goodbye);
     CHECK_FALSE(rank_1.channel.peer(0).farewell);

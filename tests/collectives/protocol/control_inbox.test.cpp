@@ -18,7 +18,8 @@ std::string frame_text(const ControlFrame& frame, const std::string& text = {}) 
 
 TEST_SUITE("control inbox") {
   const ControlFrame probe{.type = ControlFrame::Type::probe};
-  const ControlFrame abort{.type = ControlFrame::Type::abort, .value = 2, .extra = 138, .length = 4};
+  const ControlFrame abort{
+      .type = ControlFrame::Type::abort, .value = 2, .extra = 138, .length = 4};
 
   TEST_CASE("messages come out in order, whatever the pieces in which they came") {
     const std::string stream = frame_text(probe) + frame_text(abort, "text") + frame_text(probe);

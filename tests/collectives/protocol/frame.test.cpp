@@ -27,7 +27,8 @@ TEST_SUITE("frame") {
   }
 
   TEST_CASE("control frames go and come back") {
-    const ControlFrame frame{.type = ControlFrame::Type::abort, .value = -1, .extra = 138, .length = 17};
+    const ControlFrame frame{
+        .type = ControlFrame::Type::abort, .value = -1, .extra = 138, .length = 17};
     ControlFrame back;
     CHECK(ControlFrame::decode(frame.encode(), back));
     CHECK(back == frame);

@@ -16,14 +16,16 @@ using Type = ControlFrame::Type;
 namespace {
 
 std::string message(Type type, int value = -1, int extra = 0, const std::string& text = {}) {
-  const FrameBytes bytes = ControlFrame{type, value, extra, static_cast<std::uint32_t>(text.size())}.encode();
+  const FrameBytes bytes =
+      ControlFrame{type, value, extra, static_cast<std::uint32_t>(text.size())}.encode();
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + text;
 }
 
 void check_seed(const std::string& name, const std::string& bytes) {
-  const auto path =
-      std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "fuzz" / "corpus" / "control" / name;
-  if (std::getenv("LOCKSTEP_WRITE_SEEDS") != nullptr) std::ofstream(path, std::ios::binary) << bytes;
+  const auto path = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() /
+                    "fuzz" / "corpus" / "control" / name;
+  if (std::getenv("LOCKSTEP_WRITE_SEEDS") != nullptr)
+    std::ofstream(path, std::ios::binary) << bytes;
   std::ifstream file(path, std::ios::binary);
   CAPTURE(path.string());
   CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == bytes);
@@ -33,9 +35,10 @@ void check_seed(const std::string& name, const std::string& bytes) {
 
 TEST_CASE("fuzz seeds: what peers say on a control connection") {
   const std::string probe = message(Type::probe);
-  check_seed("startup", char(100) + probe + message(Type::waiting, 2) + message(Type::ready) + probe);
+  check_seed("startup",
+             char(100) + probe + message(Type::waiting, 2) + message(Type::ready) + probe);
   check_seed("report", char(6) + probe + message(Type::abort, 2, 138, "closed the connection") +
                            message(Type::abort, 1, 1, "no more memory"));
-  check_seed("end", char(15) + message(Type::waiting, 0) + message(Type::goodbye) + message(Type::farewell) +
-                        probe.substr(0, 7));
+  check_seed("end", char(15) + message(Type::waiting, 0) + message(Type::goodbye) +
+                        message(Type::farewell) + probe.substr(0, 7));
 }

@@ -122,10 +122,13 @@ TEST_SUITE("handshake") {
       CHECK(callee.out().find(ours) == std::string_view::npos);
     pass(callee, caller);
     CHECK(caller.outcome() == Outcome::refused);
-    if (!kind.empty()) CHECK(caller.problem().find("has another " + kind + " than this worker") == 0);
+    if (!kind.empty())
+      CHECK(caller.problem().find("has another " + kind + " than this worker") == 0);
   }
 
-  TEST_CASE("a worker at work answers probes, and sends everybody else away without a word about itself") {
+  TEST_CASE(
+      "a worker at work answers probes, and sends everybody else away without a word about "
+      "itself") {
     Handshake probe = Handshake::caller(worker(1), {}, 0, Hello::Channel::probe);
     Handshake asked = Handshake::callee_at_work(worker(0), {});
     converse(probe, asked);
@@ -176,13 +179,15 @@ TEST_SUITE("handshake") {
   }
 
   TEST_CASE(
-      "another secret, or none on one side, is refused on both sides, and nothing is told about secret or cluster") {
+      "another secret, or none on one side, is refused on both sides, and nothing is told about "
+      "secret or cluster") {
     ClusterSecret callers, callees;
     std::string to_caller, to_callee;
     SUBCASE("another one") {
       callers = ClusterSecret("wrong horse");
       callees = secret;
-      to_caller = to_callee = "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
+      to_caller = to_callee =
+          "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
     }
     SUBCASE("the caller has none") {
       callees = secret;
@@ -210,7 +215,8 @@ TEST_SUITE("handshake") {
     CHECK_FALSE(contains(said, "horse"));
   }
 
-  TEST_CASE("a recording of an earlier handshake is refused, byte by byte the same or cut together") {
+  TEST_CASE(
+      "a recording of an earlier handshake is refused, byte by byte the same or cut together") {
     Handshake caller = call(worker(1), 0, secret);
     Handshake callee = Handshake::callee(worker(0), secret);
     const std::string hello = pass(caller, callee);
@@ -254,7 +260,8 @@ TEST_SUITE("handshake") {
     victim.take(std::string_view(answer).substr(0, Hello::prefix_bytes));
     victim.take(std::string_view(answer).substr(Hello::prefix_bytes));
     CHECK(victim.outcome() == Outcome::stranger);
-    CHECK(victim.problem() == "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
+    CHECK(victim.problem() ==
+          "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
     CHECK_FALSE(victim.is_authenticated());
   }
 
@@ -308,7 +315,9 @@ TEST_SUITE("handshake") {
     }
   }
 
-  TEST_CASE("a change of any byte on the way is refused, or makes the conversation end without agreement") {
+  TEST_CASE(
+      "a change of any byte on the way is refused, or makes the conversation end without "
+      "agreement") {
     RandomStream random(RandomKey(5));
     int refused = 0;
     for (int round = 0; round < 2000; ++round) {

@@ -54,10 +54,12 @@ TEST_SUITE("hello") {
     CHECK(difference(mine, theirs) == "has another cluster: rank 2 x??[2J?, this worker has c:3");
     theirs = hello(1, 0);
     theirs.properties[1].second = std::string(5000, 'y');
-    CHECK(difference(mine, theirs) == "has scalar " + std::string(200, 'y') + "..., this worker has float");
+    CHECK(difference(mine, theirs) ==
+          "has scalar " + std::string(200, 'y') + "..., this worker has float");
     theirs = hello(1, 0);
     theirs.properties.emplace_back(std::string(5000, '\0'), "z");
-    CHECK(difference(mine, theirs) == "has " + std::string(200, '?') + "... z, this worker has none");
+    CHECK(difference(mine, theirs) ==
+          "has " + std::string(200, '?') + "... z, this worker has none");
   }
 
   TEST_CASE("each difference has a name, on both sides") {
@@ -86,8 +88,10 @@ TEST_SUITE("hello") {
     CHECK(difference_with(theirs, mine) == "has scalar float, this worker has none");
     theirs = hello(1, 0);
     theirs.authentication = Hello::Authentication::none;
-    CHECK(difference_with(mine, theirs) == "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one");
-    CHECK(difference_with(theirs, mine) == "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none");
+    CHECK(difference_with(mine, theirs) ==
+          "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one");
+    CHECK(difference_with(theirs, mine) ==
+          "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none");
   }
 
   TEST_CASE("a bare hello goes and comes back, and tells nothing about the cluster") {

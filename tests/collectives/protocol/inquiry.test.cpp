@@ -27,8 +27,12 @@ class Cluster {
 
   [[nodiscard]] Inquiry& inquiry(int rank) { return at(rank).inquiry; }
   [[nodiscard]] ControlChannel& channel(int rank) { return at(rank).channel; }
-  [[nodiscard]] const std::optional<CollectiveFailure>& verdict(int rank) { return at(rank).verdict; }
-  [[nodiscard]] Inquiry::Clock::time_point now() const { return Inquiry::Clock::time_point(1h + time_); }
+  [[nodiscard]] const std::optional<CollectiveFailure>& verdict(int rank) {
+    return at(rank).verdict;
+  }
+  [[nodiscard]] Inquiry::Clock::time_point now() const {
+    return Inquiry::Clock::time_point(1h + time_);
+  }
 
   /// The rank does nothing, and its messages get lost.
   void stop(int rank) { at(rank).stopped = true; }
@@ -38,7 +42,8 @@ class Cluster {
   void reset(int a, int b) {
     cut(a, b);
     cut(b, a);
-    for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)}) lose(one, other, ECONNRESET);
+    for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)})
+      lose(one, other, ECONNRESET);
   }
   /// A rank's process is killed: all others see the end of their connections.
   void kill(int rank) {
@@ -67,7 +72,8 @@ class Cluster {
         goes_on = true;
         const Message message = messages_.front();
         messages_.pop_front();
-        if (!at(message.to).stopped) (void)channel(message.to).take(message.from, message.bytes, now());
+        if (!at(message.to).stopped)
+          (void)channel(message.to).take(message.from, message.bytes, now());
       }
     }
   }
@@ -99,9 +105,10 @@ class Cluster {
                     cluster.send(r, to, frame, text);
                   }),
           inquiry(channel, names) {
-      channel.set_inquiry([this](int from, const ControlInbox::Message& message, Inquiry::Clock::time_point now) {
-        inquiry.take(from, message, now);
-      });
+      channel.set_inquiry(
+          [this](int from, const ControlInbox::Message& message, Inquiry::Clock::time_point now) {
+            inquiry.take(from, message, now);
+          });
     }
     ActivityBoard board;
     ControlChannel channel;
@@ -122,8 +129,9 @@ class Cluster {
     for (const auto& [a, b] : cuts_)
       if (a == from && b == to) return;
     const FrameBytes bytes = frame.encode();
-    messages_.push_back(
-        {from, to, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + std::string(text)});
+    messages_.push_back({from, to,
+                         std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) +
+                             std::string(text)});
   }
 
   std::vector<std::unique_ptr<Rank>> ranks_;
@@ -178,8 +186,9 @@ TEST_SUITE("inquiry") {
         Cluster cluster(4);
         cluster.reset(a, b);
         cluster.talk();
-        cluster.check_verdict(-1, concat({"the connection between rank ", a, " and rank ", b,
-                                          " broke: Connection reset by peer; other ranks hear both"}));
+        cluster.check_verdict(-1,
+                              concat({"the connection between rank ", a, " and rank ", b,
+                                      " broke: Connection reset by peer; other ranks hear both"}));
       }
   }
 
@@ -187,12 +196,14 @@ TEST_SUITE("inquiry") {
     Cluster cluster(3);
     cluster.inquiry(2).lose_data(0, ECONNRESET, cluster.now());
     cluster.talk();
-    cluster.check_verdict(
-        -1, "the connection between rank 0 and rank 2 broke: Connection reset by peer; other ranks hear both");
+    cluster.check_verdict(-1,
+                          "the connection between rank 0 and rank 2 broke: Connection reset by "
+                          "peer; other ranks hear both");
     Cluster two(2);
     two.inquiry(1).lose_data(0, 0, two.now());
     two.talk();
-    two.check_verdict(-1, "the connection between rank 0 and rank 1 broke: it was closed; both processes live");
+    two.check_verdict(
+        -1, "the connection between rank 0 and rank 1 broke: it was closed; both processes live");
   }
 
   TEST_CASE("when only one direction between two ranks is cut, all say the same") {
@@ -200,9 +211,10 @@ TEST_SUITE("inquiry") {
     cluster.cut(2, 0);
     cluster.inquiry(0).miss(2, 30s, cluster.now());
     for (const Milliseconds time : {0ms, 1500ms, 3000ms}) cluster.talk_at(time);
-    cluster.check_verdict(-1,
-                          "the network between rank 0 and rank 2 is cut: rank 2 was silent for more than 30000 ms "
-                          "(CommunicationOptions::timeout), as rank 0 hears it; other ranks hear both");
+    cluster.check_verdict(
+        -1,
+        "the network between rank 0 and rank 2 is cut: rank 2 was silent for more than 30000 ms "
+        "(CommunicationOptions::timeout), as rank 0 hears it; other ranks hear both");
   }
 
   TEST_CASE("a rank that none of the others hears, but that hears them, knows that it has failed") {
@@ -227,8 +239,10 @@ TEST_SUITE("inquiry") {
     for (int rank = 0; rank < 3; ++rank) CHECK(cluster.verdict(rank)->failed_rank == 2);
   }
 
-  TEST_CASE("a ballot waits until it is known whether a process lives that has lost its connection") {
-    for (const auto process : {Hearing::Process::lives, Hearing::Process::ended, Hearing::Process::unknown}) {
+  TEST_CASE(
+      "a ballot waits until it is known whether a process lives that has lost its connection") {
+    for (const auto process :
+         {Hearing::Process::lives, Hearing::Process::ended, Hearing::Process::unknown}) {
       Cluster cluster(2);
       cluster.stop(1);
       cluster.lose(0, 1, ECONNRESET);

@@ -16,20 +16,26 @@ using Milliseconds = std::chrono::milliseconds;
 /// Rank 0 of four waits, on a clock of its own.
 struct Wait {
   explicit Wait(Milliseconds timeout, Milliseconds progress_limit = 600s, bool at_end = false)
-      : channel(0, 4, board, [this](int to, const ControlFrame&, std::string_view) { asked.push_back(to); }),
-        patience({0, "in all_reduce", timeout, progress_limit, addresses, &board, at_end}, time(0s)) {}
+      : channel(0, 4, board,
+                [this](int to, const ControlFrame&, std::string_view) { asked.push_back(to); }),
+        patience({0, "in all_reduce", timeout, progress_limit, addresses, &board, at_end},
+                 time(0s)) {}
 
-  static Patience::Clock::time_point time(Milliseconds now) { return Patience::Clock::time_point(1h + now); }
+  static Patience::Clock::time_point time(Milliseconds now) {
+    return Patience::Clock::time_point(1h + now);
+  }
   Patience::Advice at(Milliseconds now, int receiving = 1, int sending = -1) {
     return patience.look(channel, receiving, sending, time(now));
   }
-  void hear(int from, Milliseconds now, ControlFrame::Type type, int value = -1, const std::string& text = {}) {
+  void hear(int from, Milliseconds now, ControlFrame::Type type, int value = -1,
+            const std::string& text = {}) {
     const FrameBytes bytes = ControlFrame{.type = type,
                                           .value = value,
                                           .extra = channel.peer(from).questions,
                                           .length = static_cast<std::uint32_t>(text.size())}
                                  .encode();
-    const std::string all = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + text;
+    const std::string all =
+        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + text;
     REQUIRE(channel.take(from, all, time(now)));
   }
   void answer(int from, Milliseconds now, int waits_for = -1, const std::string& activity = {}) {
@@ -55,7 +61,8 @@ TEST_SUITE("patience") {
     CHECK(brief.patience.left(Wait::time(0s)) == 75ms);
   }
 
-  TEST_CASE("both are asked again and again, and the one that is silent is given up after the timeout") {
+  TEST_CASE(
+      "both are asked again and again, and the one that is silent is given up after the timeout") {
     Wait wait(3s);
     for (const Milliseconds now : {750ms, 1500ms, 2250ms}) {
       wait.asked.clear();
@@ -69,7 +76,8 @@ TEST_SUITE("patience") {
     REQUIRE(advice.failure);
     CHECK(advice.is_silence);
     CHECK(advice.failure->failed_rank == 2);
-    CHECK(advice.failure->reason == "was silent for more than 3000 ms (CommunicationOptions::timeout)");
+    CHECK(advice.failure->reason ==
+          "was silent for more than 3000 ms (CommunicationOptions::timeout)");
     CHECK(advice.failure->code == ExitCode::lost_peer);
   }
 
@@ -118,7 +126,8 @@ TEST_SUITE("patience") {
     CHECK(advice.failure->failed_rank == 1);
     CHECK(advice.failure->code == ExitCode::lost_peer);
     CHECK(advice.failure->reason ==
-          "kept others waiting for more than 10000 ms (CommunicationOptions::progress_timeout), although it is alive: "
+          "kept others waiting for more than 10000 ms (CommunicationOptions::progress_timeout), "
+          "although it is alive: "
           "fit, epoch 3, on_epoch_end of SaveImages");
   }
 
@@ -140,20 +149,22 @@ TEST_SUITE("patience") {
     Wait wait(30s);
     CHECK(wait.at(1s).report.empty());
     wait.answer(1, 4s, -1, "fit, epoch 3, step 17, on_epoch_end of SaveImages");
-    CHECK(
-        wait.at(5s).report ==
-        "rank 0 in all_reduce waits since 5 s for rank 1 (b:2), which is alive: fit, epoch 3, step 17, on_epoch_end of "
-        "SaveImages; it counts as lost after 600 s (CommunicationOptions::progress_timeout)");
+    CHECK(wait.at(5s).report ==
+          "rank 0 in all_reduce waits since 5 s for rank 1 (b:2), which is alive: fit, epoch 3, "
+          "step 17, on_epoch_end of "
+          "SaveImages; it counts as lost after 600 s (CommunicationOptions::progress_timeout)");
     CHECK(wait.at(6s).report.empty());
     CHECK(wait.patience.left(Wait::time(6s)) == 1s);
     CHECK(wait.at(9500ms).report.empty());
     CHECK(wait.patience.left(Wait::time(9500ms)) == 500ms);
     CHECK(wait.at(10s).report ==
-          "rank 0 in all_reduce waits since 10 s for rank 1 (b:2), which has not answered for 6 s; it counts as lost "
+          "rank 0 in all_reduce waits since 10 s for rank 1 (b:2), which has not answered for 6 s; "
+          "it counts as lost "
           "after 30 s (CommunicationOptions::timeout)");
   }
 
-  TEST_CASE("a rank that waits itself is asked for whom, and the one at the end of the chain is named") {
+  TEST_CASE(
+      "a rank that waits itself is asked for whom, and the one at the end of the chain is named") {
     Wait wait(30s, 60s);
     for (Milliseconds now = 1s; now < 5s; now += 1s) {
       (void)wait.at(now);
@@ -163,7 +174,8 @@ TEST_SUITE("patience") {
     }
     CHECK(wait.asked == std::vector{1, 1, 2, 1, 3, 1, 3});
     const Patience::Advice advice = wait.at(5s);
-    CHECK(advice.report.find("waits since 5 s for rank 3 (d:4), which is alive: evaluate;") != std::string::npos);
+    CHECK(advice.report.find("waits since 5 s for rank 3 (d:4), which is alive: evaluate;") !=
+          std::string::npos);
     CHECK(advice.reported == 3);
     for (Milliseconds now = 6s; now < 60s; now += 1s) {
       CHECK_FALSE(wait.at(now).failure);
@@ -194,7 +206,8 @@ TEST_SUITE("patience") {
     const auto advice = wait.at(8s);
     REQUIRE(advice.failure);
     CHECK(advice.failure->reason ==
-          "came to its end while rank 0 in all_reduce still waits for it; all ranks must run the same number of steps; "
+          "came to its end while rank 0 in all_reduce still waits for it; all ranks must run the "
+          "same number of steps; "
           "rank 0 is in load");
     CHECK(advice.failure->code == ExitCode::failure);
   }

@@ -26,8 +26,9 @@ const StartupRoster::Clock::time_point now(100s);
 struct Worker {
   explicit Worker(int rank)
       : roster({"a:1", "b:2", "c:3"}, rank),
-        agreement(roster,
-                  [this](int to, const ControlFrame& frame, std::string_view) { sent.emplace_back(to, frame); }) {}
+        agreement(roster, [this](int to, const ControlFrame& frame, std::string_view) {
+          sent.emplace_back(to, frame);
+        }) {}
 
   void connect(int other) {
     roster.peer(other).connected = true;
@@ -57,11 +58,13 @@ TEST_SUITE("start-up agreement") {
     CHECK(chief.sent.empty());
     CHECK(chief.take(2, bytes_of(Type::ready)) == Taken::all);
     CHECK(chief.agreement.is_reached());
-    CHECK(chief.sent ==
-          std::vector{std::pair(1, ControlFrame{.type = Type::go}), std::pair(2, ControlFrame{.type = Type::go})});
+    CHECK(chief.sent == std::vector{std::pair(1, ControlFrame{.type = Type::go}),
+                                    std::pair(2, ControlFrame{.type = Type::go})});
   }
 
-  TEST_CASE("another rank is ready when it is connected to all, says so once, and goes when rank 0 says so") {
+  TEST_CASE(
+      "another rank is ready when it is connected to all, says so once, and goes when rank 0 says "
+      "so") {
     Worker worker(1);
     worker.connect(0);
     CHECK(worker.sent.empty());
@@ -107,7 +110,8 @@ TEST_SUITE("start-up agreement") {
   TEST_CASE("rank 0 that gives up after go is heard by who has lost another rank meanwhile") {
     Worker worker(1);
     worker.connect(0);
-    const std::string gives_up = bytes_of({.type = Type::abort, .value = 2, .extra = 138, .length = 4}, "lost");
+    const std::string gives_up =
+        bytes_of({.type = Type::abort, .value = 2, .extra = 138, .length = 4}, "lost");
     CHECK(worker.take(0, bytes_of(Type::go) + gives_up) == Taken::enough);
     CHECK_FALSE(worker.agreement.is_reached());
     REQUIRE(worker.agreement.aborted());
@@ -129,8 +133,8 @@ TEST_SUITE("start-up agreement") {
     for (const auto& [blamed, failed] : {std::pair{2, 2}, std::pair{-1, 1}, std::pair{77, 1}}) {
       Worker chief(0);
       chief.connect(1);
-      CHECK(chief.take(1, bytes_of({.type = Type::abort, .value = blamed, .extra = 2, .length = 3}, "b\nd")) ==
-            Taken::enough);
+      CHECK(chief.take(1, bytes_of({.type = Type::abort, .value = blamed, .extra = 2, .length = 3},
+                                   "b\nd")) == Taken::enough);
       REQUIRE(chief.agreement.aborted());
       CHECK(chief.agreement.aborted()->failed_rank == failed);
       CHECK(chief.agreement.aborted()->reason == "b?d");
@@ -138,7 +142,10 @@ TEST_SUITE("start-up agreement") {
     }
     const Worker worker(1);
     CHECK(worker.agreement.report(ConfigurationError("x"), "x") ==
-          ControlFrame{.type = Type::abort, .value = 1, .extra = static_cast<int>(ExitCode::usage), .length = 1});
+          ControlFrame{.type = Type::abort,
+                       .value = 1,
+                       .extra = static_cast<int>(ExitCode::usage),
+                       .length = 1});
     CollectiveFailure failure;
     failure.failed_rank = 2;
     CHECK(worker.agreement.report(CollectiveError(failure), {}).value == 2);

@@ -8,9 +8,11 @@ using namespace std::chrono_literals;
 TEST_SUITE("start-up claims") {
   const StartupClaims::Clock::time_point now(100s);
 
-  TEST_CASE("one claim ends nothing; one that is made again and again ends the start-up after 2 s") {
+  TEST_CASE(
+      "one claim ends nothing; one that is made again and again ends the start-up after 2 s") {
     StartupClaims claims(3, 60s);
-    for (auto time = 0ms; time < 2000ms; time += 200ms) CHECK_FALSE(claims.ends_for_callee(1, 7, now + time));
+    for (auto time = 0ms; time < 2000ms; time += 200ms)
+      CHECK_FALSE(claims.ends_for_callee(1, 7, now + time));
     CHECK_FALSE(claims.ends_for_callee(2, 7, now + 1900ms));  // another place
     CHECK(claims.ends_for_callee(1, 7, now + 2000ms));
   }
@@ -29,7 +31,9 @@ TEST_SUITE("start-up claims") {
     CHECK(claims.ends_for_callee(1, 7, now + 4500ms));
   }
 
-  TEST_CASE("a caller ends later, so that the callee can say that it does, or soon when that has said so") {
+  TEST_CASE(
+      "a caller ends later, so that the callee can say that it does, or soon when that has said "
+      "so") {
     StartupClaims claims(2, 60s);
     CHECK_FALSE(claims.ends_for_caller(0, 7, true, now));  // a verdict at once is no verdict
     CHECK_FALSE(claims.ends_for_caller(0, 7, true, now + 900ms));

@@ -18,12 +18,14 @@ TEST_SUITE("start-up roster") {
 
   TEST_CASE("those that are not there are named, with what is known of them") {
     StartupRoster roster = roster_of(1);
-    CHECK(roster.describe_missing(now) == "rank 0 (a:1): no answer so far; rank 2 (c:3): has not connected yet");
+    CHECK(roster.describe_missing(now) ==
+          "rank 0 (a:1): no answer so far; rank 2 (c:3): has not connected yet");
     CHECK(roster.first_missing(now) == 0);
     roster.peer(0).problem = "connection refused";
     roster.peer(2).turned_away = "was turned away";
     CHECK(roster.describe_missing(now) ==
-          "rank 0 (a:1): connection refused; rank 2 (c:3): has not connected yet; before that it was turned away");
+          "rank 0 (a:1): connection refused; rank 2 (c:3): has not connected yet; before that it "
+          "was turned away");
     connect(roster, 0);
     CHECK(roster.first_missing(now) == 2);
     CHECK_FALSE(roster.all_connected());
@@ -35,9 +37,11 @@ TEST_SUITE("start-up roster") {
     StartupRoster roster = roster_of(1);
     connect(roster, 0);
     connect(roster, 2);
-    CHECK(roster.first_missing(now + 2s) == 0);  // rank 0 has not heard from all: that is all there is to know
+    CHECK(roster.first_missing(now + 2s) ==
+          0);  // rank 0 has not heard from all: that is all there is to know
     CHECK(roster.describe_missing(now + 4s) ==
-          "rank 0 (a:1): is connected, but silent since 4 s; rank 2 (c:3): is connected, but silent since 4 s");
+          "rank 0 (a:1): is connected, but silent since 4 s; rank 2 (c:3): is connected, but "
+          "silent since 4 s");
     roster.peer(0).heard = now + 4s;
     CHECK(roster.first_missing(now + 4s) == 2);
   }
@@ -47,7 +51,8 @@ TEST_SUITE("start-up roster") {
     connect(roster, 1);
     connect(roster, 2);
     CHECK(roster.describe_missing(now) ==
-          "rank 1 (b:2): is here, but not yet connected to all others; rank 2 (c:3): is here, but not yet connected to "
+          "rank 1 (b:2): is here, but not yet connected to all others; rank 2 (c:3): is here, but "
+          "not yet connected to "
           "all others");
     roster.peer(1).waits_for = 2;
     CHECK(roster.first_missing(now) == 2);
@@ -66,23 +71,28 @@ TEST_SUITE("start-up roster") {
     third.peer(1).problem = "its name does not resolve";
     CHECK(third.complaints(0) == "1 2 its name does not resolve\n");
     first.hear_complaints(2, third.complaints(0));
-    CHECK(first.describe_missing(now).starts_with(
-        "rank 1 (b:2): has not connected yet; rank 2 (c:3) cannot reach it: its name does not resolve"));
+    CHECK(
+        first.describe_missing(now).starts_with("rank 1 (b:2): has not connected yet; rank 2 (c:3) "
+                                                "cannot reach it: its name does not resolve"));
     CHECK(first.complaints(2).empty());
     second.hear_complaints(0, first.complaints(1));
-    CHECK(second.describe_missing(now).ends_with("; rank 2 (c:3) cannot reach this worker: its name does not resolve"));
-    CHECK(second.timed_out(now, 300ms).reason.find("cannot reach this worker") != std::string::npos);
+    CHECK(second.describe_missing(now).ends_with(
+        "; rank 2 (c:3) cannot reach this worker: its name does not resolve"));
+    CHECK(second.timed_out(now, 300ms).reason.find("cannot reach this worker") !=
+          std::string::npos);
     connect(first, 1);
     connect(first, 2);
     first.peer(2).waits_for = 1;
-    CHECK(first.describe_missing(now).ends_with(
-        "rank 1 (b:2): rank 2 (c:3) waits for it, which it cannot reach: its name does not resolve"));
+    CHECK(
+        first.describe_missing(now).ends_with("rank 1 (b:2): rank 2 (c:3) waits for it, which it "
+                                              "cannot reach: its name does not resolve"));
     connect(third, 1);
     first.hear_complaints(2, third.complaints(0));
     CHECK(first.complaints(1).empty());
     second.hear_complaints(0, first.complaints(1));
     CHECK(second.describe_missing(now).find("resolve") == std::string::npos);
-    for (const char* nonsense : {"7 2 x\n", "-1 2 x\n", "1\n", "\n\n", "1 1 x\n", "99999999999 1 x", "1 2"})
+    for (const char* nonsense :
+         {"7 2 x\n", "-1 2 x\n", "1\n", "\n\n", "1 1 x\n", "99999999999 1 x", "1 2"})
       second.hear_complaints(0, nonsense);
     second.hear_complaints(0, "0 2 a\x1b[2Jb\n");
     CHECK(second.describe_missing(now).find("cannot reach it: a?[2Jb") != std::string::npos);
@@ -93,7 +103,8 @@ TEST_SUITE("start-up roster") {
     CHECK(failure.failed_rank == 0);
     CHECK(failure.address == "a:1");
     CHECK(failure.reason ==
-          "no answer so far; rank 2 (c:3): has not connected yet; the workers must all be there within 300 ms "
+          "no answer so far; rank 2 (c:3): has not connected yet; the workers must all be there "
+          "within 300 ms "
           "(CommunicationOptions::startup_timeout)");
   }
 }

@@ -11,7 +11,8 @@ TEST_SUITE("stripes") {
 
   TEST_CASE("one connection carries the whole message at once") {
     constexpr Stripes stripes(1);
-    for (const std::uint64_t position : {std::uint64_t{0}, std::uint64_t{stripe}, std::uint64_t{1} << 40}) {
+    for (const std::uint64_t position :
+         {std::uint64_t{0}, std::uint64_t{stripe}, std::uint64_t{1} << 40}) {
       CHECK(stripes.at(position).connection == 0);
       CHECK(stripes.at(position).bytes > std::size_t{1} << 50);
     }

@@ -8,7 +8,8 @@
 
 using namespace lockstep;
 
-TEST_CASE_TEMPLATE("combine: element by element, for any length, also in place", T, float, double, std::int64_t) {
+TEST_CASE_TEMPLATE("combine: element by element, for any length, also in place", T, float, double,
+                   std::int64_t) {
   for (std::size_t count = 0; count < 70; ++count) {
     std::vector<T> a(count + 1, T(99)), b(count), sum(count + 1, T(99));
     for (std::size_t i = 0; i < count; ++i) {
@@ -17,7 +18,8 @@ TEST_CASE_TEMPLATE("combine: element by element, for any length, also in place",
     }
     detail::combine({data_type_of<T>, ReduceOp::sum}, sum.data(), a.data(), b.data(), count);
     std::vector<T> largest = a;
-    detail::combine({data_type_of<T>, ReduceOp::max}, largest.data(), largest.data(), b.data(), count);
+    detail::combine({data_type_of<T>, ReduceOp::max}, largest.data(), largest.data(), b.data(),
+                    count);
     for (std::size_t i = 0; i < count; ++i) {
       CHECK(sum[i] == a[i] + b[i]);
       CHECK(largest[i] == std::max(a[i], b[i]));
@@ -37,7 +39,8 @@ T combined(ReduceOp op, T a, T b) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("combine: the maximum of anything and NaN is NaN, on either side", T, float, double) {
+TEST_CASE_TEMPLATE("combine: the maximum of anything and NaN is NaN, on either side", T, float,
+                   double) {
   const T nan = std::numeric_limits<T>::quiet_NaN();
   CHECK(std::isnan(combined(ReduceOp::max, T(1), nan)));
   CHECK(std::isnan(combined(ReduceOp::max, nan, T(1))));
@@ -46,5 +49,6 @@ TEST_CASE_TEMPLATE("combine: the maximum of anything and NaN is NaN, on either s
 
 TEST_CASE("combine: integers wrap around") {
   const auto largest = std::numeric_limits<std::int64_t>::max();
-  CHECK(combined(ReduceOp::sum, largest, std::int64_t{1}) == std::numeric_limits<std::int64_t>::min());
+  CHECK(combined(ReduceOp::sum, largest, std::int64_t{1}) ==
+        std::numeric_limits<std::int64_t>::min());
 }

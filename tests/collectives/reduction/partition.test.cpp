@@ -7,9 +7,11 @@
 using namespace lockstep;
 
 TEST_SUITE("partition") {
-  TEST_CASE("blocks and groups cover each element once, in the group of the rank that comes first") {
-    for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, block_elements - 1, block_elements,
-                                       block_elements + 1, 7 * block_elements + 5, 16 * block_elements})
+  TEST_CASE(
+      "blocks and groups cover each element once, in the group of the rank that comes first") {
+    for (const std::size_t elements :
+         {std::size_t{0}, std::size_t{1}, block_elements - 1, block_elements, block_elements + 1,
+          7 * block_elements + 5, 16 * block_elements})
       for (int ranks = 1; ranks <= 9; ++ranks) {
         const Partition partition(elements, ranks);
         std::vector<int> seen(partition.blocks());

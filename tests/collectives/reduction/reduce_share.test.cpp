@@ -23,7 +23,8 @@ std::vector<std::vector<T>> inputs(int ranks, std::size_t count) {
 
 /// Every rank's share, for all.
 template <class T>
-std::vector<std::vector<T>> reduced(ReduceOp op, std::vector<std::vector<T>> arrays, std::size_t begin) {
+std::vector<std::vector<T>> reduced(ReduceOp op, std::vector<std::vector<T>> arrays,
+                                    std::size_t begin) {
   const auto ranks = static_cast<int>(arrays.size());
   const std::size_t count = arrays[0].size() - begin;
   for (int rank = 0; rank < ranks; ++rank)
@@ -66,10 +67,13 @@ TEST_CASE("share_of: the shares follow one another, and begin on cache lines") {
     }
 }
 
-TEST_CASE("reduce_share_for_all: all arrays hold the sums of the numerics contract, from any element on") {
+TEST_CASE(
+    "reduce_share_for_all: all arrays hold the sums of the numerics contract, from any element "
+    "on") {
   for (const int ranks : {2, 3, 5})
     for (const std::size_t count : {std::size_t{1}, std::size_t{1009}, 2 * block_elements + 17})
-      for (const std::size_t begin : {std::size_t{0}, count / 3}) check_sums<float>(ranks, count, begin);
+      for (const std::size_t begin : {std::size_t{0}, count / 3})
+        check_sums<float>(ranks, count, begin);
   check_sums<double>(3, block_elements + 17, 21);
 }
 
@@ -79,9 +83,12 @@ TEST_CASE("reduce_share_for_all: more ranks than have a place in one pass") {
 }
 
 TEST_CASE("reduce_share_for_all: maxima and whole numbers") {
-  const auto results = reduced(ReduceOp::max, std::vector<std::vector<float>>{{1, 5, -2}, {3, 4, -1}}, 0);
+  const auto results =
+      reduced(ReduceOp::max, std::vector<std::vector<float>>{{1, 5, -2}, {3, 4, -1}}, 0);
   CHECK(results == std::vector<std::vector<float>>{{3, 5, -1}, {3, 5, -1}});
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  const auto sums = reduced(ReduceOp::sum, std::vector<std::vector<std::int64_t>>{{1, most}, {2, 1}, {3, 0}}, 0);
-  CHECK(sums == std::vector<std::vector<std::int64_t>>(3, {6, std::numeric_limits<std::int64_t>::min()}));
+  const auto sums =
+      reduced(ReduceOp::sum, std::vector<std::vector<std::int64_t>>{{1, most}, {2, 1}, {3, 0}}, 0);
+  CHECK(sums ==
+        std::vector<std::vector<std::int64_t>>(3, {6, std::numeric_limits<std::int64_t>::min()}));
 }

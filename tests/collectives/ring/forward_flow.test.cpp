@@ -73,7 +73,8 @@ TEST_CASE("ForwardFlow: all_gather brings every slice to every rank, and moves n
       }
 }
 
-TEST_CASE("ForwardFlow: broadcast brings the root's bytes to all, and the ring ends before the root") {
+TEST_CASE(
+    "ForwardFlow: broadcast brings the root's bytes to all, and the ring ends before the root") {
   for (const int ranks : {1, 2, 4, 5})
     for (int root = 0; root < ranks; ++root)
       for (const std::size_t portion : {std::size_t{1}, std::size_t{100}}) {
@@ -85,7 +86,8 @@ TEST_CASE("ForwardFlow: broadcast brings the root's bytes to all, and the ring e
         arrays[static_cast<std::size_t>(root)] = expected;
         std::vector<ForwardFlow> flows;
         for (int rank = 0; rank < ranks; ++rank)
-          flows.push_back(ForwardFlow::broadcast(arrays[static_cast<std::size_t>(rank)], rank, root, ranks));
+          flows.push_back(
+              ForwardFlow::broadcast(arrays[static_cast<std::size_t>(rank)], rank, root, ranks));
         CHECK(flows[static_cast<std::size_t>(root)].bytes_to_receive() == 0);
         CHECK(flows[static_cast<std::size_t>((root + ranks - 1) % ranks)].bytes_to_send() == 0);
         run_ring(flows, portion);
@@ -95,7 +97,8 @@ TEST_CASE("ForwardFlow: broadcast brings the root's bytes to all, and the ring e
 
 TEST_CASE("ForwardFlow: nothing to move, nothing to send") {
   for (int rank = 0; rank < 3; ++rank)
-    for (ForwardFlow flow : {ForwardFlow::all_gather({}, rank, 3), ForwardFlow::broadcast({}, rank, 0, 3)}) {
+    for (ForwardFlow flow :
+         {ForwardFlow::all_gather({}, rank, 3), ForwardFlow::broadcast({}, rank, 0, 3)}) {
       CHECK(flow.bytes_to_send() == 0);
       CHECK(flow.bytes_to_receive() == 0);
       CHECK(flow.outgoing().empty());

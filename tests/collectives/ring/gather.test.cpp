@@ -67,8 +67,10 @@ static_assert(Transport<Others>);
 /// The other one of two ranks, which has a status and an array.
 class OtherOfTwo {
  public:
-  OtherOfTwo(int rank, const std::vector<double>& status, const std::vector<float>& values) : rank_(rank) {
-    const auto status_bytes = std::as_bytes(std::span(status)), value_bytes = std::as_bytes(std::span(values));
+  OtherOfTwo(int rank, const std::vector<double>& status, const std::vector<float>& values)
+      : rank_(rank) {
+    const auto status_bytes = std::as_bytes(std::span(status)),
+               value_bytes = std::as_bytes(std::span(values));
     message_.assign(status_bytes.begin(), status_bytes.end());
     message_.insert(message_.end(), value_bytes.begin(), value_bytes.end());
   }
@@ -90,7 +92,8 @@ class OtherOfTwo {
 
 }  // namespace
 
-TEST_CASE("GatheredMessages: ceil(log2 n) rounds bring every rank's message, for any number of ranks") {
+TEST_CASE(
+    "GatheredMessages: ceil(log2 n) rounds bring every rank's message, for any number of ranks") {
   for (int ranks = 1; ranks <= 9; ++ranks)
     for (int rank = 0; rank < ranks; ++rank)
       for (const std::size_t bytes : {std::size_t{1}, std::size_t{64}, std::size_t{100}}) {

@@ -25,7 +25,8 @@ struct Network {
 
 class QueueTransport {
  public:
-  QueueTransport(Network& network, int rank, int size) : network_(&network), rank_(rank), size_(size) {}
+  QueueTransport(Network& network, int rank, int size)
+      : network_(&network), rank_(rank), size_(size) {}
   int rank() const { return rank_; }
   int size() const { return size_; }
   // A flow whose outgoing bytes depend on incoming ones moves bit by bit.
@@ -37,7 +38,8 @@ class QueueTransport {
     while (to_send > 0 || to_receive > 0) {
       const auto out = flow.outgoing();
       if (!out.empty()) {
-        network_->queues[{rank_, to}].insert(network_->queues[{rank_, to}].end(), out.begin(), out.end());
+        network_->queues[{rank_, to}].insert(network_->queues[{rank_, to}].end(), out.begin(),
+                                             out.end());
         network_->bytes[{rank_, to}] += out.size();
         network_->changed.notify_all();
         to_send -= out.size();
@@ -77,10 +79,11 @@ TEST_SUITE("ring") {
         Ring<QueueTransport> ring{QueueTransport(network, rank, size)};
         std::vector<float> values(count, static_cast<float>(rank));
         ring.all_reduce(std::span(values));
-        if (values != std::vector<float>(count, static_cast<float>(size * (size - 1) / 2))) throw Error("sum");
+        if (values != std::vector<float>(count, static_cast<float>(size * (size - 1) / 2)))
+          throw Error("sum");
       }));
-      const std::size_t expected =
-          2 * (static_cast<std::size_t>(size) - 1) * count * sizeof(float) / static_cast<std::size_t>(size);
+      const std::size_t expected = 2 * (static_cast<std::size_t>(size) - 1) * count *
+                                   sizeof(float) / static_cast<std::size_t>(size);
       for (const auto& [pair, bytes] : network.bytes) {
         CHECK(pair.second == (pair.first + 1) % size);
         CHECK(bytes == expected);
@@ -97,8 +100,9 @@ TEST_SUITE("ring") {
     std::vector<double> statuses(static_cast<std::size_t>(size));
     rethrow_first(run_threads(size, [&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      Ring<QueueTransport> ring(QueueTransport(network, rank, size),
-                                {.implementation = CommunicationImplementation::ring, .wire = wire});
+      Ring<QueueTransport> ring(
+          QueueTransport(network, rank, size),
+          {.implementation = CommunicationImplementation::ring, .wire = wire});
       results[r] = inputs[r];
       double status = 1.0 / (rank + 3);  // no half could hold it
       ring.all_reduce(std::span(&status, 1), std::span(results[r]));
@@ -109,7 +113,8 @@ TEST_SUITE("ring") {
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t first = i / block_elements % static_cast<std::size_t>(size);
       float sum = inputs[first][i];
-      for (std::size_t k = 1; k < inputs.size(); ++k) sum = round(sum) + inputs[(first + k) % inputs.size()][i];
+      for (std::size_t k = 1; k < inputs.size(); ++k)
+        sum = round(sum) + inputs[(first + k) % inputs.size()][i];
       expected[i] = round(sum);
     }
     double status = 1.0 / 3;
@@ -124,7 +129,9 @@ TEST_SUITE("ring") {
     CHECK(bytes == 2 * static_cast<std::size_t>(size - 1) * (count * 2 + sizeof(double)));
   }
 
-  TEST_CASE("a half-precision wire rounds what travels, not the status, and all ranks hold the same bits") {
+  TEST_CASE(
+      "a half-precision wire rounds what travels, not the status, and all ranks hold the same "
+      "bits") {
     for (int size = 2; size <= 4; ++size) {
       rounds_like<detail::Bfloat16>(Wire::bfloat16, size, 3 * block_elements + 77);
       rounds_like<detail::Float16>(Wire::float16, size, 3 * block_elements + 77);
@@ -135,7 +142,8 @@ TEST_SUITE("ring") {
     for (const std::int64_t bytes : {1, 64, 1000, 1 << 20}) {
       Network network;
       const std::size_t count = 2 * block_elements + 999;
-      std::vector<std::vector<float>> inputs{random_numbers<float>(0, count), random_numbers<float>(1, count)};
+      std::vector<std::vector<float>> inputs{random_numbers<float>(0, count),
+                                             random_numbers<float>(1, count)};
       const auto expected = contract_sum(inputs);
       rethrow_first(run_threads(2, [&](int rank) {
         Ring<QueueTransport> ring(QueueTransport(network, rank, 2), {.bytes_per_pack = bytes});
@@ -170,7 +178,8 @@ TEST_SUITE("ring") {
         ring.close();
       });
     };
-    for (const auto& exception : connect("reno")) CHECK(message_of(exception).empty());  // every Linux has it
+    for (const auto& exception : connect("reno"))
+      CHECK(message_of(exception).empty());  // every Linux has it
     for (const auto& exception : connect("pigeons"))
       CHECK(message_of(exception).find("does not offer 'pigeons'") != std::string::npos);
   }

@@ -46,22 +46,23 @@ void run_ring(const std::vector<std::unique_ptr<RingFlow>>& flows, std::size_t p
 }
 
 template <class T>
-std::vector<std::vector<T>> reduced(std::vector<std::vector<T>> arrays, ReduceOp op, std::vector<double>& statuses,
-                                    std::size_t pack_bytes) {
+std::vector<std::vector<T>> reduced(std::vector<std::vector<T>> arrays, ReduceOp op,
+                                    std::vector<double>& statuses, std::size_t pack_bytes) {
   const auto ranks = static_cast<int>(arrays.size());
   std::vector<RingStaging> staging(arrays.size());
   std::vector<std::unique_ptr<RingFlow>> flows;
   for (std::size_t rank = 0; rank < arrays.size(); ++rank)
-    flows.push_back(std::make_unique<RingFlow>(staging[rank], pack_bytes, static_cast<int>(rank), ranks,
-                                               std::span(&statuses[rank], 1), std::span(arrays[rank]), op));
+    flows.push_back(std::make_unique<RingFlow>(staging[rank], pack_bytes, static_cast<int>(rank),
+                                               ranks, std::span(&statuses[rank], 1),
+                                               std::span(arrays[rank]), op));
   run_ring(flows, 50'000);
   return arrays;
 }
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("RingFlow: sums of each type are those of the numerics contract, on all ranks", T, float, double,
-                   std::int64_t) {
+TEST_CASE_TEMPLATE("RingFlow: sums of each type are those of the numerics contract, on all ranks",
+                   T, float, double, std::int64_t) {
   for (const int ranks : {2, 3, 4})
     for (const std::size_t count : {std::size_t{0}, std::size_t{5}, 3 * block_elements + 17}) {
       CAPTURE(ranks);
@@ -73,7 +74,8 @@ TEST_CASE_TEMPLATE("RingFlow: sums of each type are those of the numerics contra
       }
       std::vector<double> statuses(arrays.size(), 1.0);
       const auto expected = contract_sum(arrays);
-      for (const auto& result : reduced(arrays, ReduceOp::sum, statuses, 4096)) CHECK(result == expected);
+      for (const auto& result : reduced(arrays, ReduceOp::sum, statuses, 4096))
+        CHECK(result == expected);
       CHECK(statuses == std::vector<double>(arrays.size(), ranks));
     }
 }
@@ -81,6 +83,7 @@ TEST_CASE_TEMPLATE("RingFlow: sums of each type are those of the numerics contra
 TEST_CASE_TEMPLATE("RingFlow: maxima of each type", T, float, double, std::int64_t) {
   const std::vector<std::vector<T>> arrays{{1, 5, -2}, {3, 4, -1}, {2, 2, -3}};
   std::vector<double> statuses{1, 3, 2};
-  for (const auto& result : reduced(arrays, ReduceOp::max, statuses, 64)) CHECK(result == std::vector<T>{3, 5, -1});
+  for (const auto& result : reduced(arrays, ReduceOp::max, statuses, 64))
+    CHECK(result == std::vector<T>{3, 5, -1});
   CHECK(statuses == std::vector<double>(3, 3.0));
 }

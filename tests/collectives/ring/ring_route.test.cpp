@@ -23,7 +23,8 @@ TEST_SUITE("ring route") {
       }
   }
 
-  TEST_CASE("sums start at the group's rank, go on in the order of ranks, and reach everybody complete") {
+  TEST_CASE(
+      "sums start at the group's rank, go on in the order of ranks, and reach everybody complete") {
     for (int ranks = 2; ranks <= 8; ++ranks) {
       const Partition partition(static_cast<std::size_t>(2 * ranks + 1) * block_elements, ranks);
       // The ranks whose values are in each group, as each rank has it.
@@ -46,14 +47,16 @@ TEST_SUITE("ring route") {
       for (const auto& groups : held)
         for (int group = 0; group < ranks; ++group)
           for (int k = 0; k < ranks; ++k)
-            CHECK(groups[static_cast<std::size_t>(group)][static_cast<std::size_t>(k)] == (group + k) % ranks);
+            CHECK(groups[static_cast<std::size_t>(group)][static_cast<std::size_t>(k)] ==
+                  (group + k) % ranks);
     }
   }
 
   TEST_CASE("every element is in one piece, the status is the first of group 0") {
     for (int ranks = 2; ranks <= 5; ++ranks)
       for (const bool has_status : {false, true})
-        for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, block_elements, 7 * block_elements + 5}) {
+        for (const std::size_t elements :
+             {std::size_t{0}, std::size_t{1}, block_elements, 7 * block_elements + 5}) {
           const RingRoute route(Partition(elements, ranks), 1, has_status);
           std::vector<int> seen(elements);
           for (int group = 0; group < ranks; ++group)
@@ -76,7 +79,8 @@ TEST_SUITE("ring route") {
       CHECK(route.sent_group(position.segment) == 0);
       ++visited;
     }
-    CHECK(visited ==
-          1);  // group 0 passes rank 2 in the second step of summing; who completed it is the last to hear of it
+    CHECK(
+        visited ==
+        1);  // group 0 passes rank 2 in the second step of summing; who completed it is the last to hear of it
   }
 }

@@ -28,7 +28,8 @@ CommunicationOptions with_connections(int connections) {
 
 /// Calls f(ring) on each rank.
 template <class F>
-std::vector<std::exception_ptr> run_ring(int size, int connections, const std::string& secret, F f) {
+std::vector<std::exception_ptr> run_ring(int size, int connections, const std::string& secret,
+                                         F f) {
   LocalCluster cluster(size);
   std::vector<Rendezvous> places;
   for (int rank = 0; rank < size; ++rank) {
@@ -36,7 +37,8 @@ std::vector<std::exception_ptr> run_ring(int size, int connections, const std::s
     places.back().secret = secret;
   }
   return run_threads(size, [&](int rank) {
-    auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(connections));
+    auto ring =
+        TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(connections));
     f(ring);
     ring.close();
   });
@@ -103,8 +105,10 @@ TEST_SUITE("connections") {
     constexpr std::size_t stripe = detail::Stripes::stripe_bytes;
     constexpr int connections = 3;
     std::vector<std::size_t> lengths{1, 1000};
-    for (const std::size_t stripes : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{4}, std::size_t{100}})
-      for (const std::size_t length : {stripes * stripe - 1, stripes * stripe, stripes * stripe + 1})
+    for (const std::size_t stripes :
+         {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{4}, std::size_t{100}})
+      for (const std::size_t length :
+           {stripes * stripe - 1, stripes * stripe, stripes * stripe + 1})
         lengths.push_back(length);
     std::vector<std::size_t> wrong[2];
     rethrow_first(run_ring(2, connections, {}, [&](TcpRing& ring) {
@@ -137,7 +141,8 @@ TEST_SUITE("connections") {
       std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
       int seen = 0;
       rethrow_first(run_threads(3, [&](int rank) {
-        auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(connections));
+        auto ring =
+            TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(connections));
         ring.barrier();
         if (rank == 0) seen = established(ports);
         ring.barrier();
@@ -167,14 +172,16 @@ TEST_SUITE("connections") {
       });
       for (const auto& exception : thrown) {
         CHECK_THROWS_AS(std::rethrow_exception(exception), ConfigurationError);
-        CHECK(message_of(exception).find("has CommunicationOptions::connections ") != std::string::npos);
+        CHECK(message_of(exception).find("has CommunicationOptions::connections ") !=
+              std::string::npos);
       }
     }
     LocalCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
-    rethrow_first(run_threads(2, [&](int rank) {  // what the library chooses is a number like any other
-      TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(rank)).close();
-    }));
+    rethrow_first(
+        run_threads(2, [&](int rank) {  // what the library chooses is a number like any other
+          TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(rank)).close();
+        }));
   }
 
   TEST_CASE("a transport on its own, too, is refused by name when the peer has another number") {
@@ -186,16 +193,19 @@ TEST_SUITE("connections") {
         const auto i = static_cast<std::size_t>(rank);
         (void)Tcp::connect(places[i], with_connections(numbers[i]));
       });
-      for (const auto& exception : thrown) CHECK_THROWS_AS(std::rethrow_exception(exception), ConfigurationError);
+      for (const auto& exception : thrown)
+        CHECK_THROWS_AS(std::rethrow_exception(exception), ConfigurationError);
       const auto expected = [](int theirs, int mine) {
-        return concat({"has CommunicationOptions::connections ", theirs, ", this worker has ", mine});
+        return concat(
+            {"has CommunicationOptions::connections ", theirs, ", this worker has ", mine});
       };
       CHECK(message_of(thrown[0]).find(expected(second, first)) != std::string::npos);
       CHECK(message_of(thrown[1]).find(expected(first, second)) != std::string::npos);
     }
   }
 
-  TEST_CASE("when one of them breaks, that is noticed at once, also while another one has its turn") {
+  TEST_CASE(
+      "when one of them breaks, that is noticed at once, also while another one has its turn") {
     bool reset = false;
     std::string reason;
     SUBCASE("closed") { reason = " broke: it was closed; both processes live"; }

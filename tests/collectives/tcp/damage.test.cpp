@@ -96,15 +96,16 @@ class Relay {
     }
     change(side, bytes.data(), static_cast<std::size_t>(n));
     for (ssize_t sent = 0, now = 0; sent < n; sent += now) {
-      now = ::send(sides_[side.other].socket, bytes.data() + sent, static_cast<std::size_t>(n - sent), MSG_NOSIGNAL);
+      now = ::send(sides_[side.other].socket, bytes.data() + sent,
+                   static_cast<std::size_t>(n - sent), MSG_NOSIGNAL);
       if (now <= 0) return;
     }
   }
 
   void change(Side& side, char* bytes, std::size_t n) {
     std::size_t head = 0;
-    while (head < n &&
-           (side.begin.size() < detail::Hello::prefix_bytes || side.begin.size() < detail::Hello::wanted(side.begin)))
+    while (head < n && (side.begin.size() < detail::Hello::prefix_bytes ||
+                        side.begin.size() < detail::Hello::wanted(side.begin)))
       side.begin += bytes[head++];
     if (side.to == 0 && side.begin.size() >= detail::Hello::prefix_bytes) {  // sent by the caller
       Side& other = sides_[side.other];
@@ -113,8 +114,8 @@ class Relay {
     }
     const std::uint64_t begin = side.passed;
     side.passed += n - head;
-    if (!side.is_data || side.to != damage_.to || side.lane != damage_.lane || damage_.offset < begin ||
-        damage_.offset >= side.passed)
+    if (!side.is_data || side.to != damage_.to || side.lane != damage_.lane ||
+        damage_.offset < begin || damage_.offset >= side.passed)
       return;
     char& byte = bytes[head + (damage_.offset - begin)];
     byte = static_cast<char>(byte ^ (1 << damage_.bit));
@@ -164,7 +165,8 @@ Outcome sum_with(const Damage& damage, std::size_t count, CommunicationOptions o
   return outcome;
 }
 
-void check_named_by_both(const Damage& damage, std::size_t count, const CommunicationOptions& options) {
+void check_named_by_both(const Damage& damage, std::size_t count,
+                         const CommunicationOptions& options) {
   CAPTURE(damage.to);
   CAPTURE(damage.lane);
   CAPTURE(damage.offset);
@@ -174,9 +176,10 @@ void check_named_by_both(const Damage& damage, std::size_t count, const Communic
     CAPTURE(failure.reason);
     CHECK(failure.failed_rank == 1 - damage.to);
     CHECK(failure.code == ExitCode::lost_peer);
-    CHECK(failure.reason.find("came to rank " + std::to_string(damage.to) + " with bits changed on the way") !=
+    CHECK(failure.reason.find("came to rank " + std::to_string(damage.to) +
+                              " with bits changed on the way") != std::string::npos);
+    CHECK(message_of(exception).find("rank " + std::to_string(1 - damage.to) + " (127.0.0.1:") !=
           std::string::npos);
-    CHECK(message_of(exception).find("rank " + std::to_string(1 - damage.to) + " (127.0.0.1:") != std::string::npos);
   }
 }
 
@@ -195,10 +198,12 @@ TEST_SUITE("damage on the way") {
   TEST_CASE("to a short message, which is gathered, is named by both ranks") {
     constexpr std::size_t count = 100;
     for (const int to : {0, 1})
-      for (const std::uint64_t offset : {std::uint64_t{5}, frame - 1, frame + 43, frame + 4 * count + 2})
+      for (const std::uint64_t offset :
+           {std::uint64_t{5}, frame - 1, frame + 43, frame + 4 * count + 2})
         check_named_by_both({to, 0, offset}, count, checked_options());
     // The exponent of a value in the second message.
-    check_named_by_both({0, 0, (frame + 4 * count + 4) + frame + 4 * 7 + 3}, count, checked_options());
+    check_named_by_both({0, 0, (frame + 4 * count + 4) + frame + 4 * 7 + 3}, count,
+                        checked_options());
   }
 
   TEST_CASE("to a long message, which goes around the ring, is named by both ranks") {
@@ -206,8 +211,8 @@ TEST_SUITE("damage on the way") {
     options.implementation = CommunicationImplementation::ring;
     constexpr std::size_t count = 500'000;  // of which each rank sends 2 MB
     for (const int to : {0, 1})
-      for (const std::uint64_t offset :
-           {std::uint64_t{9}, frame + 3, frame + (64 << 10), frame + 7 * sealed_block + 4003, frame + 2'000'000})
+      for (const std::uint64_t offset : {std::uint64_t{9}, frame + 3, frame + (64 << 10),
+                                         frame + 7 * sealed_block + 4003, frame + 2'000'000})
         check_named_by_both({to, 0, offset}, count, options);
   }
 
@@ -236,9 +241,9 @@ TEST_SUITE("damage on the way") {
       options.checksum = rank == 0;
       (void)Ring<Tcp>::connect(places[static_cast<std::size_t>(rank)], options);
     });
-    CHECK(message_of(thrown[0]).find("has CommunicationOptions::checksum off, this worker has on") !=
-          std::string::npos);
-    CHECK(message_of(thrown[1]).find("has CommunicationOptions::checksum on, this worker has off") !=
-          std::string::npos);
+    CHECK(message_of(thrown[0]).find(
+              "has CommunicationOptions::checksum off, this worker has on") != std::string::npos);
+    CHECK(message_of(thrown[1]).find(
+              "has CommunicationOptions::checksum on, this worker has off") != std::string::npos);
   }
 }

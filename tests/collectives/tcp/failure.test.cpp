@@ -29,16 +29,19 @@ constexpr bool shares_memory = requires(C& collective) { collective.shares_memor
 
 template <class C>
 [[noreturn]] void keep_working(C& collective, Work work) {
-  const std::size_t count = work == Work::long_reduction || work == Work::reduction_by_shares ? 1'000'000 : 100;
+  const std::size_t count =
+      work == Work::long_reduction || work == Work::reduction_by_shares ? 1'000'000 : 100;
   Buffer memory(count * sizeof(float));
-  if constexpr (requires { collective.allocate(count); }) memory = collective.allocate(count * sizeof(float));
+  if constexpr (requires { collective.allocate(count); })
+    memory = collective.allocate(count * sizeof(float));
   const std::span values(reinterpret_cast<float*>(memory.data()), count);
   if constexpr (shares_memory<C>)
     while (work == Work::reduction_by_shares)
-      collective.reduce_scatter_all_gather(std::span<double>{}, values,
-                                           [](auto, auto, std::span<const float> sums, std::span<float> results) {
-                                             std::copy(sums.begin(), sums.end(), results.begin());
-                                           });
+      collective.reduce_scatter_all_gather(
+          std::span<double>{}, values,
+          [](auto, auto, std::span<const float> sums, std::span<float> results) {
+            std::copy(sums.begin(), sums.end(), results.begin());
+          });
   for (;;) {
     if (work == Work::barrier)
       collective.barrier();
@@ -92,7 +95,8 @@ void check_failure(int signal, int victim, Work work, const CommunicationOptions
     ++working;
     keep_working(collective, work);
   });
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - signalled).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - signalled).count();
   ::kill(process, SIGKILL);
   ::waitpid(process, nullptr, 0);
 
@@ -115,32 +119,37 @@ void check_failure(int signal, int victim, Work work, const CommunicationOptions
   }
 }
 
-constexpr Work all_work[] = {Work::long_reduction, Work::short_reduction, Work::barrier, Work::broadcast,
-                             Work::reduction_by_shares};
+constexpr Work all_work[] = {Work::long_reduction, Work::short_reduction, Work::barrier,
+                             Work::broadcast, Work::reduction_by_shares};
 
 }  // namespace
 
 TEST_SUITE("failure") {
-  TEST_CASE_TEMPLATE("whoever is killed is named by all, at once", Policy, Ring<Tcp>, SharedMemory) {
+  TEST_CASE_TEMPLATE("whoever is killed is named by all, at once", Policy, Ring<Tcp>,
+                     SharedMemory) {
     for (const int victim : {0, 1, 2})
-      for (const Work work : all_work) check_failure<Policy>(SIGKILL, victim, work, patient_options());
+      for (const Work work : all_work)
+        check_failure<Policy>(SIGKILL, victim, work, patient_options());
   }
 
   TEST_CASE("also when there are several connections for data") {
     CommunicationOptions options = patient_options();
     options.connections = 4;
-    for (const int victim : {0, 1, 2}) check_failure<Ring<Tcp>>(SIGKILL, victim, Work::long_reduction, options);
+    for (const int victim : {0, 1, 2})
+      check_failure<Ring<Tcp>>(SIGKILL, victim, Work::long_reduction, options);
   }
 }
 
 TEST_SUITE("failure [full]") {
-  TEST_CASE_TEMPLATE("whoever hangs is named by all when the time is over", Policy, Ring<Tcp>, SharedMemory) {
+  TEST_CASE_TEMPLATE("whoever hangs is named by all when the time is over", Policy, Ring<Tcp>,
+                     SharedMemory) {
     for (const int victim : {0, 1, 2})
       for (const Work work : all_work)
         check_failure<Policy>(SIGSTOP, victim, work, {.timeout = 2s, .startup_timeout = 60s});
   }
 
-  TEST_CASE_TEMPLATE("whoever waits for five seconds says for whom", Policy, Ring<Tcp>, SharedMemory) {
+  TEST_CASE_TEMPLATE("whoever waits for five seconds says for whom", Policy, Ring<Tcp>,
+                     SharedMemory) {
     const lockstep_test::TemporaryFolder folder;
     LocalCluster cluster(3);
     std::vector<Rendezvous> places;
@@ -153,8 +162,8 @@ TEST_SUITE("failure [full]") {
       int code = 0;
       try {
         (void)!std::freopen(folder.path(std::to_string(rank)).c_str(), "w", stderr);
-        auto collective =
-            Policy::connect(places[static_cast<std::size_t>(rank)], {.timeout = 10s, .startup_timeout = 60s});
+        auto collective = Policy::connect(places[static_cast<std::size_t>(rank)],
+                                          {.timeout = 10s, .startup_timeout = 60s});
         if (rank == 2) ::kill(::getpid(), SIGSTOP);
         keep_working(collective, Work::long_reduction);
       } catch (const Error& error) {

@@ -22,14 +22,19 @@ namespace {
 
 using TcpRing = Ring<Tcp>;
 
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 /// A connection to a worker's port that speaks no protocol, unless it is told what to say.
 class Stranger {
  public:
-  explicit Stranger(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Stranger(std::uint16_t port)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -40,7 +45,9 @@ class Stranger {
   ~Stranger() {
     if (socket_ >= 0) ::close(socket_);
   }
-  void say(std::string_view text) { (void)!::send(socket_, text.data(), text.size(), MSG_NOSIGNAL); }
+  void say(std::string_view text) {
+    (void)!::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
+  }
   std::string hear() {
     timeval limit{5, 0};
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -142,7 +149,8 @@ TEST_SUITE("tcp, start-up") {
         ring.close();
       }));
     ::unsetenv("LOCKSTEP_LISTEN_FD");
-    CHECK(::fcntl(listener.descriptor(), F_GETFD) == FD_CLOEXEC);  // not for the worker's own children
+    CHECK(::fcntl(listener.descriptor(), F_GETFD) ==
+          FD_CLOEXEC);  // not for the worker's own children
   }
 
   TEST_CASE("a descriptor from the environment that is something else is left alone") {
@@ -170,7 +178,8 @@ TEST_SUITE("tcp, start-up") {
     ::close(missing.release());
     place.listen_socket = listener.release();
     const auto begin = Clock::now();
-    const auto thrown = run_threads(1, [&](int) { (void)TcpRing::connect(place, {.startup_timeout = 300ms}); });
+    const auto thrown =
+        run_threads(1, [&](int) { (void)TcpRing::connect(place, {.startup_timeout = 300ms}); });
     CHECK(seconds_since(begin) < 5);
     const CollectiveFailure failure = failure_of(thrown[0]);
     CHECK(failure.failed_rank == 0);
@@ -187,16 +196,19 @@ TEST_SUITE("tcp, start-up") {
     place.rank = 1;
     place.addresses = {"no-such-host.invalid:2222", listener.address()};
     place.listen_socket = listener.release();
-    const auto thrown = run_threads(1, [&](int) { (void)TcpRing::connect(place, {.startup_timeout = 2s}); });
+    const auto thrown =
+        run_threads(1, [&](int) { (void)TcpRing::connect(place, {.startup_timeout = 2s}); });
     const std::string message = message_of(thrown[0]);
-    CHECK((contains(message, "its name does not resolve") || contains(message, "no answer so far")));
+    CHECK(
+        (contains(message, "its name does not resolve") || contains(message, "no answer so far")));
   }
 
   TEST_CASE("a port that somebody else has is a configuration error") {
     Listener taken, other;
     Rendezvous place;
     place.addresses = {taken.address(), other.address()};
-    const auto thrown = run_threads(1, [&](int) { (void)TcpRing::connect(place, {.startup_timeout = 300ms}); });
+    const auto thrown =
+        run_threads(1, [&](int) { (void)TcpRing::connect(place, {.startup_timeout = 300ms}); });
     CHECK(code_of(thrown[0]) == ExitCode::usage);
     CHECK(contains(message_of(thrown[0]), "cannot listen on port " + std::to_string(taken.port())));
   }
@@ -224,8 +236,9 @@ TEST_SUITE("tcp, start-up") {
     places[0].listen_socket = a.release();
     places[1].listen_socket = b.release();
     const auto begin = Clock::now();
-    const auto thrown = run_threads(
-        2, [&](int rank) { (void)TcpRing::connect(places[static_cast<std::size_t>(rank)], patient_options()); });
+    const auto thrown = run_threads(2, [&](int rank) {
+      (void)TcpRing::connect(places[static_cast<std::size_t>(rank)], patient_options());
+    });
     CHECK(seconds_since(begin) < 10);
     CHECK(contains(message_of(thrown[0]), in_0));
     CHECK(contains(message_of(thrown[1]), in_1));
@@ -273,7 +286,8 @@ TEST_SUITE("tcp, start-up") {
     strangers.emplace_back(port).say(std::string(100'000, '\0'));
     strangers.emplace_back(port).say("LOCK");  // slow
     std::string huge(detail::Hello::magic);
-    huge += std::string("\1\0\0\0", 4) + std::string("\0\0\0\x40", 4) + std::string(24, '\0');  // payload of 1 GiB
+    huge += std::string("\1\0\0\0", 4) + std::string("\0\0\0\x40", 4) +
+            std::string(24, '\0');  // payload of 1 GiB
     strangers.emplace_back(port).say(huge);
     std::string other_version(detail::Hello::magic);
     other_version += std::string("\7\0\0\0", 4) + std::string(28, '\0');
@@ -309,7 +323,8 @@ TEST_SUITE("tcp, start-up") {
   TEST_CASE("a process that is killed during start-up may be started again") {
     LocalCluster cluster(3);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
-    auto doomed = std::make_unique<RankProcess>([&] { (void)TcpRing::connect(places[1], patient_options()); });
+    auto doomed = std::make_unique<RankProcess>(
+        [&] { (void)TcpRing::connect(places[1], patient_options()); });
     const auto thrown = run_threads(3, [&](int rank) {
       if (rank == 1) {
         std::this_thread::sleep_for(200ms);
@@ -340,7 +355,8 @@ TEST_SUITE("tcp, transfer") {
 
   TEST_CASE("messages that no kernel buffer holds go both ways at once") {
     rethrow_first(run_ring(2, patient_options(), [](TcpRing& ring) {
-      std::vector<std::byte> out(30'000'000, static_cast<std::byte>(ring.rank() + 1)), in(30'000'000);
+      std::vector<std::byte> out(30'000'000, static_cast<std::byte>(ring.rank() + 1)),
+          in(30'000'000);
       const int other = 1 - ring.rank();
       ring.transport().begin(Operation::none);
       SpanFlow flow(out, in);
@@ -364,8 +380,9 @@ TEST_SUITE("tcp, transfer") {
     }
   }
 
-  TEST_CASE_TEMPLATE("ranks that are in different calls of the program say in which, and the same on all", Policy,
-                     TcpRing, SharedMemory) {
+  TEST_CASE_TEMPLATE(
+      "ranks that are in different calls of the program say in which, and the same on all", Policy,
+      TcpRing, SharedMemory) {
     LocalCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     const auto thrown = run_threads(2, [&](int rank) {
@@ -381,7 +398,8 @@ TEST_SUITE("tcp, transfer") {
       }
     });
     for (const auto& exception : thrown) {
-      CHECK(contains(message_of(exception), "; rank 0 is in fit, epoch 1, step 3; rank 1 is in load"));
+      CHECK(contains(message_of(exception),
+                     "; rank 0 is in fit, epoch 1, step 3; rank 1 is in load"));
       CHECK(failure_of(exception).reason == failure_of(thrown[0]).reason);
       CHECK(failure_of(exception).failed_rank == failure_of(thrown[0]).failed_rank);
     }
@@ -392,7 +410,8 @@ TEST_SUITE("tcp, transfer") {
       std::vector<float> values(ring.rank() == 1 ? 11 : 10);
       ring.all_reduce(std::span(values));
     });
-    for (const auto& exception : thrown) CHECK(contains(failure_of(exception).reason, "is out of step: rank "));
+    for (const auto& exception : thrown)
+      CHECK(contains(failure_of(exception).reason, "is out of step: rank "));
   }
 
   TEST_CASE("a report from another thread ends a wait") {
@@ -409,7 +428,8 @@ TEST_SUITE("tcp, transfer") {
       else
         while (!aborted) std::this_thread::sleep_for(10ms);
       try {
-        for (int i = 0; i < 2; ++i) ring.barrier();  // (rank 2 has sent what the others need for the first one)
+        for (int i = 0; i < 2; ++i)
+          ring.barrier();  // (rank 2 has sent what the others need for the first one)
       } catch (...) {
         if (other.joinable()) other.join();
         throw;
@@ -467,13 +487,14 @@ TEST_SUITE("tcp, transfer") {
 }
 
 TEST_SUITE("tcp, ranks that are slow") {
-  TEST_CASE_TEMPLATE("a rank that is busy for longer than the timeout is not lost, in whatever all others wait", Policy,
-                     TcpRing, SharedMemory) {
+  TEST_CASE_TEMPLATE(
+      "a rank that is busy for longer than the timeout is not lost, in whatever all others wait",
+      Policy, TcpRing, SharedMemory) {
     LocalCluster cluster(3);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
     rethrow_first(run_threads(3, [&](int rank) {
-      auto collective =
-          Policy::connect(places[static_cast<std::size_t>(rank)], {.timeout = 500ms, .startup_timeout = 60s});
+      auto collective = Policy::connect(places[static_cast<std::size_t>(rank)],
+                                        {.timeout = 500ms, .startup_timeout = 60s});
       std::vector<float> values(1'000'000, 1.0f);
       for (int round = 0; round < 2; ++round) {
         if (rank == 1) std::this_thread::sleep_for(1500ms);  // in a callback
@@ -484,17 +505,20 @@ TEST_SUITE("tcp, ranks that are slow") {
     }));
   }
 
-  TEST_CASE_TEMPLATE("one that is busy for longer than the time for progress is named by all, with what it does",
-                     Policy, TcpRing, SharedMemory) {
+  TEST_CASE_TEMPLATE(
+      "one that is busy for longer than the time for progress is named by all, with what it does",
+      Policy, TcpRing, SharedMemory) {
     LocalCluster cluster(3);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
     std::atomic<int> failed = 0;
     const auto thrown = run_threads(3, [&](int rank) {
-      auto collective = Policy::connect(places[static_cast<std::size_t>(rank)],
-                                        {.timeout = 500ms, .progress_timeout = 1s, .startup_timeout = 60s});
+      auto collective =
+          Policy::connect(places[static_cast<std::size_t>(rank)],
+                          {.timeout = 500ms, .progress_timeout = 1s, .startup_timeout = 60s});
       collective.barrier();
       if (rank == 1) {
-        const ActivityScope scope(activity_board(collective), {.call = "fit", .part = "on_epoch_end of Endless"});
+        const ActivityScope scope(activity_board(collective),
+                                  {.call = "fit", .part = "on_epoch_end of Endless"});
         for (int i = 0; i < 3000 && failed < 2; ++i) std::this_thread::sleep_for(10ms);
         return collective.barrier();
       }
@@ -509,13 +533,16 @@ TEST_SUITE("tcp, ranks that are slow") {
       const CollectiveFailure failure = failure_of(exception);
       CHECK(failure.failed_rank == 1);
       CHECK(failure.reason ==
-            "kept others waiting for more than 1000 ms (CommunicationOptions::progress_timeout), although it is alive: "
+            "kept others waiting for more than 1000 ms (CommunicationOptions::progress_timeout), "
+            "although it is alive: "
             "fit, on_epoch_end of Endless");
       CHECK(code_of(exception) == ExitCode::lost_peer);
     }
   }
 
-  TEST_CASE("an exception that one rank ends with ends the waits of others, also when it comes from no operation") {
+  TEST_CASE(
+      "an exception that one rank ends with ends the waits of others, also when it comes from no "
+      "operation") {
     LocalCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     const auto thrown = run_threads(2, [&](int rank) {
@@ -534,8 +561,8 @@ TEST_SUITE("tcp, ranks that are slow") {
 TEST_SUITE("tcp, processes that die") {
   // Ranks 0 to n - 2 are threads here, the last one is a process.
   template <class Before>
-  std::vector<std::exception_ptr> with_victim(int size, const CommunicationOptions& options, int signal,
-                                              std::size_t count, Before before) {
+  std::vector<std::exception_ptr> with_victim(int size, const CommunicationOptions& options,
+                                              int signal, std::size_t count, Before before) {
     LocalCluster cluster(size);
     std::vector<Rendezvous> places;
     for (int rank = 0; rank < size; ++rank) places.push_back(cluster.place(rank));
@@ -576,9 +603,12 @@ TEST_SUITE("tcp, processes that die") {
     }
   }
 
-  TEST_CASE("a process that hangs is named by all when the time is over, and not the ranks that wait for it") {
+  TEST_CASE(
+      "a process that hangs is named by all when the time is over, and not the ranks that wait for "
+      "it") {
     const auto begin = Clock::now();
-    const auto thrown = with_victim(4, {.timeout = 3s, .startup_timeout = 60s}, SIGSTOP, 30'000, [](TcpRing&) {});
+    const auto thrown =
+        with_victim(4, {.timeout = 3s, .startup_timeout = 60s}, SIGSTOP, 30'000, [](TcpRing&) {});
     CHECK(seconds_since(begin) < 30);
     for (const std::size_t rank : {0u, 1u, 2u}) {
       CAPTURE(message_of(thrown[rank]));
@@ -631,8 +661,8 @@ TEST_SUITE("tcp, the end") {
       std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
       std::atomic<bool> was_busy = false;
       rethrow_first(run_threads(2, [&](int rank) {
-        auto ring =
-            TcpRing::connect(places[static_cast<std::size_t>(rank)], {.timeout = 500ms, .startup_timeout = 60s});
+        auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)],
+                                     {.timeout = 500ms, .startup_timeout = 60s});
         ring.barrier();
         if (rank == busy) std::this_thread::sleep_for(2s);  // saves
         if (rank == busy) was_busy = true;
@@ -646,12 +676,14 @@ TEST_SUITE("tcp, the end") {
     LocalCluster cluster(2);
     std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     const auto thrown = run_threads(2, [&](int rank) {
-      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], {.timeout = 2s, .startup_timeout = 60s});
+      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)],
+                                   {.timeout = 2s, .startup_timeout = 60s});
       ring.barrier();
       if (rank == 0) ring.barrier();
       ring.close();
     });
-    CHECK(contains(message_of(thrown[0]), "came to its end while rank 0 in barrier still waits for it"));
+    CHECK(contains(message_of(thrown[0]),
+                   "came to its end while rank 0 in barrier still waits for it"));
     CHECK(code_of(thrown[0]) == ExitCode::failure);
     CHECK(!thrown[1]);
   }

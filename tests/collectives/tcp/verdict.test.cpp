@@ -23,7 +23,8 @@ std::string name(const RelayedCluster& cluster, int rank) {
 }
 
 /// The ranks work until they fail; meanwhile something happens to the network.
-std::vector<CollectiveFailure> failures(RelayedCluster& cluster, const CommunicationOptions& options,
+std::vector<CollectiveFailure> failures(RelayedCluster& cluster,
+                                        const CommunicationOptions& options,
                                         const std::function<void()>& happens) {
   const int size = static_cast<int>(cluster.addresses.size());
   std::vector<Rendezvous> places;
@@ -59,21 +60,26 @@ void check_same(const std::vector<CollectiveFailure>& failures, int failed) {
 }  // namespace
 
 TEST_SUITE("verdict") {
-  TEST_CASE("a reset between two of three ranks, of whatever connection, is called that by all and blames nobody") {
-    for (const auto& connections : {std::pair(true, true), std::pair(true, false), std::pair(false, true)})
+  TEST_CASE(
+      "a reset between two of three ranks, of whatever connection, is called that by all and "
+      "blames nobody") {
+    for (const auto& connections :
+         {std::pair(true, true), std::pair(true, false), std::pair(false, true)})
       for (const auto& ranks : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)}) {
-        const bool control = connections.first, data = connections.second;  // clang++ 14 captures no bindings
+        const bool control = connections.first,
+                   data = connections.second;  // clang++ 14 captures no bindings
         const int a = ranks.first, b = ranks.second;
         CAPTURE(control);
         CAPTURE(data);
         CAPTURE(a);
         CAPTURE(b);
         RelayedCluster cluster(3);
-        const auto all =
-            failures(cluster, patient, [&, a, b, control, data] { cluster.between(a, b).reset(b, control, data); });
+        const auto all = failures(cluster, patient, [&, a, b, control, data] {
+          cluster.between(a, b).reset(b, control, data);
+        });
         check_same(all, -1);
-        CHECK(all[0].reason.find(
-                  concat({"the connection between ", name(cluster, a), " and ", name(cluster, b), " broke: "})) == 0);
+        CHECK(all[0].reason.find(concat({"the connection between ", name(cluster, a), " and ",
+                                         name(cluster, b), " broke: "})) == 0);
         CHECK(all[0].reason.find("; other ranks hear both") != std::string::npos);
       }
   }
@@ -81,8 +87,9 @@ TEST_SUITE("verdict") {
   TEST_CASE("of two ranks, neither blames the other for a reset") {
     for (const auto& [control, data] : {std::pair(true, true), std::pair(false, true)}) {
       RelayedCluster cluster(2);
-      const auto all = failures(cluster, patient,
-                                [&, control = control, data = data] { cluster.relays[0].reset(1, control, data); });
+      const auto all = failures(cluster, patient, [&, control = control, data = data] {
+        cluster.relays[0].reset(1, control, data);
+      });
       for (const CollectiveFailure& failure : all) {
         CAPTURE(failure.reason);
         CHECK(failure.failed_rank == -1);
@@ -96,13 +103,14 @@ TEST_SUITE("verdict") {
       RelayedCluster cluster(3);
       const auto all = failures(cluster, hasty, [&] { cluster.relays[0].cut(2, way); });
       check_same(all, -1);
-      CHECK(all[0].reason.find("the network between " + name(cluster, 0) + " and " + name(cluster, 2) + " is cut") ==
-            0);
+      CHECK(all[0].reason.find("the network between " + name(cluster, 0) + " and " +
+                               name(cluster, 2) + " is cut") == 0);
     }
   }
 
   TEST_CASE("of two ranks, both name the one that the other does not hear") {
-    for (const auto& [way, unheard] : {std::pair(Relay::Way::to_port, 1), std::pair(Relay::Way::from_port, 0)}) {
+    for (const auto& [way, unheard] :
+         {std::pair(Relay::Way::to_port, 1), std::pair(Relay::Way::from_port, 0)}) {
       RelayedCluster cluster(2);
       const auto all = failures(cluster, hasty, [&, way = way] { cluster.relays[0].cut(1, way); });
       check_same(all, unheard);
@@ -120,6 +128,7 @@ TEST_SUITE("verdict") {
     for (const CollectiveFailure& failure : all) CHECK(failure.failed_rank == 1);
     CHECK(all[0].reason == "was silent for more than 1500 ms (CommunicationOptions::timeout)");
     CHECK(all[2].reason == all[0].reason);
-    CHECK(all[1].reason == "hears none of the other ranks any more: its network is cut, or all of them hang");
+    CHECK(all[1].reason ==
+          "hears none of the other ranks any more: its network is cut, or all of them hang");
   }
 }

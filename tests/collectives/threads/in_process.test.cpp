@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 
 TEST_SUITE("in_process") {
   TEST_CASE("a group needs a member") {
-    CHECK_THROWS_WITH_AS(InProcessGroup(0), "a group of threads needs at least 1 member, got 0", ConfigurationError);
+    CHECK_THROWS_WITH_AS(InProcessGroup(0), "a group of threads needs at least 1 member, got 0",
+                         ConfigurationError);
     CHECK_THROWS_AS(InProcessGroup(2, {.timeout = 0s}), ConfigurationError);
   }
 
@@ -24,9 +25,9 @@ TEST_SUITE("in_process") {
       group.member(rank).all_reduce(std::span(values));
     });
     for (const auto& exception : thrown)
-      CHECK(
-          message_of(exception).find("replicas are out of step: rank 0 is in all_reduce of float, 12 bytes, rank 1 in "
-                                     "all_reduce of float, 16 bytes") != std::string::npos);
+      CHECK(message_of(exception).find(
+                "replicas are out of step: rank 0 is in all_reduce of float, 12 bytes, rank 1 in "
+                "all_reduce of float, 16 bytes") != std::string::npos);
     group.reset();
     thrown = run_threads(3, [&](int rank) {
       std::vector<float> values(3);
@@ -35,7 +36,8 @@ TEST_SUITE("in_process") {
       else
         group.member(rank).all_reduce(std::span(values));
     });
-    for (const auto& exception : thrown) CHECK(message_of(exception).find("rank 2 in barrier") != std::string::npos);
+    for (const auto& exception : thrown)
+      CHECK(message_of(exception).find("rank 2 in barrier") != std::string::npos);
     group.reset();
     rethrow_first(run_threads(3, [&](int rank) { group.member(rank).barrier(); }));
   }
@@ -48,8 +50,10 @@ TEST_SUITE("in_process") {
     CHECK(!thrown[1]);
     for (const int rank : {0, 2}) {
       const std::string message = message_of(thrown[static_cast<std::size_t>(rank)]);
-      CHECK(message.find("barrier: rank 1 failed: this replica's thread did not come to barrier within 50 ms "
-                         "(CommunicationOptions::progress_timeout)") == 0);
+      CHECK(
+          message.find(
+              "barrier: rank 1 failed: this replica's thread did not come to barrier within 50 ms "
+              "(CommunicationOptions::progress_timeout)") == 0);
     }
   }
 
@@ -63,7 +67,8 @@ TEST_SUITE("in_process") {
 
   TEST_CASE("reduce_to_first leaves the other buffers alone") {
     InProcessGroup group(3);
-    std::vector<std::vector<double>> values(3, std::vector<double>(100, 2.0)), statuses(3, std::vector<double>(2, 1.0));
+    std::vector<std::vector<double>> values(3, std::vector<double>(100, 2.0)),
+        statuses(3, std::vector<double>(2, 1.0));
     rethrow_first(run_threads(3, [&](int rank) {
       const auto i = static_cast<std::size_t>(rank);
       group.member(rank).reduce_to_first(std::span(statuses[i]), std::span(values[i]));
@@ -76,7 +81,8 @@ TEST_SUITE("in_process") {
     }
   }
 
-  TEST_CASE("reduce_scatter hands out the sums of all_reduce, each once, and leaves the buffers alone") {
+  TEST_CASE(
+      "reduce_scatter hands out the sums of all_reduce, each once, and leaves the buffers alone") {
     for (const int size : {1, 2, 3, 4}) {
       for (const std::size_t count : {0u, 1u, 17u, 1024u, 70'001u}) {
         CAPTURE(size);
@@ -91,29 +97,32 @@ TEST_SUITE("in_process") {
           summed[i] = values[i] = random_numbers<float>(rank, count);
           collective.all_reduce(std::span(summed[i]));
           std::vector<double> status{1.0 + rank, 2};
-          collective.reduce_scatter(
-              std::span(status), std::span(values[i]),
-              [&](std::span<const double> reduced, std::size_t offset, std::span<const float> sums) {
-                if (reduced[1] != 2.0 * size) throw Error("status");
-                for (std::size_t k = 0; k < sums.size(); ++k) {
-                  shared[offset + k] = sums[k];
-                  ++begun[offset + k];
-                }
-              });
+          collective.reduce_scatter(std::span(status), std::span(values[i]),
+                                    [&](std::span<const double> reduced, std::size_t offset,
+                                        std::span<const float> sums) {
+                                      if (reduced[1] != 2.0 * size) throw Error("status");
+                                      for (std::size_t k = 0; k < sums.size(); ++k) {
+                                        shared[offset + k] = sums[k];
+                                        ++begun[offset + k];
+                                      }
+                                    });
           statuses[i].assign(status.begin(), status.end());
-          if (shared != summed[i]) throw Error("rank " + std::to_string(rank) + " came back before the others");
+          if (shared != summed[i])
+            throw Error("rank " + std::to_string(rank) + " came back before the others");
         }));
         CHECK(begun == std::vector<float>(count, 1.0f));
         for (std::size_t i = 0; i < ranks; ++i) {
           CHECK(values[i] == random_numbers<float>(static_cast<int>(i), count));
-          CHECK(statuses[i] ==
-                std::vector<float>{static_cast<float>(size * (size + 1) / 2), 2.0f * static_cast<float>(size)});
+          CHECK(statuses[i] == std::vector<float>{static_cast<float>(size * (size + 1) / 2),
+                                                  2.0f * static_cast<float>(size)});
         }
       }
     }
   }
 
-  TEST_CASE("a reduce_scatter that begins early has the same sums, each once, however far the threads are") {
+  TEST_CASE(
+      "a reduce_scatter that begins early has the same sums, each once, however far the threads "
+      "are") {
     // In between there are other operations, of another length; and in a round one thread does not
     // begin early.
     constexpr std::size_t count = 100'003;
@@ -134,9 +143,11 @@ TEST_SUITE("in_process") {
           values[i].assign(count, 1e9f);
           collective.all_reduce(std::span(summed[i]));
           bool is_early = true;
-          const auto take = [&](std::span<const double> reduced, std::size_t offset, std::span<const float> sums) {
+          const auto take = [&](std::span<const double> reduced, std::size_t offset,
+                                std::span<const float> sums) {
             early_pieces[i] += is_early;
-            if (reduced.size() != 1 || reduced[0] != (is_early ? 2.0 : 3.0) * size) throw Error("status");
+            if (reduced.size() != 1 || reduced[0] != (is_early ? 2.0 : 3.0) * size)
+              throw Error("status");
             for (std::size_t k = 0; k < sums.size(); ++k) {
               shared[offset + k] = sums[k];
               ++times[offset + k];
@@ -145,7 +156,9 @@ TEST_SUITE("in_process") {
           const std::vector<float> numbers = random_numbers<float>(10 * round + rank, count);
           const bool begins = round != 2 || rank + 1 < size;
           const double status = 2;
-          if (begins) collective.begin_reduce_scatter(std::span(&status, 1), std::span<const float>(values[i]));
+          if (begins)
+            collective.begin_reduce_scatter(std::span(&status, 1),
+                                            std::span<const float>(values[i]));
           for (std::size_t done = 0; done < count;) {
             const std::size_t step = std::min(count - done, 9'000 * (i + 1));
             std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(done), step,
@@ -212,10 +225,11 @@ TEST_SUITE("in_process") {
     std::vector<float> values(30'000, 1.0f);
     const auto thrown = run_threads(3, [&](int rank) {
       std::vector<float> mine = values;
-      group.member(rank).reduce_scatter(std::span<double>(), std::span(mine),
-                                        [&](std::span<const double>, std::size_t, std::span<const float>) {
-                                          if (rank == 1) throw Error("no");
-                                        });
+      group.member(rank).reduce_scatter(
+          std::span<double>(), std::span(mine),
+          [&](std::span<const double>, std::size_t, std::span<const float>) {
+            if (rank == 1) throw Error("no");
+          });
     });
     CHECK(message_of(thrown[1]) == "no");
     CHECK(!thrown[0]);
@@ -230,7 +244,8 @@ TEST_SUITE("in_process") {
       for (int round = 0; round < 500; ++round) {
         std::vector<std::int64_t> values{rank, round};
         collective.all_reduce(std::span(values));
-        if (values != std::vector<std::int64_t>{6, 4 * round}) throw Error("round " + std::to_string(round));
+        if (values != std::vector<std::int64_t>{6, 4 * round})
+          throw Error("round " + std::to_string(round));
         if (round % 3 == 0) collective.barrier();
       }
     }));

@@ -23,7 +23,8 @@ auto samples(int rows, float offset = 0) {
     for (int f = 0; f < 4; ++f) x.push_back(static_cast<float>((i * 7 + f) % 5) + offset);
     y.push_back(i % 3);
   }
-  return std::pair(ls::Tensor<float>(std::move(x), {static_cast<std::size_t>(rows), 4}), ls::Tensor<int>(std::move(y)));
+  return std::pair(ls::Tensor<float>(std::move(x), {static_cast<std::size_t>(rows), 4}),
+                   ls::Tensor<int>(std::move(y)));
 }
 
 ls::AnyDataset dataset(const std::string& mode, int worker, const std::string& folder) {
@@ -41,9 +42,11 @@ ls::AnyDataset dataset(const std::string& mode, int worker, const std::string& f
                               .batch(8));
   }
   const bool other = worker == 1;
-  auto [x, y] = samples(other && mode == "rows" ? 71 : 72, other && mode == "contents" ? 1.0F : 0.0F);
+  auto [x, y] =
+      samples(other && mode == "rows" ? 71 : 72, other && mode == "contents" ? 1.0F : 0.0F);
   const auto seed = static_cast<std::uint64_t>(other && mode == "seed" ? 6 : 5);
-  return ls::AnyDataset(ls::from_tensor_slices(x, y).shuffle(72, seed).batch(other && mode == "batch" ? 4 : 8));
+  return ls::AnyDataset(
+      ls::from_tensor_slices(x, y).shuffle(72, seed).batch(other && mode == "batch" ? 4 : 8));
 }
 
 }  // namespace
@@ -52,7 +55,8 @@ int main(int argc, char** argv) {
   return ls::run(argc, argv, [&] {
     ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy;
     const auto data = dataset(argv[1], strategy.worker_index(), argc > 2 ? argv[2] : "");
-    auto model = ls::compile<Net>(strategy, {.seed = 1}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+    auto model = ls::compile<Net>(strategy, {.seed = 1},
+                                  ls::SparseCategoricalCrossentropy{.from_logits = true},
                                   ls::SGD{.learning_rate = 0.1});
     model.fit(data, {.epochs = 2});
     std::printf("final: updates=%d parameters_crc32c=%08x\n", static_cast<int>(model.iterations()),

@@ -65,7 +65,8 @@ struct SlowSteps {
   std::string spun{};  // a file that exists once it is done
   bool told = false;
   void on_train_batch_begin(ls::Training& training, std::int64_t) {
-    if (!std::exchange(told, true)) std::printf("training from update %d\n", static_cast<int>(training.iterations()));
+    if (!std::exchange(told, true))
+      std::printf("training from update %d\n", static_cast<int>(training.iterations()));
     std::fflush(stdout);
     if (least.count() > 0) std::this_thread::sleep_for(least);
     if (training.iterations() == spin_at && !std::filesystem::exists(spun)) {
@@ -94,8 +95,9 @@ using Numbers = std::map<std::string, int, std::less<>>;
 template <class TestNet, class Policy, class Optimizer>
 void train(const std::string& backup_dir, Numbers numbers, const Optimizer& optimizer) {
   ls::MultiWorkerMirroredStrategy<Policy> strategy(
-      {.communication_options = {.timeout = std::chrono::milliseconds(numbers["timeout_ms"]),
-                                 .progress_timeout = std::chrono::milliseconds(numbers["progress_ms"])}});
+      {.communication_options = {
+           .timeout = std::chrono::milliseconds(numbers["timeout_ms"]),
+           .progress_timeout = std::chrono::milliseconds(numbers["progress_ms"])}});
   constexpr std::int64_t samples = 100;
   Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(samples, 16);
   std::vector<std::int32_t> y;
@@ -104,7 +106,8 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
     for (int j = 0; j < 16; ++j) x(i, j) = static_cast<float>(random.uniform(-1, 1));
     y.push_back((x(i, 0) > 0 ? 2 : 0) + (x(i, 1) > x(i, 2) ? 1 : 0));
   }
-  auto model = ls::compile<TestNet>(strategy, {.seed = 3}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+  auto model = ls::compile<TestNet>(strategy, {.seed = 3},
+                                    ls::SparseCategoricalCrossentropy{.from_logits = true},
                                     optimizer, ls::Accuracy{});
   HalveOnPlateau plateau;
   const Accident accident{.corrupt = numbers["corrupt"], .fail = numbers["fail"]};
@@ -120,7 +123,9 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
       .on_peer_loss = numbers["rejoin"] != 0 ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail};
   const ls::History history =
       model.fit(ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]),
-                {.epochs = numbers["epochs"], .verbose = numbers["verbose"], .steps_per_epoch = numbers["steps"]},
+                {.epochs = numbers["epochs"],
+                 .verbose = numbers["verbose"],
+                 .steps_per_epoch = numbers["steps"]},
                 plateau, slow, accident, backup);
   if (strategy.is_chief())
     std::printf("final: loss=%.9g learning_rate=%g seen=%d parameters_crc32c=%08x\n",

@@ -10,11 +10,14 @@ using lockstep_test::check_refused;
 using lockstep_test::check_schedule;
 
 TEST_CASE("CosineDecay: golden values") {
-  check_schedule(CosineDecay{.initial_learning_rate = 0.3, .decay_steps = 1000, .alpha = 0.1}, golden::cosine_decay);
-  check_schedule(
-      CosineDecay{
-          .initial_learning_rate = 0.01, .decay_steps = 1000, .alpha = 0.1, .warmup_target = 0.1, .warmup_steps = 100},
-      golden::cosine_decay_warmup);
+  check_schedule(CosineDecay{.initial_learning_rate = 0.3, .decay_steps = 1000, .alpha = 0.1},
+                 golden::cosine_decay);
+  check_schedule(CosineDecay{.initial_learning_rate = 0.01,
+                             .decay_steps = 1000,
+                             .alpha = 0.1,
+                             .warmup_target = 0.1,
+                             .warmup_steps = 100},
+                 golden::cosine_decay_warmup);
 }
 
 TEST_CASE("CosineDecay: the corners are exact") {
@@ -29,15 +32,17 @@ TEST_CASE("CosineDecay: the corners are exact") {
 
 TEST_CASE("CosineDecay: options") {
   CHECK(CosineDecay{.initial_learning_rate = 0.5}.description() ==
-        "CosineDecay(initial_learning_rate=0.5, decay_steps=1000, alpha=0, warmup_target=none, warmup_steps=0)");
+        "CosineDecay(initial_learning_rate=0.5, decay_steps=1000, alpha=0, warmup_target=none, "
+        "warmup_steps=0)");
   check_refused(CosineDecay{.initial_learning_rate = -1});
   check_refused(CosineDecay{.alpha = -1});
   check_refused(CosineDecay{.warmup_target = -1});
   check_refused(CosineDecay{.warmup_steps = -1});
-  CHECK_THROWS_WITH_AS(CosineDecay{.decay_steps = 0}.validate(), "CosineDecay: decay_steps is 0; expected at least 1",
+  CHECK_THROWS_WITH_AS(CosineDecay{.decay_steps = 0}.validate(),
+                       "CosineDecay: decay_steps is 0; expected at least 1",
                        lockstep::ConfigurationError);
-  CHECK_THROWS_WITH_AS(
-      CosineDecay{.warmup_steps = 5}.validate(),
-      "CosineDecay: warmup_steps are given, but no warmup_target; set it to the rate after the warm-up",
-      lockstep::ConfigurationError);
+  CHECK_THROWS_WITH_AS(CosineDecay{.warmup_steps = 5}.validate(),
+                       "CosineDecay: warmup_steps are given, but no warmup_target; set it to the "
+                       "rate after the warm-up",
+                       lockstep::ConfigurationError);
 }

@@ -21,7 +21,8 @@ TEST_CASE("PiecewiseConstantDecay: between equal boundaries is no step") {
 }
 
 TEST_CASE("PiecewiseConstantDecay: options") {
-  CHECK(PiecewiseConstantDecay{.boundaries = {100, 300}, .values = {0.1, 0.01, 0.001}}.description() ==
+  CHECK(PiecewiseConstantDecay{.boundaries = {100, 300}, .values = {0.1, 0.01, 0.001}}
+            .description() ==
         "PiecewiseConstantDecay(values=0.1 until 100 then 0.01 until 300 then 0.001)");
   check_refused(PiecewiseConstantDecay{.boundaries = {}, .values = {-1}});
   check_refused(PiecewiseConstantDecay{.boundaries = {300, 299}, .values = {0.1, 0.01, 0.001}});

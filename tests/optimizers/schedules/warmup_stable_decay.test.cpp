@@ -8,7 +8,8 @@ using lockstep::WarmupStableDecay;
 using lockstep_test::check_refused;
 
 TEST_CASE("WarmupStableDecay: as llm.c computes it") {
-  const WarmupStableDecay schedule{.learning_rate = 0.4, .steps = 1000, .warmup_steps = 10, .final_fraction = 0.5};
+  const WarmupStableDecay schedule{
+      .learning_rate = 0.4, .steps = 1000, .warmup_steps = 10, .final_fraction = 0.5};
   CHECK(schedule(0) == doctest::Approx(0.04));
   CHECK(schedule(9) == 0.4);
   CHECK(schedule(10) == 0.4);
@@ -20,7 +21,8 @@ TEST_CASE("WarmupStableDecay: as llm.c computes it") {
 
 TEST_CASE("WarmupStableDecay: options") {
   CHECK(WarmupStableDecay{}.description() ==
-        "WarmupStableDecay(learning_rate=0.001, steps=1000, warmup_steps=0, decay_fraction=0.2, final_fraction=0)");
+        "WarmupStableDecay(learning_rate=0.001, steps=1000, warmup_steps=0, decay_fraction=0.2, "
+        "final_fraction=0)");
   check_refused(WarmupStableDecay{.learning_rate = -1});
   check_refused(WarmupStableDecay{.steps = 0});
   check_refused(WarmupStableDecay{.warmup_steps = -1});

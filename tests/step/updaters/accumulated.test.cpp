@@ -10,7 +10,8 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
-TEST_CASE("AccumulatedUpdater: one reduction and one update for each window, by the mean over its rows") {
+TEST_CASE(
+    "AccumulatedUpdater: one reduction and one update for each window, by the mean over its rows") {
   MadeUpProgram program(1'000);
   program.ends = {100, 1'000};
   program.rules.accumulation_steps = 3;
@@ -25,8 +26,8 @@ TEST_CASE("AccumulatedUpdater: one reduction and one update for each window, by 
   take_happened();
   std::int64_t accumulated = 0;
   const auto step = [&] {
-    const bool updated =
-        ls::detail::train_step(rank.parts, *updater, data, {.accumulated = accumulated, .continues = accumulated > 0});
+    const bool updated = ls::detail::train_step(
+        rank.parts, *updater, data, {.accumulated = accumulated, .continues = accumulated > 0});
     const double samples = rank.workspace.status()[ls::detail::StatusBlock::samples];
     CHECK(updated == (samples > 0 && accumulated == 2));
     if (updated) variables.complete_update(variables.iterations + 1, true);
@@ -42,7 +43,8 @@ TEST_CASE("AccumulatedUpdater: one reduction and one update for each window, by 
     REQUIRE(value == doctest::Approx(-0.5 * 3 / 15));
 
   CHECK(step() == "backward( ) ");
-  // The data end: their sums go into the variables, and wait there for the other steps of the window.
+  // The data end: their sums go into the variables, and wait there for the other steps of the
+  // window.
   CHECK(step() == "backward( ) ");
   CHECK(accumulated == 1);
   updater->carry(accumulated);
@@ -53,8 +55,9 @@ TEST_CASE("AccumulatedUpdater: one reduction and one update for each window, by 
   accumulated = variables.accumulated_steps;
   for (int i = 0; i < 2; ++i, ++accumulated) {
     data.begin({});
-    CHECK(ls::detail::train_step(rank.parts, *another, data,
-                                 {.iteration = 1, .accumulated = accumulated, .continues = i > 0}) == (i == 1));
+    CHECK(ls::detail::train_step(
+              rank.parts, *another, data,
+              {.iteration = 1, .accumulated = accumulated, .continues = i > 0}) == (i == 1));
   }
   variables.complete_update(2, true);
   for (const float value : variables.parameters().values().first(1'000))
@@ -63,7 +66,8 @@ TEST_CASE("AccumulatedUpdater: one reduction and one update for each window, by 
   for (const float value : variables.accumulated().values()) REQUIRE(value == 0);
 }
 
-TEST_CASE("AccumulatedUpdater: a step that counts no row, or no finite loss, has no part in its window") {
+TEST_CASE(
+    "AccumulatedUpdater: a step that counts no row, or no finite loss, has no part in its window") {
   MadeUpProgram program(16);
   program.rules.accumulation_steps = 2;
   ls::detail::Variables<float> variables(program);
@@ -76,7 +80,8 @@ TEST_CASE("AccumulatedUpdater: a step that counts no row, or no finite loss, has
     status[Status::samples] = 5;
     status[Status::rows] = rows;
     status[Status::non_finite] = non_finite;
-    for (float& gradient : rank.parts.workspace.gradients().values()) gradient = static_cast<float>(rows);
+    for (float& gradient : rank.parts.workspace.gradients().values())
+      gradient = static_cast<float>(rows);
     updater->begin({.stop_on_non_finite = true, .is_last = is_last});
     return updater->finish();
   };

@@ -28,7 +28,8 @@ TEST_CASE("AllReduceUpdater: one reduction after backward, and then the update")
   take_happened();
   ls::detail::train_step(rank.parts, *updater, data, {});
   CHECK(take_happened() == "backward( ) all-reduce 0-1008 update 0-1008 ");
-  for (const float value : variables.parameters().values().first(1'000)) REQUIRE(value == -0.5F / 5);
+  for (const float value : variables.parameters().values().first(1'000))
+    REQUIRE(value == -0.5F / 5);
 }
 
 TEST_CASE("AllReduceUpdater: each replica of a process updates its part") {
@@ -62,15 +63,20 @@ TEST_CASE("AllReduceUpdater: the bits do not depend on who updates") {
   check_steps<ls::testing::TcpFamily>(large, 4, "all-reduce");
 }
 
-TEST_CASE("AllReduceUpdater: an update that is clipped by norms has the same bits alone, on threads and on workers") {
-  for (const ls::SGD& optimizer : {ls::SGD{.learning_rate = 0.3, .momentum = 0.5, .global_clipnorm = 0.7},
-                                   ls::SGD{.learning_rate = 0.3, .clipnorm = 0.2}}) {
+TEST_CASE(
+    "AllReduceUpdater: an update that is clipped by norms has the same bits alone, on threads and "
+    "on workers") {
+  for (const ls::SGD& optimizer :
+       {ls::SGD{.learning_rate = 0.3, .momentum = 0.5, .global_clipnorm = 0.7},
+        ls::SGD{.learning_rate = 0.3, .clipnorm = 0.2}}) {
     const Updated<LargeNet> program({.from_logits = true}, optimizer, {});
-    const auto parameters = [&](auto collective, int rank, int size, ls::detail::Variables<float>& variables) {
+    const auto parameters = [&](auto collective, int rank, int size,
+                                ls::detail::Variables<float>& variables) {
       const Rank own(program, variables, std::move(collective), rank, size);
       const auto updater = own.updater();
       require(updater->name() == "all-reduce", "the route");
-      for (int step = 1; step <= 3; ++step) make_update(own.parts, *updater, step, samples_of(rank));
+      for (int step = 1; step <= 3; ++step)
+        make_update(own.parts, *updater, step, samples_of(rank));
     };
     {
       ls::detail::Variables<float> variables(program);

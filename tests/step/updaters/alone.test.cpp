@@ -28,16 +28,18 @@ using Progress = ls::detail::Updater<float>::Progress;
 
 namespace {
 
-/// All kinds of layers: with large kernels and small ones, and one (UserDense) that announces nothing.
-using Net = ls::Sequential<ls::Input<4>, ls::Dense<600, ls::ReLU>, ls::Dense<64, ls::ReLU>, ls::Reshape<4, 4, 4>,
-                           ls::Conv2D<48, 3, ls::ReLU>, ls::BatchNormalization<>, ls::Flatten, UserDense<200>,
-                           ls::Dense<200, ls::ReLU>, ls::Dense<3>>;
+/// All kinds of layers: with large kernels and small ones, and one (UserDense) that announces
+/// nothing.
+using Net =
+    ls::Sequential<ls::Input<4>, ls::Dense<600, ls::ReLU>, ls::Dense<64, ls::ReLU>,
+                   ls::Reshape<4, 4, 4>, ls::Conv2D<48, 3, ls::ReLU>, ls::BatchNormalization<>,
+                   ls::Flatten, UserDense<200>, ls::Dense<200, ls::ReLU>, ls::Dense<3>>;
 
 /// Parameters and slots after some steps.
 template <class Optimizer>
 std::vector<float> train(const Optimizer& optimizer, bool is_late) {
-  const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, Optimizer> program({.from_logits = true},
-                                                                                               optimizer, {});
+  const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, Optimizer> program(
+      {.from_logits = true}, optimizer, {});
   ls::detail::Variables<float> variables(program);
   initialize(program, variables);
   const Rank rank(program, variables, ls::Single{});
@@ -45,9 +47,12 @@ std::vector<float> train(const Optimizer& optimizer, bool is_late) {
   if (is_late) updater = std::make_unique<LateUpdater<float>>(rank.parts, std::move(updater));
   auto data = tiny_batches(40, 5);
   data.begin({});
-  for (std::int64_t step = 0; step < 8; ++step) ls::detail::train_step(rank.parts, *updater, data, {.iteration = step});
-  std::vector<float> values(variables.parameters().values().begin(), variables.parameters().values().end());
-  for (const auto& slot : variables.slots()) values.insert(values.end(), slot.values().begin(), slot.values().end());
+  for (std::int64_t step = 0; step < 8; ++step)
+    ls::detail::train_step(rank.parts, *updater, data, {.iteration = step});
+  std::vector<float> values(variables.parameters().values().begin(),
+                            variables.parameters().values().end());
+  for (const auto& slot : variables.slots())
+    values.insert(values.end(), slot.values().begin(), slot.values().end());
   return values;
 }
 
@@ -65,7 +70,9 @@ struct Setup {
   Rank<ls::Single> rank{program, variables, ls::Single{}};
   std::unique_ptr<ls::detail::Updater<float>> updater = rank.updater();
 
-  explicit Setup(std::size_t size) : program(size) { program.parameters = variables.parameters().values(); }
+  explicit Setup(std::size_t size) : program(size) {
+    program.parameters = variables.parameters().values();
+  }
 };
 
 }  // namespace
@@ -114,7 +121,8 @@ TEST_CASE("AloneUpdater: no update without samples, nor of a loss that is not fi
   };
   CHECK_FALSE(updates(0, 0, false));
   CHECK_FALSE(updates(5, 1, true));
-  CHECK(setup.variables.parameters_crc32c() == ls::detail::Variables<float>(setup.program).parameters_crc32c());
+  CHECK(setup.variables.parameters_crc32c() ==
+        ls::detail::Variables<float>(setup.program).parameters_crc32c());
   CHECK(updates(5, 1, false));
   CHECK(updates(5, 0, true));
 }

@@ -25,7 +25,8 @@ namespace lockstep_test {
 
 /// Only reductions and updates are used of it; backward is made up.
 template <class Net, class Optimizer = lockstep::SGD>
-using Updated = lockstep::detail::Compiled<Net, float, lockstep::SparseCategoricalCrossentropy, Optimizer>;
+using Updated =
+    lockstep::detail::Compiled<Net, float, lockstep::SparseCategoricalCrossentropy, Optimizer>;
 /// With more parameters than fit into a short message, and gaps between them.
 using LargeNet = lockstep::Sequential<lockstep::Input<300>, UserDense<70>, UserDense<5>>;
 using SmallNet = lockstep::Sequential<lockstep::Input<5>, UserDense<3>>;
@@ -49,14 +50,16 @@ inline void draw(const lockstep::Arena<float>& gradients, int rank, int step) {
   }
 }
 
-inline std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+inline std::vector<float> copy(std::span<const float> values) {
+  return {values.begin(), values.end()};
+}
 
 inline double samples_of(int rank) { return rank + 1.0; }
 
 /// The parameters after each step, from the definition: gradients are summed in the order of the
 /// contract, and all of them used at once.
-inline std::vector<std::vector<float>> expected_steps(const lockstep::detail::Program<float>& program, int ranks,
-                                                      int steps) {
+inline std::vector<std::vector<float>> expected_steps(
+    const lockstep::detail::Program<float>& program, int ranks, int steps) {
   lockstep::detail::Variables<float> variables(program);
   initialize(program, variables);
   double samples = 0;
@@ -70,7 +73,8 @@ inline std::vector<std::vector<float>> expected_steps(const lockstep::detail::Pr
       gradients.push_back(copy(drawn.values()));
     }
     const std::vector<float> sums = lockstep::testing::contract_sum(gradients);
-    if (variables.clips_by_norm()) variables.norms().compute_part(std::span<const float>(sums), 0, 1);
+    if (variables.clips_by_norm())
+      variables.norms().compute_part(std::span<const float>(sums), 0, 1);
     variables.update(variables.parameters().values(), sums, 0, samples, step);
     all.push_back(copy(variables.parameters().values()));
   }
@@ -78,8 +82,9 @@ inline std::vector<std::vector<float>> expected_steps(const lockstep::detail::Pr
 }
 
 /// The update of step `number` with drawn gradients, which become ready one piece after the other.
-inline void make_update(const lockstep::detail::Parts<float>& parts, lockstep::detail::Updater<float>& updater,
-                        int number, double samples, double non_finite = 0) {
+inline void make_update(const lockstep::detail::Parts<float>& parts,
+                        lockstep::detail::Updater<float>& updater, int number, double samples,
+                        double non_finite = 0) {
   using Progress = lockstep::detail::Updater<float>::Progress;
   using lockstep::detail::StatusBlock;
   draw(parts.workspace.gradients(), parts.replica.collective().rank(), number);
@@ -112,7 +117,9 @@ struct Worker {
     initialize(program, variables);
   }
 
-  [[nodiscard]] std::vector<float> parameters() const { return copy(variables.parameters().values()); }
+  [[nodiscard]] std::vector<float> parameters() const {
+    return copy(variables.parameters().values());
+  }
   void step(int number, double samples, double non_finite = 0) {
     make_update(rank.parts, *updater, number, samples, non_finite);
   }
@@ -136,8 +143,8 @@ inline void require_zeros_between_slices(const lockstep::Arena<float>& arena) {
 
 /// Some steps of workers have the parameters of the definition, by the route of this name.
 template <class Family>
-void check_steps(const lockstep::detail::Program<float>& program, int ranks, const std::string& route,
-                 const lockstep::CommunicationOptions& options = {}) {
+void check_steps(const lockstep::detail::Program<float>& program, int ranks,
+                 const std::string& route, const lockstep::CommunicationOptions& options = {}) {
   CAPTURE(ranks);
   constexpr int steps = 4;
   const auto expected = expected_steps(program, ranks, steps);
@@ -149,9 +156,11 @@ void check_steps(const lockstep::detail::Program<float>& program, int ranks, con
       const float* const before = worker.variables.parameters().values().data();
       worker.step(step, samples_of(collective.rank()));
       const auto& status = worker.rank.workspace.status();
-      require(status[lockstep::detail::StatusBlock::samples] == ranks * (ranks + 1) / 2.0, "samples");
+      require(status[lockstep::detail::StatusBlock::samples] == ranks * (ranks + 1) / 2.0,
+              "samples");
       require(worker.parameters() == expected[static_cast<std::size_t>(step)], "bits");
-      require((worker.variables.parameters().values().data() != before) == swaps, "the arenas are swapped");
+      require((worker.variables.parameters().values().data() != before) == swaps,
+              "the arenas are swapped");
     }
     worker.step(steps + 1, 0);
     require(worker.parameters() == expected.back(), "changed without samples");

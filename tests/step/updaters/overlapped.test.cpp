@@ -71,7 +71,8 @@ struct Setup {
   }
 };
 
-std::pair<Ranges, Ranges> ranges(int ranks, std::size_t size, const std::vector<std::size_t>& ends) {
+std::pair<Ranges, Ranges> ranges(int ranks, std::size_t size,
+                                 const std::vector<std::size_t>& ends) {
   Setup setup(ranks, size);
   setup.reduce(ends);
   return {Watched::begun, Watched::finished};
@@ -79,8 +80,10 @@ std::pair<Ranges, Ranges> ranges(int ranks, std::size_t size, const std::vector<
 
 }  // namespace
 
-TEST_CASE("OverlappedUpdater: ranges begin when they are ready, cut at multiples of ranks and 1 MiB") {
-  const auto [begun, finished] = ranges(2, 20 * block, {10, 3 * block, 9 * block, 9 * block + 1, 20 * block});
+TEST_CASE(
+    "OverlappedUpdater: ranges begin when they are ready, cut at multiples of ranks and 1 MiB") {
+  const auto [begun, finished] =
+      ranges(2, 20 * block, {10, 3 * block, 9 * block, 9 * block + 1, 20 * block});
   CHECK(begun == Ranges{{0, 4 * block}, {4 * block, 4 * block}, {8 * block, 8 * block}});
   CHECK(finished == Ranges{{16 * block, 4 * block}});
   const auto three = ranges(3, 20 * block, {7 * block, 20 * block});
@@ -116,7 +119,9 @@ TEST_CASE("OverlappedUpdater: what is left for the end has at least a block for 
     }
 }
 
-TEST_CASE("OverlappedUpdater: reductions begin during backward; status and the rest come after it, then the update") {
+TEST_CASE(
+    "OverlappedUpdater: reductions begin during backward; status and the rest come after it, then "
+    "the update") {
   Setup setup(2, 20 * block);
   setup.program.ends = {9 * block, 20 * block};
   setup.program.parameters = setup.variables.parameters().values();
@@ -129,8 +134,9 @@ TEST_CASE("OverlappedUpdater: reductions begin during backward; status and the r
   };
   for (int step = 0; step < 2; ++step) {
     ls::detail::train_step(setup.rank.parts, *updater, data, {.iteration = step});
-    CHECK(take_happened() == "backward( begin" + range(0, 4) + "begin" + range(4, 8) + "begin" + range(8, 16) +
-                                 ") all-reduce" + range(16, 20) + "wait update" + range(0, 20));
+    CHECK(take_happened() == "backward( begin" + range(0, 4) + "begin" + range(4, 8) + "begin" +
+                                 range(8, 16) + ") all-reduce" + range(16, 20) + "wait update" +
+                                 range(0, 20));
   }
 }
 
@@ -143,11 +149,13 @@ TEST_CASE("OverlappedUpdater: small gradients are reduced at the end") {
 }
 
 TEST_CASE("OverlappedUpdater: the bits are those of one reduction") {
-  const Updated<OverlapNet> program({.from_logits = true}, {.learning_rate = 0.3, .momentum = 0.5}, {});
+  const Updated<OverlapNet> program({.from_logits = true}, {.learning_rate = 0.3, .momentum = 0.5},
+                                    {});
   const std::string route = "all-reduce, overlapped with backward";
   ls::CommunicationOptions options = ls::testing::patient_options();
   options.overlap = ls::Overlap::on;
-  for (const int ranks : {2, 3}) check_steps<ls::testing::TcpFamily>(program, ranks, route, options);
+  for (const int ranks : {2, 3})
+    check_steps<ls::testing::TcpFamily>(program, ranks, route, options);
   // Where each rank could update a share for all, overlap goes first.
   const Updated<LargeNet> plain({.from_logits = true}, {.learning_rate = 0.3}, {});
   check_steps<ls::testing::SharedMemoryFamily>(plain, 2, route, options);

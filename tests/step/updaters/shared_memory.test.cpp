@@ -1,4 +1,5 @@
-// Ranks with parameters of their own, which communicate by shared memory, update a share of the parameters for all of them.
+// Ranks with parameters of their own, which communicate by shared memory, update a share of the
+// parameters for all of them.
 #include "lockstep/step/updaters/shared_memory.hpp"
 
 #include <doctest/doctest.h>
@@ -47,8 +48,8 @@ struct FailingSGD : ls::SGD {
   static inline thread_local void (*fail)() = nullptr;
 
   template <class T>
-  void update(const ls::UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
-              std::span<T* const> slots) const {
+  void update(const ls::UpdateContext& context, std::span<T> parameters,
+              std::span<const T> gradients, std::span<T* const> slots) const {
     if (calls_left > 0 && --calls_left == 0) fail();
     ls::SGD::update(context, parameters, gradients, slots);
   }
@@ -56,8 +57,8 @@ struct FailingSGD : ls::SGD {
 
 const Updated<LargeNet, FailingSGD> failing({.from_logits = true}, {{.learning_rate = 0.25}}, {});
 
-/// Three ranks; in the middle of its share of the second step, rank 1 fails. The others must have the
-/// parameters after the first.
+/// Three ranks; in the middle of its share of the second step, rank 1 fails. The others must have
+/// the parameters after the first.
 template <class Outer>
 void train_until_failure(Outer& outer, void (*fail)(), std::vector<float>& parameters) {
   Worker<Outer> worker(outer, failing);
@@ -99,16 +100,21 @@ TEST_CASE_TEMPLATE("SharedMemoryUpdater: the bits do not depend on who updates",
                    ls::testing::SharedMemoryFamily, ls::testing::AutoFamily) {
   for (const int ranks : {2, 3})
     for (const double momentum : {0.0, 0.5}) {
-      const std::string expected_route = momentum == 0 ? route : "all-reduce";  // slots stay with their rank
+      const std::string expected_route =
+          momentum == 0 ? route : "all-reduce";  // slots stay with their rank
       const ls::SGD optimizer{.learning_rate = 0.3, .momentum = momentum, .weight_decay = 0.01};
-      check_steps<Family>(Updated<SmallNet>({.from_logits = true}, optimizer, {}), ranks, expected_route);
-      check_steps<Family>(Updated<LargeNet>({.from_logits = true}, optimizer, {}), ranks, expected_route);
+      check_steps<Family>(Updated<SmallNet>({.from_logits = true}, optimizer, {}), ranks,
+                          expected_route);
+      check_steps<Family>(Updated<LargeNet>({.from_logits = true}, optimizer, {}), ranks,
+                          expected_route);
     }
-  check_steps<Family>(Updated<LargeNet>({.from_logits = true}, {.learning_rate = 0.3}, {}), 4, route);
+  check_steps<Family>(Updated<LargeNet>({.from_logits = true}, {.learning_rate = 0.3}, {}), 4,
+                      route);
 }
 
 TEST_CASE(
-    "SharedMemoryUpdater: when a rank is killed while it updates its share, the others' parameters are as before the "
+    "SharedMemoryUpdater: when a rank is killed while it updates its share, the others' parameters "
+    "are as before the "
     "step") {
   const auto expected = expected_steps(failing, 3, 1);
   ls::testing::LocalCluster cluster(3);
@@ -147,12 +153,14 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "SharedMemoryUpdater: when an optimizer throws while it updates its share, all ranks' parameters are as before the "
+    "SharedMemoryUpdater: when an optimizer throws while it updates its share, all ranks' "
+    "parameters are as before the "
     "step") {
   const auto expected = expected_steps(failing, 3, 1);
   std::array<std::vector<float>, 3> parameters;
   CHECK_THROWS(ls::testing::SharedMemoryFamily::run(3, [&](auto& outer) {
-    const auto fail = outer.rank() == 1 ? +[] { throw std::runtime_error("no more ideas"); } : nullptr;
+    const auto fail =
+        outer.rank() == 1 ? +[] { throw std::runtime_error("no more ideas"); } : nullptr;
     train_until_failure(outer, fail, parameters[static_cast<std::size_t>(outer.rank())]);
   }));
   for (const std::vector<float>& values : parameters) CHECK(values == expected[1]);

@@ -35,7 +35,8 @@ namespace {
 
 /// Calls f(rank) as each of the threads of a process.
 template <class F>
-void run_ranks(const ls::detail::Program<float>& program, ls::detail::Variables<float>& variables, int threads, F f) {
+void run_ranks(const ls::detail::Program<float>& program, ls::detail::Variables<float>& variables,
+               int threads, F f) {
   ls::InProcessGroup group(threads, ls::testing::patient_options());
   ls::testing::rethrow_first(ls::testing::run_threads(threads, [&](int rank) {
     take_happened();
@@ -46,9 +47,10 @@ void run_ranks(const ls::detail::Program<float>& program, ls::detail::Variables<
 
 /// Parameters after some steps, of threads that share them; more than are updated after backward.
 std::vector<float> train(int threads, const ls::Adam& optimizer, bool is_late) {
-  using Net = ls::Sequential<ls::Input<4>, ls::Dense<1024, ls::ReLU>, ls::Dense<1040, ls::ReLU>, ls::Dense<3>>;
-  const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::Adam> program({.from_logits = true},
-                                                                                              optimizer, {});
+  using Net = ls::Sequential<ls::Input<4>, ls::Dense<1024, ls::ReLU>, ls::Dense<1040, ls::ReLU>,
+                             ls::Dense<3>>;
+  const ls::detail::Compiled<Net, float, ls::SparseCategoricalCrossentropy, ls::Adam> program(
+      {.from_logits = true}, optimizer, {});
   ls::detail::Variables<float> variables(program);
   initialize(program, variables);
   run_ranks(program, variables, threads, [&](const Rank<ls::InProcess>& rank) {
@@ -65,19 +67,23 @@ std::vector<float> train(int threads, const ls::Adam& optimizer, bool is_late) {
 }
 
 bool all_are(const ls::detail::Variables<float>& variables, float wanted) {
-  return std::ranges::all_of(variables.parameters().values(), [&](float value) { return value == wanted; });
+  return std::ranges::all_of(variables.parameters().values(),
+                             [&](float value) { return value == wanted; });
 }
 
 /// Returns when `threads` have come; a minute is the limit.
 void meet(std::atomic<int>& come, int threads) {
   ++come;
-  for (int i = 0; i < 60'000 && come < threads; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 60'000 && come < threads; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (come < threads) throw std::runtime_error("a thread did not come within a minute");
 }
 
 }  // namespace
 
-TEST_CASE("ThreadsUpdater: with large gradients threads update during backward what all of them have ready") {
+TEST_CASE(
+    "ThreadsUpdater: with large gradients threads update during backward what all of them have "
+    "ready") {
   constexpr std::size_t size = 1'500'000;
   constexpr int threads = 4;
   MadeUpProgram program(size);
@@ -95,8 +101,10 @@ TEST_CASE("ThreadsUpdater: with large gradients threads update during backward w
     ls::detail::train_step(rank.parts, *updater, data, {});
     const std::string text = take_happened();
     const std::size_t updated = text.find("update "), ended = text.find(')');
-    if (updater->name() != "reduce-scatter between threads, during backward") throw std::logic_error("another route");
-    if (text.find("backward(") != 0 || updated > ended) throw std::logic_error("no update during backward: " + text);
+    if (updater->name() != "reduce-scatter between threads, during backward")
+      throw std::logic_error("another route");
+    if (text.find("backward(") != 0 || updated > ended)
+      throw std::logic_error("no update during backward: " + text);
     if (rank.workspace.status()[StatusBlock::samples] != 16) throw std::logic_error("samples");
   });
   CHECK(all_are(variables, -0.5F * 4 / 16));
@@ -113,8 +121,10 @@ TEST_CASE("ThreadsUpdater: with small gradients threads update after backward") 
     data.begin({});
     ls::detail::train_step(rank.parts, *updater, data, {});
     const std::string text = take_happened();
-    if (updater->name() != "reduce-scatter between threads") throw std::logic_error("another route");
-    if (text.find("backward( ) update ") != 0) throw std::logic_error("not after backward: " + text);
+    if (updater->name() != "reduce-scatter between threads")
+      throw std::logic_error("another route");
+    if (text.find("backward( ) update ") != 0)
+      throw std::logic_error("not after backward: " + text);
   });
   CHECK(all_are(variables, -0.5F * 2 / 8));
 }

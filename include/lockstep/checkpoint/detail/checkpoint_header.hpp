@@ -23,15 +23,17 @@ inline constexpr std::size_t checkpoint_header = 8 + 4 + 8 + 8 + 4 + 4;
 /// In format 1: magic, version, size of the payload, CRC-32C of the payload.
 inline constexpr std::size_t checkpoint_header_1 = 8 + 4 + 8 + 4;
 
-[[noreturn, gnu::cold]] inline void refuse_size(std::string_view what, std::uint64_t expected, std::uint64_t got) {
-  throw DataError(concat(
-      {"checkpoint: expected ", expected, " bytes of ", what, ", got ", got, ": the file is cut off or has grown"}));
+[[noreturn, gnu::cold]] inline void refuse_size(std::string_view what, std::uint64_t expected,
+                                                std::uint64_t got) {
+  throw DataError(concat({"checkpoint: expected ", expected, " bytes of ", what, ", got ", got,
+                          ": the file is cut off or has grown"}));
 }
 
 /// The format version of a file of `size` bytes that begins with `head`. Throws DataError unless
 /// this library can read it.
 inline std::uint64_t checkpoint_version(std::span<const std::byte> head, std::uint64_t size) {
-  if (head.size() < 12 || std::memcmp(head.data(), checkpoint_magic.data(), checkpoint_magic.size()) != 0)
+  if (head.size() < 12 ||
+      std::memcmp(head.data(), checkpoint_magic.data(), checkpoint_magic.size()) != 0)
     throw DataError(concat({"checkpoint: these ", size, " bytes are no lockstep checkpoint"}));
   const std::uint64_t version = get_number(head.data() + 8, 4);
   if (version < 1 || version > checkpoint_format_version)
@@ -42,15 +44,18 @@ inline std::uint64_t checkpoint_version(std::span<const std::byte> head, std::ui
 
 /// Throws DataError unless a part of the file has the size that the header announces, and is no
 /// larger than the caller's model allows.
-inline void check_part(std::string_view what, std::uint64_t announced, std::uint64_t there, std::uint64_t limit) {
+inline void check_part(std::string_view what, std::uint64_t announced, std::uint64_t there,
+                       std::uint64_t limit) {
   if (announced != there) refuse_size(what, announced, there);
   if (announced > limit)
-    throw DataError(concat({"checkpoint: it has ", announced, " bytes of ", what, ", and for this model at most ",
-                            limit, " are read: it belongs to another model"}));
+    throw DataError(
+        concat({"checkpoint: it has ", announced, " bytes of ", what,
+                ", and for this model at most ", limit, " are read: it belongs to another model"}));
 }
 
 /// Throws DataError unless a file of `size` bytes has the sizes that its header, in `head`, says.
-inline void check_checkpoint_size(std::span<const std::byte> head, std::uint64_t size, std::uint64_t limit) {
+inline void check_checkpoint_size(std::span<const std::byte> head, std::uint64_t size,
+                                  std::uint64_t limit) {
   const bool is_first = checkpoint_version(head, size) == 1;
   const std::size_t header = is_first ? checkpoint_header_1 : checkpoint_header;
   if (head.size() < header) refuse_size("header", header, head.size());
@@ -58,7 +63,8 @@ inline void check_checkpoint_size(std::span<const std::byte> head, std::uint64_t
   if (is_first) return check_part("state", get_number(head.data() + 12, 8), rest, limit);
   if (crc32c(head.first(header - 4)) != get_number(head.data() + header - 4, 4))
     throw DataError("checkpoint: damaged: the checksum of the header does not match");
-  const std::uint64_t manifest = get_number(head.data() + 12, 8), data = get_number(head.data() + 20, 8);
+  const std::uint64_t manifest = get_number(head.data() + 12, 8),
+                      data = get_number(head.data() + 20, 8);
   if (manifest > rest) refuse_size("manifest", manifest, rest);
   check_part("manifest", manifest, manifest, limit);
   check_part("data", data, rest - manifest, limit);

@@ -27,7 +27,9 @@ class ByteSource final : public std::streambuf {
     char* const first = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
     setg(first, first, first + bytes.size());
   }
-  [[nodiscard]] std::size_t remaining() const noexcept { return static_cast<std::size_t>(egptr() - gptr()); }
+  [[nodiscard]] std::size_t remaining() const noexcept {
+    return static_cast<std::size_t>(egptr() - gptr());
+  }
 };
 
 /// What a manifest says about an array.
@@ -44,15 +46,16 @@ struct ArrayEntry {
 /// and lists of lists count at least one byte for each element.
 class ManifestReader {
  public:
-  explicit ManifestReader(std::span<const std::byte> bytes) : source_(bytes), stream_(&source_), archive_(stream_) {}
+  explicit ManifestReader(std::span<const std::byte> bytes)
+      : source_(bytes), stream_(&source_), archive_(stream_) {}
 
   /// A number of elements of at least `element` bytes each, which must still be there.
   std::size_t size(std::size_t element) {
     std::uint64_t count = 0;
     archive_(count);
     if (count > source_.remaining() / element)
-      throw DataError(concat(
-          {"checkpoint: damaged: ", count, " elements are announced where ", source_.remaining(), " bytes are left"}));
+      throw DataError(concat({"checkpoint: damaged: ", count, " elements are announced where ",
+                              source_.remaining(), " bytes are left"}));
     return static_cast<std::size_t>(count);
   }
 

@@ -29,7 +29,8 @@ void each_model_field(Saved& saved, F f) {
   f("world_size", saved.world_size);
 }
 
-/// Fields of the section "model" that files lack where they are zeros, as all files of earlier versions.
+/// Fields of the section "model" that files lack where they are zeros, as all files of earlier
+/// versions.
 template <class Saved, class F>
 void each_later_model_field(Saved& saved, F f) {
   f("previous_learning_rate", saved.previous_learning_rate);
@@ -69,7 +70,8 @@ void take_entry(const State& record, std::string_view section, std::string_view 
 template <class Writer>
 void write_sections(Writer& writer, const TrainingState& saved) {
   State model, fit;
-  each_model_field(saved, [&](std::string_view name, const auto& field) { model.put(name, field); });
+  each_model_field(saved,
+                   [&](std::string_view name, const auto& field) { model.put(name, field); });
   each_later_model_field(saved, [&](std::string_view name, const auto& field) {
     if (field != std::remove_cvref_t<decltype(field)>{}) model.put(name, field);
   });
@@ -104,13 +106,17 @@ void read_sections(Reader& reader, TrainingState& saved) {
       saved.objects = std::move(records);
   }
   if (model.size() != 1 || fit.size() != 1)
-    throw DataError(concat({"checkpoint: damaged: expected one record in each of the sections 'model' and 'fit', got ",
-                            model.size(), " and ", fit.size()}));
-  each_model_field(saved, [&](std::string_view name, auto& field) { take_entry(model[0], "model", name, field); });
+    throw DataError(concat(
+        {"checkpoint: damaged: expected one record in each of the sections 'model' and 'fit', got ",
+         model.size(), " and ", fit.size()}));
+  each_model_field(saved, [&](std::string_view name, auto& field) {
+    take_entry(model[0], "model", name, field);
+  });
   each_later_model_field(saved, [&](std::string_view name, auto& field) {
     if (model[0].contains(name)) take_entry(model[0], "model", name, field);
   });
-  each_fit_field(saved, [&](std::string_view name, auto& field) { take_entry(fit[0], "fit", name, field); });
+  each_fit_field(
+      saved, [&](std::string_view name, auto& field) { take_entry(fit[0], "fit", name, field); });
 }
 
 /// Formats 1 and 2 have fixed fields and a single list of records: those of the callbacks, followed

@@ -35,7 +35,8 @@ inline int launch_result(const std::vector<LaunchedWorker>& workers, int interru
     log_line(interrupted_by == SIGINT    ? "stopped by SIGINT"
              : interrupted_by == SIGTERM ? "stopped by SIGTERM"
                                          : "stopped by SIGHUP");
-    return static_cast<int>(interrupted_by == SIGINT ? ExitCode::interrupted : ExitCode::terminated);
+    return static_cast<int>(interrupted_by == SIGINT ? ExitCode::interrupted
+                                                     : ExitCode::terminated);
   }
   log_line(concat({first->name(), " failed first: ", first->how_it_ended()}));
   return first->end.code;
@@ -45,8 +46,10 @@ inline int launch_result(const std::vector<LaunchedWorker>& workers, int interru
 inline int code_with_lost_output(const std::vector<LaunchedWorker>& workers, int code) {
   for (const LaunchedWorker& worker : workers)
     if (const int error = worker.process.output_failure(); code == 0 && error != 0) {
-      log_line(concat({"error: the workers have ended, but not all of their output could be written to stdout: ",
-                       std::strerror(error)}));
+      log_line(
+          concat({"error: the workers have ended, but not all of their output could be written to "
+                  "stdout: ",
+                  std::strerror(error)}));
       return static_cast<int>(ExitCode::failure);
     }
   return code;

@@ -58,7 +58,8 @@ struct LaunchedWorker {
 
   /// "worker 1", "worker 1 on host b"
   [[nodiscard]] std::string name() const {
-    return process.is_remote() ? concat({"worker ", index, " on host ", process.host()}) : concat({"worker ", index});
+    return process.is_remote() ? concat({"worker ", index, " on host ", process.host()})
+                               : concat({"worker ", index});
   }
   [[nodiscard]] std::string how_it_ended() const {
     if (!hung && process.is_remote() && end.code == 255)

@@ -76,7 +76,8 @@ class PrefixedStream {
       return;
     }
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (const auto drawn = line.rfind('\r'); drawn != std::string_view::npos) line.remove_prefix(drawn + 1);
+    if (const auto drawn = line.rfind('\r'); drawn != std::string_view::npos)
+      line.remove_prefix(drawn + 1);
     if (!line.starts_with(structured_log_begin)) lines_ += prefix_;  // that has the rank
     lines_ += line;
     lines_ += '\n';

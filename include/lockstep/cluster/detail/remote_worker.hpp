@@ -51,8 +51,8 @@ inline constexpr std::string_view remote_note_mark = "\036lockstep-note ";
 /// the worker. When that input ends, the launcher or the connection has gone, and the worker is
 /// killed with its children. The worker's notes (see collectives/host/launcher_notes.hpp) go to
 /// standard error, marked; the exit code is the worker's.
-[[nodiscard, gnu::cold]] inline std::string remote_command(const RemoteStart& start, std::string_view program,
-                                                           const std::vector<std::string>& arguments) {
+[[nodiscard, gnu::cold]] inline std::string remote_command(
+    const RemoteStart& start, std::string_view program, const std::vector<std::string>& arguments) {
   std::string worker = shell_word(program);
   for (std::size_t i = 1; i < arguments.size(); ++i) worker += " " + shell_word(arguments[i]);
   constexpr std::string_view begin =
@@ -77,8 +77,8 @@ inline constexpr std::string_view remote_note_mark = "\036lockstep-note ";
   for (const std::string& variable : start.environment)
     if (variable.find('\n') == std::string::npos) text += variable + "\n";
   return text + concat({"LOCKSTEP_LAUNCHER=hosts\nLOCKSTEP_NOTE_FD=9\nLOCKSTEP_RANK=", rank,
-                        "\nLOCKSTEP_WORLD_SIZE=", start.workers, "\nLOCKSTEP_MEETING_ADDRESS=", start.meeting,
-                        "\nLOCKSTEP_JOB_ID=", start.job, "\n.\n"});
+                        "\nLOCKSTEP_WORLD_SIZE=", start.workers, "\nLOCKSTEP_MEETING_ADDRESS=",
+                        start.meeting, "\nLOCKSTEP_JOB_ID=", start.job, "\n.\n"});
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -53,7 +53,8 @@ class SignalPipe {
       ::sigaction(signals[i], nullptr, &old_[i]);
       // A program that a shell has started in the background goes on ignoring Ctrl-C, and a program
       // under nohup SIGHUP.
-      if (signals[i] == SIGCHLD || old_[i].sa_handler != SIG_IGN) ::sigaction(signals[i], &action, nullptr);
+      if (signals[i] == SIGCHLD || old_[i].sa_handler != SIG_IGN)
+        ::sigaction(signals[i], &action, nullptr);
     }
   }
   ~SignalPipe() {

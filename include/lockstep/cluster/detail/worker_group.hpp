@@ -37,8 +37,10 @@ class WorkerGroup {
         program_{std::move(program), std::move(arguments), {}, null_, ignored_, std::move(remote)} {
     workers_.reserve(static_cast<std::size_t>(workers));
     for (int index = 0; index < workers; ++index) {
-      workers_.emplace_back(index, restarts, hosts.empty() ? "" : hosts[static_cast<std::size_t>(index)]);
-      program_.addresses += concat({index == 0 ? "" : ",", "\"", workers_.back().process.address(), "\""});
+      workers_.emplace_back(index, restarts,
+                            hosts.empty() ? "" : hosts[static_cast<std::size_t>(index)]);
+      program_.addresses +=
+          concat({index == 0 ? "" : ",", "\"", workers_.back().process.address(), "\""});
     }
   }
   WorkerGroup(const WorkerGroup&) = delete;
@@ -61,7 +63,9 @@ class WorkerGroup {
   [[nodiscard]] auto end() noexcept { return workers_.end(); }
   [[nodiscard]] auto begin() const noexcept { return workers_.begin(); }
   [[nodiscard]] auto end() const noexcept { return workers_.end(); }
-  [[nodiscard]] LaunchedWorker& operator[](int index) { return workers_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] LaunchedWorker& operator[](int index) {
+    return workers_[static_cast<std::size_t>(index)];
+  }
   [[nodiscard]] const std::vector<LaunchedWorker>& all() const noexcept { return workers_; }
   /// nullptr when no worker has this address.
   [[nodiscard]] LaunchedWorker* find(std::string_view address) {
@@ -96,8 +100,10 @@ class WorkerGroup {
         }
     for (const LaunchedWorker& worker : workers_)
       if (worker.process.lives()) watched.push_back({worker.process.note_descriptor(), POLLIN, 0});
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(left + 1, 0, 60'000))) <= 0)
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (::poll(watched.data(), watched.size(),
+               static_cast<int>(std::clamp<long long>(left + 1, 0, 60'000))) <= 0)
       return;
     for (std::size_t i = 0; i < streams.size(); ++i)
       if (watched[i + 1].revents != 0) streams[i]->pump();
@@ -107,7 +113,8 @@ class WorkerGroup {
   /// the stream open.
   void finish_output(int signals) {
     const auto end = Clock::now() + std::chrono::seconds(1);
-    while (Clock::now() < end && any([](const LaunchedWorker& worker) { return worker.has_open_output(); }))
+    while (Clock::now() < end &&
+           any([](const LaunchedWorker& worker) { return worker.has_open_output(); }))
       poll(signals, end);
     for (LaunchedWorker& worker : workers_) worker.process.finish_output();
   }

@@ -44,7 +44,8 @@ inline constexpr const char* running_program = "/proc/self/exe";
 /// top name the process, as long as that path still holds the same file.
 inline std::string program_to_run(const std::string& program) {
   char path[4096];
-  const ssize_t size = program == running_program ? ::readlink(running_program, path, sizeof path - 1) : -1;
+  const ssize_t size =
+      program == running_program ? ::readlink(running_program, path, sizeof path - 1) : -1;
   if (size <= 0) return program;
   path[size] = '\0';
   struct stat running {};
@@ -123,7 +124,8 @@ class WorkerProcess {
     ::fcntl(note.write.get(), F_SETFL, O_NONBLOCK);
     const std::string prefix = concat({"[worker ", index_, "] "});
     output_[0] = PrefixedStream(std::move(out.read), STDOUT_FILENO, prefix);
-    output_[1] = PrefixedStream(std::move(err.read), STDERR_FILENO, prefix, is_remote() ? remote_note_mark : "");
+    output_[1] = PrefixedStream(std::move(err.read), STDERR_FILENO, prefix,
+                                is_remote() ? remote_note_mark : "");
     notes_ = is_remote() ? Descriptor() : std::move(note.read);
     unread_notes_.clear();
     Pipe in;
@@ -149,7 +151,8 @@ class WorkerProcess {
     const BlockedSignals blocked;
     const pid_t process = ::fork();
     if (process < 0)
-      throw Error(concat({"cannot start worker ", index_, ": ", std::strerror(errno), limits_text(Resource::threads)}));
+      throw Error(concat({"cannot start worker ", index_, ": ", std::strerror(errno),
+                          limits_text(Resource::threads)}));
     if (process == 0) {
       SignalPipe::let_go();
       program.not_theirs.restore();
@@ -185,7 +188,8 @@ class WorkerProcess {
     int status = 0;
     if (!lives_ || ::waitpid(process_, &status, WNOHANG) != process_) return std::nullopt;
     lives_ = false;
-    if (WIFSIGNALED(status)) return ProcessEnd{.code = 128 + WTERMSIG(status), .signal = WTERMSIG(status)};
+    if (WIFSIGNALED(status))
+      return ProcessEnd{.code = 128 + WTERMSIG(status), .signal = WTERMSIG(status)};
     return ProcessEnd{.code = WEXITSTATUS(status)};
   }
 
@@ -193,7 +197,10 @@ class WorkerProcess {
   void signal(int number) const noexcept {
     if (!lives_) return;
     if (is_remote() && number != SIGKILL)
-      tell(number == SIGTERM ? "TERM\n" : number == SIGINT ? "INT\n" : number == SIGCONT ? "CONT\n" : "HUP\n");
+      tell(number == SIGTERM   ? "TERM\n"
+           : number == SIGINT  ? "INT\n"
+           : number == SIGCONT ? "CONT\n"
+                               : "HUP\n");
     else
       ::kill(number == SIGKILL ? -process_ : process_, number);
   }
@@ -237,9 +244,12 @@ class WorkerProcess {
 
  private:
   // As much as the pipe takes: its reader may have gone.
-  void tell(std::string_view text) const noexcept { (void)!::write(commands_.get(), text.data(), text.size()); }
+  void tell(std::string_view text) const noexcept {
+    (void)!::write(commands_.get(), text.data(), text.size());
+  }
 
-  [[nodiscard]] std::vector<std::string> environment_for(const WorkerProgram& program, int note) const {
+  [[nodiscard]] std::vector<std::string> environment_for(const WorkerProgram& program,
+                                                         int note) const {
     std::vector<std::string> environment;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       const std::string_view text = *entry;

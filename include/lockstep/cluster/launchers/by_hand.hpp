@@ -9,10 +9,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-[[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_by_hand(const Environment& environment) {
+[[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_by_hand(
+    const Environment& environment) {
   if (environment("LOCKSTEP_RANK") == nullptr) return std::nullopt;
   LauncherClaim claim;
-  claim.variables = settings_text(environment, {"LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE", "LOCKSTEP_MEETING_ADDRESS"});
+  claim.variables = settings_text(
+      environment, {"LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE", "LOCKSTEP_MEETING_ADDRESS"});
   claim.missing = unset_text(environment, {"LOCKSTEP_WORLD_SIZE", "LOCKSTEP_MEETING_ADDRESS"});
   if (!claim.missing.empty()) return claim;
   read_place(environment, "LOCKSTEP_RANK", "LOCKSTEP_WORLD_SIZE", claim);

@@ -38,8 +38,8 @@ struct LauncherVariables {
 };
 
 /// "RANK=1, WORLD_SIZE=4": those that are set.
-[[nodiscard, gnu::cold]] inline std::string settings_text(const Environment& environment,
-                                                          std::initializer_list<const char*> names) {
+[[nodiscard, gnu::cold]] inline std::string settings_text(
+    const Environment& environment, std::initializer_list<const char*> names) {
   std::string text;
   for (const char* name : names)
     if (const char* value = environment(name); value != nullptr)
@@ -64,26 +64,28 @@ struct LauncherVariables {
 
 /// Throws ConfigurationError, naming the variable and its value, unless that is a whole number from
 /// `least` to `most`.
-[[nodiscard, gnu::cold]] inline int number_of(const Environment& environment, const char* name, int least, int most) {
+[[nodiscard, gnu::cold]] inline int number_of(const Environment& environment, const char* name,
+                                              int least, int most) {
   const std::string text = text_of(environment, name);
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    throw ConfigurationError(concat({"the environment variable ", name, " must be a whole number from ", least, " to ",
-                                     most, ", got '", printable(text, 60), "'"}));
+    throw ConfigurationError(
+        concat({"the environment variable ", name, " must be a whole number from ", least, " to ",
+                most, ", got '", printable(text, 60), "'"}));
   return value;
 }
 
 inline constexpr int most_ranks = 65'536;
 
 /// Reads rank and size, which must both be set.
-[[gnu::cold]] inline void read_place(const Environment& environment, const char* rank, const char* size,
-                                     LauncherClaim& claim) {
+[[gnu::cold]] inline void read_place(const Environment& environment, const char* rank,
+                                     const char* size, LauncherClaim& claim) {
   claim.size = number_of(environment, size, 1, most_ranks);
   claim.rank = number_of(environment, rank, 0, most_ranks - 1);
   if (claim.rank >= claim.size)
-    throw ConfigurationError(concat({"the environment variables contradict each other: ", rank, "=", claim.rank,
-                                     " must be below ", size, "=", claim.size}));
+    throw ConfigurationError(concat({"the environment variables contradict each other: ", rank, "=",
+                                     claim.rank, " must be below ", size, "=", claim.size}));
 }
 
 /// "host:port"; an IPv6 address gets its brackets.

@@ -8,11 +8,14 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-[[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_jax(const Environment& environment) {
+[[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_jax(
+    const Environment& environment) {
   LauncherClaim claim;
-  claim.variables = settings_text(environment, {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS"});
+  claim.variables = settings_text(
+      environment, {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS"});
   if (claim.variables.empty()) return std::nullopt;
-  claim.missing = unset_text(environment, {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS"});
+  claim.missing =
+      unset_text(environment, {"JAX_PROCESS_ID", "JAX_NUM_PROCESSES", "JAX_COORDINATOR_ADDRESS"});
   if (!claim.missing.empty()) return claim;
   read_place(environment, "JAX_PROCESS_ID", "JAX_NUM_PROCESSES", claim);
   claim.address = text_of(environment, "JAX_COORDINATOR_ADDRESS");

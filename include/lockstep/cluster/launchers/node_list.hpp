@@ -17,7 +17,8 @@ class SlurmList {
  public:
   /// "n[1-2],m5,o[3-4,6,07-09]" as n1, n2, m5, o3, o4, o6, o07, o08, o09: zeros in front stay.
   /// Several brackets in one name multiply: "r[1-2]n[1-2]" is r1n1, r1n2, r2n1, r2n2.
-  [[nodiscard, gnu::cold]] static std::vector<std::string> nodes(const char* variable, std::string_view text) {
+  [[nodiscard, gnu::cold]] static std::vector<std::string> nodes(const char* variable,
+                                                                 std::string_view text) {
     const SlurmList list(variable, text);
     std::vector<std::string> all;
     for (const std::string_view item : list.split(text)) {
@@ -29,7 +30,8 @@ class SlurmList {
   }
 
   /// "3(x2),2,1" as 3, 3, 2, 1.
-  [[nodiscard, gnu::cold]] static std::vector<int> tasks(const char* variable, std::string_view text) {
+  [[nodiscard, gnu::cold]] static std::vector<int> tasks(const char* variable,
+                                                         std::string_view text) {
     const SlurmList list(variable, text);
     std::vector<int> all;
     for (std::string_view item : list.split(text)) {
@@ -52,12 +54,13 @@ class SlurmList {
   SlurmList(const char* variable, std::string_view text) : variable_(variable), text_(text) {}
 
   [[noreturn]] void refuse(std::string_view why) const {
-    throw ConfigurationError(
-        concat({"the environment variable ", variable_, "='", printable(text_, 200), "' is no list of Slurm: ", why}));
+    throw ConfigurationError(concat({"the environment variable ", variable_, "='",
+                                     printable(text_, 200), "' is no list of Slurm: ", why}));
   }
 
   [[nodiscard]] int number(std::string_view digits) const {
-    if (digits.empty() || digits.size() > 7 || digits.find_first_not_of("0123456789") != std::string_view::npos)
+    if (digits.empty() || digits.size() > 7 ||
+        digits.find_first_not_of("0123456789") != std::string_view::npos)
       refuse(concat({"expected a number, got '", printable(digits, 40), "'"}));
     int value = 0;
     for (const char c : digits) value = value * 10 + (c - '0');

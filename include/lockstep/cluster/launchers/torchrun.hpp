@@ -10,12 +10,15 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. One of them alone may mean something else.
-[[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_torchrun(const Environment& environment) {
+[[nodiscard, gnu::cold]] inline std::optional<LauncherClaim> read_torchrun(
+    const Environment& environment) {
   const auto is_set = [&](const char* name) { return environment(name) != nullptr; };
-  const int set = is_set("RANK") + is_set("WORLD_SIZE") + is_set("MASTER_ADDR") + is_set("MASTER_PORT");
+  const int set =
+      is_set("RANK") + is_set("WORLD_SIZE") + is_set("MASTER_ADDR") + is_set("MASTER_PORT");
   if (set < 2 || (!is_set("RANK") && !is_set("WORLD_SIZE"))) return std::nullopt;
   LauncherClaim claim;
-  claim.variables = settings_text(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"});
+  claim.variables =
+      settings_text(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"});
   claim.missing = unset_text(environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"});
   if (!claim.missing.empty()) return claim;
   read_place(environment, "RANK", "WORLD_SIZE", claim);

@@ -22,7 +22,8 @@ struct PipeMemory {
   alignas(64) std::atomic<std::uint32_t> writer_waits;
   alignas(64) std::byte ring[capacity];
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
 
 // A process that waits says so before it looks for the last time, and the other one moves before it
 // looks whether one waits: one of the two sees the other. How a waiting process is woken is not a
@@ -57,7 +58,8 @@ class PipeWriter {
  private:
   // (Whatever the other process writes there, no more than the ring.)
   [[nodiscard]] std::size_t room() const noexcept {
-    return PipeMemory::capacity - std::min<std::uint64_t>(written_ - memory_.read.load(), PipeMemory::capacity);
+    return PipeMemory::capacity -
+           std::min<std::uint64_t>(written_ - memory_.read.load(), PipeMemory::capacity);
   }
 
   PipeMemory& memory_;

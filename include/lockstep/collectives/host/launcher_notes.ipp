@@ -37,18 +37,24 @@ LOCKSTEP_INLINE void write_note(std::initializer_list<TextPiece> pieces) noexcep
   }
 }
 
-LOCKSTEP_INLINE void note_address(std::string_view address) noexcept { write_note({"at ", address}); }
+LOCKSTEP_INLINE void note_address(std::string_view address) noexcept {
+  write_note({"at ", address});
+}
 
 LOCKSTEP_INLINE void note_met() noexcept {
   write_note({"met ", std::chrono::steady_clock::now().time_since_epoch().count()});
 }
 
 LOCKSTEP_INLINE void note_failure(const CollectiveFailure& failure) noexcept {
-  if (failure.code != ExitCode::lost_peer || failure.address.empty()) return write_note({"follows"});
-  write_note({failure.operation == "start-up" ? "missed " : "lost ", failure.address, " ", failure.reason});
+  if (failure.code != ExitCode::lost_peer || failure.address.empty())
+    return write_note({"follows"});
+  write_note({failure.operation == "start-up" ? "missed " : "lost ", failure.address, " ",
+              failure.reason});
 }
 
-LOCKSTEP_INLINE void note_waiting(std::string_view address) noexcept { write_note({"waits ", address}); }
+LOCKSTEP_INLINE void note_waiting(std::string_view address) noexcept {
+  write_note({"waits ", address});
+}
 
 LOCKSTEP_INLINE void note_stopping() noexcept { write_note({"stops"}); }
 

@@ -24,8 +24,10 @@ LOCKSTEP_INLINE bool is_sealed(int descriptor) {
 LOCKSTEP_INLINE SharedSegment SharedSegment::create(std::size_t size, std::uint64_t cookie) {
   SharedSegment segment;
   segment.descriptor_ = ::memfd_create("lockstep", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (segment.descriptor_ < 0) throw Error(concat({"cannot make shared memory: ", std::strerror(errno)}));
-  segment.name_ = {.process = ::getpid(), .descriptor = segment.descriptor_, .size = size, .cookie = cookie};
+  if (segment.descriptor_ < 0)
+    throw Error(concat({"cannot make shared memory: ", std::strerror(errno)}));
+  segment.name_ = {
+      .process = ::getpid(), .descriptor = segment.descriptor_, .size = size, .cookie = cookie};
   // No process can make it shorter under the feet of those that have mapped it.
   if (::ftruncate(segment.descriptor_, static_cast<off_t>(header_bytes + size)) != 0 ||
       ::fcntl(segment.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK) != 0)
@@ -38,7 +40,8 @@ LOCKSTEP_INLINE SharedSegment SharedSegment::create(std::size_t size, std::uint6
 LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName& name) {
   const std::string path = concat({"/proc/", name.process, "/fd/", name.descriptor});
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) throw Error(concat({"cannot open shared memory as ", path, ": ", std::strerror(errno)}));
+  if (descriptor < 0)
+    throw Error(concat({"cannot open shared memory as ", path, ": ", std::strerror(errno)}));
   struct Closer {
     int descriptor;
     ~Closer() { ::close(descriptor); }
@@ -48,7 +51,8 @@ LOCKSTEP_INLINE SharedSegment SharedSegment::open(const SegmentName& name) {
   segment.name_ = name;
   // Of exactly this length, and sealed: else it is some other file, which had better not be
   // touched.
-  if (::fstat(descriptor, &status) != 0 || static_cast<std::uint64_t>(status.st_size) != header_bytes + name.size ||
+  if (::fstat(descriptor, &status) != 0 ||
+      static_cast<std::uint64_t>(status.st_size) != header_bytes + name.size ||
       !is_sealed(descriptor))
     throw Error(concat({path, " is not the shared memory that was announced"}));
   segment.map(descriptor);

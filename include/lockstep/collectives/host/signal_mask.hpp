@@ -18,7 +18,8 @@ class SignalMask {
   SignalMask() noexcept {
     sigset_t all;
     ::sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) ::sigdelset(&all, fault);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+      ::sigdelset(&all, fault);
     ::pthread_sigmask(SIG_BLOCK, &all, &before_);
   }
   SignalMask(const SignalMask&) = delete;

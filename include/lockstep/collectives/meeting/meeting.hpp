@@ -40,8 +40,10 @@ inline constexpr int meeting_ports = 8;
 /// Throws ConfigurationError when this rank's place is taken, its number of ranks is another, or a
 /// secret is missing; CollectiveError, exit code 138, naming the missing rank, when the time is
 /// over.
-[[nodiscard]] std::vector<std::string> meet(const Meeting& meeting, const CommunicationOptions& options,
-                                            const std::shared_ptr<KeptPort>& port, const std::string& secret = {});
+[[nodiscard]] std::vector<std::string> meet(const Meeting& meeting,
+                                            const CommunicationOptions& options,
+                                            const std::shared_ptr<KeptPort>& port,
+                                            const std::string& secret = {});
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

@@ -13,28 +13,33 @@ namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
 /// The port on which this rank listens to its peers, opened where there is none yet.
-LOCKSTEP_INLINE int open_own_port(const std::string& meeting_host, const CommunicationOptions& options,
-                                  KeptPort& port) {
+LOCKSTEP_INLINE int open_own_port(const std::string& meeting_host,
+                                  const CommunicationOptions& options, KeptPort& port) {
   MeetingSocket listening(port.copy());
   if (!listening.is_open()) {
     listening = listen_for_meeting(meeting_host, options.bind_address, 0);
     if (!listening.is_open())
-      throw Error(concat({"cannot listen on a port for the other workers: ", std::strerror(errno)}));
+      throw Error(
+          concat({"cannot listen on a port for the other workers: ", std::strerror(errno)}));
     port.keep(listening.get());
-    if (!port.is_set()) throw Error(concat({"cannot keep a port for the other workers: ", std::strerror(errno)}));
+    if (!port.is_set())
+      throw Error(concat({"cannot keep a port for the other workers: ", std::strerror(errno)}));
   }
   return port_of(own_name(listening.get()));
 }
 
 }  // namespace detail
 
-LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting, const CommunicationOptions& options,
-                                              const std::shared_ptr<KeptPort>& port, const std::string& secret) {
+LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting,
+                                              const CommunicationOptions& options,
+                                              const std::shared_ptr<KeptPort>& port,
+                                              const std::string& secret) {
   options.validate();
   const auto known = detail::ClusterSecret::given_or_from_environment(secret);
   const int own = detail::open_own_port(parse_address(meeting.address).host, options, *port);
-  std::vector<std::string> addresses = meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, own).wait()
-                                                         : detail::MeetingGuest(meeting, options, known, own).ask();
+  std::vector<std::string> addresses =
+      meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, own).wait()
+                        : detail::MeetingGuest(meeting, options, known, own).ask();
   detail::note_address(addresses[static_cast<std::size_t>(meeting.rank)]);
   return addresses;
 }

@@ -31,7 +31,9 @@ class Auto {
  public:
   [[nodiscard]] static Auto connect(Rendezvous rendezvous, const CommunicationOptions& options);
 
-  [[nodiscard]] bool uses_shared_memory() const noexcept { return std::holds_alternative<SharedMemory>(collective_); }
+  [[nodiscard]] bool uses_shared_memory() const noexcept {
+    return std::holds_alternative<SharedMemory>(collective_);
+  }
 
   [[nodiscard]] int rank() const noexcept;
   [[nodiscard]] int size() const noexcept;

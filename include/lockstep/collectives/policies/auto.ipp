@@ -15,8 +15,9 @@ LOCKSTEP_INLINE Auto Auto::connect(Rendezvous rendezvous, const CommunicationOpt
   if (!homes.problem.empty()) {
     const int pairs = detail::open_neighbour_pipes(tcp);
     if (tcp.rank() == 0)
-      log_line(concat({"workers communicate over TCP", pairs > 0 ? ", and neighbours on a host in shared memory" : "",
-                       ": ", homes.problem}));
+      log_line(concat({"workers communicate over TCP",
+                       pairs > 0 ? ", and neighbours on a host in shared memory" : "", ": ",
+                       homes.problem}));
     return Auto(Ring<Tcp>(std::move(tcp), options));
   }
   return Auto(SharedMemory(std::move(tcp), std::move(homes)));
@@ -47,7 +48,8 @@ LOCKSTEP_INLINE void Auto::all_gather(std::span<const std::byte> mine, std::span
 LOCKSTEP_INLINE void Auto::barrier() {
   std::visit([](auto& c) { c.barrier(); }, collective_);
 }
-LOCKSTEP_INLINE void Auto::reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f) {
+LOCKSTEP_INLINE void Auto::reduce_scatter_all_gather(std::span<double> status, NumberSpan values,
+                                                     UseSums f) {
   std::get<SharedMemory>(collective_).reduce_scatter_all_gather(status, values, f);
 }
 

@@ -39,7 +39,8 @@ class HierarchicalGroup {
   /// `outer` is the collective between processes; nullptr for a process that is alone. It must
   /// outlive the group. Throws ConfigurationError when local_size < 1 or when it is not the same in
   /// all processes.
-  HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options = {}, int ranks_on_host = 0);
+  HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options = {},
+                    int ranks_on_host = 0);
 
   [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
   /// Makes the threads' own group usable again after a failure (the outer collective may not be).
@@ -49,7 +50,9 @@ class HierarchicalGroup {
   /// after abort() that is soon.
   void drain() noexcept { progress_.drain(); }
   /// The collective of one thread. It refers to the group.
-  [[nodiscard]] Hierarchical<Outer> member(int local_rank) noexcept { return Hierarchical<Outer>(*this, local_rank); }
+  [[nodiscard]] Hierarchical<Outer> member(int local_rank) noexcept {
+    return Hierarchical<Outer>(*this, local_rank);
+  }
 
  private:
   friend class Hierarchical<Outer>;
@@ -118,14 +121,18 @@ class Hierarchical {
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
 
  private:
-  [[nodiscard]] int outer_rank() const noexcept { return group_->outer_ == nullptr ? 0 : group_->outer_->rank(); }
+  [[nodiscard]] int outer_rank() const noexcept {
+    return group_->outer_ == nullptr ? 0 : group_->outer_->rank();
+  }
 
   // Runs f on the first thread, after what has been begun before. When something fails, the other
   // threads get the same failure.
   void outside(FunctionRef<void(Outer&)> f);
 
   // While the first thread is outside, the others wait without a deadline of their own: it has one.
-  void hand_out(std::span<std::byte> bytes) { inner_.broadcast(bytes, 0, &group_->first_is_outside_); }
+  void hand_out(std::span<std::byte> bytes) {
+    inner_.broadcast(bytes, 0, &group_->first_is_outside_);
+  }
 
   HierarchicalGroup<Outer>* group_;
   InProcess inner_;
@@ -133,8 +140,8 @@ class Hierarchical {
 };
 
 template <Collective Outer>
-HierarchicalGroup<Outer>::HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options,
-                                            int ranks_on_host)
+HierarchicalGroup<Outer>::HierarchicalGroup(int local_size, Outer* outer,
+                                            const CommunicationOptions& options, int ranks_on_host)
     : inner_(local_size, options, ranks_on_host), outer_(outer), overlap_(options.overlap) {
   if (outer_ == nullptr) return;
   if constexpr (ReportingCollective<Outer>) inner_.share_board(outer_->activity());
@@ -143,8 +150,9 @@ HierarchicalGroup<Outer>::HierarchicalGroup(int local_size, Outer* outer, const 
   outer_->all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(sizes)));
   for (std::size_t worker = 0; worker < sizes.size(); ++worker)
     if (sizes[worker] != mine)
-      throw ConfigurationError(concat({"all workers must have the same number of replicas: worker ", worker, " has ",
-                                       sizes[worker], ", worker ", outer_->rank(), " has ", mine}));
+      throw ConfigurationError(
+          concat({"all workers must have the same number of replicas: worker ", worker, " has ",
+                  sizes[worker], ", worker ", outer_->rank(), " has ", mine}));
 }
 
 template <Collective Outer>
@@ -259,6 +267,7 @@ void Hierarchical<Outer>::outside(FunctionRef<void(Outer&)> f) {
   }
 }
 
-static_assert(OverlappingCollective<Hierarchical<InProcess>> && TeamedCollective<Hierarchical<InProcess>>);
+static_assert(OverlappingCollective<Hierarchical<InProcess>> &&
+              TeamedCollective<Hierarchical<InProcess>>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

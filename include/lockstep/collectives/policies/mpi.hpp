@@ -39,7 +39,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
 [[nodiscard]] inline MPI_Datatype mpi_type(DataType type) noexcept {
-  return type == DataType::float32 ? MPI_FLOAT : type == DataType::float64 ? MPI_DOUBLE : MPI_INT64_T;
+  return type == DataType::float32   ? MPI_FLOAT
+         : type == DataType::float64 ? MPI_DOUBLE
+                                     : MPI_INT64_T;
 }
 
 /// MPI_MAX leaves open what the maximum of a number and NaN is.
@@ -71,7 +73,8 @@ class Mpi {
  public:
   /// Throws ConfigurationError when MPI has another place for this process than the rendezvous,
   /// when ranks differ in a property, and for options that only MPI itself can follow.
-  [[nodiscard]] static Mpi connect(const Rendezvous& rendezvous, const CommunicationOptions& options) {
+  [[nodiscard]] static Mpi connect(const Rendezvous& rendezvous,
+                                   const CommunicationOptions& options) {
     check(options);
     detail::MpiEnvironment::need();
     return Mpi(std::make_unique<State>(rendezvous, options));
@@ -100,11 +103,13 @@ class Mpi {
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
     detail::check_lengths(mine.size(), all.size(), size());
     Running running(*state_, Operation::all_gather);
-    const auto slice = [&](int r) { return all.subspan(mine.size() * static_cast<std::size_t>(r), mine.size()); };
+    const auto slice = [&](int r) {
+      return all.subspan(mine.size() * static_cast<std::size_t>(r), mine.size());
+    };
     if (!mine.empty()) std::memmove(slice(rank()).data(), mine.data(), mine.size());
     if (mine.size() <= most_at_once) {
-      running.done(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), static_cast<int>(mine.size()),
-                                 MPI_BYTE, state_->group),
+      running.done(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(),
+                                 static_cast<int>(mine.size()), MPI_BYTE, state_->group),
                    all.size());
     } else {
       for (int r = 0; r < size(); ++r) broadcast(running, slice(r), r);
@@ -135,8 +140,8 @@ class Mpi {
       if (MPI_Test(&request, &all_have_come, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
       if (all_have_come != 0) break;
       if (std::chrono::steady_clock::now() > end)
-        return log_line(
-            concat({"rank ", rank(), ": not all ranks came to their end within ", state_->timeout.count(), " ms"}));
+        return log_line(concat({"rank ", rank(), ": not all ranks came to their end within ",
+                                state_->timeout.count(), " ms"}));
     }
     MPI_Comm_free(&state_->group);
     MPI_Op_free(&state_->float_maximum);
@@ -153,7 +158,8 @@ class Mpi {
           watchdog(options.progress_limit(), [this](const char* what) { end_job(what, timeout); }) {
       MPI_Comm_rank(MPI_COMM_WORLD, &rank);
       MPI_Comm_size(MPI_COMM_WORLD, &size);
-      Watchdog start_up(options.startup_timeout, [&](const char* what) { end_job(what, options.startup_timeout); });
+      Watchdog start_up(options.startup_timeout,
+                        [&](const char* what) { end_job(what, options.startup_timeout); });
       start_up.begin("start-up");
       check_place(rendezvous);
       MPI_Comm_dup(MPI_COMM_WORLD, &group);
@@ -164,21 +170,25 @@ class Mpi {
     }
 
     [[nodiscard]] MPI_Op maximum(DataType type) const noexcept {
-      return type == DataType::float32 ? float_maximum : type == DataType::float64 ? double_maximum : MPI_MAX;
+      return type == DataType::float32   ? float_maximum
+             : type == DataType::float64 ? double_maximum
+                                         : MPI_MAX;
     }
 
     // All ranks throw when one has to.
     void check_place(const Rendezvous& rendezvous) const {
-      const bool fits = rank == rendezvous.rank && static_cast<std::size_t>(size) == rendezvous.addresses.size();
+      const bool fits =
+          rank == rendezvous.rank && static_cast<std::size_t>(size) == rendezvous.addresses.size();
       int all_fit = fits ? 1 : 0;
       MPI_Allreduce(MPI_IN_PLACE, &all_fit, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
       if (all_fit != 0) return;
-      const std::string place = concat({"this worker is ", rendezvous.rank, " of ", rendezvous.addresses.size(),
-                                        " in its cluster and rank ", rank, " of ", size, " in MPI"});
-      throw ConfigurationError(
-          concat({fits ? "another worker has another place in MPI than in its cluster; " : "", place,
-                  "; TF_CONFIG must say the same as mpirun, or the program must take the cluster "
-                  "from MPI (mpi_cluster())"}));
+      const std::string place =
+          concat({"this worker is ", rendezvous.rank, " of ", rendezvous.addresses.size(),
+                  " in its cluster and rank ", rank, " of ", size, " in MPI"});
+      throw ConfigurationError(concat(
+          {fits ? "another worker has another place in MPI than in its cluster; " : "", place,
+           "; TF_CONFIG must say the same as mpirun, or the program must take the cluster "
+           "from MPI (mpi_cluster())"}));
     }
 
     // All ranks throw when one differs.
@@ -186,16 +196,18 @@ class Mpi {
       // What all of them are must be as long everywhere before they can be looked at one by one.
       std::vector<std::int64_t> mine{static_cast<std::int64_t>(properties.size())};
       if (const auto [least, greatest] = extremes(mine); least != greatest)
-        throw ConfigurationError("the workers run different programs: they have different numbers of properties");
+        throw ConfigurationError(
+            "the workers run different programs: they have different numbers of properties");
       mine.clear();
       for (const auto& [name, value] : properties)
-        mine.push_back(crc32c(std::as_bytes(std::span(value)), crc32c(std::as_bytes(std::span(name)))));
+        mine.push_back(
+            crc32c(std::as_bytes(std::span(value)), crc32c(std::as_bytes(std::span(name)))));
       const auto [least, greatest] = extremes(mine);
       for (std::size_t i = 0; i < properties.size(); ++i)
         if (least[i] != greatest[i])
-          throw ConfigurationError(
-              concat({"the workers differ in '", properties[i].first, "', which must be the same; rank ", rank,
-                      " has '", properties[i].second, "'"}));
+          throw ConfigurationError(concat({"the workers differ in '", properties[i].first,
+                                           "', which must be the same; rank ", rank, " has '",
+                                           properties[i].second, "'"}));
     }
 
     [[nodiscard]] std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> extremes(
@@ -209,8 +221,9 @@ class Mpi {
 
     void end_job(const char* what, std::chrono::milliseconds limit) const noexcept {
       try {
-        log_line(concat({"rank ", rank, " ends the job: ", what, ": no progress for ", limit.count(),
-                         " ms; another rank hangs, or is busy for longer than CommunicationOptions allow"}));
+        log_line(concat(
+            {"rank ", rank, " ends the job: ", what, ": no progress for ", limit.count(),
+             " ms; another rank hangs, or is busy for longer than CommunicationOptions allow"}));
       } catch (...) {  // out of memory
       }
       MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::lost_peer));
@@ -266,8 +279,8 @@ class Mpi {
     options.validate();
     const auto refuse = [](bool set, const char* name) {
       if (set)
-        throw ConfigurationError(
-            concat({"CommunicationOptions::", name, " is not for Mpi, which has settings of its own"}));
+        throw ConfigurationError(concat(
+            {"CommunicationOptions::", name, " is not for Mpi, which has settings of its own"}));
     };
     refuse(options.implementation != CommunicationImplementation::automatic, "implementation");
     refuse(options.bytes_per_pack != 0, "bytes_per_pack");
@@ -292,8 +305,9 @@ class Mpi {
 
   void broadcast(Running& running, std::span<std::byte> bytes, int root) {
     for_pieces(bytes, [&](std::span<std::byte> piece) {
-      running.done(MPI_Bcast(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, root, state_->group),
-                   piece.size());
+      running.done(
+          MPI_Bcast(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, root, state_->group),
+          piece.size());
     });
   }
 

@@ -35,7 +35,8 @@ class MpiEnvironment {
     mine_ = initialized == 0;
     if (provided < MPI_THREAD_SERIALIZED)
       throw ConfigurationError(
-          "MPI was initialized without threads; initialize it by MPI_Init_thread with MPI_THREAD_SERIALIZED, or leave "
+          "MPI was initialized without threads; initialize it by MPI_Init_thread with "
+          "MPI_THREAD_SERIALIZED, or leave "
           "it to "
           "lockstep, and use an MPI library that was built with threads");
   }
@@ -68,7 +69,8 @@ struct MpiPlace {
     MPI_Get_processor_name(own, &length);
     std::vector<char> all(sizeof own * static_cast<std::size_t>(place.size));
     MPI_Allgather(own, sizeof own, MPI_CHAR, all.data(), sizeof own, MPI_CHAR, MPI_COMM_WORLD);
-    for (std::size_t at = 0; at < all.size(); at += sizeof own) place.hosts.emplace_back(all.data() + at);
+    for (std::size_t at = 0; at < all.size(); at += sizeof own)
+      place.hosts.emplace_back(all.data() + at);
     return place;
   }
 };

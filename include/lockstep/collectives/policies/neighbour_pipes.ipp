@@ -53,7 +53,9 @@ LOCKSTEP_INLINE int open_neighbour_pipes(Tcp& tcp, std::string_view host) {
   for (int side = 0; side < sides; ++side) {
     const Introduction& theirs = all[index(neighbour(side))];
     const SegmentName& name = theirs.pipes[facing(side)];
-    if (theirs.host != mine.host || mine.pipes[index(side)].size == 0 || name.size != sizeof(PipeMemory)) continue;
+    if (theirs.host != mine.host || mine.pipes[index(side)].size == 0 ||
+        name.size != sizeof(PipeMemory))
+      continue;
     try {
       ends[index(side)].other = SharedSegment::open(name);
       opened[index(side)] = 1;

@@ -50,7 +50,8 @@ class SharedMemory {
  public:
   /// As CollectivePolicy demands. Throws ConfigurationError, on all ranks, when their memory cannot
   /// be shared, with the reason.
-  [[nodiscard]] static SharedMemory connect(Rendezvous rendezvous, const CommunicationOptions& options);
+  [[nodiscard]] static SharedMemory connect(Rendezvous rendezvous,
+                                            const CommunicationOptions& options);
 
   /// Every rank's home, by rank, and which ranks may spin.
   struct Homes {
@@ -86,7 +87,9 @@ class SharedMemory {
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
   void barrier();
 
-  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept { tcp_.abort(reason, code); }
+  void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
+    tcp_.abort(reason, code);
+  }
   /// See ReportingCollective.
   [[nodiscard]] ActivityBoard& activity() noexcept { return tcp_.activity(); }
   void close() { tcp_.close(); }
@@ -123,8 +126,12 @@ class SharedMemory {
   // What a rank writes before arrival k, the others read after it and before their arrival k + 1;
   // it is written again before arrival k + 2, when all have come to arrival k + 1. So two areas do,
   // and the parity of k picks one.
-  [[nodiscard]] std::byte* next_staging() const noexcept { return home(rank_).staging[(arrivals_ + 1) % 2].data(); }
-  [[nodiscard]] std::byte* staging(int rank) const noexcept { return home(rank).staging[arrivals_ % 2].data(); }
+  [[nodiscard]] std::byte* next_staging() const noexcept {
+    return home(rank_).staging[(arrivals_ + 1) % 2].data();
+  }
+  [[nodiscard]] std::byte* staging(int rank) const noexcept {
+    return home(rank).staging[arrivals_ % 2].data();
+  }
 
   // Names the operation, for enter().
   Slot& begin(const detail::CollectiveCall& call);
@@ -146,12 +153,14 @@ class SharedMemory {
                 FunctionRef<void(std::size_t, std::size_t)> read);
 
   // Gives all ranks the sums, or what f makes of them.
-  void reduce(Operation operation, ReduceOp op, std::span<double> status, NumberSpan values, const UseSums* f);
+  void reduce(Operation operation, ReduceOp op, std::span<double> status, NumberSpan values,
+              const UseSums* f);
   void reduce_short(ReduceOp op, std::span<double> status, NumberSpan values, const UseSums* f);
   void reduce_staged(ReduceOp op, std::span<double> status, NumberSpan values, const UseSums* f);
   // This rank's share of elements [begin, begin + count).
-  void reduce_share(const detail::Combination& how, std::span<const double> status, std::size_t begin,
-                    std::size_t count, detail::RankArrays arrays, const UseSums* f) const;
+  void reduce_share(const detail::Combination& how, std::span<const double> status,
+                    std::size_t begin, std::size_t count, detail::RankArrays arrays,
+                    const UseSums* f) const;
 
   Tcp tcp_;
   int rank_;
@@ -163,7 +172,8 @@ class SharedMemory {
   std::vector<std::byte*> arrays_;                          // of the operation, by rank
 };
 
-static_assert(CollectivePolicy<SharedMemory> && AllocatingCollective<SharedMemory> && SharingCollective<SharedMemory>);
+static_assert(CollectivePolicy<SharedMemory> && AllocatingCollective<SharedMemory> &&
+              SharingCollective<SharedMemory>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

@@ -45,26 +45,32 @@ std::vector<T> gather(Tcp& tcp, const T& mine) {
   std::vector<T> all(static_cast<std::size_t>(tcp.size()));
   all[static_cast<std::size_t>(tcp.rank())] = mine;
   tcp.begin(Operation::all_gather);
-  auto flow = ForwardFlow::all_gather(std::as_writable_bytes(std::span(all)), tcp.rank(), tcp.size());
-  if (tcp.size() > 1) tcp.transfer(wrap_rank(tcp.rank() + 1, tcp.size()), wrap_rank(tcp.rank() - 1, tcp.size()), flow);
+  auto flow =
+      ForwardFlow::all_gather(std::as_writable_bytes(std::span(all)), tcp.rank(), tcp.size());
+  if (tcp.size() > 1)
+    tcp.transfer(wrap_rank(tcp.rank() + 1, tcp.size()), wrap_rank(tcp.rank() - 1, tcp.size()),
+                 flow);
   return all;
 }
 
 }  // namespace detail
 
-LOCKSTEP_INLINE SharedMemory SharedMemory::connect(Rendezvous rendezvous, const CommunicationOptions& options) {
+LOCKSTEP_INLINE SharedMemory SharedMemory::connect(Rendezvous rendezvous,
+                                                   const CommunicationOptions& options) {
   options.validate();
   add_properties(rendezvous, options, "SharedMemory");
   Tcp tcp = Tcp::connect(rendezvous, options);
   Homes homes = share_homes(tcp, rendezvous);
   if (!homes.problem.empty()) {
     tcp.close();  // not before all know: a rank that is gone would be taken for the failure
-    throw ConfigurationError(concat({"SharedMemory: ", homes.problem, "; Ring<Tcp> or Auto need no shared memory"}));
+    throw ConfigurationError(
+        concat({"SharedMemory: ", homes.problem, "; Ring<Tcp> or Auto need no shared memory"}));
   }
   return SharedMemory(std::move(tcp), std::move(homes));
 }
 
-LOCKSTEP_INLINE SharedMemory::Homes SharedMemory::share_homes(Tcp& tcp, const Rendezvous& rendezvous) {
+LOCKSTEP_INLINE SharedMemory::Homes SharedMemory::share_homes(Tcp& tcp,
+                                                              const Rendezvous& rendezvous) {
   struct Introduction {
     detail::SegmentName home;
     std::array<char, 40> machine;
@@ -94,7 +100,8 @@ LOCKSTEP_INLINE SharedMemory::Homes SharedMemory::share_homes(Tcp& tcp, const Re
   auto all = detail::gather(tcp, mine);
   homes.problem = first_problem(all);
   for (std::size_t r = 1; r < all.size() && homes.problem.empty(); ++r)
-    if (all[r].machine != all[0].machine) homes.problem = concat({"rank ", r, " runs on another machine than rank 0"});
+    if (all[r].machine != all[0].machine)
+      homes.problem = concat({"rank ", r, " runs on another machine than rank 0"});
   if (!homes.problem.empty()) return homes;
 
   try {
@@ -129,7 +136,8 @@ LOCKSTEP_INLINE Buffer SharedMemory::allocate(std::size_t size) {
   own_->list.push_back(detail::SharedSegment::create(size, detail::random_cookie()));
   const auto release = [](std::byte* data, std::size_t, void* context) {
     const std::unique_ptr<Owner> segments(static_cast<Owner*>(context));
-    std::erase_if((*segments)->list, [&](const detail::SharedSegment& segment) { return segment.data() == data; });
+    std::erase_if((*segments)->list,
+                  [&](const detail::SharedSegment& segment) { return segment.data() == data; });
   };
   return Buffer(own_->list.back().data(), size, release, owner.release());
 }
@@ -147,9 +155,10 @@ LOCKSTEP_INLINE void SharedMemory::enter() {
   const auto slot = [this](int r) -> const Slot& { return home(r).slots[arrivals_ % 2]; };
   for (int r = 1; r < size_; ++r)
     if (slot(r).call != slot(0).call || slot(r).arrival != slot(0).arrival)
-      tcp_.fail({.reason = concat({"ranks are out of step: rank 0 is in ", to_string(slot(0).call), ", rank ", r,
-                                   " in ", to_string(slot(r).call),
-                                   "; all ranks must call the same operations with equal lengths", tcp_.calls()}),
+      tcp_.fail({.reason = concat({"ranks are out of step: rank 0 is in ", to_string(slot(0).call),
+                                   ", rank ", r, " in ", to_string(slot(r).call),
+                                   "; all ranks must call the same operations with equal lengths",
+                                   tcp_.calls()}),
                  .code = ExitCode::failure});
   find_arrays();
 }
@@ -171,7 +180,8 @@ struct SharedMemory::Arrival final : ExternalEvent {
     home.sleepers.fetch_add(1);
     const std::uint32_t seen = home.arrivals.load();
     if (static_cast<std::int32_t>(seen - wanted) < 0) {
-      const timespec time{.tv_sec = most.count() / 1000, .tv_nsec = most.count() % 1000 * 1'000'000};
+      const timespec time{.tv_sec = most.count() / 1000,
+                          .tv_nsec = most.count() % 1000 * 1'000'000};
       ::syscall(SYS_futex, &home.arrivals, FUTEX_WAIT, seen, &time, nullptr, 0);
     }
     home.sleepers.fetch_sub(1);
@@ -181,7 +191,8 @@ struct SharedMemory::Arrival final : ExternalEvent {
 LOCKSTEP_INLINE void SharedMemory::arrive() {
   Home& own = home(rank_);
   own.arrivals.store(++arrivals_);
-  if (own.sleepers.load() > 0) ::syscall(SYS_futex, &own.arrivals, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+  if (own.sleepers.load() > 0)
+    ::syscall(SYS_futex, &own.arrivals, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) await(r);
 }
@@ -212,7 +223,8 @@ LOCKSTEP_INLINE void SharedMemory::find_segment(Slot& mine, const void* data) co
 
 /// Time for the end of a process to show on its connections.
 struct SharedMemory::ASecond final : ExternalEvent {
-  const std::chrono::steady_clock::time_point end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  const std::chrono::steady_clock::time_point end =
+      std::chrono::steady_clock::now() + std::chrono::seconds(1);
 
   [[nodiscard]] bool has_come() override { return std::chrono::steady_clock::now() >= end; }
   void sleep(std::chrono::milliseconds most) override { std::this_thread::sleep_for(most); }
@@ -237,9 +249,10 @@ LOCKSTEP_INLINE void SharedMemory::find_arrays() {
 LOCKSTEP_INLINE std::byte* SharedMemory::mapped(int rank, const Slot& slot) {
   constexpr std::size_t most_segments = 8;
   auto& segments = rank == rank_ ? own_->list : mapped_[static_cast<std::size_t>(rank)];
-  const auto known = std::find_if(segments.begin(), segments.end(), [&](const detail::SharedSegment& segment) {
-    return segment.name().cookie == slot.segment.cookie;
-  });
+  const auto known =
+      std::find_if(segments.begin(), segments.end(), [&](const detail::SharedSegment& segment) {
+        return segment.name().cookie == slot.segment.cookie;
+      });
   if (known != segments.end()) {
     if (rank != rank_) std::rotate(known, known + 1, segments.end());
     return (rank != rank_ ? segments.back() : *known).data() + slot.offset;
@@ -249,9 +262,9 @@ LOCKSTEP_INLINE std::byte* SharedMemory::mapped(int rank, const Slot& slot) {
   return segments.back().data() + slot.offset;
 }
 
-LOCKSTEP_INLINE void SharedMemory::in_parts(std::size_t bytes,
-                                            FunctionRef<void(std::size_t, std::size_t, std::byte*)> write,
-                                            FunctionRef<void(std::size_t, std::size_t)> read) {
+LOCKSTEP_INLINE void SharedMemory::in_parts(
+    std::size_t bytes, FunctionRef<void(std::size_t, std::size_t, std::byte*)> write,
+    FunctionRef<void(std::size_t, std::size_t)> read) {
   for (std::size_t offset = 0; offset == 0 || offset < bytes; offset += staging_bytes) {
     const std::size_t count = std::min(staging_bytes, bytes - offset);
     write(offset, count, next_staging());
@@ -263,7 +276,8 @@ LOCKSTEP_INLINE void SharedMemory::in_parts(std::size_t bytes,
 namespace detail {
 
 /// Puts what f makes of sums in their place, a piece at a time.
-LOCKSTEP_INLINE void finish_all(std::span<const double> status, NumberSpan values, const UseSums* f) {
+LOCKSTEP_INLINE void finish_all(std::span<const double> status, NumberSpan values,
+                                const UseSums* f) {
   if (f == nullptr) return;
   alignas(cache_line) std::byte results[piece_elements * sizeof(double)];
   for (std::size_t i = 0; i < values.size(); i += piece_elements) {
@@ -275,7 +289,8 @@ LOCKSTEP_INLINE void finish_all(std::span<const double> status, NumberSpan value
 
 }  // namespace detail
 
-LOCKSTEP_INLINE void SharedMemory::reduce(Operation operation, ReduceOp op, std::span<double> status, NumberSpan values,
+LOCKSTEP_INLINE void SharedMemory::reduce(Operation operation, ReduceOp op,
+                                          std::span<double> status, NumberSpan values,
                                           const UseSums* f) {
   if (size_ == 1) return detail::finish_all(status, values, f);
   Slot& mine = begin({.operation = operation,
@@ -284,7 +299,8 @@ LOCKSTEP_INLINE void SharedMemory::reduce(Operation operation, ReduceOp op, std:
                       .bytes = values.size_bytes(),
                       .status_count = status.size()});
   const std::size_t bytes = status.size_bytes() + values.size_bytes();
-  if (bytes * static_cast<std::size_t>(size_) <= short_bytes) return reduce_short(op, status, values, f);
+  if (bytes * static_cast<std::size_t>(size_) <= short_bytes)
+    return reduce_short(op, status, values, f);
 
   find_segment(mine, values.data());
   in_parts(
@@ -293,19 +309,21 @@ LOCKSTEP_INLINE void SharedMemory::reduce(Operation operation, ReduceOp op, std:
         if (count > 0) std::memcpy(area, std::as_bytes(status).data() + offset, count);
       },
       [&](std::size_t offset, std::size_t count) {
-        detail::combine_ranks({DataType::float64, op}, status.data() + offset / sizeof(double), 0, size_,
-                              count / sizeof(double), [&](int r) { return staging(r); });
+        detail::combine_ranks({DataType::float64, op}, status.data() + offset / sizeof(double), 0,
+                              size_, count / sizeof(double), [&](int r) { return staging(r); });
       });
   if (arrays_.empty()) return reduce_staged(op, status, values, f);
   reduce_share(
-      {values.type(), op}, status, 0, values.size(), [&](int r) { return arrays_[static_cast<std::size_t>(r)]; }, f);
+      {values.type(), op}, status, 0, values.size(),
+      [&](int r) { return arrays_[static_cast<std::size_t>(r)]; }, f);
   arrive();
 }
 
-LOCKSTEP_INLINE void SharedMemory::reduce_short(ReduceOp op, std::span<double> status, NumberSpan values,
-                                                const UseSums* f) {
+LOCKSTEP_INLINE void SharedMemory::reduce_short(ReduceOp op, std::span<double> status,
+                                                NumberSpan values, const UseSums* f) {
   if (!status.empty()) std::memcpy(next_staging(), status.data(), status.size_bytes());
-  if (!values.empty()) std::memcpy(next_staging() + status.size_bytes(), values.data(), values.size_bytes());
+  if (!values.empty())
+    std::memcpy(next_staging() + status.size_bytes(), values.data(), values.size_bytes());
   enter();
   detail::combine_ranks({DataType::float64, op}, status.data(), 0, size_, status.size(),
                         [&](int r) { return staging(r); });
@@ -314,8 +332,8 @@ LOCKSTEP_INLINE void SharedMemory::reduce_short(ReduceOp op, std::span<double> s
   detail::finish_all(status, values, f);
 }
 
-LOCKSTEP_INLINE void SharedMemory::reduce_staged(ReduceOp op, std::span<double> status, NumberSpan values,
-                                                 const UseSums* f) {
+LOCKSTEP_INLINE void SharedMemory::reduce_staged(ReduceOp op, std::span<double> status,
+                                                 NumberSpan values, const UseSums* f) {
   const std::size_t part = staging_bytes / size_of(values.type());
   for (std::size_t offset = 0; offset < values.size(); offset += part) {
     const NumberSpan own = values.subspan(offset, std::min(part, values.size() - offset));
@@ -329,17 +347,19 @@ LOCKSTEP_INLINE void SharedMemory::reduce_staged(ReduceOp op, std::span<double> 
   }
 }
 
-LOCKSTEP_INLINE void SharedMemory::reduce_share(const detail::Combination& how, std::span<const double> status,
-                                                std::size_t begin, std::size_t count, detail::RankArrays arrays,
+LOCKSTEP_INLINE void SharedMemory::reduce_share(const detail::Combination& how,
+                                                std::span<const double> status, std::size_t begin,
+                                                std::size_t count, detail::RankArrays arrays,
                                                 const UseSums* f) const {
   if (f == nullptr) return detail::reduce_share_for_all(how, rank_, size_, begin, count, arrays);
   alignas(cache_line) std::byte memory[detail::piece_elements * sizeof(double)];
-  detail::reduce_share(how, rank_, size_, begin, count, arrays, [&](std::size_t offset, ConstNumberSpan sums) {
-    const NumberSpan results(memory, sums.size(), sums.type());
-    (*f)(status, begin + offset, sums, results);
-    for (int r = 0; r < size_; ++r)
-      std::memcpy(arrays(r) + offset * size_of(how.type), results.data(), results.size_bytes());
-  });
+  detail::reduce_share(
+      how, rank_, size_, begin, count, arrays, [&](std::size_t offset, ConstNumberSpan sums) {
+        const NumberSpan results(memory, sums.size(), sums.type());
+        (*f)(status, begin + offset, sums, results);
+        for (int r = 0; r < size_; ++r)
+          std::memcpy(arrays(r) + offset * size_of(how.type), results.data(), results.size_bytes());
+      });
 }
 
 LOCKSTEP_INLINE void SharedMemory::broadcast(std::span<std::byte> bytes, int root) {
@@ -356,7 +376,8 @@ LOCKSTEP_INLINE void SharedMemory::broadcast(std::span<std::byte> bytes, int roo
       });
 }
 
-LOCKSTEP_INLINE void SharedMemory::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+LOCKSTEP_INLINE void SharedMemory::all_gather(std::span<const std::byte> mine,
+                                              std::span<std::byte> all) {
   detail::check_lengths(mine.size(), all.size(), size_);
   (void)begin({.operation = Operation::all_gather, .bytes = mine.size()});
   in_parts(
@@ -366,7 +387,8 @@ LOCKSTEP_INLINE void SharedMemory::all_gather(std::span<const std::byte> mine, s
       },
       [&](std::size_t offset, std::size_t count) {
         for (int r = 0; r < size_ && count > 0; ++r)
-          std::memcpy(all.data() + mine.size() * static_cast<std::size_t>(r) + offset, staging(r), count);
+          std::memcpy(all.data() + mine.size() * static_cast<std::size_t>(r) + offset, staging(r),
+                      count);
       });
 }
 

@@ -26,7 +26,8 @@ class Watchdog {
   Watchdog(std::chrono::milliseconds limit, Late late)
       : limit_(limit),
         late_(std::move(late)),
-        thread_(start_thread<std::jthread>("a watchdog", [this](const std::stop_token& stop) { watch(stop); })) {}
+        thread_(start_thread<std::jthread>("a watchdog",
+                                           [this](const std::stop_token& stop) { watch(stop); })) {}
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
@@ -44,7 +45,8 @@ class Watchdog {
   static Clock::rep now() noexcept { return Clock::now().time_since_epoch().count(); }
 
   void watch(const std::stop_token& stop) {
-    const std::chrono::milliseconds period = std::clamp(limit_ / 4, std::chrono::milliseconds(1), longest_period);
+    const std::chrono::milliseconds period =
+        std::clamp(limit_ / 4, std::chrono::milliseconds(1), longest_period);
     std::unique_lock lock(mutex_);
     while (!stop.stop_requested()) {
       const Clock::rep since = since_.load(std::memory_order_acquire);

@@ -39,7 +39,8 @@ class ClusterSecret {
   /// long. The role keeps what one side has sent from being of use to the other.
   [[nodiscard]] std::string prove(std::string_view role, std::string_view transcript) const;
   /// Whether `proof` is that. Takes the same time wherever the first wrong byte is.
-  [[nodiscard]] bool accepts(std::string_view proof, std::string_view role, std::string_view transcript) const;
+  [[nodiscard]] bool accepts(std::string_view proof, std::string_view role,
+                             std::string_view transcript) const;
 
  private:
   std::string secret_;

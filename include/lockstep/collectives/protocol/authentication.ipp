@@ -33,7 +33,8 @@ LOCKSTEP_INLINE std::string make_nonce() {
   do got = ::getrandom(nonce.data(), nonce.size(), 0);
   while (got < 0 && errno == EINTR);
   if (got != static_cast<ssize_t>(nonce.size()))
-    throw Error(concat({"the operating system gives no random bytes (getrandom): ", std::strerror(errno)}));
+    throw Error(
+        concat({"the operating system gives no random bytes (getrandom): ", std::strerror(errno)}));
   return nonce;
 }
 
@@ -46,7 +47,8 @@ LOCKSTEP_INLINE std::string read_secret(const char* name, const char* path) {
   // Without waiting for a writer, if it is a pipe.
   const int file = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) throw refuse(concat({"cannot be opened: ", std::strerror(errno)}));
-  const std::unique_ptr<const int, void (*)(const int*)> closing(&file, [](const int* f) { ::close(*f); });
+  const std::unique_ptr<const int, void (*)(const int*)> closing(&file,
+                                                                 [](const int* f) { ::close(*f); });
   struct stat about {};
   if (::fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) throw refuse("is no regular file");
   std::string secret(longest + 1, '\0');
@@ -76,19 +78,21 @@ LOCKSTEP_INLINE ClusterSecret ClusterSecret::given_or_from_environment(const std
   if (given.empty()) {
     if (text == nullptr && path == nullptr) return {};
     if (text != nullptr && path != nullptr)
-      throw ConfigurationError(concat({variable, " and ", file_variable,
-                                       " are both set; unset one of them, so that it is clear which "
-                                       "secret holds"}));
+      throw ConfigurationError(
+          concat({variable, " and ", file_variable,
+                  " are both set; unset one of them, so that it is clear which "
+                  "secret holds"}));
     source = text != nullptr ? variable : file_variable;
     if (*(text != nullptr ? text : path) == '\0')
-      throw ConfigurationError(
-          concat({source, " is set, but empty; give all workers the same secret, or unset it on all of them"}));
+      throw ConfigurationError(concat(
+          {source,
+           " is set, but empty; give all workers the same secret, or unset it on all of them"}));
     secret = text != nullptr ? text : read_secret(file_variable, path);
   }
   if (secret.size() < shortest)
     throw ConfigurationError(
-        concat({"the cluster secret of ", source, " has ", secret.size(), " bytes, and fewer than ", shortest,
-                " can be guessed; `openssl rand -hex 32` makes a good one"}));
+        concat({"the cluster secret of ", source, " has ", secret.size(), " bytes, and fewer than ",
+                shortest, " can be guessed; `openssl rand -hex 32` makes a good one"}));
   return ClusterSecret(std::move(secret));
 }
 
@@ -96,7 +100,8 @@ LOCKSTEP_INLINE ClusterSecret ClusterSecret::given_or_from_environment(const std
 
 LOCKSTEP_INLINE ClusterSecret::ClusterSecret(std::string secret) : secret_(std::move(secret)) {}
 
-LOCKSTEP_INLINE std::string ClusterSecret::prove(std::string_view role, std::string_view transcript) const {
+LOCKSTEP_INLINE std::string ClusterSecret::prove(std::string_view role,
+                                                 std::string_view transcript) const {
   std::string data(role);
   data += '\0';
   data += transcript;
@@ -113,7 +118,8 @@ LOCKSTEP_INLINE std::string ClusterSecret::prove(std::string_view role, std::str
 LOCKSTEP_INLINE bool ClusterSecret::accepts(std::string_view proof, std::string_view role,
                                             std::string_view transcript) const {
   const std::string expected = prove(role, transcript);
-  return proof.size() == expected.size() && ::CRYPTO_memcmp(proof.data(), expected.data(), expected.size()) == 0;
+  return proof.size() == expected.size() &&
+         ::CRYPTO_memcmp(proof.data(), expected.data(), expected.size()) == 0;
 }
 
 #else
@@ -121,11 +127,14 @@ LOCKSTEP_INLINE bool ClusterSecret::accepts(std::string_view proof, std::string_
 LOCKSTEP_INLINE ClusterSecret::ClusterSecret(std::string secret) {
   if (secret.empty()) return;
   throw ConfigurationError(
-      "a cluster secret is set (LOCKSTEP_CLUSTER_SECRET), and this program was built without OpenSSL, so that it can "
+      "a cluster secret is set (LOCKSTEP_CLUSTER_SECRET), and this program was built without "
+      "OpenSSL, so that it can "
       "neither "
-      "prove that it knows it nor see whether others do. Either unset it on all workers, or install OpenSSL's "
+      "prove that it knows it nor see whether others do. Either unset it on all workers, or "
+      "install OpenSSL's "
       "libcrypto "
-      "(Debian, Ubuntu: apt-get install libssl-dev), define LOCKSTEP_HAS_OPENSSL=1 and link crypto, which lockstep's "
+      "(Debian, Ubuntu: apt-get install libssl-dev), define LOCKSTEP_HAS_OPENSSL=1 and link "
+      "crypto, which lockstep's "
       "CMake "
       "target does when it finds OpenSSL");
 }
@@ -134,7 +143,8 @@ LOCKSTEP_INLINE ClusterSecret::ClusterSecret(std::string secret) {
 LOCKSTEP_INLINE std::string ClusterSecret::prove(std::string_view, std::string_view) const {
   throw Error("no cluster secret");
 }
-LOCKSTEP_INLINE bool ClusterSecret::accepts(std::string_view, std::string_view, std::string_view) const {
+LOCKSTEP_INLINE bool ClusterSecret::accepts(std::string_view, std::string_view,
+                                            std::string_view) const {
   return false;
 }
 

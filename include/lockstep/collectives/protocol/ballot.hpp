@@ -41,9 +41,13 @@ struct Hearing {
 
   friend bool operator==(const Hearing&, const Hearing&) = default;
 
-  [[nodiscard]] bool is_heard() const noexcept { return kind == Kind::heard || kind == Kind::data_broken; }
+  [[nodiscard]] bool is_heard() const noexcept {
+    return kind == Kind::heard || kind == Kind::data_broken;
+  }
   [[nodiscard]] bool is_well() const noexcept { return kind == Kind::heard || kind == Kind::left; }
-  [[nodiscard]] bool is_quiet() const noexcept { return kind == Kind::silent || kind == Kind::unanswered; }
+  [[nodiscard]] bool is_quiet() const noexcept {
+    return kind == Kind::silent || kind == Kind::unanswered;
+  }
 };
 
 /// What a rank knows of all ranks, by rank; of itself: heard.
@@ -71,7 +75,8 @@ using Ballot = std::vector<Hearing>;
     if (i < text.size() && processes.find(text[i]) != processes.npos)
       hearing.process = static_cast<Hearing::Process>(text[i++]);
     if (i == text.size() || text[i] < '0' || text[i] > '9') continue;
-    const auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), hearing.detail);
+    const auto [end, error] =
+        std::from_chars(text.data() + i, text.data() + text.size(), hearing.detail);
     if (error != std::errc{}) return std::nullopt;
     i = static_cast<std::size_t>(end - text.data());
   }
@@ -87,7 +92,8 @@ using Ballot = std::vector<Hearing>;
 /// rank is blamed.
 class Ballots {
  public:
-  Ballots(int rank, std::vector<std::string> names) : rank_(rank), names_(std::move(names)), ballots_(names_.size()) {}
+  Ballots(int rank, std::vector<std::string> names)
+      : rank_(rank), names_(std::move(names)), ballots_(names_.size()) {}
 
   void clear() {
     for (auto& ballot : ballots_) ballot.reset();
@@ -108,7 +114,8 @@ class Ballots {
     const std::vector<int> all = reached();
     for (const int candidate : all) {
       bool hears_all = has(candidate);
-      for (const int other : all) hears_all = hears_all && (other == candidate || hearing(candidate, other).is_heard());
+      for (const int other : all)
+        hears_all = hears_all && (other == candidate || hearing(candidate, other).is_heard());
       if (hears_all) return candidate;
     }
     return all.front();
@@ -117,7 +124,8 @@ class Ballots {
   /// Empty when all ranks are well.
   [[nodiscard]] std::optional<CollectiveFailure> verdict() const {
     if (hears_nobody())
-      return failed(rank_, "hears none of the other ranks any more: its network is cut, or all of them hang");
+      return failed(
+          rank_, "hears none of the other ranks any more: its network is cut, or all of them hang");
     int worst = -1, most = 0;
     for (int x = 0; x < size(); ++x) {
       const auto [against, voters] = count(x);
@@ -128,7 +136,8 @@ class Ballots {
     }
     if (worst >= 0) {
       const Hearing evidence = evidence_against(worst);
-      if (size() == 2 && evidence.process == Hearing::Process::lives) return disconnected(1 - worst, worst, evidence);
+      if (size() == 2 && evidence.process == Hearing::Process::lives)
+        return disconnected(1 - worst, worst, evidence);
       return failed(worst, reason(evidence));
     }
     for (int a = 0; a < size(); ++a)
@@ -140,7 +149,9 @@ class Ballots {
  private:
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   [[nodiscard]] int size() const { return static_cast<int>(ballots_.size()); }
-  [[nodiscard]] const Hearing& hearing(int by, int of) const { return (*ballots_[index(by)])[index(of)]; }
+  [[nodiscard]] const Hearing& hearing(int by, int of) const {
+    return (*ballots_[index(by)])[index(of)];
+  }
 
   // In the order of the ranks; at least this one.
   [[nodiscard]] std::vector<int> reached() const {
@@ -150,7 +161,8 @@ class Ballots {
       grows = false;
       for (int by = 0; by < size(); ++by)
         for (int of = 0; of < size() && is_reached[index(by)] && has(by); ++of)
-          if (!is_reached[index(of)] && hearing(by, of).is_heard()) is_reached[index(of)] = grows = true;
+          if (!is_reached[index(of)] && hearing(by, of).is_heard())
+            is_reached[index(of)] = grows = true;
     }
     std::vector<int> result;
     for (int r = 0; r < size(); ++r)
@@ -205,12 +217,14 @@ class Ballots {
   [[nodiscard]] static std::string what_happened(const Hearing& h) {
     switch (h.kind) {
       case Hearing::Kind::silent:
-        return concat({"was silent for more than ", h.detail, " ms (CommunicationOptions::timeout)"});
+        return concat(
+            {"was silent for more than ", h.detail, " ms (CommunicationOptions::timeout)"});
       case Hearing::Kind::unanswered:
         return "does not answer";
       case Hearing::Kind::broken:
       case Hearing::Kind::data_broken:
-        if (h.detail != 0) return concat({"lost the connection (", std::generic_category().message(h.detail), ")"});
+        if (h.detail != 0)
+          return concat({"lost the connection (", std::generic_category().message(h.detail), ")"});
         break;
       case Hearing::Kind::closed:
       case Hearing::Kind::heard:
@@ -238,10 +252,13 @@ class Ballots {
     const std::string& first = names_[index(std::min(a, b))];
     const std::string& second = names_[index(std::max(a, b))];
     if (h.is_quiet())
-      return failed(-1, concat({"the network between ", first, " and ", second, " is cut: ", names_[index(b)], " ",
-                                what_happened(h), ", as ", names_[index(a)], " hears it", others}));
-    return failed(-1, concat({"the connection between ", first, " and ", second, " broke: ",
-                              h.detail != 0 ? std::generic_category().message(h.detail) : "it was closed", others}));
+      return failed(
+          -1, concat({"the network between ", first, " and ", second, " is cut: ", names_[index(b)],
+                      " ", what_happened(h), ", as ", names_[index(a)], " hears it", others}));
+    return failed(
+        -1, concat({"the connection between ", first, " and ", second, " broke: ",
+                    h.detail != 0 ? std::generic_category().message(h.detail) : "it was closed",
+                    others}));
   }
 
   int rank_;

@@ -27,7 +27,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class ControlChannel {
  public:
   using Clock = std::chrono::steady_clock;
-  using Inquire = std::function<void(int from, const ControlInbox::Message& message, Clock::time_point now)>;
+  using Inquire =
+      std::function<void(int from, const ControlInbox::Message& message, Clock::time_point now)>;
   using Send = std::function<void(int to, const ControlFrame& frame, std::string_view text)>;
 
   struct Peer {
@@ -45,10 +46,15 @@ class ControlChannel {
   };
 
   ControlChannel(int rank, int size, const ActivityBoard& board, Send send)
-      : rank_(rank), board_(board), peers_(static_cast<std::size_t>(size)), send_(std::move(send)) {}
+      : rank_(rank),
+        board_(board),
+        peers_(static_cast<std::size_t>(size)),
+        send_(std::move(send)) {}
 
   [[nodiscard]] Peer& peer(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
-  [[nodiscard]] const Peer& peer(int rank) const noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const Peer& peer(int rank) const noexcept {
+    return peers_[static_cast<std::size_t>(rank)];
+  }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
 
@@ -56,7 +62,9 @@ class ControlChannel {
   void set_inquiry(Inquire inquire) { inquire_ = std::move(inquire); }
 
   /// The first failure that a peer has reported. Its failed_rank is -1 when no rank can be blamed.
-  [[nodiscard]] const std::optional<CollectiveFailure>& reported() const noexcept { return reported_; }
+  [[nodiscard]] const std::optional<CollectiveFailure>& reported() const noexcept {
+    return reported_;
+  }
 
   /// Takes bytes that `from` has sent, if any, and handles all messages that are complete. Returns
   /// false when it has sent something else.
@@ -143,9 +151,11 @@ class ControlChannel {
 
   void answer(int to, std::int32_t question) const {
     const Activity activity = board_.get();
-    send_text(
-        to, {.type = ControlFrame::Type::waiting, .value = awaited_.load(std::memory_order_relaxed), .extra = question},
-        activity == Activity{} ? std::string() : to_string(activity));
+    send_text(to,
+              {.type = ControlFrame::Type::waiting,
+               .value = awaited_.load(std::memory_order_relaxed),
+               .extra = question},
+              activity == Activity{} ? std::string() : to_string(activity));
   }
 
   int rank_;

@@ -42,7 +42,8 @@ struct DataFrame {
   }
   /// Returns false when the bytes are no such frame.
   [[nodiscard]] static constexpr bool decode(const Bytes& bytes, DataFrame& frame) noexcept {
-    if (get_number<3>(bytes.data()) != magic || get_number<4>(&bytes[16]) != checksum(bytes)) return false;
+    if (get_number<3>(bytes.data()) != magic || get_number<4>(&bytes[16]) != checksum(bytes))
+      return false;
     frame.operation = static_cast<Operation>(get_number<1>(&bytes[3]));
     frame.sequence = static_cast<std::uint32_t>(get_number<4>(&bytes[4]));
     frame.length = get_number<8>(&bytes[8]);
@@ -88,10 +89,13 @@ struct ControlFrame {
     return bytes;
   }
   /// Returns false when the bytes are no such frame, or one that is too long.
-  [[nodiscard]] static constexpr bool decode(const FrameBytes& bytes, ControlFrame& frame) noexcept {
+  [[nodiscard]] static constexpr bool decode(const FrameBytes& bytes,
+                                             ControlFrame& frame) noexcept {
     if (get_number<3>(bytes.data()) != magic) return false;
     const auto type = get_number<1>(&bytes[3]);
-    if (type < static_cast<std::uint8_t>(Type::ready) || type > static_cast<std::uint8_t>(Type::ballot)) return false;
+    if (type < static_cast<std::uint8_t>(Type::ready) ||
+        type > static_cast<std::uint8_t>(Type::ballot))
+      return false;
     frame.type = static_cast<Type>(type);
     frame.value = static_cast<std::int32_t>(get_number<4>(&bytes[4]));
     frame.extra = static_cast<std::int32_t>(get_number<4>(&bytes[8]));

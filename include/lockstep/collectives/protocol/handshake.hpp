@@ -92,7 +92,8 @@ class Handshake {
   }
 
  private:
-  Handshake(const Hello& mine, const ClusterSecret& secret, std::string_view role, std::string_view peers_role)
+  Handshake(const Hello& mine, const ClusterSecret& secret, std::string_view role,
+            std::string_view peers_role)
       : mine_(mine), secret_(secret), role_(role), peers_role_(peers_role) {
     if (!secret_.is_set()) return;
     mine_.authentication = Hello::Authentication::hmac_sha256;
@@ -130,11 +131,13 @@ class Handshake {
       take_answer(message, std::move(theirs));
     } else {
       theirs_ = std::move(theirs);
-      introduce(theirs_.from, theirs_.channel, theirs_.channel == Hello::Channel::control ? mine_.lane : theirs_.lane);
+      introduce(theirs_.from, theirs_.channel,
+                theirs_.channel == Hello::Channel::control ? mine_.lane : theirs_.lane);
       if (at_work_ && theirs_.channel != Hello::Channel::probe) return send_away();
       if (secret_.is_set()) return challenge(message);
       compare();
-      const bool knows_cluster = theirs_.version == mine_.version && other_cluster(mine_, theirs_).empty();
+      const bool knows_cluster =
+          theirs_.version == mine_.version && other_cluster(mine_, theirs_).empty();
       out_ = knows_cluster ? mine_.encode() : refusal();
     }
   }
@@ -147,14 +150,16 @@ class Handshake {
 
   [[nodiscard]] std::string refusal() const {
     Hello hello = bare_hello(Hello::Authentication::none);
-    if (theirs_.version == mine_.version) hello.properties.emplace_back(Hello::refusal, other_cluster(mine_, theirs_));
+    if (theirs_.version == mine_.version)
+      hello.properties.emplace_back(Hello::refusal, other_cluster(mine_, theirs_));
     return hello.encode();
   }
 
   // The callee: tells no more than what the caller knows already.
   void challenge(const std::string& hello) {
     transcript_ = hello + (out_ = bare(mine_.authentication));
-    if (theirs_.version != mine_.version || theirs_.authentication != mine_.authentication) return compare();
+    if (theirs_.version != mine_.version || theirs_.authentication != mine_.authentication)
+      return compare();
     awaits_proof_ = true;
     theirs_ = {};  // it takes many times the memory of its bytes, and perhaps no proof ever comes
   }
@@ -178,7 +183,9 @@ class Handshake {
   void take_answer(const std::string& message, Hello theirs) {
     const bool demands = theirs.version == mine_.version && theirs.is_bare();
     if (demands && theirs.authentication == Hello::Authentication::at_work) {
-      problem_ = "is at work with the others, and has not noticed yet that it lost the one that had this place";
+      problem_ =
+          "is at work with the others, and has not noticed yet that it lost the one that had this "
+          "place";
       outcome_ = Outcome::at_work;
       return;
     }
@@ -194,8 +201,8 @@ class Handshake {
     }
     if (demands) return refuse(secret_.is_set() ? other_secret : secret_missing);
     theirs_ = std::move(theirs);
-    const bool must_prove =
-        secret_.is_set() && theirs_.version == mine_.version && theirs_.authentication == mine_.authentication;
+    const bool must_prove = secret_.is_set() && theirs_.version == mine_.version &&
+                            theirs_.authentication == mine_.authentication;
     if (!must_prove) return compare();
     // It did not ask for our proof, without which it cannot make its own.
     if (!proved_) return distrust();
@@ -221,12 +228,16 @@ class Handshake {
     std::string what = "cluster";
     for (const auto& [name, value] : theirs_.properties)
       if (name == Hello::refusal && !value.empty()) what = printable(value, 100);
-    return concat({"has another ", what, " than this worker (which does not tell its own to strangers)"});
+    return concat(
+        {"has another ", what, " than this worker (which does not tell its own to strangers)"});
   }
 
-  static constexpr const char* no_secret = "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one";
-  static constexpr const char* other_secret = "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
-  static constexpr const char* secret_missing = "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
+  static constexpr const char* no_secret =
+      "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one";
+  static constexpr const char* other_secret =
+      "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
+  static constexpr const char* secret_missing =
+      "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none";
 
   Hello mine_;
   ClusterSecret secret_;

@@ -67,7 +67,8 @@ struct Hello {
   /// Throws ConfigurationError when addresses and properties are longer than 1 MiB.
   [[nodiscard, gnu::cold]] std::string encode() const {
     std::string payload(4, '\0');
-    put_number<4>(reinterpret_cast<std::byte*>(payload.data()), static_cast<std::uint32_t>(authentication));
+    put_number<4>(reinterpret_cast<std::byte*>(payload.data()),
+                  static_cast<std::uint32_t>(authentication));
     payload += nonce;
     const auto put_text = [&](std::string_view text) {
       std::byte length[4];
@@ -107,7 +108,8 @@ struct Hello {
   }
 
   /// Whether `bytes` may be the begin of a hello; as soon as it cannot, the sender is a stranger.
-  [[nodiscard]] static bool may_begin(std::string_view bytes, std::size_t longest = longest_payload) noexcept {
+  [[nodiscard]] static bool may_begin(std::string_view bytes,
+                                      std::size_t longest = longest_payload) noexcept {
     if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) return false;
     return bytes.size() < prefix_bytes || payload_length(bytes) <= longest;
   }
@@ -120,20 +122,23 @@ struct Hello {
   /// Reads a hello of wanted() bytes. Returns false when it is malformed. From a hello of another
   /// version only the prefix is read, and its ranks may be any numbers.
   [[nodiscard, gnu::cold]] static bool decode(std::string_view bytes, Hello& hello) {
-    if (bytes.size() < prefix_bytes || !may_begin(bytes) || bytes.size() != wanted(bytes)) return false;
+    if (bytes.size() < prefix_bytes || !may_begin(bytes) || bytes.size() != wanted(bytes))
+      return false;
     const auto number = [&](std::size_t offset) {
-      return static_cast<std::uint32_t>(get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + offset));
+      return static_cast<std::uint32_t>(
+          get_number<4>(reinterpret_cast<const std::byte*>(bytes.data()) + offset));
     };
     hello.version = number(8);
-    const std::uint32_t channel = number(16) & 0xFFFF, lane = number(16) >> 16, from = number(20), to = number(24),
-                        world = number(28);
+    const std::uint32_t channel = number(16) & 0xFFFF, lane = number(16) >> 16, from = number(20),
+                        to = number(24), world = number(28);
     hello.incarnation = get_number<8>(reinterpret_cast<const std::byte*>(bytes.data()) + 32);
     hello.from = static_cast<int>(from);
     hello.to = static_cast<int>(to);
     if (hello.version != this_version) return true;
     constexpr std::uint32_t most = std::numeric_limits<std::int32_t>::max();
     const std::uint32_t places = world == 0 ? most : std::min(world, most);
-    if (channel > static_cast<std::uint32_t>(Channel::probe) || from >= places || to >= places) return false;
+    if (channel > static_cast<std::uint32_t>(Channel::probe) || from >= places || to >= places)
+      return false;
     constexpr std::size_t texts_begin = prefix_bytes + 4 + nonce_bytes;
     if (bytes.size() < texts_begin) return false;
     const std::uint32_t authentication = number(prefix_bytes);
@@ -155,7 +160,8 @@ struct Hello {
     const auto properties_begin = texts.begin() + static_cast<std::ptrdiff_t>(world);
     hello.addresses.assign(texts.begin(), properties_begin);
     hello.properties.clear();
-    for (auto text = properties_begin; text != texts.end(); text += 2) hello.properties.emplace_back(text[0], text[1]);
+    for (auto text = properties_begin; text != texts.end(); text += 2)
+      hello.properties.emplace_back(text[0], text[1]);
     return true;
   }
 
@@ -180,8 +186,8 @@ struct Hello {
 [[nodiscard, gnu::cold]] inline std::string difference(const Hello& mine, const Hello& theirs) {
   const auto has = [](const TextPiece& what, const TextPiece& their, const TextPiece& our) {
     constexpr std::size_t most = 200;
-    return concat(
-        {"has ", printable(what.view(), most), " ", printable(their.view(), most), ", this worker has ", our.view()});
+    return concat({"has ", printable(what.view(), most), " ", printable(their.view(), most),
+                   ", this worker has ", our.view()});
   };
   if (theirs.version != mine.version) return has("protocol version", theirs.version, mine.version);
   if (theirs.authentication != mine.authentication)
@@ -193,9 +199,11 @@ struct Hello {
   for (std::size_t i = 0; i < mine.addresses.size(); ++i)
     if (theirs.addresses[i] != mine.addresses[i])
       return has(concat({"another cluster: rank ", i}), theirs.addresses[i], mine.addresses[i]);
-  if (theirs.to != mine.from) return concat({"takes this worker for rank ", theirs.to, ", but it is rank ", mine.from});
+  if (theirs.to != mine.from)
+    return concat({"takes this worker for rank ", theirs.to, ", but it is rank ", mine.from});
   if (theirs.from == mine.from)
-    return concat({"has rank ", theirs.from, ", as this worker has: two processes with one place in the cluster"});
+    return concat({"has rank ", theirs.from,
+                   ", as this worker has: two processes with one place in the cluster"});
   for (const auto& [name, our] : mine.properties) {
     std::string their = "none";
     for (const auto& [their_name, value] : theirs.properties)

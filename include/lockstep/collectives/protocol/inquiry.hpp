@@ -49,7 +49,8 @@ class Inquiry {
   }
   /// The same for a connection for data, while that for control may still work.
   void lose_data(int other, int error, Clock::time_point now) {
-    if (known(other).is_well() || known(other).is_quiet()) known(other) = {Hearing::Kind::data_broken, error};
+    if (known(other).is_well() || known(other).is_quiet())
+      known(other) = {Hearing::Kind::data_broken, error};
     begin(now);
   }
   /// A rank has not answered for this long.
@@ -73,7 +74,8 @@ class Inquiry {
     if (!is_open()) return;
     has_spoken_[index(from)] = 1;
     if (message.frame.type != ControlFrame::Type::ballot) return;
-    if (auto ballot = decode_ballot(message.text, known_.size())) ballots_.add(from, std::move(*ballot));
+    if (auto ballot = decode_ballot(message.text, known_.size()))
+      ballots_.add(from, std::move(*ballot));
   }
 
   [[nodiscard]] bool is_open() const noexcept { return begin_.has_value(); }
@@ -133,7 +135,9 @@ class Inquiry {
   [[nodiscard]] bool has_heard_all() const {
     for (int other = 0; other < channel_.size(); ++other) {
       if (other == channel_.rank() || std::as_const(channel_).peer(other).goodbye) continue;
-      if (std::as_const(channel_).peer(other).gone ? bool(looked_for_[index(other)]) : !has_heard(other)) return false;
+      if (std::as_const(channel_).peer(other).gone ? bool(looked_for_[index(other)])
+                                                   : !has_heard(other))
+        return false;
     }
     return true;
   }

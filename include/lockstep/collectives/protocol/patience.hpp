@@ -76,7 +76,8 @@ class Patience {
 
   /// `receiving` and `sending` are the ranks from and to which something must move, or -1, not
   /// both.
-  [[nodiscard, gnu::cold]] Advice look(ControlChannel& control, int receiving, int sending, Clock::time_point now) {
+  [[nodiscard, gnu::cold]] Advice look(ControlChannel& control, int receiving, int sending,
+                                       Clock::time_point now) {
     Advice advice;
     next_look_ = now + interval_;
     receiving_ = receiving;
@@ -98,8 +99,9 @@ class Patience {
     const int culprit = find_culprit(control, receiving, sending, now);
     const bool waits_itself = culprit < 0;
     const int named = waits_itself ? (receiving >= 0 ? receiving : sending) : culprit;
-    const Milliseconds limit = waits_itself ? waiter_.progress_limit + std::min(waiter_.progress_limit, report_interval)
-                                            : waiter_.progress_limit;
+    const Milliseconds limit =
+        waits_itself ? waiter_.progress_limit + std::min(waiter_.progress_limit, report_interval)
+                     : waiter_.progress_limit;
     if (idle >= limit) {
       advice.failure = made_no_progress(control, named);
       return advice;
@@ -112,7 +114,9 @@ class Patience {
     ask(control, receiving, now);
     ask(control, sending, now);
     if (culprit != receiving && culprit != sending) ask(control, culprit, now);
-    const auto until = [&](Clock::time_point event) { next_look_ = std::clamp(event, now, next_look_); };
+    const auto until = [&](Clock::time_point event) {
+      next_look_ = std::clamp(event, now, next_look_);
+    };
     until(last_move_ + limit);
     until(last_move_ + next_report_);
     for (const int other : {receiving, sending})
@@ -126,9 +130,10 @@ class Patience {
     const std::string call = activity == Activity{} ? std::string() : to_string(activity);
     CollectiveFailure failure;
     failure.failed_rank = other;
-    failure.reason = concat({"came to its end while rank ", waiter.rank, " ", waiter.doing,
-                             " still waits for it; all ranks must run the same number of steps",
-                             call.empty() ? std::string() : concat({"; rank ", waiter.rank, " is in ", call})});
+    failure.reason =
+        concat({"came to its end while rank ", waiter.rank, " ", waiter.doing,
+                " still waits for it; all ranks must run the same number of steps",
+                call.empty() ? std::string() : concat({"; rank ", waiter.rank, " is in ", call})});
     failure.code = ExitCode::failure;  // it would happen again
     return failure;
   }
@@ -144,7 +149,8 @@ class Patience {
   // What it sent before its end may still be on its way.
   void await_ended(int ended, Clock::time_point now, Advice& advice) {
     if (!ended_since_) ended_since_ = now;
-    const auto end = std::max(*ended_since_, last_move_) + std::min(waiter_.timeout, Milliseconds(5000));
+    const auto end =
+        std::max(*ended_since_, last_move_) + std::min(waiter_.timeout, Milliseconds(5000));
     if (now >= end) advice.failure = after_its_end(ended, waiter_);
     next_look_ = std::min(next_look_, end);
   }
@@ -168,7 +174,8 @@ class Patience {
   }
 
   void ask(ControlChannel& control, int other, Clock::time_point now) const {
-    if (other >= 0 && !control.peer(other).gone && now - last_heard(control, other) >= interval_ / 2)
+    if (other >= 0 && !control.peer(other).gone &&
+        now - last_heard(control, other) >= interval_ / 2)
       control.ask(other, now);
   }
 
@@ -199,14 +206,14 @@ class Patience {
 
   // (This rank is not mentioned, so that two ranks that notice it at once say the same.)
   [[nodiscard]] CollectiveFailure was_silent(int other) const {
-    return lost(other,
-                concat({"was silent for more than ", waiter_.timeout.count(), " ms (CommunicationOptions::timeout)"}));
+    return lost(other, concat({"was silent for more than ", waiter_.timeout.count(),
+                               " ms (CommunicationOptions::timeout)"}));
   }
 
   [[nodiscard]] CollectiveFailure made_no_progress(const ControlChannel& control, int other) const {
-    return lost(other,
-                concat({"kept others waiting for more than ", waiter_.progress_limit.count(),
-                        " ms (CommunicationOptions::progress_timeout), although it ", state(control.peer(other))}));
+    return lost(other, concat({"kept others waiting for more than ", waiter_.progress_limit.count(),
+                               " ms (CommunicationOptions::progress_timeout), although it ",
+                               state(control.peer(other))}));
   }
 
   // What a rank that answers has said.
@@ -220,13 +227,17 @@ class Patience {
   [[nodiscard]] std::string report(const ControlChannel& control, int other, Milliseconds idle,
                                    Clock::time_point now) const {
     const Peer& p = control.peer(other);
-    const auto silence = std::chrono::duration_cast<std::chrono::seconds>(now - silent_since(control, other));
+    const auto silence =
+        std::chrono::duration_cast<std::chrono::seconds>(now - silent_since(control, other));
     const bool is_silent = !p.answered && silence.count() >= 1;
-    return concat({"rank ", waiter_.rank, " ", waiter_.doing, " waits since ", idle.count() / 1000, " s for rank ",
-                   other, " (", waiter_.addresses[static_cast<std::size_t>(other)], "), which ",
+    return concat({"rank ", waiter_.rank, " ", waiter_.doing, " waits since ", idle.count() / 1000,
+                   " s for rank ", other, " (", waiter_.addresses[static_cast<std::size_t>(other)],
+                   "), which ",
                    is_silent ? concat({"has not answered for ", silence.count(), " s"}) : state(p),
-                   "; it counts as lost after ", duration_text(is_silent ? waiter_.timeout : waiter_.progress_limit),
-                   is_silent ? " (CommunicationOptions::timeout)" : " (CommunicationOptions::progress_timeout)"});
+                   "; it counts as lost after ",
+                   duration_text(is_silent ? waiter_.timeout : waiter_.progress_limit),
+                   is_silent ? " (CommunicationOptions::timeout)"
+                             : " (CommunicationOptions::progress_timeout)"});
   }
 
   Waiter waiter_;

@@ -36,12 +36,16 @@ class StartupAgreement {
   };
 
   StartupAgreement(StartupRoster& roster, Send send)
-      : roster_(roster), send_(std::move(send)), inboxes_(static_cast<std::size_t>(roster.world())) {}
+      : roster_(roster),
+        send_(std::move(send)),
+        inboxes_(static_cast<std::size_t>(roster.world())) {}
 
   /// All ranks go.
   [[nodiscard]] bool is_reached() const noexcept { return reached_; }
   /// A peer's report that it has given up.
-  [[nodiscard]] const std::optional<CollectiveFailure>& aborted() const noexcept { return aborted_; }
+  [[nodiscard]] const std::optional<CollectiveFailure>& aborted() const noexcept {
+    return aborted_;
+  }
   /// What has come from a peer; at the end, what is for later.
   [[nodiscard]] ControlInbox& inbox(int peer) { return inboxes_[static_cast<std::size_t>(peer)]; }
 
@@ -143,7 +147,8 @@ class StartupAgreement {
     aborted_.emplace();
     aborted_->failed_rank = value >= 0 && value < roster_.world() ? value : from;
     aborted_->address = roster_.address(aborted_->failed_rank);
-    aborted_->reason = message.text.empty() ? "gave up" : printable(message.text, ControlFrame::longest);
+    aborted_->reason =
+        message.text.empty() ? "gave up" : printable(message.text, ControlFrame::longest);
     aborted_->code = failure_code(message.frame.extra);
   }
 

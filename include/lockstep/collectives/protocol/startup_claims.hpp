@@ -36,7 +36,8 @@ class StartupClaims {
   /// The process at the address of `rank` has refused this worker; with `verdict` it says that it
   /// ends for that reason, which counts only if that process has been there for a while. Returns
   /// whether that ends the start-up.
-  [[nodiscard]] bool ends_for_caller(int rank, std::uint64_t incarnation, bool verdict, Clock::time_point now) {
+  [[nodiscard]] bool ends_for_caller(int rank, std::uint64_t incarnation, bool verdict,
+                                     Clock::time_point now) {
     const auto time = contested(rank, incarnation, now);
     return time >= 2 * grace_ || (verdict && time >= grace_ / 2);
   }

@@ -49,9 +49,13 @@ class StartupRoster {
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int world() const noexcept { return static_cast<int>(peers_.size()); }
-  [[nodiscard]] const std::string& address(int rank) const { return addresses_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const std::string& address(int rank) const {
+    return addresses_[static_cast<std::size_t>(rank)];
+  }
   /// "rank 1 (127.0.0.1:2222)"
-  [[nodiscard]] std::string name(int rank) const { return concat({"rank ", rank, " (", address(rank), ")"}); }
+  [[nodiscard]] std::string name(int rank) const {
+    return concat({"rank ", rank, " (", address(rank), ")"});
+  }
   [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
@@ -72,12 +76,17 @@ class StartupRoster {
       if (p.connected) {
         const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - p.heard);
         if (silent >= silence)
-          result.push_back({other, concat({"is connected, but silent since ", silent.count(), " s"})});
+          result.push_back(
+              {other, concat({"is connected, but silent since ", silent.count(), " s"})});
         continue;
       }
-      std::string why = !p.problem.empty() ? p.problem : other < rank_ ? "no answer so far" : "has not connected yet";
-      if (p.complainant >= 0) why += concat({"; ", name(p.complainant), " cannot reach it: ", p.complaint});
-      if (!p.turned_away.empty() && p.turned_away != p.problem) why += concat({"; before that it ", p.turned_away});
+      std::string why = !p.problem.empty() ? p.problem
+                        : other < rank_    ? "no answer so far"
+                                           : "has not connected yet";
+      if (p.complainant >= 0)
+        why += concat({"; ", name(p.complainant), " cannot reach it: ", p.complaint});
+      if (!p.turned_away.empty() && p.turned_away != p.problem)
+        why += concat({"; before that it ", p.turned_away});
       result.push_back({other, std::move(why)});
     }
     if (!result.empty()) return result;
@@ -85,7 +94,8 @@ class StartupRoster {
       const Peer& p = peer(other);
       if (p.ready) continue;
       if (p.waits_for >= 0 && p.waits_for < world() && p.waits_for != rank_ && p.waits_for != other)
-        result.push_back({p.waits_for, concat({name(other), " waits for it", complaint_of(other, p.waits_for)})});
+        result.push_back({p.waits_for, concat({name(other), " waits for it",
+                                               complaint_of(other, p.waits_for)})});
       else
         result.push_back({other, "is here, but not yet connected to all others"});
     }
@@ -101,7 +111,8 @@ class StartupRoster {
   /// "rank 1 (b:2222): connection refused; rank 2 (c:2222): has not connected yet"
   [[nodiscard]] std::string describe_missing(Clock::time_point now) const {
     std::string text;
-    for (const auto& [other, why] : missing(now)) text += concat({text.empty() ? "" : "; ", name(other), ": ", why});
+    for (const auto& [other, why] : missing(now))
+      text += concat({text.empty() ? "" : "; ", name(other), ": ", why});
     return text + complaint_of_this();
   }
 
@@ -128,14 +139,16 @@ class StartupRoster {
       std::string_view line = text.substr(0, text.find('\n'));
       text.remove_prefix(std::min(text.size(), line.size() + 1));
       const int rank = take_rank(line), complainant = take_rank(line);
-      if (rank < 0 || complainant < 0 || complainant == rank_ || peer(rank).complainant >= 0) continue;
+      if (rank < 0 || complainant < 0 || complainant == rank_ || peer(rank).complainant >= 0)
+        continue;
       peer(rank).complaint = printable(line, longest_complaint);
       peer(rank).complainant = complainant;
       peer(rank).told_by = from;
     }
   }
 
-  [[nodiscard]] CollectiveFailure timed_out(Clock::time_point now, std::chrono::milliseconds timeout) const {
+  [[nodiscard]] CollectiveFailure timed_out(Clock::time_point now,
+                                            std::chrono::milliseconds timeout) const {
     CollectiveFailure failure;
     std::string others;
     for (const auto& [other, why] : missing(now)) {
@@ -147,8 +160,9 @@ class StartupRoster {
         others += concat({"; ", name(other), ": ", why});
       }
     }
-    failure.reason += concat({others, complaint_of_this(), "; the workers must all be there within ", timeout.count(),
-                              " ms (CommunicationOptions::startup_timeout)"});
+    failure.reason +=
+        concat({others, complaint_of_this(), "; the workers must all be there within ",
+                timeout.count(), " ms (CommunicationOptions::startup_timeout)"});
     return failure;
   }
 
@@ -167,7 +181,8 @@ class StartupRoster {
 
   [[nodiscard]] std::string complaint_of(int complainant, int rank) const {
     const Peer& p = peer(rank);
-    return p.complainant == complainant ? concat({", which it cannot reach: ", p.complaint}) : std::string();
+    return p.complainant == complainant ? concat({", which it cannot reach: ", p.complaint})
+                                        : std::string();
   }
 
   [[nodiscard]] std::string complaint_of_this() const {

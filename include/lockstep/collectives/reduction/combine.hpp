@@ -18,7 +18,8 @@ struct Combination {
 /// target[i] = first[i] and second[i] combined, for `count` elements; target may be first or
 /// second. Integers wrap around on overflow. The maximum of anything and NaN is NaN: a rank must
 /// not hide another's.
-void combine(const Combination& how, void* target, const void* first, const void* second, std::size_t count) noexcept;
+void combine(const Combination& how, void* target, const void* first, const void* second,
+             std::size_t count) noexcept;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

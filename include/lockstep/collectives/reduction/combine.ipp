@@ -19,7 +19,8 @@ template <ReduceOp op, Reducible T>
 }
 
 template <ReduceOp op, Reducible T>
-void combine_arrays(void* target_data, const void* first_data, const void* second_data, std::size_t count) noexcept {
+void combine_arrays(void* target_data, const void* first_data, const void* second_data,
+                    std::size_t count) noexcept {
   T* const target = static_cast<T*>(target_data);
   const T* const first = static_cast<const T*>(first_data);
   const T* const second = static_cast<const T*>(second_data);
@@ -35,14 +36,15 @@ void combine_arrays(void* target_data, const void* first_data, const void* secon
   for (; i < count; ++i) target[i] = combined<op>(first[i], second[i]);
 }
 
-LOCKSTEP_INLINE void combine(const Combination& how, void* target, const void* first, const void* second,
-                             std::size_t count) noexcept {
+LOCKSTEP_INLINE void combine(const Combination& how, void* target, const void* first,
+                             const void* second, std::size_t count) noexcept {
   using Kernel = void (*)(void*, const void*, const void*, std::size_t) noexcept;
   static constexpr Kernel kernels[][2] = {
       {combine_arrays<ReduceOp::sum, float>, combine_arrays<ReduceOp::max, float>},
       {combine_arrays<ReduceOp::sum, double>, combine_arrays<ReduceOp::max, double>},
       {combine_arrays<ReduceOp::sum, std::int64_t>, combine_arrays<ReduceOp::max, std::int64_t>}};
-  kernels[static_cast<std::size_t>(how.type)][static_cast<std::size_t>(how.op)](target, first, second, count);
+  kernels[static_cast<std::size_t>(how.type)][static_cast<std::size_t>(how.op)](target, first,
+                                                                                second, count);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

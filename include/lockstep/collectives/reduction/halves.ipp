@@ -21,36 +21,49 @@ void for_each_index(std::size_t count, const F& f) noexcept {
 }
 
 template <class Format>
-void encode_array(std::uint16_t* __restrict target, const float* __restrict source, std::size_t count) noexcept {
-  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA { target[i] = Format::encode(source[i]); });
+void encode_array(std::uint16_t* __restrict target, const float* __restrict source,
+                  std::size_t count) noexcept {
+  for_each_index(
+      count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA { target[i] = Format::encode(source[i]); });
 }
 template <class Format>
-void decode_array(float* __restrict target, const std::uint16_t* __restrict source, std::size_t count) noexcept {
-  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA { target[i] = Format::decode(source[i]); });
+void decode_array(float* __restrict target, const std::uint16_t* __restrict source,
+                  std::size_t count) noexcept {
+  for_each_index(
+      count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA { target[i] = Format::decode(source[i]); });
 }
 template <class Format>
-void decode_add_array(float* __restrict target, const std::uint16_t* __restrict source, std::size_t count) noexcept {
-  for_each_index(count,
-                 [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA { target[i] = Format::decode(source[i]) + target[i]; });
+void decode_add_array(float* __restrict target, const std::uint16_t* __restrict source,
+                      std::size_t count) noexcept {
+  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+    target[i] = Format::decode(source[i]) + target[i];
+  });
 }
 template <class Format>
 void round_array(float* values, std::size_t count) noexcept {
-  for_each_index(count,
-                 [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA { values[i] = Format::decode(Format::encode(values[i])); });
+  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+    values[i] = Format::decode(Format::encode(values[i]));
+  });
 }
 
-LOCKSTEP_INLINE void encode(Wire wire, std::uint16_t* target, const float* source, std::size_t count) noexcept {
-  wire == Wire::bfloat16 ? encode_array<Bfloat16>(target, source, count) : encode_array<Float16>(target, source, count);
+LOCKSTEP_INLINE void encode(Wire wire, std::uint16_t* target, const float* source,
+                            std::size_t count) noexcept {
+  wire == Wire::bfloat16 ? encode_array<Bfloat16>(target, source, count)
+                         : encode_array<Float16>(target, source, count);
 }
-LOCKSTEP_INLINE void decode(Wire wire, float* target, const std::uint16_t* source, std::size_t count) noexcept {
-  wire == Wire::bfloat16 ? decode_array<Bfloat16>(target, source, count) : decode_array<Float16>(target, source, count);
+LOCKSTEP_INLINE void decode(Wire wire, float* target, const std::uint16_t* source,
+                            std::size_t count) noexcept {
+  wire == Wire::bfloat16 ? decode_array<Bfloat16>(target, source, count)
+                         : decode_array<Float16>(target, source, count);
 }
-LOCKSTEP_INLINE void decode_add(Wire wire, float* target, const std::uint16_t* source, std::size_t count) noexcept {
+LOCKSTEP_INLINE void decode_add(Wire wire, float* target, const std::uint16_t* source,
+                                std::size_t count) noexcept {
   wire == Wire::bfloat16 ? decode_add_array<Bfloat16>(target, source, count)
                          : decode_add_array<Float16>(target, source, count);
 }
 LOCKSTEP_INLINE void round_to_wire(Wire wire, float* values, std::size_t count) noexcept {
-  wire == Wire::bfloat16 ? round_array<Bfloat16>(values, count) : round_array<Float16>(values, count);
+  wire == Wire::bfloat16 ? round_array<Bfloat16>(values, count)
+                         : round_array<Float16>(values, count);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

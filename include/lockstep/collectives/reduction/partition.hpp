@@ -48,7 +48,9 @@ class Partition {
   }
 
   /// The rank whose value is the first of the block's sum.
-  [[nodiscard]] constexpr int first_rank(std::size_t i) const noexcept { return static_cast<int>(i % ranks_); }
+  [[nodiscard]] constexpr int first_rank(std::size_t i) const noexcept {
+    return static_cast<int>(i % ranks_);
+  }
 
   /// Number of blocks in group g.
   [[nodiscard]] constexpr std::size_t group_size(int g) const noexcept {
@@ -67,6 +69,8 @@ class Partition {
 };
 
 /// value modulo ranks, in [0, ranks), for value >= -ranks.
-[[nodiscard]] constexpr int wrap_rank(int value, int ranks) noexcept { return (value + ranks) % ranks; }
+[[nodiscard]] constexpr int wrap_rank(int value, int ranks) noexcept {
+  return (value + ranks) % ranks;
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -27,8 +27,8 @@ void combine_ranks(const Combination& how, void* target, int first, int ranks, s
 
 /// The same for `count` elements from element `begin` of a whole array on, in the order of
 /// Partition. The arrays begin there.
-void combine_range(const Combination& how, void* target, std::size_t begin, std::size_t count, int ranks,
-                   ConstRankArrays arrays);
+void combine_range(const Combination& how, void* target, std::size_t begin, std::size_t count,
+                   int ranks, ConstRankArrays arrays);
 
 /// The share of `rank` in `count` elements.
 [[nodiscard]] Piece share_of(DataType type, int rank, int ranks, std::size_t count) noexcept;
@@ -39,8 +39,8 @@ void reduce_share(const Combination& how, int rank, int ranks, std::size_t begin
                   ConstRankArrays arrays, ResultSink sink);
 
 /// One of `ranks` shares, given to all arrays.
-void reduce_share_for_all(const Combination& how, int rank, int ranks, std::size_t begin, std::size_t count,
-                          RankArrays arrays);
+void reduce_share_for_all(const Combination& how, int rank, int ranks, std::size_t begin,
+                          std::size_t count, RankArrays arrays);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

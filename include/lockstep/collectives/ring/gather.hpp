@@ -24,7 +24,8 @@ class GatheredMessages {
 
   /// The message of one rank. Aligned to cache lines.
   [[nodiscard]] std::span<std::byte> of(int rank) const noexcept {
-    return {memory_.data() + static_cast<std::size_t>(wrap_rank(rank - rank_, ranks_)) * stride(), bytes_};
+    return {memory_.data() + static_cast<std::size_t>(wrap_rank(rank - rank_, ranks_)) * stride(),
+            bytes_};
   }
 
   /// With this rank's own message in its place, fetches those of the others.
@@ -40,8 +41,8 @@ class GatheredMessages {
 };
 
 /// All-reduce of a status and an array by one gathering.
-void reduce_gathered(const TransportRef& transport, Buffer& memory, std::span<double> status, NumberSpan values,
-                     ReduceOp op = ReduceOp::sum);
+void reduce_gathered(const TransportRef& transport, Buffer& memory, std::span<double> status,
+                     NumberSpan values, ReduceOp op = ReduceOp::sum);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

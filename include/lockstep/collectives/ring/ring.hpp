@@ -50,10 +50,16 @@ class Ring {
   [[nodiscard]] int rank() const noexcept { return transport_.rank(); }
   [[nodiscard]] int size() const noexcept { return transport_.size(); }
 
-  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) { engine_.all_reduce(transport_, values, op); }
+  void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) {
+    engine_.all_reduce(transport_, values, op);
+  }
   /// `options.wire` is about these values, if they are float.
-  void all_reduce(std::span<double> status, NumberSpan values) { engine_.all_reduce(transport_, status, values); }
-  void broadcast(std::span<std::byte> bytes, int root) { engine_.broadcast(transport_, bytes, root); }
+  void all_reduce(std::span<double> status, NumberSpan values) {
+    engine_.all_reduce(transport_, status, values);
+  }
+  void broadcast(std::span<std::byte> bytes, int root) {
+    engine_.broadcast(transport_, bytes, root);
+  }
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
     engine_.all_gather(transport_, mine, all);
   }

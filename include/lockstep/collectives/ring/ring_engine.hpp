@@ -22,7 +22,8 @@ class RingEngine {
   void all_reduce(const TransportRef& transport, NumberSpan values, ReduceOp op);
   void all_reduce(const TransportRef& transport, std::span<double> status, NumberSpan values);
   static void broadcast(const TransportRef& transport, std::span<std::byte> bytes, int root);
-  static void all_gather(const TransportRef& transport, std::span<const std::byte> mine, std::span<std::byte> all);
+  static void all_gather(const TransportRef& transport, std::span<const std::byte> mine,
+                         std::span<std::byte> all);
   /// In round k each rank hears from the one that stands 2^k before it, and thereby from 2^(k + 1)
   /// ranks (Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988).
   static void barrier(const TransportRef& transport);
@@ -30,7 +31,8 @@ class RingEngine {
  private:
   [[nodiscard]] bool gathers(std::size_t bytes, int ranks) const noexcept;
   [[nodiscard]] std::size_t pack_bytes() const noexcept;
-  void reduce(const TransportRef& transport, std::span<double> status, NumberSpan values, ReduceOp op, Wire wire);
+  void reduce(const TransportRef& transport, std::span<double> status, NumberSpan values,
+              ReduceOp op, Wire wire);
 
   CommunicationOptions options_;
   RingStaging staging_;

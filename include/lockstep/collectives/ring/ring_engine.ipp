@@ -20,20 +20,24 @@ LOCKSTEP_INLINE void transfer_around(const TransportRef& transport, Flow& flow) 
   transport.transfer(wrap_rank(rank + 1, size), wrap_rank(rank - 1, size), flow);
 }
 
-LOCKSTEP_INLINE RingEngine::RingEngine(CommunicationOptions options) : options_(std::move(options)) {
+LOCKSTEP_INLINE RingEngine::RingEngine(CommunicationOptions options)
+    : options_(std::move(options)) {
   options_.validate();
 }
 
-LOCKSTEP_INLINE void RingEngine::all_reduce(const TransportRef& transport, NumberSpan values, ReduceOp op) {
+LOCKSTEP_INLINE void RingEngine::all_reduce(const TransportRef& transport, NumberSpan values,
+                                            ReduceOp op) {
   reduce(transport, {}, values, op, Wire::native);
 }
 
 LOCKSTEP_INLINE void RingEngine::all_reduce(const TransportRef& transport, std::span<double> status,
                                             NumberSpan values) {
-  reduce(transport, status, values, ReduceOp::sum, values.type() == DataType::float32 ? options_.wire : Wire::native);
+  reduce(transport, status, values, ReduceOp::sum,
+         values.type() == DataType::float32 ? options_.wire : Wire::native);
 }
 
-LOCKSTEP_INLINE void RingEngine::broadcast(const TransportRef& transport, std::span<std::byte> bytes, int root) {
+LOCKSTEP_INLINE void RingEngine::broadcast(const TransportRef& transport,
+                                           std::span<std::byte> bytes, int root) {
   check_root(root, transport.size());
   if (transport.size() == 1) return;
   transport.begin(Operation::broadcast);
@@ -41,11 +45,13 @@ LOCKSTEP_INLINE void RingEngine::broadcast(const TransportRef& transport, std::s
   transfer_around(transport, flow);
 }
 
-LOCKSTEP_INLINE void RingEngine::all_gather(const TransportRef& transport, std::span<const std::byte> mine,
+LOCKSTEP_INLINE void RingEngine::all_gather(const TransportRef& transport,
+                                            std::span<const std::byte> mine,
                                             std::span<std::byte> all) {
   check_lengths(mine.size(), all.size(), transport.size());
   if (!mine.empty())
-    std::memmove(all.data() + mine.size() * static_cast<std::size_t>(transport.rank()), mine.data(), mine.size());
+    std::memmove(all.data() + mine.size() * static_cast<std::size_t>(transport.rank()), mine.data(),
+                 mine.size());
   if (transport.size() == 1) return;
   transport.begin(Operation::all_gather);
   auto flow = ForwardFlow::all_gather(all, transport.rank(), transport.size());
@@ -78,13 +84,14 @@ LOCKSTEP_INLINE std::size_t RingEngine::pack_bytes() const noexcept {
   return (static_cast<std::size_t>(std::min(options_.bytes_per_pack, longest)) + 63) / 64 * 64;
 }
 
-LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span<double> status, NumberSpan values,
-                                        ReduceOp op, Wire wire) {
+LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span<double> status,
+                                        NumberSpan values, ReduceOp op, Wire wire) {
   if (transport.size() == 1) return;
   transport.begin(Operation::all_reduce);
   if (gathers(status.size_bytes() + values.size_bytes(), transport.size()))
     return reduce_gathered(transport, gathered_, status, values, op);
-  RingFlow flow(staging_, pack_bytes(), transport.rank(), transport.size(), status, values, op, wire);
+  RingFlow flow(staging_, pack_bytes(), transport.rank(), transport.size(), status, values, op,
+                wire);
   transfer_around(transport, flow);
 }
 

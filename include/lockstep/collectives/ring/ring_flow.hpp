@@ -31,8 +31,9 @@ struct RingStaging {
 class RingFlow final : public Flow {
  public:
   /// `pack_bytes`: memory of a pack, at least 64. A wire other than native is for sums of float.
-  RingFlow(RingStaging& staging, std::size_t pack_bytes, int rank, int ranks, std::span<double> status,
-           NumberSpan values, ReduceOp op = ReduceOp::sum, Wire wire = Wire::native);
+  RingFlow(RingStaging& staging, std::size_t pack_bytes, int rank, int ranks,
+           std::span<double> status, NumberSpan values, ReduceOp op = ReduceOp::sum,
+           Wire wire = Wire::native);
 
   [[nodiscard]] std::uint64_t bytes_to_send() const override { return bytes_to_send_; }
   [[nodiscard]] std::uint64_t bytes_to_receive() const override { return bytes_to_receive_; }
@@ -57,8 +58,12 @@ class RingFlow final : public Flow {
   [[nodiscard]] Piece piece() const noexcept {
     return route_.elements(route_.received_group(received_.segment), received_.piece);
   }
-  [[nodiscard]] std::size_t elements() const noexcept { return is_status() ? status_.size() : piece().count; }
-  [[nodiscard]] std::size_t element_bytes() const noexcept { return is_status() ? sizeof(double) : wire_bytes_; }
+  [[nodiscard]] std::size_t elements() const noexcept {
+    return is_status() ? status_.size() : piece().count;
+  }
+  [[nodiscard]] std::size_t element_bytes() const noexcept {
+    return is_status() ? sizeof(double) : wire_bytes_;
+  }
   [[nodiscard]] std::size_t pack() const noexcept { return pack_bytes_ / element_bytes(); }
   [[nodiscard]] bool is_direct() const noexcept {
     return !route_.is_reduced(received_.segment) && (is_native() || is_status());
@@ -70,7 +75,9 @@ class RingFlow final : public Flow {
   // Takes a pack out of the staging memory.
   void take(std::size_t count) noexcept;
 
-  [[nodiscard]] std::uint16_t* encoded() noexcept { return reinterpret_cast<std::uint16_t*>(staging_.encoded.data()); }
+  [[nodiscard]] std::uint16_t* encoded() noexcept {
+    return reinterpret_cast<std::uint16_t*>(staging_.encoded.data());
+  }
 
   RingStaging& staging_;
   RingRoute route_;

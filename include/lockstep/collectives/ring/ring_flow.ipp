@@ -9,8 +9,9 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE RingFlow::RingFlow(RingStaging& staging, std::size_t pack_bytes, int rank, int ranks,
-                                   std::span<double> status, NumberSpan values, ReduceOp op, Wire wire)
+LOCKSTEP_INLINE RingFlow::RingFlow(RingStaging& staging, std::size_t pack_bytes, int rank,
+                                   int ranks, std::span<double> status, NumberSpan values,
+                                   ReduceOp op, Wire wire)
     : staging_(staging),
       route_(Partition(values.size(), ranks), rank, !status.empty()),
       status_(status),
@@ -51,7 +52,8 @@ LOCKSTEP_INLINE std::span<const std::byte> RingFlow::outgoing() {
   if (is_native()) return values_.subspan(piece.offset, ready).bytes().subspan(out_bytes_);
   if (out_bytes_ == encoded_bytes_) {
     const std::size_t count = std::min(pack_bytes_ / wire_bytes_, ready - sent_.done);
-    encode(wire_, encoded(), reinterpret_cast<const float*>(values_.data()) + piece.offset + sent_.done, count);
+    encode(wire_, encoded(),
+           reinterpret_cast<const float*>(values_.data()) + piece.offset + sent_.done, count);
     encoded_bytes_ = count * wire_bytes_;
     out_bytes_ = 0;
   }
@@ -62,7 +64,8 @@ LOCKSTEP_INLINE void RingFlow::sent(std::size_t bytes) {
   const int group = route_.sent_group(sent_.segment);
   out_bytes_ += bytes;
   const bool is_status = route_.is_status(group, sent_.piece);
-  const std::size_t elements = is_status ? status_.size() : route_.elements(group, sent_.piece).count;
+  const std::size_t elements =
+      is_status ? status_.size() : route_.elements(group, sent_.piece).count;
   if (is_status || is_native()) {
     if (out_bytes_ < elements * (is_status ? sizeof(double) : wire_bytes_)) return;
   } else {
@@ -79,8 +82,10 @@ LOCKSTEP_INLINE std::span<std::byte> RingFlow::incoming() {
   if (received_.segment == route_.segments()) return {};
   const std::size_t left = elements() - received_.done;
   if (is_direct())
-    return target().bytes().subspan(received_.done * element_bytes() + in_bytes_, left * element_bytes() - in_bytes_);
-  return {staging_.received.data() + in_bytes_, std::min(pack(), left) * element_bytes() - in_bytes_};
+    return target().bytes().subspan(received_.done * element_bytes() + in_bytes_,
+                                    left * element_bytes() - in_bytes_);
+  return {staging_.received.data() + in_bytes_,
+          std::min(pack(), left) * element_bytes() - in_bytes_};
 }
 
 LOCKSTEP_INLINE void RingFlow::received(std::size_t bytes) {
@@ -97,17 +102,21 @@ LOCKSTEP_INLINE void RingFlow::received(std::size_t bytes) {
 LOCKSTEP_INLINE std::uint64_t RingFlow::group_bytes(int group) const noexcept {
   std::uint64_t bytes = 0;
   for (std::size_t piece = 0; piece < route_.pieces(group); ++piece)
-    bytes += route_.is_status(group, piece) ? status_.size_bytes() : route_.elements(group, piece).count * wire_bytes_;
+    bytes += route_.is_status(group, piece) ? status_.size_bytes()
+                                            : route_.elements(group, piece).count * wire_bytes_;
   return bytes;
 }
 
 LOCKSTEP_INLINE std::size_t RingFlow::ready_elements(int group) const noexcept {
-  const std::size_t all =
-      route_.is_status(group, sent_.piece) ? status_.size() : route_.elements(group, sent_.piece).count;
+  const std::size_t all = route_.is_status(group, sent_.piece)
+                              ? status_.size()
+                              : route_.elements(group, sent_.piece).count;
   if (sent_.segment == 0) return all;
   const int source = sent_.segment - 1;
   if (received_.segment != source) return received_.segment > source ? all : sent_.done;
-  return received_.piece > sent_.piece ? all : received_.piece == sent_.piece ? received_.done : sent_.done;
+  return received_.piece > sent_.piece    ? all
+         : received_.piece == sent_.piece ? received_.done
+                                          : sent_.done;
 }
 
 LOCKSTEP_INLINE void RingFlow::take(std::size_t count) noexcept {

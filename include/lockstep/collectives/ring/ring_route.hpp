@@ -24,12 +24,20 @@ class RingRoute {
   [[nodiscard]] constexpr const Partition& partition() const noexcept { return partition_; }
   [[nodiscard]] constexpr int segments() const noexcept { return 2 * (partition_.ranks() - 1); }
   /// Whether this rank adds its own values to segment s of what it receives.
-  [[nodiscard]] constexpr bool is_reduced(int segment) const noexcept { return segment < partition_.ranks() - 1; }
+  [[nodiscard]] constexpr bool is_reduced(int segment) const noexcept {
+    return segment < partition_.ranks() - 1;
+  }
   /// Whether segment s of what it receives is complete with this rank's values.
-  [[nodiscard]] constexpr bool is_complete(int segment) const noexcept { return segment >= partition_.ranks() - 2; }
+  [[nodiscard]] constexpr bool is_complete(int segment) const noexcept {
+    return segment >= partition_.ranks() - 2;
+  }
 
-  [[nodiscard]] constexpr int sent_group(int segment) const noexcept { return group(rank_ - segment); }
-  [[nodiscard]] constexpr int received_group(int segment) const noexcept { return group(rank_ - 1 - segment); }
+  [[nodiscard]] constexpr int sent_group(int segment) const noexcept {
+    return group(rank_ - segment);
+  }
+  [[nodiscard]] constexpr int received_group(int segment) const noexcept {
+    return group(rank_ - 1 - segment);
+  }
 
   [[nodiscard]] constexpr std::size_t pieces(int group) const noexcept {
     return partition_.group_size(group) + (is_status(group, 0) ? 1 : 0);
@@ -67,7 +75,8 @@ struct RingPosition {
   /// Past segments without (further) pieces.
   constexpr void skip_empty(const RingRoute& route, bool sending) noexcept {
     while (segment < route.segments() &&
-           piece >= route.pieces(sending ? route.sent_group(segment) : route.received_group(segment))) {
+           piece >=
+               route.pieces(sending ? route.sent_group(segment) : route.received_group(segment))) {
       ++segment;
       piece = 0;
     }

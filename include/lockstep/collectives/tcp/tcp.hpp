@@ -63,7 +63,8 @@ class Tcp {
   /// Connects to all peers. While some are missing, says every 5 s on stderr which and why; rank 0
   /// says when the cluster is ready. Throws ConfigurationError when workers do not fit together or
   /// the port cannot be used, CollectiveError when the time is over.
-  [[nodiscard]] static Tcp connect(const Rendezvous& rendezvous, const CommunicationOptions& options);
+  [[nodiscard]] static Tcp connect(const Rendezvous& rendezvous,
+                                   const CommunicationOptions& options);
 
   Tcp(Tcp&& other) noexcept;
   Tcp& operator=(Tcp&& other) noexcept;

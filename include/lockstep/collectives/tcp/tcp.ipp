@@ -29,7 +29,8 @@ LOCKSTEP_INLINE Tcp::Tcp(Tcp&& other) noexcept = default;
 LOCKSTEP_INLINE Tcp& Tcp::operator=(Tcp&& other) noexcept = default;
 LOCKSTEP_INLINE Tcp::~Tcp() = default;
 
-LOCKSTEP_INLINE Tcp Tcp::connect(const Rendezvous& rendezvous, const CommunicationOptions& options) {
+LOCKSTEP_INLINE Tcp Tcp::connect(const Rendezvous& rendezvous,
+                                 const CommunicationOptions& options) {
   std::unique_ptr<Impl> impl(new Impl{{rendezvous, options}});
   impl->mesh.connect(rendezvous);
   return Tcp(std::move(impl));

@@ -44,7 +44,8 @@ class InProcessGroup {
  public:
   /// `ranks_on_host`: threads of all processes that compete for this machine's cores (0: this
   /// group's). Throws ConfigurationError when size < 1.
-  explicit InProcessGroup(int size, const CommunicationOptions& options = {}, int ranks_on_host = 0);
+  explicit InProcessGroup(int size, const CommunicationOptions& options = {},
+                          int ranks_on_host = 0);
 
   [[nodiscard]] int size() const noexcept { return size_; }
   /// The collective of one thread. It refers to the group.
@@ -85,7 +86,9 @@ class InProcessGroup {
     std::uint64_t number = 0;  // how many operations it had begun before, and one
     std::size_t reduced = 0;   // elements, of all threads' shares
 
-    void advance(std::size_t ready) noexcept { progress.store(tag() | ready, std::memory_order_release); }
+    void advance(std::size_t ready) noexcept {
+      progress.store(tag() | ready, std::memory_order_release);
+    }
     [[nodiscard]] std::uint64_t tag() const noexcept { return number << count_bits; }
   };
 
@@ -95,7 +98,9 @@ class InProcessGroup {
   // have begun it, or not the same.
   [[nodiscard]] std::size_t ready_on_all(int rank) const noexcept;
 
-  [[nodiscard]] Begun& begun(int rank) const noexcept { return begun_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Begun& begun(int rank) const noexcept {
+    return begun_[static_cast<std::size_t>(rank)];
+  }
   [[nodiscard]] Slot& slot(unsigned parity, int rank) const noexcept {
     return slots_[parity][static_cast<std::size_t>(rank)];
   }
@@ -108,7 +113,8 @@ class InProcessGroup {
   // Says which thread this one waits for, unless another thread says it.
   void report(int rank, Operation operation, std::chrono::milliseconds waited) const;
 
-  [[noreturn, gnu::cold]] void fail(Operation operation, std::chrono::steady_clock::time_point begin);
+  [[noreturn, gnu::cold]] void fail(Operation operation,
+                                    std::chrono::steady_clock::time_point begin);
 
   void sum_status(unsigned parity, std::span<double> sums) const noexcept;
   void reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept;
@@ -134,7 +140,9 @@ class InProcess {
   [[nodiscard]] int size() const noexcept { return group_->size_; }
 
   void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) { reduce({}, values, op, true); }
-  void all_reduce(std::span<double> status, NumberSpan values) { reduce(status, values, ReduceOp::sum, true); }
+  void all_reduce(std::span<double> status, NumberSpan values) {
+    reduce(status, values, ReduceOp::sum, true);
+  }
 
   /// As all_reduce, but only rank 0 has the result; the buffers of the others are unchanged.
   void reduce_to_first(std::span<double> status, NumberSpan values, ReduceOp op = ReduceOp::sum) {
@@ -165,7 +173,9 @@ class InProcess {
   unsigned enter(Operation operation, std::span<double> status, NumberSpan values, ReduceOp op);
 
   // Each thread has a share of each window, whose size is the same on all, however far they are.
-  [[nodiscard]] std::size_t window() const noexcept { return static_cast<std::size_t>(size()) * 8192; }
+  [[nodiscard]] std::size_t window() const noexcept {
+    return static_cast<std::size_t>(size()) * 8192;
+  }
   // What has not been reduced yet of the first `end` elements, for reduce_scatter.
   void reduce_windows(DataType type, std::size_t end, detail::ConstRankArrays arrays, TakeSums f);
 

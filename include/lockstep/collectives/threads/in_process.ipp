@@ -13,7 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE InProcessGroup::InProcessGroup(int size, const CommunicationOptions& options, int ranks_on_host)
+LOCKSTEP_INLINE InProcessGroup::InProcessGroup(int size, const CommunicationOptions& options,
+                                               int ranks_on_host)
     : size_(checked(size)),
       progress_limit_(options.progress_limit()),
       barrier_(size, ranks_on_host > 0 ? ranks_on_host : size) {
@@ -44,7 +45,8 @@ LOCKSTEP_INLINE void InProcessGroup::reset() noexcept {
 }
 
 LOCKSTEP_INLINE int InProcessGroup::checked(int size) {
-  if (size < 1) throw ConfigurationError(concat({"a group of threads needs at least 1 member, got ", size}));
+  if (size < 1)
+    throw ConfigurationError(concat({"a group of threads needs at least 1 member, got ", size}));
   return size;
 }
 
@@ -63,7 +65,8 @@ LOCKSTEP_INLINE std::size_t InProcessGroup::ready_on_all(int rank) const noexcep
   return static_cast<std::size_t>(least);
 }
 
-LOCKSTEP_INLINE unsigned InProcessGroup::enter(int rank, const Slot& mine, const std::atomic<bool>* patient) {
+LOCKSTEP_INLINE unsigned InProcessGroup::enter(int rank, const Slot& mine,
+                                               const std::atomic<bool>* patient) {
   const auto begin = std::chrono::steady_clock::now();
   if (barrier_.is_broken()) fail(mine.call.operation, begin);
   const unsigned parity = slot(0, rank).operations++ % 2;
@@ -72,35 +75,44 @@ LOCKSTEP_INLINE unsigned InProcessGroup::enter(int rank, const Slot& mine, const
   shared = mine;
   shared.operations = operations;
 
-  const auto report = [&](std::chrono::milliseconds waited) { this->report(rank, mine.call.operation, waited); };
-  if (barrier_.arrive_and_wait(rank, progress_limit_, patient, report) != ThreadBarrier::Outcome::released)
+  const auto report = [&](std::chrono::milliseconds waited) {
+    this->report(rank, mine.call.operation, waited);
+  };
+  if (barrier_.arrive_and_wait(rank, progress_limit_, patient, report) !=
+      ThreadBarrier::Outcome::released)
     fail(mine.call.operation, begin);
   for (int other = 1; other < size_; ++other)
     if (slot(parity, other).call != slot(parity, 0).call) {
       abort({.failed_rank = -1,
-             .reason = concat({"replicas are out of step: rank 0 is in ", to_string(slot(parity, 0).call), ", rank ",
-                               other, " in ", to_string(slot(parity, other).call)}),
+             .reason =
+                 concat({"replicas are out of step: rank 0 is in ", to_string(slot(parity, 0).call),
+                         ", rank ", other, " in ", to_string(slot(parity, other).call)}),
              .code = ExitCode::failure});
       fail(mine.call.operation, begin);
     }
   return parity;
 }
 
-LOCKSTEP_INLINE void InProcessGroup::report(int rank, Operation operation, std::chrono::milliseconds waited) const {
+LOCKSTEP_INLINE void InProcessGroup::report(int rank, Operation operation,
+                                            std::chrono::milliseconds waited) const {
   const int missing = barrier_.first_missing();
   if (missing < 0 || barrier_.first_arrived() != rank) return;
   const Activity activity = board_->get();
-  log_line(concat({"replica ", rank, " ", detail::in_operation(operation), " waits since ", waited.count() / 1000,
-                   " s for replica ", missing, activity == Activity{} ? "" : "; this worker is in ",
-                   activity == Activity{} ? std::string() : to_string(activity), "; it counts as lost after ",
-                   detail::duration_text(progress_limit_), " (CommunicationOptions::progress_timeout)"}));
+  log_line(concat({"replica ", rank, " ", detail::in_operation(operation), " waits since ",
+                   waited.count() / 1000, " s for replica ", missing,
+                   activity == Activity{} ? "" : "; this worker is in ",
+                   activity == Activity{} ? std::string() : to_string(activity),
+                   "; it counts as lost after ", detail::duration_text(progress_limit_),
+                   " (CommunicationOptions::progress_timeout)"}));
 }
 
-LOCKSTEP_INLINE void InProcessGroup::fail(Operation operation, std::chrono::steady_clock::time_point begin) {
+LOCKSTEP_INLINE void InProcessGroup::fail(Operation operation,
+                                          std::chrono::steady_clock::time_point begin) {
   // Broken without a reason: a thread's time is over, and it may not have said so yet.
   abort({.failed_rank = barrier_.first_missing(),
-         .reason = concat({"this replica's thread did not come to ", to_string(operation), " within ",
-                           progress_limit_.count(), " ms (CommunicationOptions::progress_timeout)"})});
+         .reason =
+             concat({"this replica's thread did not come to ", to_string(operation), " within ",
+                     progress_limit_.count(), " ms (CommunicationOptions::progress_timeout)"})});
   CollectiveFailure failure;
   {
     const std::lock_guard lock(failure_mutex_);
@@ -108,18 +120,21 @@ LOCKSTEP_INLINE void InProcessGroup::fail(Operation operation, std::chrono::stea
   }
   if (failure.operation.empty()) failure.operation = to_string(operation);
   if (failure.seconds == 0)
-    failure.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    failure.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   throw CollectiveError(std::move(failure));
 }
 
-LOCKSTEP_INLINE void InProcessGroup::sum_status(unsigned parity, std::span<double> sums) const noexcept {
+LOCKSTEP_INLINE void InProcessGroup::sum_status(unsigned parity,
+                                                std::span<double> sums) const noexcept {
   for (std::size_t i = 0; i < sums.size(); ++i) {
     sums[i] = slot(parity, 0).status[i];
     for (int r = 1; r < size_; ++r) sums[i] += slot(parity, r).status[i];
   }
 }
 
-LOCKSTEP_INLINE void InProcessGroup::reduce_status(unsigned parity, std::size_t count, bool to_all) const noexcept {
+LOCKSTEP_INLINE void InProcessGroup::reduce_status(unsigned parity, std::size_t count,
+                                                   bool to_all) const noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     double sum = slot(parity, 0).status[i];
     for (int r = 1; r < size_; ++r) sum += slot(parity, r).status[i];
@@ -127,8 +142,8 @@ LOCKSTEP_INLINE void InProcessGroup::reduce_status(unsigned parity, std::size_t 
   }
 }
 
-LOCKSTEP_INLINE unsigned InProcess::enter(Operation operation, std::span<double> status, NumberSpan values,
-                                          ReduceOp op) {
+LOCKSTEP_INLINE unsigned InProcess::enter(Operation operation, std::span<double> status,
+                                          NumberSpan values, ReduceOp op) {
   InProcessGroup::Slot mine;
   mine.call = {.operation = operation,
                .type = values.type(),
@@ -140,7 +155,8 @@ LOCKSTEP_INLINE unsigned InProcess::enter(Operation operation, std::span<double>
   return group_->enter(rank_, mine);
 }
 
-LOCKSTEP_INLINE void InProcess::reduce(std::span<double> status, NumberSpan values, ReduceOp op, bool to_all) {
+LOCKSTEP_INLINE void InProcess::reduce(std::span<double> status, NumberSpan values, ReduceOp op,
+                                       bool to_all) {
   if (size() == 1) return;
   const unsigned parity = enter(Operation::all_reduce, status, values, op);
   if (rank_ == 0) group_->reduce_status(parity, status.size(), to_all);
@@ -149,13 +165,16 @@ LOCKSTEP_INLINE void InProcess::reduce(std::span<double> status, NumberSpan valu
   if (to_all)
     detail::reduce_share_for_all(how, rank_, size(), 0, values.size(), arrays);
   else
-    detail::reduce_share(how, rank_, size(), 0, values.size(), arrays, [&](std::size_t offset, ConstNumberSpan sums) {
-      std::memcpy(arrays(0) + offset * size_of(how.type), sums.data(), sums.size_bytes());
-    });
+    detail::reduce_share(how, rank_, size(), 0, values.size(), arrays,
+                         [&](std::size_t offset, ConstNumberSpan sums) {
+                           std::memcpy(arrays(0) + offset * size_of(how.type), sums.data(),
+                                       sums.size_bytes());
+                         });
   group_->leave(rank_);
 }
 
-LOCKSTEP_INLINE void InProcess::begin_reduce_scatter(std::span<const double> status, ConstNumberSpan values) {
+LOCKSTEP_INLINE void InProcess::begin_reduce_scatter(std::span<const double> status,
+                                                     ConstNumberSpan values) {
   InProcessGroup::Begun& begun = group_->begun(rank_);
   begun.reduced = 0;
   begun.values = values;
@@ -172,12 +191,15 @@ LOCKSTEP_INLINE void InProcess::advance_reduce_scatter(std::size_t ready, TakeSu
   if (end < mine.reduced + window()) return;
   status_sums_ = group_->begun(0).status;
   for (int r = 1; r < size(); ++r)
-    for (std::size_t i = 0; i < status_sums_.size(); ++i) status_sums_[i] += group_->begun(r).status[i];
+    for (std::size_t i = 0; i < status_sums_.size(); ++i)
+      status_sums_[i] += group_->begun(r).status[i];
   reduce_windows(
-      mine.values.type(), end / window() * window(), [&](int r) { return group_->begun(r).values.data(); }, f);
+      mine.values.type(), end / window() * window(),
+      [&](int r) { return group_->begun(r).values.data(); }, f);
 }
 
-LOCKSTEP_INLINE void InProcess::reduce_scatter(std::span<double> status, NumberSpan values, TakeSums f) {
+LOCKSTEP_INLINE void InProcess::reduce_scatter(std::span<double> status, NumberSpan values,
+                                               TakeSums f) {
   if (size() == 1) return f(status, 0, values);
   status_sums_.resize(status.size());
   const unsigned parity = enter(Operation::reduce_scatter, status, values, ReduceOp::sum);
@@ -195,30 +217,34 @@ LOCKSTEP_INLINE void InProcess::reduce_scatter(std::span<double> status, NumberS
   std::copy(status_sums_.begin(), status_sums_.end(), status.begin());
 }
 
-LOCKSTEP_INLINE void InProcess::reduce_windows(DataType type, std::size_t end, detail::ConstRankArrays arrays,
-                                               TakeSums f) {
+LOCKSTEP_INLINE void InProcess::reduce_windows(DataType type, std::size_t end,
+                                               detail::ConstRankArrays arrays, TakeSums f) {
   std::size_t& reduced = group_->begun(rank_).reduced;
   while (reduced < end) {
     const std::size_t begin = reduced, count = std::min(window(), end - begin);
     detail::reduce_share(
-        {type, ReduceOp::sum}, rank_, size(), begin, count, [&](int r) { return arrays(r) + begin * size_of(type); },
+        {type, ReduceOp::sum}, rank_, size(), begin, count,
+        [&](int r) { return arrays(r) + begin * size_of(type); },
         [&](std::size_t offset, ConstNumberSpan sums) { f(status_sums_, begin + offset, sums); });
     reduced += count;
   }
 }
 
-LOCKSTEP_INLINE void InProcess::broadcast(std::span<std::byte> bytes, int root, const std::atomic<bool>* patient) {
+LOCKSTEP_INLINE void InProcess::broadcast(std::span<std::byte> bytes, int root,
+                                          const std::atomic<bool>* patient) {
   detail::check_root(root, size());
   if (size() == 1) return;
   InProcessGroup::Slot mine;
   mine.call = {.operation = Operation::broadcast, .root = root, .bytes = bytes.size()};
   mine.data = bytes.data();
   const unsigned parity = group_->enter(rank_, mine, patient);
-  if (rank_ != root && !bytes.empty()) std::memcpy(bytes.data(), group_->slot(parity, root).data, bytes.size());
+  if (rank_ != root && !bytes.empty())
+    std::memcpy(bytes.data(), group_->slot(parity, root).data, bytes.size());
   group_->leave(rank_);
 }
 
-LOCKSTEP_INLINE void InProcess::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) {
+LOCKSTEP_INLINE void InProcess::all_gather(std::span<const std::byte> mine,
+                                           std::span<std::byte> all) {
   detail::check_lengths(mine.size(), all.size(), size());
   InProcessGroup::Slot slot;
   slot.call = {.operation = Operation::all_gather, .bytes = mine.size()};

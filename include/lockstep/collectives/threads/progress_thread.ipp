@@ -18,7 +18,8 @@ LOCKSTEP_INLINE ProgressThread::~ProgressThread() {
 }
 
 LOCKSTEP_INLINE void ProgressThread::post(const Job& job) {
-  if (!thread_.joinable()) thread_ = start_thread("sums that overlap with backward", [this] { work(); });
+  if (!thread_.joinable())
+    thread_ = start_thread("sums that overlap with backward", [this] { work(); });
   {
     const std::lock_guard lock(mutex_);
     if (failure_ != nullptr) return;

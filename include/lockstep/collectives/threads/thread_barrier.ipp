@@ -7,9 +7,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-LOCKSTEP_INLINE ThreadBarrier::Outcome ThreadBarrier::arrive_and_wait(int rank, Duration timeout,
-                                                                      const std::atomic<bool>* patient,
-                                                                      const WaitListener& listener) {
+LOCKSTEP_INLINE ThreadBarrier::Outcome ThreadBarrier::arrive_and_wait(
+    int rank, Duration timeout, const std::atomic<bool>* patient, const WaitListener& listener) {
   const std::uint64_t before = state_.load(std::memory_order_relaxed);
   if ((before & broken_bit) != 0) return Outcome::broken;
   if (arrive(rank)) {
@@ -24,7 +23,8 @@ LOCKSTEP_INLINE ThreadBarrier::Outcome ThreadBarrier::arrive_and_wait(int rank, 
   ++sleepers_;
   auto begin = Clock::now(), next_report = begin + report_interval;
   while (state_.load() == before) {
-    if (sleep_.wait_until(lock, std::min(begin + timeout, next_report)) != std::cv_status::timeout) continue;
+    if (sleep_.wait_until(lock, std::min(begin + timeout, next_report)) != std::cv_status::timeout)
+      continue;
     const auto now = Clock::now();
     if (patient != nullptr && patient->load()) {
       begin = now;
@@ -66,13 +66,15 @@ LOCKSTEP_INLINE void ThreadBarrier::arrive_and_wait_always(int rank) {
 LOCKSTEP_INLINE int ThreadBarrier::first_that(bool has_arrived) const noexcept {
   const std::uint64_t generation = state_.load() & ~broken_bit;
   for (int rank = 0; rank < size_; ++rank)
-    if ((arrivals_[static_cast<std::size_t>(rank)].next_state.load() == generation + next) == has_arrived) return rank;
+    if ((arrivals_[static_cast<std::size_t>(rank)].next_state.load() == generation + next) ==
+        has_arrived)
+      return rank;
   return -1;
 }
 
 LOCKSTEP_INLINE bool ThreadBarrier::arrive(int rank) noexcept {
-  arrivals_[static_cast<std::size_t>(rank)].next_state.store((state_.load(std::memory_order_relaxed) & ~broken_bit) +
-                                                             next);
+  arrivals_[static_cast<std::size_t>(rank)].next_state.store(
+      (state_.load(std::memory_order_relaxed) & ~broken_bit) + next);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 != size_) return false;
   arrived_.store(0, std::memory_order_relaxed);
   return true;

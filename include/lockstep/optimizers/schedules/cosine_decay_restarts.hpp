@@ -38,13 +38,15 @@ struct CosineDecayRestarts {
   void validate() const {
     detail::require_not_negative(name, "initial_learning_rate", initial_learning_rate);
     detail::require_count(name, "first_decay_steps", first_decay_steps, 1);
-    detail::require_option(t_mul >= 1 && t_mul <= 1e300, name, "t_mul", t_mul, "a finite number of at least 1");
+    detail::require_option(t_mul >= 1 && t_mul <= 1e300, name, "t_mul", t_mul,
+                           "a finite number of at least 1");
     detail::require_not_negative(name, "m_mul", m_mul);
     detail::require_not_negative(name, "alpha", alpha);
   }
 
   [[nodiscard]] double operator()(std::int64_t step) const {
-    double left = static_cast<double>(step), period = static_cast<double>(first_decay_steps), height = 1;
+    double left = static_cast<double>(step), period = static_cast<double>(first_decay_steps),
+           height = 1;
     if (t_mul == 1) {
       height = portable::power(m_mul, std::floor(left / period));
       left -= std::floor(left / period) * period;
@@ -53,7 +55,8 @@ struct CosineDecayRestarts {
       left -= period;
       period *= t_mul;
     }
-    return initial_learning_rate * ((1 - alpha) * 0.5 * height * (1 + portable::cos_pi(left / period)) + alpha);
+    return initial_learning_rate *
+           ((1 - alpha) * 0.5 * height * (1 + portable::cos_pi(left / period)) + alpha);
   }
 };
 static_assert(LearningRateSchedule<CosineDecayRestarts>);

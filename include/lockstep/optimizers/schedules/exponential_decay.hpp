@@ -39,7 +39,8 @@ struct ExponentialDecay {
 
   [[nodiscard]] double operator()(std::int64_t step) const {
     const double times = static_cast<double>(step) / static_cast<double>(decay_steps);
-    return initial_learning_rate * portable::power(decay_rate, staircase ? std::floor(times) : times);
+    return initial_learning_rate *
+           portable::power(decay_rate, staircase ? std::floor(times) : times);
   }
 };
 static_assert(LearningRateSchedule<ExponentialDecay>);

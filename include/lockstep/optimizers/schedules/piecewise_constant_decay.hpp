@@ -35,14 +35,16 @@ struct PiecewiseConstantDecay {
   void validate() const {
     if (values.size() != boundaries.size() + 1)
       throw ConfigurationError("PiecewiseConstantDecay: " + std::to_string(boundaries.size()) +
-                               " boundaries want one value more, got " + std::to_string(values.size()) + " values");
+                               " boundaries want one value more, got " +
+                               std::to_string(values.size()) + " values");
     for (const double value : values) detail::require_not_negative(name, "a value", value);
     for (std::size_t i = 0; i < boundaries.size(); ++i)
       detail::require_count(name, "a boundary", boundaries[i], i == 0 ? 0 : boundaries[i - 1]);
   }
 
   [[nodiscard]] double operator()(std::int64_t step) const {
-    return values[static_cast<std::size_t>(std::ranges::lower_bound(boundaries, step) - boundaries.begin())];
+    return values[static_cast<std::size_t>(std::ranges::lower_bound(boundaries, step) -
+                                           boundaries.begin())];
   }
 };
 static_assert(LearningRateSchedule<PiecewiseConstantDecay>);

@@ -45,9 +45,11 @@ struct PolynomialDecay {
 
   [[nodiscard]] double operator()(std::int64_t step) const {
     const auto one = static_cast<double>(decay_steps);
-    const double all = cycle ? one * std::max(1.0, std::ceil(static_cast<double>(step) / one)) : one;
+    const double all =
+        cycle ? one * std::max(1.0, std::ceil(static_cast<double>(step) / one)) : one;
     const double left = 1 - std::min(static_cast<double>(step), all) / all;
-    return (initial_learning_rate - end_learning_rate) * portable::power(left, power) + end_learning_rate;
+    return (initial_learning_rate - end_learning_rate) * portable::power(left, power) +
+           end_learning_rate;
   }
 };
 static_assert(LearningRateSchedule<PolynomialDecay>);

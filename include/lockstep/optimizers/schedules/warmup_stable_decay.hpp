@@ -38,13 +38,14 @@ struct WarmupStableDecay {
     detail::require_not_negative(name, "learning_rate", learning_rate);
     detail::require_count(name, "steps", steps, 1);
     detail::require_count(name, "warmup_steps", warmup_steps, 0);
-    detail::require_option(decay_fraction >= 0 && decay_fraction <= 1, name, "decay_fraction", decay_fraction,
-                           "a number in [0, 1]");
+    detail::require_option(decay_fraction >= 0 && decay_fraction <= 1, name, "decay_fraction",
+                           decay_fraction, "a number in [0, 1]");
     detail::require_not_negative(name, "final_fraction", final_fraction);
   }
 
   [[nodiscard]] double operator()(std::int64_t step) const {
-    if (step < warmup_steps) return learning_rate * (static_cast<double>(step + 1) / static_cast<double>(warmup_steps));
+    if (step < warmup_steps)
+      return learning_rate * (static_cast<double>(step + 1) / static_cast<double>(warmup_steps));
     const auto first = static_cast<std::int64_t>((1 - decay_fraction) * static_cast<double>(steps));
     if (step < first) return learning_rate;
     if (step >= steps) return learning_rate * final_fraction;

@@ -34,7 +34,8 @@ class AccumulatedUpdater final : public Updater<T> {
   AccumulatedUpdater(const Parts<T>& parts, std::unique_ptr<Updater<T>> route)
       : Base(parts),
         route_(std::move(route)),
-        name_(std::string(route_->name()) + ", of " + std::to_string(parts.variables.accumulation_steps()) + " steps"),
+        name_(std::string(route_->name()) + ", of " +
+              std::to_string(parts.variables.accumulation_steps()) + " steps"),
         sums_(parts.program.layout().variables) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return name_; }
@@ -80,7 +81,8 @@ class AccumulatedUpdater final : public Updater<T> {
     if (std::exchange(holds_sums_, false)) {
       const TraceSpan span(step_.trace, TracePart::collective);
       parts_.replica.collective().all_reduce(sums_.values(), ReduceOp::sum);
-      if (parts_.replica.local_rank() == 0) add(sums_.values(), parts_.variables.accumulated().values());
+      if (parts_.replica.local_rank() == 0)
+        add(sums_.values(), parts_.variables.accumulated().values());
       std::ranges::fill(sums_.values(), T(0));
     }
     if (parts_.replica.local_rank() == 0) {
@@ -100,7 +102,8 @@ class AccumulatedUpdater final : public Updater<T> {
   // The gradients of the last step become those of the window, up to element `end`.
   void add_until(std::size_t end) {
     const std::size_t begin = std::exchange(added_, end);
-    const std::span<T> gradients = parts_.workspace.gradients().values().subspan(begin, end - begin);
+    const std::span<T> gradients =
+        parts_.workspace.gradients().values().subspan(begin, end - begin);
     if (holds_sums_) add(sums_.values().subspan(begin, end - begin), gradients);
     if (parts_.replica.collective().rank() == 0 && parts_.variables.accumulated_steps > 0)
       add(parts_.variables.accumulated().values().subspan(begin, end - begin), gradients);

@@ -24,7 +24,8 @@ bool update_part(const Parts<T>& parts, const UpdateStep& step) {
       const auto index = static_cast<std::size_t>(replica.local_rank());
       const auto count = static_cast<std::size_t>(replica.local_size());
       if (parts.variables.clips_by_norm()) {
-        parts.variables.norms().compute_part(std::span<const T>(parts.workspace.gradients().values()), index, count);
+        parts.variables.norms().compute_part(
+            std::span<const T>(parts.workspace.gradients().values()), index, count);
         replica.team_barrier();
       }
       const auto [first, size] = parts.variables.part(index, count);

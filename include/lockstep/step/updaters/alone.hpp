@@ -44,8 +44,9 @@ class AloneUpdater final : public Updater<T> {
     const std::size_t count = end - updated_;
     if (makes_update_)
       parts_.variables.update(parts_.variables.parameters().values().subspan(updated_, count),
-                              parts_.workspace.gradients().values().subspan(updated_, count), updated_,
-                              step_.rows(parts_.workspace.status().values()), step_.iteration);
+                              parts_.workspace.gradients().values().subspan(updated_, count),
+                              updated_, step_.rows(parts_.workspace.status().values()),
+                              step_.iteration);
     updated_ = end;
   }
 

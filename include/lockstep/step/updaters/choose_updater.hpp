@@ -12,14 +12,16 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 [[nodiscard]] std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts);
 
-/// Whether each rank can update a share of the parameters for all ranks: they share memory, each has
-/// parameters to itself, and the optimizer has no slots and no averages, which would have to be given
-/// to all as well, and does not update whole variables or clip by a norm, for which all gradients must be known first. No variable has a
-/// constraint, since other ranks may still read the new values when this one would change them.
-/// Parameters are then in memory of the collective. The same on all ranks.
+/// Whether each rank can update a share of the parameters for all ranks: they share memory, each
+/// has parameters to itself, and the optimizer has no slots and no averages, which would have to be
+/// given to all as well, and does not update whole variables or clip by a norm, for which all
+/// gradients must be known first. No variable has a constraint, since other ranks may still read
+/// the new values when this one would change them. Parameters are then in memory of the collective.
+/// The same on all ranks.
 template <class T>
 [[nodiscard]] bool can_update_for_all(const Program<T>& program, AnyReplica& replica) {
-  if (!replica.collective().can().share || replica.local_size() != 1 || program.layout().slots != 0) return false;
+  if (!replica.collective().can().share || replica.local_size() != 1 || program.layout().slots != 0)
+    return false;
   const UpdateRules rules = program.update_rules();
   return !rules.clipping.is_by_norm() && !rules.averaging.is_on && !rules.whole_variables &&
          Constraints<T>(program.layout().variables).empty();

@@ -21,7 +21,8 @@ std::unique_ptr<Updater<T>> choose_route(const Parts<T>& parts) {
   if (collective.size() == 1 && !needs_all) return std::make_unique<AloneUpdater<T>>(parts);
   if (collective.can().scatter && !needs_all) return std::make_unique<ThreadsUpdater<T>>(parts);
   if (collective.overlap() == Overlap::on) return std::make_unique<OverlappedUpdater<T>>(parts);
-  if (can_update_for_all(parts.program, parts.replica)) return std::make_unique<SharedMemoryUpdater<T>>(parts);
+  if (can_update_for_all(parts.program, parts.replica))
+    return std::make_unique<SharedMemoryUpdater<T>>(parts);
   return std::make_unique<AllReduceUpdater<T>>(parts);
 }
 

@@ -33,7 +33,9 @@ class OverlappedUpdater final : public Updater<T> {
     limit_ = elements > tail ? (elements - tail) / grain_ * grain_ : 0;
   }
 
-  [[nodiscard]] std::string_view name() const noexcept override { return "all-reduce, overlapped with backward"; }
+  [[nodiscard]] std::string_view name() const noexcept override {
+    return "all-reduce, overlapped with backward";
+  }
 
   typename Base::Progress begin(const UpdateStep& step) override {
     step_ = step;
@@ -43,7 +45,8 @@ class OverlappedUpdater final : public Updater<T> {
 
   void ready(std::size_t count) override {
     for (std::size_t next = next_range(); next > 0 && begun_ + next <= count; next = next_range()) {
-      parts_.replica.collective().all_reduce_async(parts_.workspace.gradients().values().subspan(begun_, next));
+      parts_.replica.collective().all_reduce_async(
+          parts_.workspace.gradients().values().subspan(begun_, next));
       begun_ += next;
     }
   }
@@ -54,7 +57,8 @@ class OverlappedUpdater final : public Updater<T> {
     {
       const auto begin = Trace::Clock::now();
       const TraceSpan span(step_.trace, TracePart::collective);
-      collective.all_reduce(workspace.pack_status(), workspace.gradients().values().subspan(begun_));
+      collective.all_reduce(workspace.pack_status(),
+                            workspace.gradients().values().subspan(begun_));
       collective.wait();
       workspace.take_status(collective.size());
       workspace.in_collective += Trace::Clock::now() - begin;

@@ -43,16 +43,19 @@ class SharedMemoryUpdater final : public Updater<T> {
     bool begun = false;
     collective.reduce_scatter_all_gather(
         workspace.pack_status(), workspace.gradients().values(),
-        [&](std::span<const double> sums, std::size_t offset, std::span<const T> gradients, std::span<T> parameters) {
+        [&](std::span<const double> sums, std::size_t offset, std::span<const T> gradients,
+            std::span<T> parameters) {
           if (!std::exchange(begun, true)) {
             workspace.in_collective += Trace::Clock::now() - begin;
             span.reset();
             span.emplace(step_.trace, TracePart::optimizer);
           }
-          const std::span<const T> former = parts_.variables.parameters().values().subspan(offset, gradients.size());
+          const std::span<const T> former =
+              parts_.variables.parameters().values().subspan(offset, gradients.size());
           std::copy(former.begin(), former.end(), parameters.begin());
           if (step_.makes_update(sums))
-            parts_.variables.update(parameters, gradients, offset, step_.rows(sums), step_.iteration);
+            parts_.variables.update(parameters, gradients, offset, step_.rows(sums),
+                                    step_.iteration);
         });
     parts_.variables.swap_parameters(workspace.gradients());
     workspace.take_status(collective.size());

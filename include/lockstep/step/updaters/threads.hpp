@@ -27,23 +27,24 @@ class ThreadsUpdater final : public Updater<T> {
                   parts.workspace.gradients().values().size_bytes() >= least_bytes) {}
 
   [[nodiscard]] std::string_view name() const noexcept override {
-    return is_early_ ? "reduce-scatter between threads, during backward" : "reduce-scatter between threads";
+    return is_early_ ? "reduce-scatter between threads, during backward"
+                     : "reduce-scatter between threads";
   }
 
   typename Base::Progress begin(const UpdateStep& step) override {
     step_ = step;
     if (!is_early_) return Base::Progress::none;
-    parts_.replica.collective().begin_reduce_scatter(std::span<const double>(parts_.workspace.status().values()),
-                                                     std::span<const T>(parts_.workspace.gradients().values()));
+    parts_.replica.collective().begin_reduce_scatter(
+        std::span<const double>(parts_.workspace.status().values()),
+        std::span<const T>(parts_.workspace.gradients().values()));
     return Base::Progress::variables;
   }
 
   void ready(std::size_t count) override {
     const TraceSpan span(step_.trace, TracePart::optimizer);
     parts_.replica.collective().advance_reduce_scatter(
-        count, [this](std::span<const double> sums, std::size_t offset, std::span<const T> gradients) {
-          update(sums, offset, gradients);
-        });
+        count, [this](std::span<const double> sums, std::size_t offset,
+                      std::span<const T> gradients) { update(sums, offset, gradients); });
   }
 
   // The summation, and the wait until all have done theirs, count as the optimizer's time.
@@ -53,15 +54,16 @@ class ThreadsUpdater final : public Updater<T> {
     const auto begin = Trace::Clock::now();
     std::optional<TraceSpan> span(std::in_place, step_.trace, TracePart::collective);
     bool begun = false;
-    collective.reduce_scatter(workspace.pack_status(), workspace.gradients().values(),
-                              [&](std::span<const double> sums, std::size_t offset, std::span<const T> gradients) {
-                                if (!std::exchange(begun, true)) {
-                                  workspace.in_collective += Trace::Clock::now() - begin;
-                                  span.reset();
-                                  span.emplace(step_.trace, TracePart::optimizer);
-                                }
-                                update(sums, offset, gradients);
-                              });
+    collective.reduce_scatter(
+        workspace.pack_status(), workspace.gradients().values(),
+        [&](std::span<const double> sums, std::size_t offset, std::span<const T> gradients) {
+          if (!std::exchange(begun, true)) {
+            workspace.in_collective += Trace::Clock::now() - begin;
+            span.reset();
+            span.emplace(step_.trace, TracePart::optimizer);
+          }
+          update(sums, offset, gradients);
+        });
     workspace.take_status(collective.size());
     return step_.makes_update(workspace.status().values());
   }
@@ -71,10 +73,12 @@ class ThreadsUpdater final : public Updater<T> {
   // costs more than it saves.
   static constexpr std::size_t least_bytes = std::size_t{4} << 20;
 
-  void update(std::span<const double> sums, std::size_t offset, std::span<const T> gradients) const {
+  void update(std::span<const double> sums, std::size_t offset,
+              std::span<const T> gradients) const {
     if (step_.makes_update(sums))
-      parts_.variables.update(parts_.variables.parameters().values().subspan(offset, gradients.size()), gradients,
-                              offset, step_.rows(sums), step_.iteration);
+      parts_.variables.update(
+          parts_.variables.parameters().values().subspan(offset, gradients.size()), gradients,
+          offset, step_.rows(sums), step_.iteration);
   }
 
   UpdateStep step_;

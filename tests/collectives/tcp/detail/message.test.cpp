@@ -31,12 +31,17 @@ std::vector<std::byte> random_bytes(std::size_t count) {
 /// there are.
 class PieceFlow final : public Flow {
  public:
-  PieceFlow(std::span<const std::byte> out, std::span<std::byte> in, std::size_t most, std::size_t part)
+  PieceFlow(std::span<const std::byte> out, std::span<std::byte> in, std::size_t most,
+            std::size_t part)
       : out_(out), in_(in), most_(most), part_(part) {}
   [[nodiscard]] std::uint64_t bytes_to_send() const override { return out_.size(); }
   [[nodiscard]] std::uint64_t bytes_to_receive() const override { return in_.size(); }
-  [[nodiscard]] std::uint64_t rest_of_part_to_send() const override { return rest(sent_, out_.size()); }
-  [[nodiscard]] std::uint64_t rest_of_part_to_receive() const override { return rest(received_, in_.size()); }
+  [[nodiscard]] std::uint64_t rest_of_part_to_send() const override {
+    return rest(sent_, out_.size());
+  }
+  [[nodiscard]] std::uint64_t rest_of_part_to_receive() const override {
+    return rest(received_, in_.size());
+  }
   [[nodiscard]] std::span<const std::byte> outgoing() override {
     return out_.subspan(sent_, std::min(most_ - sent_ % most_, out_.size() - sent_));
   }
@@ -66,7 +71,8 @@ struct End {
     links.checksum = checksum;
     for (std::size_t i = 0; i < connections; ++i) {
       std::array<int, 2> pair{};
-      REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()) == 0);
+      REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()) ==
+              0);
       links.data.emplace_back(io).assign(asio::ip::tcp::v4(), pair[0]);
       links.data.back().non_blocking(true);
       wires.push_back(pair[1]);
@@ -102,9 +108,10 @@ struct Setting {
 constexpr std::size_t nowhere = ~std::size_t{0};
 
 /// Sends `message` and flips bit `flipped` of what travels on connection `lane`.
-Received transfer(const std::vector<std::byte>& message, const Setting& setting, std::size_t flipped = nowhere,
-                  std::size_t lane = 0) {
-  End sender(setting.connections, setting.checksum), receiver(setting.connections, setting.checksum);
+Received transfer(const std::vector<std::byte>& message, const Setting& setting,
+                  std::size_t flipped = nowhere, std::size_t lane = 0) {
+  End sender(setting.connections, setting.checksum),
+      receiver(setting.connections, setting.checksum);
   Received result;
   result.bytes.resize(message.size());
   PieceFlow out(message, {}, setting.piece, setting.part),
@@ -148,16 +155,20 @@ constexpr std::size_t block = TcpMessage::block_bytes;
 TEST_SUITE("tcp messages") {
   TEST_CASE("arrive, whatever the pieces, blocks, connections and packets are") {
     for (const bool checksum : {true, false})
-      for (const std::size_t size : {std::size_t{1}, std::size_t{400}, block - 1, block, block + 1, 5 * block + 77})
+      for (const std::size_t size :
+           {std::size_t{1}, std::size_t{400}, block - 1, block, block + 1, 5 * block + 77})
         for (const std::size_t connections : {1U, 3U})
-          for (const std::size_t piece : {std::size_t{1} << 30, std::size_t{100'000}, std::size_t{30'001}})
-            for (const auto& [chunk, part] : {std::pair<std::size_t, std::size_t>{997, 1 << 30}, {20'000, 50'001}}) {
+          for (const std::size_t piece :
+               {std::size_t{1} << 30, std::size_t{100'000}, std::size_t{30'001}})
+            for (const auto& [chunk, part] :
+                 {std::pair<std::size_t, std::size_t>{997, 1 << 30}, {20'000, 50'001}}) {
               CAPTURE(checksum);
               CAPTURE(size);
               CAPTURE(connections);
               CAPTURE(piece);
               const auto message = random_bytes(size);
-              const Received received = transfer(message, {connections, piece, chunk, checksum, part});
+              const Received received =
+                  transfer(message, {connections, piece, chunk, checksum, part});
               CHECK(received.complete);
               CHECK(received.fits);
               CHECK(received.taken == size);
@@ -165,7 +176,9 @@ TEST_SUITE("tcp messages") {
             }
   }
 
-  TEST_CASE("any bit of a short message that is flipped on the way is noticed, and nothing of it is taken") {
+  TEST_CASE(
+      "any bit of a short message that is flipped on the way is noticed, and nothing of it is "
+      "taken") {
     const auto message = random_bytes(60);
     for (std::size_t bit = 0; bit < 8 * (DataFrame::size + message.size() + 4); ++bit) {
       CAPTURE(bit);
@@ -174,8 +187,9 @@ TEST_SUITE("tcp messages") {
       CHECK(received.taken == 0);
       CHECK(received.failure.failed_rank == 0);
       CHECK(received.failure.code == ExitCode::lost_peer);  // a retry may help
-      CHECK(received.failure.reason.find("its message 3, all_reduce of 60 bytes, came to rank 1 with bits changed on "
-                                         "the way (CRC-32C, ") == 0);
+      CHECK(received.failure.reason.find(
+                "its message 3, all_reduce of 60 bytes, came to rank 1 with bits changed on "
+                "the way (CRC-32C, ") == 0);
     }
   }
 
@@ -191,7 +205,8 @@ TEST_SUITE("tcp messages") {
     constexpr std::size_t frame = DataFrame::size, stripe = Stripes::stripe_bytes;
     for (const Damage& damage :
          {Damage{0, frame + 5, 1, 0}, Damage{0, frame + block, 1, 0},  // a seal
-          Damage{0, frame + block + 4, 1, block}, Damage{0, frame + 4 * (block + 4) + 999, 1, 4 * block},
+          Damage{0, frame + block + 4, 1, block},
+          Damage{0, frame + 4 * (block + 4) + 999, 1, 4 * block},
           Damage{0, frame + 4 * (block + 4) + 1003, 1, 4 * block},
           // Stripes go over the connections in turn, and end a block.
           Damage{1, 7, 2, stripe}, Damage{1, stripe + 4 + 7, 2, 3 * stripe}}) {
@@ -199,10 +214,12 @@ TEST_SUITE("tcp messages") {
       CAPTURE(damage.byte);
       for (const std::size_t piece : {std::size_t{1} << 30, std::size_t{99'000}}) {
         const Received received =
-            transfer(message, {.connections = damage.connections, .piece = piece}, 8 * damage.byte + 6, damage.lane);
+            transfer(message, {.connections = damage.connections, .piece = piece},
+                     8 * damage.byte + 6, damage.lane);
         CHECK_FALSE(received.fits);
         CHECK(received.taken == damage.good);
-        CHECK(received.failure.reason.find("bytes " + std::to_string(damage.good) + " to ") != std::string::npos);
+        CHECK(received.failure.reason.find("bytes " + std::to_string(damage.good) + " to ") !=
+              std::string::npos);
       }
     }
   }

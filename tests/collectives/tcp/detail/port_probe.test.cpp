@@ -24,7 +24,8 @@ Process outcome(std::uint16_t port, std::chrono::milliseconds least_time = 0ms) 
   const auto begin = PortProbe::Clock::now();
   std::vector<PortProbe> probes;  // does not copy them
   for (int i = 0; i < 3; ++i)
-    probes.emplace_back(reinterpret_cast<const sockaddr*>(&address), static_cast<socklen_t>(sizeof address), begin);
+    probes.emplace_back(reinterpret_cast<const sockaddr*>(&address),
+                        static_cast<socklen_t>(sizeof address), begin);
   PortProbe& probe = probes.front();
   while (!probe.is_over()) {
     pollfd watched = probe.watch();
@@ -51,7 +52,8 @@ TEST_SUITE("port probe") {
       for (int i = 0; i < 3; ++i) {
         const int connection = ::accept(listener.descriptor(), nullptr, nullptr);
         char byte = 0;
-        CHECK(::recv(connection, &byte, 1, 0) == 0);  // a peer that expects a greeting need not wait
+        CHECK(::recv(connection, &byte, 1, 0) ==
+              0);  // a peer that expects a greeting need not wait
         ::close(connection);
       }
     });

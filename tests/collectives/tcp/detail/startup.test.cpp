@@ -26,9 +26,13 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 ExitCode code_of(const std::exception_ptr& exception) {
   REQUIRE(exception);
@@ -105,9 +109,10 @@ class Guest {
 };
 
 /// Calls rank 0, for control.
-detail::Handshake::Outcome introduce(const Guest& guest, const detail::Hello& mine, const std::string& secret,
-                                     std::string& said) {
-  auto handshake = detail::Handshake::caller(mine, detail::ClusterSecret(secret), 0, detail::Hello::Channel::control);
+detail::Handshake::Outcome introduce(const Guest& guest, const detail::Hello& mine,
+                                     const std::string& secret, std::string& said) {
+  auto handshake = detail::Handshake::caller(mine, detail::ClusterSecret(secret), 0,
+                                             detail::Hello::Channel::control);
   while (handshake.outcome() == detail::Handshake::Outcome::open) {
     const std::string bytes(handshake.out());
     guest.say(bytes);
@@ -127,9 +132,11 @@ struct Times {
   std::chrono::milliseconds timeout = 60s;
 };
 
-std::unique_ptr<Process> start_rank(int rank, const std::vector<std::string>& addresses, const char* mode,
-                                    Times times = {}, const Environment& environment = {}) {
-  std::vector<std::string> command{PROGRAM_RANK, std::to_string(rank), std::to_string(times.startup.count()),
+std::unique_ptr<Process> start_rank(int rank, const std::vector<std::string>& addresses,
+                                    const char* mode, Times times = {},
+                                    const Environment& environment = {}) {
+  std::vector<std::string> command{PROGRAM_RANK, std::to_string(rank),
+                                   std::to_string(times.startup.count()),
                                    std::to_string(times.timeout.count()), mode};
   command.insert(command.end(), addresses.begin(), addresses.end());
   return std::make_unique<Process>(command, environment);
@@ -188,7 +195,8 @@ detail::Hello hello_of_rank_1(const LocalCluster& cluster) {
 TEST_SUITE("tcp start-up, with a secret") {
   const std::string secret = "correct horse battery staple";
 
-  std::vector<Rendezvous> places_with(LocalCluster & cluster, const std::vector<std::string>& secrets) {
+  std::vector<Rendezvous> places_with(LocalCluster & cluster,
+                                      const std::vector<std::string>& secrets) {
     std::vector<Rendezvous> places;
     for (std::size_t rank = 0; rank < secrets.size(); ++rank) {
       places.push_back(cluster.place(static_cast<int>(rank)));
@@ -373,8 +381,8 @@ TEST_SUITE("tcp start-up, with a secret") {
   TEST_CASE("processes take it from the environment") {
     const auto addresses = free_addresses(2);
     auto first = start_rank(0, addresses, "join", {}, {{"LOCKSTEP_CLUSTER_SECRET", secret}});
-    auto wrong =
-        start_rank(1, addresses, "join", {.startup = 1s}, {{"LOCKSTEP_CLUSTER_SECRET", "wrong horse battery"}});
+    auto wrong = start_rank(1, addresses, "join", {.startup = 1s},
+                            {{"LOCKSTEP_CLUSTER_SECRET", "wrong horse battery"}});
     const Finished refused = wrong->wait(30s);
     CAPTURE(refused.output);
     CHECK(refused.exit_code == static_cast<int>(ExitCode::lost_peer));
@@ -396,7 +404,8 @@ TEST_SUITE("tcp start-up, with a secret") {
 TEST_SUITE("tcp start-up, with a secret") {
   TEST_CASE("a program without OpenSSL refuses to start") {
     const Finished finished =
-        start_rank(0, free_addresses(2), "join", {}, {{"LOCKSTEP_CLUSTER_SECRET", "a secret of 26 characters."}})
+        start_rank(0, free_addresses(2), "join", {},
+                   {{"LOCKSTEP_CLUSTER_SECRET", "a secret of 26 characters."}})
             ->wait(30s);
     CHECK(finished.exit_code == 2);
     CHECK(contains(finished.output, "was built without OpenSSL"));
@@ -419,7 +428,8 @@ TEST_SUITE("tcp start-up, two processes with one place") {
     CHECK(seconds_since(begin) < 10);
     for (const auto& exception : thrown) {
       CAPTURE(message_of(exception));
-      CHECK(contains(message_of(exception), "rank 2 (" + cluster.addresses[2] + ") is there twice"));
+      CHECK(
+          contains(message_of(exception), "rank 2 (" + cluster.addresses[2] + ") is there twice"));
       CHECK(code_of(exception) == ExitCode::usage);
     }
   }
@@ -450,7 +460,8 @@ TEST_SUITE("tcp start-up, two processes with one place") {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
     address.sin_port = htons(port_of(cluster.addresses[0]));
-    REQUIRE(::bind(second.listen_socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(::bind(second.listen_socket, reinterpret_cast<sockaddr*>(&address), sizeof address) ==
+            0);
     REQUIRE(::listen(second.listen_socket, 16) == 0);
     std::atomic<bool> found = false;
     const auto begin = Clock::now();
@@ -503,7 +514,9 @@ TEST_SUITE("tcp start-up, two processes with one place") {
     CHECK(seconds_since(begin) < 15);
   }
 
-  TEST_CASE("who is gone while he contends for a place is no second process of those that come after him") {
+  TEST_CASE(
+      "who is gone while he contends for a place is no second process of those that come after "
+      "him") {
     LocalCluster cluster(3);
     const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1), cluster.place(2)};
     std::atomic<bool> they_are_gone = false;
@@ -646,7 +659,8 @@ TEST_SUITE("tcp start-up, slow strangers [full]") {
 }
 
 TEST_SUITE("tcp start-up, strangers that claim a place") {
-  TEST_CASE("one hello is turned away and named, whatever is wrong with it, and the start-up goes on") {
+  TEST_CASE(
+      "one hello is turned away and named, whatever is wrong with it, and the start-up goes on") {
     const auto addresses = free_addresses(2);
     auto first = start_rank(0, addresses, "join");
     detail::Hello hello;
@@ -682,8 +696,9 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     CAPTURE(finished.output);
     CHECK(second.exit_code == 0);
     CHECK(finished.exit_code == 0);
-    CHECK(contains(finished.output,
-                   "rank 1 (" + addresses[1] + ") was turned away: 127.0.0.1, which claims to be it, " + what));
+    CHECK(contains(finished.output, "rank 1 (" + addresses[1] +
+                                        ") was turned away: 127.0.0.1, which claims to be it, " +
+                                        what));
   }
 
   TEST_CASE("one that waits in the backlog before the worker looks ends nothing") {
@@ -701,7 +716,9 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     rethrow_first(run_threads(2, [&](int rank) { join(places[static_cast<std::size_t>(rank)]); }));
   }
 
-  TEST_CASE("one that keeps coming back, while nobody else fits the place, ends the start-up in seconds") {
+  TEST_CASE(
+      "one that keeps coming back, while nobody else fits the place, ends the start-up in "
+      "seconds") {
     LocalCluster cluster(2);
     const std::uint16_t port = cluster.listeners[0].port();
     const Rendezvous place = cluster.place(0);
@@ -723,7 +740,8 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
       }
     });
     CHECK(code_of(thrown[0]) == ExitCode::usage);
-    CHECK(contains(message_of(thrown[0]), "rank 1 (" + cluster.addresses[1] + ") has protocol version 9"));
+    CHECK(contains(message_of(thrown[0]),
+                   "rank 1 (" + cluster.addresses[1] + ") has protocol version 9"));
     CHECK(seconds_since(begin) > 1.9);
     CHECK(seconds_since(begin) < 15);
   }
@@ -765,8 +783,10 @@ TEST_SUITE("tcp start-up, strangers that claim a place") {
     LocalCluster cluster(2);
     const std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
     // It may also say that it ends because of this worker.
-    const detail::FrameBytes abort = detail::ControlFrame{.type = detail::ControlFrame::Type::abort}.encode();
-    const std::string bytes = answer.encode() + std::string(reinterpret_cast<const char*>(abort.data()), abort.size());
+    const detail::FrameBytes abort =
+        detail::ControlFrame{.type = detail::ControlFrame::Type::abort}.encode();
+    const std::string bytes =
+        answer.encode() + std::string(reinterpret_cast<const char*>(abort.data()), abort.size());
     rethrow_first(run_threads(2, [&](int rank) {
       for (int guests = 0; rank == 0 && guests < 3;) {
         pollfd ready{places[0].listen_socket, POLLIN, 0};
@@ -810,7 +830,8 @@ TEST_SUITE("tcp start-up, names") {
     std::vector<Rendezvous> places;
     for (int rank = 0; rank < 4; ++rank) places.push_back(cluster.place(rank));
     // Longer than a label of a name may be: no server is asked.
-    const std::string nowhere = std::string(70, 'x') + ":" + std::to_string(cluster.listeners[1].port());
+    const std::string nowhere =
+        std::string(70, 'x') + ":" + std::to_string(cluster.listeners[1].port());
     for (Rendezvous& place : places) place.addresses[1] = nowhere;
     const auto thrown = run_threads(4, [&](int rank) {
       // Rank 1 connects only to rank 0; the higher ranks look for rank 1.
@@ -825,7 +846,9 @@ TEST_SUITE("tcp start-up, names") {
 }
 
 TEST_SUITE("tcp start-up, ports") {
-  TEST_CASE("a port that another socket has for a while is waited for, and not for longer than the start-up") {
+  TEST_CASE(
+      "a port that another socket has for a while is waited for, and not for longer than the "
+      "start-up") {
     Listener taken, other;
     Rendezvous place;
     place.addresses = {taken.address(), other.address()};
@@ -843,14 +866,16 @@ TEST_SUITE("tcp start-up, ports") {
     SUBCASE("all the time, at the first start") {
       const auto thrown = run_threads(1, [&](int) { join(place, {.startup_timeout = 500ms}); });
       CHECK(code_of(thrown[0]) == ExitCode::usage);
-      CHECK(contains(message_of(thrown[0]), "cannot listen on port " + std::to_string(taken.port())));
+      CHECK(
+          contains(message_of(thrown[0]), "cannot listen on port " + std::to_string(taken.port())));
     }
     SUBCASE("all the time, when the workers meet again") {
       place.was_connected = true;
       const auto thrown = run_threads(1, [&](int) { join(place, {.startup_timeout = 500ms}); });
       CHECK(failure_of(thrown[0]).failed_rank == 0);
       CHECK(code_of(thrown[0]) == ExitCode::lost_peer);
-      CHECK(contains(message_of(thrown[0]), "cannot listen on port " + std::to_string(taken.port())));
+      CHECK(
+          contains(message_of(thrown[0]), "cannot listen on port " + std::to_string(taken.port())));
     }
   }
 
@@ -859,7 +884,9 @@ TEST_SUITE("tcp start-up, ports") {
     Rendezvous place;
     place.addresses = addresses;
     const auto thrown_with = [&](const std::string& bind_address) {
-      return run_threads(1, [&](int) { join(place, {.startup_timeout = 300ms, .bind_address = bind_address}); })[0];
+      return run_threads(1, [&](int) {
+        join(place, {.startup_timeout = 300ms, .bind_address = bind_address});
+      })[0];
     };
     std::vector<std::string> seen;
     std::thread watching([&] {
@@ -881,7 +908,8 @@ TEST_SUITE("tcp start-up, ports") {
     }
   }
 
-  TEST_CASE("a worker listens on its own port of TF_CONFIG alone, during the start-up and after it") {
+  TEST_CASE(
+      "a worker listens on its own port of TF_CONFIG alone, during the start-up and after it") {
     const auto addresses = free_addresses(2);
     const auto port_of_rank = [&](std::size_t rank) {
       char text[16];
@@ -898,8 +926,9 @@ TEST_SUITE("tcp start-up, ports") {
     CHECK(listening_sockets(second->pid()) == port_of_rank(1));
   }
 
-  detail::Handshake::Outcome ask(std::uint16_t port, const detail::Hello& mine, const std::string& secret,
-                                 detail::Hello::Channel channel, std::uint64_t& incarnation) {
+  detail::Handshake::Outcome ask(std::uint16_t port, const detail::Hello& mine,
+                                 const std::string& secret, detail::Hello::Channel channel,
+                                 std::uint64_t& incarnation) {
     const Guest guest(port);
     auto handshake = detail::Handshake::caller(mine, detail::ClusterSecret(secret), 0, channel);
     while (handshake.outcome() == detail::Handshake::Outcome::open) {
@@ -951,7 +980,8 @@ TEST_SUITE("tcp start-up, ports") {
       CHECK(ask(port, mine, secret, Channel::probe, incarnation) == Outcome::agreed);
       CHECK(incarnation != 0);
       if (!secret.empty()) {
-        CHECK(ask(port, mine, "wrong horse battery", Channel::probe, incarnation) == Outcome::refused);
+        CHECK(ask(port, mine, "wrong horse battery", Channel::probe, incarnation) ==
+              Outcome::refused);
         CHECK(incarnation == 0);
       }
       const auto begin = Clock::now();
@@ -980,7 +1010,8 @@ TEST_SUITE("tcp start-up, ports") {
       return std::count(sockets.begin(), sockets.end(), own) > 0;
     };
     for (int meeting = 0; meeting < 3; ++meeting) {
-      rethrow_first(run_threads(2, [&](int rank) { join(places[static_cast<std::size_t>(rank)]); }));
+      rethrow_first(
+          run_threads(2, [&](int rank) { join(places[static_cast<std::size_t>(rank)]); }));
       CHECK(is_listening());
       for (Rendezvous& place : places) place.listen_socket = -1;
     }
@@ -988,7 +1019,9 @@ TEST_SUITE("tcp start-up, ports") {
     CHECK_FALSE(is_listening());
   }
 
-  TEST_CASE("two clusters that share a port: both say what is different, and the one that was there goes on") {
+  TEST_CASE(
+      "two clusters that share a port: both say what is different, and the one that was there goes "
+      "on") {
     const auto addresses = free_addresses(3);
     const std::vector<std::string> ours{addresses[0], addresses[1]};
     const std::vector<std::string> theirs{addresses[0], addresses[2]};
@@ -1002,7 +1035,8 @@ TEST_SUITE("tcp start-up, ports") {
     const Finished lost = start_rank(1, theirs, "join")->wait(30s);
     CAPTURE(lost.output);
     CHECK(lost.exit_code == 2);
-    CHECK(contains(lost.output, "rank 0 (" + addresses[0] + ") has another address of rank 1 than this worker"));
+    CHECK(contains(lost.output,
+                   "rank 0 (" + addresses[0] + ") has another address of rank 1 than this worker"));
     CHECK_FALSE(contains(lost.output, addresses[1]));
     const Finished second = start_rank(1, ours, "join")->wait(30s);
     CHECK(second.exit_code == 0);
@@ -1037,7 +1071,8 @@ void check_named_by_all(int signal, std::chrono::milliseconds startup_timeout) {
       if (rank != lineups[i].late) start(clusters[i], rank);
   }
   std::this_thread::sleep_for(1s);
-  for (std::size_t i = 0; i < 3; ++i) clusters[i].ranks[static_cast<std::size_t>(lineups[i].victim)]->signal(signal);
+  for (std::size_t i = 0; i < 3; ++i)
+    clusters[i].ranks[static_cast<std::size_t>(lineups[i].victim)]->signal(signal);
   for (std::size_t i = 0; i < 3; ++i) start(clusters[i], lineups[i].late);
   for (std::size_t i = 0; i < 3; ++i) {
     const int victim = lineups[i].victim;
@@ -1048,7 +1083,8 @@ void check_named_by_all(int signal, std::chrono::milliseconds startup_timeout) {
       CAPTURE(finished.output);
       CHECK(finished.exit_code == 138);
       CHECK(contains(finished.output, "error: start-up: rank " + std::to_string(victim) + " (" +
-                                          clusters[i].addresses[static_cast<std::size_t>(victim)] + ") failed: "));
+                                          clusters[i].addresses[static_cast<std::size_t>(victim)] +
+                                          ") failed: "));
     }
   }
   CHECK(seconds_since(begin) < std::chrono::duration<double>(startup_timeout).count() + 10);
@@ -1071,7 +1107,8 @@ TEST_SUITE("tcp start-up, processes that die") {
     CHECK(contains(failure_of(thrown[0]).reason, "closed the connection again"));
   }
 
-  TEST_CASE("when the connection for control is lost, none for data is tried before it stands again") {
+  TEST_CASE(
+      "when the connection for control is lost, none for data is tried before it stands again") {
     LocalCluster cluster(2);
     const Listener& port = cluster.listeners[0];
     const timeval limit{0, 400'000};
@@ -1083,7 +1120,9 @@ TEST_SUITE("tcp start-up, processes that die") {
     int others = 0;
     const auto thrown = run_threads(2, [&](int rank) {
       if (rank == 1) return (void)Tcp::connect(place, {.startup_timeout = 1500ms});
-      const auto accept = [&] { return ::accept4(port.descriptor(), nullptr, nullptr, SOCK_CLOEXEC); };
+      const auto accept = [&] {
+        return ::accept4(port.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
+      };
       const int control = accept();
       auto handshake = detail::Handshake::callee(mine, {});
       while (handshake.outcome() == detail::Handshake::Outcome::open) {
@@ -1110,7 +1149,9 @@ TEST_SUITE("tcp start-up, processes that die") {
     for (const Lineup& lineup : lineups) {
       const auto addresses = free_addresses(3);
       std::array<std::unique_ptr<Process>, 3> ranks;
-      const auto start = [&](int rank) { ranks[static_cast<std::size_t>(rank)] = start_rank(rank, addresses, "join"); };
+      const auto start = [&](int rank) {
+        ranks[static_cast<std::size_t>(rank)] = start_rank(rank, addresses, "join");
+      };
       for (int rank = 0; rank < 3; ++rank)
         if (rank != lineup.late) start(rank);
       std::this_thread::sleep_for(500ms);
@@ -1128,9 +1169,12 @@ TEST_SUITE("tcp start-up, processes that die") {
 }
 
 TEST_SUITE("tcp start-up, processes that die or hang [full]") {
-  TEST_CASE("a rank of any role that is killed is named by all others") { check_named_by_all(SIGKILL, 4s); }
+  TEST_CASE("a rank of any role that is killed is named by all others") {
+    check_named_by_all(SIGKILL, 4s);
+  }
 
-  TEST_CASE("a rank of any role that is stopped is named by all others, and not those that wait for it") {
+  TEST_CASE(
+      "a rank of any role that is stopped is named by all others, and not those that wait for it") {
     check_named_by_all(SIGSTOP, 8s);
   }
 }
@@ -1173,10 +1217,10 @@ done
 
 TEST_SUITE("tcp start-up, hosts [full] [needs namespaces]") {
   TEST_CASE("a host that is cut off is named by the others") {
-    const Finished may =
-        run_process({"/bin/sh", "-c",
-                     "unshare --net sh -c 'ip link add lockstep0 type veth peer name lockstep1 && ip link "
-                     "add lockstep2 type bridge' && command -v nsenter && command -v bash"});
+    const Finished may = run_process(
+        {"/bin/sh", "-c",
+         "unshare --net sh -c 'ip link add lockstep0 type veth peer name lockstep1 && ip link "
+         "add lockstep2 type bridge' && command -v nsenter && command -v bash"});
     if (may.exit_code != 0)
       return skip("a host that is cut off", "the right to make network namespaces: " + may.output);
     std::string when, why;
@@ -1189,8 +1233,10 @@ TEST_SUITE("tcp start-up, hosts [full] [needs namespaces]") {
       why = "error: all_reduce: rank 2 (10.77.0.3:2222) failed: ";
     }
     const auto begin = Clock::now();
-    const Finished finished = run_process(
-        {"/bin/sh", "-c", "exec unshare --net bash -c \"$0\" hosts \"$@\"", three_hosts, PROGRAM_RANK, when}, {}, 60s);
+    const Finished finished =
+        run_process({"/bin/sh", "-c", "exec unshare --net bash -c \"$0\" hosts \"$@\"", three_hosts,
+                     PROGRAM_RANK, when},
+                    {}, 60s);
     CAPTURE(finished.output);
     CHECK(finished.exit_code == 0);
     CHECK(seconds_since(begin) < 30);
@@ -1241,8 +1287,8 @@ TEST_SUITE("tcp start-up, the number of open files") {
       try {
         join(place, options);
       } catch (const ConfigurationError& error) {
-        return contains(error.what(), "CommunicationOptions::connections") && contains(error.what(), "66") &&
-               contains(error.what(), "RLIMIT_NOFILE");
+        return contains(error.what(), "CommunicationOptions::connections") &&
+               contains(error.what(), "66") && contains(error.what(), "RLIMIT_NOFILE");
       }
       return false;
     }));
@@ -1255,15 +1301,17 @@ TEST_SUITE("tcp start-up, the number of open files") {
       std::vector<Rendezvous> places{cluster.place(0), cluster.place(1)};
       CommunicationOptions options = patient_options();
       options.connections = 16;
-      rethrow_first(run_threads(2, [&](int rank) { join(places[static_cast<std::size_t>(rank)], options); }));
+      rethrow_first(
+          run_threads(2, [&](int rank) { join(places[static_cast<std::size_t>(rank)], options); }));
       rlimit limit{};
       return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 200;
     }));
   }
 
   // (Not with a sanitizer, which opens files itself to look at objects.)
-  TEST_CASE("when the program has used them up, that is the reason, and not that a peer does not answer" *
-            doctest::skip(has_sanitizer)) {
+  TEST_CASE(
+      "when the program has used them up, that is the reason, and not that a peer does not answer" *
+      doctest::skip(has_sanitizer)) {
     LocalCluster cluster(3);
     const Rendezvous place = cluster.place(1);
     const Guest waiting(port_of(cluster.addresses[1]));  // to be accepted

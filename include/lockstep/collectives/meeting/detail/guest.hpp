@@ -30,8 +30,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class MeetingGuest {
  public:
   /// `port` is that on which this rank listens to its peers.
-  MeetingGuest(const Meeting& meeting, const CommunicationOptions& options, const ClusterSecret& secret, int port)
-      : meeting_(meeting), options_(options), secret_(secret), place_(parse_address(meeting.address)), port_(port) {}
+  MeetingGuest(const Meeting& meeting, const CommunicationOptions& options,
+               const ClusterSecret& secret, int port)
+      : meeting_(meeting),
+        options_(options),
+        secret_(secret),
+        place_(parse_address(meeting.address)),
+        port_(port) {}
 
   [[nodiscard]] std::vector<std::string> ask() {
     for (;;) {
@@ -73,7 +78,8 @@ class MeetingGuest {
       if (error != 0) return none(std::strerror(error));
     }
     // A port of the own machine that is free may be given to the very socket that calls it.
-    if (ip_text(own_name(socket.get())) == ip_text(name) && port_of(own_name(socket.get())) == port_of(name))
+    if (ip_text(own_name(socket.get())) == ip_text(name) &&
+        port_of(own_name(socket.get())) == port_of(name))
       return none(std::strerror(ECONNREFUSED));
     return converse(MeetingConnection(std::move(socket)));
   }
@@ -87,14 +93,17 @@ class MeetingGuest {
     if (theirs->has_secret && !secret_.is_set())
       throw ConfigurationError(
           concat({"start-up: rank 0 at ", meeting_.address,
-                  " has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank ", meeting_.rank, ", has none"}));
-    if (!theirs->has_secret && secret_.is_set()) return none("has no cluster secret, this worker has one");
+                  " has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker, rank ",
+                  meeting_.rank, ", has none"}));
+    if (!theirs->has_secret && secret_.is_set())
+      return none("has no cluster secret, this worker has one");
     const MeetingSeal seal(secret_, mine, *theirs);
     const auto proof = next(connection, 2048, in_seconds(2));
     if (!proof || !seal.opened("meeting host", *proof))
       return none("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
     const bool any = options_.bind_address == "0.0.0.0" || options_.bind_address == "::";
-    const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job, any ? "" : options_.bind_address, port_};
+    const MeetingClaim claim{meeting_.rank, meeting_.size, meeting_.job,
+                             any ? "" : options_.bind_address, port_};
     connection.send(seal.sealed("meeting guest", claim.text()));
     const auto message = next(connection, std::size_t{1} << 23, deadline_);
     if (!message) return none("ended the conversation before all had come");
@@ -105,25 +114,28 @@ class MeetingGuest {
       case MeetingAnswer::Kind::other_job:
         return none("another job meets there");
       case MeetingAnswer::Kind::refused:
-        throw ConfigurationError(concat({"start-up: rank 0 at ", meeting_.address, " turns this worker away: it ",
-                                         printable(answer->lines.front(), 300)}));
+        throw ConfigurationError(
+            concat({"start-up: rank 0 at ", meeting_.address, " turns this worker away: it ",
+                    printable(answer->lines.front(), 300)}));
       case MeetingAnswer::Kind::welcome:
         break;
     }
-    if (answer->lines.size() != static_cast<std::size_t>(meeting_.size)) return none("gives no valid answer");
+    if (answer->lines.size() != static_cast<std::size_t>(meeting_.size))
+      return none("gives no valid answer");
     for (const std::string& address : answer->lines) (void)parse_address(address);
     return answer->lines;
   }
 
   // The next message, or nothing at the end of the stream or of the time.
-  [[nodiscard]] static std::optional<std::string> next(MeetingConnection& connection, std::size_t longest,
+  [[nodiscard]] static std::optional<std::string> next(MeetingConnection& connection,
+                                                       std::size_t longest,
                                                        Clock::time_point until) {
     for (;;) {
       connection.flush();
       if (auto message = connection.take()) return message;
       if (!connection.is_open()) return std::nullopt;
-      pollfd ready{connection.descriptor(), static_cast<short>(POLLIN | (connection.has_more_to_send() ? POLLOUT : 0)),
-                   0};
+      pollfd ready{connection.descriptor(),
+                   static_cast<short>(POLLIN | (connection.has_more_to_send() ? POLLOUT : 0)), 0};
       if (!poll_until(ready, until)) return std::nullopt;
       connection.receive(longest);
     }
@@ -131,7 +143,8 @@ class MeetingGuest {
 
   [[nodiscard]] static bool poll_until(pollfd& ready, Clock::time_point until) {
     for (;;) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
       if (left <= 0) return false;
       const int n = ::poll(&ready, 1, static_cast<int>(std::min<long long>(left, 60'000)));
       if (n > 0) return true;
@@ -152,19 +165,21 @@ class MeetingGuest {
   void report() {
     if (Clock::now() >= next_report_) {
       next_report_ = Clock::now() + std::chrono::seconds(5);
-      log_line(concat({"start-up: rank ", meeting_.rank, " looks for rank 0 at ", meeting_.address, ": ", why_}));
+      log_line(concat({"start-up: rank ", meeting_.rank, " looks for rank 0 at ", meeting_.address,
+                       ": ", why_}));
     }
     why_.clear();
   }
 
   [[noreturn]] void fail() const {
-    throw CollectiveError({.failed_rank = 0,
-                           .address = meeting_.address,
-                           .operation = "start-up",
-                           .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
-                           .reason = concat({"did not tell rank ", meeting_.rank, " the other workers' addresses: ",
-                                             why_.empty() ? "it does not answer" : why_.c_str(),
-                                             "; is rank 0 started, on that host, and may this one connect to it?"})});
+    throw CollectiveError(
+        {.failed_rank = 0,
+         .address = meeting_.address,
+         .operation = "start-up",
+         .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
+         .reason = concat({"did not tell rank ", meeting_.rank, " the other workers' addresses: ",
+                           why_.empty() ? "it does not answer" : why_.c_str(),
+                           "; is rank 0 started, on that host, and may this one connect to it?"})});
   }
 
   const Meeting& meeting_;

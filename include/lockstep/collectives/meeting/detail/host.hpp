@@ -31,7 +31,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class MeetingHost {
  public:
   /// `port` is that on which rank 0 itself listens to its peers.
-  MeetingHost(const Meeting& meeting, const CommunicationOptions& options, const ClusterSecret& secret, int port)
+  MeetingHost(const Meeting& meeting, const CommunicationOptions& options,
+              const ClusterSecret& secret, int port)
       : meeting_(meeting),
         options_(options),
         secret_(secret),
@@ -90,29 +91,34 @@ class MeetingHost {
         listener_ = listen_for_meeting(place_.host, options_.bind_address, place_.port + i);
         if (listener_.is_open()) return;
         if (errno != EADDRINUSE)
-          throw ConfigurationError(
-              concat({"rank 0 cannot listen on port ", place_.port + i, ", where the other workers look for it (",
-                      meeting_.address, "): ", std::strerror(errno)}));
+          throw ConfigurationError(concat({"rank 0 cannot listen on port ", place_.port + i,
+                                           ", where the other workers look for it (",
+                                           meeting_.address, "): ", std::strerror(errno)}));
       }
       if (Clock::now() >= deadline_)
-        throw ConfigurationError(concat({"rank 0 cannot listen on port ", place_.port, " nor on the ",
-                                         meeting_ports - 1, " that follow, where the other workers look for it (",
-                                         meeting_.address, "): other programs have them"}));
+        throw ConfigurationError(
+            concat({"rank 0 cannot listen on port ", place_.port, " nor on the ", meeting_ports - 1,
+                    " that follow, where the other workers look for it (", meeting_.address,
+                    "): other programs have them"}));
       ::poll(nullptr, 0, 200);
     }
   }
 
   [[nodiscard]] bool all_are_there() const {
-    return std::ranges::none_of(addresses_, [](const std::string& address) { return address.empty(); });
+    return std::ranges::none_of(addresses_,
+                                [](const std::string& address) { return address.empty(); });
   }
 
   void poll_once(Clock::time_point until) {
     std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
     for (const Guest& guest : guests_)
-      watched.push_back({guest.connection.descriptor(),
-                         static_cast<short>(POLLIN | (guest.connection.has_more_to_send() ? POLLOUT : 0)), 0});
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(left + 1, 0, 1000))) > 0) {
+      watched.push_back(
+          {guest.connection.descriptor(),
+           static_cast<short>(POLLIN | (guest.connection.has_more_to_send() ? POLLOUT : 0)), 0});
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (::poll(watched.data(), watched.size(),
+               static_cast<int>(std::clamp<long long>(left + 1, 0, 1000))) > 0) {
       std::size_t i = 1;
       for (Guest& guest : guests_)
         if (watched[i++].revents != 0) serve(guest);
@@ -120,8 +126,10 @@ class MeetingHost {
     }
     for (const Guest& guest : guests_) {
       const bool too_slow = guest.rank < 0 && Clock::now() - guest.since > std::chrono::seconds(10);
-      if (guest.rank > 0 && !guest.connection.is_open()) addresses_[static_cast<std::size_t>(guest.rank)].clear();
-      if (too_slow && guest.seal && !guest.leaves) log_guest(guest, "did not finish its introduction");
+      if (guest.rank > 0 && !guest.connection.is_open())
+        addresses_[static_cast<std::size_t>(guest.rank)].clear();
+      if (too_slow && guest.seal && !guest.leaves)
+        log_guest(guest, "did not finish its introduction");
     }
     guests_.remove_if([](const Guest& guest) {
       const bool is_done = guest.leaves && !guest.connection.has_more_to_send();
@@ -134,16 +142,19 @@ class MeetingHost {
     for (;;) {
       SocketName peer{};
       socklen_t size = sizeof peer;
-      MeetingSocket socket(
-          ::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      MeetingSocket socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
+                                     SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket.is_open()) return;
       const std::string ip = ip_text(peer);
       const bool here = is_loopback(ip) || ip == ip_text(own_name(socket.get()));
-      const auto strangers = std::ranges::count_if(guests_, [](const Guest& guest) { return guest.rank < 0; });
+      const auto strangers =
+          std::ranges::count_if(guests_, [](const Guest& guest) { return guest.rank < 0; });
       if (static_cast<std::size_t>(strangers) >= most_strangers)
-        guests_.erase(std::ranges::find_if(guests_, [](const Guest& guest) { return guest.rank < 0; }));
-      guests_.push_back(
-          Guest{.connection = MeetingConnection(std::move(socket)), .ip = ip, .is_on_this_machine = here});
+        guests_.erase(
+            std::ranges::find_if(guests_, [](const Guest& guest) { return guest.rank < 0; }));
+      guests_.push_back(Guest{.connection = MeetingConnection(std::move(socket)),
+                              .ip = ip,
+                              .is_on_this_machine = here});
       guests_.back().mine = MeetingHello::make(secret_);
     }
   }
@@ -152,7 +163,8 @@ class MeetingHost {
     guest.connection.flush();
     guest.connection.receive(longest_message);
     while (const auto message = guest.connection.take()) {
-      if (guest.rank > 0 || guest.leaves) return guest.connection.close();  // it has nothing left to say
+      if (guest.rank > 0 || guest.leaves)
+        return guest.connection.close();  // it has nothing left to say
       if (!guest.seal)
         take_hello(guest, *message);
       else
@@ -166,8 +178,10 @@ class MeetingHost {
     if (!theirs) return guest.connection.close();  // it speaks something else
     guest.connection.send(guest.mine.text());
     if (theirs->has_secret != secret_.is_set()) {
-      log_guest(guest, theirs->has_secret ? "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none"
-                                          : "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one");
+      log_guest(guest,
+                theirs->has_secret
+                    ? "has a cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has none"
+                    : "has no cluster secret (LOCKSTEP_CLUSTER_SECRET), this worker has one");
       guest.leaves = true;
       return;
     }
@@ -184,16 +198,24 @@ class MeetingHost {
     }
     const auto claim = MeetingClaim::read(*content);
     if (!claim) return guest.connection.close();
-    if (claim->job != printable(meeting_.job, 500)) return answer(guest, Kind::other_job, "meets for another job");
+    if (claim->job != printable(meeting_.job, 500))
+      return answer(guest, Kind::other_job, "meets for another job");
     if (claim->size != meeting_.size)
-      return refuse(guest, concat({"expects ", claim->size, " workers, and rank 0 expects ", meeting_.size}));
+      return refuse(
+          guest, concat({"expects ", claim->size, " workers, and rank 0 expects ", meeting_.size}));
     if (claim->rank < 1 || claim->rank >= meeting_.size)
-      return refuse(guest, concat({"claims to be rank ", claim->rank, " of ", meeting_.size, ", as rank 0 is here"}));
+      return refuse(guest, concat({"claims to be rank ", claim->rank, " of ", meeting_.size,
+                                   ", as rank 0 is here"}));
     std::string& address = addresses_[static_cast<std::size_t>(claim->rank)];
     if (!address.empty())
-      return refuse(guest, concat({"claims to be rank ", claim->rank, ", and so does the worker at ", address}));
-    const bool has_host = !claim->host.empty() && claim->host.find_first_of(" []/") == std::string::npos;
-    address = text_of(has_host ? claim->host : guest.is_on_this_machine ? place_.host : guest.ip, claim->port);
+      return refuse(guest, concat({"claims to be rank ", claim->rank,
+                                   ", and so does the worker at ", address}));
+    const bool has_host =
+        !claim->host.empty() && claim->host.find_first_of(" []/") == std::string::npos;
+    address = text_of(has_host                   ? claim->host
+                      : guest.is_on_this_machine ? place_.host
+                                                 : guest.ip,
+                      claim->port);
     guest.rank = claim->rank;
   }
 
@@ -214,26 +236,30 @@ class MeetingHost {
     std::string text;
     int shown = 0;
     for (std::size_t rank = 0; rank < addresses_.size(); ++rank)
-      if (addresses_[rank].empty() && shown++ < 20) text += concat({text.empty() ? "rank " : ", ", rank});
+      if (addresses_[rank].empty() && shown++ < 20)
+        text += concat({text.empty() ? "rank " : ", ", rank});
     return shown <= 20 ? text : concat({text, " and ", shown - 20, " more"});
   }
 
   void report() {
     next_report_ += std::chrono::seconds(5);
-    log_line(concat({"start-up: rank 0 waits at ", meeting_.address, " (port ", port_of(own_name(listener_.get())),
-                     ") for ", missing(), " of ", meeting_.size}));
+    log_line(
+        concat({"start-up: rank 0 waits at ", meeting_.address, " (port ",
+                port_of(own_name(listener_.get())), ") for ", missing(), " of ", meeting_.size}));
   }
 
   [[noreturn]] void fail() const {
-    const auto first = std::ranges::find_if(addresses_, [](const std::string& address) { return address.empty(); });
+    const auto first = std::ranges::find_if(
+        addresses_, [](const std::string& address) { return address.empty(); });
     throw CollectiveError(
         {.failed_rank = static_cast<int>(first - addresses_.begin()),
          .operation = "start-up",
          .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
-         .reason = concat({"did not come to ", meeting_.address, ", where rank 0 waits for all within ",
-                           duration_text(options_.startup_timeout), "; missing: ", missing(),
-                           ". Are all started, and may they connect to this host's ports ", place_.port, " to ",
-                           std::min(65'535, place_.port + meeting_ports - 1), "?"})});
+         .reason =
+             concat({"did not come to ", meeting_.address, ", where rank 0 waits for all within ",
+                     duration_text(options_.startup_timeout), "; missing: ", missing(),
+                     ". Are all started, and may they connect to this host's ports ", place_.port,
+                     " to ", std::min(65'535, place_.port + meeting_ports - 1), "?"})});
   }
 
   const Meeting& meeting_;

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/core/config.hpp"
@@ -32,7 +33,8 @@ class MeetingSocket {
  public:
   MeetingSocket() noexcept = default;
   explicit MeetingSocket(int descriptor) noexcept : descriptor_(descriptor) {}
-  MeetingSocket(MeetingSocket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  MeetingSocket(MeetingSocket&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)) {}
   MeetingSocket& operator=(MeetingSocket&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);
     return *this;
@@ -59,7 +61,8 @@ using SocketName = sockaddr_storage;
 }
 
 /// The addresses of a host, as the system resolves it. Empty, with `why`, when it does not.
-[[nodiscard, gnu::cold]] inline std::vector<SocketName> resolve(const std::string& host, int port, std::string& why) {
+[[nodiscard, gnu::cold]] inline std::vector<SocketName> resolve(const std::string& host, int port,
+                                                                std::string& why) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -112,7 +115,8 @@ using SocketName = sockaddr_storage;
 /// else of `bind_address`, or else of all interfaces. Returns no socket, and errno, when that
 /// fails.
 [[nodiscard, gnu::cold]] inline MeetingSocket listen_for_meeting(const std::string& meeting_host,
-                                                                 const std::string& bind_address, int port) {
+                                                                 const std::string& bind_address,
+                                                                 int port) {
   const auto open = [&](int family, const void* address) {
     MeetingSocket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.is_open()) return socket;
@@ -130,7 +134,8 @@ using SocketName = sockaddr_storage;
       v4.sin_port = htons(static_cast<std::uint16_t>(port));
       if (address != nullptr) std::memcpy(&v4.sin_addr, address, sizeof v4.sin_addr);
     }
-    if (::bind(socket.get(), plain(name), size_of(name)) != 0 || ::listen(socket.get(), 1024) != 0) {
+    if (::bind(socket.get(), plain(name), size_of(name)) != 0 ||
+        ::listen(socket.get(), 1024) != 0) {
       const int error = errno;
       socket.close();
       errno = error;
@@ -138,7 +143,9 @@ using SocketName = sockaddr_storage;
     return socket;
   };
   const bool local = is_loopback(meeting_host);
-  const std::string host = local && meeting_host == "localhost" ? "127.0.0.1" : local ? meeting_host : bind_address;
+  const std::string host = local && meeting_host == "localhost" ? "127.0.0.1"
+                           : local                              ? meeting_host
+                                                                : bind_address;
   in_addr v4{};
   in6_addr v6{};
   if (host.empty()) {
@@ -148,9 +155,10 @@ using SocketName = sockaddr_storage;
   }
   if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return open(AF_INET, &v4);
   if (::inet_pton(AF_INET6, host.c_str(), &v6) == 1) return open(AF_INET6, &v6);
-  throw ConfigurationError(concat(
-      {"CommunicationOptions::bind_address must be an IP address of this machine, such as 10.0.0.1 or fd00::1, got '",
-       host, "'"}));
+  throw ConfigurationError(
+      concat({"CommunicationOptions::bind_address must be an IP address of this machine, such as "
+              "10.0.0.1 or fd00::1, got '",
+              host, "'"}));
 }
 
 /// Messages over a socket that does not block.
@@ -183,7 +191,8 @@ class MeetingConnection {
     return message;
   }
   void send(std::string_view message) {
-    for (int byte = 0; byte < 4; ++byte) out_ += static_cast<char>(message.size() >> (8 * byte) & 255);
+    for (int byte = 0; byte < 4; ++byte)
+      out_ += static_cast<char>(message.size() >> (8 * byte) & 255);
     out_ += message;
     flush();
   }

@@ -70,7 +70,8 @@ struct MeetingHello {
   }
   [[nodiscard]] static std::optional<MeetingHello> read(std::string_view message) {
     const auto fields = fields_of(message);
-    if (fields.size() != 3 || fields[0] != meeting_magic || fields[2].size() != 2 * nonce_bytes) return std::nullopt;
+    if (fields.size() != 3 || fields[0] != meeting_magic || fields[2].size() != 2 * nonce_bytes)
+      return std::nullopt;
     return MeetingHello{.has_secret = fields[1] == "1", .nonce = fields[2]};
   }
 };
@@ -87,7 +88,8 @@ class MeetingSeal {
     return message + hex_text(proof) + "\n";
   }
   /// Without the proof; nothing when it is wrong.
-  [[nodiscard]] std::optional<std::string> opened(std::string_view role, std::string_view message) const {
+  [[nodiscard]] std::optional<std::string> opened(std::string_view role,
+                                                  std::string_view message) const {
     if (!secret_.is_set()) return std::string(message);
     constexpr std::size_t size = 2 * proof_bytes + 1;
     if (message.size() < size) return std::nullopt;
@@ -99,7 +101,9 @@ class MeetingSeal {
 
  private:
   [[nodiscard]] static std::string bytes_of(std::string_view digits) {
-    const auto value = [](char c) { return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= '0' && c <= '9' ? c - '0' : 0; };
+    const auto value = [](char c) {
+      return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= '0' && c <= '9' ? c - '0' : 0;
+    };
     std::string bytes;
     for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
       bytes += static_cast<char>(value(digits[i]) << 4 | value(digits[i + 1]));
@@ -123,7 +127,8 @@ struct MeetingClaim {
   [[nodiscard]] static std::optional<MeetingClaim> read(std::string_view message) {
     const auto fields = fields_of(message);
     if (fields.size() != 5) return std::nullopt;
-    const auto rank = read_whole(fields[0]), size = read_whole(fields[1]), port = read_whole(fields[4]);
+    const auto rank = read_whole(fields[0]), size = read_whole(fields[1]),
+               port = read_whole(fields[4]);
     if (!rank || !size || !port || *port < 1 || *port > 65'535) return std::nullopt;
     return MeetingClaim{*rank, *size, fields[2], fields[3], *port};
   }
@@ -137,7 +142,9 @@ struct MeetingAnswer {
   std::vector<std::string> lines{};  ///< the addresses, or why not
 
   [[nodiscard]] std::string text() const {
-    std::string text = kind == Kind::welcome ? "welcome\n" : kind == Kind::other_job ? "other job\n" : "refused\n";
+    std::string text = kind == Kind::welcome     ? "welcome\n"
+                       : kind == Kind::other_job ? "other job\n"
+                                                 : "refused\n";
     for (const std::string& line : lines) text += line + "\n";
     return text;
   }

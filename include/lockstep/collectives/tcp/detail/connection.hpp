@@ -54,7 +54,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     std::function<void(const Pointer&, const std::string& problem)> failed;
   };
 
-  TcpConnection(asio::io_context& io, const Owner& owner) : socket(io), timer(io), resolver_(io), owner_(owner) {}
+  TcpConnection(asio::io_context& io, const Owner& owner)
+      : socket(io), timer(io), resolver_(io), owner_(owner) {}
 
   /// The socket has been accepted.
   void receive(Handshake callee) {
@@ -133,7 +134,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
           for (const auto& entry : found) self->endpoints_.push_back(entry.endpoint());
           std::reverse(self->endpoints_.begin(), self->endpoints_.end());
           self->unresolved = self->endpoints_.empty();
-          self->problem_ = concat({"its name does not resolve: ", failed ? failed.message() : "no address"});
+          self->problem_ =
+              concat({"its name does not resolve: ", failed ? failed.message() : "no address"});
           self->connect_next();
         });
   }
@@ -144,7 +146,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     endpoints_.pop_back();
     ErrorCode ignored;
     socket.close(ignored);
-    problem_ = concat({"does not answer (nothing comes back from ", endpoint.address().to_string(), ")"});
+    problem_ =
+        concat({"does not answer (nothing comes back from ", endpoint.address().to_string(), ")"});
     limit_handshake();
     socket.async_connect(endpoint, then(&TcpConnection::connected));
   }
@@ -154,7 +157,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     if (!error && !socket.is_open()) error = asio::error::operation_aborted;
     if (error) {
       if (error != asio::error::operation_aborted)
-        problem_ = concat({socket.is_open() ? "" : "cannot be called from here: ", lower_case(error.message())});
+        problem_ = concat(
+            {socket.is_open() ? "" : "cannot be called from here: ", lower_case(error.message())});
       return connect_next();
     }
     configure(socket);
@@ -165,7 +169,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
 
   // "Connection refused" stands in the middle of a sentence.
   static std::string lower_case(std::string text) {
-    if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z') text[0] = static_cast<char>(text[0] - 'A' + 'a');
+    if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z')
+      text[0] = static_cast<char>(text[0] - 'A' + 'a');
     return text;
   }
 
@@ -203,9 +208,10 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
         timer.async_wait(then(&TcpConnection::out_of_time));
         return hear_verdict({});
       }
-      if (handshake->outcome() != Handshake::Outcome::open) return owner_.concluded(shared_from_this());
-      const std::size_t n =
-          socket.read_some(asio::buffer(chunk.data(), std::min(chunk.size(), handshake->wanted())), error);
+      if (handshake->outcome() != Handshake::Outcome::open)
+        return owner_.concluded(shared_from_this());
+      const std::size_t n = socket.read_some(
+          asio::buffer(chunk.data(), std::min(chunk.size(), handshake->wanted())), error);
       if (error == asio::error::would_block) return pump_later(TcpSocket::wait_read);
       if (error) return fail("closes the connection during the handshake");
       handshake->take({chunk.data(), n});
@@ -231,7 +237,9 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     owner_.concluded(shared_from_this());
   }
 
-  void pump_later(TcpSocket::wait_type what) { socket.async_wait(what, then(&TcpConnection::pump)); }
+  void pump_later(TcpSocket::wait_type what) {
+    socket.async_wait(what, then(&TcpConnection::pump));
+  }
 
   Resolver resolver_;
   ControlInbox after_refusal_;

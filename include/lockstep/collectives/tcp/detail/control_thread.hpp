@@ -58,11 +58,14 @@ class TcpControl {
         cause_(cause),
         news_(news),
         channel_(rank, static_cast<int>(addresses.size()), board,
-                 [this](int to, const ControlFrame& frame, std::string_view text) { send(to, frame, text); }),
+                 [this](int to, const ControlFrame& frame, std::string_view text) {
+                   send(to, frame, text);
+                 }),
         inquiry_(channel_, names(addresses)) {
-    channel_.set_inquiry([this](int from, const ControlInbox::Message& message, Clock::time_point now) {
-      if (!cause_.is_set()) inquiry_.take(from, message, now);
-    });
+    channel_.set_inquiry(
+        [this](int from, const ControlInbox::Message& message, Clock::time_point now) {
+          if (!cause_.is_set()) inquiry_.take(from, message, now);
+        });
   }
   ~TcpControl() { stop(); }
   TcpControl(const TcpControl&) = delete;
@@ -138,7 +141,8 @@ class TcpControl {
   static std::vector<std::string> names(const std::vector<std::string>& addresses) {
     std::vector<std::string> result;
     result.reserve(addresses.size());
-    for (int rank = 0; rank < static_cast<int>(addresses.size()); ++rank) result.push_back(peer_name(addresses, rank));
+    for (int rank = 0; rank < static_cast<int>(addresses.size()); ++rank)
+      result.push_back(peer_name(addresses, rank));
     return result;
   }
 
@@ -169,7 +173,8 @@ class TcpControl {
                            asio::const_buffer(text.data(), text.size())};
     link(to).control.write_some(parts, error);
     // The system reports a reset only once, here to the sender; the next read just finds the end.
-    if (error == asio::error::connection_reset) resets_[static_cast<std::size_t>(to)] = error.value();
+    if (error == asio::error::connection_reset)
+      resets_[static_cast<std::size_t>(to)] = error.value();
   }
 
   // --- the thread --------------------------------------------------------------------------------
@@ -238,7 +243,9 @@ class TcpControl {
       if (error) {
         channel_.peer(other).gone = true;
         if (!channel_.peer(other).goodbye)
-          lose(other, error == asio::error::eof ? resets_[static_cast<std::size_t>(other)] : error.value(), now);
+          lose(other,
+               error == asio::error::eof ? resets_[static_cast<std::size_t>(other)] : error.value(),
+               now);
         return news_.wake();
       }
       take(other, {chunk.data(), n}, now);
@@ -253,7 +260,8 @@ class TcpControl {
       failure.reason = "sent something that is no control frame";
       settle_locked(std::move(failure));
     }
-    if (channel_.peer(other).goodbye != had_ended || channel_.peer(other).farewell != all_had) news_.wake();
+    if (channel_.peer(other).goodbye != had_ended || channel_.peer(other).farewell != all_had)
+      news_.wake();
   }
 
   // A loss counts only while no report has come; all reports are read first.
@@ -270,7 +278,8 @@ class TcpControl {
       settle_locked(*channel_.reported());
       return;
     }
-    probes_.advance(now, [&](int other, Hearing::Process outcome) { inquiry_.found(other, outcome); });
+    probes_.advance(now,
+                    [&](int other, Hearing::Process outcome) { inquiry_.found(other, outcome); });
     if (auto verdict = inquiry_.advance(now)) settle_locked(std::move(*verdict));
   }
 

@@ -24,12 +24,12 @@ LOCKSTEP_INLINE void provide_descriptors(std::size_t peers, std::size_t data_con
     if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
     (void)::getrlimit(RLIMIT_NOFILE, &limit);
   }
-  throw ConfigurationError(
-      concat({"connections to ", peers, " other workers, to each one for control and ", data_connections,
-              " for data (CommunicationOptions::connections), take ", static_cast<std::size_t>(needed),
-              " open files with some for the program itself, and this process may have ",
-              static_cast<std::size_t>(limit.rlim_cur),
-              " (RLIMIT_NOFILE); use fewer connections, or raise the limit (ulimit -n)"}));
+  throw ConfigurationError(concat(
+      {"connections to ", peers, " other workers, to each one for control and ", data_connections,
+       " for data (CommunicationOptions::connections), take ", static_cast<std::size_t>(needed),
+       " open files with some for the program itself, and this process may have ",
+       static_cast<std::size_t>(limit.rlim_cur),
+       " (RLIMIT_NOFILE); use fewer connections, or raise the limit (ulimit -n)"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -19,8 +19,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Waits until condition(peer) holds for all peers of [first, last) that are still there, as long
 /// as they live; names a peer for which it does not.
 template <class Condition>
-void wait_for_peers(TcpMesh& mesh, int first, int last, TcpMesh::Milliseconds limit, const char* what,
-                    Condition condition) {
+void wait_for_peers(TcpMesh& mesh, int first, int last, TcpMesh::Milliseconds limit,
+                    const char* what, Condition condition) {
   Patience::Waiter waiter = mesh.waiter();
   waiter.doing = "at its end";
   waiter.timeout = std::min(waiter.timeout, limit);
@@ -31,7 +31,8 @@ void wait_for_peers(TcpMesh& mesh, int first, int last, TcpMesh::Milliseconds li
   for (;;) {
     const int missing = mesh.control.with([&](const ControlChannel& channel) {
       for (int other = first; other < last; ++other)
-        if (other != mesh.rank && !channel.peer(other).gone && !condition(channel.peer(other))) return other;
+        if (other != mesh.rank && !channel.peer(other).gone && !condition(channel.peer(other)))
+          return other;
       return -1;
     });
     if (missing < 0) return;
@@ -41,7 +42,8 @@ void wait_for_peers(TcpMesh& mesh, int first, int last, TcpMesh::Milliseconds li
     if (advice.failure)
       return log_line(
           concat({"warning: ", peer_name(mesh.addresses, advice.failure->failed_rank), " ", what,
-                  advice.is_silence ? ": it " + advice.failure->reason : concat({" within ", limit.count(), " ms"})}));
+                  advice.is_silence ? ": it " + advice.failure->reason
+                                    : concat({" within ", limit.count(), " ms"})}));
     mesh.watched.clear();
     has_news = mesh.wait(wait.left(now), mesh.watch_news());
   }
@@ -56,11 +58,13 @@ inline void say_goodbye(TcpMesh& mesh) {
   constexpr const char* did_not_end = "did not end its work";
   say(ControlFrame::Type::goodbye);
   if (mesh.rank != 0)
-    return wait_for_peers(mesh, 0, 1, options.progress_limit(), did_not_end, [](const auto& p) { return p.farewell; });
-  wait_for_peers(mesh, 1, mesh.size(), options.progress_limit(), did_not_end, [](const auto& p) { return p.goodbye; });
+    return wait_for_peers(mesh, 0, 1, options.progress_limit(), did_not_end,
+                          [](const auto& p) { return p.farewell; });
+  wait_for_peers(mesh, 1, mesh.size(), options.progress_limit(), did_not_end,
+                 [](const auto& p) { return p.goodbye; });
   say(ControlFrame::Type::farewell);
-  wait_for_peers(mesh, 1, mesh.size(), std::min(options.timeout, TcpMesh::Milliseconds(5000)), "did not leave",
-                 [](const auto&) { return false; });
+  wait_for_peers(mesh, 1, mesh.size(), std::min(options.timeout, TcpMesh::Milliseconds(5000)),
+                 "did not leave", [](const auto&) { return false; });
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

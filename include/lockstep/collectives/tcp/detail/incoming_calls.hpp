@@ -44,16 +44,18 @@ class IncomingCalls {
 
   /// See listen_on_own_port(). While another socket has the port, this tries again and again: even
   /// an outgoing connection of another program may have it for a moment.
-  void open(const std::string& address, int descriptor, const std::string& bind_address, int backlog) {
+  void open(const std::string& address, int descriptor, const std::string& bind_address,
+            int backlog) {
     if (descriptor < 0 && kept_) descriptor = kept_->copy();
-    const std::string before =
-        std::exchange(cannot_listen_, listen_on_own_port(acceptor_, address, descriptor, bind_address, backlog));
+    const std::string before = std::exchange(
+        cannot_listen_, listen_on_own_port(acceptor_, address, descriptor, bind_address, backlog));
     if (cannot_listen_.empty()) {
       if (kept_ && !kept_->is_set()) kept_->keep(acceptor_.native_handle());
       if (!before.empty()) log_line(concat({"this worker listens on its port now: ", address}));
       return accept();
     }
-    if (before.empty()) log_line(concat({cannot_listen_, "; this worker tries again until the start-up times out"}));
+    if (before.empty())
+      log_line(concat({cannot_listen_, "; this worker tries again until the start-up times out"}));
     open_timer_.expires_after(std::chrono::milliseconds(100));
     open_timer_.async_wait([=, this](asio::error_code) {
       if (!closed_) open(address, -1, bind_address, backlog);
@@ -126,7 +128,8 @@ class IncomingCalls {
 
   void admit(const Guest& guest) {
     if (guests_.size() >= most_guests_) {
-      const auto oldest = std::find_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g->contends; });
+      const auto oldest =
+          std::find_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g->contends; });
       if (oldest != guests_.end()) drop(*oldest);
     }
     guests_.push_back(guest);

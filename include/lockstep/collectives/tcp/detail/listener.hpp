@@ -28,7 +28,8 @@ LOCKSTEP_INLINE bool adopt_listener(TcpAcceptor& acceptor, int descriptor, std::
   if (descriptor < 0) return false;
   int listening = 0;
   socklen_t size = sizeof listening;
-  if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0) return false;
+  if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0)
+    return false;
   sockaddr_storage name{};
   size = sizeof name;
   if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) != 0) return false;
@@ -44,7 +45,8 @@ LOCKSTEP_INLINE bool adopt_listener(TcpAcceptor& acceptor, int descriptor, std::
   return true;
 }
 
-LOCKSTEP_INLINE asio::error_code open_listener(TcpAcceptor& acceptor, const asio::ip::tcp::endpoint& endpoint,
+LOCKSTEP_INLINE asio::error_code open_listener(TcpAcceptor& acceptor,
+                                               const asio::ip::tcp::endpoint& endpoint,
                                                int backlog) {
   asio::error_code error, ignored;
   acceptor.close(ignored);
@@ -61,14 +63,16 @@ LOCKSTEP_INLINE asio::error_code open_listener(TcpAcceptor& acceptor, const asio
 }
 
 /// Where a worker with this address listens; `bind_address` is CommunicationOptions::bind_address.
-LOCKSTEP_INLINE asio::ip::tcp::endpoint listening_endpoint(const Address& own, const std::string& bind_address) {
+LOCKSTEP_INLINE asio::ip::tcp::endpoint listening_endpoint(const Address& own,
+                                                           const std::string& bind_address) {
   asio::error_code error;
   if (!bind_address.empty()) {
     const auto chosen = asio::ip::make_address(bind_address, error);
     if (!error) return {chosen, own.port};
-    throw ConfigurationError(concat(
-        {"CommunicationOptions::bind_address must be an IP address of this machine, such as 10.0.0.1 or fd00::1, got '",
-         bind_address, "'"}));
+    throw ConfigurationError(
+        concat({"CommunicationOptions::bind_address must be an IP address of this machine, such as "
+                "10.0.0.1 or fd00::1, got '",
+                bind_address, "'"}));
   }
   if (own.host == "localhost") return {asio::ip::address_v4::loopback(), own.port};
   const auto numeric = asio::ip::make_address(own.host, error);
@@ -80,8 +84,10 @@ LOCKSTEP_INLINE asio::ip::tcp::endpoint listening_endpoint(const Address& own, c
 /// it fits; else on `bind_address`; without one, on the loopback interface if the address belongs
 /// to it, else on all interfaces. Returns what is wrong when another socket has the port, and may
 /// give it up. Throws ConfigurationError when anything else is wrong.
-[[nodiscard]] LOCKSTEP_INLINE std::string listen_on_own_port(TcpAcceptor& acceptor, const std::string& address,
-                                                             int descriptor, const std::string& bind_address,
+[[nodiscard]] LOCKSTEP_INLINE std::string listen_on_own_port(TcpAcceptor& acceptor,
+                                                             const std::string& address,
+                                                             int descriptor,
+                                                             const std::string& bind_address,
                                                              int backlog) {
   const Address own = parse_address(address);
   const auto endpoint = listening_endpoint(own, bind_address);
@@ -98,13 +104,15 @@ LOCKSTEP_INLINE asio::ip::tcp::endpoint listening_endpoint(const Address& own, c
   }
 
   asio::error_code error = open_listener(acceptor, endpoint, backlog);
-  if (error && error != asio::error::address_in_use && bind_address.empty() && endpoint.address().is_unspecified())
+  if (error && error != asio::error::address_in_use && bind_address.empty() &&
+      endpoint.address().is_unspecified())
     error = open_listener(acceptor, {asio::ip::tcp::v4(), own.port}, backlog);
   if (!error) return {};
   asio::error_code ignored;
   acceptor.close(ignored);
-  std::string problem = concat(
-      {"cannot listen on port ", own.port, ", which this worker's address ", address, " names: ", error.message()});
+  std::string problem =
+      concat({"cannot listen on port ", own.port, ", which this worker's address ", address,
+              " names: ", error.message()});
   if (error == asio::error::address_in_use)
     return problem + "; another program, or another worker with the same task, has it";
   if (!bind_address.empty())

@@ -106,12 +106,14 @@ class ListeningPort final : public ControlResident {
       std::array<char, 4096> chunk;
       for (;;) {
         while (!handshake.out().empty()) {
-          const ssize_t n = ::send(guest.socket, handshake.out().data(), handshake.out().size(), MSG_NOSIGNAL);
+          const ssize_t n =
+              ::send(guest.socket, handshake.out().data(), handshake.out().size(), MSG_NOSIGNAL);
           if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
           handshake.sent(static_cast<std::size_t>(n));
         }
         if (handshake.outcome() != Handshake::Outcome::open) return false;
-        const ssize_t n = ::recv(guest.socket, chunk.data(), std::min(chunk.size(), handshake.wanted()), 0);
+        const ssize_t n =
+            ::recv(guest.socket, chunk.data(), std::min(chunk.size(), handshake.wanted()), 0);
         if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
         if (n == 0) return false;
         handshake.take({chunk.data(), static_cast<std::size_t>(n)});

@@ -52,7 +52,8 @@ struct TcpMesh {
   TcpMesh(const Rendezvous& rendezvous, const CommunicationOptions& communication_options)
       : addresses(rendezvous.addresses), rank(rendezvous.rank), options(communication_options) {
     if (addresses.empty() || rank < 0 || rank >= size())
-      throw ConfigurationError(concat({"rank ", rank, " has no place in a list of ", addresses.size(), " addresses"}));
+      throw ConfigurationError(
+          concat({"rank ", rank, " has no place in a list of ", addresses.size(), " addresses"}));
     options.validate();
     spins = rendezvous.has_cores_for_all();
   }
@@ -71,7 +72,8 @@ struct TcpMesh {
       if (link.control.is_open()) keep_alive_within(link.control, options.timeout);
       for (TcpSocket& socket : link.data) {
         keep_alive_within(socket, options.timeout);
-        if (!options.congestion_control.empty()) set_congestion_control(socket, options.congestion_control);
+        if (!options.congestion_control.empty())
+          set_congestion_control(socket, options.congestion_control);
       }
     }
     watched.reserve(2 + 2 * options.data_connections() + 1);
@@ -82,9 +84,12 @@ struct TcpMesh {
   [[nodiscard]] int size() const noexcept { return static_cast<int>(addresses.size()); }
   [[nodiscard]] TcpLinks& links_to(int r) noexcept { return links[static_cast<std::size_t>(r)]; }
   [[nodiscard]] Counts& counts(int r) noexcept { return all_counts[static_cast<std::size_t>(r)]; }
-  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - operation_begin).count(); }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - operation_begin).count();
+  }
   [[nodiscard]] Patience::Waiter waiter() const {
-    return {rank, in_operation(operation), options.timeout, options.progress_limit(), addresses, &activity};
+    return {rank,     in_operation(operation), options.timeout, options.progress_limit(), addresses,
+            &activity};
   }
 
   // --- failure -----------------------------------------------------------------------------------
@@ -109,7 +114,8 @@ struct TcpMesh {
   // Of two that notice it at once, the lower one speaks, so that all name the same.
   [[noreturn, gnu::cold]] void out_of_step(const TcpReceiving& message) {
     CollectiveFailure failure = message.mismatch(rank);
-    if (failure.code == ExitCode::failure) failure.reason += calls(Milliseconds(100) * std::min(rank, 9));
+    if (failure.code == ExitCode::failure)
+      failure.reason += calls(Milliseconds(100) * std::min(rank, 9));
     fail(std::move(failure));
   }
 
@@ -123,7 +129,8 @@ struct TcpMesh {
     });
     const auto have_all_answered = [&](const ControlChannel& channel) {
       for (int other = 0; other < size(); ++other)
-        if (other != rank && !channel.peer(other).answered && !channel.peer(other).gone) return false;
+        if (other != rank && !channel.peer(other).answered && !channel.peer(other).gone)
+          return false;
       return true;
     };
     for (auto now = begin; now < begin + Milliseconds(1000); now = Clock::now()) {
@@ -172,8 +179,8 @@ struct TcpMesh {
 
   // Waits until a watched socket is ready. Returns whether there is news.
   bool wait(Milliseconds time, std::size_t place_of_news) {
-    const int ready =
-        ::poll(watched.data(), watched.size(), static_cast<int>(std::clamp<long long>(time.count(), 0, 60'000)));
+    const int ready = ::poll(watched.data(), watched.size(),
+                             static_cast<int>(std::clamp<long long>(time.count(), 0, 60'000)));
     if (ready <= 0 || watched[place_of_news].revents == 0) return false;
     news.drain();
     return true;
@@ -183,7 +190,8 @@ struct TcpMesh {
   // failure comes too late.
   void throw_if_unusable() {
     if (has_failed) throw_if_failed();
-    if (is_closed) throw Error(concat({to_string(operation), ": the connections have been closed"}));
+    if (is_closed)
+      throw Error(concat({to_string(operation), ": the connections have been closed"}));
   }
 
   void throw_if_failed() {

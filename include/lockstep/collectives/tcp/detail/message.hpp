@@ -34,7 +34,9 @@ class TcpMessage {
   [[nodiscard]] int awaited() const noexcept { return is_complete() ? -1 : peer_; }
   [[nodiscard]] bool is_complete() const noexcept { return block_begin_ == frame_.length; }
   /// On which the next byte travels.
-  [[nodiscard]] TcpSocket& connection() const { return links_.data[stripes_.at(block_begin_).connection]; }
+  [[nodiscard]] TcpSocket& connection() const {
+    return links_.data[stripes_.at(block_begin_).connection];
+  }
   [[nodiscard]] TcpLinks& links() const noexcept { return links_; }
 
   /// Hears the bell.
@@ -66,7 +68,9 @@ class TcpMessage {
 
   [[nodiscard]] bool has_frame() const noexcept { return frame_done_ == DataFrame::size; }
   /// Bytes of the block's part of the stream that have not moved.
-  [[nodiscard]] std::size_t rest_of_block() const noexcept { return static_cast<std::size_t>(block_end_ - done_); }
+  [[nodiscard]] std::size_t rest_of_block() const noexcept {
+    return static_cast<std::size_t>(block_end_ - done_);
+  }
 
   /// Counts `n` moved bytes, of which the first may belong to the frame and the last to the seal.
   Moved pass(std::size_t n) noexcept {
@@ -86,7 +90,8 @@ class TcpMessage {
   /// is the number of bytes left in its part.
   void begin_block(std::uint64_t part) noexcept {
     if (std::exchange(in_block_, true)) return;
-    block_end_ = done_ + std::min({frame_.length - done_, is_sealed_ ? part : frame_.length, most_in_block()});
+    block_end_ = done_ + std::min({frame_.length - done_, is_sealed_ ? part : frame_.length,
+                                   most_in_block()});
     seal_done_ = 0;
   }
   void end_block() noexcept {

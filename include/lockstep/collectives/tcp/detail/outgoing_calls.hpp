@@ -25,9 +25,13 @@ class OutgoingCalls {
   /// Makes the handshake for a link to a rank.
   using Greet = std::function<Handshake(int to, std::size_t link)>;
 
-  OutgoingCalls(asio::io_context& io, const std::vector<std::string>& addresses, const TcpConnection::Owner& owner,
-                Greet greet)
-      : io_(io), owner_(owner), greet_(std::move(greet)), addresses_(addresses), delays_(addresses.size(), shortest) {}
+  OutgoingCalls(asio::io_context& io, const std::vector<std::string>& addresses,
+                const TcpConnection::Owner& owner, Greet greet)
+      : io_(io),
+        owner_(owner),
+        greet_(std::move(greet)),
+        addresses_(addresses),
+        delays_(addresses.size(), shortest) {}
 
   void start(int to, std::size_t link, std::chrono::milliseconds delay = {}) {
     auto call = std::make_shared<TcpConnection>(io_, owner_);
@@ -47,7 +51,8 @@ class OutgoingCalls {
   void succeed(int to) noexcept { delays_[static_cast<std::size_t>(to)] = shortest; }
 
   [[nodiscard]] bool is_calling(int to, std::size_t link) const noexcept {
-    return std::any_of(calls_.begin(), calls_.end(), [&](const Call& c) { return c->peer == to && c->link == link; });
+    return std::any_of(calls_.begin(), calls_.end(),
+                       [&](const Call& c) { return c->peer == to && c->link == link; });
   }
 
   /// Gives up all calls to a rank.

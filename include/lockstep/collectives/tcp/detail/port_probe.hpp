@@ -27,7 +27,8 @@ class PortProbe {
   static constexpr std::chrono::milliseconds patience{300};
 
   PortProbe(const sockaddr* address, socklen_t size, Clock::time_point now)
-      : socket_(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), end_(now + patience) {
+      : socket_(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+        end_(now + patience) {
     if (socket_ < 0)
       conclude(Hearing::Process::unknown);
     else if (::connect(socket_, address, size) != 0 && errno != EINPROGRESS)
@@ -93,7 +94,9 @@ class PortProbe {
            std::memcmp(&own, &other, sizeof own) == 0;
   }
 
-  void conclude_by(int error) { conclude(error == ECONNREFUSED ? Hearing::Process::ended : Hearing::Process::unknown); }
+  void conclude_by(int error) {
+    conclude(error == ECONNREFUSED ? Hearing::Process::ended : Hearing::Process::unknown);
+  }
   void conclude(Hearing::Process outcome) {
     is_over_ = true;
     outcome_ = outcome;

@@ -31,7 +31,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// its own until the block's seal has been verified.
 class TcpReceiving : public TcpMessage {
  public:
-  TcpReceiving(int peer, const DataFrame& frame, TcpLinks& links) : TcpMessage(peer, frame, links) {}
+  TcpReceiving(int peer, const DataFrame& frame, TcpLinks& links)
+      : TcpMessage(peer, frame, links) {}
 
   /// Call this before waiting for something to receive. Returns true if something has come after
   /// all.
@@ -48,8 +49,10 @@ class TcpReceiving : public TcpMessage {
     const std::span<std::byte> spare = room_for_surplus(rest_of_block() - room.size());
     const std::array parts{
         asio::mutable_buffer(bytes_.data() + frame_done_, DataFrame::size - frame_done_),
-        asio::mutable_buffer(room.data(), room.size()), asio::mutable_buffer(spare.data(), spare.size()),
-        asio::mutable_buffer(seal_.data() + seal_done_, is_sealed_ ? seal_bytes - seal_done_ : std::size_t{0})};
+        asio::mutable_buffer(room.data(), room.size()),
+        asio::mutable_buffer(spare.data(), spare.size()),
+        asio::mutable_buffer(seal_.data() + seal_done_,
+                             is_sealed_ ? seal_bytes - seal_done_ : std::size_t{0})};
     const bool had_frame = has_frame();
     const std::size_t read = links_.pipe ? read_pipe(parts) : connection().read_some(parts, error);
     got += read;
@@ -70,20 +73,23 @@ class TcpReceiving : public TcpMessage {
     DataFrame got;
     const bool has_message = DataFrame::decode(bytes_, got);
     const auto text = [](const DataFrame& frame) {
-      return concat({"message ", frame.sequence, ", ", to_string(frame.operation), " of ", frame.length, " bytes"});
+      return concat({"message ", frame.sequence, ", ", to_string(frame.operation), " of ",
+                     frame.length, " bytes"});
     };
     if (!has_message || got == frame_) {
-      const std::string where =
-          has_message ? concat({"bytes ", block_begin_, " to ", block_end_}) : std::string("in its frame");
+      const std::string where = has_message ? concat({"bytes ", block_begin_, " to ", block_end_})
+                                            : std::string("in its frame");
       const char* const remedy =
-          "a network card, a switch, a proxy or the memory between the two changes data; start again, and look for "
+          "a network card, a switch, a proxy or the memory between the two changes data; start "
+          "again, and look for "
           "the cause if it comes again";
       failure.reason = concat({"its ", text(frame_), ", came to rank ", own_rank,
                                " with bits changed on the way (CRC-32C, ", where, "): ", remedy});
       return failure;
     }
-    failure.reason = concat({"is out of step: rank ", own_rank, " expected its ", text(frame_), ", and got its ",
-                             text(got), "; all ranks must call the same operations with equal lengths"});
+    failure.reason =
+        concat({"is out of step: rank ", own_rank, " expected its ", text(frame_), ", and got its ",
+                text(got), "; all ranks must call the same operations with equal lengths"});
     failure.code = ExitCode::failure;  // it would happen again
     return failure;
   }
@@ -110,7 +116,8 @@ class TcpReceiving : public TcpMessage {
       return;
     }
     if (held_ > 0) flow.received(std::exchange(held_, 0));
-    for (std::span<const std::byte> rest(links_.surplus.data(), std::exchange(surplus_, 0)); !rest.empty();) {
+    for (std::span<const std::byte> rest(links_.surplus.data(), std::exchange(surplus_, 0));
+         !rest.empty();) {
       const std::span<std::byte> room = flow.incoming();
       const std::size_t n = std::min(room.size(), rest.size());
       std::memcpy(room.data(), rest.data(), n);

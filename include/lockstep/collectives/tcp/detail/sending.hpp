@@ -39,11 +39,14 @@ class TcpSending : public TcpMessage {
     ready = ready.first(std::min(ready.size(), rest_of_block()));
     // The last bytes of a block go with its seal, so that a short message is one packet.
     if (is_sealed_ && !has_seal_ && ready.size() == rest_of_block()) seal(ready);
-    const std::size_t seal_left = has_seal_ && ready.size() == rest_of_block() ? seal_bytes - seal_done_ : 0;
-    const std::array parts{asio::const_buffer(bytes_.data() + frame_done_, DataFrame::size - frame_done_),
-                           asio::const_buffer(ready.data(), ready.size()),
-                           asio::const_buffer(seal_.data() + seal_done_, seal_left)};
-    const std::size_t written = links_.pipe ? write_pipe(parts) : connection().write_some(parts, error);
+    const std::size_t seal_left =
+        has_seal_ && ready.size() == rest_of_block() ? seal_bytes - seal_done_ : 0;
+    const std::array parts{
+        asio::const_buffer(bytes_.data() + frame_done_, DataFrame::size - frame_done_),
+        asio::const_buffer(ready.data(), ready.size()),
+        asio::const_buffer(seal_.data() + seal_done_, seal_left)};
+    const std::size_t written =
+        links_.pipe ? write_pipe(parts) : connection().write_some(parts, error);
     const std::size_t n = pass(written).stream;
     if (is_sealed_ && !has_seal_) crc_ = crc32c(ready.first(n), crc_);
     if (n > 0) flow.sent(n);

@@ -42,9 +42,11 @@ inline void configure(TcpSocket& socket) {
 
 /// Even while nothing is in flight, the end of a peer's machine shows within the timeout.
 inline void keep_alive_within(TcpSocket& socket, std::chrono::milliseconds timeout) {
-  const int seconds = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(timeout.count() / 1000, 6, 7200));
+  const int seconds =
+      static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(timeout.count() / 1000, 6, 7200));
   for (const auto& [option, value] :
-       {std::pair(TCP_KEEPIDLE, seconds / 3), std::pair(TCP_KEEPINTVL, seconds / 6), std::pair(TCP_KEEPCNT, 4)})
+       {std::pair(TCP_KEEPIDLE, seconds / 3), std::pair(TCP_KEEPINTVL, seconds / 6),
+        std::pair(TCP_KEEPCNT, 4)})
     ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof value);
 }
 
@@ -53,9 +55,10 @@ inline void set_congestion_control(TcpSocket& socket, const std::string& name) {
   if (::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
                    static_cast<socklen_t>(name.size())) == 0)
     return;
-  throw ConfigurationError(concat({"CommunicationOptions::congestion_control: this system does not offer '", name,
-                                   "': ", std::strerror(errno),
-                                   "; /proc/sys/net/ipv4/tcp_allowed_congestion_control lists what it offers"}));
+  throw ConfigurationError(
+      concat({"CommunicationOptions::congestion_control: this system does not offer '", name,
+              "': ", std::strerror(errno),
+              "; /proc/sys/net/ipv4/tcp_allowed_congestion_control lists what it offers"}));
 }
 
 /// Why a connection is broken; eof if it has been closed.

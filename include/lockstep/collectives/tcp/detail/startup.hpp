@@ -34,7 +34,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// - StartupContext is what they share, and has the vocabulary.
 class TcpStartup {
  public:
-  TcpStartup(asio::io_context& io, const Rendezvous& rendezvous, const CommunicationOptions& options)
+  TcpStartup(asio::io_context& io, const Rendezvous& rendezvous,
+             const CommunicationOptions& options)
       : listen_socket_(rendezvous.listen_socket),
         context_(io, rendezvous, options),
         reporting_(context_, rendezvous.was_connected) {}
@@ -75,7 +76,8 @@ class TcpStartup {
   /// no other rank had to call it.
   [[nodiscard]] std::unique_ptr<ControlResident> release_port() {
     if (listener_ < 0) return nullptr;
-    return std::make_unique<ListeningPort>(std::exchange(listener_, -1), context_.mine, context_.secret);
+    return std::make_unique<ListeningPort>(std::exchange(listener_, -1), context_.mine,
+                                           context_.secret);
   }
 
  private:
@@ -87,11 +89,13 @@ class TcpStartup {
     reporting_.begin();
     connecting_.begin();
     const auto deadline = c.begin + c.options.startup_timeout;
-    while (!c.agreement.is_reached() && !c.refusal && !c.agreement.aborted() && StartupContext::Clock::now() < deadline)
+    while (!c.agreement.is_reached() && !c.refusal && !c.agreement.aborted() &&
+           StartupContext::Clock::now() < deadline)
       c.io.run_one_until(deadline);
     if (c.refusal) throw ConfigurationError(*c.refusal);
     if (c.agreement.aborted()) throw reporting_.failed(*c.agreement.aborted());
-    if (!c.agreement.is_reached() && !c.incoming.cannot_listen().empty()) reporting_.fail_to_listen();
+    if (!c.agreement.is_reached() && !c.incoming.cannot_listen().empty())
+      reporting_.fail_to_listen();
     if (!c.agreement.is_reached()) throw reporting_.out_of_time();
   }
 

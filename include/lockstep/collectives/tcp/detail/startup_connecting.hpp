@@ -27,13 +27,16 @@ class StartupConnecting {
 
   explicit StartupConnecting(StartupContext& context) : context_(context) {
     context_.owner = {[this](const Pointer& connection) { conclude(connection); },
-                      [this](const Pointer& connection, const std::string& problem) { fail(connection, problem); }};
+                      [this](const Pointer& connection, const std::string& problem) {
+                        fail(connection, problem);
+                      }};
   }
   StartupConnecting(const StartupConnecting&) = delete;
   StartupConnecting& operator=(const StartupConnecting&) = delete;
 
   void begin() {
-    for (int peer = 0; peer < context_.rank(); ++peer) context_.outgoing.start(peer, Place::control_link);
+    for (int peer = 0; peer < context_.rank(); ++peer)
+      context_.outgoing.start(peer, Place::control_link);
     if (context_.rank() == 0 && context_.world() > 1)  // see meet_myself
       context_.outgoing.start(0, Place::control_link, ask_interval);
     conversation_.ask_later();
@@ -60,8 +63,9 @@ class StartupConnecting {
         return meet_myself(connection);
       case Handshake::Outcome::stranger:
         if (!handshake.problem().empty()) return fail(connection, handshake.problem());
-        return fail(connection, c.incoming ? "does not speak this protocol"
-                                           : "is another program, which does not speak this protocol");
+        return fail(connection, c.incoming
+                                    ? "does not speak this protocol"
+                                    : "is another program, which does not speak this protocol");
       case Handshake::Outcome::refused:
         if (c.incoming) return contention_.refuse_guest(connection);
         if (unproved) return doubt_proof(connection, handshake.problem());
@@ -75,15 +79,18 @@ class StartupConnecting {
     }
     if (c.incoming) {
       c.peer = theirs.from;
-      c.link = theirs.channel == Hello::Channel::control ? Place::control_link : Place::first_data_link + theirs.lane;
+      c.link = theirs.channel == Hello::Channel::control ? Place::control_link
+                                                         : Place::first_data_link + theirs.lane;
       // A probe is answered by now.
       if (theirs.channel == Hello::Channel::probe) return context_.incoming.drop(connection);
       if (c.peer < context_.rank())
-        return fail(connection, concat({"claims to be rank ", c.peer, ", which this worker calls itself"}));
+        return fail(connection,
+                    concat({"claims to be rank ", c.peer, ", which this worker calls itself"}));
       if (c.link >= context_.place(c.peer).links.size())
-        return fail(connection, concat({"claims to be rank ", c.peer,
-                                        ", with more connections for data than this worker, which has ",
-                                        context_.options.data_connections()}));
+        return fail(connection,
+                    concat({"claims to be rank ", c.peer,
+                            ", with more connections for data than this worker, which has ",
+                            context_.options.data_connections()}));
     } else if (theirs.from != c.peer) {
       return contention_.doubt_fit(connection, concat({"answers as rank ", theirs.from}));
     }
@@ -121,7 +128,8 @@ class StartupConnecting {
   // A process that has a lower rank's port and proves nothing may be a stranger: the true peer may
   // still come.
   void doubt_proof(const Pointer& connection, const std::string& problem) {
-    contention_.name_doubt(connection->peer, problem, "; this worker tries again until the start-up times out");
+    contention_.name_doubt(connection->peer, problem,
+                           "; this worker tries again until the start-up times out");
     fail(connection, problem);
   }
 
@@ -132,7 +140,8 @@ class StartupConnecting {
   void adopt(const Pointer& connection) {
     TcpConnection& c = *connection;
     Place& p = context_.place(c.peer);
-    if (c.incoming && !c.prevails && p.control() != nullptr && p.control()->incarnation != c.incarnation)
+    if (c.incoming && !c.prevails && p.control() != nullptr &&
+        p.control()->incarnation != c.incarnation)
       return contention_.contend(connection);
     if (c.incoming)
       context_.incoming.forget(connection);
@@ -168,7 +177,8 @@ class StartupConnecting {
   void call_for_data(int to) {
     const auto& links = context_.place(to).links;
     for (std::size_t link = Place::first_data_link; link < links.size(); ++link)
-      if (links[link] == nullptr && !context_.outgoing.is_calling(to, link)) context_.outgoing.start(to, link);
+      if (links[link] == nullptr && !context_.outgoing.is_calling(to, link))
+        context_.outgoing.start(to, link);
   }
 
   void lose(int peer) {

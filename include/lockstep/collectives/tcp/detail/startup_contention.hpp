@@ -30,7 +30,8 @@ class StartupContention {
   using Place = StartupPlace;
 
   /// `adopt`: the guest has the place. `changed`: one guest less contends for one.
-  StartupContention(StartupContext& context, std::function<void(const Pointer&)> adopt, std::function<void()> changed)
+  StartupContention(StartupContext& context, std::function<void(const Pointer&)> adopt,
+                    std::function<void()> changed)
       : context_(context), adopt_(std::move(adopt)), changed_(std::move(changed)) {}
 
   /// The guest has our answer, and so can say why. A guest that proves that it belongs to this
@@ -44,19 +45,22 @@ class StartupContention {
                               theirs.to == context_.rank() &&
                               (theirs.version != context_.mine.version || has_its_address(theirs));
     const bool is_free = claims_place && context_.place(theirs.from).control() == nullptr;
-    if (claims_place && (handshake.is_authenticated() ||
-                         (is_free && !context_.secret.is_set() &&
-                          context_.claims.ends_for_callee(theirs.from, theirs.incarnation, Clock::now())))) {
+    if (claims_place &&
+        (handshake.is_authenticated() ||
+         (is_free && !context_.secret.is_set() &&
+          context_.claims.ends_for_callee(theirs.from, theirs.incarnation, Clock::now())))) {
       context_.refused_guest = guest;
       return context_.refuse_peer(theirs.from, handshake.problem());
     }
     if (is_free) {
       StartupRoster::Peer& claimed = context_.roster.peer(theirs.from);
-      const std::string problem =
-          concat({"was turned away: ", guest->host(), ", which claims to be it, ", handshake.problem()});
-      if (claimed.turned_away.empty()) log_line(concat({context_.roster.name(theirs.from), " ", problem}));
+      const std::string problem = concat(
+          {"was turned away: ", guest->host(), ", which claims to be it, ", handshake.problem()});
+      if (claimed.turned_away.empty())
+        log_line(concat({context_.roster.name(theirs.from), " ", problem}));
       claimed.problem = claimed.turned_away = problem;
-    } else if (theirs.from == context_.rank() && theirs.addresses == context_.mine.addresses && !twin_named_) {
+    } else if (theirs.from == context_.rank() && theirs.addresses == context_.mine.addresses &&
+               !twin_named_) {
       twin_named_ = true;
       log_line(concat({guest->host(), " ", handshake.problem()}));
     }
@@ -80,7 +84,8 @@ class StartupContention {
   /// Says once what is wrong with the process at a peer's address.
   void name_doubt(int peer, const std::string& problem, std::string_view consequence) {
     StartupRoster::Peer& claimed = context_.roster.peer(peer);
-    if (claimed.turned_away.empty()) log_line(concat({context_.roster.name(peer), " ", problem, consequence}));
+    if (claimed.turned_away.empty())
+      log_line(concat({context_.roster.name(peer), " ", problem, consequence}));
     claimed.turned_away = problem;
   }
 
@@ -106,7 +111,8 @@ class StartupContention {
 
   [[nodiscard]] bool has_its_address(const Hello& theirs) const {
     const auto from = static_cast<std::size_t>(theirs.from);
-    return from < theirs.addresses.size() && theirs.addresses[from] == context_.mine.addresses[from];
+    return from < theirs.addresses.size() &&
+           theirs.addresses[from] == context_.mine.addresses[from];
   }
 
   void contest_later(const Pointer& guest) {
@@ -124,9 +130,10 @@ class StartupContention {
     const Pointer& older = context_.place(guest->peer).control();
     const bool is_there = older != nullptr && older->incarnation != guest->incarnation;
     if (is_there && context_.roster.peer(guest->peer).answered) {
-      context_.refusal =
-          concat({context_.roster.name(guest->peer), " is there twice: two processes, on ", older->host(), " and ",
-                  guest->host(), ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
+      context_.refusal = concat(
+          {context_.roster.name(guest->peer), " is there twice: two processes, on ", older->host(),
+           " and ", guest->host(),
+           ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
       return;
     }
     guest->prevails = !is_there || Clock::now() - guest->contends_since >= contest_timeout;

@@ -42,7 +42,9 @@ struct StartupPlace {
 
   explicit StartupPlace(std::size_t count) : links(count) {}
 
-  [[nodiscard]] const TcpConnection::Pointer& control() const noexcept { return links[control_link]; }
+  [[nodiscard]] const TcpConnection::Pointer& control() const noexcept {
+    return links[control_link];
+  }
   [[nodiscard]] bool is_complete() const noexcept {
     return std::find(links.begin(), links.end(), nullptr) == links.end();
   }
@@ -57,7 +59,8 @@ struct StartupContext {
   using Clock = TcpConnection::Clock;
   using Place = StartupPlace;
 
-  StartupContext(asio::io_context& service, const Rendezvous& rendezvous, const CommunicationOptions& communication)
+  StartupContext(asio::io_context& service, const Rendezvous& rendezvous,
+                 const CommunicationOptions& communication)
       : io(service),
         options(communication),
         secret(ClusterSecret::given_or_from_environment(rendezvous.secret)),
@@ -65,9 +68,10 @@ struct StartupContext {
         places(rendezvous.addresses.size(), Place(1 + options.data_connections())),
         claims(rendezvous.addresses.size(), options.startup_timeout),
         incoming(
-            io, std::max<std::size_t>(256, most_calls()), owner, [this] { return Handshake::callee(mine, secret); },
-            rendezvous.port),
-        outgoing(io, rendezvous.addresses, owner, [this](int to, std::size_t link) { return greet(to, link); }) {
+            io, std::max<std::size_t>(256, most_calls()), owner,
+            [this] { return Handshake::callee(mine, secret); }, rendezvous.port),
+        outgoing(io, rendezvous.addresses, owner,
+                 [this](int to, std::size_t link) { return greet(to, link); }) {
     mine.lane = static_cast<std::uint16_t>(options.data_connections() - 1);
     mine.from = rendezvous.rank;
     mine.addresses = rendezvous.addresses;
@@ -84,14 +88,19 @@ struct StartupContext {
   [[nodiscard]] int world() const noexcept { return roster.world(); }
   [[nodiscard]] Place& place(int r) { return places[static_cast<std::size_t>(r)]; }
   /// Connections that all peers together may make to this worker at once.
-  [[nodiscard]] std::size_t most_calls() const noexcept { return places.size() * (1 + options.data_connections()); }
-  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+  [[nodiscard]] std::size_t most_calls() const noexcept {
+    return places.size() * (1 + options.data_connections());
+  }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
 
   /// The start-up ends because a peer does not fit.
   void refuse_peer(int peer, std::string_view problem) {
-    refusal = concat({roster.name(peer), " ", problem,
-                      "; all workers need the same program, the same cluster in TF_CONFIG and, if any, the same "
-                      "LOCKSTEP_CLUSTER_SECRET"});
+    refusal = concat(
+        {roster.name(peer), " ", problem,
+         "; all workers need the same program, the same cluster in TF_CONFIG and, if any, the same "
+         "LOCKSTEP_CLUSTER_SECRET"});
   }
 
   /// 16 bytes always fit into the buffer of a new connection. An error shows when the connection is
@@ -117,14 +126,15 @@ struct StartupContext {
   StartupClaims claims;
   std::optional<std::string> refusal;    ///< why the start-up ends
   TcpConnection::Pointer refused_guest;  ///< which is told that the start-up ends because of it
-  StartupAgreement agreement{
-      roster, [this](int to, const ControlFrame& frame, std::string_view text) { send(to, frame, text); }};
+  StartupAgreement agreement{roster, [this](int to, const ControlFrame& frame,
+                                            std::string_view text) { send(to, frame, text); }};
   IncomingCalls incoming;
   OutgoingCalls outgoing;
 
  private:
   [[nodiscard]] Handshake greet(int to, std::size_t link) const {
-    if (link == Place::control_link) return Handshake::caller(mine, secret, to, Hello::Channel::control, mine.lane);
+    if (link == Place::control_link)
+      return Handshake::caller(mine, secret, to, Hello::Channel::control, mine.lane);
     return Handshake::caller(mine, secret, to, Hello::Channel::data,
                              static_cast<std::uint16_t>(link - Place::first_data_link));
   }

@@ -56,7 +56,8 @@ class StartupConversation {
   /// Agrees as far as no place is contended for.
   void consider_done() {
     const auto& guests = context_.incoming.guests();
-    if (std::none_of(guests.begin(), guests.end(), [](const Pointer& guest) { return guest->contends; }))
+    if (std::none_of(guests.begin(), guests.end(),
+                     [](const Pointer& guest) { return guest->contends; }))
       context_.agreement.consider();
   }
 
@@ -67,7 +68,8 @@ class StartupConversation {
     const ControlFrame frame = context_.agreement.report(error, text);
     for (int other = 0; other < context_.world(); ++other) context_.send(other, frame, text);
     for (const Pointer& guest : context_.incoming.guests())
-      if (guest->contends && guest->link == Place::control_link) StartupContext::send(*guest, frame, text);
+      if (guest->contends && guest->link == Place::control_link)
+        StartupContext::send(*guest, frame, text);
     if (context_.refused_guest) StartupContext::send(*context_.refused_guest, frame, text);
   }
 

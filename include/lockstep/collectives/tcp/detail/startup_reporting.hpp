@@ -27,9 +27,10 @@ class StartupReporting {
     timer_.expires_after(std::chrono::seconds(5));
     timer_.async_wait([this](asio::error_code) {
       if (stopped_) return;
-      log_line(concat({"rank ", context_.rank(), " waits since ", static_cast<int>(context_.seconds()), " s for ",
-                       context_.roster.describe_missing(TcpConnection::Clock::now()), context_.incoming.problem(),
-                       context_.incoming.strangers()}));
+      log_line(
+          concat({"rank ", context_.rank(), " waits since ", static_cast<int>(context_.seconds()),
+                  " s for ", context_.roster.describe_missing(TcpConnection::Clock::now()),
+                  context_.incoming.problem(), context_.incoming.strangers()}));
       begin();
     });
   }
@@ -47,9 +48,9 @@ class StartupReporting {
 
   /// Another socket has had this worker's port all the time.
   [[noreturn]] void fail_to_listen() const {
-    const std::string reason =
-        concat({context_.incoming.cannot_listen(), ", and has had it for all of the ",
-                context_.options.startup_timeout.count(), " ms of CommunicationOptions::startup_timeout"});
+    const std::string reason = concat(
+        {context_.incoming.cannot_listen(), ", and has had it for all of the ",
+         context_.options.startup_timeout.count(), " ms of CommunicationOptions::startup_timeout"});
     if (!was_connected_) throw ConfigurationError(reason);
     CollectiveFailure failure;
     failure.failed_rank = context_.rank();

@@ -24,7 +24,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// received.
 class TcpTransfer {
  public:
-  TcpTransfer(TcpMesh& mesh, int to, int from, Flow& flow) : TcpTransfer(mesh, to, from, flow, flow.bytes_to_send()) {}
+  TcpTransfer(TcpMesh& mesh, int to, int from, Flow& flow)
+      : TcpTransfer(mesh, to, from, flow, flow.bytes_to_send()) {}
 
   void run() {
     const bool receives = !receiving_.is_complete();
@@ -37,9 +38,11 @@ class TcpTransfer {
   TcpTransfer(TcpMesh& mesh, int to, int from, Flow& flow, std::uint64_t bytes_to_send)
       : mesh_(mesh),
         flow_(flow),
-        sending_(to, {mesh.operation, bytes_to_send > 0 ? mesh.counts(to).sent++ : 0, bytes_to_send},
+        sending_(to,
+                 {mesh.operation, bytes_to_send > 0 ? mesh.counts(to).sent++ : 0, bytes_to_send},
                  mesh.links_to(to)),
-        receiving_(from, {mesh.operation, mesh.counts(from).received, flow.bytes_to_receive()}, mesh.links_to(from)) {}
+        receiving_(from, {mesh.operation, mesh.counts(from).received, flow.bytes_to_receive()},
+                   mesh.links_to(from)) {}
 
   void move_all() {
     TcpWait wait(mesh_);
@@ -59,7 +62,8 @@ class TcpTransfer {
         }
       }
       mesh_.throw_if_failed();
-      const TcpMesh::Milliseconds time = wait.next(receiving_.awaited(), sending_.awaited(), has_news);
+      const TcpMesh::Milliseconds time =
+          wait.next(receiving_.awaited(), sending_.awaited(), has_news);
       const bool is_ready = sending_.is_ready(flow_);
       if (is_ready && sending_.wait()) continue;
       if (!receiving_.is_complete() && receiving_.wait()) continue;

@@ -23,7 +23,8 @@ class TcpWait {
   using Milliseconds = TcpMesh::Milliseconds;
 
   explicit TcpWait(TcpMesh& mesh) : TcpWait(mesh, mesh.waiter()) {}
-  TcpWait(TcpMesh& mesh, const Patience::Waiter& waiter) : mesh_(mesh), patience_(waiter, Clock::now()) {}
+  TcpWait(TcpMesh& mesh, const Patience::Waiter& waiter)
+      : mesh_(mesh), patience_(waiter, Clock::now()) {}
   TcpWait(const TcpWait&) = delete;
   TcpWait& operator=(const TcpWait&) = delete;
   ~TcpWait() { mesh_.control.set_awaited(-1); }
@@ -36,7 +37,8 @@ class TcpWait {
   Milliseconds next(int receiving, int sending, bool has_news) {
     const auto now = Clock::now();
     Patience::Advice advice = look(receiving, sending, has_news, now);
-    if (advice.reported >= 0) note_waiting(mesh_.addresses[static_cast<std::size_t>(advice.reported)]);
+    if (advice.reported >= 0)
+      note_waiting(mesh_.addresses[static_cast<std::size_t>(advice.reported)]);
     if (advice.failure) {
       if (!advice.is_silence) mesh_.fail(std::move(*advice.failure));
       // Brings news, or the rank is well.
@@ -46,15 +48,18 @@ class TcpWait {
   }
 
   /// The same, for a caller that decides itself what a failure means.
-  [[nodiscard]] Patience::Advice look(int receiving, int sending, bool has_news, Clock::time_point now) {
+  [[nodiscard]] Patience::Advice look(int receiving, int sending, bool has_news,
+                                      Clock::time_point now) {
     mesh_.control.set_awaited(receiving >= 0 ? receiving : sending);
     if (!has_news && !patience_.is_due(now)) return {};
-    Patience::Advice advice =
-        mesh_.control.with([&](ControlChannel& channel) { return patience_.look(channel, receiving, sending, now); });
+    Patience::Advice advice = mesh_.control.with(
+        [&](ControlChannel& channel) { return patience_.look(channel, receiving, sending, now); });
     if (!advice.report.empty()) log_line(advice.report);
     return advice;
   }
-  [[nodiscard]] Milliseconds left(Clock::time_point now) const noexcept { return patience_.left(now); }
+  [[nodiscard]] Milliseconds left(Clock::time_point now) const noexcept {
+    return patience_.left(now);
+  }
 
  private:
   TcpMesh& mesh_;
