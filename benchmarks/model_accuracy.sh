@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# What the example programs reach, as Markdown tables: the GPT on a text, ResNet-20 on CIFAR-10's binary files, the classifiers of
+# sentences and the table, which make their own data.
+#
+#   benchmarks/model_accuracy.sh gpt TEXT_FILE | resnet CIFAR_FOLDER | text | tabular [SEEDS]        SEEDS: default "1 2 3 4 5"
+#
+# ResNet-20 is trained for 30 epochs (--epochs of the program: 180). Run ./quickstart.sh before, which builds the examples.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+(($#)) || usage
+model=$1 options=()
+shift
+case $model in
+  gpt | resnet)
+    (($#)) && [[ -e $1 ]] || usage
+    [[ $model == gpt ]] && options=(--text "$1") || options=(--data "$1" --epochs 30)
+    shift
+    ;;
+  text | tabular) ;;
+  *) usage ;;
+esac
+seeds=${1:-1 2 3 4 5}
+program=build/release/examples/$model
+[[ -x $program ]] || { echo "$program is missing: run ./quickstart.sh first" >&2; exit 2; }
+
+# A line for each seed, of the program's last one.
+train() { # NAME OPTION...
+  local name=$1 seed last
+  shift
+  for seed in $seeds; do
+    last=$("$program" "${options[@]}" "$@" --seed "$seed" --verbose 0 | sed -n 's/^\(\[worker 0\] \)\{0,1\}final: //p')
+    echo "| $name, seed $seed | $last |"
+  done
+}
+
+echo '| run | final |'
+echo '|---|---|'
+case $model in
+  gpt) for workers in 1 2 4; do train "$workers worker(s)" --workers "$workers"; done ;;
+  text) for name in lstm attention; do train "$name" --model "$name"; done ;;
+  *) train 'one worker' ;;
+esac
