@@ -49,7 +49,7 @@ LOCKSTEP_INLINE void CSVLogger::on_epoch_end(Training&, int epoch, Logs& logs) {
   fields = {concat({epoch})};
   for (const std::string& name : *columns_) {
     const double* const value = logs.find(name);
-    fields.push_back(value == nullptr ? "NA" : detail::number_text(*value));
+    fields.push_back(value == nullptr ? "NA" : detail::python_number(*value));
   }
   file_.write(lines + row(fields));
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -9,13 +8,7 @@
 #include <utility>
 
 #include "lockstep/cluster/cluster_from_environment.hpp"
-#include "lockstep/cluster/launchers/by_hand.hpp"
-#include "lockstep/cluster/launchers/jax.hpp"
-#include "lockstep/cluster/launchers/kubeflow_trainer.hpp"
-#include "lockstep/cluster/launchers/kubernetes_job.hpp"
-#include "lockstep/cluster/launchers/mpi.hpp"
-#include "lockstep/cluster/launchers/slurm.hpp"
-#include "lockstep/cluster/launchers/torchrun.hpp"
+#include "lockstep/cluster/launchers/known_launchers.hpp"
 #include "lockstep/cluster/tf_config.hpp"
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/core/cores.hpp"
@@ -25,39 +18,6 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
-
-/// In the order in which they count.
-inline constexpr std::array<LauncherVariables, 9> known_launchers{{
-    {"LOCKSTEP_RANK", false, read_by_hand},
-    {"torchrun", false, read_torchrun},
-    {"JAX", false, read_jax},
-    {"Open MPI", false, read_open_mpi},
-    {"MPICH", false, read_mpich},
-    {"PMIx", false, read_pmix},
-    {"Kubeflow Trainer", true, read_kubeflow_trainer},
-    {"Slurm", true, read_slurm},
-    {"an indexed Kubernetes Job", true, read_kubernetes_job},
-}};
-
-struct NamedClaim {
-  std::string name;
-  LauncherClaim claim;
-  bool may_start_launchers = false;
-
-  [[nodiscard]] std::string text() const { return concat({name, " (", claim.variables, ")"}); }
-};
-
-[[gnu::cold]] LOCKSTEP_INLINE void refuse_contradiction(const NamedClaim& taken,
-                                                        const NamedClaim& other) {
-  if (other.may_start_launchers ||
-      (taken.claim.rank == other.claim.rank && taken.claim.size == other.claim.size))
-    return;
-  throw ConfigurationError(
-      concat({"two launchers name different places for this process: rank ", taken.claim.rank,
-              " of ", taken.claim.size, " by ", taken.text(), ", rank ", other.claim.rank, " of ",
-              other.claim.size, " by ", other.text(),
-              "; start the program by one of them, or unset the variables of the other"}));
-}
 
 /// TF_CONFIG's cluster as a claim that others can contradict.
 LOCKSTEP_INLINE NamedClaim claim_of_tf_config(const Cluster& cluster) {
@@ -110,30 +70,9 @@ LOCKSTEP_INLINE Cluster cluster_from(const Environment& environment) {
       by_tf_config = std::move(cluster);
     }
   }
-  std::string incomplete;
-  for (const LauncherVariables& launcher : known_launchers) {
-    std::optional<LauncherClaim> claim = launcher.read(environment);
-    if (!claim) continue;
-    NamedClaim named{launcher.name, std::move(*claim), launcher.may_start_launchers};
-    if (!named.claim.missing.empty()) {
-      if (incomplete.empty())
-        incomplete = concat({named.text(), ": ", named.claim.missing, " is missing"});
-      continue;
-    }
-    if (taken) {
-      refuse_contradiction(*taken, named);
-      continue;
-    }
-    taken = std::move(named);
-    if (environment("LOCKSTEP_LAUNCHER") != nullptr) break;
-  }
+  taken = claim_of_launchers(environment, std::move(taken));
   if (by_tf_config) return std::move(*by_tf_config);
   if (taken) return cluster_of(environment, *taken);
-  if (!incomplete.empty())
-    throw ConfigurationError(
-        concat({"environment variables of a launcher are incomplete, and would let this process "
-                "train alone: ",
-                incomplete, "; set it, or unset the others"}));
   if (tf_config != nullptr &&
       std::string_view(tf_config).find_first_not_of(" \t\r\n") == std::string_view::npos)
     log_line("warning: TF_CONFIG is set but empty; this process trains alone");

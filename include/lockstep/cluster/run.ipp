@@ -18,10 +18,10 @@
 #include <system_error>
 #include <vector>
 
-#include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/cluster/detail/ignored_signals.hpp"
 #include "lockstep/cluster/host_list.hpp"
 #include "lockstep/cluster/launcher.hpp"
+#include "lockstep/cluster/launchers/known_launchers.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
@@ -99,6 +99,17 @@ LOCKSTEP_INLINE std::vector<std::string> read_host_file(const std::string& path)
   return parse_host_file(text);
 }
 
+// Who has made this process part of a cluster; empty where nobody has. (TF_CONFIG is not parsed
+// here: a program that trains alone would have to compile all of JSON.)
+LOCKSTEP_INLINE std::string cluster_in_environment() {
+  const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
+  const char* const config = environment("TF_CONFIG");
+  if (config != nullptr && std::string_view(config).find("cluster") != std::string_view::npos)
+    return "TF_CONFIG";
+  const auto taken = claim_of_launchers(environment, std::nullopt);
+  return taken && taken->claim.size > 1 ? taken->text() : "";
+}
+
 // The options of a launcher, when one is asked for.
 LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<char*>& arguments) {
   const auto workers = take_option(workers_option, arguments);
@@ -110,10 +121,10 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
   if (given > 1)
     throw ConfigurationError(
         "--workers, --hosts and --hostfile each say which workers to start; give one of them");
-  if (const Cluster cluster = cluster_from_environment(); !cluster.is_alone())
+  if (const std::string source = cluster_in_environment(); !source.empty())
     throw ConfigurationError(
-        concat({flag, " starts a cluster", workers ? " on this machine" : "", ", but ",
-                cluster.source, " already makes this process part of one; leave ", flag,
+        concat({flag, " starts a cluster", workers ? " on this machine" : "", ", but ", source,
+                " already makes this process part of one; leave ", flag,
                 " out, or unset these variables"}));
   LaunchOptions options;
   options.workers = workers.value_or(0);

@@ -30,7 +30,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// A number as Python prints it: the fewest digits that read back as itself ("0.1", "2.0",
 /// "1e-07"), "nan", "inf", "-inf". The first three are JSON, too.
-[[nodiscard, gnu::cold]] inline std::string number_text(double number) {
+[[nodiscard, gnu::cold]] inline std::string python_number(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
   const double size = std::abs(number);
@@ -46,7 +46,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The same in JSON, which has null for what is no finite number.
 [[nodiscard, gnu::cold]] inline std::string json_number(double number) {
-  return std::isfinite(number) ? number_text(number) : "null";
+  return std::isfinite(number) ? python_number(number) : "null";
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

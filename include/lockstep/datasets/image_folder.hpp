@@ -133,7 +133,7 @@ template <class Decode>
 
 /// Refuses, with a sentence, a program without a decoder.
 template <class Options = ImageFolderOptions>
-auto from_image_folder(std::string, Options = {}) {
+auto from_image_folder(const std::string&, const Options& = {}) {
   static_assert(!sizeof(Options),
                 "lockstep: from_image_folder(directory, options) decodes PNG and JPEG in programs "
                 "that link the CMake "

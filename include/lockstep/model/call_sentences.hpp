@@ -15,13 +15,10 @@ struct FitSentence {
   static_assert(
       no_call<Data>,
       "lockstep: no such call of fit: it is fit(dataset, {options}, callbacks...) or fit(x, y, "
-      "{options}, "
-      "callbacks...), and an option is misspelt or of the wrong type. FitOptions has, in this "
-      "order: "
-      "batch_size, epochs, verbose, validation_split, validation_data, shuffle, initial_epoch, "
-      "steps_per_epoch, validation_steps, validation_batch_size, validation_freq, "
-      "stop_on_non_finite, "
-      "verify_replicas, profile");
+      "{options}, callbacks...), and an option is misspelt or of the wrong type. FitOptions has, "
+      "in this order: batch_size, epochs, verbose, validation_split, validation_data, shuffle, "
+      "class_weight, sample_weight, initial_epoch, steps_per_epoch, validation_steps, "
+      "validation_batch_size, validation_freq, stop_on_non_finite, verify_replicas, profile");
   static constexpr bool said = true;
 };
 
@@ -29,10 +26,9 @@ template <class Data>
 struct EvaluateSentence {
   static_assert(no_call<Data>,
                 "lockstep: no such call of evaluate: it is evaluate(dataset, {options}, "
-                "callbacks...) or evaluate(x, y, "
-                "{options}, callbacks...), and an option is misspelt or of the wrong type. "
-                "EvaluateOptions has, in this "
-                "order: batch_size, verbose, steps");
+                "callbacks...) or evaluate(x, y, {options}, callbacks...), and an option is "
+                "misspelt or of the wrong type. EvaluateOptions has, in this order: batch_size, "
+                "verbose, sample_weight, steps");
   static constexpr bool said = true;
 };
 

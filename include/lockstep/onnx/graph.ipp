@@ -279,6 +279,7 @@ LOCKSTEP_INLINE void OnnxGraph::merge(std::string_view op, std::vector<Value> br
   value_ = branches.front();
   if (op == "Concat") {
     std::vector<std::string> inputs;
+    inputs.reserve(branches.size());
     for (const Value& branch : branches) inputs.push_back(branch.name);
     value_.name = node(op, inputs,
                        {{"axis",
