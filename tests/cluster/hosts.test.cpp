@@ -149,6 +149,12 @@ TEST_SUITE("hosts") {
     const Finished both = run_process({PROGRAM_WORKER, "--hosts", "a", "--workers", "2"}, {}, 60s);
     CHECK(both.exit_code == 2);
     CHECK(contains(both.output, "--workers, --hosts and --hostfile"));
+    const Finished two_lines =
+        run_process(ssh.command("a,b", {"sum"}),
+                    meeting_here({{"LOCKSTEP_CLUSTER_SECRET", "one line\nand another"}}), 60s);
+    CHECK(two_lines.exit_code == 2);
+    CHECK(contains(two_lines.output, "the value of LOCKSTEP_CLUSTER_SECRET has a line break"));
+    CHECK_FALSE(contains(two_lines.output, "another"));
   }
 
   TEST_CASE("signals reach the workers; when the launcher is killed, so are they") {
@@ -209,8 +215,9 @@ TEST_SUITE("hosts [needs sshd]") {
       return run_process(
           {find_program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", folder.path(name)});
     };
-    REQUIRE(key("host").exit_code == 0);
-    REQUIRE(key("user").exit_code == 0);
+    for (const char* name : {"host", "user"})
+      if (const Finished made = key(name); made.exit_code != 0)
+        return skip(test, "an ssh-keygen that makes keys: " + made.output);
     std::filesystem::copy_file(folder.path("user.pub"), folder.path("authorized"));
     std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
     const std::string port = std::to_string(10'000 + ::getpid() % 20'000);
@@ -227,6 +234,9 @@ TEST_SUITE("hosts [needs sshd]") {
         "ssh -T -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
         "-o LogLevel=ERROR -o IdentitiesOnly=yes -i " +
         folder.path("user") + " -p " + port;
+    const Finished login =
+        run_process({"/bin/sh", "-c", "exec " + ssh + " 127.0.0.1 true"}, {}, 30s);
+    if (login.exit_code != 0) return skip(test, "an sshd that lets this user in: " + login.output);
     const auto run = [&](const Words& rest) {
       Words words{PROGRAM_WORKER, "--hosts", "127.0.0.1:2", "--ssh", ssh};
       words.insert(words.end(), rest.begin(), rest.end());

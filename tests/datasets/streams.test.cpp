@@ -1,5 +1,6 @@
 // Files that are not held in memory: .npy, .npz, shards of tokens, lines, CSV.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <charconv>
 #include <cstdint>
@@ -106,6 +107,9 @@ TEST_SUITE("npy") {
                    "cannot be opened: No such"));
     CHECK(contains(error_of([&] { (void)ls::from_npy(files.folder.path()); }),
                    "cannot be read: Is a directory"));
+    const std::string pipe = files.folder.path("pipe.npy");
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    CHECK(contains(error_of([&] { (void)ls::from_npy(pipe); }), "cannot be read: Invalid"));
     const std::string archive = files.npy(golden_npy::archive, "a.npz");
     CHECK(contains(error_of([&] { (void)ls::NpyArray(archive, "z"); }),
                    "there is no array 'z', but: x.npy, y.npy"));

@@ -111,7 +111,7 @@ TEST_SUITE("launchers") {
       CAPTURE(victim);
       const TemporaryFolder folder;
       const std::string address = free_address();
-      const Words options{"epochs=3", "steps=20", "step_ms=10", "rejoin=1"};
+      const Words options{"epochs=3", "steps=20", "step_ms=50", "rejoin=1"};
       std::unique_ptr<Process> ranks[2];
       for (const int rank : {0, 1}) ranks[rank] = by_hand(rank, folder.path(), options, address);
       for (const auto& rank : ranks) REQUIRE(rank->wait_for("training from update", 60s));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -63,14 +64,23 @@ TEST_CASE("TFRecordWriter: the bytes that TensorFlow writes for the same example
   const std::string path = folder.path("a/b.tfrecord");
   {
     ls::TFRecordWriter writer(path);
-    writer.write("not the last word");
-    writer.truncate(0);
     for (int i = 0; i < 2; ++i) writer.write(some_example(i));
   }
   {
     ls::TFRecordWriter writer(path, ls::TFRecordWriter::Mode::append);
     writer.write(some_example(2));
     writer.close();
+  }
+  CHECK(content(path) == golden_file);
+  const std::uint64_t whole = ls::TFRecordFile(path).offset(2);
+  std::filesystem::resize_file(path, whole + 5);  // as a process leaves it that is killed
+  CHECK(contains(message_of<ls::DataError>(
+                     [&] { ls::TFRecordWriter(path, ls::TFRecordWriter::Mode::append); }),
+                 "record 2, at offset " + std::to_string(whole)));
+  CHECK(content(path).size() == whole + 5);
+  {
+    ls::TFRecordWriter writer(path, whole);
+    writer.write(some_example(2));
   }
   CHECK(content(path) == golden_file);
   ls::TFRecordWriter{path}.close();

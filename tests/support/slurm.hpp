@@ -79,18 +79,24 @@ class Slurm {
   Slurm(const Slurm&) = delete;
   Slurm& operator=(const Slurm&) = delete;
   ~Slurm() {
+    if (!answers_) return;
     (void)run({"scancel", "--full", "--signal=KILL", "--user=" + std::to_string(::getuid())});
     (void)run({"scancel", "--user=" + std::to_string(::getuid())});
-    for (int i = 0; i < 100 && run({"squeue", "--noheader"}).output.find_first_not_of(" \n") !=
-                                   std::string::npos;
-         ++i)
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::chrono::steady_clock::now() < end &&
+           run({"squeue", "--noheader"}).output.find_first_not_of(" \n") != std::string::npos)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 
-  /// Whether the node takes jobs; waits for it up to half a minute.
+  /// Whether it runs a job; waits half a minute for a node that takes one.
   [[nodiscard]] bool is_up() {
-    for (int i = 0; i < 150; ++i) {
-      if (run({"sinfo", "--noheader", "--format=%t"}).output.starts_with("idle")) return true;
+    const std::chrono::seconds each(10);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < end) {
+      if (run({"sinfo", "--noheader", "--format=%t"}, each).output.starts_with("idle")) {
+        answers_ = true;
+        return run({"srun", "-n", "1", "true"}, std::chrono::seconds(30)).exit_code == 0;
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
     return false;
@@ -121,6 +127,7 @@ class Slurm {
 
   lockstep_test::TemporaryFolder folder_;
   std::unique_ptr<Process> controller_, node_;
+  bool answers_ = false;
 };
 
 }  // namespace lockstep::testing

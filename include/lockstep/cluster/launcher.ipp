@@ -53,8 +53,13 @@ namespace detail {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     if (text.starts_with("LD_LIBRARY_PATH=") ||
-        (text.starts_with("LOCKSTEP_") && !text.starts_with("LOCKSTEP_LISTEN")))
+        (text.starts_with("LOCKSTEP_") && !text.starts_with("LOCKSTEP_LISTEN"))) {
+      if (text.find('\n') != std::string_view::npos)
+        throw ConfigurationError(
+            concat({"--hosts: the value of ", text.substr(0, text.find('=')),
+                    " has a line break, and is passed on to the hosts as a line; take it out"}));
       start.environment.emplace_back(text);
+    }
   }
   return start;
 }

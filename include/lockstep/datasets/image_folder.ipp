@@ -71,7 +71,8 @@ LOCKSTEP_INLINE std::uint32_t checksum_of(const ImageFolderFiles& files,
                                           const std::string& directory) {
   std::uint32_t checksum = crc32c(std::as_bytes(std::span(files.labels)));
   for (const std::string& path : files.paths) {
-    const std::string_view name = std::string_view(path).substr(directory.size());
+    std::string_view name = std::string_view(path).substr(directory.size());
+    name.remove_prefix(std::min(name.find_first_not_of('/'), name.size()));  // "data" and "data/"
     checksum = crc32c(std::as_bytes(std::span(name)), checksum);
   }
   return checksum;

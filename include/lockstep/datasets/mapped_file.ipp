@@ -20,7 +20,8 @@ LOCKSTEP_INLINE MappedFile::MappedFile(std::string_view who, std::string path)
   const auto fail = [&](const char* what, int error) {
     throw DataError(concat({who, ": ", path_, " cannot be ", what, ": ", std::strerror(error)}));
   };
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  // (Without O_NONBLOCK, a named pipe would wait for a writer, and be refused only then.)
+  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) fail("opened", errno);
   struct ::stat status {};
   int error = ::fstat(file, &status) == 0 ? 0 : errno;

@@ -165,10 +165,7 @@ LOCKSTEP_INLINE EventFile::EventFile(const std::string& folder, Clock wall_time)
 }
 
 LOCKSTEP_INLINE EventFile::EventFile(const std::string& path, std::uint64_t size, Clock wall_time)
-    : wall_time_(wall_time == nullptr ? &detail::system_seconds : wall_time),
-      file_(path, TFRecordWriter::Mode::append) {
-  file_.truncate(size);
-}
+    : wall_time_(wall_time == nullptr ? &detail::system_seconds : wall_time), file_(path, size) {}
 
 LOCKSTEP_INLINE void EventFile::write(std::int64_t step, const std::string& value) {
   detail::ProtoWriter summary, event;

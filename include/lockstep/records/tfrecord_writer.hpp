@@ -11,6 +11,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/records/framing.hpp"
 #include "lockstep/records/growing_file.hpp"
+#include "lockstep/records/tfrecord_file.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -25,12 +26,21 @@ class TFRecordWriter {
  public:
   enum class Mode {
     replace,  ///< what the file has is thrown away
-    append,   ///< the records come behind those that it has
+    append,   ///< the records come behind those that it has, which must be whole
   };
 
-  /// Makes the file, and missing parent folders.
+  /// Makes the file, and missing parent folders. To append to records of which the last is cut
+  /// off, or one is damaged, is refused: no reader would get past it (DataError, as TFRecordFile).
   explicit TFRecordWriter(std::string path, Mode mode = Mode::replace) : file_(std::move(path)) {
-    if (mode == Mode::replace) file_.truncate(0);
+    if (mode == Mode::replace)
+      file_.truncate(0);
+    else if (file_.size() > 0)
+      (void)TFRecordFile(file_.path());
+  }
+  /// Goes on behind the first `size` bytes of a file, a whole number of records, and throws away
+  /// what follows them.
+  TFRecordWriter(std::string path, std::uint64_t size) : file_(std::move(path)) {
+    file_.truncate(size);
   }
 
   void write(std::span<const std::byte> record) {
@@ -46,8 +56,6 @@ class TFRecordWriter {
     write(std::string_view(message.serialize()));
   }
 
-  /// Throws away what follows the first `size` bytes of the file: a whole number of records.
-  void truncate(std::uint64_t size) { file_.truncate(size); }
   /// Hands everything to the operating system.
   void flush() { file_.flush(); }
   /// Flushes and closes; a full disk may be noticed here. Nothing else may be called after it.

@@ -17,7 +17,7 @@ namespace {
 struct Rig {
   Pipe in, out;
   Descriptor writer = std::move(in.write);
-  PrefixedStream stream{std::move(in.read), out.write.get(), "[1] "};
+  PrefixedStream stream{std::move(in.read), out.write.get(), "[1] ", "\036note "};
 
   void write(std::string_view text) const {
     REQUIRE(::write(writer.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
@@ -51,6 +51,15 @@ TEST_CASE("prefixed stream: of a line that was drawn several times, the last one
   rig.write("1/3\r2/3\r3/3\r\n");
   CHECK(rig.stream.pump());
   CHECK(rig.shown() == "[1] 3/3\n");
+}
+
+TEST_CASE("prefixed stream: what follows the mark is kept, wherever it stands in a line") {
+  Rig rig;
+  rig.write("\036note a\n1/3\036note b\none\n");
+  CHECK(rig.stream.pump());
+  CHECK(rig.stream.take_marked() == "a\nb\n");
+  CHECK(rig.stream.take_marked().empty());
+  CHECK(rig.shown() == "[1] 1/3\n[1] one\n");
 }
 
 TEST_CASE("prefixed stream: output without a reader is lost, and the error is kept") {

@@ -146,6 +146,7 @@ TEST_SUITE("meeting") {
     auto first = std::async(std::launch::async, [&] {
       return come({.rank = 1, .size = 3, .address = address}, within(60s));
     });
+    // (Rank 1's machine might have died: the second one is told only when it has not.)
     const auto second = message_of([&] {
       std::this_thread::sleep_for(500ms);
       (void)come({.rank = 1, .size = 3, .address = address}, within(60s));

@@ -20,7 +20,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class PrefixedStream {
  public:
   PrefixedStream() = default;
-  /// Lines that begin with `mark` are kept for take_marked() instead, without it; empty: none.
+  /// What follows `mark` in a line is kept for take_marked() instead; empty: none.
   PrefixedStream(Descriptor source, int target, std::string prefix, std::string_view mark = {})
       : source_(std::move(source)), target_(target), prefix_(std::move(prefix)), mark_(mark) {}
 
@@ -70,10 +70,12 @@ class PrefixedStream {
   // Of a line that was drawn several times, as progress bars are on a terminal, the last state
   // counts.
   void add_line(std::string_view line) {
-    if (!mark_.empty() && line.starts_with(mark_)) {
-      marked_ += line.substr(mark_.size());
+    if (const auto mark = mark_.empty() ? std::string_view::npos : line.find(mark_);
+        mark != std::string_view::npos) {
+      marked_ += line.substr(mark + mark_.size());
       marked_ += '\n';
-      return;
+      line = line.substr(0, mark);  // what the program had written of a line of its own
+      if (line.empty()) return;
     }
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (const auto drawn = line.rfind('\r'); drawn != std::string_view::npos)

@@ -12,11 +12,12 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// What all workers on other hosts have in common.
 struct RemoteStart {
-  std::vector<std::string> ssh{};          ///< the command and its options
-  std::string folder{};                    ///< in which they run, on each host
-  std::string meeting{};                   ///< "host:port", where rank 0 waits
-  std::string job{};                       ///< differs from that of any other launcher
-  std::vector<std::string> environment{};  ///< "NAME=value", passed on from the launcher's own
+  std::vector<std::string> ssh{};  ///< the command and its options
+  std::string folder{};            ///< in which they run, on each host
+  std::string meeting{};           ///< "host:port", where rank 0 waits
+  std::string job{};               ///< differs from that of any other launcher
+  std::vector<std::string>
+      environment{};  ///< "NAME=value" without a line break: the launcher's own
   int workers = 0;
 };
 
@@ -74,8 +75,7 @@ inline constexpr std::string_view remote_note_mark = "\036lockstep-note ";
 /// What it reads first.
 [[nodiscard, gnu::cold]] inline std::string remote_variables(const RemoteStart& start, int rank) {
   std::string text;
-  for (const std::string& variable : start.environment)
-    if (variable.find('\n') == std::string::npos) text += variable + "\n";
+  for (const std::string& variable : start.environment) text += variable + "\n";
   return text + concat({"LOCKSTEP_LAUNCHER=hosts\nLOCKSTEP_NOTE_FD=9\nLOCKSTEP_RANK=", rank,
                         "\nLOCKSTEP_WORLD_SIZE=", start.workers, "\nLOCKSTEP_MEETING_ADDRESS=",
                         start.meeting, "\nLOCKSTEP_JOB_ID=", start.job, "\n.\n"});

@@ -37,7 +37,8 @@ class MeetingHost {
         options_(options),
         secret_(secret),
         place_(parse_address(meeting.address)),
-        addresses_(static_cast<std::size_t>(meeting.size)) {
+        addresses_(static_cast<std::size_t>(meeting.size)),
+        contests_(addresses_.size()) {
     addresses_.front() = text_of(place_.host, port);
   }
 
@@ -48,7 +49,9 @@ class MeetingHost {
       poll_once(std::min(deadline_, next_report_));
       if (Clock::now() >= next_report_ && !all_are_there()) report();
     }
-    const std::string list = MeetingAnswer{MeetingAnswer::Kind::welcome, addresses_}.text();
+    // A guest that has gone with its list loses its place; the list stays as it was sent.
+    const std::vector<std::string> all = addresses_;
+    const std::string list = MeetingAnswer{MeetingAnswer::Kind::welcome, all}.text();
     for (Guest& guest : guests_)
       if (guest.rank > 0) guest.connection.send(guest.seal->sealed(answers, list));
     const auto end = std::min(deadline_, Clock::now() + std::chrono::seconds(10));
@@ -56,7 +59,7 @@ class MeetingHost {
              return guest.connection.is_open() && guest.connection.has_more_to_send();
            }))
       poll_once(end);
-    return addresses_;
+    return all;
   }
 
  private:
@@ -77,6 +80,11 @@ class MeetingHost {
     std::optional<MeetingSeal> seal{};
     int rank = -1;  // once its claim is accepted
     bool leaves = false;
+  };
+
+  // Processes that claim a place that is taken: when they began to call, and have called last.
+  struct Contest {
+    Clock::time_point first{}, last{};
   };
 
   static std::string text_of(const std::string& host, int port) {
@@ -207,9 +215,18 @@ class MeetingHost {
       return refuse(guest, concat({"claims to be rank ", claim->rank, " of ", meeting_.size,
                                    ", as rank 0 is here"}));
     std::string& address = addresses_[static_cast<std::size_t>(claim->rank)];
-    if (!address.empty())
+    if (!address.empty()) {
+      // Its machine may have died without a word, and this be the process that takes its place:
+      // until the connection has told, the newcomer calls again.
+      Contest& contest = contests_[static_cast<std::size_t>(claim->rank)];
+      const auto now = Clock::now();
+      if (now - contest.last > std::chrono::seconds(3)) contest.first = now;
+      contest.last = now;
+      if (now - contest.first < MeetingConnection::silence + std::chrono::seconds(2))
+        return guest.connection.close();
       return refuse(guest, concat({"claims to be rank ", claim->rank,
                                    ", and so does the worker at ", address}));
+    }
     const bool has_host =
         !claim->host.empty() && claim->host.find_first_of(" []/") == std::string::npos;
     address = text_of(has_host                   ? claim->host
@@ -272,6 +289,7 @@ class MeetingHost {
   MeetingSocket listener_;
   std::list<Guest> guests_;
   std::vector<std::string> addresses_;  // by rank; empty: not there
+  std::vector<Contest> contests_;       // by rank
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

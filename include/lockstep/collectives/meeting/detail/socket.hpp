@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -164,7 +165,17 @@ using SocketName = sockaddr_storage;
 /// Messages over a socket that does not block.
 class MeetingConnection {
  public:
-  explicit MeetingConnection(MeetingSocket socket) noexcept : socket_(std::move(socket)) {}
+  /// How long the other side's machine may be silent before the connection ends. Nothing is sent
+  /// while the last ones are waited for, so that the system asks.
+  static constexpr std::chrono::seconds silence{6};
+
+  explicit MeetingConnection(MeetingSocket socket) noexcept : socket_(std::move(socket)) {
+    const int on = 1, idle = 2, interval = 1, times = 4;
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+  }
 
   [[nodiscard]] int descriptor() const noexcept { return socket_.get(); }
   [[nodiscard]] bool is_open() const noexcept { return socket_.is_open(); }
