@@ -244,7 +244,8 @@ for ((round = 1; round <= rounds; ++round)); do
   for model in gpt resnet bilstm gpt2; do
     divisor=1000 undisturbed collect workers $own/benchmarks/benchmark_deep_worker_steps --policy $model --ranks 2
     ((with[torch] == 0)) || divisor=1000 undisturbed collect 'PyTorch DDP' "${python_environment[@]}" OMP_NUM_THREADS=1 \
-      "$torch_python" benchmarks/peers/torch_ddp.py --processes 2 --model $model
+      "$torch_python" benchmarks/peers/torch_ddp.py --processes 2 --model $model \
+      --variants "$([[ $model == resnet ]] && echo eager,channels_last || echo eager)"
   done
 done
 

@@ -116,7 +116,7 @@ MODELS = {"gpt": gpt, "gpt2": gpt2, "resnet": resnet, "bilstm": bilstm}
 def make_step(name, variant, wrap=lambda model: model):
     torch.manual_seed(1)
     model, optimizer, x, y, clip = MODELS[name]()
-    if variant == "channels_last":
+    if variant == "channels_last" and x.dim() == 4:
         model = model.to(memory_format=torch.channels_last)
         x = x.contiguous(memory_format=torch.channels_last)
     model = wrap(model)
