@@ -13,6 +13,7 @@ END {
       row(title ", " threads " thread" (threads > 1 ? "s" : "") ": best of PyTorch and TensorFlow", "lockstep", name, python, name,
           part[2], "PyTorch")
     }
+    limit_row(title, "step/" part[1] "/1", 1.75)
   }
   for (m = 1; m <= n; ++m) {
     split(models[m], part, " ")

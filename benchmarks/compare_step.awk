@@ -12,13 +12,7 @@ END {
   row("tutorial CNN, 1 thread: oneDNN", "lockstep", "step/cnn/1", "oneDNN", "step/cnn/1", 0.90, "oneDNN")
   row("tutorial CNN, 1 thread: best of PyTorch and TensorFlow", "lockstep", "step/cnn/1", python, "step/cnn/1", 0.45, "PyTorch")
 
-  flop = look_at("lockstep", "flop/step/cnn/1") ? middle : 0
-  if (look_at("lockstep", "peak")) {
-    limit = flop / middle * 1e3
-    limit_text = sprintf("%.2f (%.2f to %.2f), at %.0f GFLOP/s", limit, flop / high * 1e3, flop / low * 1e3, middle * 1e-9)
-  }
-  if (look_at("lockstep", "step/cnn/1"))
-    print_row("tutorial CNN, 1 thread: FLOP / measured FMA peak", text(), limit_text, limit ? middle / limit : 0, 1.75)
+  limit_row("tutorial CNN", "step/cnn/1", 1.75)
 
   row("tutorial CNN, 2 threads: own 1 thread", "lockstep", "step/cnn/2", "lockstep", "step/cnn/1", 0.60)
   for (m = split("mlp cifar", models, " "); m > 0; --m)

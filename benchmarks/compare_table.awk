@@ -67,4 +67,15 @@ function row(label, own_series, own_name, list, name, target, needed,    ours, o
   print_row(label, ours, best ? best_text : "not measured", best ? own / best : 0, target, missing)
 }
 
+# Own time on one thread against that of its products alone, at the peak that was measured.
+function limit_row(title, name, target,    flop, limit, limit_text) {
+  flop = look_at("lockstep", "flop/" name) ? middle : 0
+  if (look_at("lockstep", "peak")) {
+    limit = flop / middle * 1e3
+    limit_text = sprintf("%.2f (%.2f to %.2f), at %.0f GFLOP/s", limit, flop / high * 1e3, flop / low * 1e3, middle * 1e-9)
+  }
+  if (look_at("lockstep", name))
+    print_row(title ", 1 thread: FLOP / measured FMA peak", text(), limit_text, limit ? middle / limit : 0, target)
+}
+
 function exit_code() { return short ? 1 : unmeasured ? 3 : 0 }

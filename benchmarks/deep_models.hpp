@@ -34,6 +34,9 @@ namespace benchmarks {
 
 namespace ls = lockstep;
 
+// flop() of a model: floating-point operations of the products of one training step, which is
+// three times forward, but for the input gradient of a first layer that nothing learns below.
+
 /// GPT-2's form, with or without biases.
 template <std::size_t Vocabulary, std::size_t Positions, std::size_t Context, std::size_t Width,
           std::size_t Heads, std::size_t Layers, bool Bias>
@@ -60,6 +63,13 @@ struct GptModel {
   using Net = ls::Sequential<ls::Input<Positions>,
                              ls::TiedHead<Tokens, Places, ls::Repeat<Layers, Block>, Norm>>;
   static constexpr std::size_t classes = Vocabulary, ids = Vocabulary, targets = Positions;
+
+  /// (Of attention, the part at and before each position.)
+  static constexpr double flop(std::size_t samples) {
+    const double width = Width, tokens = static_cast<double>(samples * Positions);
+    const double block = 12 * width * width + width * (Positions + 1);
+    return 3 * 2 * tokens * (Layers * block + width * Vocabulary);
+  }
 };
 
 /// nanoGPT's settings for a CPU.
@@ -111,6 +121,17 @@ struct ResNet20 {
                              Block<16>, Block<16>, Halve<32>, Block<32>, Block<32>, Halve<64>,
                              Block<64>, Block<64>, ls::GlobalAveragePooling2D, ls::Dense<10>>;
   static auto optimizer() { return ls::SGD{.learning_rate = 1e-3, .momentum = 0.9}; }
+
+  static constexpr double flop(std::size_t samples) {
+    const auto conv = [](double side, double from, double to, double kernel) {
+      return 2 * side * side * from * to * kernel * kernel;
+    };
+    const double first = conv(32, 3, 16, 3);
+    const double others = 6 * conv(32, 16, 16, 3) + conv(16, 16, 32, 3) + conv(16, 16, 32, 1) +
+                          5 * conv(16, 32, 32, 3) + conv(8, 32, 64, 3) + conv(8, 32, 64, 1) +
+                          5 * conv(8, 64, 64, 3) + 2 * 64 * 10;
+    return static_cast<double>(samples) * (2 * first + 3 * others);
+  }
 };
 
 /// The bidirectional LSTM of Keras's example on IMDB.
@@ -123,6 +144,12 @@ struct BiLstm {
                      ls::Bidirectional<ls::LSTM<64, ls::LSTMOptions{.return_sequences = true}>>,
                      ls::Bidirectional<ls::LSTM<64>>, ls::Dense<2>>;
   static auto optimizer() { return ls::Adam{.learning_rate = 1e-4}; }
+
+  static constexpr double flop(std::size_t samples) {
+    const double gates = 4 * 64, inputs = 128 + 64, directions_and_layers = 4;
+    return static_cast<double>(samples) *
+           (3 * 2 * 200 * directions_and_layers * gates * inputs + 3 * 2 * 128 * 2);
+  }
 };
 
 /// One random batch of a model on each of `workers`, forever: ids or numbers, and classes for each

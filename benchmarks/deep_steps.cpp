@@ -27,6 +27,7 @@ void add() {
         ls::SparseCategoricalCrossentropy{.from_logits = true}, Subject::optimizer());
     benchmarks::time_steps(state, model, benchmarks::random_batch<Subject>(),
                            Subject::steps_per_epoch);
+    benchmarks::count_flop(state, Subject::flop(Subject::batch));
   });
 }
 
