@@ -37,6 +37,7 @@ find_package(ZLIB QUIET GLOBAL) # optional: reads .gz data files
 find_package(OpenSSL QUIET COMPONENTS Crypto GLOBAL) # optional: LOCKSTEP_CLUSTER_SECRET
 
 include("${CMAKE_CURRENT_LIST_DIR}/images.cmake") # optional: lockstep::images
+include("${CMAKE_CURRENT_LIST_DIR}/hdf5.cmake") # optional: lockstep::hdf5
 
 set(LOCKSTEP_WITH_MPI AUTO CACHE STRING "Offer lockstep::mpi: ON, OFF, or AUTO, if there is an MPI library")
 set_property(CACHE LOCKSTEP_WITH_MPI PROPERTY STRINGS AUTO ON OFF)

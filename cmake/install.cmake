@@ -18,7 +18,8 @@ configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/lockstepConfig.cmake.in
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/lockstepConfig.cmake" "${PROJECT_BINARY_DIR}/lockstepConfigVersion.cmake"
         DESTINATION "${package_dir}")
-install(FILES "${CMAKE_CURRENT_LIST_DIR}/images.cmake" "${CMAKE_CURRENT_LIST_DIR}/mpi.cmake" DESTINATION "${package_dir}")
+install(FILES "${CMAKE_CURRENT_LIST_DIR}/hdf5.cmake" "${CMAKE_CURRENT_LIST_DIR}/images.cmake"
+              "${CMAKE_CURRENT_LIST_DIR}/mpi.cmake" DESTINATION "${package_dir}")
 install(FILES "${CMAKE_CURRENT_LIST_DIR}/modules/FindAsio.cmake" DESTINATION "${package_dir}/modules")
 
 include("${CMAKE_CURRENT_LIST_DIR}/packaging/pkgconfig/pkgconfig.cmake")

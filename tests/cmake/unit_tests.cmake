@@ -118,3 +118,11 @@ if(TARGET lockstep::images AND TARGET test_datasets)
                                                                                                   "${definitions}")
   target_link_libraries(test_datasets PRIVATE $<TARGET_NAME_IF_EXISTS:PNG::PNG> $<TARGET_NAME_IF_EXISTS:JPEG::JPEG>)
 endif()
+# So is HDF5.
+if(TARGET lockstep::hdf5 AND TARGET test_saving)
+  get_target_property(definitions lockstep::hdf5 INTERFACE_COMPILE_DEFINITIONS)
+  set_source_files_properties(
+    saving/keras_weights.test.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_DEFINITIONS "${definitions}"
+                                             COMPILE_OPTIONS "-isystem;${HDF5_INCLUDE_DIR}")
+  target_link_libraries(test_saving PRIVATE "${HDF5_LIBRARY}")
+endif()

@@ -20,8 +20,8 @@ struct ModelCheckpointOptions {
   std::string monitor = "val_loss";  ///< the figure of the logs that says what is best
   int verbose = 0;                   ///< 1: a line for each save
   bool save_best_only = false;       ///< only when the figure is the best so far
-  /// The weights alone, by the extension as .safetensors, .npz, or in lockstep's own format; else
-  /// the whole training state.
+  /// The weights alone, by the extension as .safetensors, .npz, .weights.h5 (see
+  /// Model::save_weights), or in lockstep's own format; else the whole training state.
   bool save_weights_only = false;
   /// automatic: by the figure's name, where it is one of Keras's; else max for names with "acc" and
   /// names that start with "fmeasure", and min for all others, as in Keras 2.
@@ -47,7 +47,7 @@ class ModelCheckpoint {
   static constexpr bool stops_training = false;
 
   /// Throws ConfigurationError when the filepath is empty or no template, or names a format for
-  /// weights alone although the whole training state is to be saved.
+  /// weights alone although the whole training state is to be saved, or one that cannot be written.
   explicit ModelCheckpoint(ModelCheckpointOptions options);
 
   void on_train_begin(Training& training);

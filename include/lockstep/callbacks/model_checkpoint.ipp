@@ -26,7 +26,10 @@ LOCKSTEP_INLINE ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
                                         options_.monitor.starts_with("fmeasure")))) {
   if (options_.filepath.empty())
     throw ConfigurationError("ModelCheckpoint: filepath is empty: name a file");
-  if (!options_.save_weights_only) refuse_weights_format("ModelCheckpoint", options_.filepath);
+  if (options_.save_weights_only)
+    check_weights_path("ModelCheckpoint", options_.filepath);
+  else
+    refuse_weights_format("ModelCheckpoint", options_.filepath);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   best_ = options_.initial_value_threshold.value_or(greater_is_better_ ? -infinity : infinity);
 }
@@ -118,7 +121,8 @@ LOCKSTEP_INLINE void ModelCheckpoint::write(Training& training) {
   TrainingState state = training.state();
   if (options_.save_weights_only) {
     std::move(state.state.begin(), state.state.end(), std::back_inserter(state.parameters));
-    save_weights_file(path, std::move(state.parameters));
+    save_weights_file(path, std::move(state.parameters),
+                      is_keras_file(path) ? training.keras_layout() : KerasLayout{});
   } else {
     save_snapshot(path, state);
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/checkpoint/keras_layout.hpp"
 #include "lockstep/checkpoint/training_state.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -89,6 +90,8 @@ class Training {
   [[nodiscard]] virtual std::span<const RankTime> rank_times() const = 0;
 
   [[nodiscard]] virtual ModelText model_text() const = 0;
+  /// Where Keras's files have the variables of state(); empty where the model tells nothing.
+  [[nodiscard]] virtual KerasLayout keras_layout() const { return {}; }
 
   /// A snapshot from which a run continues to the same bits. It is complete in the hooks
   /// on_epoch_complete, on_train_batch_complete, on_preemption and on_train_end. The arrays are put

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <set>
@@ -11,9 +12,11 @@
 #include "lockstep/checkpoint/safetensors.hpp"
 #include "lockstep/checkpoint/size_limit.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"
+#include "lockstep/core/crc32.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/utf8.hpp"
+#include "lockstep/core/zip.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
@@ -41,11 +44,54 @@ LOCKSTEP_INLINE void check_names(std::span<const SavedArray> arrays) {
   }
 }
 
+/// Throws DataError unless a file begins as Keras's.
+LOCKSTEP_INLINE void check_keras_head(std::string_view path, std::span<const std::byte> head) {
+  const bool is_archive = path.ends_with(".keras");
+  const std::string_view magic = is_archive ? "PK\3\4" : "\x89HDF\r\n\x1a\n";
+  const std::string_view begin(reinterpret_cast<const char*>(head.data()), head.size());
+  if (!begin.starts_with(magic))
+    throw DataError(concat({"expected a file of ", is_archive ? "zip" : "HDF5",
+                            ", which Keras 3 writes, and it does not begin like one"}));
+}
+
+/// The file of weights in a .keras file.
+LOCKSTEP_INLINE std::span<const std::byte> keras_member(std::span<const std::byte> archive) {
+  const std::vector<ZipEntry> entries = read_zip_directory(archive);
+  const auto found = std::find_if(entries.begin(), entries.end(), [](const ZipEntry& entry) {
+    return entry.name == "model.weights.h5";
+  });
+  if (found == entries.end() || found->deflated)
+    throw DataError("expected an entry model.weights.h5, stored as Keras 3 does it");
+  if (crc32(found->data) != found->crc)
+    throw DataError("model.weights.h5 is damaged: the checksum does not match");
+  return found->data;
+}
+
 }  // namespace detail
 
+LOCKSTEP_INLINE void check_weights_path(std::string_view caller, std::string_view path,
+                                        bool reading) {
+  const bool is_supported = reading ? is_keras_file(path) : path.ends_with(".weights.h5");
+  const bool is_any = path.ends_with(".h5") || path.ends_with(".hdf5") || path.ends_with(".keras");
+  if (is_any && !is_supported)
+    throw ConfigurationError(
+        concat({caller, ": '", path, "': of Keras's files, ",
+                reading ? ".weights.h5 and .keras, which Keras 3 writes, are read"
+                        : ".weights.h5 is written, which Keras 3 reads: choose such a name, or "
+                          "another extension"}));
+  if (is_any && detail::hdf5_codec == nullptr)
+    throw ConfigurationError(concat(
+        {caller, ": '", path, "': it is a file of HDF5, and this program has no library for ",
+         "them: link the CMake target lockstep::hdf5 to it "
+         "(find_package(lockstep COMPONENTS hdf5); Debian: libhdf5-dev)"}));
+}
+
 LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path,
-                                                      std::vector<SavedArray> arrays) {
+                                                      std::vector<SavedArray> arrays,
+                                                      const KerasLayout& layout) {
+  check_weights_path("save_weights", path);
   detail::check_names(arrays);
+  if (is_keras_file(path)) return detail::hdf5_codec->encode(arrays, layout);
   if (path.ends_with(".safetensors")) return encode_safetensors(arrays);
   if (path.ends_with(".npz")) return encode_npz(arrays);
   TrainingState weights;
@@ -54,12 +100,19 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path,
   return encode_checkpoint(weights);
 }
 
-LOCKSTEP_INLINE void save_weights_file(const std::string& path, std::vector<SavedArray> arrays) {
-  write_file_atomically(path, encode_weights(path, std::move(arrays)));
+LOCKSTEP_INLINE void save_weights_file(const std::string& path, std::vector<SavedArray> arrays,
+                                       const KerasLayout& layout) {
+  write_file_atomically(path, encode_weights(path, std::move(arrays), layout));
 }
 
 LOCKSTEP_INLINE HeadCheck weights_check(std::string_view path,
                                         std::optional<std::uint64_t> expected) {
+  if (is_keras_file(path))
+    return
+        [name = std::string(path), expected](std::span<const std::byte> head, std::uint64_t size) {
+          detail::check_keras_head(name, head);
+          at_most(detail::size_limit(expected), "weights for this model")(head, size);
+        };
   const bool is_safetensors = path.ends_with(".safetensors");
   if (!is_safetensors && !path.ends_with(".npz")) return checkpoint_check(expected);
   return [is_safetensors, expected](std::span<const std::byte> head, std::uint64_t size) {
@@ -72,6 +125,13 @@ LOCKSTEP_INLINE HeadCheck weights_check(std::string_view path,
 LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path,
                                                        std::span<const std::byte> bytes,
                                                        std::optional<std::uint64_t> expected) {
+  if (is_keras_file(path)) {
+    check_weights_path("load_weights", path, true);
+    detail::check_keras_head(path, bytes);
+    return detail::hdf5_codec->decode(
+        path.ends_with(".keras") ? detail::keras_member(bytes) : bytes,
+        detail::size_limit(expected));
+  }
   if (path.ends_with(".safetensors")) return decode_safetensors(bytes);
   if (path.ends_with(".npz")) return decode_npz_at_most(detail::size_limit(expected), bytes);
   TrainingState saved = decode_checkpoint(bytes);
@@ -80,10 +140,12 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path,
 }
 
 LOCKSTEP_INLINE void refuse_weights_format(std::string_view caller, std::string_view path) {
-  if (path.ends_with(".safetensors") || path.ends_with(".npz"))
-    throw ConfigurationError(
-        concat({caller, ": '", path, "': .safetensors and .npz have weights alone: choose another ",
-                "extension for the whole training state, or save the weights only"}));
+  for (const char* const extension : {".safetensors", ".npz", ".h5", ".hdf5", ".keras"})
+    if (path.ends_with(extension))
+      throw ConfigurationError(
+          concat({caller, ": '", path, "': ", extension, " files have weights alone, and not what ",
+                  "this library needs to go on: choose another extension for the whole training ",
+                  "state, or save the weights only"}));
 }
 
 LOCKSTEP_INLINE SavedArray convert_array(SavedArray array, std::string_view scalar) {

@@ -274,14 +274,22 @@ class Model {
   /// nothing is changed then.
   void load(const std::string& path) { files().load(*this, path); }
 
-  /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz, or else
-  /// in lockstep's own format. The chief alone writes. Throws Error naming the path.
+  /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz,
+  /// .weights.h5, or else in lockstep's own format. The chief alone writes. Throws Error naming the
+  /// path.
+  ///
+  /// A .weights.h5 file is what Keras 3 reads into the same model, a functional one where there are
+  /// Residual or Parallel. It needs HDF5's library: link the CMake target lockstep::hdf5, or it is
+  /// a ConfigurationError, as are names that end in .h5, .hdf5 and .keras otherwise.
   void save_weights(const std::string& path) const { files().save_weights(*this, path); }
 
   /// Sets every variable, found by its name, from such a file or one that other programs wrote;
   /// float32 and float64 are converted into each other. The chief alone reads. Throws, on every
   /// worker, DataError when it cannot be read or is damaged, and ConfigurationError naming the
   /// first variable that is missing, unknown or of another shape; nothing is changed then.
+  ///
+  /// Of Keras 3's .weights.h5 and .keras files (with lockstep::hdf5), layers are found by their
+  /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel.
   void load_weights(const std::string& path) { files().load_weights(*this, path); }
   /// The same, of a file of another model or another program: by the variables' names, with other
   /// shapes left out, renamed, or in PyTorch's layout. Says on the chief what was not loaded.

@@ -42,6 +42,7 @@ std::string onnx_model(const Trainer<T>& trainer, const ExportOnnxOptions& optio
   using Out = typename Net::template Output<In>;
   OnnxGraph graph(options.input, In::extents, std::move(trained), std::move(state));
   OnnxOperator<Net>::template write<In>(graph);
+  graph.to_sequences(Out::extents);
   return graph.serialize(options.output, Out::extents,
                          concat({version_major, ".", version_minor, ".", version_patch}));
 }
@@ -49,9 +50,10 @@ std::string onnx_model(const Trainer<T>& trainer, const ExportOnnxOptions& optio
 }  // namespace detail
 
 /// Writes the model, as predict runs it, in the format of ONNX (IR 8, operators of set 17), with
-/// float32 weights. Images stay height x width x channels. The chief alone writes, whole or not at
-/// all. A layer without an operator is an error of the compiler: operators.hpp lists those that
-/// there are (no sequences). Throws Error naming the path, and ConfigurationError when the names
+/// float32 weights. Images stay height x width x channels; sequences are [positions x features], and
+/// ids numbers with a point, as in this library. The chief alone writes, whole or not at all. A
+/// layer without an operator is an error of the compiler: operators.hpp lists those that there are
+/// (no masks). Throws Error naming the path, and ConfigurationError when the names
 /// are empty or equal.
 /// @code
 /// lockstep::export_onnx(model, "cnn.onnx");

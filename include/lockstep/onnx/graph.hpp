@@ -22,8 +22,10 @@ struct OnnxArray {
   std::vector<float> values;
 };
 
-/// A window over images: height and width of everything.
+/// A window over images, height and width of everything; or over a sequence, where the first number
+/// counts.
 struct OnnxWindow {
+  std::size_t rank;  ///< 2 or 1
   std::size_t kernel[2];
   std::size_t stride[2];
   std::size_t dilation[2];
@@ -31,24 +33,44 @@ struct OnnxWindow {
   std::size_t end[2];    ///< below and right
 };
 
-/// The numbers of an attribute.
+/// The numbers of an attribute, or its text.
 struct OnnxAttribute {
   std::string_view name;
   std::vector<std::int64_t> ints = {};
   float number = 0;
-  enum class Kind { ints, one_int, number } kind = Kind::ints;
+  enum class Kind { ints, one_int, number, text } kind = Kind::ints;
+  std::string_view text = {};
+};
+
+/// Heads and dimensions of an attention.
+struct OnnxAttention {
+  std::size_t heads, key_dim, value_dim, queries, keys;
+  bool use_bias, causal;
+};
+
+/// A recurrent layer, or two of them in both directions.
+struct OnnxRecurrence {
+  std::string_view op;  ///< LSTM, GRU or RNN
+  std::size_t units, positions;
+  bool use_bias, return_sequences;
+  bool go_backwards, bidirectional;
+  bool reset_after = false;           ///< GRU
+  std::string_view merge = "Concat";  ///< of both directions; or an operator that reduces
+  double factor = 1;                  ///< of its output
 };
 
 /// Nodes, one behind the other (github.com/onnx/onnx/blob/main/onnx/onnx.proto3, operators of set
-/// 17). The value that the next node takes is a batch of samples: flat, or images that are channels
-/// first or last. Each function appends what a layer does.
+/// 17). The value that the next node takes is a batch: of flat samples, of images that are channels
+/// first or last, of sequences, likewise, or of their tokens, as layers see them that know nothing
+/// of positions. Each function appends what a layer does.
 class OnnxGraph {
  public:
   /// A value, and how it lies.
   struct Value {
     std::string name;
-    std::size_t rank = 1;  ///< of a sample
+    std::size_t rank = 1;  ///< of a sample, or of a token
     bool channels_first = false;
+    bool is_tokens = false;  ///< [batch * positions x token]
   };
 
   /// `trained` and `state`: the model's variables, in order.
@@ -57,6 +79,12 @@ class OnnxGraph {
 
   [[nodiscard]] const Value& value() const noexcept { return value_; }
   void set_value(Value value) { value_ = std::move(value); }
+  /// Makes tokens of sequences, if they are none, and the reverse. `shape`: of a token; of a
+  /// sequence.
+  void to_tokens(std::span<const std::size_t> shape);
+  void to_sequences(std::span<const std::size_t> shape);
+  /// After a layer that was applied to each token.
+  void keep_tokens() noexcept { value_.is_tokens = true; }
 
   void dense(bool use_bias);
   /// `is_depthwise`: each channel has filters of its own, whatever `groups` says.
@@ -66,6 +94,10 @@ class OnnxGraph {
   void pool(std::string_view op, const OnnxWindow& window);
   void global_pool(std::string_view op);
   void pad(std::size_t top, std::size_t bottom, std::size_t left, std::size_t right);
+  /// Of a sequence: the first and last positions that are added, or left out.
+  void pad_positions(std::size_t left, std::size_t right);
+  void crop_positions(std::size_t left, std::size_t right, std::size_t positions);
+  void repeat_vector(std::size_t count, std::size_t width);
   void reshape(std::span<const std::size_t> sample_shape);
   void softmax();
   /// x * scale + offset.
@@ -76,6 +108,19 @@ class OnnxGraph {
   void gelu();
   void gelu_tanh();
   void mish();
+  void leaky_relu(double slope);
+  void relu6();
+  /// (x - mean) / deviation of the two variables of Normalization, or the reverse.
+  void normalization(bool invert);
+  void rms_normalization(double epsilon);
+  /// Returns the name of the table.
+  std::string embedding();
+  void position_embedding(std::size_t positions);
+  /// The products of each token with all rows of that table.
+  void tied_logits(const std::string& table);
+  /// Queries and values: sequences.
+  void attention(const OnnxAttention& size, const Value& queries, const Value& values);
+  void recurrence(const OnnxRecurrence& layer);
   /// `op` over the outputs of branches: Add, Mul, or Concat, which takes the last axis.
   void merge(std::string_view op, std::vector<Value> branches, double factor);
 
@@ -101,8 +146,15 @@ class OnnxGraph {
   std::string filled(std::string_view what, std::size_t size, float number);
   std::string add_initializer(std::string name, std::span<const std::size_t> shape,
                               std::span<const float> values);
+  /// `output`: which of the operator's outputs is wanted.
   std::string node(std::string_view op, const std::vector<std::string>& inputs,
-                   std::initializer_list<OnnxAttribute> attributes = {});
+                   std::initializer_list<OnnxAttribute> attributes = {}, int output = 0);
+  std::string transposed(const std::string& input, std::vector<std::int64_t> order);
+  std::string reshaped(const std::string& input, const std::vector<std::int64_t>& shape);
+  /// x times a kernel of the model, [rows x columns], plus its bias.
+  std::string projected(const std::string& x, std::size_t rows, bool use_bias);
+  /// The variables of one direction, appended in ONNX's order.
+  void take_direction(const OnnxRecurrence& layer, OnnxArray& w, OnnxArray& r, OnnxArray& b);
   void lay_out(bool channels_first);
 
   Value value_;

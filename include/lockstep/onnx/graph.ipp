@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numbers>
 #include <utility>
 
@@ -12,7 +14,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 namespace onnx {
 // enum TensorProto.DataType, enum AttributeProto.AttributeType
 inline constexpr std::uint64_t type_float = 1, type_int64 = 7;
-inline constexpr std::uint64_t attribute_float = 1, attribute_int = 2, attribute_ints = 7;
+inline constexpr std::uint64_t attribute_float = 1, attribute_int = 2, attribute_string = 3,
+                               attribute_ints = 7;
 }  // namespace onnx
 
 /// A ValueInfoProto: floats [batch x shape].
@@ -100,16 +103,20 @@ LOCKSTEP_INLINE std::string OnnxGraph::filled(std::string_view what, std::size_t
 
 LOCKSTEP_INLINE std::string OnnxGraph::node(std::string_view op,
                                             const std::vector<std::string>& inputs,
-                                            std::initializer_list<OnnxAttribute> attributes) {
+                                            std::initializer_list<OnnxAttribute> attributes,
+                                            int which) {
   std::string output = concat({"value_", nodes_++});
   ProtoWriter written;
   for (const std::string& input : inputs) written.text(1, input);
+  for (int i = 0; i < which; ++i) written.text(2, "");  // an output that is not used
   written.text(2, output).text(3, concat({op, "_", nodes_ - 1})).text(4, op);
   for (const OnnxAttribute& attribute : attributes) {
     ProtoWriter field;
     field.text(1, attribute.name);
     if (attribute.kind == OnnxAttribute::Kind::number) {
       field.number(2, attribute.number).varint(20, onnx::attribute_float);
+    } else if (attribute.kind == OnnxAttribute::Kind::text) {
+      field.text(4, attribute.text).varint(20, onnx::attribute_string);
     } else if (attribute.kind == OnnxAttribute::Kind::one_int) {
       field.varint(3, static_cast<std::uint64_t>(attribute.ints.at(0)))
           .varint(20, onnx::attribute_int);
@@ -124,12 +131,46 @@ LOCKSTEP_INLINE std::string OnnxGraph::node(std::string_view op,
   return output;
 }
 
+LOCKSTEP_INLINE std::string OnnxGraph::transposed(const std::string& input,
+                                                  std::vector<std::int64_t> order) {
+  return node("Transpose", {input}, {{"perm", std::move(order)}});
+}
+
+LOCKSTEP_INLINE std::string OnnxGraph::reshaped(const std::string& input,
+                                                const std::vector<std::int64_t>& shape) {
+  return node("Reshape", {input, constant("shape", shape)});
+}
+
 LOCKSTEP_INLINE void OnnxGraph::lay_out(bool channels_first) {
-  if (value_.rank != 3 || value_.channels_first == channels_first) return;
-  const std::vector<std::int64_t> order = channels_first ? std::vector<std::int64_t>{0, 3, 1, 2}
-                                                         : std::vector<std::int64_t>{0, 2, 3, 1};
-  value_.name = node("Transpose", {value_.name}, {{"perm", order}});
+  if ((value_.rank != 3 && value_.rank != 2) || value_.channels_first == channels_first) return;
+  using Order = std::vector<std::int64_t>;
+  value_.name = transposed(value_.name, value_.rank == 2 ? Order{0, 2, 1}
+                                        : channels_first ? Order{0, 3, 1, 2}
+                                                         : Order{0, 2, 3, 1});
   value_.channels_first = channels_first;
+}
+
+LOCKSTEP_INLINE void OnnxGraph::to_tokens(std::span<const std::size_t> shape) {
+  if (!value_.is_tokens) reshape(shape);
+  value_.is_tokens = true;
+}
+
+LOCKSTEP_INLINE void OnnxGraph::to_sequences(std::span<const std::size_t> shape) {
+  if (value_.is_tokens) reshape(shape);
+}
+
+/// Of height and width, or of the one extent of a sequence.
+LOCKSTEP_INLINE std::vector<std::int64_t> onnx_ints(const OnnxWindow& window,
+                                                    const std::size_t (&numbers)[2]) {
+  std::vector<std::int64_t> ints;
+  for (std::size_t i = 0; i < window.rank; ++i)
+    ints.push_back(static_cast<std::int64_t>(numbers[i]));
+  return ints;
+}
+LOCKSTEP_INLINE std::vector<std::int64_t> onnx_pads(const OnnxWindow& window) {
+  std::vector<std::int64_t> pads = onnx_ints(window, window.begin);
+  for (const std::int64_t end : onnx_ints(window, window.end)) pads.push_back(end);
+  return pads;
 }
 
 LOCKSTEP_INLINE void OnnxGraph::dense(bool use_bias) {
@@ -142,14 +183,18 @@ LOCKSTEP_INLINE void OnnxGraph::convolution(const OnnxWindow& window, std::size_
                                             bool use_bias, bool is_depthwise) {
   lay_out(true);
   // [height x width x channels x filters] becomes [filters x channels x height x width]; where each
-  // channel has filters of its own, [channels * filters x 1 x height x width].
+  // channel has filters of its own, [channels * filters x 1 x height x width]. Of a sequence, there
+  // is one extent for both.
   const OnnxArray& kernel = take(true);
-  const std::size_t pixels = kernel.shape[0] * kernel.shape[1], channels = kernel.shape[2],
-                    filters = kernel.shape[3];
-  OnnxArray turned{.name = kernel.name,
-                   .shape = {is_depthwise ? channels * filters : filters,
-                             is_depthwise ? 1 : channels, kernel.shape[0], kernel.shape[1]},
-                   .values = std::vector<float>(kernel.values.size())};
+  const std::size_t rank = window.rank, channels = kernel.shape[rank],
+                    filters = kernel.shape[rank + 1],
+                    pixels = rank == 1 ? kernel.shape[0] : kernel.shape[0] * kernel.shape[1];
+  OnnxArray turned{
+      .name = kernel.name,
+      .shape = {is_depthwise ? channels * filters : filters, is_depthwise ? 1 : channels},
+      .values = std::vector<float>(kernel.values.size())};
+  turned.shape.insert(turned.shape.end(), kernel.shape.begin(),
+                      kernel.shape.begin() + static_cast<std::ptrdiff_t>(rank));
   for (std::size_t p = 0; p < pixels; ++p)
     for (std::size_t c = 0; c < channels; ++c)
       for (std::size_t f = 0; f < filters; ++f) {
@@ -158,18 +203,13 @@ LOCKSTEP_INLINE void OnnxGraph::convolution(const OnnxWindow& window, std::size_
       }
   std::vector<std::string> inputs = {value_.name, weight(turned)};
   if (use_bias) inputs.push_back(weight(take(true)));
-  const auto both = [](const std::size_t(&numbers)[2]) {
-    return std::vector<std::int64_t>{static_cast<std::int64_t>(numbers[0]),
-                                     static_cast<std::int64_t>(numbers[1])};
-  };
-  std::vector<std::int64_t> pads = both(window.begin);
-  for (const std::int64_t end : both(window.end)) pads.push_back(end);
+  const auto both = [&](const std::size_t(&numbers)[2]) { return onnx_ints(window, numbers); };
   const auto group = static_cast<std::int64_t>(is_depthwise ? channels : groups);
   value_.name = node("Conv", inputs,
                      {{"kernel_shape", both(window.kernel)},
                       {"strides", both(window.stride)},
                       {"dilations", both(window.dilation)},
-                      {"pads", pads},
+                      {"pads", onnx_pads(window)},
                       {"group", {group}, 0, OnnxAttribute::Kind::one_int}});
 }
 
@@ -196,13 +236,10 @@ LOCKSTEP_INLINE void OnnxGraph::layer_normalization(std::size_t channels, bool s
 
 LOCKSTEP_INLINE void OnnxGraph::pool(std::string_view op, const OnnxWindow& window) {
   lay_out(true);
-  const auto as_int = [](std::size_t number) { return static_cast<std::int64_t>(number); };
   value_.name = node(op, {value_.name},
-                     {{"kernel_shape", {as_int(window.kernel[0]), as_int(window.kernel[1])}},
-                      {"strides", {as_int(window.stride[0]), as_int(window.stride[1])}},
-                      {"pads",
-                       {as_int(window.begin[0]), as_int(window.begin[1]), as_int(window.end[0]),
-                        as_int(window.end[1])}}});
+                     {{"kernel_shape", onnx_ints(window, window.kernel)},
+                      {"strides", onnx_ints(window, window.stride)},
+                      {"pads", onnx_pads(window)}});
 }
 
 LOCKSTEP_INLINE void OnnxGraph::global_pool(std::string_view op) {
@@ -251,6 +288,217 @@ LOCKSTEP_INLINE void OnnxGraph::mish() {
   value_.name = node("Mul", {value_.name, node("Tanh", {node("Softplus", {value_.name})})});
 }
 
+LOCKSTEP_INLINE void OnnxGraph::leaky_relu(double slope) {
+  apply("LeakyRelu", {{"alpha", {}, static_cast<float>(slope), OnnxAttribute::Kind::number}});
+}
+
+LOCKSTEP_INLINE void OnnxGraph::relu6() {
+  value_.name = node("Clip", {value_.name, number(0), number(6)});
+}
+
+LOCKSTEP_INLINE void OnnxGraph::normalization(bool invert) {
+  lay_out(false);
+  const OnnxArray& mean = take(false);
+  OnnxArray deviation = take(false);
+  for (float& value : deviation.values)
+    value = static_cast<float>(std::max(std::sqrt(static_cast<double>(value)), 1e-7));
+  const std::string offset = weight(mean), factor = weight(deviation);
+  value_.name = invert ? node("Add", {node("Mul", {value_.name, factor}), offset})
+                       : node("Div", {node("Sub", {value_.name, offset}), factor});
+}
+
+LOCKSTEP_INLINE void OnnxGraph::rms_normalization(double epsilon) {
+  lay_out(false);
+  const std::string mean =
+      node("ReduceMean", {node("Mul", {value_.name, value_.name})}, {{"axes", {-1}}});
+  const std::string root = node("Sqrt", {node("Add", {mean, number(epsilon)})});
+  value_.name = node("Mul", {node("Div", {value_.name, root}), weight(take(true))});
+}
+
+// --- sequences ---
+
+LOCKSTEP_INLINE void OnnxGraph::pad_positions(std::size_t left, std::size_t right) {
+  lay_out(false);
+  value_.name =
+      node("Pad", {value_.name, constant("pads", {0, static_cast<std::int64_t>(left), 0, 0,
+                                                  static_cast<std::int64_t>(right), 0})});
+}
+
+LOCKSTEP_INLINE void OnnxGraph::crop_positions(std::size_t left, std::size_t right,
+                                               std::size_t positions) {
+  lay_out(false);
+  const std::string begin = constant("begin", {static_cast<std::int64_t>(left)});
+  const std::string end = constant("end", {static_cast<std::int64_t>(positions - right)});
+  value_.name = node("Slice", {value_.name, begin, end, constant("axes", {1})});
+}
+
+LOCKSTEP_INLINE void OnnxGraph::repeat_vector(std::size_t count, std::size_t width) {
+  const std::string token = reshaped(value_.name, {-1, 1, static_cast<std::int64_t>(width)});
+  const std::string shape = constant("shape", {1, static_cast<std::int64_t>(count), 1});
+  value_ = {.name = node("Expand", {token, shape}), .rank = 2};
+}
+
+LOCKSTEP_INLINE std::string OnnxGraph::embedding() {
+  std::string table = weight(take(true));
+  const std::string ids = node(
+      "Cast", {value_.name},
+      {{"to", {static_cast<std::int64_t>(onnx::type_int64)}, 0, OnnxAttribute::Kind::one_int}});
+  value_ = {.name = node("Gather", {table, ids}), .rank = 2};
+  return table;
+}
+
+LOCKSTEP_INLINE void OnnxGraph::position_embedding(std::size_t positions) {
+  lay_out(false);
+  OnnxArray rows = take(true);
+  rows.values.resize(positions * rows.shape[1]);
+  rows.shape[0] = positions;
+  value_.name = node("Add", {value_.name, weight(rows)});
+}
+
+LOCKSTEP_INLINE void OnnxGraph::tied_logits(const std::string& table) {
+  lay_out(false);
+  value_.name = node("MatMul", {value_.name, transposed(table, {1, 0})});
+}
+
+LOCKSTEP_INLINE std::string OnnxGraph::projected(const std::string& x, std::size_t rows,
+                                                 bool use_bias) {
+  OnnxArray kernel = take(true);
+  kernel.shape = {rows, kernel.values.size() / rows};
+  const std::string product = node("MatMul", {x, weight(kernel)});
+  if (!use_bias) return product;
+  OnnxArray bias = take(true);
+  bias.shape = {bias.values.size()};
+  return node("Add", {product, weight(bias)});
+}
+
+LOCKSTEP_INLINE void OnnxGraph::attention(const OnnxAttention& size, const Value& queries,
+                                          const Value& values) {
+  const auto as_int = [](std::size_t number) { return static_cast<std::int64_t>(number); };
+  value_ = queries;
+  lay_out(false);
+  const std::string q = value_.name;
+  value_ = values;
+  lay_out(false);
+  const std::string v = value_.name;
+  /// [batch x positions x heads * features], with an axis for the heads
+  const auto heads = [&](const std::string& x, std::size_t positions, std::size_t features,
+                         std::vector<std::int64_t> order) {
+    return transposed(reshaped(x, {-1, as_int(positions), as_int(size.heads), as_int(features)}),
+                      std::move(order));
+  };
+  const auto rows = [&] {  // of the next kernel, [width x heads x features]
+    return (is_frozen_ ? state_ : trained_).at(next_trained_).shape[0];
+  };
+  const std::string query = node("Mul", {projected(q, rows(), size.use_bias),
+                                         number(1 / std::sqrt(static_cast<double>(size.key_dim)))});
+  const std::string key = projected(v, rows(), size.use_bias);
+  const std::string value = projected(v, rows(), size.use_bias);
+  std::string scores = node("MatMul", {heads(query, size.queries, size.key_dim, {0, 2, 1, 3}),
+                                       heads(key, size.keys, size.key_dim, {0, 2, 3, 1})});
+  if (size.causal) {
+    std::vector<float> mask(size.queries * size.keys, 0);
+    for (std::size_t t = 0; t < size.queries; ++t)
+      for (std::size_t s = t + 1; s < size.keys; ++s) mask[t * size.keys + s] = -1e9F;
+    const std::size_t shape[] = {size.queries, size.keys};
+    scores = node("Add", {scores, add_initializer(concat({"mask_", constants_++}), shape, mask)});
+  }
+  const std::string weights =
+      node("Softmax", {scores}, {{"axis", {-1}, 0, OnnxAttribute::Kind::one_int}});
+  const std::string seen =
+      node("MatMul", {weights, heads(value, size.keys, size.value_dim, {0, 2, 1, 3})});
+  const std::string joined =
+      reshaped(transposed(seen, {0, 2, 1, 3}),
+               {-1, as_int(size.queries), as_int(size.heads * size.value_dim)});
+  value_ = {.name = projected(joined, size.heads * size.value_dim, size.use_bias), .rank = 2};
+}
+
+/// [inputs x gates * units] becomes [gates * units x inputs], the gates in another order.
+LOCKSTEP_INLINE void append_gates(const OnnxArray& from, std::size_t units,
+                                  std::span<const std::size_t> order, std::size_t begin,
+                                  std::size_t inputs, std::vector<float>& to) {
+  for (const std::size_t gate : order)
+    for (std::size_t unit = 0; unit < units; ++unit)
+      for (std::size_t input = 0; input < inputs; ++input)
+        to.push_back(from.values[begin + input * order.size() * units + gate * units + unit]);
+}
+
+LOCKSTEP_INLINE void OnnxGraph::take_direction(const OnnxRecurrence& layer, OnnxArray& w,
+                                               OnnxArray& r, OnnxArray& b) {
+  // ONNX has the gates of LSTM in the order input, output, forget, cell.
+  static constexpr std::size_t lstm[] = {0, 3, 1, 2}, gru[] = {0, 1, 2}, rnn[] = {0};
+  const std::span<const std::size_t> order = layer.op == "LSTM" ? std::span<const std::size_t>(lstm)
+                                             : layer.op == "GRU" ? std::span<const std::size_t>(gru)
+                                                                 : rnn;
+  const OnnxArray& kernel = take(true);
+  if (w.name.empty()) w.name = kernel.name;
+  append_gates(kernel, layer.units, order, 0, kernel.shape[0], w.values);
+  const OnnxArray& recurrent = take(true);
+  if (r.name.empty()) r.name = recurrent.name;
+  append_gates(recurrent, layer.units, order, 0, layer.units, r.values);
+  if (!layer.use_bias) return;
+  const OnnxArray& bias = take(true);
+  if (b.name.empty()) b.name = bias.name;
+  const std::size_t rows = order.size() * layer.units;
+  append_gates(bias, layer.units, order, 0, 1, b.values);
+  if (bias.shape.size() == 2)
+    append_gates(bias, layer.units, order, rows, 1, b.values);
+  else
+    b.values.resize(b.values.size() + rows, 0);
+}
+
+LOCKSTEP_INLINE void OnnxGraph::recurrence(const OnnxRecurrence& layer) {
+  const auto as_int = [](std::size_t number) { return static_cast<std::int64_t>(number); };
+  const std::size_t directions = layer.bidirectional ? 2 : 1;
+  lay_out(false);
+  OnnxArray w, r, b;
+  for (std::size_t i = 0; i < directions; ++i) take_direction(layer, w, r, b);
+  const std::size_t rows = r.values.size() / directions / layer.units;
+  w.shape = {directions, rows, w.values.size() / directions / rows};
+  r.shape = {directions, rows, layer.units};
+  b.shape = {directions, 2 * rows};
+  std::vector<std::string> inputs = {transposed(value_.name, {1, 0, 2}), weight(w), weight(r)};
+  if (layer.use_bias) inputs.push_back(weight(b));
+  const OnnxAttribute hidden{"hidden_size", {as_int(layer.units)}, 0, OnnxAttribute::Kind::one_int};
+  const OnnxAttribute direction{"direction",
+                                {},
+                                0,
+                                OnnxAttribute::Kind::text,
+                                layer.bidirectional  ? "bidirectional"
+                                : layer.go_backwards ? "reverse"
+                                                     : "forward"};
+  const int output = layer.return_sequences ? 0 : 1;
+  std::string y = layer.op == "GRU" ? node(layer.op, inputs,
+                                           {hidden,
+                                            direction,
+                                            {"linear_before_reset",
+                                             {layer.reset_after ? 1 : 0},
+                                             0,
+                                             OnnxAttribute::Kind::one_int}},
+                                           output)
+                                    : node(layer.op, inputs, {hidden, direction}, output);
+  // [positions x directions x batch x units], or [directions x batch x units] of the last ones
+  y = layer.return_sequences ? transposed(y, {2, 0, 1, 3}) : transposed(y, {1, 0, 2});
+  std::vector<std::int64_t> shape = {-1};
+  if (layer.return_sequences) shape.push_back(as_int(layer.positions));
+  if (layer.merge == "Concat" || !layer.bidirectional) {
+    shape.push_back(as_int(directions * layer.units));
+    y = reshaped(y, shape);
+  } else {
+    y = node(layer.merge, {y},
+             {{"axes", {-2}}, {"keepdims", {0}, 0, OnnxAttribute::Kind::one_int}});
+  }
+  if (layer.return_sequences && layer.go_backwards) {  // in the order in which it goes
+    std::vector<std::int64_t> backwards;
+    for (std::size_t i = layer.positions; i-- > 0;) backwards.push_back(as_int(i));
+    y = node("Gather", {y, constant("backwards", backwards)},
+             {{"axis", {1}, 0, OnnxAttribute::Kind::one_int}});
+  }
+  value_ = {.name = std::move(y), .rank = layer.return_sequences ? 2U : 1U};
+  if (layer.factor != 1) rescale(layer.factor, 0);
+}
+
+// --- functions of several operators ---
+
 /// x / 2 (1 + erf(x / sqrt(2)))
 LOCKSTEP_INLINE void OnnxGraph::gelu() {
   const std::string inner =
@@ -281,11 +529,8 @@ LOCKSTEP_INLINE void OnnxGraph::merge(std::string_view op, std::vector<Value> br
     std::vector<std::string> inputs;
     inputs.reserve(branches.size());
     for (const Value& branch : branches) inputs.push_back(branch.name);
-    value_.name = node(op, inputs,
-                       {{"axis",
-                         {value_.rank == 3 && value_.channels_first ? 1 : -1},
-                         0,
-                         OnnxAttribute::Kind::one_int}});
+    value_.name = node(
+        op, inputs, {{"axis", {value_.channels_first ? 1 : -1}, 0, OnnxAttribute::Kind::one_int}});
     return;
   }
   for (std::size_t i = 1; i < branches.size(); ++i)

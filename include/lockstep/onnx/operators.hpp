@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -12,29 +13,63 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/layers/activation.hpp"
 #include "lockstep/layers/activations.hpp"
+#include "lockstep/layers/activity_regularization.hpp"
+#include "lockstep/layers/average_pooling1d.hpp"
 #include "lockstep/layers/average_pooling2d.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/bidirectional.hpp"
+#include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/cropping1d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/depthwise_conv2d.hpp"
 #include "lockstep/layers/dropout.hpp"
+#include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/flatten.hpp"
+#include "lockstep/layers/gaussian_dropout.hpp"
+#include "lockstep/layers/gaussian_noise.hpp"
+#include "lockstep/layers/global_average_pooling1d.hpp"
 #include "lockstep/layers/global_average_pooling2d.hpp"
+#include "lockstep/layers/global_max_pooling1d.hpp"
 #include "lockstep/layers/global_max_pooling2d.hpp"
+#include "lockstep/layers/gru.hpp"
 #include "lockstep/layers/identity.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
+#include "lockstep/layers/lstm.hpp"
+#include "lockstep/layers/max_pooling1d.hpp"
 #include "lockstep/layers/max_pooling2d.hpp"
+#include "lockstep/layers/multi_head_attention.hpp"
+#include "lockstep/layers/normalization.hpp"
+#include "lockstep/layers/position_embedding.hpp"
+#include "lockstep/layers/repeat_vector.hpp"
 #include "lockstep/layers/rescaling.hpp"
 #include "lockstep/layers/reshape.hpp"
+#include "lockstep/layers/rms_normalization.hpp"
+#include "lockstep/layers/simple_rnn.hpp"
+#include "lockstep/layers/spatial_dropout1d.hpp"
+#include "lockstep/layers/spatial_dropout2d.hpp"
+#include "lockstep/layers/to_sequence.hpp"
+#include "lockstep/layers/zero_padding1d.hpp"
 #include "lockstep/layers/zero_padding2d.hpp"
+#include "lockstep/network/cross_attention.hpp"
 #include "lockstep/network/frozen.hpp"
 #include "lockstep/network/parallel.hpp"
 #include "lockstep/network/repeat.hpp"
 #include "lockstep/network/sequential.hpp"
+#include "lockstep/network/tied_head.hpp"
 #include "lockstep/onnx/graph.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class F>
+inline constexpr bool is_leaky_relu = false;
+template <int SlopePercent>
+inline constexpr bool is_leaky_relu<LeakyReLU<SlopePercent>> = true;
+template <class F>
+inline constexpr double leaky_slope = 0;
+template <int SlopePercent>
+inline constexpr double leaky_slope<LeakyReLU<SlopePercent>> = SlopePercent / 100.0;
 
 template <class F>
 void write_activation(OnnxGraph& graph) {
@@ -45,6 +80,10 @@ void write_activation(OnnxGraph& graph) {
     return;
   else if constexpr (std::is_same_v<F, ReLU>)
     graph.apply("Relu");
+  else if constexpr (std::is_same_v<F, ReLU6>)
+    graph.relu6();
+  else if constexpr (is_leaky_relu<F>)
+    graph.leaky_relu(leaky_slope<F>);
   else if constexpr (std::is_same_v<F, Sigmoid>)
     graph.apply("Sigmoid");
   else if constexpr (std::is_same_v<F, Tanh>)
@@ -81,7 +120,8 @@ template <class In>
 constexpr OnnxWindow onnx_window(Extent2D kernel, Extent2D stride, Extent2D dilation,
                                  Padding padding) {
   const Extent2D covered = dilated(kernel, dilation);
-  OnnxWindow window{{kernel.height, kernel.width},
+  OnnxWindow window{2,
+                    {kernel.height, kernel.width},
                     {stride.height, stride.width},
                     {dilation.height, dilation.width},
                     {},
@@ -118,6 +158,16 @@ template <std::size_t... Extents>
 struct OnnxOperator<Input<Extents...>> : NoOnnxOperator {};
 template <Probability Rate>
 struct OnnxOperator<Dropout<Rate>> : NoOnnxOperator {};
+template <Probability Rate>
+struct OnnxOperator<SpatialDropout1D<Rate>> : NoOnnxOperator {};
+template <Probability Rate>
+struct OnnxOperator<SpatialDropout2D<Rate>> : NoOnnxOperator {};
+template <Probability Rate>
+struct OnnxOperator<GaussianDropout<Rate>> : NoOnnxOperator {};
+template <Number Stddev>
+struct OnnxOperator<GaussianNoise<Stddev>> : NoOnnxOperator {};
+template <Regularizer Penalty>
+struct OnnxOperator<ActivityRegularization<Penalty>> : NoOnnxOperator {};
 template <>
 struct OnnxOperator<Identity> : NoOnnxOperator {};
 
@@ -125,7 +175,6 @@ template <std::size_t Units, class A, DenseOptions Options>
 struct OnnxOperator<Dense<Units, A, Options>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    static_assert(In::rank == 1, "lockstep: export_onnx takes no sequences");
     graph.dense(Options.use_bias);
     write_activation<A>(graph);
   }
@@ -252,10 +301,206 @@ struct OnnxOperator<Rescaling<Scale, Offset>> {
   }
 };
 
+template <NormalizationOptions Options>
+struct OnnxOperator<Normalization<Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    graph.normalization(Options.invert);
+  }
+};
+template <RMSNormalizationOptions Options>
+struct OnnxOperator<RMSNormalization<Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    graph.rms_normalization(Options.epsilon);
+  }
+};
+
+// --- sequences ---
+
+template <std::size_t Vocabulary, std::size_t Width, EmbeddingOptions Options>
+struct OnnxOperator<Embedding<Vocabulary, Width, Options>> {
+  /// Returns the name of the table.
+  static std::string write_table(OnnxGraph& graph) {
+    static_assert(
+        !Options.mask_zero,
+        "lockstep: export_onnx knows no masks: an Embedding with mask_zero cannot be exported");
+    return graph.embedding();
+  }
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    write_table(graph);
+  }
+};
+template <std::size_t MaxPositions, PositionEmbeddingOptions Options>
+struct OnnxOperator<PositionEmbedding<MaxPositions, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    graph.position_embedding(In::positions);
+  }
+};
+template <>
+struct OnnxOperator<ToSequence> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    graph.reshape(ToSequence::Output<In>::extents);
+  }
+};
+template <std::size_t Count>
+struct OnnxOperator<RepeatVector<Count>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    graph.repeat_vector(Count, In::size);
+  }
+};
+
+/// A window over the positions of a sequence.
+template <class In>
+constexpr OnnxWindow onnx_window1d(std::size_t kernel, std::size_t stride, std::size_t dilation,
+                                   Padding padding) {
+  const std::size_t covered = (kernel - 1) * dilation + 1, positions = positions_of<In>;
+  const std::size_t begin = window_padding(positions, covered, stride, padding);
+  const std::size_t needed =
+      (window_outputs(positions, covered, stride, padding) - 1) * stride + covered;
+  const std::size_t there = positions + begin;
+  return {1, {kernel}, {stride}, {dilation}, {begin}, {needed > there ? needed - there : 0}};
+}
+
+template <std::size_t Filters, std::size_t Kernel, class A, Conv1DOptions Options>
+struct OnnxOperator<Conv1D<Filters, Kernel, A, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    graph.convolution(
+        onnx_window1d<In>(Kernel, Options.stride, Options.dilation_rate, Options.padding),
+        Options.groups, Options.use_bias, false);
+    write_activation<A>(graph);
+  }
+};
+template <std::size_t Pool, Pooling1DOptions Options>
+struct OnnxOperator<MaxPooling1D<Pool, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    constexpr std::size_t stride = Options.stride > 0 ? Options.stride : Pool;
+    graph.pool("MaxPool", onnx_window1d<In>(Pool, stride, 1, Options.padding));
+  }
+};
+template <std::size_t Pool, Pooling1DOptions Options>
+struct OnnxOperator<AveragePooling1D<Pool, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    constexpr std::size_t stride = Options.stride > 0 ? Options.stride : Pool;
+    graph.pool("AveragePool", onnx_window1d<In>(Pool, stride, 1, Options.padding));
+  }
+};
+template <>
+struct OnnxOperator<GlobalAveragePooling1D> : OnnxOperator<GlobalAveragePooling2D> {};
+template <>
+struct OnnxOperator<GlobalMaxPooling1D> : OnnxOperator<GlobalMaxPooling2D> {};
+template <std::size_t Left, std::size_t Right>
+struct OnnxOperator<ZeroPadding1D<Left, Right>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    graph.pad_positions(Left, Right);
+  }
+};
+template <std::size_t Left, std::size_t Right>
+struct OnnxOperator<Cropping1D<Left, Right>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    graph.crop_positions(Left, Right, positions_of<In>);
+  }
+};
+
+template <std::size_t Heads, std::size_t KeyDim, MultiHeadAttentionOptions Options, class Queries,
+          class Values>
+constexpr OnnxAttention onnx_attention() {
+  return {.heads = Heads,
+          .key_dim = KeyDim,
+          .value_dim = Options.value_dim == 0 ? KeyDim : Options.value_dim,
+          .queries = positions_of<Queries>,
+          .keys = positions_of<Values>,
+          .use_bias = Options.use_bias,
+          .causal = Options.use_causal_mask};
+}
+template <std::size_t Heads, std::size_t KeyDim, MultiHeadAttentionOptions Options>
+struct OnnxOperator<MultiHeadAttention<Heads, KeyDim, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    const OnnxGraph::Value x = graph.value();
+    graph.attention(onnx_attention<Heads, KeyDim, Options, In, In>(), x, x);
+  }
+};
+
+/// What an operator of ONNX needs to know of a recurrent layer.
+template <class L>
+struct OnnxRecurrent;
+template <std::size_t Units, LSTMOptions Options>
+struct OnnxRecurrent<LSTM<Units, Options>> {
+  static constexpr OnnxRecurrence layer{
+      "LSTM", Units, 0, Options.use_bias, Options.return_sequences, Options.go_backwards, false};
+};
+template <std::size_t Units, GRUOptions Options>
+struct OnnxRecurrent<GRU<Units, Options>> {
+  static constexpr OnnxRecurrence layer{"GRU",
+                                        Units,
+                                        0,
+                                        Options.use_bias,
+                                        Options.return_sequences,
+                                        Options.go_backwards,
+                                        false,
+                                        Options.reset_after};
+};
+template <std::size_t Units, SimpleRNNOptions Options>
+struct OnnxRecurrent<SimpleRNN<Units, Options>> {
+  static constexpr OnnxRecurrence layer{
+      "RNN", Units, 0, Options.use_bias, Options.return_sequences, Options.go_backwards, false};
+};
+template <class L>
+  requires requires { OnnxRecurrent<L>::layer; }
+struct OnnxOperator<L> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    OnnxRecurrence layer = OnnxRecurrent<L>::layer;
+    layer.positions = positions_of<In>;
+    graph.recurrence(layer);
+  }
+};
+template <class L, MergeMode Merge>
+struct OnnxOperator<Bidirectional<L, Merge>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    OnnxRecurrence layer = OnnxRecurrent<L>::layer;
+    layer.positions = positions_of<In>;
+    layer.bidirectional = true;
+    if (Merge == MergeMode::mul) layer.merge = "ReduceProd";
+    if (Merge == MergeMode::sum || Merge == MergeMode::ave) layer.merge = "ReduceMean";
+    if (Merge == MergeMode::sum) layer.factor = 2;
+    graph.recurrence(layer);
+  }
+};
+
+// --- containers ---
+
+/// A layer, as a container has it: of a sequence it is given all, or each token by itself.
+template <class In, class L>
+void write_layer(OnnxGraph& graph) {
+  if constexpr (std::is_base_of_v<NoOnnxOperator, OnnxOperator<L>> ||
+                requires { L::layer_count; }) {
+    OnnxOperator<L>::template write<In>(graph);
+  } else if constexpr (is_sequence<In> && !SequenceLayer<L>) {
+    graph.to_tokens(TokenOf<In>::extents);
+    OnnxOperator<L>::template write<TokenOf<In>>(graph);
+    graph.keep_tokens();
+  } else {
+    graph.to_sequences(In::extents);
+    OnnxOperator<L>::template write<In>(graph);
+  }
+}
+
 /// The layers one after the other.
 template <class In, class First, class... Rest>
 void write_layers(OnnxGraph& graph) {
-  OnnxOperator<First>::template write<In>(graph);
+  write_layer<In, First>(graph);
   if constexpr (sizeof...(Rest) > 0)
     write_layers<typename OutputShape<First, In>::Type, Rest...>(graph);
 }
@@ -270,7 +515,7 @@ template <std::size_t Times, class L>
 struct OnnxOperator<Repeat<Times, L>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    for (std::size_t i = 0; i < Times; ++i) OnnxOperator<L>::template write<In>(graph);
+    for (std::size_t i = 0; i < Times; ++i) write_layer<In, L>(graph);
   }
 };
 
@@ -281,7 +526,8 @@ void write_branches(OnnxGraph& graph, std::string_view op, double factor) {
   std::vector<OnnxGraph::Value> outputs;
   const auto write_branch = [&]<class Branch>(std::type_identity<Branch>) {
     graph.set_value(input);
-    OnnxOperator<Branch>::template write<In>(graph);
+    write_layer<In, Branch>(graph);
+    graph.to_sequences(OutputShape<Branch, In>::Type::extents);
     outputs.push_back(graph.value());
   };
   (write_branch(std::type_identity<Branches>{}), ...);
@@ -314,6 +560,37 @@ struct OnnxOperator<Residual<Layers...>> {
   }
 };
 
+template <std::size_t Heads, std::size_t KeyDim, class QueryBranch, class ValueBranch,
+          MultiHeadAttentionOptions Options>
+struct OnnxOperator<CrossAttention<Heads, KeyDim, QueryBranch, ValueBranch, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    using Queries = typename OutputShape<QueryBranch, In>::Type;
+    using Values = typename OutputShape<ValueBranch, In>::Type;
+    const OnnxGraph::Value input = graph.value();
+    write_layer<In, QueryBranch>(graph);
+    graph.to_sequences(Queries::extents);
+    const OnnxGraph::Value queries = graph.value();
+    graph.set_value(input);
+    write_layer<In, ValueBranch>(graph);
+    graph.to_sequences(Values::extents);
+    const OnnxGraph::Value values = graph.value();
+    graph.attention(onnx_attention<Heads, KeyDim, Options, Queries, Values>(), queries, values);
+  }
+};
+
+template <class EmbeddingLayer, class... Layers>
+struct OnnxOperator<TiedHead<EmbeddingLayer, Layers...>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    using Tokens = typename EmbeddingLayer::template Output<In>;
+    const std::string table = OnnxOperator<EmbeddingLayer>::write_table(graph);
+    write_layers<Tokens, Layers...>(graph);
+    graph.to_sequences(Tokens::extents);
+    graph.tied_logits(table);
+  }
+};
+
 template <class L>
 struct OnnxOperator<Frozen<L>> {
   template <class In>
@@ -321,7 +598,7 @@ struct OnnxOperator<Frozen<L>> {
     constexpr std::size_t trained = variables_of<L, In>().size(),
                           others = state_variables_of<L, In>().size();
     const auto before = graph.freeze(trained);
-    OnnxOperator<L>::template write<In>(graph);
+    write_layer<In, L>(graph);
     graph.unfreeze(before, trained + others);
   }
 };

@@ -8,6 +8,7 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/saving/transfer.hpp"
+#include "lockstep/training/keras_layout.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -67,8 +68,29 @@ void load(Trainer<T>& trainer, const std::string& path) {
   naming_file("load", path, [&] { restore(trainer, decode_checkpoint(bytes)); });
 }
 
+/// Where Keras's files have a model's variables; empty unless `path` is one of them.
+template <class T>
+KerasLayout layout_for(const Trainer<T>& trainer, const std::string& path) {
+  return is_keras_file(path) ? keras_layout_of(trainer.program().layout().layers) : KerasLayout{};
+}
+
+/// What load_weights looks for in a file.
+template <class T>
+std::vector<WantedArray> wanted_arrays(const Trainer<T>& trainer, const std::string& path) {
+  std::vector<WantedArray> wanted;
+  for (const NamedArray<T>& array : trainer.named_arrays(0))
+    wanted.push_back({array.name, array.variable->shape()});
+  for (const KerasGroup& group : layout_for(trainer, path).groups)
+    for (std::size_t i = 0; i < group.variables.size(); ++i)
+      for (WantedArray& array : wanted)
+        if (array.name == group.variables[i])
+          array.place = concat({keras_place(group.path), "/", i});
+  return wanted;
+}
+
 template <class T>
 void save_weights(const Trainer<T>& trainer, const std::string& path) {
+  check_weights_path("save_weights", path);
   if (!trainer.strategy().is_chief()) return;
   std::vector<SavedArray> arrays;
   for (const NamedArray<T>& array : trainer.named_arrays(0)) {
@@ -79,18 +101,18 @@ void save_weights(const Trainer<T>& trainer, const std::string& path) {
                       .extents = {shape.begin(), shape.end()},
                       .bytes = {bytes.begin(), bytes.end()}});
   }
-  save_weights_file(path, std::move(arrays));
+  save_weights_file(path, std::move(arrays), layout_for(trainer, path));
 }
 
 template <class T>
 void load_weights(Trainer<T>& trainer, const std::string& path) {
+  check_weights_path("load_weights", path, true);
+  if (is_keras_file(path)) return (void)load_weights(trainer, path, LoadWeightsOptions{});
   const std::uint64_t expected = trainer.state_bytes();
   const std::vector<std::byte> bytes =
       file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   naming_file("load_weights", path, [&] {
-    std::vector<WantedArray> wanted;
-    for (const NamedArray<T>& array : trainer.named_arrays(0))
-      wanted.push_back({array.name, array.variable->shape()});
+    const std::vector<WantedArray> wanted = wanted_arrays(trainer, path);
     const auto arrays =
         match_arrays(decode_weights(path, bytes, expected), wanted, scalar_name<T>());
     for (std::size_t replica = 0; replica < trainer.replicas(); ++replica) {
@@ -105,15 +127,14 @@ void load_weights(Trainer<T>& trainer, const std::string& path) {
 template <class T>
 LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
                            const LoadWeightsOptions& options) {
+  check_weights_path("load_weights", path, true);
   std::optional<std::uint64_t> expected;  // the file of a larger model may be much larger
   if (!options.by_name) expected = trainer.state_bytes();
   const std::vector<std::byte> bytes =
       file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   LoadedWeights report;
   naming_file("load_weights", path, [&] {
-    std::vector<WantedArray> wanted;
-    for (const NamedArray<T>& array : trainer.named_arrays(0))
-      wanted.push_back({array.name, array.variable->shape()});
+    const std::vector<WantedArray> wanted = wanted_arrays(trainer, path);
     auto found = path.ends_with(".safetensors") ? decode_safetensors_numbers(bytes)
                                                 : decode_weights(path, bytes, expected);
     TransferredArrays transferred =

@@ -216,6 +216,7 @@ LOCKSTEP_INLINE std::optional<SavedArray> find_array(FileArrays& file, const Wan
   const std::size_t slash = wanted.name.rfind('/');
   const std::string variable = wanted.name.substr(slash == std::string::npos ? 0 : slash + 1);
   NamedFileArray* found = file.take(wanted.name);
+  if (found == nullptr && !wanted.place.empty()) found = file.take(wanted.place);
   if (!file.is_pytorch())
     return found == nullptr ? std::nullopt : std::optional(convert_array(found->array, scalar));
 
@@ -250,7 +251,9 @@ LOCKSTEP_INLINE TransferredArrays transfer_arrays(std::vector<SavedArray> found,
     std::optional<SavedArray> array = find_array(file, variable, scalar);
     if (!array && !options.by_name)
       throw ConfigurationError(
-          concat({"expected an array '", variable.name, "' ", shape_text(variable.shape),
+          concat({"expected an array '", variable.place.empty() ? variable.name : variable.place,
+                  "' ", shape_text(variable.shape),
+                  variable.place.empty() ? "" : concat({" for '", variable.name, "'"}),
                   ", the file has none of that name: it has ", file.names(),
                   "; rename gives arrays other names, and by_name leaves out what is missing"}));
     if (array && !std::equal(array->extents.begin(), array->extents.end(), variable.shape.begin(),

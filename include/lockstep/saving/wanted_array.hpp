@@ -13,6 +13,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 struct WantedArray {
   std::string name;
   std::span<const std::size_t> shape;
+  std::string place = {};  ///< what it is called in Keras's files: "dense/0"
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -16,6 +16,7 @@
 #include "lockstep/network/layer_names.hpp"
 #include "lockstep/network/model_json.hpp"
 #include "lockstep/training/fit_plan.hpp"
+#include "lockstep/training/keras_layout.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -49,6 +50,9 @@ class ModelTraining : public Training {
     if (layers.empty()) return {};
     return {.summary = summary_of("sequential", layers),
             .json = model_json("sequential", layers, scalar_name<T>())};
+  }
+  [[nodiscard]] KerasLayout keras_layout() const override {
+    return keras_layout_of(trainer_.program().layout().layers);
   }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
     return trainer_.save_state(std::move(reused));

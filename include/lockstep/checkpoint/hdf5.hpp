@@ -1,0 +1,32 @@
+// Files of HDF5, in programs that have a library for them: those that link the CMake target
+// lockstep::hdf5.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep/checkpoint/keras_layout.hpp"
+#include "lockstep/checkpoint/saved_array.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What such a library does here.
+struct Hdf5Codec {
+  /// A file with the groups of `layout`, and in them `arrays`, as Keras 3 writes it.
+  std::vector<std::byte> (*encode)(std::span<const SavedArray> arrays, const KerasLayout& layout);
+  /// The arrays of numbers with a point in Keras 3's file, named by keras_place. Refuses more than
+  /// `most` bytes of them.
+  std::vector<SavedArray> (*decode)(std::span<const std::byte> bytes, std::uint64_t most);
+};
+
+/// Null where there is none. It is set before main, so that lockstep::compiled need not know.
+inline const Hdf5Codec* hdf5_codec = nullptr;
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if defined(LOCKSTEP_HAS_HDF5)
+#include "lockstep/checkpoint/hdf5_library.hpp"
+#endif

@@ -1,0 +1,45 @@
+// Where Keras's .weights.h5 files keep the variables of a model.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A layer in such a file, or a part of a layer that has variables of its own (the cell of an
+/// LSTM). Variable i is the dataset "<path>/vars/<i>".
+struct KerasGroup {
+  std::string path;  ///< "layers/lstm/cell"
+  std::string name;  ///< the layer's own, which Keras writes down and does not read: "lstm_cell"
+  /// The names that this library gives them: "lstm/lstm_cell/kernel". An empty name stands for a
+  /// whole number that Keras keeps there and this library does not have; 0 is written.
+  std::vector<std::string> variables = {};
+};
+
+/// The layers of a model in Keras's order. Empty when the model does not tell its layers.
+struct KerasLayout {
+  std::vector<KerasGroup> groups;
+};
+
+namespace detail {
+
+/// "layers/sequential/layers/dense_1/vars/0" without what all have: "sequential/dense_1/0".
+[[nodiscard]] inline std::string keras_place(const std::string& path) {
+  std::string place;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    std::string part = path.substr(begin, end - begin);
+    begin = end + 1;
+    if (part == "layers" || part == "_layer_checkpoint_dependencies" || part == "vars") continue;
+    if (part.starts_with('_')) part.erase(0, 1);  // "_query_dense" of earlier versions
+    place += (place.empty() ? "" : "/") + part;
+  }
+  return place;
+}
+
+}  // namespace detail
+}  // namespace lockstep::inline LOCKSTEP_ABI
