@@ -130,6 +130,20 @@ TEST_SUITE("zip") {
     CHECK(samples_of(zipped) == range(0, 3));
     CHECK(zipped.sample_name(2) == "sample 2");
   }
+  TEST_CASE("weights are those of either dataset, and not of both") {
+    const auto second = ls::zip(numbers(2), weighted_numbers(4).skip(2));
+    CHECK(second.weight_size() == 1);
+    CHECK(row_batches(second.batch(2)) == RowBatches{{{0, 0, 2, 20, 200}, {1, 10, 3, 30, 300}}});
+    const auto first = ls::zip(weighted_numbers(4).skip(2), numbers(2));
+    CHECK(first.weight_size() == 1);
+    CHECK(first.sample_size() == 2);
+    CHECK(row_batches(first.batch(2)) == RowBatches{{{2, 20, 0, 0, 200}, {3, 30, 1, 10, 300}}});
+    check_stage(ls::zip(weighted_numbers(5).shuffle(3), numbers(5)).batch(2));
+    CHECK(contains(message_of<ls::DataError>([] {
+                     (void)row_batches(ls::zip(weighted_numbers(2), weighted_numbers(2)).batch(1));
+                   }),
+                   "the samples of both datasets have weights"));
+  }
   TEST_CASE("seeking and two workers, also where both are shuffled and mapped at random") {
     check_stage(ls::zip(numbers(7).map(add_noise).shuffle(3), numbers(9).map(add_noise).shuffle(9))
                     .map(add_noise)

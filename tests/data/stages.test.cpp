@@ -83,6 +83,13 @@ TEST_SUITE("window") {
               .window(3)
               .sample_shape() == std::vector<std::size_t>{3, 2, 2});
   }
+  TEST_CASE("weights of the samples: one for each token, behind the targets") {
+    const auto windows = weighted_numbers(5).window(2);
+    CHECK(windows.weight_size() == 2);
+    CHECK(row_batches(windows.batch(4)) ==
+          RowBatches{{{0, 1, 0, 10, 0, 100}, {2, 3, 20, 30, 200, 300}}});
+    check_stage(weighted_numbers(9).shuffle(4).window(3, 1).batch(2));
+  }
   TEST_CASE("seeking and two workers, for every relation of size, shift and stride") {
     for (const auto& [size, shift, stride] :
          {std::array{3, 1, 1}, std::array{3, 2, 2}, std::array{2, 5, 1}, std::array{2, 4, 3},

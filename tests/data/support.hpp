@@ -27,6 +27,15 @@ inline auto numbers(int n) {
   return lockstep::from_tensor_slices(x, y);
 }
 
+/// The same, with the weight 100 i.
+inline auto weighted_numbers(int n) {
+  std::vector<int> x(static_cast<std::size_t>(n)), y, w;
+  std::iota(x.begin(), x.end(), 0);
+  for (const int value : x) y.push_back(10 * value);
+  for (const int value : x) w.push_back(100 * value);
+  return lockstep::from_tensor_slices(x, y, w);
+}
+
 inline Indices to_indices(std::span<const std::int64_t> indices) {
   return {indices.begin(), indices.end()};
 }

@@ -1,6 +1,7 @@
 // Any stage of samples behind one type.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -129,6 +130,13 @@ template <class T>
                                         std::size_t count) noexcept {
   if (view.empty() || count == 0) return {};
   return {view.feature(begin), view.samples(), count, view.stride()};
+}
+
+/// Puts features into the places of a view that begin at `begin`.
+template <class T>
+void copy_features(TensorView<T> from, TensorView<T> to, std::size_t begin) noexcept {
+  for (std::size_t f = 0; f < from.features(); ++f)
+    std::copy_n(from.feature(f), from.samples(), to.feature(begin + f));
 }
 
 /// The pass of a sample that a stage over AnyStage makes of others: another one than theirs.

@@ -11,6 +11,7 @@
 #include "lockstep/core/tensor_view.hpp"
 #include "lockstep/data/any_stage.hpp"
 #include "lockstep/data/description.hpp"
+#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -18,7 +19,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// `size` samples, `stride` apart, become one of shape (size, sample shape): a Sequence. Windows
 /// begin `shift` samples apart (0: size, so that they do not overlap). A last one that would be
 /// shorter is left out (tf.data's drop_remainder=True), since all samples have one size. The
-/// targets of all `size` samples are joined, too. A window has the number of its first sample.
+/// targets of all `size` samples are joined, too, and behind them their weights: one for each token. A
+/// window has the number of its first sample.
 class Window {
  public:
   using item_type = Element;
@@ -36,6 +38,9 @@ class Window {
   }
   [[nodiscard]] std::size_t target_size() const {
     return static_cast<std::size_t>(size_) * upstream_.target_size();
+  }
+  [[nodiscard]] std::size_t weight_size() const {
+    return static_cast<std::size_t>(size_) * upstream_.weight_size();
   }
   [[nodiscard]] std::int64_t num_files() const { return upstream_.num_files(); }
   void shard_files(int num_shards, int index) { upstream_.shard_files(num_shards, index); }
@@ -61,6 +66,7 @@ class Window {
   std::int64_t span_;           ///< samples from the first of a window to its last
   std::deque<Element> buffer_;  ///< the samples from the next window's first on
   ElementBatch selected_;
+  detail::Scratch target_;  ///< of one sample, with its weights
 };
 
 static_assert(Stage<Window>);

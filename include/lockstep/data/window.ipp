@@ -29,11 +29,6 @@ LOCKSTEP_INLINE Window::Window(AnyStage upstream, std::int64_t size, std::int64_
 }
 
 LOCKSTEP_INLINE void Window::begin(Pass pass) {
-  if (upstream_.weight_size() > 0)
-    throw DataError(
-        "window: these samples have weights, of which a window can have but one: map them away "
-        "with "
-        "{.weight_size = 0}, and give weights behind window");
   upstream_.begin(pass);
   buffer_.clear();
 }
@@ -94,11 +89,17 @@ LOCKSTEP_INLINE void Window::describe(PipelineDescription& description) const {
 
 template <class T>
 void Window::read_parts(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
-  const std::size_t x_size = upstream_.sample_size(), y_size = upstream_.target_size();
+  const std::size_t x_size = upstream_.sample_size(), y_size = upstream_.target_size(),
+                    weights = y.empty() ? 0 : upstream_.weight_size(), size = y_size - weights;
   for (std::size_t i = 0; i < static_cast<std::size_t>(size_); ++i) {
     detail::parts_numbered(samples, i, selected_);
-    upstream_.read(selected_, detail::features_of(x, i * x_size, x_size),
-                   detail::features_of(y, i * y_size, y_size));
+    const TensorView<T> to = weights > 0 ? target_.view<T>(selected_.size(), y_size)
+                                         : detail::features_of(y, i * y_size, y_size);
+    upstream_.read(selected_, detail::features_of(x, i * x_size, x_size), to);
+    if (weights == 0) continue;
+    detail::copy_features(detail::features_of(to, 0, size), y, i * size);
+    detail::copy_features(detail::features_of(to, size, weights), y,
+                          static_cast<std::size_t>(size_) * size + i * weights);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "lockstep/data/description.hpp"
 #include "lockstep/data/joined_stages.hpp"
 #include "lockstep/data/pipeline.hpp"
+#include "lockstep/data/scratch.hpp"
 #include "lockstep/data/stage.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -19,7 +20,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Sample i of the first dataset together with sample i of the second; ends with the shorter one.
 /// The first becomes the sample and the second its target, as fit takes the pairs of tf.data. (All
 /// of each: a dataset with targets gives its samples, and behind them its targets.) A sample has
-/// the number that it has in the first dataset.
+/// the number that it has in the first dataset. Its weights are those of either dataset; begin throws
+/// DataError when both have some.
 class Zip {
  public:
   using item_type = Element;
@@ -33,12 +35,14 @@ class Zip {
   /// The smaller one; unknown when one is.
   [[nodiscard]] std::int64_t cardinality() const;
   [[nodiscard]] std::size_t sample_size() const {
-    return branches_[0].sample_size() + branches_[0].target_size();
+    return branches_[0].sample_size() + branches_[0].target_size() - branches_[0].weight_size();
   }
   [[nodiscard]] std::size_t target_size() const {
-    return branches_[1].sample_size() + branches_[1].target_size();
+    return branches_[1].sample_size() + branches_[1].target_size() + branches_[0].weight_size();
   }
-  [[nodiscard]] std::size_t weight_size() const { return branches_[1].weight_size(); }
+  [[nodiscard]] std::size_t weight_size() const {
+    return branches_[0].weight_size() + branches_[1].weight_size();
+  }
   [[nodiscard]] std::int64_t num_files() const {
     return detail::JoinedStages::fewest_files(branches_);
   }
@@ -62,6 +66,7 @@ class Zip {
 
   std::vector<AnyStage> branches_;
   ElementBatch selected_;
+  detail::Scratch target_;  ///< of the first dataset, with its weights
 };
 
 static_assert(Stage<Zip>);

@@ -15,11 +15,10 @@ LOCKSTEP_INLINE Zip::Zip(AnyStage first, AnyStage second) {
 }
 
 LOCKSTEP_INLINE void Zip::begin(Pass pass) {
-  if (branches_[0].weight_size() > 0)
+  if (branches_[0].weight_size() > 0 && branches_[1].weight_size() > 0)
     throw DataError(
-        "zip: the samples of the first dataset have weights; only those of the second are weights "
-        "then: "
-        "give them there, or map them away with {.weight_size = 0}");
+        "zip: the samples of both datasets have weights, and a pair has only one set of them: map "
+        "those of one away with {.weight_size = 0}");
   for (std::size_t b = 0; b < branches_.size(); ++b)
     branches_[b].begin(detail::JoinedStages::branch_pass(pass, b));
 }
@@ -52,19 +51,28 @@ LOCKSTEP_INLINE void Zip::shard_files(int num_shards, int index) {
 }
 
 LOCKSTEP_INLINE std::vector<std::size_t> Zip::sample_shape() const {
-  if (branches_[0].target_size() == 0) return branches_[0].sample_shape();
+  if (branches_[0].target_size() == branches_[0].weight_size()) return branches_[0].sample_shape();
   return {sample_size()};
 }
 
 template <class T>
 void Zip::read_both(ElementSpan samples, TensorView<T> x, TensorView<T> y) {
-  for (std::size_t b = 0; b < branches_.size(); ++b) {
-    const TensorView<T> to = b == 0 ? x : y;
-    if (to.empty()) continue;
-    detail::parts_numbered(samples, b, selected_);
-    const std::size_t size = branches_[b].sample_size();
-    branches_[b].read(selected_, detail::features_of(to, 0, size),
-                      detail::features_of(to, size, to.features() - size));
+  const std::size_t weights = branches_[0].weight_size();  // they come last
+  if (!x.empty()) {
+    detail::parts_numbered(samples, 0, selected_);
+    const std::size_t size = branches_[0].sample_size(), rest = x.features() - size;
+    const TensorView<T> to = weights > 0 ? target_.view<T>(selected_.size(), rest + weights)
+                                         : detail::features_of(x, size, rest);
+    branches_[0].read(selected_, detail::features_of(x, 0, size), to);
+    if (weights > 0) detail::copy_features(detail::features_of(to, 0, rest), x, size);
+    if (weights > 0 && !y.empty())
+      detail::copy_features(detail::features_of(to, rest, weights), y, y.features() - weights);
+  }
+  if (!y.empty()) {
+    detail::parts_numbered(samples, 1, selected_);
+    const std::size_t size = branches_[1].sample_size();
+    branches_[1].read(selected_, detail::features_of(y, 0, size),
+                      detail::features_of(y, size, y.features() - weights - size));
   }
 }
 
