@@ -21,10 +21,11 @@ class AnyCollective {
  public:
   /// Which optional operations there are.
   struct Abilities {
-    bool scatter = false;        ///< reduce_scatter
-    bool scatter_early = false;  ///< begin_reduce_scatter, advance_reduce_scatter
-    bool overlap = false;        ///< all_reduce_async, wait
-    bool share = false;          ///< reduce_scatter_all_gather, and shares_memory() is true
+    bool scatter = false;         ///< reduce_scatter
+    bool scatter_early = false;   ///< begin_reduce_scatter, advance_reduce_scatter
+    bool overlap = false;         ///< all_reduce_async, wait
+    bool share = false;           ///< reduce_scatter_all_gather, and shares_memory() is true
+    bool keep_residuals = false;  ///< keep_residuals, and keeps_residuals() is true
   };
 
   AnyCollective(const AnyCollective&) = delete;
@@ -54,6 +55,7 @@ class AnyCollective {
   virtual void wait() = 0;
   virtual void reduce_scatter_all_gather(std::span<double> status, NumberSpan values,
                                          UseSums f) = 0;
+  virtual void keep_residuals(std::span<const float> values, std::span<float> residuals) = 0;
 
  protected:
   AnyCollective(int rank, int size, const Abilities& can, Overlap overlap) noexcept
@@ -129,15 +131,22 @@ class CollectiveAdapter : public AnyCollective {
     if constexpr (SharingCollective<C>)
       detail::reduce_scatter_all_gather(collective_, status, values, f);
   }
+  void keep_residuals([[maybe_unused]] std::span<const float> values,
+                      [[maybe_unused]] std::span<float> residuals) override {
+    if constexpr (ResidualCollective<C>) collective_.keep_residuals(values, residuals);
+  }
 
  private:
   static Abilities abilities(C& collective) {
     bool share = false;
     if constexpr (SharingCollective<C>) share = collective.shares_memory();
+    bool keep_residuals = false;
+    if constexpr (ResidualCollective<C>) keep_residuals = collective.keeps_residuals();
     return {.scatter = ScatteringCollective<C>,
             .scatter_early = EarlyScatteringCollective<C>,
             .overlap = OverlappingCollective<C>,
-            .share = share};
+            .share = share,
+            .keep_residuals = keep_residuals};
   }
   static Overlap overlap_of(C& collective) {
     if constexpr (OverlappingCollective<C>) return collective.overlap();

@@ -154,6 +154,18 @@ concept OverlappingCollective =
       same.overlap();
     };
 
+/// `keeps_residuals()`, the same on all ranks: whether CommunicationOptions::error_feedback is on.
+/// Then, after `keep_residuals(values, residuals)`, all_reduce(status, part) for any part of
+/// `values` adds to each what the residual in its place is, and leaves there what this rank rounds
+/// off. So for all_reduce_async(part). Until it is called again for these values, with no residuals.
+template <class C>
+concept ResidualCollective =
+    Collective<C> && requires(C& collective, const C& same, std::span<const float> values,
+                              std::span<float> residuals) {
+      { same.keeps_residuals() } -> std::same_as<bool>;
+      collective.keep_residuals(values, residuals);
+    };
+
 /// `shares_memory()`, the same on all ranks. Where it is true, ranks that have parameters of their
 /// own reach each other's `values`, and there is `reduce_scatter_all_gather(status, values, f)`:
 /// sums as all_reduce(status, values) does, but gives all ranks what f makes of the sums. It calls

@@ -64,6 +64,12 @@ struct CommunicationOptions {
   /// The type of float gradients between workers; a float32 sum over a wire of half the bytes. Not
   /// between the threads of a process, and not for arrays that are short enough to be gathered.
   Wire wire = Wire::native;
+  /// What a wire of half precision has rounded off, a worker keeps, and adds to what it sends next
+  /// (Seide et al., "1-Bit Stochastic Gradient Descent", 2014): small gradients then get through in
+  /// time, instead of never. In fit and train_on_batch. Takes as much memory as the gradients; the
+  /// residuals are in saved states, and begin as zeros with another number of workers and after a
+  /// rejoin.
+  bool error_feedback = false;
   Overlap overlap = Overlap::off;
   /// TCP's congestion control, such as "cubic" or "bbr". Empty: the system's.
   std::string congestion_control{};
@@ -101,6 +107,10 @@ struct CommunicationOptions {
       throw ConfigurationError(concat(
           {"CommunicationOptions::bytes_per_pack must be 0 (chosen by the library) or more, got ",
            bytes_per_pack}));
+    if (error_feedback && wire == Wire::native)
+      throw ConfigurationError(
+          "CommunicationOptions::error_feedback is for a wire that rounds: set wire to "
+          "Wire::bfloat16 or Wire::float16");
     if (connections < 0 || connections > most_connections)
       throw ConfigurationError(
           concat({"CommunicationOptions::connections must be 0 (chosen by the library) to ",

@@ -23,6 +23,8 @@ LOCKSTEP_INLINE void add_properties(Rendezvous& rendezvous, const CommunicationO
   rendezvous.properties.emplace_back("CommunicationOptions::implementation",
                                      to_string(options.implementation));
   rendezvous.properties.emplace_back("CommunicationOptions::wire", to_string(options.wire));
+  if (options.error_feedback)
+    rendezvous.properties.emplace_back("CommunicationOptions::error_feedback", "true");
   rendezvous.properties.emplace_back("CommunicationOptions::overlap", to_string(options.overlap));
   rendezvous.properties.emplace_back("CommunicationOptions::connections",
                                      concat({options.data_connections()}));

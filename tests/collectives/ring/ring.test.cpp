@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -136,6 +137,92 @@ TEST_SUITE("ring") {
       rounds_like<detail::Bfloat16>(Wire::bfloat16, size, 3 * block_elements + 77);
       rounds_like<detail::Float16>(Wire::float16, size, 3 * block_elements + 77);
     }
+  }
+
+  TEST_CASE("with error feedback, what a rank rounds off goes into its next sum") {
+    constexpr int size = 3;
+    constexpr std::size_t count = 2 * block_elements + 77;
+    const CommunicationOptions options{.implementation = CommunicationImplementation::ring,
+                                       .wire = Wire::bfloat16,
+                                       .error_feedback = true};
+    Network network;
+    std::array<std::vector<float>, size> inputs, results, residuals, expected_residuals;
+    for (std::size_t r = 0; r < size; ++r) {
+      inputs.at(r) = random_numbers<float>(static_cast<int>(r), count);
+      results.at(r).resize(count);
+      residuals.at(r).resize(count);
+      expected_residuals.at(r).resize(count);
+    }
+    std::vector<float> expected(count), all_sums(count), all_expected(count);
+    const auto round = [](float value) {
+      return detail::Bfloat16::decode(detail::Bfloat16::encode(value));
+    };
+    for (int step = 0; step < 3; ++step)
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t first = i / block_elements % size;
+        float sum = 0;
+        for (std::size_t k = 0; k < size; ++k) {
+          const std::size_t rank = (first + k) % size;
+          float& residual = expected_residuals.at(rank)[i];
+          const float own = inputs.at(rank)[i] + residual;
+          const float whole = k == 0 ? own : sum + own;
+          sum = round(whole);
+          residual = whole - sum;
+        }
+        expected[i] = sum;
+        all_expected[i] += sum;
+      }
+    rethrow_first(run_threads(size, [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      Ring<QueueTransport> ring(QueueTransport(network, rank, size), options);
+      std::vector<float>& values = results.at(r);
+      ring.keep_residuals(values, residuals.at(r));
+      for (int step = 0; step < 3; ++step) {
+        values = inputs.at(r);
+        double status = 1;
+        ring.all_reduce(std::span(&status, 1), std::span(values));
+        if (rank == 0)
+          for (std::size_t i = 0; i < count; ++i) all_sums[i] += values[i];
+      }
+      ring.keep_residuals(values, {});  // from now on without
+      std::vector<float> once = inputs.at(r);
+      ring.all_reduce(std::span<double>(), std::span(once));
+    }));
+    CHECK(all_sums == all_expected);
+    for (std::size_t r = 0; r < size; ++r) {
+      CHECK(results.at(r) == expected);
+      CHECK(residuals.at(r) == expected_residuals.at(r));
+    }
+  }
+
+  /// Two ranks whose gradients nearly cancel out: what is left of them is below bfloat16's
+  /// precision. Returns how far gradient descent comes to its goal, 1.
+  float descend(bool error_feedback, Wire wire) {
+    Network network;
+    float reached = 0;
+    rethrow_first(run_threads(2, [&](int rank) {
+      Ring<QueueTransport> ring(QueueTransport(network, rank, 2),
+                                {.implementation = CommunicationImplementation::ring,
+                                 .wire = wire,
+                                 .error_feedback = error_feedback});
+      std::vector<float> gradient(1), residual(1);
+      if (error_feedback) ring.keep_residuals(gradient, residual);
+      float w = 0;
+      for (int step = 0; step < 400; ++step) {
+        gradient[0] = rank == 0 ? 1000 + (w - 1) : -1000;
+        ring.all_reduce(std::span<double>(), std::span(gradient));
+        w -= 0.02F * gradient[0];
+      }
+      if (rank == 0) reached = w;
+    }));
+    return reached;
+  }
+
+  TEST_CASE("error feedback converges where a wire that rounds does not") {
+    CHECK(descend(false, Wire::native) == doctest::Approx(1).epsilon(0.01));
+    CHECK(descend(false, Wire::bfloat16) == 0);
+    CHECK(descend(true, Wire::bfloat16) == doctest::Approx(1).epsilon(0.1));
+    CHECK(descend(true, Wire::float16) == doctest::Approx(1).epsilon(0.1));
   }
 
   TEST_CASE("packs of any size give the same sums") {

@@ -49,6 +49,14 @@ class Auto {
   [[nodiscard]] bool shares_memory() const noexcept { return uses_shared_memory(); }
   void reduce_scatter_all_gather(std::span<double> status, NumberSpan values, UseSums f);
 
+  /// See ResidualCollective. In shared memory nothing is rounded.
+  [[nodiscard]] bool keeps_residuals() const noexcept {
+    return !uses_shared_memory() && std::get<Ring<Tcp>>(collective_).keeps_residuals();
+  }
+  void keep_residuals(std::span<const float> values, std::span<float> residuals) {
+    if (keeps_residuals()) std::get<Ring<Tcp>>(collective_).keep_residuals(values, residuals);
+  }
+
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
   [[nodiscard]] ActivityBoard& activity() noexcept;
   void close();

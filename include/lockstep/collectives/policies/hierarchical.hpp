@@ -117,6 +117,20 @@ class Hierarchical {
       outside([&](Outer& outer) { detail::reduce_scatter_all_gather(outer, status, values, f); });
   }
 
+  /// See ResidualCollective: of the first thread's values, which go out.
+  [[nodiscard]] bool keeps_residuals() const noexcept {
+    if constexpr (ResidualCollective<Outer>)
+      return group_->outer_ != nullptr && group_->outer_->keeps_residuals();
+    else
+      return false;
+  }
+  void keep_residuals([[maybe_unused]] std::span<const float> values,
+                      [[maybe_unused]] std::span<float> residuals) {
+    if constexpr (ResidualCollective<Outer>)
+      if (group_->outer_ != nullptr && local_rank() == 0)
+        group_->outer_->keep_residuals(values, residuals);
+  }
+
   /// For the threads of this process and for all others.
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
 

@@ -285,6 +285,7 @@ class Mpi {
     refuse(options.implementation != CommunicationImplementation::automatic, "implementation");
     refuse(options.bytes_per_pack != 0, "bytes_per_pack");
     refuse(options.wire != Wire::native, "wire");
+    refuse(options.error_feedback, "error_feedback");
     refuse(!options.congestion_control.empty(), "congestion_control");
     refuse(options.connections != 0, "connections");
   }

@@ -20,6 +20,14 @@ void decode_add(Wire wire, float* target, const std::uint16_t* source, std::size
 /// values[i] = what the others will decode.
 void round_to_wire(Wire wire, float* values, std::size_t count) noexcept;
 
+// With error feedback: residuals[i] = what is rounded off, 0 where that is not finite.
+
+void encode(Wire wire, std::uint16_t* target, const float* source, float* residuals,
+            std::size_t count) noexcept;
+void round_to_wire(Wire wire, float* values, float* residuals, std::size_t count) noexcept;
+/// values[i] = values[i] + residuals[i].
+void add_residuals(float* values, const float* residuals, std::size_t count) noexcept;
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
 #if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)

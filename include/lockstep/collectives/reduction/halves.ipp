@@ -46,6 +46,45 @@ void round_array(float* values, std::size_t count) noexcept {
   });
 }
 
+/// What `rounded` lacks of `value`. (Where a half has no such number, it cannot be made up for.)
+LOCKSTEP_KERNEL float rounded_off(float value, float rounded) noexcept {
+  const float rest = value - rounded;
+  return rest - rest == 0 ? rest : 0;
+}
+
+template <class Format>
+void encode_array(std::uint16_t* __restrict target, const float* __restrict source,
+                  float* __restrict residuals, std::size_t count) noexcept {
+  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+    target[i] = Format::encode(source[i]);
+    residuals[i] = rounded_off(source[i], Format::decode(target[i]));
+  });
+}
+template <class Format>
+void round_array(float* __restrict values, float* __restrict residuals,
+                 std::size_t count) noexcept {
+  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA {
+    const float rounded = Format::decode(Format::encode(values[i]));
+    residuals[i] = rounded_off(values[i], rounded);
+    values[i] = rounded;
+  });
+}
+
+LOCKSTEP_INLINE void encode(Wire wire, std::uint16_t* target, const float* source, float* residuals,
+                            std::size_t count) noexcept {
+  wire == Wire::bfloat16 ? encode_array<Bfloat16>(target, source, residuals, count)
+                         : encode_array<Float16>(target, source, residuals, count);
+}
+LOCKSTEP_INLINE void round_to_wire(Wire wire, float* values, float* residuals,
+                                   std::size_t count) noexcept {
+  wire == Wire::bfloat16 ? round_array<Bfloat16>(values, residuals, count)
+                         : round_array<Float16>(values, residuals, count);
+}
+LOCKSTEP_INLINE void add_residuals(float* values, const float* residuals,
+                                   std::size_t count) noexcept {
+  for_each_index(count, [=](std::size_t i) LOCKSTEP_KERNEL_LAMBDA { values[i] += residuals[i]; });
+}
+
 LOCKSTEP_INLINE void encode(Wire wire, std::uint16_t* target, const float* source,
                             std::size_t count) noexcept {
   wire == Wire::bfloat16 ? encode_array<Bfloat16>(target, source, count)

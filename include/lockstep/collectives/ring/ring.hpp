@@ -65,6 +65,12 @@ class Ring {
   }
   void barrier() { engine_.barrier(transport_); }
 
+  /// See ResidualCollective.
+  [[nodiscard]] bool keeps_residuals() const noexcept { return engine_.keeps_residuals(); }
+  void keep_residuals(std::span<const float> values, std::span<float> residuals) {
+    engine_.keep_residuals(values, residuals);
+  }
+
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept {
     detail::abort(transport_, reason, code);
   }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/operation.hpp"
@@ -28,13 +29,25 @@ class RingEngine {
   /// ranks (Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988).
   static void barrier(const TransportRef& transport);
 
+  /// See ResidualCollective.
+  [[nodiscard]] bool keeps_residuals() const noexcept { return options_.error_feedback; }
+  void keep_residuals(std::span<const float> values, std::span<float> residuals);
+
  private:
   [[nodiscard]] bool gathers(std::size_t bytes, int ranks) const noexcept;
   [[nodiscard]] std::size_t pack_bytes() const noexcept;
   void reduce(const TransportRef& transport, std::span<double> status, NumberSpan values,
               ReduceOp op, Wire wire);
 
+  [[nodiscard]] std::span<float> residuals_of(NumberSpan values) const noexcept;
+
+  struct Kept {
+    std::span<const float> values;
+    std::span<float> residuals;
+  };
+
   CommunicationOptions options_;
+  std::vector<Kept> kept_;
   RingStaging staging_;
   Buffer gathered_;
 };

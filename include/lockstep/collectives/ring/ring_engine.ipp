@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "lockstep/collectives/argument_checks.hpp"
@@ -91,8 +92,25 @@ LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span
   if (gathers(status.size_bytes() + values.size_bytes(), transport.size()))
     return reduce_gathered(transport, gathered_, status, values, op);
   RingFlow flow(staging_, pack_bytes(), transport.rank(), transport.size(), status, values, op,
-                wire);
+                wire, wire == Wire::native ? std::span<float>() : residuals_of(values));
   transfer_around(transport, flow);
+}
+
+LOCKSTEP_INLINE void RingEngine::keep_residuals(std::span<const float> values,
+                                                std::span<float> residuals) {
+  std::erase_if(kept_, [&](const Kept& kept) { return kept.values.data() == values.data(); });
+  if (!residuals.empty()) kept_.push_back({values, residuals});
+}
+
+LOCKSTEP_INLINE std::span<float> RingEngine::residuals_of(NumberSpan values) const noexcept {
+  const auto* const first = reinterpret_cast<const float*>(values.data());
+  for (const Kept& kept : kept_) {
+    const float* const begin = kept.values.data();
+    if (std::less_equal<>()(begin, first) &&
+        std::less_equal<>()(first + values.size(), begin + kept.values.size()))
+      return kept.residuals.subspan(static_cast<std::size_t>(first - begin), values.size());
+  }
+  return {};
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

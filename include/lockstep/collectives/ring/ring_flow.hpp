@@ -27,13 +27,15 @@ struct RingStaging {
 /// the array.
 ///
 /// With a half-precision wire, each rank rounds the partial sum that it sends; the rank that
-/// completes a sum rounds it too, so that all hold the same bits.
+/// completes a sum rounds it too, so that all hold the same bits. So each rank rounds each element
+/// once. With `residuals`, one for each value, these are added to the values first, and what is
+/// rounded off takes their place.
 class RingFlow final : public Flow {
  public:
   /// `pack_bytes`: memory of a pack, at least 64. A wire other than native is for sums of float.
   RingFlow(RingStaging& staging, std::size_t pack_bytes, int rank, int ranks,
            std::span<double> status, NumberSpan values, ReduceOp op = ReduceOp::sum,
-           Wire wire = Wire::native);
+           Wire wire = Wire::native, std::span<float> residuals = {});
 
   [[nodiscard]] std::uint64_t bytes_to_send() const override { return bytes_to_send_; }
   [[nodiscard]] std::uint64_t bytes_to_receive() const override { return bytes_to_receive_; }
@@ -85,6 +87,7 @@ class RingFlow final : public Flow {
   NumberSpan values_;
   ReduceOp op_;
   Wire wire_;
+  std::span<float> residuals_;
   std::size_t wire_bytes_;  // of a value that travels
   std::size_t pack_bytes_;
   std::uint64_t bytes_to_send_ = 0;

@@ -11,13 +11,14 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE RingFlow::RingFlow(RingStaging& staging, std::size_t pack_bytes, int rank,
                                    int ranks, std::span<double> status, NumberSpan values,
-                                   ReduceOp op, Wire wire)
+                                   ReduceOp op, Wire wire, std::span<float> residuals)
     : staging_(staging),
       route_(Partition(values.size(), ranks), rank, !status.empty()),
       status_(status),
       values_(values),
       op_(op),
       wire_(wire),
+      residuals_(residuals),
       wire_bytes_(wire == Wire::native ? size_of(values.type()) : sizeof(std::uint16_t)),
       pack_bytes_(pack_bytes) {
   if (staging_.received.size() < pack_bytes) staging_.received = Buffer(pack_bytes);
@@ -28,6 +29,8 @@ LOCKSTEP_INLINE RingFlow::RingFlow(RingStaging& staging, std::size_t pack_bytes,
   }
   sent_.skip_empty(route_, true);
   received_.skip_empty(route_, false);
+  if (!residuals_.empty())
+    add_residuals(reinterpret_cast<float*>(values_.data()), residuals_.data(), residuals_.size());
 }
 
 LOCKSTEP_INLINE std::uint64_t RingFlow::rest_of_part_to_send() const {
@@ -52,8 +55,13 @@ LOCKSTEP_INLINE std::span<const std::byte> RingFlow::outgoing() {
   if (is_native()) return values_.subspan(piece.offset, ready).bytes().subspan(out_bytes_);
   if (out_bytes_ == encoded_bytes_) {
     const std::size_t count = std::min(pack_bytes_ / wire_bytes_, ready - sent_.done);
-    encode(wire_, encoded(),
-           reinterpret_cast<const float*>(values_.data()) + piece.offset + sent_.done, count);
+    const std::size_t first = piece.offset + sent_.done;
+    const float* const source = reinterpret_cast<const float*>(values_.data()) + first;
+    const bool is_rounded = sent_.segment + 1 >= route_.partition().ranks();  // a complete sum
+    if (residuals_.empty() || is_rounded)
+      encode(wire_, encoded(), source, count);
+    else
+      encode(wire_, encoded(), source, residuals_.data() + first, count);
     encoded_bytes_ = count * wire_bytes_;
     out_bytes_ = 0;
   }
@@ -128,7 +136,10 @@ LOCKSTEP_INLINE void RingFlow::take(std::size_t count) noexcept {
   const auto* const halves = reinterpret_cast<const std::uint16_t*>(source);
   if (!route_.is_reduced(received_.segment)) return decode(wire_, floats, halves, count);
   decode_add(wire_, floats, halves, count);
-  if (route_.is_complete(received_.segment)) round_to_wire(wire_, floats, count);
+  if (!route_.is_complete(received_.segment)) return;
+  if (residuals_.empty()) return round_to_wire(wire_, floats, count);
+  const std::size_t first = piece().offset + received_.done;
+  round_to_wire(wire_, floats, residuals_.data() + first, count);
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
