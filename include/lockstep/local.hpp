@@ -173,5 +173,6 @@
 #include "lockstep/records/example.hpp"
 #include "lockstep/records/tfrecord_file.hpp"
 #include "lockstep/records/tfrecord_writer.hpp"
+#include "lockstep/step/synchronization.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/one_device.hpp"

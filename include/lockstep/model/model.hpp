@@ -26,6 +26,7 @@
 #include "lockstep/model/weights.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/step/compiled.hpp"
+#include "lockstep/step/synchronization.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/training/fit_options.hpp"
@@ -41,6 +42,10 @@ struct CompileOptions {
   /// For initial values, shuffling and everything else that is random. Default: drawn by the chief.
   /// The chief's is used on all workers.
   std::optional<std::uint64_t> seed = std::nullopt;
+  /// When the ranks communicate. Default: in every step. Over a slow network, rounds of steps
+  /// without communication: LocalSGD{.steps = 16}, or DiLoCo{.steps = 500}. Equal on all workers,
+  /// and part of what a saved state must have in common with the program.
+  Synchronization synchronization = {};
 };
 
 namespace detail {
@@ -72,7 +77,7 @@ class Model {
   Model(S& strategy, CompileOptions options, LossType loss, OptimizerType optimizer,
         std::tuple<Metrics...> metrics)
       : compiled_(std::move(loss), std::move(optimizer), std::move(metrics)),
-        trainer_(compiled_, any_strategy(strategy), options.seed),
+        trainer_(compiled_, any_strategy(strategy), options.seed, options.synchronization),
         on_replicas_(trainer_.replicas()) {}
   /// As above, and then calls begin(*this): a model cannot be moved, so that a function that
   /// returns one can do nothing after it has made it.

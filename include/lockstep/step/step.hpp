@@ -26,6 +26,7 @@ struct TrainStep {
   std::int64_t iteration = 0;    ///< updates made before
   std::int64_t accumulated = 0;  ///< steps before this one that wait for the same update
   bool continues = false;        ///< they have not been carried all (see Updater::carry)
+  bool ends_round = true;        ///< see UpdateStep; a step without a next batch does anyway
   Requests requests = {};        ///< of this rank
   bool stop_on_non_finite = false;
   std::span<const double> class_weight = {};  ///< of class 0, 1, ...; see Workspace::sample_weights
@@ -83,7 +84,7 @@ void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, Tens
 /// Backward with the updater at work, after record. Returns whether an update has been made.
 template <class T>
 bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context,
-                            const TrainStep& step);
+                            const TrainStep& step, bool has_batch = true);
 /// The same in two calls: backward, and the update.
 template <class T>
 void differentiate(const Parts<T>& parts, const StepContext& context);

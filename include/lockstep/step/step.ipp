@@ -122,15 +122,16 @@ std::int64_t step_number(const Parts<T>& parts, const TrainStep& step) {
 template <class T>
 StepContext step_context(const Parts<T>& parts, std::span<const std::int64_t> sample_indices,
                          const TrainStep* step, MomentSink moments) {
-  return {
-      .training = step != nullptr,
-      .step = step != nullptr ? step_number(parts, *step) : 0,
-      .seed = parts.variables.seed,
-      .sample_indices = sample_indices,
-      .cross_replica_sum = step != nullptr ? cross_replica_sum(parts.replica) : CrossReplicaSum{},
-      .activity_penalty = &(parts.workspace.activity_penalty = {}),
-      .moments = moments,
-      .trace = step != nullptr ? step->trace : nullptr};
+  return {.training = step != nullptr,
+          .step = step != nullptr ? step_number(parts, *step) : 0,
+          .seed = parts.variables.seed,
+          .sample_indices = sample_indices,
+          .cross_replica_sum = step != nullptr && !parts.variables.is_in_rounds()
+                                   ? cross_replica_sum(parts.replica)
+                                   : CrossReplicaSum{},
+          .activity_penalty = &(parts.workspace.activity_penalty = {}),
+          .moments = moments,
+          .trace = step != nullptr ? step->trace : nullptr};
 }
 
 template <class T>
@@ -179,12 +180,14 @@ struct ProgressToUpdater {
   }
 };
 
-/// After an update: the replicas of a process share the work.
+/// After an update: the replicas of a process share the work, unless each has its own parameters.
 template <class T>
 void constrain(const Parts<T>& parts, const TrainStep& step) {
   Workspace<T>& workspace = parts.workspace;
   if (workspace.constraints.empty()) return;
   const TraceSpan span(step.trace, TracePart::optimizer);
+  if (parts.variables.is_in_rounds())
+    return workspace.constraints.apply(parts.variables.parameters().slices(), 0, 1);
   workspace.constraints.apply(parts.variables.parameters().slices(),
                               static_cast<std::size_t>(parts.replica.local_rank()),
                               static_cast<std::size_t>(parts.replica.local_size()));
@@ -201,19 +204,21 @@ void end_step(const Parts<T>& parts, const TrainStep& step, bool has_updated) {
 }
 
 template <class T>
-UpdateStep update_step(const Parts<T>& parts, const TrainStep& step) {
+UpdateStep update_step(const Parts<T>& parts, const TrainStep& step, bool has_batch = true) {
   return {.iteration = step.iteration + 1,
           .stop_on_non_finite = step.stop_on_non_finite,
           .trace = step.trace,
-          .is_last = is_last_of_window(parts, step)};
+          .is_last = is_last_of_window(parts, step),
+          .has_batch = has_batch,
+          .ends_round = step.ends_round || parts.workspace.status()[StatusBlock::has_next] == 0};
 }
 
 template <class T>
 bool update_during_backward(const Parts<T>& parts, Updater<T>& updater, StepContext context,
-                            const TrainStep& step) {
+                            const TrainStep& step, bool has_batch) {
   Workspace<T>& workspace = parts.workspace;
   using Progress = typename Updater<T>::Progress;
-  const Progress wanted = updater.begin(update_step(parts, step));
+  const Progress wanted = updater.begin(update_step(parts, step, has_batch));
   workspace.regularization.begin_step(workspace.status()[StatusBlock::rows]);
   ProgressToUpdater<T> progress{parts, updater};
   if (wanted == Progress::gradients) context.gradients_ready = progress.hook();
@@ -264,7 +269,7 @@ bool train_step(const Parts<T>& parts, Updater<T>& updater, BatchLoader<T>& data
   status[StatusBlock::has_next] =
       data.has_next() ? 1 : 0;  // (throws before a parameter changes, if at all)
   status.ask(step.requests);
-  return update_during_backward(parts, updater, context, step);
+  return update_during_backward(parts, updater, context, step, has_batch);
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -20,6 +21,8 @@ struct UpdateStep {
   bool stop_on_non_finite = false;
   Trace* trace = nullptr;
   bool is_last = true;      ///< of its window: it makes the update
+  bool has_batch = true;    ///< this rank's data have not ended
+  bool ends_round = true;   ///< of steps after which ranks meet (see Synchronization)
   double earlier_rows = 0;  ///< of the steps before it in its window
 
   /// What the gradients are divided by. `sums`: the status of all ranks.
@@ -72,6 +75,10 @@ class Updater {
   virtual void ready(std::size_t count) = 0;
   virtual bool finish() = 0;
   virtual void carry(std::int64_t /*steps*/) {}
+  /// After finish(): of how many steps the status in the workspace is. With rounds, nothing as long
+  /// as the ranks have not met, when it is that of this rank alone; then the steps of the round on
+  /// the rank that had most data.
+  [[nodiscard]] virtual std::optional<std::int64_t> steps_together() const { return 1; }
 
  protected:
   explicit Updater(const Parts<T>& parts) noexcept : parts_(parts) {}

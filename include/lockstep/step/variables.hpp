@@ -19,6 +19,7 @@
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/gradient_norms.hpp"
 #include "lockstep/step/program.hpp"
+#include "lockstep/step/synchronization.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -43,7 +44,7 @@ template <class T>
 class Variables {
  public:
   /// Parameters are zeros, slots as the optimizer wants them at first.
-  explicit Variables(const Program<T>& program);
+  explicit Variables(const Program<T>& program, const Synchronization& synchronization = {});
 
   [[nodiscard]] const Arena<T>& parameters() const noexcept { return parameters_; }
   /// Makes the parameters zeros in memory from `allocate` (see Arena).
@@ -52,8 +53,27 @@ class Variables {
   /// show the other then.
   void swap_parameters(Arena<T>& arena) noexcept;
 
-  /// The optimizer's, and behind them the moving averages of the parameters, if it keeps them.
+  /// The optimizer's, and behind them the moving averages of the parameters, if it keeps them, and
+  /// the momentum of the outer optimizer, if it has one.
   [[nodiscard]] const std::vector<Arena<T>>& slots() const noexcept { return slots_; }
+
+  /// With rounds, a rank has variables of its own, equal to those of the others after a meeting:
+  /// all but the slots of the optimizer.
+  [[nodiscard]] const Synchronization& synchronization() const noexcept { return synchronization_; }
+  [[nodiscard]] bool is_in_rounds() const noexcept { return synchronization_.is_in_rounds(); }
+  /// How many of slots(), from the first on, differ between ranks.
+  [[nodiscard]] std::size_t own_slots() const noexcept {
+    return is_in_rounds() ? program_.layout().slots : 0;
+  }
+  [[nodiscard]] std::span<T> averages() const noexcept {
+    return slots_[program_.layout().slots].values();
+  }
+  /// Of the outer optimizer; empty when it has none.
+  [[nodiscard]] std::span<T> outer_momentum() const noexcept {
+    return synchronization_.momentum() == 0 ? std::span<T>() : slots_.back().values();
+  }
+  /// Takes over all that ranks have in common after a meeting.
+  void take_over(const Variables& other);
 
   /// Of the next update: what the schedule says, or what was set.
   [[nodiscard]] double learning_rate() const { return learning_rate_of(iterations); }
@@ -131,6 +151,7 @@ class Variables {
              std::size_t begin) const;
 
   const Program<T>& program_;
+  const Synchronization synchronization_;
   double learning_rate_;
   std::optional<LearningRate> schedule_;
   std::vector<UpdateRange> ranges_;  // at least one

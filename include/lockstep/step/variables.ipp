@@ -23,13 +23,14 @@ void initialize(std::span<const Variable> variables, std::span<const std::span<T
 }
 
 template <class T>
-Variables<T>::Variables(const Program<T>& program)
+Variables<T>::Variables(const Program<T>& program, const Synchronization& synchronization)
     : program_(program),
+      synchronization_(synchronization),
       learning_rate_(program.initial_learning_rate()),
       parameters_(program.layout().variables) {
   const T initial = static_cast<T>(program.initial_slot_value());
   const UpdateRules rules = program.update_rules();
-  slots_.reserve(program.layout().slots + 1);
+  slots_.reserve(program.layout().slots + 2);
   for (std::size_t i = 0; i < program.layout().slots; ++i) {
     slots_.emplace_back(program.layout().variables);
     if (initial != T(0))
@@ -38,6 +39,7 @@ Variables<T>::Variables(const Program<T>& program)
   }
   averaging_ = rules.averaging;
   if (has_averages()) slots_.emplace_back(program.layout().variables);
+  if (synchronization.momentum() != 0) slots_.emplace_back(program.layout().variables);
   accumulation_steps_ = rules.accumulation_steps;
   if (accumulation_steps_ > 1) accumulated_ = Arena<T>(program.layout().variables);
   schedule_ = rules.schedule;
@@ -112,7 +114,7 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
 template <class T>
 void Variables<T>::average(std::span<T> parameters, std::size_t begin,
                            std::int64_t iteration) const {
-  T* const averages = slots_.back().values().data() + begin;
+  T* const averages = this->averages().data() + begin;
   const double momentum = iteration == 1 ? 0 : averaging_.momentum;
   const T old = static_cast<T>(momentum), fresh = static_cast<T>(1 - momentum);
   const auto step = [=](auto& mean, const auto& w)
@@ -133,9 +135,21 @@ void Variables<T>::complete_update(std::int64_t iteration, bool has_updated) {
 }
 
 template <class T>
+void Variables<T>::take_over(const Variables& other) {
+  std::ranges::copy(other.parameters_.values(), parameters_.values().begin());
+  for (std::size_t i = own_slots(); i < slots_.size(); ++i)
+    std::ranges::copy(other.slots_[i].values(), slots_[i].values().begin());
+  learning_rate_ = other.learning_rate_;
+  previous_learning_rate = other.previous_learning_rate;
+  iterations = other.iterations;
+  seed = other.seed;
+  shows_averages_ = other.shows_averages_;
+}
+
+template <class T>
 void Variables<T>::swap_averages() {
   if (!has_averages()) return;
-  const std::span<T> averages = slots_.back().values();
+  const std::span<T> averages = this->averages();
   if (iterations == 0)
     std::ranges::copy(parameters_.values(), averages.begin());
   else
@@ -147,7 +161,7 @@ template <class T>
 void Variables<T>::take_averages() {
   if (!has_averages() || iterations == 0) return;
   if (shows_averages_) swap_averages();
-  std::ranges::copy(slots_.back().values(), parameters_.values().begin());
+  std::ranges::copy(averages(), parameters_.values().begin());
 }
 
 template <class T>

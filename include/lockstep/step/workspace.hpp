@@ -63,6 +63,10 @@ class Workspace {
 
   [[nodiscard]] const Arena<T>& gradients() const noexcept { return gradients_; }
   [[nodiscard]] Arena<T>& gradients() noexcept { return gradients_; }
+  /// What a wire of half precision has rounded off this worker's gradients; empty unless
+  /// keep_residuals() was called.
+  [[nodiscard]] const Arena<T>& residuals() const noexcept { return residuals_; }
+  void keep_residuals();
   /// Variables that are not trained.
   [[nodiscard]] const Arena<T>& state() const noexcept { return state_; }
   /// As it was before the step that has begun and not ended.
@@ -116,6 +120,7 @@ class Workspace {
 
   const Program<T>& program_;
   Arena<T> gradients_;
+  Arena<T> residuals_;
   Arena<T> state_;
   Arena<T> state_before_step_;
   bool in_step_ = false;

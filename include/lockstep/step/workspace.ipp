@@ -25,6 +25,11 @@ Workspace<T>::Workspace(const Program<T>& program, Allocate allocate)
 }
 
 template <class T>
+void Workspace<T>::keep_residuals() {
+  residuals_ = Arena<T>(program_.layout().variables);
+}
+
+template <class T>
 void Workspace<T>::begin_step(bool continues) noexcept {
   if (!continues) std::ranges::copy(state_.values(), state_before_step_.values().begin());
   in_step_ = true;

@@ -99,6 +99,7 @@ class FitLoop final : public ModelTraining<T> {
       throw CollectiveError(std::move(failure));
     }
     for (std::size_t i = 0; i < trainer_.replicas(); ++i) trainer_.workspace(i).undo_step();
+    trainer_.forget_rank_state();  // some of it is lost
     survivor_.keep([this] { return state(); });
     waits_without_signals_ = signals_.has_value();
     signals_.reset();  // while it waits, a signal ends the process
@@ -111,11 +112,8 @@ class FitLoop final : public ModelTraining<T> {
     Base::set_parameters(parameters);
     has_set_parameters_ = true;
   }
-  void verify_after_step() override { verify_ = options_.verify_replicas; }
-  [[nodiscard]] bool is_verified() const override {
-    return is_verified_ || !options_.verify_replicas ||
-           trainer_.strategy().num_replicas_in_sync() == 1;
-  }
+  void verify_after_step() override { verify_ = options_.verify_replicas || must_meet_to_save(); }
+  [[nodiscard]] bool is_verified() const override { return is_verified_ || !must_meet_to_save(); }
   void preempt_on_signals() override {
     if (!signals_) signals_.emplace();
   }
@@ -146,6 +144,12 @@ class FitLoop final : public ModelTraining<T> {
     decode_ = decode;
   }
   void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
+    if (trainer_.variables().is_in_rounds())
+      throw ConfigurationError(concat(
+          {"OnPeerLoss::rejoin is not for ", trainer_.variables().synchronization().description(),
+           ": a lost worker takes with it what its optimizer has learnt; with "
+           "OnPeerLoss::fail, all workers that are started again go on from the last "
+           "backup"}));
     if (!trainer_.strategy().can_reconnect()) return;
     survivor_.enable(encode);
     decode_ = decode;
@@ -166,6 +170,8 @@ class FitLoop final : public ModelTraining<T> {
   void take_up(AnyReplica& replica, Loader& data, Position& at) const;
   EpochEnd train_epoch(const Parts<T>& parts, Updater<T>& updater, Loader& data, int epoch,
                        Position& at, Status& running);
+  void end_step_alone(AnyReplica& replica, const Activity& place, Position& at, Loader& data,
+                      Trace* trace);
   void keep_place(const Position& at, const Status& running, const Requests& asked);
   void verify(AnyReplica& replica);
   Requests complete_epoch(AnyReplica& replica, int epoch, bool finished);
@@ -178,6 +184,11 @@ class FitLoop final : public ModelTraining<T> {
   [[nodiscard]] Requests requests(bool leader) const;
   Requests ask_all(AnyReplica& replica, bool leader) const;
 
+  /// The state between two steps is complete only when all ranks have met for it.
+  [[nodiscard]] bool must_meet_to_save() const {
+    return trainer_.variables().is_in_rounds() || trainer_.ranks_differ() ||
+           (options_.verify_replicas && trainer_.strategy().num_replicas_in_sync() > 1);
+  }
   [[nodiscard]] std::size_t metric_state() const noexcept {
     return trainer_.program().layout().metric_state;
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lockstep/step/non_finite.hpp"
+#include "lockstep/step/residual_scope.hpp"
 #include "lockstep/step/step.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/training/agreement.hpp"
@@ -28,7 +29,7 @@ inline bool any_rank(AnyReplica& replica, bool mine) {
 template <class T>
 void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   const bool leader = replica.local_rank() == 0;
-  const Parts<T> parts = trainer_.parts(replica);
+  const Parts<T> parts = trainer_.training_parts(replica);
   Loader data(trainer_.distribute(train_, replica), trainer_.program().layout().targets > 0);
   std::optional<Loader> validation;
   if (options_.validation_data)
@@ -45,6 +46,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   agree(replica.collective(), "fit", plan_.signature);
   if (plan_.steps_may_differ) decide_plan(replica);
   decide_exchanges(replica);
+  const ResidualScope residuals(parts);
   const auto updater = choose_updater(parts);
   call_back(replica, {.call = "fit"}, [&] {
     if (restored_) return;
@@ -73,6 +75,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
       callbacks_.on_epoch_begin(*this, epoch);
       progress_.begin_epoch(epoch, plan_.target);
     });
+    trainer_.rank_state().begin_steps(replica);
     if (!begun || plan_.new_pass_each_epoch)
       data.begin({.seed = trainer_.variables().seed, .number = at.data_iteration});
     if (leader) trainer_.variables().next_pass = at.data_iteration + 1;
@@ -108,6 +111,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
     if (times.size() > 1 && leader && this->is_chief() && options_.verbose == 2)
       log_line(rank_times_text(times, epoch, steps));
     if (leader) rank_times_ = std::move(times);
+    trainer_.gather_rank_state(replica);
     verify(replica);
     call_back(replica, {.call = "fit", .epoch = epoch}, [&] {
       end_epoch(epoch, running, validation_due ? &validated : nullptr);
@@ -250,7 +254,8 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
   AnyReplica& replica = parts.replica;
   Workspace<T>& workspace = parts.workspace;
   const bool leader = replica.local_rank() == 0;
-  std::int64_t iteration = trainer_.variables().iterations;
+  std::int64_t iteration = parts.variables.iterations;
+  std::int64_t alone = 0;  // steps since all ranks have met
   const std::int64_t window = trainer_.variables().accumulation_steps();
   std::int64_t accumulated = trainer_.variables().accumulated_steps;
   bool continues = false;  // a window of which not all is in Variables
@@ -267,16 +272,32 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
       call_back(
           replica, place, [&] { callbacks_.on_train_batch_begin(*this, at.step); }, trace);
     if (leader) is_verified_ = false;
+    const bool ends_round = alone + 1 >= parts.variables.synchronization().steps() ||
+                            (options_.steps_per_epoch && at.step + 1 >= *options_.steps_per_epoch);
     const bool has_updated = train_step(parts, updater, data,
                                         {.iteration = iteration,
                                          .accumulated = accumulated,
                                          .continues = continues,
+                                         .ends_round = ends_round,
                                          .requests = requests(leader),
                                          .stop_on_non_finite = options_.stop_on_non_finite,
                                          .class_weight = plan_.class_weight,
                                          .trace = trace,
                                          .board = board});
+    const std::optional<std::int64_t> together = updater.steps_together();
+    if (together && *together > 0) {  // this rank's data may have ended before
+      const std::int64_t missed = *together - alone - 1;
+      iteration += missed;
+      at.step += missed;
+      at.data_position += missed;
+    }
+    alone = together ? 0 : alone + 1;
     const Status& status = workspace.status();
+    if (!together) {
+      parts.variables.complete_update(++iteration, has_updated);
+      end_step_alone(replica, place, at, data, trace);
+      continue;
+    }
     if (status[Status::non_finite] > 0 && !workspace.non_finite.is_reported)
       report_non_finite(parts, options_.stop_on_non_finite, epoch, at.step);
     if (status[Status::samples] == 0) {
@@ -295,9 +316,10 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
     ++at.data_position;  // not data.position(): a rank whose data have ended stays behind
     more = status[Status::has_next] > 0;
     Requests asked = status.asked();
+    if (!continues && (leader || parts.variables.is_in_rounds()))
+      parts.variables.complete_update(iteration, has_updated);
     if (leader) {
       verify_ = false;  // it was asked in this step
-      if (!continues) trainer_.variables().complete_update(iteration, has_updated);
       accumulated_ = accumulated;
       waiting_ = continues ? waiting_ + 1 : 0;
       report(trainer_.program(), running, logs_);
@@ -312,7 +334,10 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
       if (since.stop) running[Status::stop] += 1;
       asked.add(since);
     }
-    if (asked.verify) verify(replica);
+    if (asked.verify) {
+      trainer_.gather_rank_state(replica);
+      verify(replica);
+    }
     stop = asked.stop;
     const bool preempted = asked.preemption != ExitCode::success;
     if (leader) {
@@ -346,6 +371,26 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
                      *options_.steps_per_epoch * (options_.epochs - options_.initial_epoch),
                      " batches; use repeat() for more data"}));
   return {.finished = true};
+}
+
+/// What follows a step after which the ranks have not met.
+template <class T>
+void FitLoop<T>::end_step_alone(AnyReplica& replica, const Activity& place, Position& at,
+                                Loader& data, Trace* trace) {
+  const std::int64_t batch = at.step++;
+  at.batch = std::max(at.batch, static_cast<std::int64_t>(data.batch_size()));
+  ++at.data_position;
+  if (replica.local_rank() == 0) verify_ = false;  // it was asked in this step
+  if (callbacks_.has().train_batch_end)
+    call_back(
+        replica, place, [&] { callbacks_.on_train_batch_end(*this, batch, logs_); }, trace);
+  if (replica.local_rank() == 0) {
+    const TraceSpan span(trace, TracePart::callbacks);
+    progress_.update(at.step, logs_);
+  }
+  if (callbacks_.has().train_batch_complete)
+    call_back(
+        replica, place, [&] { callbacks_.on_train_batch_complete(*this, batch); }, trace);
 }
 
 /// Sets the place that a state saved from now on has, where a save may be asked for.
@@ -386,6 +431,7 @@ Requests FitLoop<T>::complete_epoch(AnyReplica& replica, int epoch, bool finishe
 /// All ranks have agreed to leave.
 template <class T>
 void FitLoop<T>::preempt(AnyReplica& replica, ExitCode code) {
+  trainer_.gather_rank_state(replica);
   verify(replica);
   call_back(replica, {.call = "fit"}, [&] {
     note_stopping();

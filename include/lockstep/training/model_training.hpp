@@ -38,7 +38,7 @@ class ModelTraining : public Training {
   }
   void set_learning_rate(double learning_rate) override {
     check_learning_rate(learning_rate, trainer_.variables().has_schedule());
-    trainer_.variables().set_learning_rate(learning_rate);
+    trainer_.rank_state().set_learning_rate(learning_rate);
   }
   [[nodiscard]] std::int64_t iterations() const override { return trainer_.variables().iterations; }
   [[nodiscard]] bool is_chief() const override { return trainer_.strategy().is_chief(); }
@@ -86,6 +86,7 @@ class ModelTraining : public Training {
           concat({"set_parameters: expected ", expected, " bytes, got ", parameters.size()}));
     const auto untrained = parameters.subspan(trained.size());
     std::copy_n(parameters.begin(), trained.size(), trained.begin());
+    trainer_.rank_state().share_parameters();
     for (std::size_t i = 0; i < trainer_.replicas(); ++i)
       std::copy(untrained.begin(), untrained.end(),
                 std::as_writable_bytes(trainer_.workspace(i).state().values()).begin());

@@ -8,6 +8,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 std::unique_ptr<ReplicaModel<T>> replica_model(Trainer<T>& trainer, AnyReplica& replica,
                                                typename ReplicaModel<T>::ToInput to_input) {
+  refuse_rounds("on", trainer.variables());
   const Parts<T> parts = trainer.parts(replica);
   return std::make_unique<ReplicaModel<T>>(parts, choose_updater(parts), to_input);
 }

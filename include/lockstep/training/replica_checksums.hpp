@@ -21,7 +21,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// CRC-32C of what is equal on all ranks between two steps. The first replica of a process alone
+/// CRC-32C of what is equal on all ranks between two steps; with rounds, after a meeting. The first replica of a process alone
 /// computes those of what its replicas share.
 struct ReplicaChecksums {
   std::uint32_t parameters = 0;
@@ -36,8 +36,9 @@ template <class T>
   ReplicaChecksums sums{.untrained = crc32c(std::as_bytes(workspace.state().values()))};
   if (!leader) return sums;
   sums.parameters = variables.parameters_crc32c();
-  for (const auto& slot : variables.slots())
-    for (const auto slice : slot.slices()) sums.slots = crc32c(std::as_bytes(slice), sums.slots);
+  for (std::size_t i = variables.own_slots(); i < variables.slots().size(); ++i)
+    for (const auto slice : variables.slots()[i].slices())
+      sums.slots = crc32c(std::as_bytes(slice), sums.slots);
   if (variables.accumulated_steps > 0)
     sums.slots = crc32c(std::as_bytes(variables.accumulated().values()), sums.slots);
   const std::uint64_t counters[] = {std::bit_cast<std::uint64_t>(variables.learning_rate()),

@@ -7,6 +7,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/batch_loader.hpp"
+#include "lockstep/step/residual_scope.hpp"
 #include "lockstep/step/step.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/training/agreement.hpp"
@@ -23,6 +24,7 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
         "train_on_batch: this model is in fit: a callback may use test_on_batch and "
         "predict_on_batch of it");
   constexpr const char* call = "train_on_batch";
+  refuse_rounds(call, trainer.variables());
   const WorkerData mine(call, batch, trainer.place(), AutoShardPolicy::data);
   check_pass(call, mine, trainer.program().layout().data, std::nullopt);
   const std::string signature = pass_signature(mine, std::nullopt);
@@ -40,6 +42,7 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
                         trainer.program().layout().targets > 0);
     data.begin({.seed = variables.seed, .number = 0});
     parts.workspace.non_finite = {};
+    const ResidualScope residuals(parts);
     const auto updater = choose_updater(parts);
     const std::int64_t accumulated = variables.accumulated_steps;
     const bool by_this =

@@ -18,10 +18,12 @@
 #include "lockstep/data/distributed_dataset.hpp"
 #include "lockstep/data/distribution_context.hpp"
 #include "lockstep/step/parts.hpp"
+#include "lockstep/step/synchronization.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/history.hpp"
 #include "lockstep/training/named_arrays.hpp"
+#include "lockstep/training/rank_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -32,9 +34,10 @@ template <class T>
 class Trainer {
  public:
   /// Waits for the other workers, compares their programs with this one, and starts from the
-  /// chief's seed and variables. Without `seed` one is drawn.
+  /// chief's seed and variables. Without `seed` one is drawn. Throws ConfigurationError for a
+  /// synchronization that makes no sense, or not for this optimizer.
   Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy,
-          std::optional<std::uint64_t> seed);
+          std::optional<std::uint64_t> seed, const Synchronization& synchronization = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -77,6 +80,20 @@ class Trainer {
     return {program_, variables_, workspace(static_cast<std::size_t>(replica.local_rank())),
             replica};
   }
+  /// For training steps: with rounds, each replica has variables of its own.
+  [[nodiscard]] Parts<T> training_parts(AnyReplica& replica) {
+    const auto index = static_cast<std::size_t>(replica.local_rank());
+    return {program_, rank_state_.variables(index), workspace(index), replica};
+  }
+  [[nodiscard]] const RankState<T>& rank_state() const noexcept { return rank_state_; }
+  /// Whether ranks differ in what a saved state needs.
+  [[nodiscard]] bool ranks_differ() const noexcept {
+    return variables_.own_slots() > 0 || has_residuals();
+  }
+  /// Called by all ranks: what differs is in the states that the chief saves from now on.
+  void gather_rank_state(AnyReplica& replica);
+  /// It is not.
+  void forget_rank_state() noexcept { rank_state_.forget(); }
   /// What the constructor does.
   void start(AnyReplica& replica);
   /// The chief's variables go to all workers.
@@ -89,11 +106,16 @@ class Trainer {
       std::optional<AutoShardPolicy> policy = std::nullopt) const;
 
  private:
+  [[nodiscard]] bool has_residuals() const noexcept {
+    return !workspace(0).residuals().values().empty();
+  }
+
   const Program<T>& program_;
   const std::unique_ptr<AnyStrategy> strategy_;
   bool is_in_fit_ = false;
   Variables<T> variables_;
   std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's own thread
+  RankState<T> rank_state_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -35,11 +35,26 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
                        {.call = call});
 }
 
+/// Throws ConfigurationError unless it makes sense.
+inline const Synchronization& checked(const Synchronization& synchronization,
+                                      const UpdateRules& rules) {
+  synchronization.validate();
+  if (synchronization.is_in_rounds() && rules.accumulation_steps > 1)
+    throw ConfigurationError(
+        concat({"compile: ", synchronization.description(),
+                " with gradient_accumulation_steps=", rules.accumulation_steps,
+                ": in a round each rank updates in every step; use larger batches, or no rounds"}));
+  return synchronization;
+}
+
 template <class T>
 Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> strategy,
-                    std::optional<std::uint64_t> seed)
-    : program_(program), strategy_(std::move(strategy)), variables_(program) {
-  workspaces_.resize(static_cast<std::size_t>(strategy_->local_replicas()));
+                    std::optional<std::uint64_t> seed, const Synchronization& synchronization)
+    : program_(program),
+      strategy_(std::move(strategy)),
+      variables_(program, checked(synchronization, program.update_rules())),
+      workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
+      rank_state_(program, variables_, workspaces_.size()) {
   variables_.seed = seed ? *seed : std::random_device{}();
   strategy_->run([&](AnyReplica& replica) { start(replica); });
 }
@@ -56,7 +71,11 @@ void Trainer<T>::start(AnyReplica& replica) {
   const auto allocate = [&](std::size_t bytes) { return collective.allocate(bytes); };
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
   workspace = std::make_unique<Workspace<T>>(program_, allocate);
-  if (can_update_for_all(program_, replica)) variables_.allocate_parameters(allocate);
+  rank_state_.start(static_cast<std::size_t>(replica.local_rank()));
+  if (!variables_.is_in_rounds() && can_update_for_all(program_, replica))
+    variables_.allocate_parameters(allocate);
+  if (leader && collective.can().keep_residuals && std::same_as<T, float>)
+    workspace->keep_residuals();
   // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all
   // of them.
   std::int64_t level = -static_cast<std::int64_t>(kernels::instruction_set());
@@ -84,7 +103,8 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
   };
   if (collective.size() > 1) {
     send(variables_.parameters().values());
-    for (const Arena<T>& slot : variables_.slots()) send(slot.values());
+    for (std::size_t i = variables_.own_slots(); i < variables_.slots().size(); ++i)
+      send(variables_.slots()[i].values());
     if (!variables_.accumulated().values().empty()) send(variables_.accumulated().values());
     if (!own.state().values().empty())
       collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
@@ -108,6 +128,13 @@ void Trainer<T>::broadcast_from_chief(AnyReplica& replica) {
     }
   }
   replica.team_barrier();
+}
+
+template <class T>
+void Trainer<T>::gather_rank_state(AnyReplica& replica) {
+  if (ranks_differ())
+    rank_state_.gather(replica, workspace(static_cast<std::size_t>(replica.local_rank())),
+                       has_residuals());
 }
 
 template <class T>
@@ -273,7 +300,10 @@ std::string Trainer<T>::signature() const {
   for (std::size_t i = 0; i < names.size(); ++i)
     text += concat({"model layout: ", names[i], " ",
                     shape_text(program_.layout().variables[i].shape()), "\n"});
-  return text + program_.parts_description();
+  text += program_.parts_description();
+  if (variables_.is_in_rounds())
+    text += concat({"\nsynchronization: ", variables_.synchronization().description()});
+  return text;
 }
 
 template <class T>
@@ -311,11 +341,12 @@ TrainingState Trainer<T>::save_state(TrainingState reused, bool before_step) con
     save_arrays(saved.slots, i * count, trained_arrays(program_, variables_.slots()[i]),
                 concat({"/slot_", i}));
   const std::size_t in_slots = variables_.slots().size() * count;
-  if (variables_.accumulated_steps > 0)
+  const bool is_in_window = variables_.accumulated_steps > 0;
+  if (is_in_window)
     save_arrays(saved.slots, in_slots, trained_arrays(program_, variables_.accumulated()),
                 "/accumulated");
-  else
-    saved.slots.resize(in_slots);
+  saved.slots.resize(in_slots + (is_in_window ? count : 0));
+  rank_state_.save(saved.slots, static_cast<std::size_t>(strategy_->num_replicas_in_sync()));
   const Workspace<T>& first = workspace(0);
   save_arrays(saved.state, 0,
               untrained_arrays(program_, before_step ? first.state_before_step() : first.state()));
@@ -327,7 +358,10 @@ std::uint64_t Trainer<T>::state_bytes() const {
   const std::size_t trained =
       variables_.parameters().values().size() * (1 + variables_.slots().size()) +
       variables_.accumulated().values().size();
-  return (trained + workspace(0).state().values().size()) * sizeof(T);
+  const auto ranks = static_cast<std::size_t>(strategy_->num_replicas_in_sync());
+  const std::size_t own = variables_.parameters().values().size() * ranks *
+                          (variables_.own_slots() + (has_residuals() ? 1 : 0));
+  return (trained + own + workspace(0).state().values().size()) * sizeof(T);
 }
 
 template <class T>
@@ -341,8 +375,8 @@ void Trainer<T>::restore_state(const TrainingState& saved) {
   const std::size_t count = program_.layout().variables.size();
   const bool is_in_window =
       saved.accumulated_steps > 0 && !variables_.accumulated().values().empty();
-  if (saved.parameters.size() != count ||
-      saved.slots.size() != (slots.size() + (is_in_window ? 1 : 0)) * count)
+  const std::size_t behind = (slots.size() + (is_in_window ? 1 : 0)) * count;
+  if (saved.parameters.size() != count || !rank_state_.fits(saved, behind))
     throw ConfigurationError(
         concat({"restore: the saved state has ", saved.parameters.size(), " parameter arrays and ",
                 saved.slots.size(), " optimizer arrays, this model has ", count, " and ",
@@ -356,6 +390,7 @@ void Trainer<T>::restore_state(const TrainingState& saved) {
     if (is_in_window)
       load_arrays(saved.slots, slots.size() * count,
                   trained_arrays(program_, variables_.accumulated()), check_only);
+    rank_state_.load(saved, behind, place(), workspace(0).residuals(), check_only);
   }
   variables_.iterations = saved.iterations;
   ++variables_.revision;

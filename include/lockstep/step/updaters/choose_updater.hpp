@@ -2,8 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 #include "lockstep/step/updater.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -11,6 +14,15 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// The one place that decides. The same route on all ranks.
 template <class T>
 [[nodiscard]] std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts);
+
+/// Throws ConfigurationError for a call that makes single steps, if ranks meet after rounds of them.
+template <class T>
+void refuse_rounds(std::string_view call, const Variables<T>& variables) {
+  if (variables.is_in_rounds())
+    throw ConfigurationError(
+        concat({call, ": this model is compiled with ", variables.synchronization().description(),
+                ", whose rounds are those of fit: call fit, or compile it without"}));
+}
 
 /// Whether each rank can update a share of the parameters for all ranks: they share memory, each
 /// has parameters to itself, and the optimizer has no slots and no averages, which would have to be

@@ -9,6 +9,7 @@
 #include "lockstep/step/updaters/alone.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/step/updaters/overlapped.hpp"
+#include "lockstep/step/updaters/rounds.hpp"
 #include "lockstep/step/updaters/shared_memory.hpp"
 #include "lockstep/step/updaters/threads.hpp"
 
@@ -28,6 +29,7 @@ std::unique_ptr<Updater<T>> choose_route(const Parts<T>& parts) {
 
 template <class T>
 std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts) {
+  if (parts.variables.is_in_rounds()) return std::make_unique<RoundsUpdater<T>>(parts);
   auto route = choose_route(parts);
   if (parts.variables.accumulation_steps() == 1) return route;
   return std::make_unique<AccumulatedUpdater<T>>(parts, std::move(route));
