@@ -122,8 +122,7 @@ TEST_CASE("weights: stages that cannot carry them say so") {
   const ls::Tensor<float> x({0, 1, 2, 3}), w({1, 2, 3, 4});
   const auto data = ls::from_tensor_slices(x, x, w), plain = ls::from_tensor_slices(x, x);
   const auto begin = [](auto pipeline) { pipeline.begin({}); };
-  CHECK_THROWS_AS(begin(data.window(2).batch(1)), ls::DataError);
-  CHECK_THROWS_AS(begin(ls::zip(data, plain).batch(1)), ls::DataError);
+  CHECK_THROWS_AS(begin(ls::zip(data, data).batch(1)), ls::DataError);
   CHECK(ls::zip(plain, data).weight_size() == 1);
   CHECK(data.enumerate().cache().weight_size() == 1);
   const auto wide = ls::from_tensor_slices(x, ls::Tensor<float>({1, 2, 3, 4, 5, 6, 7, 8}, {4, 2}));
