@@ -79,7 +79,9 @@ std::string during_startup(std::string_view bytes, std::size_t piece) {
     roster.peer(other).connected = true;
     agreement.begin(other, {});
   }
-  roster.peer(2).ready = true;
+  const FrameBytes ready =
+      StartupAgreement::about(ControlFrame::Type::ready, roster.processes()).encode();
+  (void)agreement.take(2, {reinterpret_cast<const char*>(ready.data()), ready.size()}, {});
   for_pieces(bytes, piece, [&](std::string_view part) {
     const bool more = agreement.take(1, part, {}) == StartupAgreement::Taken::all;
     if (roster.peer(1).ready) agreement.consider();

@@ -129,6 +129,14 @@ TEST_SUITE("ballot") {
     check_all({{}, {silent, heard, unanswered}, {}}, 1,
               "hears none of the other ranks any more: its network is cut, or all of them hang");
     check_all({{}, {closed, heard, closed}, {}}, 0, "closed the connection");  // but those ended
+    // Rank 0 has spoken before the way was cut, and its ballot does not come.
+    Ballots late(1, names(3));
+    late.add(1, {heard, heard, silent});
+    CHECK_FALSE(late.are_complete());
+    REQUIRE(late.verdict());
+    CHECK(late.verdict()->failed_rank == 1);
+    late.add(0, {heard, heard, silent});
+    CHECK(late.verdict()->failed_rank == 2);
   }
 
   TEST_CASE("who has come to its end has not failed, and is not waited for") {

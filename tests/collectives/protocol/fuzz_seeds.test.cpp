@@ -9,6 +9,8 @@
 #include <string>
 
 #include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/startup_agreement.hpp"
+#include "lockstep/collectives/protocol/startup_roster.hpp"
 
 using namespace lockstep::detail;
 using Type = ControlFrame::Type;
@@ -35,8 +37,10 @@ void check_seed(const std::string& name, const std::string& bytes) {
 
 TEST_CASE("fuzz seeds: what peers say on a control connection") {
   const std::string probe = message(Type::probe);
-  check_seed("startup",
-             char(100) + probe + message(Type::waiting, 2) + message(Type::ready) + probe);
+  const ControlFrame ready =
+      StartupAgreement::about(Type::ready, StartupRoster({"a:1", "b:2", "c:3"}, 0).processes());
+  check_seed("startup", char(100) + probe + message(Type::waiting, 2) +
+                            message(ready.type, ready.value, ready.extra) + probe);
   check_seed("report", char(6) + probe + message(Type::abort, 2, 138, "closed the connection") +
                            message(Type::abort, 1, 1, "no more memory"));
   check_seed("end", char(15) + message(Type::waiting, 0) + message(Type::goodbye) +

@@ -18,7 +18,13 @@ std::string bytes_of(const ControlFrame& frame, const std::string& text = {}) {
   const FrameBytes bytes = frame.encode();
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + text;
 }
-std::string bytes_of(Type type) { return bytes_of(ControlFrame{.type = type}); }
+/// Ready and go are said of the processes that all of these tests' workers know.
+ControlFrame frame_of(Type type) {
+  const StartupRoster roster({"a:1", "b:2", "c:3"}, 0);
+  return type == Type::ready || type == Type::go ? StartupAgreement::about(type, roster.processes())
+                                                 : ControlFrame{.type = type};
+}
+std::string bytes_of(Type type) { return bytes_of(frame_of(type)); }
 
 const StartupRoster::Clock::time_point now(100s);
 
@@ -58,8 +64,8 @@ TEST_SUITE("start-up agreement") {
     CHECK(chief.sent.empty());
     CHECK(chief.take(2, bytes_of(Type::ready)) == Taken::all);
     CHECK(chief.agreement.is_reached());
-    CHECK(chief.sent == std::vector{std::pair(1, ControlFrame{.type = Type::go}),
-                                    std::pair(2, ControlFrame{.type = Type::go})});
+    CHECK(chief.sent ==
+          std::vector{std::pair(1, frame_of(Type::go)), std::pair(2, frame_of(Type::go))});
   }
 
   TEST_CASE(
@@ -70,8 +76,8 @@ TEST_SUITE("start-up agreement") {
     CHECK(worker.sent.empty());
     worker.connect(2);
     worker.agreement.consider();
-    CHECK(worker.sent == std::vector{std::pair(0, ControlFrame{.type = Type::ready})});
-    CHECK(worker.take(2, bytes_of(Type::go)) == Taken::enough);  // who is he to say so
+    CHECK(worker.sent == std::vector{std::pair(0, frame_of(Type::ready))});
+    CHECK(worker.take(2, bytes_of(Type::go)) == Taken::all);  // who is he to say so
     CHECK_FALSE(worker.agreement.is_reached());
     CHECK(worker.take(0, bytes_of(Type::go)) == Taken::enough);
     CHECK(worker.agreement.is_reached());
@@ -82,7 +88,7 @@ TEST_SUITE("start-up agreement") {
     worker.connect(0);
     worker.connect(2);
     const std::string later = bytes_of(Type::goodbye) + bytes_of(Type::probe).substr(0, 7);
-    CHECK(worker.take(2, later) == Taken::enough);
+    CHECK(worker.take(2, later) == Taken::all);
     CHECK(worker.take(0, bytes_of(Type::go) + later) == Taken::enough);
     for (const int other : {0, 2}) {
       ControlInbox& inbox = worker.agreement.inbox(other);
@@ -103,7 +109,7 @@ TEST_SUITE("start-up agreement") {
     worker.roster.peer(0).connected = false;
     worker.connect(2);
     worker.connect(0);
-    CHECK(worker.sent == std::vector{std::pair(0, ControlFrame{.type = Type::ready})});
+    CHECK(worker.sent == std::vector{std::pair(0, frame_of(Type::ready))});
     CHECK_FALSE(worker.agreement.is_reached());
   }
 
@@ -114,6 +120,31 @@ TEST_SUITE("start-up agreement") {
         bytes_of({.type = Type::abort, .value = 2, .extra = 138, .length = 4}, "lost");
     CHECK(worker.take(0, bytes_of(Type::go) + gives_up) == Taken::enough);
     CHECK_FALSE(worker.agreement.is_reached());
+    REQUIRE(worker.agreement.aborted());
+    CHECK(worker.agreement.aborted()->failed_rank == 2);
+  }
+
+  TEST_CASE("an answer to an earlier question says nothing about now") {
+    Worker chief(0);
+    chief.connect(1);
+    const auto answer = [](int question) {
+      return bytes_of({.type = Type::waiting, .value = 2, .extra = question});
+    };
+    chief.agreement.ask(1);
+    chief.agreement.ask_whether_it_lives(1);
+    CHECK(chief.sent.back().second == ControlFrame{.type = Type::probe, .extra = 2});
+    CHECK(chief.take(1, answer(1)) == Taken::all);
+    CHECK_FALSE(chief.roster.peer(1).answered);
+    CHECK(chief.take(1, answer(2)) == Taken::all);
+    CHECK(chief.roster.peer(1).answered);
+  }
+
+  TEST_CASE("a report is heard behind what is for later") {
+    Worker worker(1);
+    worker.connect(0);
+    CHECK(worker.take(0, bytes_of(Type::go) + bytes_of(Type::doubt) +
+                             bytes_of({.type = Type::abort, .value = 2, .extra = 138, .length = 4},
+                                      "lost")) == Taken::enough);
     REQUIRE(worker.agreement.aborted());
     CHECK(worker.agreement.aborted()->failed_rank == 2);
   }
@@ -149,6 +180,44 @@ TEST_SUITE("start-up agreement") {
     CollectiveFailure failure;
     failure.failed_rank = 2;
     CHECK(worker.agreement.report(CollectiveError(failure), {}).value == 2);
+  }
+
+  TEST_CASE("a process that is started again in the middle is never taken for the former one") {
+    Worker chief(0), worker(2);
+    const auto meet = [](Worker& one, int other, std::uint64_t incarnation) {
+      one.roster.peer(other).incarnation = incarnation;
+      one.connect(other);
+    };
+    meet(chief, 1, 7);
+    meet(chief, 2, 0);
+    meet(worker, 0, 0);
+    meet(worker, 1, 7);
+    REQUIRE(worker.sent.size() == 1);
+    CHECK(chief.take(2, bytes_of(worker.sent[0].second)) == Taken::all);
+    CHECK(chief.take(1, bytes_of(worker.sent[0].second)) == Taken::all);
+    CHECK(chief.agreement.is_reached());
+    const std::string go = bytes_of(chief.sent.back().second);
+
+    // Rank 1 is killed and has connected to rank 2 again before go comes there.
+    meet(worker, 1, 8);
+    CHECK(worker.take(0, go) == Taken::all);
+    CHECK_FALSE(worker.agreement.is_reached());
+    CHECK(worker.sent.size() == 2);  // it is ready, with others
+    CHECK(worker.sent[0].second != worker.sent[1].second);
+
+    // The other way round: rank 0 waits until rank 2 has met the new process too.
+    Worker second(0);
+    meet(second, 1, 7);
+    meet(second, 2, 0);
+    CHECK(second.take(2, bytes_of(worker.sent[0].second)) == Taken::all);
+    meet(second, 1, 8);
+    CHECK(second.take(1, bytes_of(worker.sent[1].second)) == Taken::all);
+    CHECK_FALSE(second.agreement.is_reached());
+    CHECK(second.roster.first_missing(now) == 2);
+    CHECK(second.take(2, bytes_of(worker.sent[1].second)) == Taken::all);
+    CHECK(second.agreement.is_reached());
+    CHECK(worker.take(0, bytes_of(second.sent.back().second)) == Taken::enough);
+    CHECK(worker.agreement.is_reached());
   }
 
   TEST_CASE("something else is garbage") {

@@ -181,11 +181,15 @@ class Ballots {
     return {against, voters};
   }
 
-  // Whether this rank hears none of at least two others, though none closed its connection.
+  // Whether this rank hears none of at least two others, though none closed its connection. Nor
+  // does it hear one from which no ballot comes: the way was cut after that one had spoken.
   [[nodiscard]] bool hears_nobody() const {
     if (size() < 3 || !has(rank_)) return false;
-    for (int other = 0; other < size(); ++other)
-      if (other != rank_ && !hearing(rank_, other).is_quiet()) return false;
+    for (int other = 0; other < size(); ++other) {
+      if (other == rank_) continue;
+      const Hearing& h = hearing(rank_, other);
+      if (!h.is_quiet() && (!h.is_heard() || has(other))) return false;
+    }
     return true;
   }
 

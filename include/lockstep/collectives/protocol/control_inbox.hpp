@@ -22,6 +22,8 @@ class ControlInbox {
   };
 
   void append(std::string_view bytes) { bytes_ += bytes; }
+  /// Puts whole messages in front of what is there.
+  void prepend(std::string_view messages) { bytes_.insert(0, messages); }
 
   /// The first message, as soon as all of it is there.
   [[nodiscard]] std::optional<Message> front() const {

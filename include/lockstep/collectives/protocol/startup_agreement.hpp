@@ -23,6 +23,12 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// What is said on the control connections during start-up: rank 0 hears from all others when they
 /// are **ready**, connected to all, and then tells them to **go**. In the meantime each rank
 /// is asked whether it is there, and for which rank it waits.
+///
+/// A process may be started again at any moment, and connects anew to some ranks sooner than to
+/// others. So both words say which processes are meant (StartupRoster::processes): rank 0 waits
+/// until all others are connected to the same ones as itself, and a rank that hears go is not done
+/// while it is connected to others than rank 0 was. It becomes so, or rank 0 notices that a process
+/// has ended, and gives up.
 class StartupAgreement {
  public:
   using Clock = StartupRoster::Clock;
@@ -31,7 +37,7 @@ class StartupAgreement {
 
   enum class Taken {
     all,      ///< and more is welcome
-    enough,   ///< what follows is for later, or the start-up ends
+    enough,   ///< what follows is for later, as the start-up ends
     garbage,  ///< the peer has sent something that is no control frame
   };
 
@@ -52,24 +58,34 @@ class StartupAgreement {
   /// There is a new control connection to a peer.
   void begin(int other, Clock::time_point now) {
     inbox(other) = {};
-    if (other == 0) ready_sent_ = go_ = false;
+    later_[static_cast<std::size_t>(other)].clear();
+    if (other == 0) forget_rank_0();
     StartupRoster::Peer& peer = roster_.peer(other);
     peer.ready = false;
+    said_ready_[static_cast<std::size_t>(other)].reset();
     peer.heard = now;
     peer.waits_for = -1;
   }
   /// It is closed.
   void lose(int other) {
     roster_.peer(other).ready = false;
-    if (other == 0) go_ = false;
+    said_ready_[static_cast<std::size_t>(other)].reset();
+    if (other == 0) forget_rank_0();
   }
 
   [[nodiscard]] Taken take(int from, std::string_view bytes, Clock::time_point now) {
     inbox(from).append(bytes);
     for (auto message = inbox(from).front(); message; message = inbox(from).front()) {
-      if (!handle(from, *message, now)) return Taken::enough;
+      if (!handle(from, *message, now)) {
+        if (aborted_) return Taken::enough;
+        // A report may come after it.
+        const FrameBytes frame = message->frame.encode();
+        std::string& later = later_[static_cast<std::size_t>(from)];
+        later.append(reinterpret_cast<const char*>(frame.data()), frame.size());
+        later += message->text;
+      }
       inbox(from).pop();
-      if (go_ && roster_.all_connected()) return Taken::enough;  // else rank 0 may still give up
+      if (may_go()) return Taken::enough;  // else rank 0 may still give up
     }
     return inbox(from).is_broken() ? Taken::garbage : Taken::all;
   }
@@ -77,16 +93,43 @@ class StartupAgreement {
   /// To be called when something has changed, and while no guest contends for a place.
   void consider() {
     if (reached_ || !roster_.all_connected()) return;
+    const std::uint64_t processes = roster_.processes();
     if (roster_.rank() != 0) {
-      if (!std::exchange(ready_sent_, true)) say(0, ControlFrame::Type::ready);
-      reached_ = go_;
-    } else if (roster_.all_ready()) {
-      for (int other = 1; other < roster_.world(); ++other) say(other, ControlFrame::Type::go);
-      reached_ = go_ = true;
+      if (ready_sent_ != processes) say(0, ControlFrame::Type::ready, processes);
+      ready_sent_ = processes;
+      if (may_go()) reach();
+      return;
     }
+    for (int other = 1; other < roster_.world(); ++other)
+      roster_.peer(other).ready = said_ready_[static_cast<std::size_t>(other)] == processes;
+    if (!roster_.all_ready()) return;
+    for (int other = 1; other < roster_.world(); ++other)
+      say(other, ControlFrame::Type::go, processes);
+    reach();
   }
 
-  void ask(int other) { say(other, ControlFrame::Type::probe); }
+  void ask(int other) {
+    send_(other, {.type = ControlFrame::Type::probe, .extra = ++roster_.peer(other).questions}, {});
+  }
+  /// Asks, and the answer matters: an earlier one may still be on its way from a process that has
+  /// ended since.
+  void ask_whether_it_lives(int other) {
+    StartupRoster::Peer& peer = roster_.peer(other);
+    ask(other);
+    peer.matters = peer.questions;
+    peer.answered = false;
+  }
+
+  /// Ready or go, and of which processes that is said: 64 bits in two numbers.
+  [[nodiscard]] static ControlFrame about(ControlFrame::Type type, std::uint64_t processes) {
+    return {.type = type,
+            .value = static_cast<std::int32_t>(static_cast<std::uint32_t>(processes)),
+            .extra = static_cast<std::int32_t>(static_cast<std::uint32_t>(processes >> 32))};
+  }
+  [[nodiscard]] static std::uint64_t processes_of(const ControlFrame& frame) {
+    return static_cast<std::uint32_t>(frame.value) |
+           std::uint64_t{static_cast<std::uint32_t>(frame.extra)} << 32;
+  }
 
   /// What to tell the others of the failure that ends this rank's start-up; its text follows.
   [[nodiscard]] ControlFrame report(const Error& error, std::string_view text) const {
@@ -98,25 +141,43 @@ class StartupAgreement {
   }
 
  private:
-  void say(int to, ControlFrame::Type type) { send_(to, {.type = type}, {}); }
+  void say(int to, ControlFrame::Type type, std::uint64_t processes) {
+    send_(to, about(type, processes), {});
+  }
 
-  // Returns false when the message belongs to the time after the start-up, or ends it.
+  void reach() {
+    reached_ = true;
+    for (std::size_t other = 0; other < inboxes_.size(); ++other)
+      inboxes_[other].prepend(std::exchange(later_[other], {}));
+  }
+
+  void forget_rank_0() {
+    ready_sent_.reset();
+    go_.reset();
+  }
+  // Rank 0 has said so, of those that this rank is connected to.
+  [[nodiscard]] bool may_go() const {
+    return go_ && roster_.all_connected() && *go_ == roster_.processes();
+  }
+
+  // Returns false when the message belongs to the time after the start-up, or ends that.
   [[nodiscard]] bool handle(int from, const ControlInbox::Message& message, Clock::time_point now) {
     StartupRoster::Peer& peer = roster_.peer(from);
     switch (message.frame.type) {
       case ControlFrame::Type::ready:
         if (roster_.rank() != 0) return false;
+        said_ready_[static_cast<std::size_t>(from)] = processes_of(message.frame);
         peer.ready = true;
         return true;
       case ControlFrame::Type::go:
         if (from != 0) return false;
-        go_ = true;
+        go_ = processes_of(message.frame);
         return true;
       case ControlFrame::Type::probe:
-        answer(from, now);
+        answer(from, message.frame.extra, now);
         return true;
       case ControlFrame::Type::waiting:
-        peer.answered = true;
+        peer.answered = peer.answered || message.frame.extra >= peer.matters;
         peer.heard = now;
         peer.waits_for = message.frame.value;
         roster_.hear_complaints(from, message.text);
@@ -133,11 +194,12 @@ class StartupAgreement {
     return false;
   }
 
-  void answer(int to, Clock::time_point now) {
+  void answer(int to, std::int32_t question, Clock::time_point now) {
     const std::string text = roster_.complaints(to);
     send_(to,
           {.type = ControlFrame::Type::waiting,
            .value = roster_.first_missing(now),
+           .extra = question,
            .length = static_cast<std::uint32_t>(text.size())},
           text);
   }
@@ -155,9 +217,14 @@ class StartupAgreement {
   StartupRoster& roster_;
   Send send_;
   std::vector<ControlInbox> inboxes_;  // by rank
+  // What is for later, by rank: said by one for which the start-up is over.
+  std::vector<std::string> later_ = std::vector<std::string>(inboxes_.size());
   std::optional<CollectiveFailure> aborted_;
-  bool ready_sent_ = false;  // to rank 0
-  bool go_ = false;
+  // Of which processes: what each rank has said to rank 0, this rank to rank 0, and rank 0.
+  std::vector<std::optional<std::uint64_t>> said_ready_ =
+      std::vector<std::optional<std::uint64_t>>(inboxes_.size());
+  std::optional<std::uint64_t> ready_sent_;
+  std::optional<std::uint64_t> go_;
   bool reached_ = false;
 };
 

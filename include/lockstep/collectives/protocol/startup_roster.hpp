@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -13,6 +14,7 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -26,16 +28,19 @@ class StartupRoster {
   static constexpr auto silence = std::chrono::seconds(3);
 
   struct Peer {
-    bool connected = false;     ///< all connections to it stand
-    bool ready = false;         ///< it is connected to all others
-    std::string problem{};      ///< why it is not connected
-    std::string turned_away{};  ///< what was wrong with a process that claimed to be it
-    bool answered = false;      ///< the last question that mattered
-    Clock::time_point heard{};  ///< when it last answered
-    int waits_for = -1;         ///< what it answered
-    std::string complaint{};    ///< why another rank cannot reach it
-    int complainant = -1;       ///< that rank
-    int told_by = -1;           ///< from which this rank knows of it
+    bool connected = false;         ///< all connections to it stand
+    std::uint64_t incarnation = 0;  ///< of its process, since it was connected last
+    bool ready = false;             ///< it is connected to all others
+    std::string problem{};          ///< why it is not connected
+    std::string turned_away{};      ///< what was wrong with a process that claimed to be it
+    std::int32_t questions = 0;     ///< the number of the last one
+    std::int32_t matters = 0;       ///< the number of the last one that mattered
+    bool answered = false;          ///< that one, or a later one
+    Clock::time_point heard{};      ///< when it last answered
+    int waits_for = -1;             ///< what it answered
+    std::string complaint{};        ///< why another rank cannot reach it
+    int complainant = -1;           ///< that rank
+    int told_by = -1;               ///< from which this rank knows of it
   };
 
   /// Why a rank is missing.
@@ -58,6 +63,13 @@ class StartupRoster {
   }
   [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+
+  /// Tells apart which processes have the places, this one's among them.
+  [[nodiscard]] std::uint64_t processes() const noexcept {
+    RandomKey key(peers_.size());
+    for (const Peer& p : peers_) key = key.fold_in(p.incarnation);
+    return key.value();
+  }
 
   [[nodiscard]] bool all_connected() const noexcept {
     return all_others([](const Peer& p) { return p.connected; });

@@ -26,10 +26,9 @@
 #include "lockstep/collectives/host/wake_pipe.hpp"
 #include "lockstep/collectives/protocol/ballot.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
-#include "lockstep/collectives/protocol/control_inbox.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
+#include "lockstep/collectives/protocol/failure_watch.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
-#include "lockstep/collectives/protocol/inquiry.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
 #include "lockstep/collectives/tcp/detail/port_probes.hpp"
@@ -57,16 +56,10 @@ class TcpControl {
         links_(links),
         cause_(cause),
         news_(news),
-        channel_(rank, static_cast<int>(addresses.size()), board,
-                 [this](int to, const ControlFrame& frame, std::string_view text) {
-                   send(to, frame, text);
-                 }),
-        inquiry_(channel_, names(addresses)) {
-    channel_.set_inquiry(
-        [this](int from, const ControlInbox::Message& message, Clock::time_point now) {
-          if (!cause_.is_set()) inquiry_.take(from, message, now);
-        });
-  }
+        watch_(addresses, rank, board, cause,
+               [this](int to, const ControlFrame& frame, std::string_view text) {
+                 send(to, frame, text);
+               }) {}
   ~TcpControl() { stop(); }
   TcpControl(const TcpControl&) = delete;
   TcpControl& operator=(const TcpControl&) = delete;
@@ -123,44 +116,28 @@ class TcpControl {
   /// connection for data (`error`: errno, 0 if it is closed). Sooner or later a cause is set,
   /// unless all ranks turn out to be well.
   void miss(int other, Milliseconds silence) {
-    doubt([&](Clock::time_point now) { inquiry_.miss(other, silence, now); });
+    doubt([&](Clock::time_point now) { watch_.miss(other, silence, now); });
   }
   void lose_data(int other, int error) {
-    doubt([&](Clock::time_point now) { inquiry_.lose_data(other, error, now); });
+    doubt([&](Clock::time_point now) { watch_.lose_data(other, error, now); });
   }
 
   /// Returns the cause that all ranks will name, and tells it to them.
   CollectiveFailure settle(CollectiveFailure failure) {
     const std::lock_guard lock(mutex_);
-    return settle_locked(std::move(failure));
+    failure = watch_.settle(std::move(failure));
+    news_.wake();
+    return failure;
   }
 
  private:
   [[nodiscard]] TcpLinks& link(int rank) noexcept { return links_[static_cast<std::size_t>(rank)]; }
 
-  static std::vector<std::string> names(const std::vector<std::string>& addresses) {
-    std::vector<std::string> result;
-    result.reserve(addresses.size());
-    for (int rank = 0; rank < static_cast<int>(addresses.size()); ++rank)
-      result.push_back(peer_name(addresses, rank));
-    return result;
-  }
-
   template <class F>
   void doubt(F f) {
     const std::lock_guard lock(mutex_);
-    if (cause_.is_set()) return;
     f(Clock::now());
     wake_.wake();
-  }
-
-  CollectiveFailure settle_locked(CollectiveFailure failure) {
-    if (failure.failed_rank >= 0 && failure.failed_rank < channel_.size())
-      failure.address = addresses_[static_cast<std::size_t>(failure.failed_rank)];
-    failure = cause_.set(std::move(failure));
-    channel_.report(failure);
-    news_.wake();
-    return failure;
   }
 
   // Control frames are few and short, so they fit into the kernel's buffer at once. A peer that
@@ -206,8 +183,7 @@ class TcpControl {
       for (int other = 0; other < channel_.size(); ++other)
         if (other != channel_.rank() && !channel_.peer(other).gone)
           watched.push_back({link(other).control.native_handle(), POLLIN, 0});
-      auto due = cause_.is_set() ? Clock::time_point::max() : inquiry_.due();
-      due = std::min(due, probes_.watch(watched));
+      auto due = std::min(watch_.due(), probes_.watch(watched));
       const std::size_t own = watched.size();
       lock.unlock();
       if (resident_) due = std::min(due, resident_->watch(watched));
@@ -241,11 +217,9 @@ class TcpControl {
       const std::size_t n = link(other).control.read_some(asio::buffer(chunk), error);
       if (error == asio::error::would_block) return;
       if (error) {
-        channel_.peer(other).gone = true;
-        if (!channel_.peer(other).goodbye)
-          lose(other,
-               error == asio::error::eof ? resets_[static_cast<std::size_t>(other)] : error.value(),
-               now);
+        lose(other,
+             error == asio::error::eof ? resets_[static_cast<std::size_t>(other)] : error.value(),
+             now);
         return news_.wake();
       }
       take(other, {chunk.data(), n}, now);
@@ -253,34 +227,21 @@ class TcpControl {
   }
 
   void take(int other, std::string_view bytes, Clock::time_point now) {
-    const bool had_ended = channel_.peer(other).goodbye, all_had = channel_.peer(other).farewell;
-    if (!channel_.take(other, bytes, now)) {
-      CollectiveFailure failure;
-      failure.failed_rank = other;
-      failure.reason = "sent something that is no control frame";
-      settle_locked(std::move(failure));
-    }
-    if (channel_.peer(other).goodbye != had_ended || channel_.peer(other).farewell != all_had)
-      news_.wake();
+    if (watch_.take(other, bytes, now)) news_.wake();
   }
 
-  // A loss counts only while no report has come; all reports are read first.
   void lose(int other, int error, Clock::time_point now) {
-    if (cause_.is_set() || channel_.reported()) return;
-    inquiry_.lose(other, error, now);
+    if (!watch_.lose(other, error, now)) return;
     // A connection that is closed was closed by the peer; a reset may come from the network.
-    if (probes_.call(other, now)) inquiry_.look_for(other, error != 0);
+    if (probes_.call(other, now)) watch_.look_for(other, error != 0);
   }
 
   void conclude(Clock::time_point now) {
     if (cause_.is_set()) return probes_.clear();
-    if (channel_.reported()) {
-      settle_locked(*channel_.reported());
-      return;
-    }
-    probes_.advance(now,
-                    [&](int other, Hearing::Process outcome) { inquiry_.found(other, outcome); });
-    if (auto verdict = inquiry_.advance(now)) settle_locked(std::move(*verdict));
+    if (!watch_.has_report())
+      probes_.advance(now,
+                      [&](int other, Hearing::Process outcome) { watch_.found(other, outcome); });
+    if (watch_.conclude(now)) news_.wake();
   }
 
   const std::vector<std::string>& addresses_;
@@ -291,8 +252,8 @@ class TcpControl {
   std::unique_ptr<ControlResident> resident_;
 
   std::mutex mutex_;
-  ControlChannel channel_;
-  Inquiry inquiry_;
+  FailureWatch watch_;
+  ControlChannel& channel_ = watch_.channel();
   // By rank: errno of a message that could not be sent.
   std::vector<int> resets_ = std::vector<int>(addresses_.size());
   PortProbes probes_{addresses_.size()};

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "lockstep/collectives/protocol/control_channel.hpp"
+#include "lockstep/collectives/protocol/failure_watch.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/patience.hpp"
-#include "lockstep/collectives/tcp/detail/links.hpp"
 #include "lockstep/collectives/tcp/detail/mesh.hpp"
 #include "lockstep/collectives/tcp/detail/waiting.hpp"
 #include "lockstep/core/config.hpp"

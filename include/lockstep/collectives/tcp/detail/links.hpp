@@ -13,7 +13,6 @@
 #include "lockstep/collectives/protocol/control_inbox.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -37,10 +36,5 @@ struct TcpLinks {
   bool checksum = true;  ///< of what goes over the connections for data
   Buffer surplus{};      ///< see TcpReceiving
 };
-
-/// "rank 1 (127.0.0.1:2222)"
-inline std::string peer_name(const std::vector<std::string>& addresses, int rank) {
-  return concat({"rank ", rank, " (", addresses[static_cast<std::size_t>(rank)], ")"});
-}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

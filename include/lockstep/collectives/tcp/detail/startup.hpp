@@ -60,13 +60,14 @@ class TcpStartup {
     listener_ = context_.incoming.release();
     tear_down();
     std::deque<TcpLinks> result;
-    for (StartupPlace& place : context_.places) {
+    for (StartupContext::Place& place : context_.places) {
       TcpLinks& links = result.emplace_back(context_.io);
       links.checksum = context_.options.checksum;
       if (place.control() == nullptr) continue;
       links.control = std::move(place.control()->socket);
       links.inbox = std::move(context_.agreement.inbox(static_cast<int>(result.size()) - 1));
-      for (std::size_t link = StartupPlace::first_data_link; link < place.links.size(); ++link)
+      for (std::size_t link = StartupContext::Place::first_data_link; link < place.links.size();
+           ++link)
         links.data.push_back(std::move(place.links[link]->socket));
     }
     return result;
@@ -105,7 +106,7 @@ class TcpStartup {
     reporting_.stop();
     connecting_.stop();
     context_.outgoing.close();
-    for (const StartupPlace& place : context_.places)
+    for (const StartupContext::Place& place : context_.places)
       for (const TcpConnection::Pointer& link : place.links)
         if (link != nullptr) {
           link->over = true;

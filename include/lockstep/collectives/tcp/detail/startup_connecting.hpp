@@ -23,7 +23,7 @@ class StartupConnecting {
  public:
   using Pointer = TcpConnection::Pointer;
   using Clock = TcpConnection::Clock;
-  using Place = StartupPlace;
+  using Place = StartupContext::Place;
 
   explicit StartupConnecting(StartupContext& context) : context_(context) {
     context_.owner = {[this](const Pointer& connection) { conclude(connection); },
@@ -140,8 +140,7 @@ class StartupConnecting {
   void adopt(const Pointer& connection) {
     TcpConnection& c = *connection;
     Place& p = context_.place(c.peer);
-    if (c.incoming && !c.prevails && p.control() != nullptr &&
-        p.control()->incarnation != c.incarnation)
+    if (c.incoming && !c.prevails && p.is_anothers(c.incarnation))
       return contention_.contend(connection);
     if (c.incoming)
       context_.incoming.forget(connection);
@@ -150,18 +149,14 @@ class StartupConnecting {
     c.handshake.reset();
     c.timer.cancel();
     c.contends = false;
-    if (p.links[c.link] != nullptr) p.links[c.link]->discard();
-    p.links[c.link] = connection;
-    for (std::size_t link = 0; link < p.links.size(); ++link) {
-      Pointer& other = p.links[link];
-      if (other == nullptr || other->incarnation == c.incarnation) continue;
-      other->discard();
-      other = nullptr;
-      if (!c.incoming) context_.outgoing.start(c.peer, link);
-    }
+    p.put(c.link, connection, [&](std::size_t link, const Pointer& former) {
+      former->discard();
+      if (link != c.link && !c.incoming) context_.outgoing.start(c.peer, link);
+    });
     context_.outgoing.succeed(c.peer);
     context_.claims.settle(c.peer);
     StartupRoster::Peer& peer = context_.roster.peer(c.peer);
+    peer.incarnation = c.incarnation;
     peer.connected = p.is_complete();
     peer.problem.clear();
     peer.turned_away.clear();

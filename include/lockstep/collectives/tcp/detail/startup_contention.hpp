@@ -27,7 +27,7 @@ class StartupContention {
  public:
   using Pointer = TcpConnection::Pointer;
   using Clock = TcpConnection::Clock;
-  using Place = StartupPlace;
+  using Place = StartupContext::Place;
 
   /// `adopt`: the guest has the place. `changed`: one guest less contends for one.
   StartupContention(StartupContext& context, std::function<void(const Pointer&)> adopt,
@@ -100,15 +100,11 @@ class StartupContention {
     if (earlier != guests.end()) context_.incoming.drop(*earlier);
     guest->contends = true;
     guest->contends_since = Clock::now();
-    context_.roster.peer(guest->peer).answered = false;
-    context_.agreement.ask(guest->peer);
+    context_.agreement.ask_whether_it_lives(guest->peer);
     contest_later(guest);
   }
 
  private:
-  static constexpr auto contest_interval = std::chrono::milliseconds(200);
-  static constexpr auto contest_timeout = std::chrono::seconds(2);
-
   [[nodiscard]] bool has_its_address(const Hello& theirs) const {
     const auto from = static_cast<std::size_t>(theirs.from);
     return from < theirs.addresses.size() &&
@@ -116,7 +112,7 @@ class StartupContention {
   }
 
   void contest_later(const Pointer& guest) {
-    guest->timer.expires_after(contest_interval);
+    guest->timer.expires_after(Place::contest_interval);
     guest->timer.async_wait([this, guest](asio::error_code) {
       if (!guest->over) contest(guest);
     });
@@ -127,20 +123,20 @@ class StartupContention {
       context_.incoming.drop(guest);
       return changed_();
     }
-    const Pointer& older = context_.place(guest->peer).control();
-    const bool is_there = older != nullptr && older->incarnation != guest->incarnation;
-    if (is_there && context_.roster.peer(guest->peer).answered) {
-      context_.refusal = concat(
-          {context_.roster.name(guest->peer), " is there twice: two processes, on ", older->host(),
-           " and ", guest->host(),
-           ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
-      return;
+    const Place& place = context_.place(guest->peer);
+    switch (place.contest(guest->incarnation, context_.roster.peer(guest->peer).answered,
+                          Clock::now() - guest->contends_since)) {
+      case Place::Contest::goes_on:
+        return contest_later(guest);
+      case Place::Contest::prevails:
+        guest->prevails = true;
+        return adopt_(guest);
+      case Place::Contest::twins:
+        context_.refusal = concat(
+            {context_.roster.name(guest->peer), " is there twice: two processes, on ",
+             place.control()->host(), " and ", guest->host(),
+             ", have one place in the cluster; give each worker its own task index in TF_CONFIG"});
     }
-    guest->prevails = !is_there || Clock::now() - guest->contends_since >= contest_timeout;
-    if (guest->prevails)
-      adopt_(guest);
-    else
-      contest_later(guest);
   }
 
   StartupContext& context_;

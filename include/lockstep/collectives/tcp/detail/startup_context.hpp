@@ -23,6 +23,7 @@
 #include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/protocol/startup_agreement.hpp"
 #include "lockstep/collectives/protocol/startup_claims.hpp"
+#include "lockstep/collectives/protocol/startup_place.hpp"
 #include "lockstep/collectives/protocol/startup_roster.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tcp/detail/connection.hpp"
@@ -34,30 +35,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Where the connections to a peer have their place once they stand. They have numbers: the one for
-/// control, and those for data.
-struct StartupPlace {
-  static constexpr std::size_t control_link = 0;
-  static constexpr std::size_t first_data_link = 1;
-
-  explicit StartupPlace(std::size_t count) : links(count) {}
-
-  [[nodiscard]] const TcpConnection::Pointer& control() const noexcept {
-    return links[control_link];
-  }
-  [[nodiscard]] bool is_complete() const noexcept {
-    return std::find(links.begin(), links.end(), nullptr) == links.end();
-  }
-
-  std::vector<TcpConnection::Pointer> links;  ///< null while it does not stand
-};
-
 /// A start-up under way. Vocabulary: a worker **calls** the lower ranks and is called by the higher
 /// ones, its **guests**. When a handshake has come to agreement, the connection **stands**, and has
 /// its place among its peer's **links**.
 struct StartupContext {
   using Clock = TcpConnection::Clock;
-  using Place = StartupPlace;
+  using Place = StartupPlace<TcpConnection::Pointer>;
 
   StartupContext(asio::io_context& service, const Rendezvous& rendezvous,
                  const CommunicationOptions& communication)
@@ -80,6 +63,7 @@ struct StartupContext {
                            .fold_in(static_cast<std::uint64_t>(::getpid()))
                            .fold_in(reinterpret_cast<std::uintptr_t>(this))
                            .value();
+    roster.peer(rank()).incarnation = mine.incarnation;
   }
   StartupContext(const StartupContext&) = delete;
   StartupContext& operator=(const StartupContext&) = delete;

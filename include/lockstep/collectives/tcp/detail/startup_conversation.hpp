@@ -26,7 +26,7 @@ class StartupConversation {
  public:
   using Pointer = TcpConnection::Pointer;
   using Clock = TcpConnection::Clock;
-  using Place = StartupPlace;
+  using Place = StartupContext::Place;
 
   /// `lose`: a peer has closed its connection, or talks nonsense.
   StartupConversation(StartupContext& context, std::function<void(int peer)> lose)

@@ -1,0 +1,133 @@
+// What a rank makes of the others' words and of the ends of their connections.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/protocol/ballot.hpp"
+#include "lockstep/collectives/protocol/control_channel.hpp"
+#include "lockstep/collectives/protocol/control_inbox.hpp"
+#include "lockstep/collectives/protocol/failure_cause.hpp"
+#include "lockstep/collectives/protocol/inquiry.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// "rank 1 (b:2222)"
+[[nodiscard]] inline std::string peer_name(const std::vector<std::string>& addresses, int rank) {
+  return concat({"rank ", rank, " (", addresses[static_cast<std::size_t>(rank)], ")"});
+}
+
+/// The whole of a rank's part in noticing a failure, from bytes and ends of connections to the
+/// cause that all ranks name. After bytes have come, a connection has ended or due() has passed,
+/// the owner calls conclude(). Used by one thread at a time.
+class FailureWatch {
+ public:
+  using Clock = ControlChannel::Clock;
+  using Milliseconds = std::chrono::milliseconds;
+
+  FailureWatch(const std::vector<std::string>& addresses, int rank, const ActivityBoard& board,
+               FailureCause& cause, ControlChannel::Send send)
+      : addresses_(addresses),
+        cause_(cause),
+        channel_(rank, static_cast<int>(addresses.size()), board, std::move(send)),
+        inquiry_(channel_, names(addresses)) {
+    channel_.set_inquiry(
+        [this](int from, const ControlInbox::Message& message, Clock::time_point now) {
+          if (!cause_.is_set()) inquiry_.take(from, message, now);
+        });
+  }
+  FailureWatch(const FailureWatch&) = delete;
+  FailureWatch& operator=(const FailureWatch&) = delete;
+
+  [[nodiscard]] ControlChannel& channel() noexcept { return channel_; }
+  [[nodiscard]] const ControlChannel& channel() const noexcept { return channel_; }
+
+  /// Returns the cause that all ranks will name, and tells it to them.
+  CollectiveFailure settle(CollectiveFailure failure) {
+    if (failure.failed_rank >= 0 && failure.failed_rank < channel_.size())
+      failure.address = addresses_[static_cast<std::size_t>(failure.failed_rank)];
+    failure = cause_.set(std::move(failure));
+    channel_.report(failure);
+    return failure;
+  }
+
+  /// Takes bytes that a peer has sent. Returns whether a waiting thread should know: a failure, or
+  /// the peer has ended, or all have.
+  [[nodiscard]] bool take(int other, std::string_view bytes, Clock::time_point now) {
+    const auto& peer = std::as_const(channel_).peer(other);
+    const bool had_ended = peer.goodbye, all_had = peer.farewell;
+    if (channel_.take(other, bytes, now))
+      return peer.goodbye != had_ended || peer.farewell != all_had;
+    CollectiveFailure failure;
+    failure.failed_rank = other;
+    failure.reason = "sent something that is no control frame";
+    settle(std::move(failure));
+    return true;
+  }
+
+  /// A peer's control connection is closed (error 0) or broken (errno). Returns whether that is a
+  /// loss that counts; then a probe may look for the peer's process. It does not after a goodbye,
+  /// nor after a report: all reports are read first.
+  [[nodiscard]] bool lose(int other, int error, Clock::time_point now) {
+    channel_.peer(other).gone = true;
+    if (channel_.peer(other).goodbye || cause_.is_set() || channel_.reported()) return false;
+    inquiry_.lose(other, error, now);
+    return true;
+  }
+
+  /// See Inquiry.
+  void look_for(int other, bool is_looked_for) { inquiry_.look_for(other, is_looked_for); }
+  void found(int other, Hearing::Process process) { inquiry_.found(other, process); }
+
+  /// The waiting thread of this rank has heard nothing from a peer for this long, or has lost a
+  /// connection for data.
+  void miss(int other, Milliseconds silence, Clock::time_point now) {
+    if (!cause_.is_set()) inquiry_.miss(other, silence, now);
+  }
+  void lose_data(int other, int error, Clock::time_point now) {
+    if (!cause_.is_set()) inquiry_.lose_data(other, error, now);
+  }
+
+  /// Whether a peer's report waits for conclude().
+  [[nodiscard]] bool has_report() const noexcept { return channel_.reported().has_value(); }
+  /// When to conclude() in any case.
+  [[nodiscard]] Clock::time_point due() const noexcept {
+    return cause_.is_set() ? Clock::time_point::max() : inquiry_.due();
+  }
+  /// Returns whether there is a cause now, and was none.
+  [[nodiscard]] bool conclude(Clock::time_point now) {
+    if (cause_.is_set()) return false;
+    if (has_report()) {
+      settle(*channel_.reported());
+      return true;
+    }
+    auto verdict = inquiry_.advance(now);
+    if (!verdict) return false;
+    settle(std::move(*verdict));
+    return true;
+  }
+
+ private:
+  static std::vector<std::string> names(const std::vector<std::string>& addresses) {
+    std::vector<std::string> result;
+    result.reserve(addresses.size());
+    for (int rank = 0; rank < static_cast<int>(addresses.size()); ++rank)
+      result.push_back(peer_name(addresses, rank));
+    return result;
+  }
+
+  const std::vector<std::string>& addresses_;
+  FailureCause& cause_;
+  ControlChannel channel_;
+  Inquiry inquiry_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,184 @@
+// Start-ups over a simulated network, in which processes are killed and started again at any
+// moment, and ways are cut for a while.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collectives/simulated_schedules.hpp"
+#include "collectives/simulated_startup.hpp"
+#include "support/simulated_network.hpp"
+
+using namespace lockstep;
+using namespace lockstep::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+using State = SimulatedWorker::State;
+
+/// Workers that a launcher starts again, whenever one has failed or was killed.
+class Job {
+ public:
+  Job(int world, std::uint64_t seed)
+      : network(world, seed, some_weather(seed)), addresses_(simulated_addresses(world)) {
+    current_.resize(addresses_.size());
+    for (int rank = 0; rank < world; ++rank) start_later(rank, 3s);
+  }
+
+  void start_later(int rank, SimulatedNetwork::Duration most) {
+    network.after(network.random_time(0ms, most), [this, rank] {
+      if (!network.is_alive(rank) && starts_again) start(rank);
+    });
+  }
+  void start(int rank) {
+    workers_.push_back(
+        std::make_unique<SimulatedWorker>(network, addresses_, rank, std::chrono::seconds(30)));
+    current_[static_cast<std::size_t>(rank)] = workers_.back().get();
+  }
+  void kill(int rank) {
+    network.kill(rank);
+    start_later(rank, 2s);
+  }
+
+  /// Until all ranks are at work, or the time is over; those that have failed are started again.
+  void run(SimulatedNetwork::Duration time) {
+    const auto end = network.now() + time;
+    while (!are_all_at_work() && network.now() < end) {
+      network.run_until(std::min(end, network.now() + 100ms), [this] { return are_all_at_work(); });
+      for (int rank = 0; rank < network.size(); ++rank)
+        if (!network.is_alive(rank)) start_later(rank, 1s);
+    }
+  }
+
+  [[nodiscard]] bool are_all_at_work() const {
+    for (int rank = 0; rank < static_cast<int>(current_.size()); ++rank) {
+      const auto* const worker = current_[static_cast<std::size_t>(rank)];
+      if (worker == nullptr || worker->state() != State::at_work || !network.is_alive(rank))
+        return false;
+    }
+    return true;
+  }
+
+  /// Two workers that have one process in common have met all the same processes.
+  [[nodiscard]] std::string disagreement() const {
+    std::set<std::vector<std::uint64_t>> meetings;
+    for (const auto& worker : workers_)
+      if (!worker->met().empty()) meetings.insert(worker->met());
+    for (const auto& one : meetings)
+      for (const auto& other : meetings)
+        for (std::size_t rank = 0; &one != &other && rank < one.size(); ++rank)
+          if (one[rank] == other[rank])
+            return "two meetings have process " + std::to_string(one[rank]) + " of rank " +
+                   std::to_string(rank) + ", and others of another rank";
+    return {};
+  }
+  [[nodiscard]] std::string states() const {
+    std::string text;
+    for (const auto* worker : current_)
+      text += worker == nullptr                    ? " none"
+              : worker->state() == State::at_work  ? " at work"
+              : worker->state() == State::starting ? " starting"
+                                                   : " failed: " + worker->failure().reason;
+    return text;
+  }
+  [[nodiscard]] const SimulatedWorker* worker(int rank) const {
+    return current_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] std::string first_twin() const {
+    for (const auto& worker : workers_)
+      if (worker->state() == State::failed &&
+          worker->failure().reason.find("twice") != std::string::npos)
+        return "a process was taken for the twin of one that has ended";
+    return {};
+  }
+
+  SimulatedNetwork network;
+  bool starts_again = true;
+
+ private:
+  const std::vector<std::string> addresses_;
+  std::vector<std::unique_ptr<SimulatedWorker>> workers_;
+  std::vector<SimulatedWorker*> current_;  // by rank
+};
+
+/// Empty if all went well.
+std::string start_with_troubles(std::uint64_t seed) {
+  Job job(2 + static_cast<int>(seed % 4), seed);
+  SimulatedNetwork& network = job.network;
+  const auto troubles = network.random(5);
+  for (std::uint64_t i = 0; i < troubles; ++i) {
+    const auto time = network.random_time(0ms, 6s);
+    const int host = network.random_host();
+    const int other =
+        (host + 1 +
+         static_cast<int>(network.random(static_cast<std::uint64_t>(network.size() - 1)))) %
+        network.size();
+    const auto kind = network.random(4);
+    const auto duration = network.random_time(1ms, kind == 3 ? 2s : 5s);
+    network.after(time, [&job, &network, host, other, kind, duration] {
+      if (kind <= 1) return job.kill(host);
+      if (kind == 3) {
+        network.freeze(host);
+        return network.after(duration, [&network, host] { network.thaw(host); });
+      }
+      network.cut(host, other);
+      network.after(duration, [&network, host, other] { network.heal(host, other); });
+    });
+  }
+  network.run_until(network.now() + 8s, [] { return false; });
+  job.run(120s);
+  if (!job.are_all_at_work()) return "they have not come together:" + job.states();
+  if (auto twin = job.first_twin(); !twin.empty()) return twin;
+  return job.disagreement();
+}
+
+/// One rank never comes: all others say so, in time.
+std::string start_without_one(std::uint64_t seed) {
+  const int world = 2 + static_cast<int>(seed % 4);
+  SimulatedNetwork network(world, seed, some_weather(seed));
+  const auto addresses = simulated_addresses(world);
+  const int missing = network.random_host();
+  std::vector<std::unique_ptr<SimulatedWorker>> workers;
+  for (int rank = 0; rank < world; ++rank)
+    if (rank != missing)
+      workers.push_back(std::make_unique<SimulatedWorker>(network, addresses, rank, 30s));
+  network.run_until(network.now() + 40s, [] { return false; });
+  for (const auto& worker : workers) {
+    if (worker->state() != State::failed) return "a worker waits beyond its deadline";
+    if (worker->failure().failed_rank != missing)
+      return "a worker names rank " + std::to_string(worker->failure().failed_rank) + ", not " +
+             std::to_string(missing) + ": " + worker->failure().reason;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_SUITE("simulated start-up") {
+  TEST_CASE(
+      "whatever happens meanwhile, all ranks come together, and no process meets two others of one "
+      "rank") {
+    try_schedules(start_with_troubles, 1000, {405, 437, 2349, 3629});
+  }
+  TEST_CASE("a rank that never comes is named by all others when the time is over") {
+    try_schedules(start_without_one, 50, {});
+  }
+  TEST_CASE("a schedule is the same when it is run again") {
+    for (const std::uint64_t seed : {3u, 7u}) {
+      Job one(4, seed), other(4, seed);
+      for (Job* job : {&one, &other}) {
+        job->network.after(1500ms, [job] { job->kill(1); });
+        job->run(60s);
+      }
+      CHECK(one.are_all_at_work());
+      CHECK(one.network.now() == other.network.now());
+      CHECK(one.network.random(1 << 30) == other.network.random(1 << 30));
+    }
+  }
+}

@@ -1,0 +1,132 @@
+// Functions that stop in the middle and go on later, all on one thread.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define LOCKSTEP_TEST_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LOCKSTEP_TEST_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define LOCKSTEP_TEST_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LOCKSTEP_TEST_TSAN 1
+#endif
+#endif
+#ifdef LOCKSTEP_TEST_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef LOCKSTEP_TEST_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace lockstep::testing {
+
+/// Runs a function on a stack of its own: from resume() until it calls pause(), and so on. What it
+/// throws comes out of `thrown()`. A function must not pause while it handles an exception, and a
+/// fiber must have ended before it is destroyed.
+class Fiber {
+ public:
+  explicit Fiber(std::function<void()> run)
+      : run_(std::move(run)), stack_(std::make_unique_for_overwrite<std::byte[]>(stack_bytes)) {
+    ::getcontext(&own_);
+    own_.uc_stack.ss_sp = stack_.get();
+    own_.uc_stack.ss_size = stack_bytes;
+    own_.uc_link = nullptr;
+    ::makecontext(&own_, &Fiber::enter, 0);
+#ifdef LOCKSTEP_TEST_TSAN
+    tsan_own_ = __tsan_create_fiber(0);
+#endif
+  }
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+  ~Fiber() {
+#ifdef LOCKSTEP_TEST_TSAN
+    __tsan_destroy_fiber(tsan_own_);
+#endif
+  }
+
+  [[nodiscard]] bool has_ended() const noexcept { return ended_; }
+  [[nodiscard]] bool is_running() const noexcept { return current() == this; }
+  [[nodiscard]] const std::exception_ptr& thrown() const noexcept { return thrown_; }
+
+  /// From outside of any fiber.
+  void resume() {
+    current() = this;
+#ifdef LOCKSTEP_TEST_TSAN
+    tsan_caller_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(tsan_own_, 0);
+#endif
+#ifdef LOCKSTEP_TEST_ASAN
+    void* fake = nullptr;
+    __sanitizer_start_switch_fiber(&fake, stack_.get(), stack_bytes);
+#endif
+    ::swapcontext(&caller_, &own_);
+#ifdef LOCKSTEP_TEST_ASAN
+    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+    current() = nullptr;
+  }
+
+  /// From inside of it: returns at the next resume().
+  void pause() {
+#ifdef LOCKSTEP_TEST_TSAN
+    __tsan_switch_to_fiber(tsan_caller_, 0);
+#endif
+#ifdef LOCKSTEP_TEST_ASAN
+    void* fake = nullptr;
+    __sanitizer_start_switch_fiber(ended_ ? nullptr : &fake, callers_stack_, callers_stack_bytes_);
+#endif
+    ::swapcontext(&own_, &caller_);
+#ifdef LOCKSTEP_TEST_ASAN
+    __sanitizer_finish_switch_fiber(fake, &callers_stack_, &callers_stack_bytes_);
+#endif
+  }
+
+ private:
+  static constexpr std::size_t stack_bytes = std::size_t{256} << 10;
+
+  static Fiber*& current() noexcept {
+    static Fiber* fiber = nullptr;
+    return fiber;
+  }
+  static void enter() {
+    Fiber& self = *current();
+#ifdef LOCKSTEP_TEST_ASAN
+    __sanitizer_finish_switch_fiber(nullptr, &self.callers_stack_, &self.callers_stack_bytes_);
+#endif
+    try {
+      self.run_();
+    } catch (...) {
+      self.thrown_ = std::current_exception();
+    }
+    self.ended_ = true;
+    self.pause();
+  }
+
+  std::function<void()> run_;
+  std::unique_ptr<std::byte[]> stack_;
+  ucontext_t own_{}, caller_{};
+  std::exception_ptr thrown_;
+  bool ended_ = false;
+#ifdef LOCKSTEP_TEST_ASAN
+  const void* callers_stack_ = nullptr;
+  std::size_t callers_stack_bytes_ = 0;
+#endif
+#ifdef LOCKSTEP_TEST_TSAN
+  void* tsan_own_ = nullptr;
+  void* tsan_caller_ = nullptr;
+#endif
+};
+
+}  // namespace lockstep::testing
