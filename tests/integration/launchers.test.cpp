@@ -204,31 +204,62 @@ TEST_SUITE("launchers [needs slurm]") {
     CHECK(contains(four.output, "cluster: from Slurm (SLURM_PROCID=0, SLURM_STEP_NUM_TASKS=4, "));
     CHECK(final_of(four.output) == expected(4));
 
-    const std::string output = slurm.path("output");
-    std::ofstream(slurm.path("job.sh"))
-        << "#!/bin/sh\n"
-           "#SBATCH --ntasks=2 --requeue --open-mode=append --output="
-        << output << "\nsrun " PROGRAM_SURVIVOR " " << slurm.path("backup")
-        << " epochs=3 steps=20 step_ms=$((SLURM_RESTART_COUNT > 0 ? 0 : 50))\n"
-           "code=$?\necho \"the step ended with $code\"\n"
-           "[ $code != 143 ] || scontrol requeue $SLURM_JOB_ID\nexit $code\n";
-    const Finished submitted = slurm.run({"sbatch", "--parsable", slurm.path("job.sh")});
-    CAPTURE(submitted.output);
-    REQUIRE(submitted.exit_code == 0);
-    const std::string job = submitted.output.substr(0, submitted.output.find_first_of(";\n"));
-    REQUIRE(wait_for(output, "training from update 0", 60s));
-    // What --signal=TERM@120 sends two minutes before the time is over.
-    CHECK(slurm.run({"scancel", "--signal=TERM", job}).exit_code == 0);
-    CHECK(wait_for(output, "the step ended with 143", 60s));
-    (void)slurm.run({"scontrol", "update", "jobid=" + job, "starttime=now"});
-    for (int i = 0; i < 100 && !contains(contents(output), "the step ended with 0"); ++i) {
-      std::this_thread::sleep_for(1s);  // a job that is queued again may not begin at once
-      (void)slurm.run({"scontrol", "update", "jobid=" + job, "starttime=now"});
+    // Two jobs side by side, for the two ways in which Slurm tells of the end.
+    struct Job {
+      std::string name, script, signal;
+      Words told;  // what Slurm does by itself some time before the job's time is over
+      std::string number{};
+    };
+    const std::string program = PROGRAM_SURVIVOR;
+    const std::string options = " epochs=3 steps=20 step_ms=$((SLURM_RESTART_COUNT > 0 ? 0 : 50))";
+    Job jobs[] = {
+        {"tasks",
+         "srun " + program + " " + slurm.path("tasks.backup") + options + "\ncode=$?\n",
+         "SIGTERM",
+         {"scancel", "--signal=TERM"}},  // --signal=TERM@120
+        {"batch",
+         "srun " + program + " " + slurm.path("batch.backup") + options +
+             " &\nstep=$!\ntrap 'told=1; kill -USR1 $step' USR1\nwait $step\ncode=$?\n"
+             "[ -z \"$told\" ] || { wait $step; code=$?; }\n",
+         "SIGUSR1",
+         {"scancel", "--batch", "--signal=USR1"}},  // --signal=B:USR1@120
+    };
+    const auto output_of = [&](const Job& job) { return slurm.path(job.name + ".output"); };
+    for (Job& job : jobs) {
+      std::ofstream(slurm.path(job.name + ".sh"))
+          << "#!/bin/sh\n#SBATCH --ntasks=2 --requeue --open-mode=append --output="
+          << output_of(job) << "\n"
+          << job.script
+          << "echo \"the step ended with $code\"\n"
+             "[ $code != 143 ] || scontrol requeue $SLURM_JOB_ID\nexit $code\n";
+      const Finished submitted = slurm.run({"sbatch", "--parsable", slurm.path(job.name + ".sh")});
+      CAPTURE(submitted.output);
+      REQUIRE(submitted.exit_code == 0);
+      job.number = submitted.output.substr(0, submitted.output.find_first_of(";\n"));
     }
-    const std::string text = contents(output);
-    CAPTURE(text);
-    CHECK(contains(text, "fit: stopped by SIGTERM"));
-    CHECK(contains(text, "the step ended with 0"));
-    CHECK(final_of(text) == expected(2, {"epochs=3", "steps=20"}));
+    for (const Job& job : jobs) {
+      REQUIRE(wait_for(output_of(job), "training from update 0", 60s));
+      Words told = job.told;
+      told.push_back(job.number);
+      CHECK(slurm.run(told).exit_code == 0);
+    }
+    for (const Job& job : jobs) CHECK(wait_for(output_of(job), "the step ended with 143", 60s));
+    const std::string alike = expected(2, {"epochs=3", "steps=20"});
+    for (const Job& job : jobs) {
+      const auto has_ended = [&] {
+        return contains(contents(output_of(job)), "the step ended with 0");
+      };
+      for (int i = 0; i < 100 && !has_ended(); ++i) {
+        // A job that is queued again may not begin at once.
+        for (const Job& each : jobs)
+          (void)slurm.run({"scontrol", "update", "jobid=" + each.number, "starttime=now"});
+        std::this_thread::sleep_for(1s);
+      }
+      const std::string text = contents(output_of(job));
+      CAPTURE(text);
+      CHECK(contains(text, "fit: stopped by " + job.signal));
+      CHECK(has_ended());
+      CHECK(final_of(text) == alike);
+    }
   }
 }

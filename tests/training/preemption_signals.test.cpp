@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <string>
 
 namespace ls = lockstep;
 using ls::detail::PreemptionSignals;
@@ -118,6 +119,23 @@ TEST_CASE("PreemptionSignals: SIGHUP is as SIGTERM, unless it is ignored") {
   const PreemptionSignals signals;
   ::raise(SIGHUP);
   CHECK(signals.received() == ls::ExitCode::success);
+}
+
+TEST_CASE("PreemptionSignals: SIGUSR1 is as SIGTERM, unless the program has a handler for it") {
+  {
+    PreemptionSignals signals;
+    CHECK(signals.name(ls::ExitCode::terminated) == std::string("SIGTERM"));
+    ::raise(SIGUSR1);
+    CHECK(signals.received() == ls::ExitCode::terminated);
+    CHECK(signals.name(ls::ExitCode::terminated) == std::string("SIGUSR1"));
+    CHECK(signals.name(ls::ExitCode::interrupted) == std::string("SIGINT"));
+    signals.answered();
+  }
+  const OwnHandler own(SIGUSR1);
+  const PreemptionSignals signals;
+  ::raise(SIGUSR1);
+  CHECK(signals.received() == ls::ExitCode::success);
+  CHECK(own_handler_calls == 1);
 }
 
 TEST_CASE("PreemptionSignals: what the program ignores stays ignored") {

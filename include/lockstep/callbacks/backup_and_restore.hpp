@@ -53,7 +53,7 @@ struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;
   bool delete_checkpoint = true;
-  /// After SIGINT or SIGTERM on one worker, all workers save after the same step, and fit throws
+  /// After SIGINT, SIGTERM or SIGUSR1 on one worker, all workers save after the same step, and fit throws
   /// Preempted, which lockstep::run turns into exit code 130 or 143. (Keras's default is false,
   /// which loses the work since the last save.)
   bool save_before_preemption = true;

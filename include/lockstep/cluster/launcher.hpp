@@ -36,10 +36,10 @@ struct LaunchOptions {
 /// Each worker runs in a process group of its own and is killed when this process dies. It inherits
 /// its listening socket (LOCKSTEP_LISTEN_FD), so that no other program can take its port meanwhile.
 /// Its standard input is empty; each line of its output appears as "[worker 0] line". SIGINT and
-/// SIGTERM are passed on to each worker, once, and SIGHUP as SIGTERM; a worker that is stopped
-/// (SIGSTOP) is woken up for it. A further signal, a second later or more, kills the workers. When
-/// a worker fails, the others have failure_grace to fail too; a worker that ends with 0 has not
-/// failed.
+/// SIGTERM are passed on to each worker, once, SIGHUP and SIGUSR1 as SIGTERM; a worker that is
+/// stopped (SIGSTOP) is woken up for it. A further signal, a second later or more, kills the
+/// workers. When a worker fails, the others have failure_grace to fail too; a worker that ends with
+/// 0 has not failed.
 ///
 /// A worker that is started again finds the others, or their successors, on the same ports. Workers
 /// that had already ended with 0 are started again for it (also when the chief is not done three
@@ -55,7 +55,7 @@ struct LaunchOptions {
 /// Returns 0 when all workers did, otherwise the exit code of the worker that failed first, which
 /// the last line on stderr names too; for a worker that was killed by signal S it is 128 + S. A
 /// worker that failed because it lost another one counts only when no other has failed. After
-/// SIGINT the result is 130, after SIGTERM and SIGHUP 143, unless all workers ended with 0. If
+/// SIGINT the result is 130, after the others 143, unless all workers ended with 0. If
 /// lines could not be written to stdout, the result is 1 in place of 0.
 ///
 /// With `hosts`, each worker runs on its host instead, started by a process of `ssh` here, in a

@@ -288,7 +288,7 @@ class Launcher {
     interrupted_by_ = signal;
     interrupted_at_ = now;
     if (stage_ == Stage::running || stage_ == Stage::failing)
-      tell_to_stop(signal == SIGHUP ? SIGTERM : signal);
+      tell_to_stop(signal == SIGINT ? SIGINT : SIGTERM);
   }
 
   void tell_to_stop(int signal) {

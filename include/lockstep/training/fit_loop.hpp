@@ -68,10 +68,12 @@ class FitLoop final : public ModelTraining<T> {
   /// that for the failure of this worker and tell the others.)
   [[nodiscard]] History take_history() {
     if (preempted_ == ExitCode::success) return std::move(history_);
-    throw Preempted(
-        concat({"fit: stopped by ", preempted_ == ExitCode::interrupted ? "SIGINT" : "SIGTERM",
-                " at epoch ", at_.epoch + 1, ", step ", at_.step}),
-        preempted_);
+    throw Preempted(concat({"fit: stopped by ",
+                            signals_                              ? signals_->name(preempted_)
+                            : preempted_ == ExitCode::interrupted ? "SIGINT"
+                                                                  : "SIGTERM",
+                            " at epoch ", at_.epoch + 1, ", step ", at_.step}),
+                    preempted_);
   }
 
   /// What each replica runs; ranks stay in step because every decision is taken from reduced

@@ -16,7 +16,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// One for the process, as its signal handlers are.
 struct PreemptionHandlers {
-  static constexpr std::array signals{SIGINT, SIGTERM, SIGHUP};
+  static constexpr std::array signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
   std::mutex mutex;
   int users = 0;
@@ -52,7 +52,9 @@ struct PreemptionHandlers {
     action.sa_flags = SA_RESTART;
     for (std::size_t i = 0; i < signals.size(); ++i) {
       ::sigaction(signals[i], nullptr, &former[i]);
-      if (former[i].sa_handler != SIG_IGN) ::sigaction(signals[i], &action, nullptr);
+      const bool is_free =
+          signals[i] == SIGUSR1 ? former[i].sa_handler == SIG_DFL : former[i].sa_handler != SIG_IGN;
+      if (is_free) ::sigaction(signals[i], &action, nullptr);
     }
   }
 
@@ -79,6 +81,12 @@ LOCKSTEP_INLINE PreemptionSignals::~PreemptionSignals() {
 LOCKSTEP_INLINE ExitCode PreemptionSignals::received() const noexcept {
   const int signal = PreemptionHandlers::instance().received.load(std::memory_order_relaxed);
   return signal == 0 ? ExitCode::success : PreemptionHandlers::code_of(signal);
+}
+
+LOCKSTEP_INLINE const char* PreemptionSignals::name(ExitCode code) const noexcept {
+  if (code == ExitCode::interrupted) return "SIGINT";
+  const int signal = PreemptionHandlers::instance().received.load(std::memory_order_relaxed);
+  return signal == SIGUSR1 ? "SIGUSR1" : "SIGTERM";
 }
 
 LOCKSTEP_INLINE void PreemptionSignals::answered() noexcept {

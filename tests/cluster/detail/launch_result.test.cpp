@@ -53,6 +53,7 @@ TEST_CASE("launch result: after a signal, the exit code of the signal") {
   CHECK(launch_result(workers, SIGINT) == 130);
   CHECK(launch_result(workers, SIGTERM) == 143);
   CHECK(launch_result(workers, SIGHUP) == 143);
+  CHECK(launch_result(workers, SIGUSR1) == 143);
 }
 
 TEST_CASE("launch result: no output was lost") {

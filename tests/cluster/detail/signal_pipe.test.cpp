@@ -14,6 +14,8 @@ TEST_CASE("signal pipe: a signal can be read, once, and an ignored one cannot") 
     CHECK(pipe.take() == 0);
     ::raise(SIGTERM);
     CHECK(pipe.take() == SIGTERM);
+    ::raise(SIGUSR1);
+    CHECK(pipe.take() == SIGUSR1);
     CHECK(pipe.take() == 0);
   }
   ::signal(SIGHUP, former);

@@ -34,6 +34,7 @@ inline int launch_result(const std::vector<LaunchedWorker>& workers, int interru
   if (interrupted_by != 0) {
     log_line(interrupted_by == SIGINT    ? "stopped by SIGINT"
              : interrupted_by == SIGTERM ? "stopped by SIGTERM"
+             : interrupted_by == SIGUSR1 ? "stopped by SIGUSR1"
                                          : "stopped by SIGHUP");
     return static_cast<int>(interrupted_by == SIGINT ? ExitCode::interrupted
                                                      : ExitCode::terminated);

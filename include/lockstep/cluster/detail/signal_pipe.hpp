@@ -13,7 +13,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Keeps SIGINT, SIGTERM and SIGHUP from this thread, and from a child that it forks, until it is
+/// Keeps SIGINT, SIGTERM, SIGHUP and SIGUSR1 from this thread, and from a child that it forks, until it is
 /// released.
 class BlockedSignals {
  public:
@@ -23,6 +23,7 @@ class BlockedSignals {
     ::sigaddset(&blocked, SIGINT);
     ::sigaddset(&blocked, SIGTERM);
     ::sigaddset(&blocked, SIGHUP);
+    ::sigaddset(&blocked, SIGUSR1);
     ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
   }
   ~BlockedSignals() { release(); }
@@ -35,7 +36,7 @@ class BlockedSignals {
   sigset_t before_;
 };
 
-/// Makes SIGINT, SIGTERM, SIGHUP and SIGCHLD readable bytes, while it lives.
+/// Makes SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGCHLD readable bytes, while it lives.
 class SignalPipe {
  public:
   SignalPipe() {
@@ -52,8 +53,9 @@ class SignalPipe {
     for (std::size_t i = 0; i < count; ++i) {
       ::sigaction(signals[i], nullptr, &old_[i]);
       // A program that a shell has started in the background goes on ignoring Ctrl-C, and a program
-      // under nohup SIGHUP.
-      if (signals[i] == SIGCHLD || old_[i].sa_handler != SIG_IGN)
+      // under nohup SIGHUP; one with a handler of its own for SIGUSR1 keeps it.
+      if (signals[i] == SIGCHLD || old_[i].sa_handler == SIG_DFL ||
+          (signals[i] != SIGUSR1 && old_[i].sa_handler != SIG_IGN))
         ::sigaction(signals[i], &action, nullptr);
     }
   }
@@ -79,8 +81,8 @@ class SignalPipe {
   }
 
  private:
-  static constexpr std::size_t count = 4;
-  static constexpr int signals[count] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+  static constexpr std::size_t count = 5;
+  static constexpr int signals[count] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
   static int& target() noexcept {
     static int descriptor = -1;
     return descriptor;
