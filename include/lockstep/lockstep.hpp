@@ -8,6 +8,7 @@
 #include "lockstep/callbacks/json_logger.hpp"
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/callbacks/prometheus_file.hpp"
+#include "lockstep/callbacks/prometheus_port.hpp"
 #include "lockstep/callbacks/tensorboard.hpp"
 #include "lockstep/callbacks/terminate_on_nan.hpp"
 #include "lockstep/cluster/mpi_cluster.hpp"

@@ -17,6 +17,7 @@
 #include "lockstep/collectives/tcp/detail/socket_options.hpp"
 #include "lockstep/collectives/tcp/detail/waiting.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/traffic.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -30,6 +31,7 @@ class TcpTransfer {
   void run() {
     const bool receives = !receiving_.is_complete();
     move_all();
+    count_traffic(flow_.bytes_to_send(), flow_.bytes_to_receive());
     if (receives) ++mesh_.counts(receiving_.peer()).received;
   }
 
