@@ -27,3 +27,4 @@
 #include "lockstep/saving/sidecar_evaluator.hpp"
 #include "lockstep/saving/write_filepath.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
+#include "lockstep/strategies/parameter_server.hpp"

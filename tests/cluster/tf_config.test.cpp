@@ -105,11 +105,15 @@ TEST_SUITE("tf_config") {
     CHECK(cluster.rank() == 0);
   }
 
-  TEST_CASE("the task ps is refused") {
-    names(
-        refusal(
-            R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"]}, "task": {"type": "ps", "index": 0}})"),
-        {"parameter servers are not supported"});
+  TEST_CASE("the task ps is a parameter server, and has no rank") {
+    const Cluster cluster = parse_tf_config(
+        R"({"cluster": {"worker": ["a:1"], "ps": ["p:1"]}, "task": {"type": "ps", "index": 0}})");
+    CHECK(cluster.is_parameter_server());
+    CHECK_FALSE(cluster.is_chief());
+    CHECK(cluster.rank() == -1);
+    CHECK(cluster.world_size() == 1);
+    names(refusal(R"({"cluster": {"ps": ["p:1"]}, "task": {"type": "ps", "index": 1}})"),
+          {"task 'ps' 1", "the index must be 0"});
   }
 
   TEST_CASE("the index is a number, or a string of digits, in the range of its job") {

@@ -65,7 +65,9 @@ LOCKSTEP_INLINE Cluster cluster_from(const Environment& environment) {
     if (!cluster.is_alone()) {
       cluster.source = "TF_CONFIG";
       // lockstep's own launcher knows what it does, wherever it runs itself.
-      if (cluster.is_evaluator() || environment("LOCKSTEP_LAUNCHER") != nullptr) return cluster;
+      if (cluster.is_evaluator() || cluster.is_parameter_server() ||
+          environment("LOCKSTEP_LAUNCHER") != nullptr)
+        return cluster;
       taken = claim_of_tf_config(cluster);
       by_tf_config = std::move(cluster);
     }

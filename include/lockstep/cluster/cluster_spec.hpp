@@ -113,16 +113,20 @@ struct Cluster {
   /// An evaluator reads checkpoints. It never joins the workers, and they never wait for it.
   [[nodiscard]] bool is_evaluator() const noexcept { return task.type == TaskType::evaluator; }
 
+  /// A parameter server holds what the workers of a ParameterServerStrategy train.
+  [[nodiscard]] bool is_parameter_server() const noexcept { return task.type == TaskType::ps; }
+
   /// Number of processes that train: the chief and the workers.
   [[nodiscard]] int world_size() const noexcept {
     if (meeting) return meeting->size;
     return is_alone() ? 1 : static_cast<int>(spec.chief.size() + spec.worker.size());
   }
 
-  /// The place among those that train: the chief is 0, the workers follow. -1 for an evaluator.
+  /// The place among those that train: the chief is 0, the workers follow. -1 for an evaluator
+  /// and for a parameter server.
   [[nodiscard]] int rank() const noexcept {
     if (meeting) return meeting->rank;
-    if (is_evaluator()) return -1;
+    if (is_evaluator() || is_parameter_server()) return -1;
     if (is_alone() || task.type == TaskType::chief) return 0;
     return static_cast<int>(spec.chief.size()) + task.index;
   }
@@ -140,19 +144,13 @@ struct Cluster {
     return all;
   }
 
-  /// Throws ConfigurationError when the specification is wrong, the task is not in it, or the task
-  /// is a parameter server.
+  /// Throws ConfigurationError when the specification is wrong, or the task is not in it.
   [[gnu::cold]] void validate() const {
     spec.validate();
     if (is_alone() || meeting) return;
     const std::string name = concat({"task '", to_string(task.type), "' ", task.index});
     if (task.index < 0)
       throw ConfigurationError(concat({name, ": the index must not be negative"}));
-    if (task.type == TaskType::ps)
-      throw ConfigurationError(
-          concat({name,
-                  ": parameter servers are not supported, all workers train in lockstep; leave the "
-                  "ps job out and start no process for it"}));
     const auto& addresses = spec.job(task.type);
     if (is_evaluator() && addresses.empty()) return;  // need not be listed
     if (addresses.empty())

@@ -186,6 +186,9 @@ LOCKSTEP_INLINE int call_and_report(int argc, char** argv, int (*function)(void*
     last_words.say(preempted.what(), preempted.exit_code());
     log_line(preempted.what());
     return static_cast<int>(preempted.exit_code());
+  } catch (const Served& served) {
+    log_line(served.what());
+    return check_output(0);
   } catch (const CollectiveError& error) {
     const int code = fail(error.what(), error.exit_code());
     note_failure(error.failure());

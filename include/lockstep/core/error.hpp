@@ -48,6 +48,13 @@ class Preempted : public Error {
   using Error::Error;
 };
 
+/// A parameter server has served until its workers had finished, and nothing of the program is left
+/// for it to do. No error: lockstep::run ends the program with exit code 0.
+class Served : public Error {
+ public:
+  explicit Served(const std::string& message) : Error(message, ExitCode::success) {}
+};
+
 /// The replicas of a model differ, which must never happen: bits have flipped in memory or on the
 /// way, or a callback has changed one worker alone. Exit code 138: start all workers again; the
 /// last backup was compared before it was saved.

@@ -13,6 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+class ParameterServers;
+
 /// A Replica, in a function that a strategy runs on each of its replicas.
 class AnyReplica {
  public:
@@ -26,6 +28,8 @@ class AnyReplica {
   /// Called by every replica of the process: when all have come, the first one calls f(), and the
   /// others return when f has. If the strategy has the optional team_lead, f may use models of it.
   virtual void team_lead(FunctionRef<void()> f) = 0;
+  /// nullptr where the ranks update parameters themselves.
+  [[nodiscard]] virtual ParameterServers* parameter_servers() = 0;
 
  protected:
   AnyReplica(AnyCollective& collective, int local_rank, int local_size) noexcept
@@ -63,9 +67,21 @@ class AnyStrategy {
   virtual void reconnect() = 0;
   /// False for a strategy that cannot tell.
   [[nodiscard]] virtual bool is_running() const = 0;
+
+  /// nullptr where the ranks update parameters themselves.
+  [[nodiscard]] virtual ParameterServers* parameter_servers() = 0;
 };
 
 namespace detail {
+
+/// Those of a strategy or a replica that has them.
+template <class Owner>
+[[nodiscard]] ParameterServers* parameter_servers_of(Owner& owner) {
+  if constexpr (requires { owner.parameter_servers(); })
+    return owner.parameter_servers();
+  else
+    return nullptr;
+}
 
 template <Replica R>
 class ReplicaAdapter final
@@ -88,6 +104,9 @@ class ReplicaAdapter final
       if (replica_.local_rank() == 0) f();
       replica_.team_barrier();
     }
+  }
+  [[nodiscard]] ParameterServers* parameter_servers() override {
+    return parameter_servers_of(replica_);
   }
 
  private:
@@ -127,6 +146,9 @@ class StrategyAdapter final : public AnyStrategy {
       return strategy_.is_running();
     else
       return false;
+  }
+  [[nodiscard]] ParameterServers* parameter_servers() override {
+    return parameter_servers_of(strategy_);
   }
 
  private:

@@ -107,6 +107,11 @@ Cluster MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) con
         "a "
         "SidecarEvaluator; "
         "or leave the evaluator out of TF_CONFIG");
+  if (cluster.is_parameter_server())
+    throw ConfigurationError(
+        "this process is a parameter server of the cluster (TF_CONFIG's job 'ps'), and in a "
+        "MultiWorkerMirroredStrategy all workers train in lockstep without any: use a "
+        "ParameterServerStrategy in all processes, or start none for the job");
   detail::set_log_place(cluster.rank(), cluster.meeting ? cluster.meeting->job : "");
   detail::LastWords::say_now();  // an earlier strategy's: its port is needed
   return met(cluster, port_, options_);

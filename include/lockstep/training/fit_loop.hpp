@@ -130,6 +130,7 @@ class FitLoop final : public ModelTraining<T> {
 
   [[nodiscard]] std::span<const RankTime> rank_times() const override { return rank_times_; }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
+    trainer_.catch_up();
     TrainingState saved = trainer_.save_state(std::move(reused), waiting_ > 0);
     saved.callbacks = callbacks_.save();
     at_.save(saved);
@@ -175,6 +176,7 @@ class FitLoop final : public ModelTraining<T> {
   void end_step_alone(AnyReplica& replica, const Activity& place, Position& at, Loader& data,
                       Trace* trace);
   void keep_place(const Position& at, const Status& running, const Requests& asked);
+  void tell_place(ParameterServers& servers, const Position& at, const Status& running);
   void verify(AnyReplica& replica);
   Requests complete_epoch(AnyReplica& replica, int epoch, bool finished);
   void preempt(AnyReplica& replica, ExitCode code);
@@ -205,6 +207,7 @@ class FitLoop final : public ModelTraining<T> {
   std::optional<Profile> profile_;
   std::vector<RankTime> rank_times_;  // of the last epoch
   Position at_;
+  Position next_place_;           // for parameter servers
   std::int64_t accumulated_ = 0;  // steps of the open window
   std::int64_t waiting_ = 0;      // those of them that have not been carried into Variables
   bool stop_ = false;

@@ -16,6 +16,7 @@
 #include "lockstep/training/hook_errors.hpp"
 #include "lockstep/training/rank_times.hpp"
 #include "lockstep/training/replica_checksums.hpp"
+#include "lockstep/training/served_fit.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -30,7 +31,8 @@ template <class T>
 void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   const bool leader = replica.local_rank() == 0;
   const Parts<T> parts = trainer_.training_parts(replica);
-  Loader data(trainer_.distribute(train_, replica), trainer_.program().layout().targets > 0);
+  Loader data(trainer_.distribute_training(train_, replica),
+              trainer_.program().layout().targets > 0);
   std::optional<Loader> validation;
   if (options_.validation_data)
     validation.emplace(trainer_.distribute(options_.validation_data, replica),
@@ -127,6 +129,8 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
     if (asked.preemption != ExitCode::success) return preempt(replica, asked.preemption);
     finished = asked.stop || finished;
   }
+  if (ParameterServers* const servers = replica.parameter_servers())
+    leave_servers(trainer_, *servers);
   call_back(replica, {.call = "fit"}, [&] {
     has_set_parameters_ = false;
     trainer_.variables().take_averages();
@@ -181,6 +185,8 @@ void FitLoop<T>::resume(AnyReplica& replica) {
     if (leader) at_.data_iteration = first_pass();
     replica.team_barrier();
   }
+  if (ParameterServers* const servers = replica.parameter_servers())
+    if (auto place = join_servers(trainer_, *servers, at_)) at_ = std::move(*place);
   if (leader) {
     if (waits_without_signals_) preempt_on_signals();
     if (restored_) history_.truncate(static_cast<int>(at_.epoch));
@@ -265,6 +271,7 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
   bool stop = running[Status::stop] > 0;           // resumed after the step in which all agreed
   Trace* const trace = profile_ ? &profile_->trace(replica.local_rank()) : nullptr;
   ActivityBoard* const board = leader ? activity_board(replica.collective()) : nullptr;
+  ParameterServers* const servers = replica.parameter_servers();
   while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
     const Activity place{.call = "fit", .epoch = epoch, .step = at.step};
     if (board != nullptr) board->set(place);
@@ -272,6 +279,7 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
       call_back(
           replica, place, [&] { callbacks_.on_train_batch_begin(*this, at.step); }, trace);
     if (leader) is_verified_ = false;
+    if (servers != nullptr) tell_place(*servers, at, running);
     const bool ends_round = alone + 1 >= parts.variables.synchronization().steps() ||
                             (options_.steps_per_epoch && at.step + 1 >= *options_.steps_per_epoch);
     const bool has_updated = train_step(parts, updater, data,
@@ -403,6 +411,19 @@ void FitLoop<T>::keep_place(const Position& at, const Status& running, const Req
     return;
   at_ = at;
   at_.keep(running);
+}
+
+/// The servers keep where this worker goes on after its next step. (Of the epoch's sums, those of
+/// that step are left out: they are not known yet.)
+template <class T>
+void FitLoop<T>::tell_place(ParameterServers& servers, const Position& at, const Status& running) {
+  next_place_.epoch = at.epoch;
+  next_place_.step = at.step + 1;
+  next_place_.data_iteration = at.data_iteration;
+  next_place_.data_position = at.data_position + 1;
+  next_place_.batch = at.batch;
+  next_place_.keep(running);
+  encode_place(next_place_, servers.next_place);
 }
 
 /// Where the options want it: see verify_replicas.

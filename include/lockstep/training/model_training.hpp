@@ -55,6 +55,7 @@ class ModelTraining : public Training {
     return keras_layout_of(trainer_.program().layout().layers);
   }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
+    trainer_.catch_up();
     return trainer_.save_state(std::move(reused));
   }
   [[nodiscard]] std::uint64_t state_bytes() const override { return trainer_.state_bytes(); }

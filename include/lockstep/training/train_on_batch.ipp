@@ -25,7 +25,7 @@ Logs train_on_batch(Trainer<T>& trainer, const AnyDataset& batch) {
         "predict_on_batch of it");
   constexpr const char* call = "train_on_batch";
   refuse_rounds(call, trainer.variables());
-  const WorkerData mine(call, batch, trainer.place(), AutoShardPolicy::data);
+  const WorkerData mine(call, batch, trainer.pass_place(), AutoShardPolicy::data);
   check_pass(call, mine, trainer.program().layout().data, std::nullopt);
   const std::string signature = pass_signature(mine, std::nullopt);
   Variables<T>& variables = trainer.variables();

@@ -69,6 +69,8 @@ class Trainer {
   /// The state between two calls of fit. The arrays are put into the memory of `reused` where they
   /// fit. `before_step`: within a window of steps, that before it (see Workspace::begin_step).
   [[nodiscard]] TrainingState save_state(TrainingState reused = {}, bool before_step = false) const;
+  /// Within a fit with parameter servers: their variables become this worker's, to be saved.
+  void catch_up();
   /// Bytes of all arrays of save_state().
   [[nodiscard]] std::uint64_t state_bytes() const;
   /// Throws ConfigurationError, having changed nothing, when `saved` belongs to another program.
@@ -100,7 +102,13 @@ class Trainer {
   void broadcast_from_chief(AnyReplica& replica);
 
   [[nodiscard]] DistributionContext place(int local_replicas = 1, int local_replica = 0) const;
-  /// A replica's part of a dataset.
+  /// For data that are passed once in inference: with parameter servers, each worker is alone with
+  /// them.
+  [[nodiscard]] DistributionContext pass_place(int local_replicas = 1, int local_replica = 0) const;
+  /// A replica's part of the data of a fit.
+  [[nodiscard]] DistributedDataset<AnyDataset> distribute_training(const AnyDataset& dataset,
+                                                                   const AnyReplica& replica) const;
+  /// A replica's part of other data.
   [[nodiscard]] DistributedDataset<AnyDataset> distribute(
       const AnyDataset& dataset, const AnyReplica& replica,
       std::optional<AutoShardPolicy> policy = std::nullopt) const;

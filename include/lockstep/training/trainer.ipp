@@ -24,6 +24,7 @@
 #include "lockstep/training/predict_pass.hpp"
 #include "lockstep/training/saved_arrays.hpp"
 #include "lockstep/training/saved_signature.hpp"
+#include "lockstep/training/served_fit.hpp"
 #include "lockstep/training/trainer.hpp"
 #include "lockstep/training/worker_data.hpp"
 
@@ -56,6 +57,7 @@ Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> stra
       workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
       rank_state_(program, variables_, workspaces_.size()) {
   variables_.seed = seed ? *seed : std::random_device{}();
+  if (strategy_->parameter_servers() != nullptr) check_for_servers(program_, synchronization);
   strategy_->run([&](AnyReplica& replica) { start(replica); });
 }
 
@@ -146,10 +148,31 @@ DistributionContext Trainer<T>::place(int local_replicas, int local_replica) con
 }
 
 template <class T>
+DistributionContext Trainer<T>::pass_place(int local_replicas, int local_replica) const {
+  if (strategy_->parameter_servers() == nullptr) return place(local_replicas, local_replica);
+  return {.num_workers = 1,
+          .worker = 0,
+          .local_replicas = local_replicas,
+          .local_replica = local_replica};
+}
+
+template <class T>
 DistributedDataset<AnyDataset> Trainer<T>::distribute(const AnyDataset& dataset,
                                                       const AnyReplica& replica,
                                                       std::optional<AutoShardPolicy> policy) const {
-  return {dataset, place(replica.local_size(), replica.local_rank()), policy};
+  return {dataset, pass_place(replica.local_size(), replica.local_rank()), policy};
+}
+
+template <class T>
+DistributedDataset<AnyDataset> Trainer<T>::distribute_training(const AnyDataset& dataset,
+                                                               const AnyReplica& replica) const {
+  return {dataset, place(replica.local_size(), replica.local_rank())};
+}
+
+template <class T>
+void Trainer<T>::catch_up() {
+  ParameterServers* const servers = strategy_->parameter_servers();
+  if (servers != nullptr && servers->is_in_fit) pull_from_servers(*this, *servers);
 }
 
 /// An exception ends fit, and no other one may replace it.
@@ -190,6 +213,9 @@ History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options,
         "fit: this model is in fit already: a callback may use it for evaluate, predict, save, "
         "load_weights and "
         "set_weights, and fit another model");
+  if (ParameterServers* const servers = strategy_->parameter_servers();
+      servers != nullptr && servers->is_server())
+    serve_fits(*this, *servers);
   is_in_fit_ = true;
   ++variables_.revision;
   struct Leave {
@@ -214,7 +240,7 @@ History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options,
 template <class T>
 Logs Trainer<T>::evaluate(const AnyDataset& dataset, const EvaluateOptions& options,
                           CallbackHooks& callbacks) {
-  const WorkerData mine("evaluate", dataset, place());
+  const WorkerData mine("evaluate", dataset, pass_place());
   check_pass("evaluate", mine, program_.layout().data, options.steps);
   const std::string signature = pass_signature(mine, options.steps);
   ModelTraining<T> training(*this);
@@ -245,7 +271,7 @@ Logs Trainer<T>::evaluate(const AnyDataset& dataset, const EvaluateOptions& opti
 template <class T>
 std::vector<T> Trainer<T>::predict(const AnyDataset& dataset, const PredictOptions& options,
                                    CallbackHooks& callbacks) {
-  const WorkerData mine("predict", dataset, place(), AutoShardPolicy::data);
+  const WorkerData mine("predict", dataset, pass_place(), AutoShardPolicy::data);
   check_pass("predict", mine, {.input = program_.layout().data.input}, options.steps);
   const std::string signature = pass_signature(mine, options.steps);
   ModelTraining<T> training(*this);
@@ -268,7 +294,7 @@ std::vector<T> Trainer<T>::predict(const AnyDataset& dataset, const PredictOptio
 
 template <class T>
 void Trainer<T>::adapt(const AnyDataset& dataset, const AdaptOptions& options) {
-  const WorkerData mine("adapt", dataset, place());
+  const WorkerData mine("adapt", dataset, pass_place());
   check_pass("adapt", mine, {.input = program_.layout().data.input}, options.steps);
   const std::string signature = pass_signature(mine, options.steps);
   Adapted done;
@@ -318,6 +344,11 @@ ArrayList untrained_arrays(const Program<T>& program, const Arena<T>& state) {
 
 template <class T>
 TrainingState Trainer<T>::save_state(TrainingState reused, bool before_step) const {
+  if (const ParameterServers* const servers = strategy_->parameter_servers();
+      servers != nullptr && servers->is_in_fit && !servers->is_current)
+    throw Error(
+        "save: within a fit with parameter servers, the optimizer's state is theirs: files are "
+        "saved by callbacks such as ModelCheckpoint and BackupAndRestore, or after the fit");
   TrainingState saved;
   saved.signature = signature();
   if (reused.signature == saved.signature) {  // then its arrays are as large as this model's

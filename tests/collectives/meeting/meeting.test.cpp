@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/meeting/detail/socket.hpp"
 #include "lockstep/collectives/meeting/detail/words.hpp"
+#include "lockstep/collectives/meeting/socket.hpp"
 #include "support/captured_stderr.hpp"
 
 using namespace lockstep;

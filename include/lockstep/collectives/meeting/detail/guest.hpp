@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/meeting/detail/socket.hpp"
 #include "lockstep/collectives/meeting/detail/words.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
+#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -66,21 +66,8 @@ class MeetingGuest {
   }
 
   [[nodiscard]] std::optional<Addresses> ask_at(const SocketName& name) {
-    MeetingSocket socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket.is_open()) return none(std::strerror(errno));
-    if (::connect(socket.get(), plain(name), size_of(name)) != 0) {
-      if (errno != EINPROGRESS) return none(std::strerror(errno));
-      pollfd ready{socket.get(), POLLOUT, 0};
-      if (!poll_until(ready, in_seconds(2))) return none("does not answer");
-      int error = 0;
-      socklen_t size = sizeof error;
-      ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-      if (error != 0) return none(std::strerror(error));
-    }
-    // A port of the own machine that is free may be given to the very socket that calls it.
-    if (ip_text(own_name(socket.get())) == ip_text(name) &&
-        port_of(own_name(socket.get())) == port_of(name))
-      return none(std::strerror(ECONNREFUSED));
+    MeetingSocket socket = call_socket(name, in_seconds(2), why_of_call_);
+    if (!socket.is_open()) return none(why_of_call_);
     return converse(MeetingConnection(std::move(socket)));
   }
 
@@ -141,17 +128,6 @@ class MeetingGuest {
     }
   }
 
-  [[nodiscard]] static bool poll_until(pollfd& ready, Clock::time_point until) {
-    for (;;) {
-      const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-      if (left <= 0) return false;
-      const int n = ::poll(&ready, 1, static_cast<int>(std::min<long long>(left, 60'000)));
-      if (n > 0) return true;
-      if (n < 0 && errno != EINTR) return false;
-    }
-  }
-
   [[nodiscard]] Clock::time_point in_seconds(int seconds) const {
     return std::min(deadline_, Clock::now() + std::chrono::seconds(seconds));
   }
@@ -190,7 +166,8 @@ class MeetingGuest {
   const Clock::time_point begin_ = Clock::now();
   const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
   Clock::time_point next_report_ = begin_ + std::chrono::seconds(5);
-  std::string why_;  // rank 0 could not be asked
+  std::string why_;          // rank 0 could not be asked
+  std::string why_of_call_;  // the last one was in vain
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/meeting/detail/socket.hpp"
 #include "lockstep/collectives/meeting/detail/words.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
+#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"

@@ -1,4 +1,5 @@
-// Sockets of a meeting: few, short-lived, with messages of some hundred bytes.
+// Plain sockets: those of a meeting, few and short-lived, with messages of some hundred bytes; and
+// what other rooms need of them.
 #pragma once
 
 #include <arpa/inet.h>
@@ -10,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -110,6 +112,44 @@ using SocketName = sockaddr_storage;
   socklen_t size = sizeof name;
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&name), &size);
   return name;
+}
+
+/// Polls one descriptor; false when the time is over.
+[[nodiscard]] inline bool poll_until(pollfd& ready, std::chrono::steady_clock::time_point until) {
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          until - std::chrono::steady_clock::now())
+                          .count();
+    if (left <= 0) return false;
+    const int n = ::poll(&ready, 1, static_cast<int>(std::min<long long>(left, 60'000)));
+    if (n > 0) return true;
+    if (n < 0 && errno != EINTR) return false;
+  }
+}
+
+/// A connection to `name`, which does not block. No socket, with `why`, when there is none in time.
+[[nodiscard, gnu::cold]] inline MeetingSocket call_socket(
+    const SocketName& name, std::chrono::steady_clock::time_point until, std::string& why) {
+  const auto none = [&](std::string_view text) {
+    why = text;
+    return MeetingSocket();
+  };
+  MeetingSocket socket(::socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) return none(std::strerror(errno));
+  if (::connect(socket.get(), plain(name), size_of(name)) != 0) {
+    if (errno != EINPROGRESS) return none(std::strerror(errno));
+    pollfd ready{socket.get(), POLLOUT, 0};
+    if (!poll_until(ready, until)) return none("does not answer");
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) return none(std::strerror(error));
+  }
+  // A port of the own machine that is free may be given to the very socket that calls it.
+  if (ip_text(own_name(socket.get())) == ip_text(name) &&
+      port_of(own_name(socket.get())) == port_of(name))
+    return none(std::strerror(ECONNREFUSED));
+  return socket;
 }
 
 /// Listens on `port` (0: a free one) of the loopback interface if `meeting_host` belongs to it,

@@ -1,0 +1,97 @@
+// ParameterClient: a worker's connections to all parameter servers.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
+#include "lockstep/parameter_server/connection.hpp"
+#include "lockstep/parameter_server/options.hpp"
+#include "lockstep/parameter_server/parameter_servers.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Every call waits for servers that are away, and goes on with them, for at most startup_timeout
+/// without any word of one; every 5 s it says on stderr for which. It throws CollectiveError, exit
+/// code 138, which names the server, when that time is over; ConfigurationError when a server
+/// refuses this worker. One thread makes the calls; another one, of its own, tells the servers
+/// meanwhile that this worker lives.
+class ParameterClient {
+ public:
+  ParameterClient(int rank, int workers, const std::vector<std::string>& servers,
+                  const ParameterServerOptions& options, ClusterSecret secret);
+  ParameterClient(const ParameterClient&) = delete;
+  ParameterClient& operator=(const ParameterClient&) = delete;
+  ~ParameterClient();
+
+  [[nodiscard]] std::size_t servers() const noexcept { return links_.size(); }
+
+  /// Waits until the chief has begun the fit.
+  [[nodiscard]] PsBegun begin(std::uint64_t fit, std::string_view signature);
+  void put(std::size_t server, std::span<const std::byte> place, std::span<const std::byte> state);
+  void pull(std::size_t server, std::span<std::byte> state);
+  /// One step with all servers at once: an exchange for each. `place`: where this rank goes on
+  /// after it.
+  void step(double learning_rate, bool stop_on_non_finite, std::span<const std::byte> place,
+            std::span<const double> status, std::span<const PsExchange> exchanges);
+  /// Returns when all workers that live have called it.
+  void finish();
+  /// This worker will begin no other fit.
+  void say_goodbye() noexcept;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Send = FunctionRef<void(PsConnection&)>;
+  using Receive = FunctionRef<void(PsConnection&, const PsConnection::Head&)>;
+
+  struct Link {
+    std::size_t index = 0;
+    std::string address{};
+    std::mutex in_use{};
+    std::optional<PsConnection> connection{};
+    std::string why{};  ///< it has none
+  };
+
+  void converse(Link& link, std::string_view operation, Send send, Receive receive,
+                std::optional<Clock::time_point> until = std::nullopt);
+  void converse_with_all(std::string_view operation, FunctionRef<void(Link&)> send,
+                         FunctionRef<void(Link&, const PsConnection::Head&)> receive);
+  void connect(Link& link, Clock::time_point until);
+  [[nodiscard]] PsConnection::Head reply_of(Link& link, std::string_view operation,
+                                            std::optional<Clock::time_point> until);
+  [[nodiscard]] std::string name_of(const Link& link) const;
+  [[noreturn]] void fail(const Link& link, std::string_view operation, Clock::time_point since,
+                         std::string_view why, ExitCode code = ExitCode::lost_peer) const;
+  void speak();
+
+  const int rank_;
+  const int workers_;
+  const ParameterServerOptions& options_;
+  const ClusterSecret secret_;
+  const std::uint64_t process_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::uint64_t steps_ = 0;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool has_ended_ = false;
+  std::thread speaker_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/parameter_server/client.ipp"
+#endif

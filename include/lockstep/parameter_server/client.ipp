@@ -1,0 +1,301 @@
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/core/thread.hpp"
+#include "lockstep/parameter_server/client.hpp"
+#include "lockstep/parameter_server/numbers.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+inline constexpr auto ps_report_interval = std::chrono::seconds(5);
+
+[[nodiscard]] LOCKSTEP_INLINE std::uint64_t draw_process_number() {
+  const std::string nonce = make_nonce();
+  std::uint64_t number = 0;
+  std::memcpy(&number, nonce.data(), sizeof number);
+  return number;
+}
+
+LOCKSTEP_INLINE ParameterClient::ParameterClient(int rank, int workers,
+                                                 const std::vector<std::string>& servers,
+                                                 const ParameterServerOptions& options,
+                                                 ClusterSecret secret)
+    : rank_(rank),
+      workers_(workers),
+      options_(options),
+      secret_(std::move(secret)),
+      process_(draw_process_number()) {
+  for (const std::string& address : servers) {
+    auto& link = links_.emplace_back(std::make_unique<Link>());
+    link->index = links_.size() - 1;
+    link->address = address;
+  }
+  speaker_ = start_thread("word to parameter servers", [this] { speak(); });
+}
+
+LOCKSTEP_INLINE ParameterClient::~ParameterClient() {
+  {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+  }
+  ended_.notify_all();
+  speaker_.join();
+}
+
+// While this worker computes, or is in a callback. (In a call, it speaks itself.)
+LOCKSTEP_INLINE void ParameterClient::speak() {
+  const auto interval =
+      std::min<std::chrono::milliseconds>(options_.timeout / 4, std::chrono::seconds(5));
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, interval, [this] { return has_ended_; })) {
+    lock.unlock();
+    for (const auto& link : links_) {
+      const std::unique_lock use(link->in_use, std::try_to_lock);
+      if (!use.owns_lock() || !link->connection) continue;
+      try {
+        link->connection->send(PsMessage::alive, "");
+      } catch (const ConnectionLost& lost) {
+        link->why = lost.what();
+        link->connection.reset();
+      }
+    }
+    lock.lock();
+  }
+}
+
+LOCKSTEP_INLINE std::string ParameterClient::name_of(const Link& link) const {
+  return concat({"parameter server ", link.index, " (", link.address, ")"});
+}
+
+LOCKSTEP_INLINE void ParameterClient::fail(const Link& link, std::string_view operation,
+                                           Clock::time_point since, std::string_view why,
+                                           ExitCode code) const {
+  throw CollectiveError({.address = link.address,
+                         .operation = std::string(operation),
+                         .seconds = std::chrono::duration<double>(Clock::now() - since).count(),
+                         .reason = concat({"worker ", rank_, ": ", name_of(link), ": ", why}),
+                         .code = code});
+}
+
+LOCKSTEP_INLINE void ParameterClient::connect(Link& link, Clock::time_point until) {
+  const Address place = parse_address(link.address);
+  std::string why = "the name has no address";
+  MeetingSocket socket;
+  for (const SocketName& name : resolve(place.host, place.port, why)) {
+    socket = call_socket(name, std::min(until, Clock::now() + std::chrono::seconds(2)), why);
+    if (socket.is_open()) break;
+  }
+  if (!socket.is_open()) throw ConnectionLost(why);
+  link.connection.emplace(std::move(socket), options_.timeout);
+  claim_place(*link.connection, secret_,
+              {.rank = rank_,
+               .workers = workers_,
+               .server = static_cast<int>(link.index),
+               .servers = static_cast<int>(links_.size()),
+               .max_staleness = options_.max_staleness.value_or(-1),
+               .process = process_});
+  PsConnection::expect(reply_of(link, "start-up", until), 0);
+}
+
+/// The head of the reply; until it comes, the server keeps this worker waiting for others.
+LOCKSTEP_INLINE PsConnection::Head ParameterClient::reply_of(
+    Link& link, std::string_view operation, std::optional<Clock::time_point> until) {
+  const auto begin = Clock::now();
+  auto next_report = begin + ps_report_interval;
+  for (;;) {
+    const auto head = link.connection->receive_head();
+    if (head.kind == PsMessage::reply) return head;
+    if (head.kind != PsMessage::waiting && head.kind != PsMessage::refusal)
+      throw ConnectionLost("answers what was not asked");
+    const std::string text = printable(link.connection->receive_text(head, 1 << 16), 2000);
+    if (head.kind == PsMessage::refusal) {
+      const ExitCode code = failure_code(static_cast<int>(head.number));
+      if (code == ExitCode::lost_peer) fail(link, operation, begin, text);
+      throw ConfigurationError(
+          concat({operation, ": ", name_of(link), " refuses worker ", rank_, ": ", text}));
+    }
+    const auto now = Clock::now();
+    if (until && now >= *until)
+      fail(link, operation, begin,
+           concat({"waits in vain for ", text, "; are they started, with this cluster?"}));
+    if (now < next_report) continue;
+    next_report = now + ps_report_interval;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begin).count();
+    log_line(concat({operation, ": worker ", rank_, " has waited ", seconds, " s at ",
+                     name_of(link), " for ", text}));
+  }
+}
+
+LOCKSTEP_INLINE void ParameterClient::converse(Link& link, std::string_view operation, Send send,
+                                               Receive receive,
+                                               std::optional<Clock::time_point> until) {
+  const auto begin = Clock::now();
+  const auto deadline = begin + options_.startup_timeout;
+  auto next_report = begin + ps_report_interval;
+  for (bool again = false;; again = true) {
+    if (again) ::poll(nullptr, 0, 100);
+    try {
+      if (!link.connection) connect(link, deadline);
+      send(*link.connection);
+      receive(*link.connection, reply_of(link, operation, until));
+      return;
+    } catch (const ConnectionLost& lost) {
+      link.connection.reset();
+      link.why = lost.what();
+    } catch (...) {
+      link.connection.reset();
+      throw;
+    }
+    const auto now = Clock::now();
+    if (now >= deadline)
+      fail(link, operation, begin,
+           concat({link.why, ", and it has not come back for ",
+                   duration_text(options_.startup_timeout),
+                   "; start it (again), with the backup_dir that it had"}));
+    if (now < next_report) continue;
+    next_report = now + ps_report_interval;
+    log_line(concat({operation, ": worker ", rank_, " waits for ", name_of(link), ": ", link.why}));
+  }
+}
+
+LOCKSTEP_INLINE PsBegun ParameterClient::begin(std::uint64_t fit, std::string_view signature) {
+  PsBegun begun;
+  const auto until = Clock::now() + std::max(options_.startup_timeout, options_.progress_limit());
+  for (const auto& each : links_) {
+    Link& link = *each;
+    const std::lock_guard use(link.in_use);
+    std::uint64_t answer = 0;
+    std::vector<std::byte> place;
+    converse(
+        link, "begin of fit",
+        [&](PsConnection& connection) {
+          connection.send(PsMessage::begin,
+                          {pack_numbers(fit), std::as_bytes(std::span(signature))});
+        },
+        [&](PsConnection& connection, const PsConnection::Head& head) {
+          if (head.size < 8 || head.size > (1 << 16) + 8) PsConnection::expect(head, 8);
+          std::array<std::byte, 8> first{};
+          connection.receive(first);
+          unpack_numbers(first, answer);
+          place.resize(head.size - 8);
+          connection.receive(place);
+        },
+        until);
+    const auto verdict = static_cast<PsVerdict>(answer);
+    const bool gives = verdict == PsVerdict::give_state, is_over = verdict == PsVerdict::is_over;
+    if (link.index == 0)
+      begun = {.gives_state = gives, .is_over = is_over, .place = std::move(place)};
+    else if (gives != begun.gives_state || is_over != begun.is_over)
+      fail(link, "begin of fit", Clock::now(),
+           gives || is_over
+               ? "it and parameter server 0 are not in the same fit: start all processes again"
+               : "it holds parameters, and parameter server 0 does not: give all servers a "
+                 "backup_dir, or start all processes again");
+  }
+  return begun;
+}
+
+LOCKSTEP_INLINE void ParameterClient::put(std::size_t server, std::span<const std::byte> place,
+                                          std::span<const std::byte> state) {
+  Link& link = *links_[server];
+  const std::lock_guard use(link.in_use);
+  converse(
+      link, "begin of fit",
+      [&](PsConnection& connection) {
+        connection.send(PsMessage::put, {place, state});
+      },
+      [](PsConnection&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
+}
+
+LOCKSTEP_INLINE void ParameterClient::pull(std::size_t server, std::span<std::byte> state) {
+  Link& link = *links_[server];
+  const std::lock_guard use(link.in_use);
+  converse(
+      link, "pull", [](PsConnection& connection) { connection.send(PsMessage::pull, ""); },
+      [&](PsConnection& connection, const PsConnection::Head& head) {
+        PsConnection::expect(head, state.size());
+        connection.receive(state);
+      });
+}
+
+LOCKSTEP_INLINE void ParameterClient::step(double learning_rate, bool stop_on_non_finite,
+                                           std::span<const std::byte> place,
+                                           std::span<const double> status,
+                                           std::span<const PsExchange> exchanges) {
+  ++steps_;
+  const auto numbers = [&](bool with_place) {
+    return pack_numbers(learning_rate, std::uint64_t{stop_on_non_finite},
+                        std::uint64_t{with_place ? place.size() : 0});
+  };
+  const auto send = [&](Link& link) {
+    const bool with_place = link.index == 0;
+    link.connection->send(PsMessage::step,
+                          {numbers(with_place), with_place ? place : std::span<const std::byte>(),
+                           std::as_bytes(status), exchanges[link.index].gradients},
+                          steps_);
+  };
+  const auto receive = [&](Link& link, const PsConnection::Head& head) {
+    const PsExchange& exchange = exchanges[link.index];
+    PsConnection::expect(head, exchange.status.size_bytes() + exchange.parameters.size());
+    link.connection->receive(std::as_writable_bytes(exchange.status));
+    link.connection->receive(exchange.parameters);
+  };
+  converse_with_all("step", send, receive);
+}
+
+// They work at the same time; one that was away is asked once more.
+LOCKSTEP_INLINE void ParameterClient::converse_with_all(
+    std::string_view operation, FunctionRef<void(Link&)> send,
+    FunctionRef<void(Link&, const PsConnection::Head&)> receive) {
+  const auto attempt = [](Link& link, const auto& f) {
+    if (!link.connection) return;
+    try {
+      f(link);
+    } catch (const ConnectionLost& lost) {
+      link.why = lost.what();
+      link.connection.reset();
+    }
+  };
+  std::vector<std::unique_lock<std::mutex>> uses;
+  for (const auto& link : links_) {
+    uses.emplace_back(link->in_use);
+    attempt(*link, send);
+  }
+  for (const auto& link : links_) {
+    attempt(*link, [&](Link& each) { receive(each, reply_of(each, operation, std::nullopt)); });
+    if (link->connection) continue;
+    converse(
+        *link, operation, [&](PsConnection&) { send(*link); },
+        [&](PsConnection&, const PsConnection::Head& head) { receive(*link, head); });
+  }
+}
+
+LOCKSTEP_INLINE void ParameterClient::finish() {
+  // (All hear of it before any is waited for: none keeps the others waiting for this worker.)
+  converse_with_all(
+      "end of fit", [](Link& link) { link.connection->send(PsMessage::finish, ""); },
+      [](Link&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
+}
+
+LOCKSTEP_INLINE void ParameterClient::say_goodbye() noexcept {
+  for (const auto& link : links_) {
+    try {
+      const std::lock_guard use(link->in_use);
+      if (!link->connection) connect(*link, Clock::now() + std::chrono::seconds(2));
+      link->connection->send(PsMessage::goodbye, "");
+    } catch (...) {  // it notices that this worker has gone
+    }
+    link->connection.reset();
+  }
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

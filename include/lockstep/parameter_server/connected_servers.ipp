@@ -1,0 +1,71 @@
+#pragma once
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/parameter_server/connected_servers.hpp"
+#include "lockstep/parameter_server/server.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The socket that the launcher has opened for this process, if it listens on this port.
+LOCKSTEP_INLINE MeetingSocket inherited_listener(int port) {
+  const char* const text = std::getenv("LOCKSTEP_LISTEN_FD");
+  if (text == nullptr) return {};
+  MeetingSocket socket(::fcntl(std::atoi(text), F_DUPFD_CLOEXEC, 0));
+  int listening = 0;
+  socklen_t size = sizeof listening;
+  if (!socket.is_open() ||
+      ::getsockopt(socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 ||
+      listening == 0 || port_of(own_name(socket.get())) != port)
+    return {};
+  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
+  return socket;
+}
+
+LOCKSTEP_INLINE MeetingSocket open_server_port(const std::string& address,
+                                               const std::string& bind_address) {
+  const Address own = parse_address(address);
+  MeetingSocket socket = inherited_listener(own.port);
+  if (!socket.is_open()) socket = listen_for_meeting(own.host, bind_address, own.port);
+  if (!socket.is_open())
+    throw ConfigurationError(concat(
+        {"parameter server: cannot listen on port ", own.port, ", which its address ", address,
+         " names: ", std::strerror(errno),
+         errno == EADDRINUSE ? "; another program, or another server with the same task, has it"
+                             : ""}));
+  return socket;
+}
+
+LOCKSTEP_INLINE ConnectedServers::ConnectedServers(Place place,
+                                                   const ParameterServerOptions& options)
+    : ParameterServers(std::move(place)),
+      options_(options),
+      secret_(ClusterSecret::given_or_from_environment("")) {
+  options_.validate();
+  if (is_server())
+    listener_ = open_server_port(place_.servers[static_cast<std::size_t>(place_.server)],
+                                 options_.bind_address);
+  else
+    client_.emplace(place_.rank, place_.workers, place_.servers, options_, secret_);
+}
+
+LOCKSTEP_INLINE void ConnectedServers::serve(ShardKeeper& keeper) {
+  ParameterServer(keeper,
+                  {.index = place_.server,
+                   .servers = count(),
+                   .workers = place_.workers,
+                   .address = place_.servers[static_cast<std::size_t>(place_.server)]},
+                  options_, secret_, listener_)
+      .serve();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

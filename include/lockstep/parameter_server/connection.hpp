@@ -1,0 +1,118 @@
+// Messages between a worker and a parameter server.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "lockstep/collectives/meeting/seal.hpp"
+#include "lockstep/collectives/meeting/socket.hpp"
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What a message is. A worker asks, and the server gives one reply, `reply` or `refusal`; before
+/// it, any number of times, `waiting`.
+enum class PsMessage : std::uint32_t {
+  hello = 1,  ///< of both sides: a MeetingHello
+  proof,      ///< of the server, that it knows the secret
+  claim,      ///< of the worker, sealed: PsClaim
+  begin,      ///< of a fit: PsBegin
+  put,        ///< the state of the server's shard, of the chief
+  pull,       ///< asks for that state
+  step,       ///< PsStep
+  finish,     ///< the worker has made all steps of the fit
+  goodbye,    ///< and all its fits
+  alive,      ///< has no reply
+  reply,
+  waiting,  ///< a text: for whom
+  refusal,  ///< a text: why; trying again does not help
+};
+
+/// What a worker is told that begins a fit.
+enum class PsVerdict : std::uint64_t { join, give_state, is_over };
+
+/// Why a connection is of no more use: its end, silence, or bytes that make no sense.
+class ConnectionLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Frames over a socket: a mark, the kind, a number, and the size of what follows. Each call throws
+/// ConnectionLost, and the connection cannot be used again then. One thread receives, one at a time
+/// sends.
+class PsConnection {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Parts = std::initializer_list<std::span<const std::byte>>;
+
+  struct Head {
+    PsMessage kind{};
+    std::uint64_t number = 0;  ///< of the worker's step, where it is one
+    std::uint64_t size = 0;
+  };
+
+  /// `timeout`: how long the other side may be silent.
+  PsConnection(MeetingSocket socket, std::chrono::milliseconds timeout);
+
+  /// All must be done by then; for a stranger, who could be slow on purpose.
+  void limit(Clock::time_point until) noexcept { until_ = until; }
+  /// For who waits meanwhile on another thread: it is then lost.
+  void shut_down() const noexcept;
+  /// Whether the other side has closed its end. (What it has sent before may still be there.)
+  [[nodiscard]] bool has_ended() const noexcept;
+
+  void send(PsMessage kind, Parts parts, std::uint64_t number = 0);
+  void send(PsMessage kind, std::string_view text) { send(kind, {std::as_bytes(std::span(text))}); }
+  /// The next message's head; what follows must be received next.
+  [[nodiscard]] Head receive_head();
+  void receive(std::span<std::byte> bytes);
+  /// The rest of a message of at most `longest` bytes.
+  [[nodiscard]] std::string receive_text(const Head& head, std::size_t longest);
+  /// Throws unless the message has this many bytes.
+  static void expect(const Head& head, std::uint64_t size);
+
+ private:
+  void send_all(std::span<const std::byte> bytes);
+  [[nodiscard]] Clock::time_point deadline() const {
+    return std::min(until_, Clock::now() + timeout_);
+  }
+
+  MeetingSocket socket_;
+  const std::chrono::milliseconds timeout_;
+  Clock::time_point until_ = Clock::time_point::max();
+};
+
+// How a conversation begins: both sides say hello, the server proves that it knows the cluster's
+// secret, and the worker claims its place under the same seal. Without a secret, neither is proved.
+
+/// The worker's place, and what must be the same in all processes.
+struct PsClaim {
+  int rank = 0;
+  int workers = 0;
+  int server = 0;
+  int servers = 0;
+  std::int64_t max_staleness = -1;  ///< -1: no limit
+  std::uint64_t process = 0;        ///< another number in each process that has the rank
+
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] static PsClaim read(std::string_view message);
+};
+
+/// The server's side: returns what the worker claims.
+[[nodiscard]] PsClaim admit(PsConnection& connection, const ClusterSecret& secret);
+/// The worker's side.
+void claim_place(PsConnection& connection, const ClusterSecret& secret, const PsClaim& claim);
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/parameter_server/connection.ipp"
+#endif

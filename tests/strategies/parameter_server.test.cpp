@@ -1,0 +1,319 @@
+// Workers and parameter servers, as threads of this process.
+#include "lockstep/strategies/parameter_server.hpp"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/losses/sparse_categorical_crossentropy.hpp"
+#include "lockstep/metrics/accuracy.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/optimizers/adam.hpp"
+#include "lockstep/optimizers/lamb.hpp"
+#include "lockstep/optimizers/schedules/exponential_decay.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/strategies/mirrored.hpp"
+#include "support/any_optimizer.hpp"
+#include "support/model_testing.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <ls::Strategy S>
+using TinyModel =
+    ls::Model<TinyNet, double, S, ls::SparseCategoricalCrossentropy, AnyOptimizer, ls::Accuracy>;
+
+/// Addresses of ports of this machine that are free at the moment.
+std::vector<std::string> free_addresses(int count) {
+  std::vector<int> sockets;
+  std::vector<std::string> addresses;
+  for (int i = 0; i < count; ++i) {
+    sockets.push_back(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof name;
+    REQUIRE(::bind(sockets.back(), reinterpret_cast<sockaddr*>(&name), size) == 0);
+    REQUIRE(::getsockname(sockets.back(), reinterpret_cast<sockaddr*>(&name), &size) == 0);
+    addresses.push_back("127.0.0.1:" + std::to_string(ntohs(name.sin_port)));
+  }
+  for (const int socket : sockets) ::close(socket);
+  return addresses;
+}
+
+ls::SparseCategoricalCrossentropy loss() { return {.from_logits = true}; }
+
+/// A cluster whose processes are threads.
+struct Job {
+  Job(int workers, int servers, AnyOptimizer with)
+      : failures(static_cast<std::size_t>(workers)),
+        ends(static_cast<std::size_t>(servers)),
+        optimizer(std::move(with)) {
+    for (int i = 0; i < workers; ++i) spec.worker.push_back("worker:" + std::to_string(i + 1));
+    spec.ps = free_addresses(servers);
+  }
+
+  using Program = std::function<void(TinyModel<ls::ParameterServerStrategy>&)>;
+
+  [[nodiscard]] ls::Cluster place(ls::TaskType type, int index) const {
+    return {.spec = spec, .task = {type, index}, .source = "test"};
+  }
+
+  /// One process, in this thread. Returns what has ended it.
+  std::string process(ls::TaskType type, int index, const Program& program) const {
+    try {
+      ls::ParameterServerStrategy strategy(place(type, index), options);
+      TinyModel<ls::ParameterServerStrategy> model(
+          strategy, {.seed = 10 + static_cast<std::uint64_t>(index)}, loss(), optimizer, {});
+      program(model);
+    } catch (const ls::Served&) {
+      return "served";
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  /// All processes; program(model, rank) is that of workers, and a server's ends with its fit.
+  void run(const std::function<void(TinyModel<ls::ParameterServerStrategy>&, int)>& program) {
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < ends.size(); ++i)
+      threads.emplace_back([&, i] {
+        ends[i] = process(ls::TaskType::ps, static_cast<int>(i), [](auto& model) {
+          model.fit(ls::from_tensor_slices(TinyData(4).x, TinyData(4).y).batch(4));
+        });
+      });
+    for (std::size_t i = 0; i < failures.size(); ++i)
+      threads.emplace_back([&, i] {
+        failures[i] = process(ls::TaskType::worker, static_cast<int>(i),
+                              [&](auto& model) { program(model, static_cast<int>(i)); });
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  ls::ClusterSpec spec;
+  ls::ParameterServerOptions options{.timeout = 20s, .startup_timeout = 60s};
+  std::vector<std::string> failures;  ///< of workers
+  std::vector<std::string> ends;      ///< of servers
+  AnyOptimizer optimizer;
+};
+
+void all_went_well(const Job& job) {
+  for (const std::string& failure : job.failures) CHECK(failure == "");
+  for (const std::string& end : job.ends) CHECK(end == "served");
+}
+
+ls::AnyDataset data(int samples = 52, std::size_t batch = 12) {
+  const TinyData all(samples);
+  return ls::from_tensor_slices(all.x, all.y).shuffle(64).batch(batch);
+}
+
+}  // namespace
+
+static_assert(ls::Strategy<ls::ParameterServerStrategy>);
+
+TEST_CASE("parameter servers: rounds have the bits of the threads of one process") {
+  struct Case {
+    AnyOptimizer optimizer;
+    int servers;
+  };
+  const Case cases[] = {
+      {ls::SGD{.learning_rate = 0.2, .momentum = 0.5}, 1},
+      {ls::Adam{.learning_rate =
+                    ls::ExponentialDecay{
+                        .initial_learning_rate = 0.05, .decay_steps = 5, .decay_rate = 0.5}},
+       2},
+      {ls::Lamb{.learning_rate = 0.05}, 2}};
+  for (const Case& each : cases) {
+    CAPTURE(each.optimizer.description());
+    ls::MirroredStrategy threads({.replicas = 3});
+    TinyModel<ls::MirroredStrategy> expected(threads, {.seed = 10}, loss(), each.optimizer, {});
+    const ls::FitOptions options{.epochs = 3, .verbose = 0, .validation_data = data(20)};
+    const ls::History history = expected.fit(data(), options);
+
+    Job job(3, each.servers, each.optimizer);
+    job.options.max_staleness = 0;
+    job.run([&](auto& model, int) {
+      const ls::History mine = model.fit(data(), options);
+      CHECK(mine["loss"] == history["loss"]);
+      CHECK(mine["accuracy"] == history["accuracy"]);
+      CHECK(mine["val_loss"].back() == doctest::Approx(history["val_loss"].back()).epsilon(1e-9));
+      CHECK(model.parameters_crc32c() == expected.parameters_crc32c());
+      CHECK(model.iterations() == expected.iterations());
+      CHECK(model.seed() == 10);  // the chief's
+    });
+    all_went_well(job);
+  }
+}
+
+TEST_CASE("parameter servers: asynchronous workers learn, and end with the same model") {
+  Job job(2, 2, ls::Adam{.learning_rate = 0.02});
+  std::vector<std::uint32_t> ends(2);
+  std::vector<double> losses(2);
+  job.run([&](auto& model, int rank) {
+    const double before = model.evaluate(data(60)).at("loss");
+    const ls::History first = model.fit(data(), {.epochs = 6, .verbose = 0});
+    const ls::History second = model.fit(data(), {.epochs = 6, .verbose = 0});
+    CHECK(first.epoch.size() == 6);
+    CHECK(second["loss"].back() < first["loss"].front());
+    const auto i = static_cast<std::size_t>(rank);
+    ends[i] = model.parameters_crc32c();
+    losses[i] = model.evaluate(data(60)).at("loss");
+    CHECK(losses[i] < 0.8 * before);
+    CHECK(model.iterations() == 2 * 6 * 5 * 2);  // of all workers
+  });
+  all_went_well(job);
+  CHECK(ends[0] == ends[1]);
+  CHECK(losses[0] == losses[1]);
+}
+
+TEST_CASE("parameter servers: a slow worker does not keep the others waiting, beyond the limit") {
+  for (const auto limit : {std::optional<std::int64_t>(), std::optional<std::int64_t>(2)}) {
+    Job job(2, 1, ls::SGD{.learning_rate = 0.1});
+    job.options.max_staleness = limit;
+    std::atomic<int> steps[2] = {0, 0};
+    std::atomic<int> lead = 0;
+    job.run([&](auto& model, int rank) {
+      Recorder recorder;
+      recorder.at_batch_begin = [&](ls::Training&, std::int64_t) {
+        if (rank == 1) {  // until the other has made all its steps, or cannot make more
+          const int wanted = limit ? steps[1] + static_cast<int>(*limit) : 30;
+          const auto end = std::chrono::steady_clock::now() + 60s;
+          while (steps[0] < std::min(wanted, 30) && std::chrono::steady_clock::now() < end)
+            std::this_thread::sleep_for(1ms);
+          return;
+        }
+        const int ahead = steps[0] - steps[1];
+        if (ahead > lead) lead = ahead;
+      };
+      recorder.at_batch_end = [&](ls::Training&, std::int64_t, ls::Logs&) { ++steps[rank]; };
+      model.fit(data(), {.epochs = 6, .verbose = 0}, recorder);
+    });
+    all_went_well(job);
+    CHECK(steps[0] == 30);
+    CHECK(steps[1] == 30);
+    // (The other counts a step later than the server does.)
+    if (limit)
+      CHECK(lead <= *limit + 1);
+    else
+      CHECK(lead == 29);
+  }
+}
+
+TEST_CASE("parameter servers: a worker dies and comes back while the others go on") {
+  for (const bool in_rounds : {false, true}) {
+    CAPTURE(in_rounds);
+    Job job(2, 1, ls::SGD{.learning_rate = 0.1});
+    if (in_rounds) job.options.max_staleness = 0;
+    std::atomic<bool> is_back{false};
+    std::int64_t steps_after = 0;
+    const ls::FitOptions options{.epochs = 8, .verbose = 0};
+    std::uint32_t ends[2] = {0, 1};
+    std::thread server([&] {
+      job.ends[0] = job.process(ls::TaskType::ps, 0, [](auto& model) {
+        model.fit(ls::from_tensor_slices(TinyData(4).x, TinyData(4).y).batch(4));
+      });
+    });
+    std::thread chief([&] {
+      job.failures[0] = job.process(ls::TaskType::worker, 0, [&](auto& model) {
+        Recorder recorder;
+        recorder.at_batch_end = [&](ls::Training&, std::int64_t, ls::Logs&) {
+          const auto end = std::chrono::steady_clock::now() + 60s;
+          while (recorder.count("batch_end") == 10 && !is_back &&
+                 std::chrono::steady_clock::now() < end)
+            std::this_thread::sleep_for(1ms);
+        };
+        model.fit(data(), options, recorder);
+        ends[0] = model.parameters_crc32c();
+      });
+    });
+    const std::string death = job.process(ls::TaskType::worker, 1, [&](auto& model) {
+      Recorder recorder;
+      recorder.at_batch_end = [&](ls::Training&, std::int64_t, ls::Logs&) {
+        if (recorder.count("batch_end") == 7) throw std::runtime_error("dies");
+      };
+      model.fit(data(), options, recorder);
+    });
+    job.failures[1] = job.process(ls::TaskType::worker, 1, [&](auto& model) {
+      Recorder recorder;
+      recorder.at_batch_begin = [&](ls::Training&, std::int64_t) { is_back = true; };
+      model.fit(data(), options, recorder);
+      steps_after = recorder.count("batch_end");
+      ends[1] = model.parameters_crc32c();
+    });
+    chief.join();
+    server.join();
+    CHECK(contains(death, "dies"));
+    all_went_well(job);
+    CHECK(steps_after == (in_rounds ? 30 : 33));  // where the others are; where it was itself
+    CHECK(ends[0] == ends[1]);
+  }
+}
+
+TEST_CASE("parameter servers: what they cannot do is refused by name") {
+  const auto refusal = [](const AnyOptimizer& optimizer) {
+    const Job job(1, 1, optimizer);
+    return job.process(ls::TaskType::worker, 0, [](auto&) {});
+  };
+  CHECK(contains(refusal(ls::SGD{.global_clipnorm = 1}), "clipnorm and global_clipnorm need"));
+  CHECK(contains(refusal(ls::SGD{.use_ema = true}), "use_ema keeps averages"));
+  CHECK(contains(refusal(ls::SGD{.gradient_accumulation_steps = 2}),
+                 "gradient_accumulation_steps adds"));
+
+  ls::Cluster cluster;
+  cluster.spec.worker = {"a:1", "b:1"};
+  CHECK(
+      contains(message_of<ls::ConfigurationError>([&] { ls::ParameterServerStrategy s(cluster); }),
+               "the cluster has no job 'ps'"));
+  CHECK(contains(message_of<ls::ConfigurationError>(
+                     [] { ls::ParameterServerStrategy s(ls::Cluster{}, {.max_staleness = -1}); }),
+                 "max_staleness must be 0 (rounds) or more"));
+}
+
+TEST_CASE("parameter servers: processes that differ are turned away, and told in what") {
+  Job job(1, 1, ls::SGD{});
+  std::thread server([&] {
+    job.ends[0] = job.process(ls::TaskType::ps, 0, [](auto& model) {
+      model.fit(ls::from_tensor_slices(TinyData(4).x, TinyData(4).y).batch(4));
+    });
+  });
+  const auto fit = [](auto& model) { model.fit(data(), {.epochs = 1, .verbose = 0}); };
+  Job with_limit = job;
+  with_limit.options.max_staleness = 3;
+  CHECK(contains(with_limit.process(ls::TaskType::worker, 0, fit),
+                 "max_staleness (-1: no limit) 3, the server has -1"));
+  Job larger = job;
+  larger.spec.worker.push_back("worker:9");
+  CHECK(contains(larger.process(ls::TaskType::worker, 0, fit), "a number of workers of 2"));
+  Job other = job;
+  other.optimizer = ls::Adam{};
+  CHECK(contains(other.process(ls::TaskType::worker, 0, fit), "this worker has 'optimizer"));
+  CHECK(job.process(ls::TaskType::worker, 0, fit) == "");
+  server.join();
+  CHECK(job.ends[0] == "served");
+
+  SUBCASE("a server that is not there is named") {
+    job.options.startup_timeout = 300ms;
+    job.options.timeout = 100ms;
+    const std::string why = job.process(ls::TaskType::worker, 0, fit);
+    CHECK(contains(why, "worker 0: parameter server 0 (" + job.spec.ps[0] + "): "));
+    CHECK(contains(why, "start it (again), with the backup_dir that it had"));
+  }
+}
