@@ -189,10 +189,15 @@ TEST_CASE("parameter servers: a slow worker does not keep the others waiting, be
     Job job(2, 1, ls::SGD{.learning_rate = 0.1});
     job.options.max_staleness = limit;
     std::atomic<int> steps[2] = {0, 0};
-    std::atomic<int> lead = 0;
+    std::atomic<bool> has_begun = false;
+    int lead = 0;
     job.run([&](auto& model, int rank) {
       Recorder recorder;
       recorder.at_batch_begin = [&](ls::Training&, std::int64_t) {
+        if (rank == 1) has_begun = true;
+        const auto deadline = std::chrono::steady_clock::now() + 60s;
+        while (!has_begun && std::chrono::steady_clock::now() < deadline)
+          std::this_thread::sleep_for(1ms);
         if (rank == 1) {  // until the other has made all its steps, or cannot make more
           const int wanted = limit ? steps[1] + static_cast<int>(*limit) : 30;
           const auto end = std::chrono::steady_clock::now() + 60s;
@@ -200,8 +205,7 @@ TEST_CASE("parameter servers: a slow worker does not keep the others waiting, be
             std::this_thread::sleep_for(1ms);
           return;
         }
-        const int ahead = steps[0] - steps[1];
-        if (ahead > lead) lead = ahead;
+        lead = std::max(lead, steps[0] - steps[1]);
       };
       recorder.at_batch_end = [&](ls::Training&, std::int64_t, ls::Logs&) { ++steps[rank]; };
       model.fit(data(), {.epochs = 6, .verbose = 0}, recorder);
@@ -262,7 +266,9 @@ TEST_CASE("parameter servers: a worker dies and comes back while the others go o
     server.join();
     CHECK(contains(death, "dies"));
     all_went_well(job);
-    CHECK(steps_after == (in_rounds ? 30 : 33));  // where the others are; where it was itself
+    // In rounds where the other is, which has made 7 to 10 of 40 steps; else where it was itself.
+    CHECK(steps_after >= (in_rounds ? 30 : 33));
+    CHECK(steps_after <= 33);
     CHECK(ends[0] == ends[1]);
   }
 }

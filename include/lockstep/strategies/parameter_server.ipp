@@ -14,8 +14,7 @@ namespace detail {
     throw ConfigurationError(
         concat({"ParameterServerStrategy: ",
                 cluster.source.empty() ? "the cluster" : cluster.source.c_str(),
-                " names no parameter servers: give each process a TF_CONFIG with a job 'ps', or "
-                "start the program with --workers N --servers M"}));
+                " names no parameter servers: give each process a TF_CONFIG with a job 'ps'"}));
   cluster.validate();
   if (cluster.is_alone()) return cluster;
   if (cluster.is_evaluator())

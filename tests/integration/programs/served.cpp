@@ -40,12 +40,12 @@ int main(int argc, char** argv) {
     auto model = ls::compile<Line>(strategy, {.seed = 1}, ls::MeanSquaredError{},
                                    ls::SGD{.learning_rate = 0.1, .momentum = 0.5});
     const ls::LambdaCallback progress{
-        .on_train_batch_end = [&](std::int64_t, ls::Logs&) { std::this_thread::sleep_for(pause); },
         .on_epoch_end =
             [&](int epoch, ls::Logs&) {
               std::printf("worker %d: epoch %d\n", strategy.worker_index(), epoch + 1);
               std::fflush(stdout);
-            }};
+            },
+        .on_train_batch_end = [&](std::int64_t, ls::Logs&) { std::this_thread::sleep_for(pause); }};
     model.fit(data, {.epochs = std::atoi(arguments[2]), .verbose = 0}, progress);
     std::printf("worker %d: loss %.6f weights %08x\n", strategy.worker_index(),
                 model.evaluate(data).at("loss"), model.parameters_crc32c());
