@@ -120,7 +120,7 @@ void all_went_well(const Job& job) {
   for (const std::string& end : job.ends) CHECK(end == "served");
 }
 
-ls::AnyDataset data(int samples = 52, std::size_t batch = 12) {
+ls::AnyDataset data(int samples = 52, std::int64_t batch = 12) {
   const TinyData all(samples);
   return ls::from_tensor_slices(all.x, all.y).shuffle(64).batch(batch);
 }
