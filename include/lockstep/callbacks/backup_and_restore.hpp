@@ -53,9 +53,9 @@ struct BackupAndRestore {
   std::string backup_dir;
   SaveFrequency save_freq = SaveFrequency::epoch;
   bool delete_checkpoint = true;
-  /// After SIGINT, SIGTERM or SIGUSR1 on one worker, all workers save after the same step, and fit throws
-  /// Preempted, which lockstep::run turns into exit code 130 or 143. (Keras's default is false,
-  /// which loses the work since the last save.)
+  /// After SIGINT, SIGTERM or SIGUSR1 on one worker, all workers save after the same step, and fit
+  /// throws Preempted, which lockstep::run turns into exit code 130 or 143. (Keras's default is
+  /// false, which loses the work since the last save.)
   bool save_before_preemption = true;
   /// A copy of the state is taken, into memory that is kept from save to save, and a thread writes
   /// it while training goes on. A save that is due while the one before is still being written is
