@@ -112,6 +112,27 @@ TEST_CASE("CSVLogger: a resumed run goes on behind the last snapshot, with the s
   CHECK(content(path) == "epoch,loss,val_loss\r\n0,1.0,NA\r\n1,2.0,3.0\r\n");
 }
 
+TEST_CASE("CSVLogger: a chief that takes over the state of another worker keeps all rows") {
+  const TemporaryFolder folder;
+  FakeTraining chief, other;
+  other.chief = false;
+  const std::string path = folder.path("log.csv");
+  ls::State state;
+  {
+    ls::CSVLogger killed({.filename = path}), survivor({.filename = path});
+    killed.on_train_begin(chief);
+    survivor.on_train_begin(other);
+    run_epoch(killed, chief, 0, {{"loss", 1}});
+    run_epoch(survivor, other, 0, {{"loss", 1}});
+    survivor.save(state);
+  }
+  ls::CSVLogger logger({.filename = path});
+  logger.on_train_begin(chief);
+  logger.restore(state);
+  run_epoch(logger, chief, 1, {{"loss", 2}});
+  CHECK(content(path) == "epoch,loss,val_loss\r\n0,1.0,NA\r\n1,2.0,NA\r\n");
+}
+
 TEST_CASE("CSVLogger: the chief alone writes; what cannot be written is refused at the beginning") {
   const TemporaryFolder folder;
   FakeTraining other;

@@ -56,6 +56,10 @@ TEST_CASE("R2Score: adjusted to the number of rows, and where nothing varies") {
       other(3, 1, std::vector<double>{1, 2, 3});
   CHECK(figure(ls::R2Score{}, other, same) == 0);
   CHECK(figure(ls::R2Score{}, same, same) == 0);
+  // Of constants whose squares are rounded, too.
+  const std::vector<double> tenths(1000, static_cast<double>(0.1F)), fifths(1000, 0.2);
+  CHECK(figure(ls::R2Score{}, Tensor<double>(1000, 1, fifths), Tensor<double>(1000, 1, tenths)) ==
+        0);
   CHECK(adjusted.description() == "r2_score(num_regressors=3)");
   CHECK_THROWS_AS(ls::R2Score{.num_regressors = -1}.validate(), ls::ConfigurationError);
 }
@@ -69,6 +73,10 @@ TEST_CASE("MeanLoss: options of the loss, rows that it ignores, widths that it d
   const ls::Perplexity without_one{.from_logits = true, .mask_token_id = -1};
   CHECK(figure(without_one, p, labels) == doctest::Approx(1 + std::exp(-2.0)));
   CHECK(figure(without_one, p, labels, {2.0F, 1.0F}) == doctest::Approx(1 + std::exp(-2.0)));
+  // The target of a row that does not count may be anything.
+  CHECK(figure(ls::Perplexity{.from_logits = true}, p, labels, {2.0F, 0.0F}) ==
+        doctest::Approx(1 + std::exp(-2.0)));
+  CHECK_THROWS_AS((void)figure(ls::Perplexity{.from_logits = true}, p, labels), ls::DataError);
   CHECK_THROWS_AS((void)figure(ls::metrics::MeanSquaredError{}, p, labels), ls::DataError);
   CHECK_THROWS_AS((void)figure(ls::Perplexity{}, p, p), ls::DataError);
 }

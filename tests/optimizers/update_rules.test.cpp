@@ -8,6 +8,8 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/optimizers/adamw.hpp"
+#include "lockstep/optimizers/lars.hpp"
+#include "lockstep/optimizers/muon.hpp"
 #include "lockstep/optimizers/sgd.hpp"
 
 namespace ls = lockstep;
@@ -64,6 +66,9 @@ TEST_CASE("update_rules: what is refused, and how it is said") {
                        "are: dense/kernel, "
                        "dense/bias, dense_1/kernel",
                        ls::ConfigurationError);
+  CHECK_THROWS_AS(rules(ls::Muon{.exclude_layers = {"haed"}}), ls::ConfigurationError);
+  CHECK_THROWS_AS(rules(ls::LARS{.exclude_from_layer_adaptation = {"bais"}}),
+                  ls::ConfigurationError);
   CHECK_THROWS_AS(
       rules(ls::SGD{.learning_rate_factors = {{.variables = {"dense_2"}, .factor = 2}}}),
       ls::ConfigurationError);

@@ -179,6 +179,15 @@ TEST_CASE("Ftrl: the partition changes no bit, and the rate 0 no weight") {
         std::vector<double>{1, 2, 3, 4});
 }
 
+TEST_CASE("Adafactor: a row and a column without gradients, whose product is 0 in float") {
+  const ls::Variable kernel("kernel", {3, 3}, nullptr);
+  const std::vector<double> start(9, 1.0), gradients = {0, 0, 0, 0, 1, 2, 0, 3, 4};
+  const auto w = updated<float>(Adafactor{}, kernel, start, gradients);
+  const auto exact = updated<double>(Adafactor{}, kernel, start, gradients);
+  for (std::size_t i = 0; i < w.size(); ++i) CHECK(w[i] == doctest::Approx(exact[i]));
+  CHECK(w[0] == 1);
+}
+
 TEST_CASE("Lamb, LARS, Adafactor, Ftrl: options") {
   CHECK(Lamb{}.description() ==
         "Lamb(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, weight_decay=0)");

@@ -10,6 +10,7 @@
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/data/bucket_by_sequence_length.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/optimizers/schedules/cosine_decay.hpp"
 #include "support/captured_stderr.hpp"
@@ -455,6 +456,18 @@ TEST_CASE(
     CHECK(again.calls[2] == "epoch_end 0");
     CHECK(other.iterations() == 5 + 11);
   }
+}
+
+TEST_CASE("resume: batches of different sizes, of which a short one comes first") {
+  const TinyData data(90);
+  const auto bucket = [](const auto& sample) { return sample.y[0] == 0 ? 1.0 : 9.0; };
+  const auto batches = ls::from_tensor_slices(data.x, data.y)
+                           .bucket_by_sequence_length(
+                               bucket, {.bucket_boundaries = {5}, .bucket_batch_sizes = {2, 16}});
+  const CapturedStderr captured;
+  check_resume({.data = ls::AnyDataset(batches), .options = {.epochs = 2}, .save_freq = 1},
+               {2, 9, 25});
+  CHECK_FALSE(contains(captured.text(), "global batches"));
 }
 
 TEST_CASE("resume: a callback that asks for preemption makes fit save after the step, and throw") {

@@ -28,6 +28,9 @@ class CallbackHooks : public detail::HookSite {
         false;  ///< one has something to do before the state of an epoch's end is complete
     bool train_end = false;
 
+    [[nodiscard]] constexpr bool in_step() const noexcept {
+      return train_batch_begin || train_batch_end || train_batch_complete;
+    }
     /// What either has.
     [[nodiscard]] constexpr Presence operator|(const Presence& other) const noexcept {
       return {.train_batch_begin = train_batch_begin || other.train_batch_begin,

@@ -65,7 +65,7 @@ LOCKSTEP_INLINE void JSONLogger::on_train_batch_begin(Training&, std::int64_t) {
 
 LOCKSTEP_INLINE void JSONLogger::on_train_batch_end(Training& training, std::int64_t batch,
                                                     Logs& logs) {
-  ++steps_;
+  steps_ = batch + 1;  // those before a resume, too
   ++batches_;
   if (!file_.is_open() || !update_freq_.due(batches_)) return;
   file_.write(line(

@@ -16,7 +16,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Lines in a file that the chief alone writes, and that go on where they were when a run is
 /// resumed: what the interrupted run wrote after its last snapshot is thrown away, so that the file
-/// is that of a run without an interruption.
+/// is that of a run without an interruption. (A chief that takes over the state of another worker,
+/// which had no file, keeps all lines.)
 class LogFile {
  public:
   /// Throws ConfigurationError, which begins with `callback`, for an empty name.
@@ -43,6 +44,7 @@ class LogFile {
   std::string filename_;
   bool append_;
   bool has_started_ = false;
+  bool is_resumed_ = false;
   std::optional<std::uint64_t> resumed_size_;
   std::unique_ptr<GrowingFile> file_;
 };

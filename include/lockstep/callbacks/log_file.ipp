@@ -16,7 +16,7 @@ LOCKSTEP_INLINE LogFile::LogFile(std::string_view callback, std::string filename
 
 LOCKSTEP_INLINE void LogFile::open(const Training& training) {
   file_.reset();
-  has_started_ = false;
+  has_started_ = is_resumed_ = false;
   resumed_size_.reset();
   if (training.is_chief()) file_ = std::make_unique<GrowingFile>(filename_);
 }
@@ -25,9 +25,9 @@ LOCKSTEP_INLINE bool LogFile::start() {
   if (file_ == nullptr || std::exchange(has_started_, true)) return false;
   if (resumed_size_)
     file_->truncate(*resumed_size_);
-  else if (!append_)
+  else if (!append_ && !is_resumed_)
     file_->truncate(0);
-  return !resumed_size_;
+  return !is_resumed_;
 }
 
 LOCKSTEP_INLINE void LogFile::write(std::string_view lines) {
@@ -44,10 +44,12 @@ LOCKSTEP_INLINE void LogFile::append(const Training& training, std::string_view 
 }
 
 LOCKSTEP_INLINE void LogFile::save(State& state) const {
+  state.put("is_resumed", true);  // a state without a value would not be restored
   if (is_open()) state.put("file_size", file_->size());
 }
 
 LOCKSTEP_INLINE void LogFile::restore(const State& state) {
+  is_resumed_ = true;
   if (state.contains("file_size")) resumed_size_ = state.get<std::uint64_t>("file_size");
 }
 

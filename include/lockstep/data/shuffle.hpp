@@ -18,7 +18,7 @@
 namespace lockstep::inline LOCKSTEP_ABI {
 
 /// Fills a buffer from upstream, then again and again hands out one of it, picked uniformly, and
-/// refills its place. A buffer that holds all items gives a uniform permutation. Memory: 16 bytes
+/// refills its place. A buffer that holds all items gives a uniform permutation. Memory: 40 bytes
 /// for each sample in the buffer.
 ///
 /// The order is a function of the seed (of the run's seed and the position in the pipeline, where

@@ -64,4 +64,11 @@ concept Loss = std::copyable<L> && TargetedLoss<L, Out> && DifferentiableLoss<L,
                  { loss.description() } -> std::convertible_to<std::string>;
                };
 
+namespace detail {
+
+/// Whether a loss has several, each for a part of the targets.
+template <class L>
+inline constexpr bool has_parts = requires { L::has_parts; };
+
+}  // namespace detail
 }  // namespace lockstep::inline LOCKSTEP_ABI

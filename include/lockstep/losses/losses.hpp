@@ -55,6 +55,7 @@ template <class... Parts>
 class Losses {
  public:
   static constexpr std::string_view name = "losses";
+  static constexpr bool has_parts = true;  ///< each is for a part of the targets
   static constexpr std::string_view target_advice =
       "put the targets of all parts side by side, in their order";
   template <class Out>

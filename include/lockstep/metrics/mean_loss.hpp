@@ -1,6 +1,7 @@
 // A loss as a metric.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -24,6 +25,7 @@ template <class T>
 struct MeanLossMemory {
   std::vector<double> losses;
   std::vector<T> weights;
+  std::vector<T> targets;
 
   [[nodiscard]] static MeanLossMemory& of_this_thread(std::size_t rows) {
     thread_local MeanLossMemory memory;
@@ -59,12 +61,13 @@ struct MeanLoss {
     check_widths(predictions.features(), targets.features());
     auto& memory = detail::MeanLossMemory<T>::of_this_thread(predictions.samples());
     const std::span<double> losses = std::span(memory.losses).first(predictions.samples());
-    loss.compute(predictions, targets, losses, TensorView<T>());
+    const TensorView<const T> counted = without_uncounted(targets, weights, memory.targets);
+    loss.compute(predictions, counted, losses, TensorView<T>());
     if constexpr (IgnoringLoss<L, T>) {
       const std::span<T> own = std::span(memory.weights).first(predictions.samples());
       for (std::size_t row = 0; row < own.size(); ++row)
         own[row] = weights.empty() ? T(1) : weights[row];
-      if (loss.ignore(targets, own)) return add(losses, std::span<const T>(own), state);
+      if (loss.ignore(counted, own)) return add(losses, std::span<const T>(own), state);
     }
     add(losses, weights, state);
   }
@@ -82,6 +85,20 @@ struct MeanLoss {
       detail::require_labels(L::name, targets);
       detail::require_classes(L::name, outputs);
     }
+  }
+
+  /// The targets, with 0 in the rows that do not count: these may hold anything, and a loss refuses
+  /// what is no target. The copy, where one is needed, is made in `room`.
+  template <class T>
+  static TensorView<const T> without_uncounted(TensorView<const T> targets,
+                                               std::span<const T> weights, std::vector<T>& room) {
+    if (std::ranges::find(weights, T(0)) == weights.end()) return targets;
+    const std::size_t stride = targets.stride();
+    room.assign(stride * targets.features(), T(0));
+    for (std::size_t f = 0; f < targets.features(); ++f)
+      for (std::size_t row = 0; row < targets.samples(); ++row)
+        if (weights[row] != T(0)) room[f * stride + row] = targets(row, f);
+    return {room.data(), targets.samples(), targets.features(), stride};
   }
 
   template <class T>

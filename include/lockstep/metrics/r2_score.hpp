@@ -78,7 +78,9 @@ struct R2Score {
     if (!(weights > 0)) return 0;
     double scores = 0, factors = 0;
     for (std::size_t o = 0; o < outputs; ++o) {
-      const double sum = state[3 * o], variation = state[3 * o + 1] - sum * sum / weights;
+      const double sum = state[3 * o], squares = state[3 * o + 1];
+      double variation = squares - sum * sum / weights;
+      if (variation < 1e-10 * squares) variation = 0;  // constant targets leave rounding errors
       const double score = variation > 0 ? 1 - state[3 * o + 2] / variation : 0.0;
       const double factor = class_aggregation == ClassAggregation::uniform_average ? 1 : variation;
       scores += factor * score;

@@ -121,17 +121,17 @@ struct Adafactor {
         for (std::size_t i = 0; i < extents.rows; ++i) sum += static_cast<double>(rows[i]);
         const double mean = sum / static_cast<double>(extents.rows);
         for (std::size_t i = 0; i < extents.rows; ++i)
-          f(static_cast<T>(static_cast<double>(rows[i]) / mean),
+          f(static_cast<T>(std::sqrt(static_cast<double>(rows[i]) / mean)),
             columns_begin + outer * extents.columns, (outer * extents.rows + i) * extents.columns);
       }
     };
     moments.update_factors(extents, slots[0], gradients.data());
-    each_row([&](T row, const T* columns, std::size_t begin) {
-      squares += moments.squares(extents.columns, row, columns, gradients.data() + begin);
+    each_row([&](T root, const T* columns, std::size_t begin) {
+      squares += moments.squares(extents.columns, root, columns, gradients.data() + begin);
     });
     const T step = clipped(squares);
-    each_row([&](T row, const T* columns, std::size_t begin) {
-      moments.apply(extents.columns, step, row, parameters.data() + begin, columns,
+    each_row([&](T root, const T* columns, std::size_t begin) {
+      moments.apply(extents.columns, step, root, parameters.data() + begin, columns,
                     gradients.data() + begin);
     });
   }
@@ -189,21 +189,23 @@ struct Adafactor {
       }
     }
 
-    /// The sum of u * u, with v = row * column.
-    [[nodiscard]] double squares(std::size_t n, T row, const T* columns, const T* gradients) const {
+    /// The sum of u * u, with v = root * root * column. (In this product, two small factors of
+    /// float may be 0.)
+    [[nodiscard]] double squares(std::size_t n, T root, const T* columns,
+                                 const T* gradients) const {
       const auto square = [=, average = mean](const auto& column, const auto& gradient)
                               LOCKSTEP_KERNEL_LAMBDA {
-                                const auto g = average(gradient);
-                                return g * g / (row * column);
+                                const auto u = average(gradient) / (root * sqrt(column));
+                                return u * u;
                               };
       return kernels::sweep_sum(n, square, columns, gradients);
     }
 
-    void apply(std::size_t n, T rate, T row, T* parameters, const T* columns,
+    void apply(std::size_t n, T rate, T root, T* parameters, const T* columns,
                const T* gradients) const {
       const auto step =
           [=, average = mean](auto& w, const auto& column, const auto& gradient)
-              LOCKSTEP_KERNEL_LAMBDA { w -= rate * average(gradient) / sqrt(row * column); };
+              LOCKSTEP_KERNEL_LAMBDA { w -= rate * average(gradient) / (root * sqrt(column)); };
       kernels::sweep(n, step, parameters, columns, gradients);
     }
   };

@@ -136,6 +136,11 @@ template <class O>
     for (std::size_t i = 0; i < variables.size(); ++i)
       rules.variables[i].decays = !excluded.contains(names[i], variables[i].rank);
   }
+  if constexpr (requires { optimizer.exclude_layers; })
+    check_filter(O::name, "exclude_layers", optimizer.exclude_layers, names);
+  if constexpr (requires { optimizer.exclude_from_layer_adaptation; })
+    check_filter(O::name, "exclude_from_layer_adaptation", optimizer.exclude_from_layer_adaptation,
+                 names);
   if constexpr (requires { optimizer.learning_rate_factors; })
     for (const LearningRateFactor& entry : optimizer.learning_rate_factors) {
       require_not_negative(O::name, "learning_rate_factors", entry.factor);

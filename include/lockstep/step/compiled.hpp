@@ -50,6 +50,7 @@ class Compiled final : public Program<T> {
                              .targets = target_size * positions_of<Out>,
                              .loss = LossType::name,
                              .target_advice = target_advice(),
+                             .has_several_losses = detail::has_parts<LossType>,
                              .positions = positions_of<Out>},
                     .layers = layers()}),
         loss_(std::move(loss_function)),

@@ -16,6 +16,7 @@ struct DataSizes {
   std::size_t targets = 0;
   std::string_view loss = {};           ///< its name
   std::string_view target_advice = {};  ///< what to do if the targets do not fit; may be empty
+  bool has_several_losses = false;      ///< each of a part of the targets
   std::size_t positions = 1;            ///< rows of a sample, each of which may have a weight
 };
 

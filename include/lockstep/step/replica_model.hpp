@@ -186,6 +186,7 @@ class ReplicaModel {
   detail::TrainStep step_;
   std::int64_t revision_ = -1;
   bool can_apply_ = false;
+  bool shows_averages_ = false;  // instead of the weights, since they were loaded
   detail::StatusBlock sums_;
   std::vector<std::int64_t> indices_;
 };

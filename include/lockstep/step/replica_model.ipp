@@ -29,6 +29,7 @@ void ReplicaModel<T>::refresh() noexcept {
   revision_ = parts_.variables.revision;
   step_.iteration = parts_.variables.iterations;
   step_.accumulated = parts_.variables.accumulated_steps;
+  shows_averages_ = parts_.variables.shows_averages();
   can_apply_ = false;
 }
 
@@ -92,6 +93,11 @@ TensorView<const T> ReplicaModel<T>::forward(const ReplicaBatch<T>& batch, bool 
 
 template <class T>
 void ReplicaModel<T>::begin(const ReplicaBatch<T>& batch, Compute compute) {
+  if (std::exchange(shows_averages_, false)) {  // an update is one of the weights themselves
+    parts_.replica.team_barrier();
+    if (parts_.replica.local_rank() == 0) parts_.variables.swap_averages();
+    parts_.replica.team_barrier();
+  }
   forward(batch, true);
   auto& workspace = parts_.workspace;
   workspace.status().clear();

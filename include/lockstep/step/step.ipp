@@ -85,8 +85,10 @@ void record(const Parts<T>& parts, SampleName name, ComputeLoss<T> compute, Tens
   status[StatusBlock::loss_sum] += sum;
   if (!std::isfinite(sum)) status[StatusBlock::non_finite] += 1;
   if (workspace.has_targets())
-    parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights,
-                                 sample_weights, status.metrics());
+    naming_samples(name, parts.program.layout().positions, [&] {
+      parts.program.update_metrics(workspace.predictions(), workspace.targets(), weights,
+                                   sample_weights, status.metrics());
+    });
 }
 
 /// As above, with the loss of the program.
@@ -208,6 +210,7 @@ UpdateStep update_step(const Parts<T>& parts, const TrainStep& step, bool has_ba
   return {.iteration = step.iteration + 1,
           .stop_on_non_finite = step.stop_on_non_finite,
           .trace = step.trace,
+          .is_first = step.accumulated == 0,
           .is_last = is_last_of_window(parts, step),
           .has_batch = has_batch,
           .ends_round = step.ends_round || parts.workspace.status()[StatusBlock::has_next] == 0};

@@ -20,6 +20,7 @@ struct UpdateStep {
       1;  ///< the update that the step makes, or has a part in: 1 for the first
   bool stop_on_non_finite = false;
   Trace* trace = nullptr;
+  bool is_first = true;     ///< of its window
   bool is_last = true;      ///< of its window: it makes the update
   bool has_batch = true;    ///< this rank's data have not ended
   bool ends_round = true;   ///< of steps after which ranks meet (see Synchronization)

@@ -132,7 +132,8 @@ class FitLoop final : public ModelTraining<T> {
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
     trainer_.catch_up();
     TrainingState saved = trainer_.save_state(std::move(reused), waiting_ > 0);
-    saved.callbacks = callbacks_.save();
+    saved.callbacks =
+        waiting_ > 0 && !callbacks_before_.empty() ? callbacks_before_ : callbacks_.save();
     at_.save(saved);
     return saved;
   }
@@ -207,9 +208,10 @@ class FitLoop final : public ModelTraining<T> {
   std::optional<Profile> profile_;
   std::vector<RankTime> rank_times_;  // of the last epoch
   Position at_;
-  Position next_place_;           // for parameter servers
-  std::int64_t accumulated_ = 0;  // steps of the open window
-  std::int64_t waiting_ = 0;      // those of them that have not been carried into Variables
+  Position next_place_;                  // for parameter servers
+  std::int64_t accumulated_ = 0;         // steps of the open window
+  std::int64_t waiting_ = 0;             // those of them that have not been carried into Variables
+  std::vector<State> callbacks_before_;  // the window; empty: not kept
   bool stop_ = false;
   bool verify_ = false;       // asked for the next step
   bool is_verified_ = false;  // since the last step

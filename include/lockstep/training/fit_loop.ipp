@@ -188,6 +188,7 @@ void FitLoop<T>::resume(AnyReplica& replica) {
   if (ParameterServers* const servers = replica.parameter_servers())
     if (auto place = join_servers(trainer_, *servers, at_)) at_ = std::move(*place);
   if (leader) {
+    waiting_ = 0;
     if (waits_without_signals_) preempt_on_signals();
     if (restored_) history_.truncate(static_cast<int>(at_.epoch));
     if (restored_)
@@ -275,6 +276,9 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
   while (more && !stop && (!options_.steps_per_epoch || at.step < *options_.steps_per_epoch)) {
     const Activity place{.call = "fit", .epoch = epoch, .step = at.step};
     if (board != nullptr) board->set(place);
+    // A state that is saved within a window is that before it.
+    if (leader && window > 1 && !continues && callbacks_.has().in_step())
+      callbacks_before_ = callbacks_.save();
     if (callbacks_.has().train_batch_begin)
       call_back(
           replica, place, [&] { callbacks_.on_train_batch_begin(*this, at.step); }, trace);
@@ -320,7 +324,8 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
       accumulated = 0;
     }
     const std::int64_t batch = at.step++;
-    at.batch = std::max(at.batch, static_cast<std::int64_t>(data.batch_size()));
+    if (at.data_position == 0 || at.batch == 0)  // what take_up compares
+      at.batch = static_cast<std::int64_t>(data.batch_size());
     ++at.data_position;  // not data.position(): a rank whose data have ended stays behind
     more = status[Status::has_next] > 0;
     Requests asked = status.asked();

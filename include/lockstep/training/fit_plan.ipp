@@ -94,6 +94,10 @@ LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& opti
         "fit: validation_batch_size is for validation_split of plain arrays; validation_data has "
         "batches of its own");
   std::vector<double> class_weight = class_weight_list(options.class_weight);
+  if (!class_weight.empty() && sizes.has_several_losses)
+    throw ConfigurationError(
+        "fit: class_weight is for a model with one loss, whose targets are classes: give weights "
+        "of the samples");
   const WorkerData data("fit", train, place);
   check_sizes("fit", data.part(), sizes);
   check_steps("fit", "steps_per_epoch", data.part(), options.steps_per_epoch);

@@ -46,6 +46,10 @@ class AccumulatedUpdater final : public Updater<T> {
       empty();
       rows_ = parts_.variables.accumulated_rows;
     }
+    if (step.is_first) {  // the window before may have ended without an update
+      empty();
+      rows_ = 0;
+    }
     if (!step.is_last) return Base::Progress::none;
     added_ = 0;
     step_.earlier_rows = rows_;
