@@ -36,6 +36,8 @@ constexpr ls::Conv2DOptions wide{
     .padding = ls::Padding::same, .dilation_rate = 2, .groups = 2, .use_bias = false};
 constexpr ls::DepthwiseConv2DOptions depthwise{.padding = ls::Padding::same, .depth_multiplier = 2};
 constexpr ls::PoolingOptions pools{.stride = 2, .padding = ls::Padding::same};
+constexpr ls::UpSampling2DOptions bilinear{.interpolation = ls::Interpolation::bilinear};
+constexpr ls::SeparableConv2DOptions separable{.stride = 2, .padding = ls::Padding::same};
 constexpr ls::BatchNormalizationOptions no_scale{.scale = false};
 
 using Images = ls::Sequential<
@@ -46,7 +48,9 @@ using Images = ls::Sequential<
     ls::AveragePooling2D<3, pools>,
     ls::Parallel<ls::Concatenate, ls::Conv2D<4, 1, ls::GELU>,
                  ls::Sequential<ls::Conv2D<4, 3, ls::Linear, wide>, ls::Activation<ls::ELU>>>,
-    ls::LayerNormalization<>, ls::Flatten, ls::Dense<5>, ls::Softmax>;
+    ls::LayerNormalization<>, ls::UpSampling2D<2, bilinear>, ls::UpSampling2D<ls::Extent2D{1, 2}>,
+    ls::SeparableConv2D<4, 3, ls::ReLU, separable>, ls::Cropping2D<ls::Margins2D{1, 0, 1, 2}>,
+    ls::Permute<2, 3, 1>, ls::Flatten, ls::Slice<3, 8>, ls::Dense<5>, ls::Softmax>;
 
 using Features =
     ls::Sequential<ls::Dense<4, ls::Mish>, ls::BatchNormalization<ls::Linear, no_scale>>;
@@ -73,7 +77,8 @@ using Words = ls::Sequential<
     ls::Frozen<ls::Residual<ls::Dense<8, ls::LeakyReLU<20>>, ls::Dense<6>>>,
     ls::SpatialDropout1D<0.2>, ls::Conv1D<6, 3, ls::ReLU6, causal>, ls::ZeroPadding1D<1, 2>,
     ls::Cropping1D<1, 0>, ls::MaxPooling1D<3, pools1d>,
-    ls::Bidirectional<ls::LSTM<3, lstm_sequences>>, ls::RMSNormalization<>, ls::GRU<4, backwards>,
+    ls::Bidirectional<ls::LSTM<3, lstm_sequences>>, ls::RMSNormalization<>, ls::UpSampling1D<2>,
+    ls::GRU<4, backwards>,
     ls::Parallel<ls::Concatenate, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D,
                  ls::GRU<3, reset_before>, ls::Bidirectional<ls::SimpleRNN<2>, ls::MergeMode::sum>,
                  ls::LSTM<2>>,

@@ -94,9 +94,14 @@ class OnnxGraph {
   void pool(std::string_view op, const OnnxWindow& window);
   void global_pool(std::string_view op);
   void pad(std::size_t top, std::size_t bottom, std::size_t left, std::size_t right);
-  /// Of a sequence: the first and last positions that are added, or left out.
+  /// Of a sequence: so many positions are added before and behind it.
   void pad_positions(std::size_t left, std::size_t right);
-  void crop_positions(std::size_t left, std::size_t right, std::size_t positions);
+  /// Keeps [begin, end) of the extents from the first one on.
+  void slice(std::span<const std::size_t> begin, std::span<const std::size_t> end);
+  /// Dimension i becomes dimension dims[i], from 1.
+  void permute(std::span<const std::size_t> dims);
+  /// Rows and columns, or positions, so many times.
+  void up_sampling(std::span<const std::size_t> factors, bool bilinear);
   void repeat_vector(std::size_t count, std::size_t width);
   void reshape(std::span<const std::size_t> sample_shape);
   void softmax();

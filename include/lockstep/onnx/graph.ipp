@@ -324,12 +324,36 @@ LOCKSTEP_INLINE void OnnxGraph::pad_positions(std::size_t left, std::size_t righ
                                                   static_cast<std::int64_t>(right), 0})});
 }
 
-LOCKSTEP_INLINE void OnnxGraph::crop_positions(std::size_t left, std::size_t right,
-                                               std::size_t positions) {
+LOCKSTEP_INLINE void OnnxGraph::slice(std::span<const std::size_t> begin,
+                                      std::span<const std::size_t> end) {
   lay_out(false);
-  const std::string begin = constant("begin", {static_cast<std::int64_t>(left)});
-  const std::string end = constant("end", {static_cast<std::int64_t>(positions - right)});
-  value_.name = node("Slice", {value_.name, begin, end, constant("axes", {1})});
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i < begin.size(); ++i) axes.push_back(static_cast<std::int64_t>(i + 1));
+  const std::string first = constant("begin", {begin.begin(), begin.end()});
+  const std::string last = constant("end", {end.begin(), end.end()});
+  value_.name = node("Slice", {value_.name, first, last, constant("axes", axes)});
+}
+
+LOCKSTEP_INLINE void OnnxGraph::permute(std::span<const std::size_t> dims) {
+  lay_out(false);
+  std::vector<std::int64_t> order = {0};
+  for (const std::size_t dim : dims) order.push_back(static_cast<std::int64_t>(dim));
+  value_.name = transposed(value_.name, std::move(order));
+}
+
+LOCKSTEP_INLINE void OnnxGraph::up_sampling(std::span<const std::size_t> factors, bool bilinear) {
+  lay_out(true);
+  std::vector<float> scales = {1, 1};
+  for (const std::size_t factor : factors) scales.push_back(static_cast<float>(factor));
+  const std::size_t shape[] = {scales.size()};
+  const std::string scale = add_initializer(concat({"scales_", constants_++}), shape, scales);
+  const auto text = [](std::string_view name, std::string_view value) {
+    return OnnxAttribute{name, {}, 0, OnnxAttribute::Kind::text, value};
+  };
+  value_.name =
+      node("Resize", {value_.name, "", scale},
+           {text("mode", bilinear ? "linear" : "nearest"), text("nearest_mode", "floor"),
+            text("coordinate_transformation_mode", bilinear ? "half_pixel" : "asymmetric")});
 }
 
 LOCKSTEP_INLINE void OnnxGraph::repeat_vector(std::size_t count, std::size_t width) {

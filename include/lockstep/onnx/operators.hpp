@@ -21,6 +21,7 @@
 #include "lockstep/layers/conv1d.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/cropping1d.hpp"
+#include "lockstep/layers/cropping2d.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/depthwise_conv2d.hpp"
 #include "lockstep/layers/dropout.hpp"
@@ -41,15 +42,20 @@
 #include "lockstep/layers/max_pooling2d.hpp"
 #include "lockstep/layers/multi_head_attention.hpp"
 #include "lockstep/layers/normalization.hpp"
+#include "lockstep/layers/permute.hpp"
 #include "lockstep/layers/position_embedding.hpp"
 #include "lockstep/layers/repeat_vector.hpp"
 #include "lockstep/layers/rescaling.hpp"
 #include "lockstep/layers/reshape.hpp"
 #include "lockstep/layers/rms_normalization.hpp"
+#include "lockstep/layers/separable_conv2d.hpp"
 #include "lockstep/layers/simple_rnn.hpp"
+#include "lockstep/layers/slice.hpp"
 #include "lockstep/layers/spatial_dropout1d.hpp"
 #include "lockstep/layers/spatial_dropout2d.hpp"
 #include "lockstep/layers/to_sequence.hpp"
+#include "lockstep/layers/up_sampling1d.hpp"
+#include "lockstep/layers/up_sampling2d.hpp"
 #include "lockstep/layers/zero_padding1d.hpp"
 #include "lockstep/layers/zero_padding2d.hpp"
 #include "lockstep/network/cross_attention.hpp"
@@ -202,6 +208,18 @@ struct OnnxOperator<DepthwiseConv2D<Kernel, A, Options>> {
   }
 };
 
+template <std::size_t Filters, Extent2D Kernel, class A, SeparableConv2DOptions Options>
+struct OnnxOperator<SeparableConv2D<Filters, Kernel, A, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    graph.convolution(
+        onnx_window<In>(Kernel, Options.stride, Options.dilation_rate, Options.padding), 1, false,
+        true);
+    graph.convolution({2, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, 1, Options.use_bias, false);
+    write_activation<A>(graph);
+  }
+};
+
 template <class A, BatchNormalizationOptions Options>
 struct OnnxOperator<BatchNormalization<A, Options>> {
   template <class In>
@@ -259,6 +277,40 @@ struct OnnxOperator<ZeroPadding2D<Margins>> {
   template <class In>
   static void write(OnnxGraph& graph) {
     graph.pad(Margins.top, Margins.bottom, Margins.left, Margins.right);
+  }
+};
+
+template <Margins2D Margins>
+struct OnnxOperator<Cropping2D<Margins>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    constexpr std::array<std::size_t, 2> begin{Margins.top, Margins.left},
+        end{In::extents[0] - Margins.bottom, In::extents[1] - Margins.right};
+    graph.slice(begin, end);
+  }
+};
+template <Extent2D Size, UpSampling2DOptions Options>
+struct OnnxOperator<UpSampling2D<Size, Options>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    constexpr std::array<std::size_t, 2> factors{Size.height, Size.width};
+    graph.up_sampling(factors, Options.interpolation == Interpolation::bilinear);
+  }
+};
+template <std::size_t... Dims>
+struct OnnxOperator<Permute<Dims...>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    constexpr std::array<std::size_t, sizeof...(Dims)> dims{Dims...};
+    graph.permute(dims);
+  }
+};
+template <std::size_t Begin, std::size_t Count>
+struct OnnxOperator<Slice<Begin, Count>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    constexpr std::array<std::size_t, 1> begin{Begin}, end{Begin + Count};
+    graph.slice(begin, end);
   }
 };
 
@@ -392,6 +444,14 @@ struct OnnxOperator<AveragePooling1D<Pool, Options>> {
     graph.pool("AveragePool", onnx_window1d<In>(Pool, stride, 1, Options.padding));
   }
 };
+template <std::size_t Size>
+struct OnnxOperator<UpSampling1D<Size>> {
+  template <class In>
+  static void write(OnnxGraph& graph) {
+    constexpr std::array<std::size_t, 1> factors{Size};
+    graph.up_sampling(factors, false);
+  }
+};
 template <>
 struct OnnxOperator<GlobalAveragePooling1D> : OnnxOperator<GlobalAveragePooling2D> {};
 template <>
@@ -407,7 +467,8 @@ template <std::size_t Left, std::size_t Right>
 struct OnnxOperator<Cropping1D<Left, Right>> {
   template <class In>
   static void write(OnnxGraph& graph) {
-    graph.crop_positions(Left, Right, positions_of<In>);
+    constexpr std::array<std::size_t, 1> begin{Left}, end{positions_of<In> - Right};
+    graph.slice(begin, end);
   }
 };
 
