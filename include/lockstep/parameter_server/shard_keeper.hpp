@@ -15,7 +15,8 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// One **shard**: a range of elements of the model's arena, with its slots, and all variables that
-/// are not trained. ParameterServer calls it, one call at a time.
+/// are not trained. ParameterServer makes one call at a time, but for those that give what never
+/// changes: difference, type, begin, parameters (the span), status_size and state_bytes.
 class ShardKeeper {
  public:
   ShardKeeper() = default;

@@ -127,7 +127,8 @@ class TrainerShard final : public ShardKeeper {
   TrainerShard(Trainer<T>& trainer, const ParameterServers& servers)
       : trainer_(trainer),
         range_(shard_range(trainer.variables(), static_cast<std::size_t>(servers.server()),
-                           static_cast<std::size_t>(servers.count()))) {}
+                           static_cast<std::size_t>(servers.count()))),
+        status_size_(trainer.workspace(0).pack_status().size()) {}
 
   [[nodiscard]] std::optional<std::string> difference(std::string_view signature) const override {
     const std::string mine = trainer_.signature();
@@ -142,9 +143,7 @@ class TrainerShard final : public ShardKeeper {
   [[nodiscard]] std::span<std::byte> parameters() override {
     return std::as_writable_bytes(values());
   }
-  [[nodiscard]] std::size_t status_size() const override {
-    return trainer_.workspace(0).pack_status().size();
-  }
+  [[nodiscard]] std::size_t status_size() const override { return status_size_; }
 
   void apply(const Gradients& gradients) override {
     Variables<T>& variables = trainer_.variables();
@@ -198,6 +197,7 @@ class TrainerShard final : public ShardKeeper {
 
   Trainer<T>& trainer_;
   const ShardRange range_;
+  const std::size_t status_size_;
 };
 
 template <class T>
