@@ -26,6 +26,8 @@ class AnyCollective {
     bool overlap = false;         ///< all_reduce_async, wait
     bool share = false;           ///< reduce_scatter_all_gather, and shares_memory() is true
     bool keep_residuals = false;  ///< keep_residuals, and keeps_residuals() is true
+    bool shard = false;           ///< reduce_scatter_blocks, all_gather_blocks
+    bool shard_early = false;     ///< reduce_scatter_blocks_async
   };
 
   AnyCollective(const AnyCollective&) = delete;
@@ -56,6 +58,9 @@ class AnyCollective {
   virtual void reduce_scatter_all_gather(std::span<double> status, NumberSpan values,
                                          UseSums f) = 0;
   virtual void keep_residuals(std::span<const float> values, std::span<float> residuals) = 0;
+  virtual void reduce_scatter_blocks(NumberSpan values) = 0;
+  virtual void reduce_scatter_blocks_async(NumberSpan values) = 0;
+  virtual void all_gather_blocks(NumberSpan values) = 0;
 
  protected:
   AnyCollective(int rank, int size, const Abilities& can, Overlap overlap) noexcept
@@ -135,6 +140,18 @@ class CollectiveAdapter : public AnyCollective {
                       [[maybe_unused]] std::span<float> residuals) override {
     if constexpr (ResidualCollective<C>) collective_.keep_residuals(values, residuals);
   }
+  void reduce_scatter_blocks(NumberSpan values) override {
+    if constexpr (ShardingCollective<C>)
+      typed(values, [&](auto span) { collective_.reduce_scatter_blocks(span); });
+  }
+  void reduce_scatter_blocks_async(NumberSpan values) override {
+    if constexpr (EarlyShardingCollective<C>)
+      typed(values, [&](auto span) { collective_.reduce_scatter_blocks_async(span); });
+  }
+  void all_gather_blocks(NumberSpan values) override {
+    if constexpr (ShardingCollective<C>)
+      typed(values, [&](auto span) { collective_.all_gather_blocks(span); });
+  }
 
  private:
   static Abilities abilities(C& collective) {
@@ -146,7 +163,9 @@ class CollectiveAdapter : public AnyCollective {
             .scatter_early = EarlyScatteringCollective<C>,
             .overlap = OverlappingCollective<C>,
             .share = share,
-            .keep_residuals = keep_residuals};
+            .keep_residuals = keep_residuals,
+            .shard = ShardingCollective<C>,
+            .shard_early = EarlyShardingCollective<C>};
   }
   static Overlap overlap_of(C& collective) {
     if constexpr (OverlappingCollective<C>) return collective.overlap();

@@ -181,6 +181,33 @@ concept SharingCollective =
       collective.reduce_scatter_all_gather(status, status, detail::AnyFunction{});
     };
 
+/// The two halves of an all_reduce, between which each rank may do with its part of the sums what
+/// all need (an update of parameters). Of an array's blocks, as Partition cuts it over the ranks,
+/// those are a rank's own whose last_rank it is.
+///  1. `reduce_scatter_blocks(values)` sums as all_reduce({}, values) does, but leaves each rank the
+///     sums of its own blocks alone; what is in the others then is undefined.
+///  2. `all_gather_blocks(values)`: all ranks get every rank's own blocks.
+/// Each moves half of what all_reduce does. A two-level collective has the blocks of processes: the
+/// threads of a process all get the sums of its blocks; of what is gathered, the first thread's
+/// array counts, which they share, and the others' may be empty.
+template <class C>
+concept ShardingCollective =
+    Collective<C> && requires(C& collective, std::span<float> values, std::span<double> doubles) {
+      collective.reduce_scatter_blocks(values);
+      collective.reduce_scatter_blocks(doubles);
+      collective.all_gather_blocks(values);
+      collective.all_gather_blocks(doubles);
+    };
+
+/// `reduce_scatter_blocks_async(values)` begins such a sum, as all_reduce_async does.
+template <class C>
+concept EarlyShardingCollective =
+    ShardingCollective<C> && OverlappingCollective<C> &&
+    requires(C& collective, std::span<float> values, std::span<double> doubles) {
+      collective.reduce_scatter_blocks_async(values);
+      collective.reduce_scatter_blocks_async(doubles);
+    };
+
 /// `team()`: the collective of the threads of this process alone.
 template <class C>
 concept TeamedCollective = Collective<C> && requires(C& collective) {

@@ -193,6 +193,50 @@ TEST_SUITE("collective") {
     }
   }
 
+  TEST_CASE_TEMPLATE("the two halves of an all-reduce make a whole one, bit for bit", Family,
+                     TcpFamily, TcpGatherFamily, SharedMemoryFamily) {
+    for (int size = 1; size <= Family::largest; ++size) {
+      CAPTURE(size);
+      for (const std::size_t count :
+           {std::size_t{0}, std::size_t{1}, block_elements, 9 * block_elements + 4099}) {
+        CAPTURE(count);
+        std::vector<std::vector<float>> floats;
+        for (int rank = 0; rank < size; ++rank)
+          floats.push_back(random_numbers<float>(rank, count));
+        const auto sums = contract_sum(floats);
+        Complaints complaints;
+        Family::run(size, [&](auto& collective) {
+          const Partition partition(count, size);
+          // In the collective's own memory, and in the test's.
+          Buffer buffer;
+          if constexpr (requires { collective.allocate(std::size_t{}); })
+            buffer = collective.allocate(count * sizeof(float));
+          std::vector<float> own(count);
+          for (const bool is_own : {true, false}) {
+            if (!is_own && buffer.size() == 0) continue;
+            const std::span<float> values =
+                is_own ? std::span(own) : std::span(reinterpret_cast<float*>(buffer.data()), count);
+            std::ranges::copy(floats[static_cast<std::size_t>(collective.rank())], values.begin());
+            collective.reduce_scatter_blocks(values);
+            for (std::size_t i = 0; i < partition.blocks(); ++i) {
+              const auto [offset, n] = partition.block(i);
+              const auto block = values.subspan(offset, n);
+              if (partition.last_rank(i) == collective.rank())
+                complaints.unless(std::equal(block.begin(), block.end(),
+                                             sums.begin() + static_cast<std::ptrdiff_t>(offset)),
+                                  "sums");
+              else
+                std::ranges::fill(block, -1.0F);
+            }
+            collective.all_gather_blocks(values);
+            complaints.unless(std::equal(values.begin(), values.end(), sums.begin()), "gathered");
+          }
+        });
+        complaints.check();
+      }
+    }
+  }
+
   TEST_CASE_TEMPLATE("all ranks of two levels hold the same bits, and two runs do", Family,
                      HierarchicalFamily<InProcessFamily>, HierarchicalFamily<TcpFamily>) {
     std::vector<float> first;

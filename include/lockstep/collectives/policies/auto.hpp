@@ -57,6 +57,10 @@ class Auto {
     if (keeps_residuals()) std::get<Ring<Tcp>>(collective_).keep_residuals(values, residuals);
   }
 
+  /// See ShardingCollective.
+  void reduce_scatter_blocks(NumberSpan values);
+  void all_gather_blocks(NumberSpan values);
+
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
   [[nodiscard]] ActivityBoard& activity() noexcept;
   void close();
@@ -68,7 +72,8 @@ class Auto {
   std::variant<SharedMemory, Ring<Tcp>> collective_;
 };
 
-static_assert(CollectivePolicy<Auto> && AllocatingCollective<Auto> && SharingCollective<Auto>);
+static_assert(CollectivePolicy<Auto> && AllocatingCollective<Auto> && SharingCollective<Auto> &&
+              ShardingCollective<Auto>);
 
 LOCKSTEP_INSTANCE(class HierarchicalGroup<Auto>);
 LOCKSTEP_INSTANCE(class Hierarchical<Auto>);

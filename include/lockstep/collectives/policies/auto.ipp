@@ -53,6 +53,13 @@ LOCKSTEP_INLINE void Auto::reduce_scatter_all_gather(std::span<double> status, N
   std::get<SharedMemory>(collective_).reduce_scatter_all_gather(status, values, f);
 }
 
+LOCKSTEP_INLINE void Auto::reduce_scatter_blocks(NumberSpan values) {
+  std::visit([&](auto& c) { c.reduce_scatter_blocks(values); }, collective_);
+}
+LOCKSTEP_INLINE void Auto::all_gather_blocks(NumberSpan values) {
+  std::visit([&](auto& c) { c.all_gather_blocks(values); }, collective_);
+}
+
 LOCKSTEP_INLINE void Auto::abort(std::string_view reason, ExitCode code) noexcept {
   std::visit([&](auto& c) { c.abort(reason, code); }, collective_);
 }

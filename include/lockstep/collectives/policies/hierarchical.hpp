@@ -1,15 +1,12 @@
 // Two levels: the threads of each process, then the processes.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <span>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "lockstep/collectives/argument_checks.hpp"
@@ -96,7 +93,11 @@ class Hierarchical {
 
   /// See OverlappingCollective. The threads of the process sum their values at once; then the first
   /// one's go out.
-  void all_reduce_async(NumberSpan values);
+  void all_reduce_async(NumberSpan values) {
+    begin_async(values, [](void* outer, NumberSpan array) {
+      detail::all_reduce(*static_cast<Outer*>(outer), std::span<double>(), array);
+    });
+  }
   void wait();
   [[nodiscard]] Overlap overlap() const noexcept;
 
@@ -131,6 +132,34 @@ class Hierarchical {
         group_->outer_->keep_residuals(values, residuals);
   }
 
+  /// See ShardingCollective, EarlyShardingCollective.
+  void reduce_scatter_blocks(NumberSpan values)
+    requires ShardingCollective<Outer>
+  {
+    if constexpr (ShardingCollective<Outer>) {
+      if (group_->outer_ == nullptr) return inner_.all_reduce(values);
+      inner_.reduce_to_first({}, values);
+      outside([&](Outer& outer) { outer.reduce_scatter_blocks(values); });
+      hand_out(values.bytes());
+    }
+  }
+  void reduce_scatter_blocks_async(NumberSpan values)
+    requires ShardingCollective<Outer>
+  {
+    if constexpr (ShardingCollective<Outer>)
+      begin_async(values, [](void* outer, NumberSpan array) {
+        static_cast<Outer*>(outer)->reduce_scatter_blocks(array);
+      });
+  }
+  void all_gather_blocks(NumberSpan values)
+    requires ShardingCollective<Outer>
+  {
+    inner_.barrier();
+    if constexpr (ShardingCollective<Outer>)
+      if (group_->outer_ != nullptr) outside([&](Outer& o) { o.all_gather_blocks(values); });
+    hand_out({});
+  }
+
   /// For the threads of this process and for all others.
   void abort(std::string_view reason, ExitCode code = ExitCode::failure) noexcept;
 
@@ -138,6 +167,8 @@ class Hierarchical {
   [[nodiscard]] int outer_rank() const noexcept {
     return group_->outer_ == nullptr ? 0 : group_->outer_->rank();
   }
+
+  void begin_async(NumberSpan values, void (*reduce)(void*, NumberSpan));
 
   // Runs f on the first thread, after what has been begun before. When something fails, the other
   // threads get the same failure.
@@ -194,15 +225,11 @@ void Hierarchical<Outer>::all_reduce(std::span<double> status, NumberSpan values
 }
 
 template <Collective Outer>
-void Hierarchical<Outer>::all_reduce_async(NumberSpan values) {
+void Hierarchical<Outer>::begin_async(NumberSpan values, void (*reduce)(void*, NumberSpan)) {
   if (group_->outer_ == nullptr) return inner_.all_reduce(values);
   inner_.reduce_to_first({}, values);
   under_way_.push_back(values);
-  if (local_rank() != 0) return;
-  const auto reduce = [](void* outer, NumberSpan array) {
-    detail::all_reduce(*static_cast<Outer*>(outer), std::span<double>(), array);
-  };
-  group_->progress_.post({reduce, group_->outer_, values});
+  if (local_rank() == 0) group_->progress_.post({reduce, group_->outer_, values});
 }
 
 template <Collective Outer>

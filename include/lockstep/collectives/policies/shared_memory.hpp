@@ -83,6 +83,11 @@ class SharedMemory {
     reduce(Operation::reduce_scatter_all_gather, ReduceOp::sum, status, values, &f);
   }
 
+  /// See ShardingCollective. In memory from allocate(), a rank reads what it sums, and what it
+  /// gathers, where the others have it.
+  void reduce_scatter_blocks(NumberSpan values);
+  void all_gather_blocks(NumberSpan values);
+
   void broadcast(std::span<std::byte> bytes, int root);
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
   void barrier();
@@ -156,6 +161,7 @@ class SharedMemory {
   void reduce(Operation operation, ReduceOp op, std::span<double> status, NumberSpan values,
               const UseSums* f);
   void reduce_short(ReduceOp op, std::span<double> status, NumberSpan values, const UseSums* f);
+  void gather_staged(NumberSpan values);
   void reduce_staged(ReduceOp op, std::span<double> status, NumberSpan values, const UseSums* f);
   // This rank's share of elements [begin, begin + count).
   void reduce_share(const detail::Combination& how, std::span<const double> status,
@@ -173,7 +179,7 @@ class SharedMemory {
 };
 
 static_assert(CollectivePolicy<SharedMemory> && AllocatingCollective<SharedMemory> &&
-              SharingCollective<SharedMemory>);
+              SharingCollective<SharedMemory> && ShardingCollective<SharedMemory>);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

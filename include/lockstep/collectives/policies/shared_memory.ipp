@@ -362,6 +362,69 @@ LOCKSTEP_INLINE void SharedMemory::reduce_share(const detail::Combination& how,
       });
 }
 
+LOCKSTEP_INLINE void SharedMemory::reduce_scatter_blocks(NumberSpan values) {
+  if (size_ == 1) return;
+  Slot& mine = begin({.operation = Operation::reduce_scatter,
+                      .type = values.type(),
+                      .bytes = values.size_bytes()});
+  find_segment(mine, values.data());
+  enter();
+  if (arrays_.empty()) return reduce_staged(ReduceOp::sum, {}, values, nullptr);
+  const Partition partition(values.size(), size_);
+  const int group = partition.group_ending_at(rank_);
+  alignas(cache_line) std::byte sums[detail::piece_elements * sizeof(double)];
+  for (std::size_t k = 0; k < partition.group_size(group); ++k) {
+    const Piece block = partition.group_block(group, k);
+    for (std::size_t i = 0; i < block.count; i += detail::piece_elements) {
+      const NumberSpan own =
+          values.subspan(block.offset + i, std::min(detail::piece_elements, block.count - i));
+      const std::size_t bytes = (block.offset + i) * size_of(values.type());
+      detail::combine_range({values.type(), ReduceOp::sum}, sums, block.offset + i, own.size(),
+                            size_,
+                            [&](int r) { return arrays_[static_cast<std::size_t>(r)] + bytes; });
+      std::memcpy(own.data(), sums, own.size_bytes());
+    }
+  }
+  arrive();
+}
+
+LOCKSTEP_INLINE void SharedMemory::all_gather_blocks(NumberSpan values) {
+  if (size_ == 1) return;
+  Slot& mine = begin(
+      {.operation = Operation::all_gather, .type = values.type(), .bytes = values.size_bytes()});
+  find_segment(mine, values.data());
+  enter();
+  if (arrays_.empty()) return gather_staged(values);
+  const Partition partition(values.size(), size_);
+  for (std::size_t i = 0; i < partition.blocks(); ++i) {
+    const int owner = partition.last_rank(i);
+    if (owner == rank_) continue;
+    const NumberSpan block = values.subspan(partition.block(i).offset, partition.block(i).count);
+    std::memcpy(block.data(),
+                arrays_[static_cast<std::size_t>(owner)] + (block.data() - values.data()),
+                block.size_bytes());
+  }
+  arrive();
+}
+
+/// After an arrival.
+LOCKSTEP_INLINE void SharedMemory::gather_staged(NumberSpan values) {
+  const Partition partition(values.size(), size_);
+  const std::size_t part = staging_bytes / size_of(values.type());
+  static_assert(staging_bytes % (block_elements * sizeof(double)) == 0);
+  for (std::size_t offset = 0; offset < values.size(); offset += part) {
+    const NumberSpan all = values.subspan(offset, std::min(part, values.size() - offset));
+    std::memcpy(next_staging(), all.data(), all.size_bytes());
+    arrive();
+    for (std::size_t done = 0; done < all.size(); done += block_elements) {
+      const NumberSpan block = all.subspan(done, std::min(block_elements, all.size() - done));
+      const int owner = partition.last_rank((offset + done) / block_elements);
+      if (owner != rank_)
+        std::memcpy(block.data(), staging(owner) + (block.data() - all.data()), block.size_bytes());
+    }
+  }
+}
+
 LOCKSTEP_INLINE void SharedMemory::broadcast(std::span<std::byte> bytes, int root) {
   detail::check_root(root, size_);
   if (size_ == 1) return;

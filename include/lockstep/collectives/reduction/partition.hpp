@@ -51,6 +51,14 @@ class Partition {
   [[nodiscard]] constexpr int first_rank(std::size_t i) const noexcept {
     return static_cast<int>(i % ranks_);
   }
+  /// The rank whose value is the last one, and which has the sum after a reduce-scatter.
+  [[nodiscard]] constexpr int last_rank(std::size_t i) const noexcept {
+    return static_cast<int>((i + ranks_ - 1) % ranks_);
+  }
+  /// The group of which a rank is the last one.
+  [[nodiscard]] constexpr int group_ending_at(int rank) const noexcept {
+    return (rank + 1) % static_cast<int>(ranks_);
+  }
 
   /// Number of blocks in group g.
   [[nodiscard]] constexpr std::size_t group_size(int g) const noexcept {

@@ -57,6 +57,12 @@ class Ring {
   void all_reduce(std::span<double> status, NumberSpan values) {
     engine_.all_reduce(transport_, status, values);
   }
+  /// See ShardingCollective. `options.wire` is about the values that are summed, as above.
+  void reduce_scatter_blocks(NumberSpan values) {
+    engine_.reduce_scatter_blocks(transport_, values);
+  }
+  void all_gather_blocks(NumberSpan values) { engine_.all_gather_blocks(transport_, values); }
+
   void broadcast(std::span<std::byte> bytes, int root) {
     engine_.broadcast(transport_, bytes, root);
   }

@@ -22,6 +22,9 @@ class RingEngine {
 
   void all_reduce(const TransportRef& transport, NumberSpan values, ReduceOp op);
   void all_reduce(const TransportRef& transport, std::span<double> status, NumberSpan values);
+  /// See ShardingCollective. The wire is that of gradients.
+  void reduce_scatter_blocks(const TransportRef& transport, NumberSpan values);
+  void all_gather_blocks(const TransportRef& transport, NumberSpan values);
   static void broadcast(const TransportRef& transport, std::span<std::byte> bytes, int root);
   static void all_gather(const TransportRef& transport, std::span<const std::byte> mine,
                          std::span<std::byte> all);
@@ -38,6 +41,9 @@ class RingEngine {
   [[nodiscard]] std::size_t pack_bytes() const noexcept;
   void reduce(const TransportRef& transport, std::span<double> status, NumberSpan values,
               ReduceOp op, Wire wire);
+  [[nodiscard]] Wire wire_of(NumberSpan values) const noexcept {
+    return values.type() == DataType::float32 ? options_.wire : Wire::native;
+  }
 
   [[nodiscard]] std::span<float> residuals_of(NumberSpan values) const noexcept;
 

@@ -33,8 +33,27 @@ LOCKSTEP_INLINE void RingEngine::all_reduce(const TransportRef& transport, Numbe
 
 LOCKSTEP_INLINE void RingEngine::all_reduce(const TransportRef& transport, std::span<double> status,
                                             NumberSpan values) {
-  reduce(transport, status, values, ReduceOp::sum,
-         values.type() == DataType::float32 ? options_.wire : Wire::native);
+  reduce(transport, status, values, ReduceOp::sum, wire_of(values));
+}
+
+LOCKSTEP_INLINE void RingEngine::reduce_scatter_blocks(const TransportRef& transport,
+                                                       NumberSpan values) {
+  if (transport.size() == 1) return;
+  transport.begin(Operation::reduce_scatter);
+  const Wire wire = wire_of(values);
+  RingFlow flow(
+      staging_, pack_bytes(), transport.rank(), transport.size(), {}, values, ReduceOp::sum, wire,
+      wire == Wire::native ? std::span<float>() : residuals_of(values), RingHalf::reduce_scatter);
+  transfer_around(transport, flow);
+}
+
+LOCKSTEP_INLINE void RingEngine::all_gather_blocks(const TransportRef& transport,
+                                                   NumberSpan values) {
+  if (transport.size() == 1) return;
+  transport.begin(Operation::all_gather);
+  RingFlow flow(staging_, pack_bytes(), transport.rank(), transport.size(), {}, values,
+                ReduceOp::sum, Wire::native, {}, RingHalf::all_gather);
+  transfer_around(transport, flow);
 }
 
 LOCKSTEP_INLINE void RingEngine::broadcast(const TransportRef& transport,

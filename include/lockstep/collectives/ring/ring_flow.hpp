@@ -22,7 +22,7 @@ struct RingStaging {
 };
 
 /// What one rank does in a ring's all-reduce of a status and an array (see RingRoute for the
-/// order). Values are combined in packs: what has arrived of a pack waits in the staging memory,
+/// order), or in half of one. Values are combined in packs: what has arrived of a pack waits in the staging memory,
 /// and goes on to the next rank as soon as it is combined. Complete sums are received right into
 /// the array.
 ///
@@ -35,7 +35,8 @@ class RingFlow final : public Flow {
   /// `pack_bytes`: memory of a pack, at least 64. A wire other than native is for sums of float.
   RingFlow(RingStaging& staging, std::size_t pack_bytes, int rank, int ranks,
            std::span<double> status, NumberSpan values, ReduceOp op = ReduceOp::sum,
-           Wire wire = Wire::native, std::span<float> residuals = {});
+           Wire wire = Wire::native, std::span<float> residuals = {},
+           RingHalf half = RingHalf::both);
 
   [[nodiscard]] std::uint64_t bytes_to_send() const override { return bytes_to_send_; }
   [[nodiscard]] std::uint64_t bytes_to_receive() const override { return bytes_to_receive_; }

@@ -11,9 +11,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE RingFlow::RingFlow(RingStaging& staging, std::size_t pack_bytes, int rank,
                                    int ranks, std::span<double> status, NumberSpan values,
-                                   ReduceOp op, Wire wire, std::span<float> residuals)
+                                   ReduceOp op, Wire wire, std::span<float> residuals,
+                                   RingHalf half)
     : staging_(staging),
-      route_(Partition(values.size(), ranks), rank, !status.empty()),
+      route_(Partition(values.size(), ranks), rank, !status.empty(), half),
       status_(status),
       values_(values),
       op_(op),
@@ -23,10 +24,11 @@ LOCKSTEP_INLINE RingFlow::RingFlow(RingStaging& staging, std::size_t pack_bytes,
       pack_bytes_(pack_bytes) {
   if (staging_.received.size() < pack_bytes) staging_.received = Buffer(pack_bytes);
   if (!is_native() && staging_.encoded.size() < pack_bytes) staging_.encoded = Buffer(pack_bytes);
-  for (int segment = 0; segment < route_.segments(); ++segment) {
+  for (int segment = route_.first_segment(); segment < route_.segments(); ++segment) {
     bytes_to_send_ += group_bytes(route_.sent_group(segment));
     bytes_to_receive_ += group_bytes(route_.received_group(segment));
   }
+  sent_.segment = received_.segment = route_.first_segment();
   sent_.skip_empty(route_, true);
   received_.skip_empty(route_, false);
   if (!residuals_.empty())
@@ -119,7 +121,7 @@ LOCKSTEP_INLINE std::size_t RingFlow::ready_elements(int group) const noexcept {
   const std::size_t all = route_.is_status(group, sent_.piece)
                               ? status_.size()
                               : route_.elements(group, sent_.piece).count;
-  if (sent_.segment == 0) return all;
+  if (sent_.segment == route_.first_segment()) return all;
   const int source = sent_.segment - 1;
   if (received_.segment != source) return received_.segment > source ? all : sent_.done;
   return received_.piece > sent_.piece    ? all

@@ -10,6 +10,13 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+/// Which half of an all-reduce a flow makes.
+enum class RingHalf : std::uint8_t {
+  both,
+  reduce_scatter,  ///< ends when the last rank of each group has its sums
+  all_gather,      ///< begins there
+};
+
 /// Ranks stand in a circle; each sends to the next and receives from the previous one. Both streams
 /// have 2 (n - 1) **segments**, one for each group of blocks that passes (see Partition): in the
 /// first n - 1 the receiver adds its own values to partial sums, in the others it takes over
@@ -18,11 +25,18 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// so that it is everywhere before most of the values are.
 class RingRoute {
  public:
-  constexpr RingRoute(const Partition& partition, int rank, bool has_status) noexcept
-      : partition_(partition), rank_(rank), has_status_(has_status) {}
+  constexpr RingRoute(const Partition& partition, int rank, bool has_status,
+                      RingHalf half = RingHalf::both) noexcept
+      : partition_(partition), rank_(rank), has_status_(has_status), half_(half) {}
 
   [[nodiscard]] constexpr const Partition& partition() const noexcept { return partition_; }
-  [[nodiscard]] constexpr int segments() const noexcept { return 2 * (partition_.ranks() - 1); }
+  /// The first segment of both streams, and their end.
+  [[nodiscard]] constexpr int first_segment() const noexcept {
+    return half_ == RingHalf::all_gather ? partition_.ranks() - 1 : 0;
+  }
+  [[nodiscard]] constexpr int segments() const noexcept {
+    return (half_ == RingHalf::reduce_scatter ? 1 : 2) * (partition_.ranks() - 1);
+  }
   /// Whether this rank adds its own values to segment s of what it receives.
   [[nodiscard]] constexpr bool is_reduced(int segment) const noexcept {
     return segment < partition_.ranks() - 1;
@@ -58,6 +72,7 @@ class RingRoute {
   Partition partition_;
   int rank_;
   bool has_status_;
+  RingHalf half_;
 };
 
 /// A position in one of the two streams.
