@@ -362,6 +362,29 @@ TEST_CASE("survival: killed at random moments, started again by the launcher: th
   kill_at_random_moments(6, 1, 0.25, false);
 }
 
+TEST_CASE("survival: with slots spread over the workers, killed at random moments: the same bits") {
+  for (const bool rejoin : {true, false}) kill_at_random_moments(4, 3, 0.8, rejoin, "sharded=1");
+}
+
+TEST_CASE(
+    "survival: with slots spread over the workers, they go on from the last backup together") {
+  const Words plain{"epochs=3", "steps=20"};
+  const TemporaryFolder folder;
+  Words options = plain;
+  options.insert(options.end(), {"step_ms=5", "rejoin=1", "sharded=1", "freq=4"});
+  Process launcher(command(folder.path(), options, {"--workers", "3", "--restarts", "1"}));
+  REQUIRE(launcher.wait_for("[worker 2] training from update", 30s));
+  while (!std::filesystem::exists(folder.path("training_state"))) std::this_thread::sleep_for(1ms);
+  kill_all({children_of(launcher.pid()).at(1)}, SIGKILL);
+  const Finished finished = launcher.wait(60s);
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 0);
+  CHECK(contains(finished.output, "goes on from the last backup"));
+  CHECK(count(finished.output, "resuming from") == 1);
+  CHECK(count(finished.output, "fit: all workers are together again") == 2);
+  CHECK(finals(finished.output) == Words{undisturbed(plain, "3")});
+}
+
 TEST_CASE(
     "survival: with rejoin, a worker that is not killed keeps its process, and the bits are the "
     "same") {

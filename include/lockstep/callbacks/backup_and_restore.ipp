@@ -54,8 +54,13 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   }
   training.restore(std::move(saved), &decode_checkpoint);
   if (save_before_preemption) training.preempt_on_signals();
-  if (on_peer_loss == OnPeerLoss::rejoin)
+  if (on_peer_loss == OnPeerLoss::rejoin) {
     training.rejoin_on_peer_loss(&encode_checkpoint, &decode_checkpoint);
+    training.backup_for_rejoin([own = *this](std::uint64_t expected) {
+      own.finish_all(OnSaveFailure::warn);
+      return own.read(expected);
+    });
+  }
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::lock_folder() const {

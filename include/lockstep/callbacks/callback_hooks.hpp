@@ -27,6 +27,7 @@ class CallbackHooks : public detail::HookSite {
     bool epoch_end =
         false;  ///< one has something to do before the state of an epoch's end is complete
     bool train_end = false;
+    bool complete_state = false;  ///< one has a hook in which a state may be saved
 
     [[nodiscard]] constexpr bool in_step() const noexcept {
       return train_batch_begin || train_batch_end || train_batch_complete;
@@ -38,7 +39,8 @@ class CallbackHooks : public detail::HookSite {
               .train_batch_complete = train_batch_complete || other.train_batch_complete,
               .stop_in_batch = stop_in_batch || other.stop_in_batch,
               .epoch_end = epoch_end || other.epoch_end,
-              .train_end = train_end || other.train_end};
+              .train_end = train_end || other.train_end,
+              .complete_state = complete_state || other.complete_state};
     }
   };
 

@@ -88,12 +88,18 @@ class CallbackList final : public CallbackHooks {
   template <class C>
   static constexpr Presence presence_of() {
     constexpr bool ends_batches = detail::callable_on_train_batch_end<C, std::int64_t, Logs&>;
+    constexpr bool ends_epochs = detail::callable_on_epoch_end<C, int, Logs&>;
+    constexpr bool ends_training = detail::callable_on_train_end<C, Logs&>;
+    constexpr bool completes_batches = detail::callable_on_train_batch_complete<C, std::int64_t>;
     return {.train_batch_begin = detail::callable_on_train_batch_begin<C, std::int64_t>,
             .train_batch_end = ends_batches,
-            .train_batch_complete = detail::callable_on_train_batch_complete<C, std::int64_t>,
+            .train_batch_complete = completes_batches,
             .stop_in_batch = ends_batches && detail::stops_training<C>(),
-            .epoch_end = detail::callable_on_epoch_end<C, int, Logs&>,
-            .train_end = detail::callable_on_train_end<C, Logs&>};
+            .epoch_end = ends_epochs,
+            .train_end = ends_training,
+            .complete_state = ends_epochs || ends_training || completes_batches ||
+                              detail::callable_on_epoch_complete<C, int> ||
+                              detail::callable_on_preemption<C>};
   }
   /// Of an object, which may know better than its type; an empty std::optional has nothing.
   template <class C>

@@ -88,7 +88,9 @@ struct LambdaCallback {
             .train_batch_complete = static_cast<bool>(on_train_batch_complete),
             .stop_in_batch = static_cast<bool>(on_train_batch_end),
             .epoch_end = static_cast<bool>(on_epoch_end),
-            .train_end = static_cast<bool>(on_train_end)};
+            .train_end = static_cast<bool>(on_train_end),
+            .complete_state = on_train_batch_complete || on_epoch_end || on_epoch_complete ||
+                              on_preemption || on_train_end};
   }
 };
 

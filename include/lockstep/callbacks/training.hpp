@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 using DecodeState = TrainingState (*)(std::span<const std::byte> bytes);
 /// The reverse.
 using EncodeState = std::vector<std::byte> (*)(const TrainingState& state);
+/// The bytes of the newest backup, for DecodeState; empty when there is none. `expected`: of all its
+/// arrays.
+using ReadBackup = std::function<std::vector<std::byte>(std::uint64_t expected)>;
 
 /// What one rank did in an epoch.
 struct RankTime {
@@ -96,7 +100,8 @@ class Training {
 
   /// A snapshot from which a run continues to the same bits. It is complete in the hooks
   /// on_epoch_complete, on_train_batch_complete, on_preemption and on_train_end. The arrays are put
-  /// into the memory of `reused`, a snapshot that is no longer needed, where they fit.
+  /// into the memory of `reused`, a snapshot that is no longer needed, where they fit. With
+  /// sharded_updates the chief alone has it, where is_verified() says so; elsewhere it throws Error.
   [[nodiscard]] virtual TrainingState state(TrainingState reused = {}) const = 0;
 
   /// Bytes of all arrays of state().
@@ -126,6 +131,9 @@ class Training {
   /// worker that is lost before training begins ends the run. While a worker waits, at most
   /// startup_timeout, SIGINT and SIGTERM end it. Needs a strategy that can reconnect.
   virtual void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) = 0;
+  /// With it: where no survivor has the whole state (sharded_updates), all go on from what the
+  /// chief reads.
+  virtual void backup_for_rejoin(ReadBackup /*read*/) {}
 
   /// The values of all variables, also of those that are not trained (moving statistics), in an
   /// internal order, for set_parameters. Equal on all workers from the first epoch on.

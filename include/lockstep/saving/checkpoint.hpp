@@ -50,6 +50,7 @@ class Checkpoint {
 
   /// Writes one file; the chief alone does. Throws Error naming the path.
   void save(const std::string& path) const {
+    const detail::AllSlots all_slots(Files::trainer(model_));
     if (!Files::trainer(model_).strategy().is_chief()) return;
     save_snapshot(path, state());
   }

@@ -44,6 +44,7 @@ class CheckpointManager {
   /// other workers than the chief, and when fewer than checkpoint_interval updates have been made
   /// since the last save. Throws Error naming the path; the earlier ones stay.
   std::optional<std::string> save(std::optional<std::int64_t> checkpoint_number = {}) {
+    const detail::AllSlots all_slots(CheckpointType::Files::trainer(checkpoint_.model_));
     const std::int64_t updates = checkpoint_.model_.iterations();
     if (!folder_ || !folder_->due(updates)) return std::nullopt;
     return folder_->save(checkpoint_.state(), checkpoint_number);

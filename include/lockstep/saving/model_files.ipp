@@ -58,6 +58,7 @@ void restore(Trainer<T>& trainer, const TrainingState& saved) {
 template <class T>
 void save(const Trainer<T>& trainer, const std::string& path) {
   refuse_weights_format("save", path);
+  const AllSlots<T> all_slots(trainer);
   if (trainer.strategy().is_chief()) save_snapshot(path, trainer.save_state());
 }
 

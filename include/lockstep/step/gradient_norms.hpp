@@ -42,6 +42,26 @@ class GradientNorms {
           kernels::sum_of_squares(gradients.subspan(blocks_[i].begin, blocks_[i].size));
   }
 
+  /// The sum of squares of what lies in elements [begin, begin + size), as far as this can be told
+  /// without the others: for ranks that have a part of the gradients each.
+  template <class T>
+  [[nodiscard]] double squares_in(std::span<const T> gradients, std::size_t begin,
+                                  std::size_t size) const {
+    double sum = 0;
+    for (const Block& block : blocks_) {
+      const std::size_t first = std::max(block.begin, begin);
+      const std::size_t end = std::min(block.begin + block.size, begin + size);
+      if (first < end) sum += kernels::sum_of_squares(gradients.subspan(first, end - first));
+    }
+    return sum;
+  }
+  /// From the sums of all ranks: norm() of all variables is the root of `squares`. (That of a part
+  /// of them means nothing then.)
+  void set_squares(double squares) noexcept {
+    for (Block& block : blocks_) block.squares = 0;
+    if (!blocks_.empty()) blocks_.front().squares = squares;
+  }
+
   /// The norm of the variables in elements [begin, end) of the arena.
   [[nodiscard]] double norm(std::size_t begin = 0,
                             std::size_t end = std::numeric_limits<std::size_t>::max()) const {

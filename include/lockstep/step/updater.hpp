@@ -58,9 +58,8 @@ struct UpdateStep {
 /// All ranks are in the same step, and equal calls of their collectives come in the same order.
 /// What an Updater throws ends the step, and the parameters of this process may be of either step.
 ///
-/// Slots: an Updater that keeps a part of the optimizer's slots only (sharded state) must gather
-/// them before Variables are saved. A global norm is one more number that finish() reduces before
-/// it calls Variables::update. A parameter server takes the place of the collective.
+/// Slots: where a worker has those of its share alone (Variables::share_updates), the training loop
+/// gathers them before a state is saved. A parameter server takes the place of the collective.
 template <class T>
 class Updater {
  public:

@@ -20,6 +20,7 @@
 #include "lockstep/step/gradient_norms.hpp"
 #include "lockstep/step/program.hpp"
 #include "lockstep/step/synchronization.hpp"
+#include "lockstep/step/update_shares.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -44,7 +45,9 @@ template <class T>
 class Variables {
  public:
   /// Parameters are zeros, slots as the optimizer wants them at first.
-  explicit Variables(const Program<T>& program, const Synchronization& synchronization = {});
+  /// `shares_updates`: the optimizer's slots come later, by share_updates().
+  explicit Variables(const Program<T>& program, const Synchronization& synchronization = {},
+                     bool shares_updates = false);
 
   [[nodiscard]] const Arena<T>& parameters() const noexcept { return parameters_; }
   /// Makes the parameters zeros in memory from `allocate` (see Arena).
@@ -66,7 +69,7 @@ class Variables {
     return is_in_rounds() ? program_.layout().slots : 0;
   }
   [[nodiscard]] std::span<T> averages() const noexcept {
-    return slots_[program_.layout().slots].values();
+    return slots_[shares_updates_ ? 0 : program_.layout().slots].values();
   }
   /// Of the outer optimizer; empty when it has none.
   [[nodiscard]] std::span<T> outer_momentum() const noexcept {
@@ -74,6 +77,23 @@ class Variables {
   }
   /// Takes over all that ranks have in common after a meeting.
   void take_over(const Variables& other);
+
+  /// From now on, each of several workers updates a share of the parameters: this one, `worker`,
+  /// has the optimizer's slots of its share alone, as the optimizer wants them at first. (Averages
+  /// stay whole on all of them; slots() has only these.)
+  void share_updates(UpdateShares shares, int worker);
+  [[nodiscard]] bool shares_updates() const noexcept { return shares_updates_; }
+  [[nodiscard]] const UpdateShares& shares() const noexcept { return shares_; }
+  [[nodiscard]] int worker() const noexcept { return worker_; }
+  /// Of the optimizer's slot of this number: the elements of this worker's share.
+  [[nodiscard]] std::span<T> slot_share(std::size_t slot) const noexcept {
+    const Buffer& values = slot_shares_[slot];
+    return {reinterpret_cast<T*>(values.data()), values.size() / sizeof(T)};
+  }
+  /// Calls f(begin, size) for each range of part `index` of `count` of this worker's share;
+  /// update() may be called for each.
+  void each_range_of_share(std::size_t index, std::size_t count,
+                           FunctionRef<void(std::size_t, std::size_t)> f) const;
 
   /// Of the next update: what the schedule says, or what was set.
   [[nodiscard]] double learning_rate() const { return learning_rate_of(iterations); }
@@ -120,12 +140,21 @@ class Variables {
   /// Applies gradients, reduced over `rows` rows, of the parameters from number `begin` on;
   /// these are in `parameters`. Update `iteration` is 1 for the first one. Several threads may call
   /// it at once, for different parameters. The optimizer sweeps over each range of equal rules.
-  /// With clips_by_norm(), norms() must be those of these gradients.
+  /// With clips_by_norm(), norms() must be those of these gradients. Where updates are shared, it
+  /// leaves the averages to average().
   void update(std::span<T> parameters, std::span<const T> gradients, std::size_t begin, double rows,
               std::int64_t iteration) const;
 
+  /// The averages of updated parameters from number `begin` on, if they are kept; where it is time,
+  /// `parameters` become their averages.
+  void average(std::span<T> parameters, std::size_t begin, std::int64_t iteration) const;
+
   /// An update needs the norms of all gradients, and so all gradients before it begins.
   [[nodiscard]] bool clips_by_norm() const noexcept { return clipping_.is_by_norm(); }
+  /// That of all together, and not of each variable.
+  [[nodiscard]] bool clips_by_global_norm() const noexcept { return clipping_.global_clipnorm > 0; }
+  /// The optimizer is called for whole variables.
+  [[nodiscard]] bool updates_whole_variables() const noexcept { return whole_variables_; }
   /// An update needs all gradients before it begins: for norms, or for whole variables.
   [[nodiscard]] bool needs_all_gradients() const noexcept {
     return clips_by_norm() || whole_variables_;
@@ -144,7 +173,7 @@ class Variables {
   [[nodiscard]] double learning_rate_of(std::int64_t step) const {
     return schedule_ ? (*schedule_)(step) : learning_rate_;
   }
-  void average(std::span<T> parameters, std::size_t begin, std::int64_t iteration) const;
+  [[nodiscard]] T* slot(std::size_t number, std::size_t element) const noexcept;
   /// Calls the optimizer for a range of parameters of one rule. With clipvalue in small pieces,
   /// since the gradients may belong to others.
   void sweep(UpdateContext context, std::span<T> parameters, std::span<const T> gradients,
@@ -165,6 +194,11 @@ class Variables {
   Arena<T> parameters_;
   std::vector<Arena<T>> slots_;
   Arena<T> accumulated_;
+  bool shares_updates_ = false;
+  T initial_slot_value_ = 0;
+  UpdateShares shares_;
+  int worker_ = 0;
+  std::vector<Buffer> slot_shares_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

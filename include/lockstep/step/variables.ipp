@@ -23,19 +23,21 @@ void initialize(std::span<const Variable> variables, std::span<const std::span<T
 }
 
 template <class T>
-Variables<T>::Variables(const Program<T>& program, const Synchronization& synchronization)
+Variables<T>::Variables(const Program<T>& program, const Synchronization& synchronization,
+                        bool shares_updates)
     : program_(program),
       synchronization_(synchronization),
       learning_rate_(program.initial_learning_rate()),
-      parameters_(program.layout().variables) {
-  const T initial = static_cast<T>(program.initial_slot_value());
+      parameters_(program.layout().variables),
+      shares_updates_(shares_updates),
+      initial_slot_value_(static_cast<T>(program.initial_slot_value())) {
   const UpdateRules rules = program.update_rules();
   slots_.reserve(program.layout().slots + 2);
-  for (std::size_t i = 0; i < program.layout().slots; ++i) {
+  for (std::size_t i = 0; i < program.layout().slots && !shares_updates; ++i) {
     slots_.emplace_back(program.layout().variables);
-    if (initial != T(0))
+    if (initial_slot_value_ != T(0))
       for (const std::span<T> slice : slots_.back().slices())
-        std::fill(slice.begin(), slice.end(), initial);
+        std::fill(slice.begin(), slice.end(), initial_slot_value_);
   }
   averaging_ = rules.averaging;
   if (has_averages()) slots_.emplace_back(program.layout().variables);
@@ -108,12 +110,13 @@ void Variables<T>::update(std::span<T> parameters, std::span<const T> gradients,
     sweep(context, parameters.subspan(done, size), gradients.subspan(done, size), begin + done);
     done = end;
   }
-  if (has_averages()) average(parameters, begin, iteration);
+  if (!shares_updates_) average(parameters, begin, iteration);
 }
 
 template <class T>
 void Variables<T>::average(std::span<T> parameters, std::size_t begin,
                            std::int64_t iteration) const {
+  if (!has_averages()) return;
   T* const averages = this->averages().data() + begin;
   const double momentum = iteration == 1 ? 0 : averaging_.momentum;
   const T old = static_cast<T>(momentum), fresh = static_cast<T>(1 - momentum);
@@ -179,6 +182,58 @@ std::pair<std::size_t, std::size_t> Variables<T>::part(std::size_t index,
 }
 
 template <class T>
+void Variables<T>::share_updates(UpdateShares shares, int worker) {
+  shares_updates_ = true;
+  shares_ = std::move(shares);
+  worker_ = worker;
+  slot_shares_.clear();
+  for (std::size_t i = 0; i < program_.layout().slots; ++i) {
+    slot_shares_.emplace_back(shares_.size(worker) * sizeof(T));
+    if (initial_slot_value_ == T(0)) continue;
+    for (const SharePiece& piece : shares_.of(worker))
+      for (const std::span<T> slice : parameters_.slices()) {
+        const auto begin = static_cast<std::size_t>(slice.data() - parameters_.values().data());
+        const std::size_t first = std::max(begin, piece.begin);
+        const std::size_t end = std::min(begin + slice.size(), piece.begin + piece.size);
+        if (first < end)
+          std::fill_n(slot_share(i).data() + piece.place + (first - piece.begin), end - first,
+                      initial_slot_value_);
+      }
+  }
+}
+
+template <class T>
+void Variables<T>::each_range_of_share(std::size_t index, std::size_t count,
+                                       FunctionRef<void(std::size_t, std::size_t)> f) const {
+  if (whole_variables_) {
+    std::size_t number = 0;
+    for (const SharePiece& piece : shares_.of(worker_))
+      for (auto range = std::ranges::lower_bound(ranges_, piece.begin, {}, &UpdateRange::begin);
+           range != ranges_.end() && range->begin < piece.begin + piece.size; ++range) {
+        const auto next = std::next(range);
+        const std::size_t end = next == ranges_.end() ? parameters_.values().size() : next->begin;
+        if (number++ % count == index) f(range->begin, end - range->begin);
+      }
+    return;
+  }
+  constexpr std::size_t grain = Arena<T>::slice_multiple;
+  const std::size_t grains = shares_.size(worker_) / grain;
+  const std::size_t first = grains * index / count * grain;
+  const std::size_t last = grains * (index + 1) / count * grain;
+  for (const SharePiece& piece : shares_.of(worker_)) {
+    const std::size_t from = std::max(first, piece.place);
+    const std::size_t to = std::min(last, piece.place + piece.size);
+    if (from < to) f(piece.begin + (from - piece.place), to - from);
+  }
+}
+
+template <class T>
+T* Variables<T>::slot(std::size_t number, std::size_t element) const noexcept {
+  return shares_updates_ ? slot_share(number).data() + shares_.place(worker_, element)
+                         : slots_[number].values().data() + element;
+}
+
+template <class T>
 void Variables<T>::sweep(UpdateContext context, std::span<T> parameters,
                          std::span<const T> gradients, std::size_t begin) const {
   constexpr std::size_t piece = 2048;
@@ -199,8 +254,7 @@ void Variables<T>::sweep(UpdateContext context, std::span<T> parameters,
           },
           clipped, gradients.data() + done);
     T* slots[Program<T>::max_slots] = {};
-    for (std::size_t i = 0; i < program_.layout().slots; ++i)
-      slots[i] = slots_[i].values().data() + begin + done;
+    for (std::size_t i = 0; i < program_.layout().slots; ++i) slots[i] = slot(i, begin + done);
     program_.update(context, parameters.subspan(done, size),
                     clips ? std::span<const T>(clipped, size) : gradients.subspan(done, size),
                     std::span<T* const>(slots, program_.layout().slots));

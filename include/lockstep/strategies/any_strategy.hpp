@@ -70,6 +70,8 @@ class AnyStrategy {
 
   /// nullptr where the ranks update parameters themselves.
   [[nodiscard]] virtual ParameterServers* parameter_servers() = 0;
+  /// Whether its several workers share out the updates.
+  [[nodiscard]] virtual bool sharded_updates() const = 0;
 };
 
 namespace detail {
@@ -149,6 +151,14 @@ class StrategyAdapter final : public AnyStrategy {
   }
   [[nodiscard]] ParameterServers* parameter_servers() override {
     return parameter_servers_of(strategy_);
+  }
+  [[nodiscard]] bool sharded_updates() const override {
+    if constexpr (requires {
+                    { strategy_.sharded_updates() } -> std::same_as<bool>;
+                  })
+      return strategy_.num_workers() > 1 && strategy_.sharded_updates();
+    else
+      return false;
   }
 
  private:

@@ -54,6 +54,8 @@ struct AnyReplicaFunction {
 ///     has just been started. With it, training can survive the loss of a worker (see OnPeerLoss).
 ///  6. `is_running()`: whether run is under way, so that a fit in a callback leaves the loss of a
 ///     worker to the outer fit.
+///  7. `sharded_updates()`: whether each worker updates a share of the parameters, as
+///     MultiWorkerMirroredOptions says; the same on all workers.
 template <class S>
 concept Strategy = requires(S& strategy, const S& same) {
   requires Replica<typename S::Replica>;

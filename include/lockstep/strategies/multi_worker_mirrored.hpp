@@ -27,6 +27,14 @@ struct MultiWorkerMirroredOptions {
   int replicas = 1;
   CommunicationOptions communication_options = {};
   Pinning pinning = Pinning::automatic;
+  /// Each worker updates a share of the parameters, and has the optimizer's slots of these alone:
+  /// with N workers, 1/N of the slots' memory and of the optimizer's time (ZeRO's first stage). The
+  /// bits and the files are those of other runs (with global_clipnorm, to the last bit of the
+  /// norm). Optimizers of whole variables (Lamb, LARS, Adafactor, Muon) have shares of whole
+  /// variables. Moving averages of the weights (use_ema) stay whole. The chief has all slots while a
+  /// state is saved, for which all workers must call save, and not the chief alone. A worker that is
+  /// lost takes its slots along: with OnPeerLoss::rejoin, all go on from the last backup.
+  bool sharded_updates = false;
 };
 
 /// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the
@@ -75,6 +83,9 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
     return num_workers() * threads_.size();
   }
 
+  /// What the option of this name says.
+  [[nodiscard]] bool sharded_updates() const noexcept { return sharded_updates_; }
+
   /// See Strategy.
   template <class F>
   auto run(F&& f) {
@@ -93,6 +104,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 
   const int exceptions_ = std::uncaught_exceptions();
   const CommunicationOptions options_;
+  const bool sharded_updates_;
   std::shared_ptr<KeptPort> port_ = std::make_shared<KeptPort>();
   Cluster cluster_;
   ReplicaThreads threads_;

@@ -36,6 +36,7 @@ template <CollectivePolicy Policy>
 MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
     const Cluster& cluster, const MultiWorkerMirroredOptions& options)
     : options_(options.communication_options),
+      sharded_updates_(options.sharded_updates),
       cluster_(checked(cluster)),
       threads_(count(options.replicas), count(options.replicas) * workers_on_host(),
                options.pinning) {

@@ -102,11 +102,18 @@ class FitLoop final : public ModelTraining<T> {
     }
     for (std::size_t i = 0; i < trainer_.replicas(); ++i) trainer_.workspace(i).undo_step();
     trainer_.forget_rank_state();  // some of it is lost
-    survivor_.keep([this] { return state(); });
+    if (!trainer_.variables().shares_updates())
+      survivor_.keep([this] { return state(); });
+    else if (this->is_chief() && read_backup_)  // the slots of the one that is lost are lost, too
+      pending_ = read_backup_(trainer_.state_bytes());
     waits_without_signals_ = signals_.has_value();
     signals_.reset();  // while it waits, a signal ends the process
     log_line(concat(
-        {error.what(), "; this worker keeps its state and waits until all are together again"}));
+        {error.what(), trainer_.variables().shares_updates()
+                           ? "; this worker waits until all are together again, and goes on from "
+                             "the last backup"
+                           : "; this worker keeps its state and waits until all are together "
+                             "again"}));
   }
 
   void stop_training() override { stop_ = true; }
@@ -158,6 +165,7 @@ class FitLoop final : public ModelTraining<T> {
     survivor_.enable(encode);
     decode_ = decode;
   }
+  void backup_for_rejoin(ReadBackup read) override { read_backup_ = std::move(read); }
 
  private:
   /// How an epoch's steps have ended.
@@ -168,6 +176,7 @@ class FitLoop final : public ModelTraining<T> {
 
   void train(AnyReplica& replica, ActivityBoard* board);
   void resume(AnyReplica& replica);
+  void check_shares(AnyReplica& replica);
   void decide_plan(AnyReplica& replica);
   void decide_exchanges(AnyReplica& replica);
   [[nodiscard]] std::int64_t first_pass() const;
@@ -179,6 +188,7 @@ class FitLoop final : public ModelTraining<T> {
   void keep_place(const Position& at, const Status& running, const Requests& asked);
   void tell_place(ParameterServers& servers, const Position& at, const Status& running);
   void verify(AnyReplica& replica);
+  void gather_slots(AnyReplica& replica);
   Requests complete_epoch(AnyReplica& replica, int epoch, bool finished);
   void preempt(AnyReplica& replica, ExitCode code);
   void agree_on_parameters(AnyReplica& replica);
@@ -192,6 +202,7 @@ class FitLoop final : public ModelTraining<T> {
   /// The state between two steps is complete only when all ranks have met for it.
   [[nodiscard]] bool must_meet_to_save() const {
     return trainer_.variables().is_in_rounds() || trainer_.ranks_differ() ||
+           trainer_.variables().shares_updates() ||
            (options_.verify_replicas && trainer_.strategy().num_replicas_in_sync() > 1);
   }
   [[nodiscard]] std::size_t metric_state() const noexcept {
@@ -220,6 +231,7 @@ class FitLoop final : public ModelTraining<T> {
   ExitCode preempted_ = ExitCode::success;
   std::vector<std::byte> pending_;
   DecodeState decode_ = nullptr;
+  ReadBackup read_backup_;
   bool restored_ = false;  // the state is that of this training
   Survivor survivor_;
   bool waits_without_signals_ = false;
@@ -227,6 +239,7 @@ class FitLoop final : public ModelTraining<T> {
   bool may_stop_in_batch_ = false;    // on some rank
   bool has_epoch_end_hooks_ = false;  // likewise
   bool has_train_end_hooks_ = false;  // likewise
+  bool gathers_slots_ = false;        // callbacks of a rank may save
   bool has_set_parameters_ = false;
 };
 

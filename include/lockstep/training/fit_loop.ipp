@@ -131,6 +131,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   }
   if (ParameterServers* const servers = replica.parameter_servers())
     leave_servers(trainer_, *servers);
+  gather_slots(replica);
   call_back(replica, {.call = "fit"}, [&] {
     has_set_parameters_ = false;
     trainer_.variables().take_averages();
@@ -181,6 +182,7 @@ void FitLoop<T>::resume(AnyReplica& replica) {
           {"fit: nothing to do: the restored training came to its end after epoch ", at_.epoch}));
   });
   if (saved.empty()) {
+    check_shares(replica);
     trainer_.broadcast_from_chief(replica);
     if (leader) at_.data_iteration = first_pass();
     replica.team_barrier();
@@ -199,6 +201,28 @@ void FitLoop<T>::resume(AnyReplica& replica) {
   }
 }
 
+/// Without a saved state, a worker goes on with the slots that it has: they must be of one run.
+template <class T>
+void FitLoop<T>::check_shares(AnyReplica& replica) {
+  if (!trainer_.variables().shares_updates() || trainer_.program().layout().slots == 0) return;
+  std::array<std::int64_t, 2> most{trainer_.variables().iterations,
+                                   -trainer_.variables().iterations};
+  replica.collective().all_reduce(std::span<std::int64_t>(most), ReduceOp::max);
+  const bool is_known = any_rank(replica, restored_);
+  if (most[0] == -most[1] && !is_known) return;
+  try {
+    replica.collective().barrier();  // none throws before every other one knows
+  } catch (const CollectiveError&) {
+  }
+  throw Error(concat({"fit: with sharded_updates, a worker that was lost has taken its slots of "
+                      "the optimizer along, and there is no backup to go on from (workers have "
+                      "made ",
+                      -most[1], " to ", most[0],
+                      " updates): start all workers again; a BackupAndRestore with a smaller "
+                      "save_freq has a backup sooner"}),
+              ExitCode::lost_peer);
+}
+
 /// The other replicas look at the decision after the barrier of resume.
 template <class T>
 void FitLoop<T>::decide_plan(AnyReplica& replica) {
@@ -212,12 +236,14 @@ void FitLoop<T>::decide_plan(AnyReplica& replica) {
 template <class T>
 void FitLoop<T>::decide_exchanges(AnyReplica& replica) {
   const auto& has = callbacks_.has();
-  std::array<std::int64_t, 3> any{has.stop_in_batch, has.epoch_end, has.train_end};
+  std::array<std::int64_t, 4> any{has.stop_in_batch, has.epoch_end, has.train_end,
+                                  has.complete_state};
   replica.collective().all_reduce(std::span<std::int64_t>(any), ReduceOp::max);
   if (replica.local_rank() != 0) return;
   may_stop_in_batch_ = any[0] > 0;
   has_epoch_end_hooks_ = any[1] > 0;
   has_train_end_hooks_ = any[2] > 0;
+  gathers_slots_ = any[3] > 0;
 }
 
 /// The number of the first pass over the data. If epochs are whole passes, those before
@@ -282,7 +308,10 @@ typename FitLoop<T>::EpochEnd FitLoop<T>::train_epoch(const Parts<T>& parts, Upd
     if (callbacks_.has().train_batch_begin)
       call_back(
           replica, place, [&] { callbacks_.on_train_batch_begin(*this, at.step); }, trace);
-    if (leader) is_verified_ = false;
+    if (leader) {
+      is_verified_ = false;
+      trainer_.release_slots();
+    }
     if (servers != nullptr) tell_place(*servers, at, running);
     const bool ends_round = alone + 1 >= parts.variables.synchronization().steps() ||
                             (options_.steps_per_epoch && at.step + 1 >= *options_.steps_per_epoch);
@@ -436,7 +465,14 @@ template <class T>
 void FitLoop<T>::verify(AnyReplica& replica) {
   replica.team_barrier();  // a callback may have changed the model
   if (options_.verify_replicas) verify_replicas(trainer_.parts(replica));
+  gather_slots(replica);
   if (replica.local_rank() == 0) is_verified_ = true;
+}
+
+/// For what callbacks save next.
+template <class T>
+void FitLoop<T>::gather_slots(AnyReplica& replica) {
+  if (gathers_slots_ && !trainer_.has_all_slots()) trainer_.gather_slots(replica);
 }
 
 /// The callbacks have had their on_epoch_end: all agree on what was asked, and the state is

@@ -25,7 +25,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// computes those of what its replicas share.
 struct ReplicaChecksums {
   std::uint32_t parameters = 0;
-  std::uint32_t slots = 0;      ///< the optimizer's
+  std::uint32_t slots = 0;      ///< the optimizer's, without those of a worker's share
   std::uint32_t counters = 0;   ///< learning rates and updates made
   std::uint32_t untrained = 0;  ///< moving statistics and the like: each replica's own
 };

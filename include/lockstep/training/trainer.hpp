@@ -21,6 +21,7 @@
 #include "lockstep/step/synchronization.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/training/fit_options.hpp"
+#include "lockstep/training/gathered_slots.hpp"
 #include "lockstep/training/history.hpp"
 #include "lockstep/training/named_arrays.hpp"
 #include "lockstep/training/rank_state.hpp"
@@ -71,6 +72,15 @@ class Trainer {
   [[nodiscard]] TrainingState save_state(TrainingState reused = {}, bool before_step = false) const;
   /// Within a fit with parameter servers: their variables become this worker's, to be saved.
   void catch_up();
+  /// Where the workers share out updates, the chief needs the slots of all for save_state(): called
+  /// by all workers; in a step's place, by all replicas. In fit, they are there where a state is
+  /// complete (see Training::state).
+  void gather_slots() const;
+  void gather_slots(AnyReplica& replica) const;
+  /// Whether save_state() has all that it needs on the chief.
+  [[nodiscard]] bool has_all_slots() const noexcept;
+  /// Frees what gather_slots() has brought. Called by the first replica of each worker.
+  void release_slots() const noexcept { gathered_->release(); }
   /// Bytes of all arrays of save_state().
   [[nodiscard]] std::uint64_t state_bytes() const;
   /// Throws ConfigurationError, having changed nothing, when `saved` belongs to another program.
@@ -117,11 +127,15 @@ class Trainer {
   [[nodiscard]] bool has_residuals() const noexcept {
     return !workspace(0).residuals().values().empty();
   }
+  [[nodiscard]] std::size_t slot_count() const noexcept;
+  [[nodiscard]] const Arena<T>& whole_slot(std::size_t number) const;
+  void load_slot(const TrainingState& saved, std::size_t number, bool check_only);
 
   const Program<T>& program_;
   const std::unique_ptr<AnyStrategy> strategy_;
   bool is_in_fit_ = false;
   Variables<T> variables_;
+  const std::unique_ptr<GatheredSlots<T>> gathered_ = std::make_unique<GatheredSlots<T>>();
   std::vector<std::unique_ptr<Workspace<T>>> workspaces_;  // made by each replica's own thread
   RankState<T> rank_state_;
 };

@@ -15,6 +15,7 @@
 #include "lockstep/data/batch_loader.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
+#include "lockstep/step/updaters/update_shares_of.hpp"
 #include "lockstep/training/adapt_pass.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/evaluate_pass.hpp"
@@ -38,8 +39,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Throws ConfigurationError unless it makes sense.
 inline const Synchronization& checked(const Synchronization& synchronization,
-                                      const UpdateRules& rules) {
+                                      const UpdateRules& rules, bool shares_updates) {
   synchronization.validate();
+  if (synchronization.is_in_rounds() && shares_updates)
+    throw ConfigurationError(concat(
+        {"compile: ", synchronization.description(),
+         " with sharded_updates: in a round each rank updates all of its own parameters; take "
+         "one of the two"}));
   if (synchronization.is_in_rounds() && rules.accumulation_steps > 1)
     throw ConfigurationError(
         concat({"compile: ", synchronization.description(),
@@ -53,7 +59,9 @@ Trainer<T>::Trainer(const Program<T>& program, std::unique_ptr<AnyStrategy> stra
                     std::optional<std::uint64_t> seed, const Synchronization& synchronization)
     : program_(program),
       strategy_(std::move(strategy)),
-      variables_(program, checked(synchronization, program.update_rules())),
+      variables_(program,
+                 checked(synchronization, program.update_rules(), strategy_->sharded_updates()),
+                 strategy_->sharded_updates()),
       workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
       rank_state_(program, variables_, workspaces_.size()) {
   variables_.seed = seed ? *seed : std::random_device{}();
@@ -69,13 +77,18 @@ void Trainer<T>::start(AnyReplica& replica) {
   auto& collective = replica.collective();
   const bool leader = replica.local_rank() == 0;
   const auto activity = show_call(replica, "compile");
-  agree(collective, "compile", signature());
+  agree(collective, "compile",
+        signature() + (variables_.shares_updates() ? "\nsharded updates: yes" : ""));
   const auto allocate = [&](std::size_t bytes) { return collective.allocate(bytes); };
   auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
   workspace = std::make_unique<Workspace<T>>(program_, allocate);
   rank_state_.start(static_cast<std::size_t>(replica.local_rank()));
-  if (!variables_.is_in_rounds() && can_update_for_all(program_, replica))
+  if (!variables_.is_in_rounds() && can_update_for_all(program_, replica)) {
     variables_.allocate_parameters(allocate);
+  } else if (leader && variables_.shares_updates()) {
+    variables_.share_updates(update_shares_of(variables_, replica), strategy_->worker_index());
+    if (variables_.shares().is_of_blocks()) variables_.allocate_parameters(allocate);
+  }
   if (leader && collective.can().keep_residuals && std::same_as<T, float>)
     workspace->keep_residuals();
   // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all
@@ -342,6 +355,64 @@ ArrayList untrained_arrays(const Program<T>& program, const Arena<T>& state) {
                        state.slices());
 }
 
+/// The optimizer's, averages, and the outer optimizer's.
+template <class T>
+std::size_t Trainer<T>::slot_count() const noexcept {
+  return variables_.slots().size() + (variables_.shares_updates() ? program_.layout().slots : 0);
+}
+
+template <class T>
+bool Trainer<T>::has_all_slots() const noexcept {
+  return !variables_.shares_updates() || program_.layout().slots == 0 ||
+         gathered_->are_of(variables_);
+}
+
+template <class T>
+void Trainer<T>::gather_slots(AnyReplica& replica) const {
+  if (variables_.shares_updates() && program_.layout().slots > 0)
+    gathered_->gather(program_, variables_, replica);
+}
+
+template <class T>
+void Trainer<T>::gather_slots() const {
+  if (has_all_slots()) return;
+  strategy_->run([&](AnyReplica& replica) {
+    const auto activity = show_call(replica, "save");
+    agree(replica.collective(), "save", {});
+    gather_slots(replica);
+  });
+}
+
+template <class T>
+const Arena<T>& Trainer<T>::whole_slot(std::size_t number) const {
+  const std::size_t shared = variables_.shares_updates() ? program_.layout().slots : 0;
+  if (number >= shared) return variables_.slots()[number - shared];
+  if (!has_all_slots() || gathered_->whole().empty())
+    throw Error(concat(
+        {"the state of worker ", strategy_->worker_index(),
+         " has not all slots of the optimizer: with sharded_updates, the chief alone gets them, "
+         "where a state is complete: in on_epoch_end, on_epoch_complete, on_preemption and "
+         "on_train_end, and in on_train_batch_complete after verify_after_step in "
+         "on_train_batch_begin"}));
+  return gathered_->whole()[number];
+}
+
+template <class T>
+void Trainer<T>::load_slot(const TrainingState& saved, std::size_t number, bool check_only) {
+  const std::size_t first = number * program_.layout().variables.size();
+  const std::size_t shared = variables_.shares_updates() ? program_.layout().slots : 0;
+  if (number >= shared)
+    return load_arrays(saved.slots, first,
+                       trained_arrays(program_, variables_.slots()[number - shared]), check_only);
+  const Arena<T> whole(program_.layout().variables);
+  load_arrays(saved.slots, first, trained_arrays(program_, whole), check_only);
+  if (check_only) return;
+  for (const SharePiece& piece : variables_.shares().of(variables_.worker()))
+    std::ranges::copy(
+        whole.values().subspan(piece.begin, piece.size),
+        variables_.slot_share(number).begin() + static_cast<std::ptrdiff_t>(piece.place));
+}
+
 template <class T>
 TrainingState Trainer<T>::save_state(TrainingState reused, bool before_step) const {
   if (const ParameterServers* const servers = strategy_->parameter_servers();
@@ -368,10 +439,10 @@ TrainingState Trainer<T>::save_state(TrainingState reused, bool before_step) con
   saved.data_iteration = variables_.next_pass;
   save_arrays(saved.parameters, 0, trained_arrays(program_, variables_.parameters()));
   const std::size_t count = program_.layout().variables.size();
-  for (std::size_t i = 0; i < variables_.slots().size(); ++i)
-    save_arrays(saved.slots, i * count, trained_arrays(program_, variables_.slots()[i]),
+  for (std::size_t i = 0; i < slot_count(); ++i)
+    save_arrays(saved.slots, i * count, trained_arrays(program_, whole_slot(i)),
                 concat({"/slot_", i}));
-  const std::size_t in_slots = variables_.slots().size() * count;
+  const std::size_t in_slots = slot_count() * count;
   const bool is_in_window = variables_.accumulated_steps > 0;
   if (is_in_window)
     save_arrays(saved.slots, in_slots, trained_arrays(program_, variables_.accumulated()),
@@ -386,9 +457,8 @@ TrainingState Trainer<T>::save_state(TrainingState reused, bool before_step) con
 
 template <class T>
 std::uint64_t Trainer<T>::state_bytes() const {
-  const std::size_t trained =
-      variables_.parameters().values().size() * (1 + variables_.slots().size()) +
-      variables_.accumulated().values().size();
+  const std::size_t trained = variables_.parameters().values().size() * (1 + slot_count()) +
+                              variables_.accumulated().values().size();
   const auto ranks = static_cast<std::size_t>(strategy_->num_replicas_in_sync());
   const std::size_t own = variables_.parameters().values().size() * ranks *
                           (variables_.own_slots() + (has_residuals() ? 1 : 0));
@@ -399,27 +469,25 @@ template <class T>
 void Trainer<T>::restore_state(const TrainingState& saved) {
   const std::string mine = signature();
   check_signature(saved.signature, mine);
-  const auto& slots = variables_.slots();
   if (saved.scalar != scalar_name<T>())
     throw ConfigurationError(concat(
         {"restore: the saved state is of ", saved.scalar, ", this model of ", scalar_name<T>()}));
   const std::size_t count = program_.layout().variables.size();
   const bool is_in_window =
       saved.accumulated_steps > 0 && !variables_.accumulated().values().empty();
-  const std::size_t behind = (slots.size() + (is_in_window ? 1 : 0)) * count;
+  const std::size_t behind = (slot_count() + (is_in_window ? 1 : 0)) * count;
   if (saved.parameters.size() != count || !rank_state_.fits(saved, behind))
     throw ConfigurationError(
         concat({"restore: the saved state has ", saved.parameters.size(), " parameter arrays and ",
                 saved.slots.size(), " optimizer arrays, this model has ", count, " and ",
-                slots.size() * count, ": it belongs to another program"}));
+                slot_count() * count, ": it belongs to another program"}));
   for (const bool check_only : {true, false}) {
     for (const auto& own : workspaces_)
       load_arrays(saved.state, 0, untrained_arrays(program_, own->state()), check_only);
     load_arrays(saved.parameters, 0, trained_arrays(program_, variables_.parameters()), check_only);
-    for (std::size_t i = 0; i < slots.size(); ++i)
-      load_arrays(saved.slots, i * count, trained_arrays(program_, slots[i]), check_only);
+    for (std::size_t i = 0; i < slot_count(); ++i) load_slot(saved, i, check_only);
     if (is_in_window)
-      load_arrays(saved.slots, slots.size() * count,
+      load_arrays(saved.slots, slot_count() * count,
                   trained_arrays(program_, variables_.accumulated()), check_only);
     rank_state_.load(saved, behind, place(), workspace(0).residuals(), check_only);
   }

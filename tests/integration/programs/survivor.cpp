@@ -6,7 +6,8 @@
 // spin_on=0 that worker progress_ms=600000 for a worker that lives and keeps others waiting
 // timeout_ms=20000 of an operation between workers shared=0 more units, and SGD in shared memory
 //                                                              (parameters change places) in place
-// of Adam over TCP corrupt=0 after so many updates, worker 1 has a bit that the others have not
+// of Adam over TCP sharded=0 whether each worker updates a share
+// corrupt=0 after so many updates, worker 1 has a bit that the others have not
 // fail=0 update with an exception verbose=0 of fit The last line is: final: loss=L learning_rate=R
 // seen=N parameters_crc32c=HEX
 #include <unistd.h>
@@ -95,9 +96,10 @@ using Numbers = std::map<std::string, int, std::less<>>;
 template <class TestNet, class Policy, class Optimizer>
 void train(const std::string& backup_dir, Numbers numbers, const Optimizer& optimizer) {
   ls::MultiWorkerMirroredStrategy<Policy> strategy(
-      {.communication_options = {
-           .timeout = std::chrono::milliseconds(numbers["timeout_ms"]),
-           .progress_timeout = std::chrono::milliseconds(numbers["progress_ms"])}});
+      {.communication_options = {.timeout = std::chrono::milliseconds(numbers["timeout_ms"]),
+                                 .progress_timeout =
+                                     std::chrono::milliseconds(numbers["progress_ms"])},
+       .sharded_updates = numbers["sharded"] != 0});
   constexpr std::int64_t samples = 100;
   Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(samples, 16);
   std::vector<std::int32_t> y;
@@ -142,7 +144,7 @@ int run(int argc, char** argv) {
                   {"shared", 0},  {"spin_at", -1},
                   {"spin_on", 0}, {"progress_ms", 600'000},
                   {"corrupt", 0}, {"fail", 0},
-                  {"verbose", 0}};
+                  {"verbose", 0}, {"sharded", 0}};
   for (int i = 2; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');

@@ -11,6 +11,7 @@
 #include "lockstep/step/updaters/overlapped.hpp"
 #include "lockstep/step/updaters/parameter_server.hpp"
 #include "lockstep/step/updaters/rounds.hpp"
+#include "lockstep/step/updaters/sharded.hpp"
 #include "lockstep/step/updaters/shared_memory.hpp"
 #include "lockstep/step/updaters/threads.hpp"
 
@@ -24,9 +25,11 @@ std::unique_ptr<Updater<T>> choose_route(const Parts<T>& parts) {
   const bool needs_all = parts.variables.needs_all_gradients();
   if (collective.size() == 1 && !needs_all) return std::make_unique<AloneUpdater<T>>(parts);
   if (collective.can().scatter && !needs_all) return std::make_unique<ThreadsUpdater<T>>(parts);
+  const bool updates_for_all = can_update_for_all(parts.program, parts.replica);
+  if (parts.variables.shares_updates() && !updates_for_all)
+    return std::make_unique<ShardedUpdater<T>>(parts);
   if (collective.overlap() == Overlap::on) return std::make_unique<OverlappedUpdater<T>>(parts);
-  if (can_update_for_all(parts.program, parts.replica))
-    return std::make_unique<SharedMemoryUpdater<T>>(parts);
+  if (updates_for_all) return std::make_unique<SharedMemoryUpdater<T>>(parts);
   return std::make_unique<AllReduceUpdater<T>>(parts);
 }
 

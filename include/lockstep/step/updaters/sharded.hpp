@@ -1,0 +1,170 @@
+// The updates of workers that each update a share of the parameters.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/step/updater.hpp"
+#include "lockstep/step/updaters/early_ranges.hpp"
+#include "lockstep/step/updaters/update_shares_of.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Each worker updates its share of the parameters, and has the slots of no other ones: ZeRO's
+/// first stage (Rajbhandari et al., 2020), or the sharding of Xu et al., "Automatic cross-replica
+/// sharding of weight update in data-parallel training", 2020. The replicas of a worker divide its
+/// share.
+///
+/// Where the shares are blocks (see update_shares_of), the gradients are reduced and scattered, and
+/// the new parameters gathered: together the bytes of one all-reduce. Else all gradients are
+/// reduced to all, and each worker's parameters sent to all. The status goes first, since an update
+/// needs the number of rows. With Overlap::on, blocks are reduced and scattered in ranges while
+/// backward computes others (see EarlyRanges), and the status goes behind them. The bits are those of the other routes, but for a clip by
+/// global_clipnorm over blocks: then each worker sums the squares of its share, and these sums are
+/// added, which may change the last bit of the norm. It is the same on all ranks.
+template <class T>
+class ShardedUpdater final : public Updater<T> {
+  using Base = Updater<T>;
+  using Base::parts_;
+
+ public:
+  explicit ShardedUpdater(const Parts<T>& parts)
+      : Base(parts),
+        ranges_(parts.workspace.gradients().values().size(), parts.replica.collective().size()),
+        is_early_(parts.variables.shares().is_of_blocks() &&
+                  parts.replica.collective().can().shard_early &&
+                  parts.replica.collective().overlap() == Overlap::on && !ranges_.empty()),
+        name_(concat({parts.variables.shares().is_of_blocks() ? "reduce-scatter" : "all-reduce",
+                      is_early_ ? ", overlapped with backward, " : ", ",
+                      "then each worker updates a share; optimizer slots: ",
+                      slot_bytes(parts.variables.shares().size(parts.variables.worker())) / 1000,
+                      " kB of ", slot_bytes(parts.variables.parameters().values().size()) / 1000,
+                      " kB in this worker"})) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return name_; }
+
+  typename Base::Progress begin(const UpdateStep& step) override {
+    step_ = step;
+    ranges_.begin_step();
+    return is_early_ ? Base::Progress::gradients : Base::Progress::none;
+  }
+  void ready(std::size_t count) override {
+    if (!is_early_) return;
+    ranges_.ready(count, [this](std::size_t begin, std::size_t size) {
+      parts_.replica.collective().reduce_scatter_blocks_async(gradients().subspan(begin, size));
+    });
+  }
+
+  bool finish() override {
+    const auto reduce_begin = Trace::Clock::now();
+    bool makes_update = false;
+    {
+      const TraceSpan span(step_.trace, TracePart::collective);
+      makes_update = reduce();
+    }
+    const auto update_begin = Trace::Clock::now();
+    if (makes_update) {
+      const TraceSpan span(step_.trace, TracePart::optimizer);
+      update();
+    }
+    const auto gather_begin = Trace::Clock::now();
+    const TraceSpan span(step_.trace, TracePart::collective);
+    if (makes_update) gather();
+    parts_.replica.team_barrier();  // no replica reads parameters that another has yet to write
+    parts_.workspace.in_collective +=
+        update_begin - reduce_begin + (Trace::Clock::now() - gather_begin);
+    return makes_update;
+  }
+
+ private:
+  [[nodiscard]] std::size_t slot_bytes(std::size_t elements) const {
+    return parts_.program.layout().slots * elements * sizeof(T);
+  }
+  [[nodiscard]] std::span<T> gradients() const { return parts_.workspace.gradients().values(); }
+  [[nodiscard]] std::span<T> parameters() const { return parts_.variables.parameters().values(); }
+  [[nodiscard]] bool is_of_blocks() const { return parts_.variables.shares().is_of_blocks(); }
+
+  // Status and gradients of all ranks. Returns whether there is an update to make.
+  bool reduce() {
+    auto& workspace = parts_.workspace;
+    auto& collective = parts_.replica.collective();
+    collective.all_reduce(workspace.pack_status(),
+                          is_of_blocks() ? gradients().first(0) : gradients());
+    workspace.take_status(collective.size());
+    const bool makes_update = step_.makes_update(workspace.status().values());
+    if (is_of_blocks())  // also without an update, so that the wire's residuals go on as ever
+      collective.reduce_scatter_blocks(gradients().subspan(ranges_.begun()));
+    if (is_early_) collective.wait();
+    return makes_update;
+  }
+
+  void each_range(FunctionRef<void(std::size_t, std::size_t)> f) const {
+    parts_.variables.each_range_of_share(static_cast<std::size_t>(parts_.replica.local_rank()),
+                                         static_cast<std::size_t>(parts_.replica.local_size()), f);
+  }
+
+  void find_norms() {
+    auto& replica = parts_.replica;
+    GradientNorms& norms = parts_.variables.norms();
+    if (is_of_blocks()) {
+      double squares = 0;
+      each_range([&](std::size_t begin, std::size_t size) {
+        squares += norms.squares_in(std::span<const T>(gradients()), begin, size);
+      });
+      replica.collective().all_reduce(std::span<double>(&squares, 1), ReduceOp::sum);
+      if (replica.local_rank() == 0) norms.set_squares(squares);
+    } else {
+      norms.compute_part(std::span<const T>(gradients()),
+                         static_cast<std::size_t>(replica.local_rank()),
+                         static_cast<std::size_t>(replica.local_size()));
+    }
+    replica.team_barrier();
+  }
+
+  void update() {
+    if (parts_.variables.clips_by_norm()) find_norms();
+    const double rows = step_.rows(parts_.workspace.status().values());
+    each_range([&](std::size_t begin, std::size_t size) {
+      parts_.variables.update(parameters().subspan(begin, size), gradients().subspan(begin, size),
+                              begin, rows, step_.iteration);
+    });
+  }
+
+  // All workers get all shares. (Replicas that share the parameters with another receive into their
+  // gradients.)
+  void gather() {
+    auto& replica = parts_.replica;
+    const bool leader = replica.local_rank() == 0;
+    const UpdateShares& shares = parts_.variables.shares();
+    if (is_of_blocks()) {
+      replica.collective().all_gather_blocks(leader ? parameters() : std::span<T>());
+    } else {
+      replica.team_barrier();
+      for (int worker = 0; worker < shares.workers(); ++worker)
+        for (const SharePiece& piece : shares.of(worker))
+          replica.collective().broadcast(
+              std::as_writable_bytes(
+                  (leader ? parameters() : gradients()).subspan(piece.begin, piece.size)),
+              worker * replica.local_size());
+    }
+    if (!parts_.variables.has_averages()) return;
+    replica.team_barrier();
+    const auto [begin, size] =
+        parts_.variables.parameters().part(static_cast<std::size_t>(replica.local_rank()),
+                                           static_cast<std::size_t>(replica.local_size()));
+    parts_.variables.average(parameters().subspan(begin, size), begin, step_.iteration);
+  }
+
+  EarlyRanges ranges_;
+  const bool is_early_;
+  const std::string name_;
+  UpdateStep step_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
