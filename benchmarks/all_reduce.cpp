@@ -3,8 +3,9 @@
 // benchmark_all_reduce --policy NAME --ranks N --bytes B... [--repetitions N] prints lines "NAME/N
 // B median min max", in us
 //
-// Policies: threads (of one process); tcp, tcp_checked (messages with checksums), shared_memory and
-// auto, for which the program starts N copies of itself; mpi, where mpirun has started them.
+// Policies: threads (of one process); tcp, tcp_checked (messages with checksums), tcp_tls
+// (encrypted), shared_memory and auto, for which the program starts N copies of itself; mpi, where
+// mpirun has started them.
 
 #include <cstdio>
 #include <exception>
@@ -69,7 +70,10 @@ int time_worker(const TimingOptions& options, const ls::Cluster& cluster,
     throw ls::ConfigurationError(
         ls::concat({"--ranks is ", options.ranks, ", but there are ", cluster.world_size()}));
   Policy collective = Policy::connect(
-      {.rank = cluster.rank(), .addresses = cluster.addresses(), .ranks_on_host = options.ranks},
+      {.rank = cluster.rank(),
+       .addresses = cluster.addresses(),
+       .ranks_on_host = options.ranks,
+       .secret = communication.tls == ls::Tls::off ? "" : "a secret that protects nothing"},
       communication);
   time_collective(options, collective);
   collective.close();
@@ -95,6 +99,8 @@ int main(int argc, char** argv) {
     if (options.policy == "tcp") return time_workers<ls::Ring<ls::Tcp>>(options, own);
     if (options.policy == "tcp_checked")
       return time_workers<ls::Ring<ls::Tcp>>(options, own, {.checksum = true});
+    if (options.policy == "tcp_tls")
+      return time_workers<ls::Ring<ls::Tcp>>(options, own, {.tls = ls::Tls::pre_shared_key});
     if (options.policy == "shared_memory") return time_workers<ls::SharedMemory>(options, own);
     if (options.policy == "auto") return time_workers<ls::Auto>(options, own);
 #if defined(LOCKSTEP_HAS_MPI)

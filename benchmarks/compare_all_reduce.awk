@@ -28,6 +28,7 @@ END {
   reduction("2 ranks TCP, 11 MiB: raw both-ways exchange", "tcp", "limit exchange", "2/" large, 1.20)
   reduction("2 ranks TCP, 11 MiB: best of gloo", "tcp", gloo, "2/" large, 0.65)
   reduction("2 ranks TCP, 11 MiB: OpenMPI TCP", "tcp", "OpenMPI tcp", "2/" large, 1.00)
+  reduction("2 ranks TCP with TLS, 11 MiB: without TLS", "tcp_tls", "lockstep tcp", "2/" large, 2.50)
   reduction("2 ranks TCP, 64 MiB: best of gloo", "tcp", gloo, "2/" huge, 0.65)
   reduction("2 ranks TCP, 64 MiB: OpenMPI TCP", "tcp", "OpenMPI tcp", "2/" huge, 1.00)
   reduction("2 ranks TCP, 1 KiB: OpenMPI TCP", "tcp", "OpenMPI tcp", "2/" small, 1.2)

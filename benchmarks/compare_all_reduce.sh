@@ -56,6 +56,7 @@ for ((round = 1; round <= rounds; ++round)); do
   say "round $round of $rounds"
   ours tcp 2 1024 $((11 * mib)) $((64 * mib))
   measure limit "$programs/benchmark_limits" --policy exchange --bytes $((11 * mib))
+  [[ $(ldd "$programs/benchmark_all_reduce") != *libssl* ]] || ours tcp_tls 2 $((11 * mib))
   openmpi tcp tcp 2 1024 $((11 * mib)) $((64 * mib))
   gloo ring 2 1024 $((11 * mib)) $((64 * mib))
   gloo bcube 2 1024 $((11 * mib)) $((64 * mib))

@@ -18,7 +18,7 @@ cmake --preset release >/dev/null
 flags=(-O2 -DNDEBUG "@build/release/tests/flags/compile_flags.txt")
 libraries=(-pthread)
 if grep -q LOCKSTEP_HAS_ZLIB build/release/tests/flags/compile_flags.txt; then libraries+=(-lz); fi
-if grep -q LOCKSTEP_HAS_OPENSSL build/release/tests/flags/compile_flags.txt; then libraries+=(-lcrypto); fi
+if grep -q LOCKSTEP_HAS_OPENSSL build/release/tests/flags/compile_flags.txt; then libraries+=(-lssl -lcrypto); fi
 compiled_source=build/release/cmake/compiled/lockstep.cpp
 
 "$compiler" -std=c++20 -O1 benchmarks/compile_time/measure.cpp -o "$out/measure"

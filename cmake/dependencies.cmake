@@ -34,7 +34,7 @@ endfunction()
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED GLOBAL)
 find_package(ZLIB QUIET GLOBAL) # optional: reads .gz data files
-find_package(OpenSSL QUIET COMPONENTS Crypto GLOBAL) # optional: LOCKSTEP_CLUSTER_SECRET
+find_package(OpenSSL 1.1.1 QUIET COMPONENTS Crypto SSL GLOBAL) # optional: LOCKSTEP_CLUSTER_SECRET, TLS
 
 include("${CMAKE_CURRENT_LIST_DIR}/images.cmake") # optional: lockstep::images
 include("${CMAKE_CURRENT_LIST_DIR}/hdf5.cmake") # optional: lockstep::hdf5

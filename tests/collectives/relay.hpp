@@ -57,6 +57,8 @@ class Relay {
     const std::lock_guard lock(mutex_);
     cuts_.push_back({from, way});
   }
+  /// From now on, bits change on the way.
+  void damage() { damages_ = true; }
   /// Resets the connections between them: all, or the one for control, or those for data.
   void reset(int from, bool control = true, bool data = true) {
     const std::lock_guard lock(mutex_);
@@ -151,7 +153,7 @@ class Relay {
   }
 
   // Returns false when nothing more comes.
-  static bool pass(int from, int to, Line* greeted) {
+  bool pass(int from, int to, Line* greeted) const {
     char bytes[65536];
     const ssize_t n = ::recv(from, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0) return errno == EAGAIN || errno == EINTR;
@@ -168,6 +170,7 @@ class Relay {
         greeted->is_control = greeted->greeting[channel_offset] == 1;
       }
     }
+    if (damages_) bytes[n / 2] = static_cast<char>(bytes[n / 2] ^ 4);
     for (ssize_t done = 0; done < n;) {
       const ssize_t sent =
           ::send(to, bytes + done, static_cast<std::size_t>(n - done), MSG_NOSIGNAL);
@@ -179,7 +182,7 @@ class Relay {
 
   std::uint16_t port_ = 0;
   int inside_, outside_;
-  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> stopping_ = false, damages_ = false;
   std::mutex mutex_;
   std::list<Line> lines_;
   std::vector<Cut> cuts_;

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/certificates.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -519,6 +520,34 @@ TEST_CASE("survival: at the end the backup is deleted, and a second run trains a
   CHECK(contains(again.output, "[worker 1] training from update 0"));
   CHECK(finals(again.output) == finals(first.output));
 }
+
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+TEST_CASE("survival: workers whose connections have TLS train to the same bits") {
+  const std::string plain = undisturbed({});
+  const TemporaryFolder folder;
+  const lockstep_test::Authority authority(folder.path());
+  for (const int rank : {0, 1}) (void)authority.issue(rank);
+  const std::vector<Environment> environments{
+      {{"LOCKSTEP_TLS", "pre_shared_key"}, {"LOCKSTEP_CLUSTER_SECRET", "a secret of some length"}},
+      {{"LOCKSTEP_TLS", "certificates"},
+       {"LOCKSTEP_TLS_AUTHORITY", authority.file()},
+       {"LOCKSTEP_TLS_CERTIFICATE", folder.path("authority-rank-{rank}.pem")},
+       {"LOCKSTEP_TLS_KEY", folder.path("authority-rank-{rank}.key")}}};
+  for (const Environment& environment : environments) {
+    const TemporaryFolder backup;
+    const Finished finished =
+        run_process(command(backup.path(), {}, {"--workers", "2"}), environment, 60s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 0);
+    CHECK(finals(finished.output) == Words{plain});
+  }
+  const Finished refused = run_process(command(folder.path("backup"), {}, {"--workers", "2"}),
+                                       {{"LOCKSTEP_TLS", "pre_shared_key"}}, 60s);
+  CAPTURE(refused.output);
+  CHECK(refused.exit_code == 2);
+  CHECK(contains(refused.output, "TLS by a pre-shared key needs the cluster's secret"));
+}
+#endif
 
 TEST_CASE("survival: after a finished run there is nothing to do, which the log says") {
   const TemporaryFolder folder;

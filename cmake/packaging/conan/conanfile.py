@@ -92,7 +92,7 @@ class Lockstep(ConanFile):
             headers.requires.append("zlib::zlib")
             headers.defines.append("LOCKSTEP_HAS_ZLIB=1")
         if self.options.with_openssl:
-            headers.requires.append("openssl::crypto")
+            headers.requires += ["openssl::ssl", "openssl::crypto"]
             headers.defines.append("LOCKSTEP_HAS_OPENSSL=1")
         if self.options.compiled:
             compiled = self.cpp_info.components["compiled"]

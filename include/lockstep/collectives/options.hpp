@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lockstep/collectives/tls_options.hpp"
 #include "lockstep/collectives/wire.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -86,6 +87,11 @@ struct CommunicationOptions {
   /// "fd00::1"; the workers need not have the same. Empty: the loopback interface where the
   /// worker's own address belongs to it, else all interfaces.
   std::string bind_address{};
+  /// Encryption of all connections between workers, equal on all of them. Off: as the environment
+  /// variable LOCKSTEP_TLS says.
+  Tls tls = Tls::off;
+  /// For Tls::certificates.
+  TlsFiles tls_files{};
 
   static constexpr int most_connections = 16;
   /// `connections`, or what the library chooses.

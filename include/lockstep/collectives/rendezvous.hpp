@@ -32,7 +32,8 @@ struct Rendezvous {
   std::shared_ptr<KeptPort> port{};
   /// What only workers of this cluster know: a process that cannot prove it is turned away. At
   /// least 16 bytes. Empty: what the environment variable LOCKSTEP_CLUSTER_SECRET says, or the file
-  /// that LOCKSTEP_CLUSTER_SECRET_FILE names; without both, no secret.
+  /// that LOCKSTEP_CLUSTER_SECRET_FILE names; without both, no secret. Also the key of
+  /// Tls::pre_shared_key.
   std::string secret{};
 
   /// Whether each rank on this machine has a core of its own. Spinning in a wait saves the wake-up,

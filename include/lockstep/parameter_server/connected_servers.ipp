@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/parameter_server/connected_servers.hpp"
@@ -51,6 +52,10 @@ LOCKSTEP_INLINE ConnectedServers::ConnectedServers(Place place,
       options_(options),
       secret_(ClusterSecret::given_or_from_environment("")) {
   options_.validate();
+  if (TlsSettings::chosen({}, 0).tls != Tls::off)
+    throw ConfigurationError(
+        "LOCKSTEP_TLS asks for TLS, which connections to parameter servers do not have; train with "
+        "MultiWorkerMirroredStrategy, or use a tunnel and unset LOCKSTEP_TLS");
   if (is_server())
     listener_ = open_server_port(place_.servers[static_cast<std::size_t>(place_.server)],
                                  options_.bind_address);

@@ -206,6 +206,37 @@ TEST_SUITE("meeting") {
     CHECK(contains(captured.text(), "has no cluster secret"));
   }
 
+  TEST_CASE("a meeting inside TLS: all, or one side only") {
+    const lockstep_test::CapturedStderr captured;
+    const std::string address = "127.0.0.1:" + std::to_string(free_port());
+    CommunicationOptions with_tls = within(60s);
+    with_tls.tls = Tls::pre_shared_key;
+    const auto meets = [&](int rank, const CommunicationOptions& options) {
+      return come({.rank = rank, .size = 3, .address = address}, options, secret);
+    };
+    auto host = std::async(std::launch::async, [&] { return meets(0, with_tls); });
+    auto other = std::async(std::launch::async, [&] { return meets(2, with_tls); });
+    CHECK(contains(message_of([&] { (void)meets(1, within(1s)); }),
+                   "speaks TLS only, and this worker does without; LOCKSTEP_TLS"));
+    CHECK(contains(captured.text(), "speaks without TLS, and this worker only with it"));
+    const auto list = meets(1, with_tls);
+    CHECK(host.get() == list);
+    CHECK(other.get() == list);
+
+    auto plain = std::async(std::launch::async, [&] {
+      return come({.rank = 0, .size = 2, .address = address}, within(60s), secret);
+    });
+    CommunicationOptions in_vain = within(1s);
+    in_vain.tls = Tls::pre_shared_key;
+    CHECK(contains(message_of([&] {
+                     (void)come({.rank = 1, .size = 2, .address = address}, in_vain, secret);
+                   }),
+                   "speaks without TLS, and this worker only with it"));
+    CHECK(contains(captured.text(), "speaks TLS only, and this worker does without"));
+    (void)come({.rank = 1, .size = 2, .address = address}, within(60s), secret);
+    CHECK(plain.get().size() == 2);
+  }
+
   TEST_CASE("proofs hold for one conversation, one role and one message") {
     using namespace lockstep::detail;
     const ClusterSecret known(secret);

@@ -35,7 +35,8 @@ inline constexpr int meeting_ports = 8;
 /// the meeting's address belongs to it, else on options.bind_address, or else on all interfaces.
 /// With a cluster secret (as in Rendezvous::secret, which `secret` stands for), each side proves
 /// that it knows it before it is told an address, and the list itself is proved; a caller that
-/// cannot is turned away.
+/// cannot is turned away. With `options.tls`, all of it is encrypted, and a caller with the
+/// certificate of another rank is refused.
 ///
 /// Throws ConfigurationError when this rank's place is taken, its number of ranks is another, or a
 /// secret is missing; CollectiveError, exit code 138, naming the missing rank, when the time is

@@ -6,6 +6,8 @@
 #include "lockstep/collectives/meeting/meeting.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -36,10 +38,12 @@ LOCKSTEP_INLINE std::vector<std::string> meet(const Meeting& meeting,
                                               const std::string& secret) {
   options.validate();
   const auto known = detail::ClusterSecret::given_or_from_environment(secret);
+  const auto tls = detail::TlsContext::make(detail::TlsSettings::chosen(options, meeting.rank),
+                                            known, meeting.rank);
   const int own = detail::open_own_port(parse_address(meeting.address).host, options, *port);
   std::vector<std::string> addresses =
-      meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, own).wait()
-                        : detail::MeetingGuest(meeting, options, known, own).ask();
+      meeting.rank == 0 ? detail::MeetingHost(meeting, options, known, tls, own).wait()
+                        : detail::MeetingGuest(meeting, options, known, tls, own).ask();
   detail::note_address(addresses[static_cast<std::size_t>(meeting.rank)]);
   return addresses;
 }

@@ -24,6 +24,7 @@
 #include "lockstep/collectives/policies/watchdog.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/collectives/wire.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/crc32c.hpp"
@@ -288,6 +289,7 @@ class Mpi {
     refuse(options.error_feedback, "error_feedback");
     refuse(!options.congestion_control.empty(), "congestion_control");
     refuse(options.connections != 0, "connections");
+    refuse(detail::TlsSettings::chosen(options, 0).tls != Tls::off, "tls (or LOCKSTEP_TLS)");
   }
 
   template <class Span, class F>

@@ -42,6 +42,10 @@ class ClusterSecret {
   [[nodiscard]] bool accepts(std::string_view proof, std::string_view role,
                              std::string_view transcript) const;
 
+  /// A key of 32 bytes for one purpose, by HKDF-SHA256 (RFC 5869). From keys, neither the secret
+  /// nor the key for another purpose can be found.
+  [[nodiscard]] std::string derive(std::string_view purpose) const;
+
  private:
   std::string secret_;
 };

@@ -23,6 +23,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/kdf.h>
 #endif
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -122,6 +123,28 @@ LOCKSTEP_INLINE bool ClusterSecret::accepts(std::string_view proof, std::string_
          ::CRYPTO_memcmp(proof.data(), expected.data(), expected.size()) == 0;
 }
 
+LOCKSTEP_INLINE std::string ClusterSecret::derive(std::string_view purpose) const {
+  const auto bytes = [](std::string_view text) {
+    return reinterpret_cast<const unsigned char*>(text.data());
+  };
+  constexpr std::string_view salt = "lockstep";
+  std::string key(32, '\0');
+  std::size_t size = key.size();
+  const std::unique_ptr<EVP_PKEY_CTX, void (*)(EVP_PKEY_CTX*)> hkdf(
+      ::EVP_PKEY_CTX_new_id(EVP_PKEY_HKDF, nullptr), ::EVP_PKEY_CTX_free);
+  if (hkdf == nullptr || ::EVP_PKEY_derive_init(hkdf.get()) != 1 ||
+      EVP_PKEY_CTX_set_hkdf_md(hkdf.get(), ::EVP_sha256()) != 1 ||
+      EVP_PKEY_CTX_set1_hkdf_salt(hkdf.get(), bytes(salt), static_cast<int>(salt.size())) != 1 ||
+      EVP_PKEY_CTX_set1_hkdf_key(hkdf.get(), bytes(secret_), static_cast<int>(secret_.size())) !=
+          1 ||
+      EVP_PKEY_CTX_add1_hkdf_info(hkdf.get(), bytes(purpose), static_cast<int>(purpose.size())) !=
+          1 ||
+      ::EVP_PKEY_derive(hkdf.get(), reinterpret_cast<unsigned char*>(key.data()), &size) != 1 ||
+      size != key.size())
+    throw Error("OpenSSL computes no HKDF-SHA256");
+  return key;
+}
+
 #else
 
 LOCKSTEP_INLINE ClusterSecret::ClusterSecret(std::string secret) {
@@ -134,7 +157,7 @@ LOCKSTEP_INLINE ClusterSecret::ClusterSecret(std::string secret) {
       "install OpenSSL's "
       "libcrypto "
       "(Debian, Ubuntu: apt-get install libssl-dev), define LOCKSTEP_HAS_OPENSSL=1 and link "
-      "crypto, which lockstep's "
+      "ssl and crypto, which lockstep's "
       "CMake "
       "target does when it finds OpenSSL");
 }
@@ -146,6 +169,9 @@ LOCKSTEP_INLINE std::string ClusterSecret::prove(std::string_view, std::string_v
 LOCKSTEP_INLINE bool ClusterSecret::accepts(std::string_view, std::string_view,
                                             std::string_view) const {
   return false;
+}
+LOCKSTEP_INLINE std::string ClusterSecret::derive(std::string_view) const {
+  throw Error("no cluster secret");
 }
 
 #endif

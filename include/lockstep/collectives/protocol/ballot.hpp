@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -218,6 +219,12 @@ class Ballots {
     return result;
   }
 
+  [[nodiscard]] static std::string fault(int error) {
+    if (error == EBADMSG)
+      return "TLS refuses what has come: it was changed on the way, or not sent by the peer";
+    return std::generic_category().message(error);
+  }
+
   [[nodiscard]] static std::string what_happened(const Hearing& h) {
     switch (h.kind) {
       case Hearing::Kind::silent:
@@ -227,8 +234,7 @@ class Ballots {
         return "does not answer";
       case Hearing::Kind::broken:
       case Hearing::Kind::data_broken:
-        if (h.detail != 0)
-          return concat({"lost the connection (", std::generic_category().message(h.detail), ")"});
+        if (h.detail != 0) return concat({"lost the connection (", fault(h.detail), ")"});
         break;
       case Hearing::Kind::closed:
       case Hearing::Kind::heard:
@@ -259,10 +265,8 @@ class Ballots {
       return failed(
           -1, concat({"the network between ", first, " and ", second, " is cut: ", names_[index(b)],
                       " ", what_happened(h), ", as ", names_[index(a)], " hears it", others}));
-    return failed(
-        -1, concat({"the connection between ", first, " and ", second, " broke: ",
-                    h.detail != 0 ? std::generic_category().message(h.detail) : "it was closed",
-                    others}));
+    return failed(-1, concat({"the connection between ", first, " and ", second, " broke: ",
+                              h.detail != 0 ? fault(h.detail) : "it was closed", others}));
   }
 
   int rank_;

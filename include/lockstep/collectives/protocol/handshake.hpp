@@ -79,10 +79,7 @@ class Handshake {
   /// Takes up to wanted() bytes.
   [[gnu::cold]] void take(std::string_view bytes) {
     in_ += bytes;
-    if (!awaits_proof_ && !Hello::may_begin(in_, mine_.longest_to_read())) {
-      outcome_ = Outcome::stranger;
-      return;
-    }
+    if (!awaits_proof_ && !Hello::may_begin(in_, mine_.longest_to_read())) return estrange();
     if (wanted() > 0) return;
     const std::string message = std::exchange(in_, {});
     if (awaits_proof_)
@@ -111,6 +108,17 @@ class Handshake {
   void refuse(std::string problem) {
     problem_ = std::move(problem);
     outcome_ = Outcome::refused;
+  }
+  // A peer with TLS begins with a handshake record, or ends with an alert. Told anything in plain
+  // words, it knows that this worker has none.
+  void estrange() {
+    constexpr char alert = 21, handshake = 22;
+    outcome_ = Outcome::stranger;
+    if (in_.front() != alert && in_.front() != handshake) return;
+    if (!is_caller()) out_ = Hello().encode();
+    problem_ =
+        "speaks TLS only, and this worker does without; LOCKSTEP_TLS (or "
+        "CommunicationOptions::tls) must be the same on all workers";
   }
   void distrust() {
     problem_ = "cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";

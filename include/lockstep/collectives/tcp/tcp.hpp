@@ -47,7 +47,8 @@ class HostPipe;
 /// place in this cluster with a different configuration ends both sides with a ConfigurationError
 /// if it still does so after 2 s and no process has come that fits; so do two processes with the
 /// same place. With a secret (Rendezvous::secret), each side proves that it knows it, and a process
-/// that cannot is turned away; what follows is neither encrypted nor authenticated.
+/// that cannot is turned away; what follows is neither encrypted nor authenticated. With
+/// `options.tls`, all of this happens inside TLS, as does everything that follows.
 ///
 /// The worker listens on its port until close() or the end of the object (see
 /// detail::ListeningPort); Rendezvous::port keeps it for longer. If the environment variable

@@ -8,7 +8,7 @@ class SystemLibrary(ConanFile):
 
     package_type = "header-library"
     includes = {"eigen": ["/usr/include/eigen3"]}
-    libraries = {"zlib": ["z"], "openssl": ["crypto"]}
+    libraries = {"zlib": ["z"], "openssl": ["crypto"], "ssl": ["ssl"]}
     files = {"eigen": "Eigen3", "zlib": "ZLIB", "openssl": "OpenSSL"}
     targets = {"eigen": "Eigen3::Eigen", "zlib": "ZLIB::ZLIB"}
 
@@ -19,6 +19,11 @@ class SystemLibrary(ConanFile):
         if name == "openssl":
             info = self.cpp_info.components["crypto"]
             info.set_property("cmake_target_name", "OpenSSL::Crypto")
+            ssl = self.cpp_info.components["ssl"]
+            ssl.set_property("cmake_target_name", "OpenSSL::SSL")
+            ssl.requires = ["crypto"]
+            ssl.includedirs = ssl.bindirs = ssl.libdirs = []
+            ssl.system_libs = self.libraries["ssl"]
         else:
             self.cpp_info.set_property("cmake_target_name", self.targets.get(name, f"{name}::{name}"))
         info.includedirs = [path for path in self.includes.get(name, []) if os.path.isdir(path)]

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@
 #include "lockstep/collectives/meeting/detail/words.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -29,12 +32,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Calls rank 0 until it answers, and asks for the list of addresses.
 class MeetingGuest {
  public:
-  /// `port` is that on which this rank listens to its peers.
+  /// `tls` is null without TLS; `port` is that on which this rank listens to its peers.
   MeetingGuest(const Meeting& meeting, const CommunicationOptions& options,
-               const ClusterSecret& secret, int port)
+               const ClusterSecret& secret, std::shared_ptr<const TlsContext> tls, int port)
       : meeting_(meeting),
         options_(options),
         secret_(secret),
+        tls_(std::move(tls)),
         place_(parse_address(meeting.address)),
         port_(port) {}
 
@@ -68,7 +72,8 @@ class MeetingGuest {
   [[nodiscard]] std::optional<Addresses> ask_at(const SocketName& name) {
     MeetingSocket socket = call_socket(name, in_seconds(2), why_of_call_);
     if (!socket.is_open()) return none(why_of_call_);
-    return converse(MeetingConnection(std::move(socket)));
+    auto tls = tls_ == nullptr ? nullptr : TlsSession::call(tls_, socket.get(), 0);
+    return converse(MeetingConnection(std::move(socket), std::move(tls)));
   }
 
   [[nodiscard]] std::optional<Addresses> converse(MeetingConnection connection) {
@@ -76,7 +81,11 @@ class MeetingGuest {
     connection.send(mine.text());
     const auto hello = next(connection, 2048, in_seconds(2));
     const auto theirs = hello ? MeetingHello::read(*hello) : std::nullopt;
-    if (!theirs) return none("another program has the port");
+    if (!theirs && !connection.problem().empty()) return none(connection.problem());
+    if (!theirs)
+      return none(tls_ == nullptr ? "another program has the port"
+                                  : "another program has the port, or LOCKSTEP_TLS (or "
+                                    "CommunicationOptions::tls) is not the same on all workers");
     if (theirs->has_secret && !secret_.is_set())
       throw ConfigurationError(
           concat({"start-up: rank 0 at ", meeting_.address,
@@ -93,6 +102,7 @@ class MeetingGuest {
                              any ? "" : options_.bind_address, port_};
     connection.send(seal.sealed("meeting guest", claim.text()));
     const auto message = next(connection, std::size_t{1} << 23, deadline_);
+    if (!message && !connection.problem().empty()) return none(connection.problem());
     if (!message) return none("ended the conversation before all had come");
     const auto content = seal.opened("meeting answer", *message);
     const auto answer = content ? MeetingAnswer::read(*content) : std::nullopt;
@@ -121,8 +131,7 @@ class MeetingGuest {
       connection.flush();
       if (auto message = connection.take()) return message;
       if (!connection.is_open()) return std::nullopt;
-      pollfd ready{connection.descriptor(),
-                   static_cast<short>(POLLIN | (connection.has_more_to_send() ? POLLOUT : 0)), 0};
+      pollfd ready{connection.descriptor(), connection.events(), 0};
       if (!poll_until(ready, until)) return std::nullopt;
       connection.receive(longest);
     }
@@ -133,7 +142,9 @@ class MeetingGuest {
   }
 
   // "Connection refused" of a port that follows says less than what another one has answered.
+  // An attempt that the deadline has cut short says nothing.
   std::nullopt_t none(std::string_view why) {
+    if (Clock::now() >= deadline_ && !(why_.empty() && last_why_.empty())) return std::nullopt;
     if (why_.empty() || why != std::strerror(ECONNREFUSED)) why_ = why;
     return std::nullopt;
   }
@@ -144,29 +155,32 @@ class MeetingGuest {
       log_line(concat({"start-up: rank ", meeting_.rank, " looks for rank 0 at ", meeting_.address,
                        ": ", why_}));
     }
-    why_.clear();
+    last_why_ = std::exchange(why_, {});
   }
 
   [[noreturn]] void fail() const {
+    const std::string& why = why_.empty() ? last_why_ : why_;
     throw CollectiveError(
         {.failed_rank = 0,
          .address = meeting_.address,
          .operation = "start-up",
          .seconds = std::chrono::duration<double>(Clock::now() - begin_).count(),
          .reason = concat({"did not tell rank ", meeting_.rank, " the other workers' addresses: ",
-                           why_.empty() ? "it does not answer" : why_.c_str(),
+                           why.empty() ? "it does not answer" : why.c_str(),
                            "; is rank 0 started, on that host, and may this one connect to it?"})});
   }
 
   const Meeting& meeting_;
   const CommunicationOptions& options_;
   const ClusterSecret& secret_;
+  const std::shared_ptr<const TlsContext> tls_;
   const Address place_;
   const int port_;
   const Clock::time_point begin_ = Clock::now();
   const Clock::time_point deadline_ = begin_ + options_.startup_timeout;
   Clock::time_point next_report_ = begin_ + std::chrono::seconds(5);
   std::string why_;          // rank 0 could not be asked
+  std::string last_why_;     // in the round before
   std::string why_of_call_;  // the last one was in vain
 };
 

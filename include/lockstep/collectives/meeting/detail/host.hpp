@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 #include <list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@
 #include "lockstep/collectives/meeting/detail/words.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -30,12 +33,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Waits for the other ranks, and tells them the list of addresses.
 class MeetingHost {
  public:
-  /// `port` is that on which rank 0 itself listens to its peers.
+  /// `tls` is null without TLS; `port` is that on which rank 0 itself listens to its peers.
   MeetingHost(const Meeting& meeting, const CommunicationOptions& options,
-              const ClusterSecret& secret, int port)
+              const ClusterSecret& secret, std::shared_ptr<const TlsContext> tls, int port)
       : meeting_(meeting),
         options_(options),
         secret_(secret),
+        tls_(std::move(tls)),
         place_(parse_address(meeting.address)),
         addresses_(static_cast<std::size_t>(meeting.size)),
         contests_(addresses_.size()) {
@@ -120,9 +124,7 @@ class MeetingHost {
   void poll_once(Clock::time_point until) {
     std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
     for (const Guest& guest : guests_)
-      watched.push_back(
-          {guest.connection.descriptor(),
-           static_cast<short>(POLLIN | (guest.connection.has_more_to_send() ? POLLOUT : 0)), 0});
+      watched.push_back({guest.connection.descriptor(), guest.connection.events(), 0});
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     if (::poll(watched.data(), watched.size(),
@@ -160,7 +162,8 @@ class MeetingHost {
       if (static_cast<std::size_t>(strangers) >= most_strangers)
         guests_.erase(
             std::ranges::find_if(guests_, [](const Guest& guest) { return guest.rank < 0; }));
-      guests_.push_back(Guest{.connection = MeetingConnection(std::move(socket)),
+      auto tls = tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket.get());
+      guests_.push_back(Guest{.connection = MeetingConnection(std::move(socket), std::move(tls)),
                               .ip = ip,
                               .is_on_this_machine = here});
       guests_.back().mine = MeetingHello::make(secret_);
@@ -170,6 +173,7 @@ class MeetingHost {
   void serve(Guest& guest) {
     guest.connection.flush();
     guest.connection.receive(longest_message);
+    if (!guest.connection.problem().empty()) return log_guest(guest, guest.connection.problem());
     while (const auto message = guest.connection.take()) {
       if (guest.rank > 0 || guest.leaves)
         return guest.connection.close();  // it has nothing left to say
@@ -214,6 +218,8 @@ class MeetingHost {
     if (claim->rank < 1 || claim->rank >= meeting_.size)
       return refuse(guest, concat({"claims to be rank ", claim->rank, " of ", meeting_.size,
                                    ", as rank 0 is here"}));
+    if (const std::string denial = guest.connection.denies(claim->rank); !denial.empty())
+      return refuse(guest, denial);
     std::string& address = addresses_[static_cast<std::size_t>(claim->rank)];
     if (!address.empty()) {
       // Its machine may have died without a word, and this be the process that takes its place:
@@ -282,6 +288,7 @@ class MeetingHost {
   const Meeting& meeting_;
   const CommunicationOptions& options_;
   const ClusterSecret& secret_;
+  const std::shared_ptr<const TlsContext> tls_;
   const Address place_;
   const Clock::time_point begin_ = Clock::now();
   const Clock::time_point deadline_ = begin_ + options_.startup_timeout;

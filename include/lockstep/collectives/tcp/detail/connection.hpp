@@ -27,6 +27,8 @@
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
 #include "lockstep/collectives/tcp/detail/socket_options.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
@@ -50,6 +52,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
   using Timer = asio::basic_waitable_timer<Clock, asio::wait_traits<Clock>, TcpExecutor>;
 
   struct Owner {
+    std::shared_ptr<const TlsContext> tls;          ///< null: connections are plain
     std::function<void(const Pointer&)> concluded;  ///< the handshake has an outcome
     std::function<void(const Pointer&, const std::string& problem)> failed;
   };
@@ -63,7 +66,8 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     configure(socket);
     handshake.emplace(std::move(callee));
     limit_handshake();
-    pump({});
+    if (owner_.tls != nullptr) socket.tls = TlsSession::answer(owner_.tls, socket.native_handle());
+    secure({});
   }
 
   /// Connects after a while, and begins the handshake that `greet` makes.
@@ -164,7 +168,13 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
     configure(socket);
     handshake.emplace(greet_());
     problem_ = "accepts connections, but is silent";
-    pump({});
+    if (owner_.tls != nullptr) {
+      // A socket that calls a free port of its own host may be given that very port.
+      if (socket.local_endpoint(error) == socket.remote_endpoint(error))
+        return fail(lower_case(asio::error_code(asio::error::connection_refused).message()));
+      socket.tls = TlsSession::call(owner_.tls, socket.native_handle(), peer);
+    }
+    secure({});
   }
 
   // "Connection refused" stands in the middle of a sentence.
@@ -193,6 +203,23 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       fail(problem_);
   }
 
+  // TLS, if connections have it, comes before the first word.
+  void secure(ErrorCode) {
+    if (socket.tls == nullptr) return pump({});
+    switch (socket.tls->advance()) {
+      case TlsSession::State::established:
+        return pump({});
+      case TlsSession::State::wants_read:
+        return socket.async_wait(TcpSocket::wait_read, then(&TcpConnection::secure));
+      case TlsSession::State::wants_write:
+        return socket.async_wait(TcpSocket::wait_write, then(&TcpConnection::secure));
+      case TlsSession::State::failed:
+        return fail(
+            socket.problem("closes the connection during the TLS handshake; LOCKSTEP_TLS (or "
+                           "CommunicationOptions::tls) must be the same on all workers"));
+    }
+  }
+
   // Sends what is to be sent and reads what the handshake waits for, as far as both go without
   // waiting.
   void pump(ErrorCode error) {
@@ -201,7 +228,7 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       while (!handshake->out().empty()) {
         handshake->sent(socket.write_some(asio::buffer(handshake->out()), error));
         if (error == asio::error::would_block) return pump_later(TcpSocket::wait_write);
-        if (error) return fail("closes the connection at once");
+        if (error) return fail_to_write();
       }
       if (is_refused()) {
         timer.expires_after(verdict_timeout);
@@ -213,9 +240,17 @@ class TcpConnection : public std::enable_shared_from_this<TcpConnection> {
       const std::size_t n = socket.read_some(
           asio::buffer(chunk.data(), std::min(chunk.size(), handshake->wanted())), error);
       if (error == asio::error::would_block) return pump_later(TcpSocket::wait_read);
-      if (error) return fail("closes the connection during the handshake");
+      if (error) return fail(socket.problem("closes the connection during the handshake"));
       handshake->take({chunk.data(), n});
     }
+  }
+
+  // With TLS, why the peer has closed the connection may still be there to read.
+  void fail_to_write() {
+    char byte = 0;
+    ErrorCode ignored;
+    if (socket.tls != nullptr) socket.read_some(asio::buffer(&byte, 1), ignored);
+    fail(socket.problem("closes the connection at once"));
   }
 
   [[nodiscard]] bool is_refused() const {

@@ -77,6 +77,7 @@ class TcpControl {
         channel_.peer(other).inbox = std::move(link(other).inbox);
         probes_.remember(other, addresses_[static_cast<std::size_t>(other)], link(other).control);
         take(other, {}, now);
+        if (link(other).control.tls != nullptr) read(other, now);  // it may have bytes in store
       }
       conclude(now);
     }

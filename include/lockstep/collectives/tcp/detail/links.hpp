@@ -2,7 +2,6 @@
 #pragma once
 
 #include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -11,16 +10,11 @@
 
 #include "lockstep/collectives/host/host_pipe.hpp"
 #include "lockstep/collectives/protocol/control_inbox.hpp"
+#include "lockstep/collectives/tcp/detail/socket.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-// With the executor spelled out, Asio instantiates nothing for executors that are known at run time
-// only.
-using TcpExecutor = asio::io_context::executor_type;
-using TcpSocket = asio::basic_stream_socket<asio::ip::tcp, TcpExecutor>;
-using TcpAcceptor = asio::basic_socket_acceptor<asio::ip::tcp, TcpExecutor>;
 
 /// The connections to one peer. (Deques, because sockets that are not open cannot be moved without
 /// a warning of g++.)

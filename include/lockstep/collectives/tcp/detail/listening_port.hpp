@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,8 @@
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -27,13 +30,17 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// ones would then wait in vain. A **guest** that asks whether this rank's process lives
 /// (Hello::Channel::probe) gets its answer, after a proof if there is a secret; a worker that wants
 /// to join hears that the cluster is at work; any other guest is turned away without a word, and at
-/// once if it has closed its own direction. The number of guests, their time and their rate are
-/// limited.
+/// once if it has closed its own direction. With TLS, all of this comes after its handshake. The
+/// number of guests, their time and their rate are limited.
 class ListeningPort final : public ControlResident {
  public:
   /// Takes over a listening socket, which does not block.
-  ListeningPort(int listener, Hello mine, ClusterSecret secret)
-      : listener_(listener), mine_(std::move(mine)), secret_(std::move(secret)) {}
+  ListeningPort(int listener, Hello mine, ClusterSecret secret,
+                std::shared_ptr<const TlsContext> tls)
+      : listener_(listener),
+        mine_(std::move(mine)),
+        secret_(std::move(secret)),
+        tls_(std::move(tls)) {}
   ListeningPort(const ListeningPort&) = delete;
   ListeningPort& operator=(const ListeningPort&) = delete;
   ~ListeningPort() override {
@@ -46,7 +53,8 @@ class ListeningPort final : public ControlResident {
     watched.push_back({is_open ? listener_ : -1, POLLIN, 0});
     auto due = is_open ? Clock::time_point::max() : closed_until_;
     for (const Guest& guest : guests_) {
-      const bool has_more = !guest.handshake.out().empty();
+      const bool has_more = guest.is_secure() ? !guest.handshake.out().empty()
+                                              : guest.tls->state() == State::wants_write;
       watched.push_back({guest.socket, static_cast<short>(has_more ? POLLOUT : POLLIN), 0});
       due = std::min(due, guest.leaves);
     }
@@ -70,19 +78,33 @@ class ListeningPort final : public ControlResident {
   }
 
  private:
+  using State = TlsSession::State;
+
   struct Guest {
     int socket;
     Clock::time_point leaves;
     Handshake handshake;
+    std::unique_ptr<TlsSession> tls;  // null: plain
+
+    [[nodiscard]] bool is_secure() const noexcept {
+      return tls == nullptr || tls->state() == State::established;
+    }
+    [[nodiscard]] ssize_t send(std::string_view bytes) const {
+      return tls != nullptr ? tls->write(bytes.data(), bytes.size())
+                            : ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    }
+    [[nodiscard]] ssize_t receive(char* bytes, std::size_t most) const {
+      return tls != nullptr ? tls->read(bytes, most) : ::recv(socket, bytes, most, 0);
+    }
   };
 
   static constexpr std::size_t most_guests = 16;
-  static constexpr int most_at_once = 8;
+  static constexpr int most_at_once = 8, most_with_tls_at_once = 2;  // a handshake takes 1 ms
   static constexpr auto stay = std::chrono::seconds(2);
   static constexpr auto pause = std::chrono::milliseconds(20);  // 400 guests a second are enough
 
   void accept(Clock::time_point now) noexcept {
-    for (int i = 0; i < most_at_once; ++i) {
+    for (int i = 0; i < (tls_ == nullptr ? most_at_once : most_with_tls_at_once); ++i) {
       const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (socket < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
       if (socket < 0) break;  // perhaps no descriptor is left
@@ -91,7 +113,8 @@ class ListeningPort final : public ControlResident {
           ::close(guests_.front().socket);
           guests_.erase(guests_.begin());
         }
-        guests_.push_back({socket, now + stay, Handshake::callee_at_work(mine_, secret_)});
+        guests_.push_back({socket, now + stay, Handshake::callee_at_work(mine_, secret_),
+                           tls_ == nullptr ? nullptr : TlsSession::answer(tls_, socket)});
       } catch (...) {  // no memory, or no random bytes
         ::close(socket);
       }
@@ -100,20 +123,23 @@ class ListeningPort final : public ControlResident {
   }
 
   // Returns false when the guest's time is over.
-  bool talk(Guest& guest) const noexcept {
+  static bool talk(Guest& guest) noexcept {
     try {
+      if (!guest.is_secure()) {
+        const State state = guest.tls->advance();
+        if (state != State::established) return state != State::failed;
+      }
       Handshake& handshake = guest.handshake;
       std::array<char, 4096> chunk;
       for (;;) {
         while (!handshake.out().empty()) {
-          const ssize_t n =
-              ::send(guest.socket, handshake.out().data(), handshake.out().size(), MSG_NOSIGNAL);
+          const ssize_t n = guest.send(handshake.out());
+          if (n == 0) return false;
           if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
           handshake.sent(static_cast<std::size_t>(n));
         }
         if (handshake.outcome() != Handshake::Outcome::open) return false;
-        const ssize_t n =
-            ::recv(guest.socket, chunk.data(), std::min(chunk.size(), handshake.wanted()), 0);
+        const ssize_t n = guest.receive(chunk.data(), std::min(chunk.size(), handshake.wanted()));
         if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
         if (n == 0) return false;
         handshake.take({chunk.data(), static_cast<std::size_t>(n)});
@@ -126,6 +152,7 @@ class ListeningPort final : public ControlResident {
   int listener_;
   Hello mine_;
   ClusterSecret secret_;
+  std::shared_ptr<const TlsContext> tls_;
   std::vector<Guest> guests_;
   Clock::time_point closed_until_{};
 };

@@ -69,6 +69,8 @@ class TcpStartup {
       for (std::size_t link = StartupContext::Place::first_data_link; link < place.links.size();
            ++link)
         links.data.push_back(std::move(place.links[link]->socket));
+      for (const TcpSocket& socket : links.data)
+        if (socket.tls != nullptr) socket.tls->expect_long_messages();
     }
     return result;
   }
@@ -78,7 +80,7 @@ class TcpStartup {
   [[nodiscard]] std::unique_ptr<ControlResident> release_port() {
     if (listener_ < 0) return nullptr;
     return std::make_unique<ListeningPort>(std::exchange(listener_, -1), context_.mine,
-                                           context_.secret);
+                                           context_.secret, context_.owner.tls);
   }
 
  private:

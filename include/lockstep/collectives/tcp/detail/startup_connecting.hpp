@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
@@ -13,6 +14,7 @@
 #include "lockstep/collectives/tcp/detail/startup_context.hpp"
 #include "lockstep/collectives/tcp/detail/startup_conversation.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -26,10 +28,11 @@ class StartupConnecting {
   using Place = StartupContext::Place;
 
   explicit StartupConnecting(StartupContext& context) : context_(context) {
-    context_.owner = {[this](const Pointer& connection) { conclude(connection); },
-                      [this](const Pointer& connection, const std::string& problem) {
-                        fail(connection, problem);
-                      }};
+    context_.owner.concluded = [this](const Pointer& connection) { conclude(connection); };
+    context_.owner.failed = [this](const Pointer& connection, const std::string& problem) {
+      if (connection->socket.problem("").empty()) return fail(connection, problem);
+      doubt_encryption(connection, problem);
+    };
   }
   StartupConnecting(const StartupConnecting&) = delete;
   StartupConnecting& operator=(const StartupConnecting&) = delete;
@@ -55,6 +58,12 @@ class StartupConnecting {
     const Handshake& handshake = *c.handshake;
     const Hello& theirs = handshake.theirs();
     c.incarnation = theirs.incarnation;
+    const bool has_introduced_itself = handshake.outcome() == Handshake::Outcome::agreed ||
+                                       handshake.outcome() == Handshake::Outcome::refused;
+    if (c.incoming && c.socket.tls != nullptr && has_introduced_itself) {
+      const std::string denial = c.socket.tls->denies(theirs.from);
+      if (!denial.empty()) return doubt_identity(connection, theirs.from, denial);
+    }
     const bool unproved = context_.secret.is_set() && !handshake.is_authenticated();
     switch (handshake.outcome()) {
       case Handshake::Outcome::open:
@@ -133,6 +142,25 @@ class StartupConnecting {
     fail(connection, problem);
   }
 
+  // By its TLS, a peer is not who it should be; the true one may still come.
+  void doubt_encryption(const Pointer& connection, const std::string& problem) {
+    constexpr const char* patience = "; this worker tries again until the start-up times out";
+    if (!connection->incoming)
+      contention_.name_doubt(connection->peer, problem, patience);
+    else if (std::exchange(doubted_, problem) != problem)
+      log_line(concat({"a process at ", connection->host(), " ", problem, "; it is turned away"}));
+    fail(connection, problem);
+  }
+
+  // The guest has the certificate of another rank.
+  void doubt_identity(const Pointer& guest, int claimed, const std::string& denial) {
+    if (claimed > context_.rank() && claimed < context_.world() &&
+        context_.place(claimed).control() == nullptr)
+      context_.roster.peer(claimed).turned_away =
+          concat({"was turned away: ", guest->host(), " ", denial});
+    doubt_encryption(guest, denial);
+  }
+
   // --- places ------------------------------------------------------------------------------------
 
   // The connection stands. It replaces an older one: a process that connects again has lost or left
@@ -194,6 +222,7 @@ class StartupConnecting {
                                 [this] { conversation_.consider_done(); }};
   StartupConversation conversation_{context_, [this](int peer) { lose(peer); }};
   bool met_myself_ = false;
+  std::string doubted_;  // what was said last of a guest's TLS
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -29,6 +29,8 @@
 #include "lockstep/collectives/tcp/detail/connection.hpp"
 #include "lockstep/collectives/tcp/detail/incoming_calls.hpp"
 #include "lockstep/collectives/tcp/detail/outgoing_calls.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"
@@ -47,6 +49,10 @@ struct StartupContext {
       : io(service),
         options(communication),
         secret(ClusterSecret::given_or_from_environment(rendezvous.secret)),
+        owner{.tls = TlsContext::make(TlsSettings::chosen(options, rendezvous.rank), secret,
+                                      rendezvous.rank),
+              .concluded = {},
+              .failed = {}},
         roster(rendezvous.addresses, rendezvous.rank),
         places(rendezvous.addresses.size(), Place(1 + options.data_connections())),
         claims(rendezvous.addresses.size(), options.startup_timeout),
@@ -103,7 +109,7 @@ struct StartupContext {
   const CommunicationOptions options;
   const ClusterSecret secret;
   const Clock::time_point begin = Clock::now();
-  TcpConnection::Owner owner;  ///< of all connections: StartupConnecting
+  TcpConnection::Owner owner;  ///< of all connections: StartupConnecting sets the functions
   Hello mine;
   StartupRoster roster;
   std::vector<Place> places;  ///< by rank

@@ -1,0 +1,99 @@
+// The encryption of one connection.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/core/config.hpp"
+
+struct ssl_st;             // OpenSSL's SSL
+struct x509_store_ctx_st;  // OpenSSL's X509_STORE_CTX
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// TLS on a connected socket that does not block. The socket stays the owner's, and must outlive
+/// the session. First advance() until the handshake is over; then read() and write() take the place
+/// of ::recv and ::send. One thread at a time.
+///
+/// No end of the stream is announced (close_notify): an orderly end of the work is a message of the
+/// protocol, and every other end is a failure, whether the peer or an attacker has cut the
+/// connection.
+class TlsSession {
+ public:
+  enum class State { wants_read, wants_write, established, failed };
+
+  /// What the session reads from and writes to.
+  struct Wire {
+    int socket;
+    int error = 0;       ///< errno of the last call that failed
+    bool ended = false;  ///< the peer has closed the connection
+    bool heard = false;  ///< something has come
+    bool plain = false;  ///< what came first is no TLS
+  };
+
+  /// For the side that has connected, to rank `peer`.
+  [[nodiscard]] static std::unique_ptr<TlsSession> call(std::shared_ptr<const TlsContext> context,
+                                                        int socket, int peer);
+  /// For the side that has accepted the connection: see denies().
+  [[nodiscard]] static std::unique_ptr<TlsSession> answer(std::shared_ptr<const TlsContext> context,
+                                                          int socket);
+  TlsSession(const TlsSession&) = delete;
+  TlsSession& operator=(const TlsSession&) = delete;
+  ~TlsSession() = default;
+
+  /// Goes on with the handshake, as far as it can without waiting.
+  State advance();
+  [[nodiscard]] State state() const noexcept { return state_; }
+  /// What is wrong with the peer, as the end of a sentence about it; empty while nothing is, and
+  /// when it has only closed the connection.
+  [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
+  /// What speaks against the peer being `rank`, as problem(); empty when its certificate proves it,
+  /// or all ranks have one key.
+  [[nodiscard]] std::string denies(int rank) const;
+
+  /// As ::recv: the number of bytes, 0 at the end of the stream, or -1 and errno. EAGAIN: not now;
+  /// EBADMSG: what has come was not sent by the peer, or was changed on the way.
+  ssize_t read(void* bytes, std::size_t size);
+  /// As ::send. After EAGAIN, the same bytes must come first in the next call.
+  ssize_t write(const void* bytes, std::size_t size);
+  /// Bytes of a write() that travel as one record.
+  static constexpr std::size_t record_bytes = 16384;
+  /// Whether bytes have been taken from the socket that no read() has returned.
+  [[nodiscard]] bool has_pending() const noexcept;
+
+  /// From now on, reads from the socket as much as there is, for messages of many records. Then a
+  /// socket with nothing to read does not mean that has_pending() is false.
+  void expect_long_messages();
+  /// A key serves for so many records (by default far fewer than AES-GCM allows: RFC 8446, 5.5).
+  void set_records_per_key(std::uint64_t records) noexcept { records_per_key_ = records; }
+
+ private:
+  TlsSession(std::shared_ptr<const TlsContext> context, int socket, int peer);
+
+  static int judge_certificate(int accepted, x509_store_ctx_st* store);
+  [[nodiscard]] std::string handshake_problem() const;
+  void answer_in_plain() const noexcept;
+  ssize_t fail(int result);
+
+  std::shared_ptr<const TlsContext> context_;
+  std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
+  Wire wire_;
+  int peer_;  // -1: not known
+  State state_ = State::wants_write;
+  std::string problem_;
+  int broken_ = 0;  // errno of all further calls
+  std::uint64_t records_ = 0;
+  std::uint64_t records_per_key_ = std::uint64_t{1} << 23;
+  bool is_writing_ = false;  // a record is not written yet
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/collectives/tls/tls_session.ipp"
+#endif

@@ -1,0 +1,316 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "lockstep/collectives/tls/detail/certificate.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#endif
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+
+// How the records begin that a peer may send first.
+inline constexpr char first_of_alert = 21, first_of_handshake = 22;
+
+// OpenSSL's own BIO for sockets would raise SIGPIPE.
+
+LOCKSTEP_INLINE int read_tls_wire(BIO* bio, char* bytes, int size) {
+  auto& wire = *static_cast<TlsSession::Wire*>(::BIO_get_data(bio));
+  BIO_clear_retry_flags(bio);
+  ssize_t n = -1;
+  do n = ::recv(wire.socket, bytes, static_cast<std::size_t>(size), 0);
+  while (n < 0 && errno == EINTR);
+  if (n == 0) wire.ended = true;
+  if (n > 0 && !std::exchange(wire.heard, true))
+    wire.plain = bytes[0] != first_of_alert && bytes[0] != first_of_handshake;
+  if (n >= 0) return static_cast<int>(n);
+  if (errno == EAGAIN || errno == EWOULDBLOCK)
+    BIO_set_retry_read(bio);
+  else
+    wire.error = errno;
+  return -1;
+}
+
+LOCKSTEP_INLINE int write_tls_wire(BIO* bio, const char* bytes, int size) {
+  auto& wire = *static_cast<TlsSession::Wire*>(::BIO_get_data(bio));
+  BIO_clear_retry_flags(bio);
+  ssize_t n = -1;
+  do n = ::send(wire.socket, bytes, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+  while (n < 0 && errno == EINTR);
+  if (n >= 0) return static_cast<int>(n);
+  if (errno == EAGAIN || errno == EWOULDBLOCK)
+    BIO_set_retry_write(bio);
+  else
+    wire.error = errno;
+  return -1;
+}
+
+LOCKSTEP_INLINE long control_tls_wire(BIO*, int command, long, void*) {
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+LOCKSTEP_INLINE const BIO_METHOD* tls_wire_method() {
+  static const std::unique_ptr<BIO_METHOD, void (*)(BIO_METHOD*)> method = [] {
+    std::unique_ptr<BIO_METHOD, void (*)(BIO_METHOD*)> made(
+        ::BIO_meth_new(::BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket of lockstep"),
+        ::BIO_meth_free);
+    if (made == nullptr) throw Error("OpenSSL has no memory left");
+    ::BIO_meth_set_read(made.get(), read_tls_wire);
+    ::BIO_meth_set_write(made.get(), write_tls_wire);
+    ::BIO_meth_set_ctrl(made.get(), control_tls_wire);
+    return made;
+  }();
+  return method.get();
+}
+
+LOCKSTEP_INLINE TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, int socket,
+                                       int peer)
+    : context_(std::move(context)),
+      ssl_(::SSL_new(context_->native()), ::SSL_free),
+      wire_{.socket = socket},
+      peer_(peer) {
+  BIO* const bio = ssl_ == nullptr ? nullptr : ::BIO_new(tls_wire_method());
+  if (bio == nullptr) throw Error("OpenSSL has no memory left for a connection");
+  ::BIO_set_data(bio, &wire_);
+  ::BIO_set_init(bio, 1);
+  ::SSL_set_bio(ssl_.get(), bio, bio);
+  SSL_set_app_data(ssl_.get(), this);
+  ::SSL_set_verify(ssl_.get(), ::SSL_get_verify_mode(ssl_.get()), judge_certificate);
+}
+
+LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
+    std::shared_ptr<const TlsContext> context, int socket, int peer) {
+  std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), socket, peer));
+  SSL* const ssl = session->ssl_.get();
+  ::SSL_set_connect_state(ssl);
+  ::SSL_set_hostflags(ssl, certificate_name_flags);
+  if (session->context_->has_certificates() &&
+      ::SSL_set1_host(ssl, certificate_name(peer).c_str()) != 1)
+    throw Error("OpenSSL has no memory left for a connection");
+  return session;
+}
+
+LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
+    std::shared_ptr<const TlsContext> context, int socket) {
+  std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), socket, -1));
+  ::SSL_set_accept_state(session->ssl_.get());
+  session->state_ = State::wants_read;
+  return session;
+}
+
+/// OpenSSL calls it for each certificate of the peer's chain, and when a name does not fit.
+LOCKSTEP_INLINE int TlsSession::judge_certificate(int accepted, X509_STORE_CTX* store) {
+  if (accepted != 0) return accepted;
+  auto& self = *static_cast<TlsSession*>(SSL_get_app_data(static_cast<const SSL*>(
+      ::X509_STORE_CTX_get_ex_data(store, ::SSL_get_ex_data_X509_STORE_CTX_idx()))));
+  X509* const certificate = ::X509_STORE_CTX_get_current_cert(store);
+  const int error = ::X509_STORE_CTX_get_error(store);
+  try {
+    if (!self.context_->has_certificates())
+      self.problem_ =
+          "shows a certificate for TLS, and this worker has a pre-shared key; LOCKSTEP_TLS (or "
+          "CommunicationOptions::tls) must be the same on all workers";
+    else if (error == X509_V_ERR_HOSTNAME_MISMATCH && certificate != nullptr)
+      self.problem_ =
+          concat({"shows the certificate of another rank: it is for ", names_in(certificate),
+                  ", not for ", certificate_name(self.peer_),
+                  "; LOCKSTEP_TLS_CERTIFICATE must name the one of the worker's own rank"});
+    else
+      self.problem_ = concat({"shows a certificate that ", certificate_fault(error, certificate)});
+  } catch (...) {  // out of memory: OpenSSL must not see it
+  }
+  return 0;
+}
+
+// A caller without TLS is told so by an alert ("protocol version"), which is never encrypted. What is
+// left unread would cut it off.
+LOCKSTEP_INLINE void TlsSession::answer_in_plain() const noexcept {
+  constexpr unsigned char alert[] = {first_of_alert, 3, 3, 0, 2, 2, 70};
+  char rest[4096];
+  (void)!::recv(wire_.socket, rest, sizeof rest, 0);
+  (void)!::send(wire_.socket, alert, sizeof alert, MSG_NOSIGNAL);
+}
+
+LOCKSTEP_INLINE TlsSession::State TlsSession::advance() {
+  if (state_ == State::established || state_ == State::failed) return state_;
+  ::ERR_clear_error();
+  const int result = ::SSL_do_handshake(ssl_.get());
+  switch (::SSL_get_error(ssl_.get(), result)) {
+    case SSL_ERROR_NONE:
+      // With a key, nothing else must have proved who the peer is.
+      if (context_->has_certificates() || ::SSL_session_reused(ssl_.get()) == 1)
+        return state_ = State::established;
+      problem_ = "has not proved that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)";
+      break;
+    case SSL_ERROR_WANT_READ:
+      return state_ = State::wants_read;
+    case SSL_ERROR_WANT_WRITE:
+      return state_ = State::wants_write;
+    default:
+      if (problem_.empty()) problem_ = handshake_problem();
+      if (wire_.plain && peer_ < 0) answer_in_plain();
+  }
+  broken_ = EBADMSG;
+  return state_ = State::failed;
+}
+
+LOCKSTEP_INLINE std::string TlsSession::handshake_problem() const {
+  const unsigned long error = ::ERR_peek_error();
+  if (error == 0) return {};  // the connection is closed, or broken
+  constexpr const char* other_settings =
+      "; LOCKSTEP_TLS (or CommunicationOptions::tls) must be the same on all workers";
+  if (wire_.plain)
+    return concat({"speaks without TLS, and this worker only with it", other_settings});
+  constexpr const char* other_secret =
+      "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
+  switch (ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0) {
+    case SSL_R_BINDER_DOES_NOT_VERIFY:
+      return other_secret;
+    case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
+    case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+      if (!context_->has_certificates() && peer_ >= 0) return other_secret;  // so says a callee
+      break;
+    case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+      return concat({"shows no certificate for TLS", other_settings});
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+      return "refuses this worker's certificate, which has expired by its clock; make a new one";
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+      return "refuses this worker's certificate: its LOCKSTEP_TLS_AUTHORITY is another one";
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+      return "refuses this worker's certificate, and says itself why";
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+      return "does not speak TLS 1.3, and this worker speaks no other version";
+    case SSL_R_NO_SHARED_CIPHER:
+    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+      return concat(
+          {"and this worker have no proof for TLS in common: one may have a pre-shared "
+           "key and the other a certificate",
+           other_settings});
+    default:
+      break;
+  }
+  return concat({"fails in the TLS handshake: ", openssl_reason()});
+}
+
+LOCKSTEP_INLINE std::string TlsSession::denies(int rank) const {
+  if (!context_->has_certificates()) return {};
+  const std::unique_ptr<X509, void (*)(X509*)> certificate(::SSL_get_peer_certificate(ssl_.get()),
+                                                           ::X509_free);
+  if (certificate != nullptr && is_certificate_of(certificate.get(), rank)) return {};
+  return concat({"claims to be rank ", rank, ", with a certificate for ",
+                 certificate == nullptr ? "no one" : names_in(certificate.get()), ", and not for ",
+                 certificate_name(rank)});
+}
+
+LOCKSTEP_INLINE ssize_t TlsSession::fail(int result) {
+  switch (::SSL_get_error(ssl_.get(), result)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+      errno = EAGAIN;
+      return -1;
+    case SSL_ERROR_ZERO_RETURN:
+      return 0;
+    case SSL_ERROR_SYSCALL:
+      if (wire_.ended) return 0;
+      errno = wire_.error != 0 ? wire_.error : EIO;
+      return -1;
+    default:
+      break;
+  }
+  // A callee judges the caller's certificate when the caller has already come to the end of its
+  // handshake, which hears of it here.
+  problem_ = handshake_problem();
+  errno = broken_ = EBADMSG;
+  return -1;
+}
+
+LOCKSTEP_INLINE ssize_t TlsSession::read(void* bytes, std::size_t size) {
+  if (broken_ != 0) {
+    errno = broken_;
+    return -1;
+  }
+  ::ERR_clear_error();
+  std::size_t n = 0;
+  const int result = ::SSL_read_ex(ssl_.get(), bytes, size, &n);
+  return result == 1 ? static_cast<ssize_t>(n) : fail(result);
+}
+
+LOCKSTEP_INLINE ssize_t TlsSession::write(const void* bytes, std::size_t size) {
+  if (broken_ != 0) {
+    errno = broken_;
+    return -1;
+  }
+  ::ERR_clear_error();
+  if (records_ >= records_per_key_ && !is_writing_) {
+    records_ = 0;
+    ::SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+  }
+  std::size_t n = 0;
+  const int result = ::SSL_write_ex(ssl_.get(), bytes, std::min(size, record_bytes), &n);
+  is_writing_ = result != 1;
+  if (is_writing_) return fail(result);
+  ++records_;
+  return static_cast<ssize_t>(n);
+}
+
+LOCKSTEP_INLINE bool TlsSession::has_pending() const noexcept {
+  return ::SSL_has_pending(ssl_.get()) == 1;
+}
+
+LOCKSTEP_INLINE void TlsSession::expect_long_messages() {
+  constexpr std::size_t bytes = std::size_t{128} << 10;
+  ::SSL_free_buffers(ssl_.get());  // they come back with the new size
+  ::SSL_set_default_read_buffer_len(ssl_.get(), bytes);
+  ::SSL_set_read_ahead(ssl_.get(), 1);
+}
+
+#else
+
+// Without OpenSSL there is no context, and hence no session.
+LOCKSTEP_INLINE TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, int socket,
+                                       int peer)
+    : context_(std::move(context)), ssl_(nullptr, nullptr), wire_{.socket = socket}, peer_(peer) {}
+LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
+    std::shared_ptr<const TlsContext> context, int socket, int peer) {
+  return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), socket, peer));
+}
+LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
+    std::shared_ptr<const TlsContext> context, int socket) {
+  return call(std::move(context), socket, -1);
+}
+LOCKSTEP_INLINE TlsSession::State TlsSession::advance() { return state_ = State::failed; }
+LOCKSTEP_INLINE std::string TlsSession::denies(int) const { return {}; }
+LOCKSTEP_INLINE ssize_t TlsSession::fail(int error) {
+  errno = error;
+  return -1;
+}
+LOCKSTEP_INLINE ssize_t TlsSession::read(void*, std::size_t) { return fail(ENOTSUP); }
+LOCKSTEP_INLINE ssize_t TlsSession::write(const void*, std::size_t) { return fail(ENOTSUP); }
+LOCKSTEP_INLINE bool TlsSession::has_pending() const noexcept { return false; }
+LOCKSTEP_INLINE void TlsSession::expect_long_messages() {}
+
+#endif
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

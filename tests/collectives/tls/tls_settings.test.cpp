@@ -1,0 +1,92 @@
+#include "lockstep/collectives/tls/tls_settings.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/core/error.hpp"
+
+using namespace lockstep;
+using lockstep::detail::TlsSettings;
+
+namespace {
+
+/// Sets a variable for a part of a test.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+std::string refusal(const CommunicationOptions& options) {
+  try {
+    (void)TlsSettings::chosen(options, 3);
+  } catch (const ConfigurationError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_SUITE("tls settings") {
+  TEST_CASE("options or environment, and not two different wishes") {
+    CHECK(TlsSettings::chosen({}, 0).tls == Tls::off);
+    CHECK(TlsSettings::chosen({.tls = Tls::pre_shared_key}, 0).tls == Tls::pre_shared_key);
+    const Variable variable("LOCKSTEP_TLS", "pre_shared_key");
+    CHECK(TlsSettings::chosen({}, 0).tls == Tls::pre_shared_key);
+    CHECK(TlsSettings::chosen({.tls = Tls::pre_shared_key}, 0).tls == Tls::pre_shared_key);
+    CHECK(refusal({.tls = Tls::certificates}) ==
+          "CommunicationOptions::tls is certificates, and LOCKSTEP_TLS is pre_shared_key; unset "
+          "the variable, or make them equal");
+    for (const char* text : {"", "on", "PRE_SHARED_KEY"}) {
+      ::setenv("LOCKSTEP_TLS", text, 1);
+      CHECK(refusal({}) == "LOCKSTEP_TLS must be off, pre_shared_key or certificates, got '" +
+                               std::string(text) + "'");
+    }
+    ::setenv("LOCKSTEP_TLS", "off", 1);
+    CHECK(refusal({.tls = Tls::pre_shared_key}).find("and LOCKSTEP_TLS is off") !=
+          std::string::npos);
+  }
+
+  TEST_CASE("files: each is named, by the option or its variable, and the rank has its place") {
+    CommunicationOptions options{.tls = Tls::certificates};
+    options.tls_files.authority = "ca.pem";
+    options.tls_files.key = "keys/{rank}/{rank}.key";
+    CHECK(refusal(options) ==
+          "TLS by certificates needs a file that CommunicationOptions::tls_files.certificate or "
+          "LOCKSTEP_TLS_CERTIFICATE names");
+    const Variable certificate("LOCKSTEP_TLS_CERTIFICATE", "rank-{rank}.pem");
+    const Variable key("LOCKSTEP_TLS_KEY", "not used");
+    const TlsSettings settings = TlsSettings::chosen(options, 3);
+    CHECK(settings.files.authority == "ca.pem");
+    CHECK(settings.files.certificate == "rank-3.pem");
+    CHECK(settings.files.key == "keys/3/3.key");
+  }
+
+  TEST_CASE("files that are named in vain are a mistake, not a plain connection") {
+    CHECK(refusal({.tls_files = {.certificate = "a.pem"}}).find("which is off; set ") !=
+          std::string::npos);
+    const Variable certificate("LOCKSTEP_TLS_CERTIFICATE", "a.pem");
+    CHECK(refusal({}).find("or LOCKSTEP_TLS to certificates") != std::string::npos);
+    CHECK(refusal({.tls = Tls::pre_shared_key}).find("which is not what is chosen") !=
+          std::string::npos);
+    const Variable off("LOCKSTEP_TLS", "off");  // for a run without, in the same shell
+    CHECK(refusal({}) == "accepted");
+  }
+
+#if !defined(LOCKSTEP_HAS_OPENSSL) || !LOCKSTEP_HAS_OPENSSL
+  TEST_CASE("a program without OpenSSL refuses") {
+    CHECK(detail::TlsContext::make({}, {}, 0) == nullptr);
+    CHECK_THROWS_AS((void)detail::TlsContext::make({.tls = Tls::pre_shared_key}, {}, 0),
+                    ConfigurationError);
+  }
+#endif
+}
