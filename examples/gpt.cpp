@@ -55,6 +55,7 @@ constexpr std::string_view usage_of_gpt = R"(usage: gpt --text FILE [options]
   --text FILE          the text: at most 65 different bytes; its first nine tenths are learned, the rest is for val_loss
   --iterations N       steps (default 2000; 0: none, with --model-in)
   --generate N         characters to write at the end (default 0)
+  --diloco N           ranks communicate after rounds of N steps only (default 0: in every step)
 )";
 constexpr std::string_view last_line =
     "The last line is: final: loss=L val_loss=V parameters_crc32c=HEX\n";
@@ -63,6 +64,7 @@ struct Options : examples::TrainingOptions {
   std::string text;
   std::int64_t iterations = 2'000;
   int generate = 0;
+  std::int64_t diloco = 0;
 };
 
 /// A text as numbers: each of its bytes has one, in the order of the bytes.
@@ -178,8 +180,11 @@ void train(const Options& options) {
       ls::from_source(pieces_in_order(ids.subspan(learned), 8)).batch(global_batch);
 
   const std::int64_t warmup = std::min<std::int64_t>(100, options.iterations / 2);
+  ls::Synchronization synchronization;
+  if (options.diloco > 0) synchronization = ls::DiLoCo{.steps = options.diloco};
   auto model = ls::compile<Gpt>(
-      strategy, {.seed = options.seed}, ls::SparseCategoricalCrossentropy{.from_logits = true},
+      strategy, {.seed = options.seed, .synchronization = synchronization},
+      ls::SparseCategoricalCrossentropy{.from_logits = true},
       ls::AdamW{.learning_rate = ls::CosineDecay{.initial_learning_rate = 1e-5,
                                                  .decay_steps = std::max<std::int64_t>(
                                                      options.iterations - warmup, 1),
@@ -223,6 +228,7 @@ int main(int argc, char** argv) {
   line.text("--text", options.text);
   line.number<std::int64_t>("--iterations", 0, 10'000'000, options.iterations);
   line.number("--generate", 0, 1'000'000, options.generate);
+  line.number<std::int64_t>("--diloco", 0, 10'000'000, options.diloco);
   const std::string usage =
       std::string(usage_of_gpt) + examples::TrainingOptions::usage + std::string(last_line);
   return examples::run(argc, argv, line, usage, [&] { train(options); });

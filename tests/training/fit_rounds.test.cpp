@@ -18,6 +18,8 @@
 #include "collectives/harness.hpp"
 #include "golden/rounds.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
+#include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/snapshot_file.hpp"
 #include "lockstep/data/tensor_slices.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/dense.hpp"
@@ -29,6 +31,7 @@
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/saving/model_files.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "lockstep/strategies/multi_worker_mirrored.hpp"
 #include "support/model_testing.hpp"
@@ -290,6 +293,23 @@ TEST_CASE("fit in rounds: a run that was interrupted at any step is resumed to t
   job.replicas = 2;
   job.synchronization = LocalSGD{.steps = 2};
   check_resume(job, {3, 9});
+}
+
+TEST_CASE("fit in rounds: a state that is loaded and saved again is the same") {
+  const TemporaryFolder folder;
+  const std::string once = folder.path("once"), again = folder.path("again");
+  Job job{.workers = 2, .replicas = 2, .synchronization = DiLoCo{.steps = 2}};
+  job.options.epochs = 1;
+  job.after = [&](NetModel& model) {
+    model.save(once);
+    model.load(once);
+    model.save(again);
+  };
+  (void)train(job);
+  CHECK(read_file(once) == read_file(again));
+  // Two slots and the outer momentum, and the slots of three other ranks.
+  CHECK(read_snapshot(once)->snapshot.slots.size() ==
+        (3 + 3 * 2) * read_snapshot(once)->snapshot.parameters.size());
 }
 
 TEST_CASE("fit in rounds: another number of ranks can go on") {

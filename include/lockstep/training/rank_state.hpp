@@ -56,9 +56,10 @@ class RankState {
   [[nodiscard]] bool fits(const TrainingState& saved, std::size_t first) const;
   /// Takes out what belongs to the replicas of the process at `place`. With another number of
   /// ranks, rank r takes the slots of rank r mod that number; with another number of workers,
-  /// residuals become zeros. `check_only` copies nothing.
+  /// residuals become zeros. The chief has all of it again, for the next state. `check_only` copies
+  /// nothing.
   void load(const TrainingState& saved, std::size_t first, const DistributionContext& place,
-            const Arena<T>& residuals, bool check_only) const;
+            const Arena<T>& residuals, bool check_only);
 
  private:
   [[nodiscard]] std::size_t arrays() const noexcept { return program_.layout().variables.size(); }

@@ -87,7 +87,7 @@ bool RankState<T>::fits(const TrainingState& saved, std::size_t first) const {
 template <class T>
 void RankState<T>::load(const TrainingState& saved, std::size_t first,
                         const DistributionContext& place, const Arena<T>& residuals,
-                        bool check_only) const {
+                        bool check_only) {
   const auto take = [&](std::size_t from, const Arena<T>& to) {
     load_arrays(saved.slots, from,
                 array_list<T>(program_.layout().variables, program_.names().variables, to.slices()),
@@ -102,13 +102,20 @@ void RankState<T>::load(const TrainingState& saved, std::size_t first,
     for (std::size_t slot = 0; slot < own; ++slot)
       take(begin + slot * arrays(), variables(i).slots()[slot]);
   }
-  if (residuals.values().empty()) return;
+  const auto workers = static_cast<std::size_t>(place.num_workers);
   const std::size_t begin = first + (ranks - 1) * own * arrays();
-  if (has_all &&
-      saved.slots.size() - begin == static_cast<std::size_t>(place.num_workers) * arrays())
+  const bool has_residuals = has_all && saved.slots.size() - begin == workers * arrays();
+  if (!residuals.values().empty() && has_residuals)
     take(begin + worker * arrays(), residuals);
   else if (!check_only)
     std::ranges::fill(residuals.values(), T(0));
+  if (check_only) return;
+  gathered_.clear();
+  const bool has_same = ranks == workers * own_.size() &&
+                        (residuals.values().empty() ? saved.slots.size() == begin : has_residuals);
+  if (worker != 0 || !has_all || !has_same) return;
+  for (std::size_t from = first; from < saved.slots.size(); from += arrays())
+    take(from, gathered_.emplace_back(program_.layout().variables));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
