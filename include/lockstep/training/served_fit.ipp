@@ -17,6 +17,8 @@
 #include "lockstep/parameter_server/shard_keeper.hpp"
 #include "lockstep/step/constraints.hpp"
 #include "lockstep/step/shard.hpp"
+#include "lockstep/step/status_block.hpp"
+#include "lockstep/step/updater.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/served_fit.hpp"
 
