@@ -145,6 +145,7 @@ TEST_CASE("PrometheusPort: silent clients do not keep others out, and leave noth
   ls::PrometheusPort port({.port = 0});
   port.on_train_begin(training);
   std::vector<std::unique_ptr<Client>> silent;
+  silent.reserve(2 * ls::detail::MetricsServer::most_connections);
   for (int i = 0; i < 2 * ls::detail::MetricsServer::most_connections; ++i)
     silent.push_back(std::make_unique<Client>(port.port()));
   silent.resize(ls::detail::MetricsServer::most_connections - 1);  // and those in the queue go away
@@ -204,7 +205,10 @@ TEST_CASE("PrometheusPort: what makes no sense is refused") {
 
 TEST_CASE("PrometheusPort: curl reads it") {
   using lockstep::testing::run_process;
-  if (::access("/usr/bin/curl", X_OK) != 0) return;
+  if (::access("/usr/bin/curl", X_OK) != 0) {
+    MESSAGE("there is no /usr/bin/curl: it is not tried");
+    return;
+  }
   FakeTraining training;
   const CapturedStderr captured;
   ls::PrometheusPort port({.port = 0});

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -15,6 +16,7 @@ namespace lockstep::testing {
 
 inline std::vector<std::string> simulated_addresses(int world) {
   std::vector<std::string> addresses;
+  addresses.reserve(static_cast<std::size_t>(world));
   for (int rank = 0; rank < world; ++rank)
     addresses.push_back("10.0.0." + std::to_string(rank + 1) + ":2222");
   return addresses;

@@ -50,7 +50,7 @@ class Fiber {
   }
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
-  ~Fiber() {
+  ~Fiber() {  // NOLINT(modernize-use-equals-default): not with TSan
 #ifdef LOCKSTEP_TEST_TSAN
     __tsan_destroy_fiber(tsan_own_);
 #endif
