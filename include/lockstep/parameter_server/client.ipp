@@ -141,20 +141,22 @@ LOCKSTEP_INLINE void ParameterClient::converse(Link& link, std::string_view oper
   const auto begin = Clock::now();
   const auto deadline = begin + options_.startup_timeout;
   auto next_report = begin + ps_report_interval;
-  for (bool again = false;; again = true) {
-    if (again) ::poll(nullptr, 0, 100);
+  const auto succeeds = [&] {
     try {
       if (!link.connection) connect(link, deadline);
       send(*link.connection);
       receive(*link.connection, reply_of(link, operation, until));
-      return;
+      return true;
     } catch (const ConnectionLost& lost) {
       link.connection.reset();
       link.why = lost.what();
+      return false;
     } catch (...) {
       link.connection.reset();
       throw;
     }
+  };
+  for (; !succeeds(); ::poll(nullptr, 0, 100)) {
     const auto now = Clock::now();
     if (now >= deadline)
       fail(link, operation, begin,

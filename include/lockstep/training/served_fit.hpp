@@ -11,9 +11,11 @@
 #include "lockstep/step/program.hpp"
 #include "lockstep/step/synchronization.hpp"
 #include "lockstep/training/position.hpp"
-#include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+class Trainer;
 
 /// A place as the servers keep it for a rank.
 void encode_place(const TrainingPosition& place, std::vector<std::byte>& bytes);

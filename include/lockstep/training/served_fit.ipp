@@ -21,6 +21,7 @@
 #include "lockstep/step/updater.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/served_fit.hpp"
+#include "lockstep/training/trainer.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
