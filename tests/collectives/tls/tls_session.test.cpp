@@ -26,7 +26,7 @@ using lockstep::detail::TlsContext;
 using lockstep::detail::TlsSession;
 using lockstep_test::Authority;
 using lockstep_test::TemporaryFolder;
-using State = TlsSession::State;
+using SessionState = TlsSession::State;
 using ContextPointer = std::shared_ptr<const TlsContext>;
 
 namespace {
@@ -102,11 +102,12 @@ struct Sessions {
     }
     // A caller may hear only now that it has been refused.
     char byte = 0;
-    if (caller->state() == State::established) (void)caller->read(&byte, 1);
+    if (caller->state() == SessionState::established) (void)caller->read(&byte, 1);
   }
   [[nodiscard]] bool agree() const {
-    return caller->state() == State::established && callee->state() == State::established &&
-           caller->problem().empty() && callee->problem().empty();
+    return caller->state() == SessionState::established &&
+           callee->state() == SessionState::established && caller->problem().empty() &&
+           callee->problem().empty();
   }
 
   Line line;
@@ -147,7 +148,7 @@ std::string judged(const ContextPointer& of_callee, const TlsFiles& files,
     callee->advance();
     line.pass();
   }
-  CHECK(callee->state() == State::failed);
+  CHECK(callee->state() == SessionState::failed);
   return callee->problem();
 }
 
@@ -232,7 +233,7 @@ TEST_SUITE("tls session") {
       line.pass();
       callee->advance();
     }
-    CHECK(callee->state() == State::failed);
+    CHECK(callee->state() == SessionState::failed);
   }
 
   TEST_CASE("another secret is named by both sides; so are a key and a certificate") {
@@ -300,7 +301,7 @@ TEST_SUITE("tls session") {
                                  : TlsSession::answer(with_key(), line.socket(end));
       REQUIRE(::send(line.socket(1 - end), words.data(), words.size(), 0) > 0);
       line.pass();
-      CHECK(session->advance() == State::failed);
+      CHECK(session->advance() == SessionState::failed);
       CHECK(contains(session->problem(), "speaks without TLS, and this worker only with it"));
       line.pass();
       CHECK(line.said(end).substr(0, 2) == (calls ? "\x16\x03" : "\x15\x03"));  // hello; an alert

@@ -14,12 +14,14 @@ using lockstep::detail::TlsSettings;
 namespace {
 
 /// Sets a variable for a part of a test.
-class Variable {
+class EnvironmentVariable {
  public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() { ::unsetenv(name_); }
+  EnvironmentVariable(const char* name, const char* value) : name_(name) {
+    ::setenv(name, value, 1);
+  }
+  EnvironmentVariable(const EnvironmentVariable&) = delete;
+  EnvironmentVariable& operator=(const EnvironmentVariable&) = delete;
+  ~EnvironmentVariable() { ::unsetenv(name_); }
 
  private:
   const char* name_;
@@ -40,7 +42,7 @@ TEST_SUITE("tls settings") {
   TEST_CASE("options or environment, and not two different wishes") {
     CHECK(TlsSettings::chosen({}, 0).tls == Tls::off);
     CHECK(TlsSettings::chosen({.tls = Tls::pre_shared_key}, 0).tls == Tls::pre_shared_key);
-    const Variable variable("LOCKSTEP_TLS", "pre_shared_key");
+    const EnvironmentVariable variable("LOCKSTEP_TLS", "pre_shared_key");
     CHECK(TlsSettings::chosen({}, 0).tls == Tls::pre_shared_key);
     CHECK(TlsSettings::chosen({.tls = Tls::pre_shared_key}, 0).tls == Tls::pre_shared_key);
     CHECK(refusal({.tls = Tls::certificates}) ==
@@ -63,8 +65,8 @@ TEST_SUITE("tls settings") {
     CHECK(refusal(options) ==
           "TLS by certificates needs a file that CommunicationOptions::tls_files.certificate or "
           "LOCKSTEP_TLS_CERTIFICATE names");
-    const Variable certificate("LOCKSTEP_TLS_CERTIFICATE", "rank-{rank}.pem");
-    const Variable key("LOCKSTEP_TLS_KEY", "not used");
+    const EnvironmentVariable certificate("LOCKSTEP_TLS_CERTIFICATE", "rank-{rank}.pem");
+    const EnvironmentVariable key("LOCKSTEP_TLS_KEY", "not used");
     const TlsSettings settings = TlsSettings::chosen(options, 3);
     CHECK(settings.files.authority == "ca.pem");
     CHECK(settings.files.certificate == "rank-3.pem");
@@ -74,11 +76,11 @@ TEST_SUITE("tls settings") {
   TEST_CASE("files that are named in vain are a mistake, not a plain connection") {
     CHECK(refusal({.tls_files = {.certificate = "a.pem"}}).find("which is off; set ") !=
           std::string::npos);
-    const Variable certificate("LOCKSTEP_TLS_CERTIFICATE", "a.pem");
+    const EnvironmentVariable certificate("LOCKSTEP_TLS_CERTIFICATE", "a.pem");
     CHECK(refusal({}).find("or LOCKSTEP_TLS to certificates") != std::string::npos);
     CHECK(refusal({.tls = Tls::pre_shared_key}).find("which is not what is chosen") !=
           std::string::npos);
-    const Variable off("LOCKSTEP_TLS", "off");  // for a run without, in the same shell
+    const EnvironmentVariable off("LOCKSTEP_TLS", "off");  // for a run without, in the same shell
     CHECK(refusal({}) == "accepted");
   }
 
