@@ -369,13 +369,16 @@ TEST_CASE("survival: with slots spread over the workers, killed at random moment
 
 TEST_CASE(
     "survival: with slots spread over the workers, they go on from the last backup together") {
-  const Words plain{"epochs=3", "steps=20"};
+  const Words plain{"epochs=3", "steps=60"};
   const TemporaryFolder folder;
   Words options = plain;
-  options.insert(options.end(), {"step_ms=5", "rejoin=1", "sharded=1", "freq=4"});
+  options.insert(options.end(), {"step_ms=20", "rejoin=1", "sharded=1", "freq=4"});
   Process launcher(command(folder.path(), options, {"--workers", "3", "--restarts", "1"}));
   REQUIRE(launcher.wait_for("[worker 2] training from update", 30s));
-  while (!std::filesystem::exists(folder.path("training_state"))) std::this_thread::sleep_for(1ms);
+  const std::string backup = folder.path("training_state");
+  for (int i = 0; i < 30'000 && !std::filesystem::exists(backup); ++i)
+    std::this_thread::sleep_for(1ms);
+  REQUIRE(std::filesystem::exists(backup));
   kill_all({children_of(launcher.pid()).at(1)}, SIGKILL);
   const Finished finished = launcher.wait(60s);
   CAPTURE(finished.output);

@@ -294,7 +294,7 @@ os.environ["KERAS_BACKEND"] = "torch"
 try:
     import keras
     assert keras.__version__.startswith("3.")
-except (ImportError, AssertionError):
+except Exception:  # Keras may not fit the NumPy or PyTorch that is there
     sys.exit(77)
 import numpy as np
 L = keras.layers

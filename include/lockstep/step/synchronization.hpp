@@ -56,6 +56,9 @@ struct DiLoCo {
 ///   steps. Constraints hold after the outer update too. A layer that sums over replicas
 ///   (BatchNormalization's `synchronized`) sums over its own rank alone.
 ///
+/// A rank whose data end early waits at each meeting for the others' rounds: the communication
+/// option progress_timeout must be longer than a round.
+///
 /// Refused: gradient_accumulation_steps, train_on_batch and loops of the program's own, and
 /// OnPeerLoss::rejoin, since a lost worker takes its slots with it.
 class Synchronization {

@@ -132,7 +132,7 @@ void Variables<T>::complete_update(std::int64_t iteration, bool has_updated) {
   if (has_updated)
     previous_learning_rate = learning_rate_of(iteration - 1);
   else if (iteration == 1 && has_averages())  // a batch of which no row counts
-    std::ranges::copy(parameters_.values(), slots_.back().values().begin());
+    std::ranges::copy(parameters_.values(), averages().begin());
   iterations = iteration;
   if (accumulated_steps == 0) return;
   std::ranges::fill(accumulated_.values(), T(0));

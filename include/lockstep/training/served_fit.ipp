@@ -25,7 +25,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-LOCKSTEP_INLINE void encode_place(const TrainingPosition& place, std::vector<std::byte>& bytes) {
+inline void encode_place(const TrainingPosition& place, std::vector<std::byte>& bytes) {
   const auto numbers =
       pack_numbers(place.epoch, place.step, place.data_iteration, place.data_position, place.batch);
   const auto sums = std::as_bytes(std::span(place.running));
@@ -34,8 +34,7 @@ LOCKSTEP_INLINE void encode_place(const TrainingPosition& place, std::vector<std
   std::copy(sums.begin(), sums.end(), bytes.begin() + numbers.size());
 }
 
-LOCKSTEP_INLINE TrainingPosition decode_place(std::span<const std::byte> bytes,
-                                              std::size_t metric_state) {
+inline TrainingPosition decode_place(std::span<const std::byte> bytes, std::size_t metric_state) {
   const std::size_t sums = StatusBlock(metric_state).saved().size_bytes();
   std::array<std::byte, 40> numbers{};
   if (bytes.size() != numbers.size() && bytes.size() != numbers.size() + sums)

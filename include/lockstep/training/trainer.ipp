@@ -459,7 +459,9 @@ template <class T>
 std::uint64_t Trainer<T>::state_bytes() const {
   const std::size_t trained = variables_.parameters().values().size() * (1 + slot_count()) +
                               variables_.accumulated().values().size();
-  const auto ranks = static_cast<std::size_t>(strategy_->num_replicas_in_sync());
+  // Of a run on many ranks, too, that goes on with few.
+  const auto ranks =
+      std::max<std::size_t>(64, static_cast<std::size_t>(strategy_->num_replicas_in_sync()));
   const std::size_t own = variables_.parameters().values().size() * ranks *
                           (variables_.own_slots() + (has_residuals() ? 1 : 0));
   return (trained + own + workspace(0).state().values().size()) * sizeof(T);
