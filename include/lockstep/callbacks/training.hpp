@@ -133,7 +133,7 @@ class Training {
   virtual void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) = 0;
   /// With it: where no survivor has the whole state (sharded_updates), all go on from what the
   /// chief reads.
-  virtual void backup_for_rejoin(ReadBackup /*read*/) {}
+  virtual void backup_for_rejoin(const ReadBackup& /*read*/) {}
 
   /// The values of all variables, also of those that are not trained (moving statistics), in an
   /// internal order, for set_parameters. Equal on all workers from the first epoch on.

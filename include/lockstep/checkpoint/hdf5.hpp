@@ -27,6 +27,4 @@ inline const Hdf5Codec* hdf5_codec = nullptr;
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 
-#if defined(LOCKSTEP_HAS_HDF5)
-#include "lockstep/checkpoint/hdf5_library.hpp"
-#endif
+#include "lockstep/checkpoint/hdf5_library.hpp"  // empty without LOCKSTEP_HAS_HDF5

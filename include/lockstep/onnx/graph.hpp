@@ -151,9 +151,9 @@ class OnnxGraph {
   std::string filled(std::string_view what, std::size_t size, float number);
   std::string add_initializer(std::string name, std::span<const std::size_t> shape,
                               std::span<const float> values);
-  /// `output`: which of the operator's outputs is wanted.
+  /// `which`: which of the operator's outputs is wanted.
   std::string node(std::string_view op, const std::vector<std::string>& inputs,
-                   std::initializer_list<OnnxAttribute> attributes = {}, int output = 0);
+                   std::initializer_list<OnnxAttribute> attributes = {}, int which = 0);
   std::string transposed(const std::string& input, std::vector<std::int64_t> order);
   std::string reshaped(const std::string& input, const std::vector<std::int64_t>& shape);
   /// x times a kernel of the model, [rows x columns], plus its bias.

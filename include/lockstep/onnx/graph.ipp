@@ -388,7 +388,7 @@ LOCKSTEP_INLINE std::string OnnxGraph::projected(const std::string& x, std::size
                                                  bool use_bias) {
   OnnxArray kernel = take(true);
   kernel.shape = {rows, kernel.values.size() / rows};
-  const std::string product = node("MatMul", {x, weight(kernel)});
+  std::string product = node("MatMul", {x, weight(kernel)});
   if (!use_bias) return product;
   OnnxArray bias = take(true);
   bias.shape = {bias.values.size()};

@@ -29,7 +29,7 @@ class UpdateShares {
   UpdateShares() = default;
 
   /// Adds the share of the next worker. `begins` and sizes of its pieces ascend.
-  void add(std::vector<std::pair<std::size_t, std::size_t>> begins_and_sizes) {
+  void add(const std::vector<std::pair<std::size_t, std::size_t>>& begins_and_sizes) {
     std::vector<SharePiece>& pieces = of_workers_.emplace_back();
     std::size_t place = 0;
     for (const auto& [begin, size] : begins_and_sizes) {

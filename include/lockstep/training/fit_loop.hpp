@@ -165,7 +165,7 @@ class FitLoop final : public ModelTraining<T> {
     survivor_.enable(encode);
     decode_ = decode;
   }
-  void backup_for_rejoin(ReadBackup read) override { read_backup_ = std::move(read); }
+  void backup_for_rejoin(const ReadBackup& read) override { read_backup_ = read; }
 
  private:
   /// How an epoch's steps have ended.

@@ -38,7 +38,7 @@ template <class T>
         const Piece block = partition.group_block(group, k);
         blocks.emplace_back(block.offset, block.count);
       }
-      shares.add(std::move(blocks));
+      shares.add(blocks);
     }
     shares.set_of_blocks();
     return shares;
@@ -59,7 +59,7 @@ template <class T>
     std::vector<std::pair<std::size_t, std::size_t>> range;
     const std::size_t begin = begin_of(worker), end = begin_of(worker + 1);
     if (begin < end) range.emplace_back(begin, end - begin);
-    shares.add(std::move(range));
+    shares.add(range);
   }
   return shares;
 }

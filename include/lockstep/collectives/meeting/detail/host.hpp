@@ -54,7 +54,7 @@ class MeetingHost {
       if (Clock::now() >= next_report_ && !all_are_there()) report();
     }
     // A guest that has gone with its list loses its place; the list stays as it was sent.
-    const std::vector<std::string> all = addresses_;
+    std::vector<std::string> all = addresses_;
     const std::string list = MeetingAnswer{MeetingAnswer::Kind::welcome, all}.text();
     for (Guest& guest : guests_)
       if (guest.rank > 0) guest.connection.send(guest.seal->sealed(answers, list));
