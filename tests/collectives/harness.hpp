@@ -24,6 +24,7 @@
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/collectives/threads/in_process.hpp"
 #include "lockstep/core/random.hpp"
+#include "support/free_addresses.hpp"
 
 namespace lockstep::testing {
 
@@ -64,25 +65,6 @@ class Listener {
   int descriptor_;
   std::uint16_t port_ = 0;
 };
-
-/// Addresses for processes that listen by themselves. (Below the ports that a system gives to those
-/// who ask for any.)
-inline std::vector<std::string> free_addresses(int count) {
-  static int next =
-      11'000 + ::getpid() * 97 % 15'000;  // processes that run side by side stay apart
-  std::vector<std::string> addresses;
-  for (; addresses.size() < static_cast<std::size_t>(count); ++next) {
-    const int probe = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(next));
-    if (::bind(probe, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
-      addresses.push_back("127.0.0.1:" + std::to_string(next));
-    ::close(probe);
-  }
-  return addresses;
-}
 
 /// Calls f(rank) on a thread for each rank, and returns what each has thrown.
 template <class F>

@@ -1,16 +1,14 @@
 // Workers and parameter servers as processes, and the deaths of both.
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "support/free_addresses.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -20,30 +18,19 @@ using lockstep_test::TemporaryFolder;
 
 namespace {
 
-int free_port() {
-  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof name;
-  REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&name), size) == 0);
-  REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&name), &size) == 0);
-  ::close(listener);
-  return ntohs(name.sin_port);
-}
-
 /// Two workers and a server, with a folder for its backup.
 struct Job {
-  std::string address = "127.0.0.1:" + std::to_string(free_port());
+  std::string address = free_addresses(1).front();
   TemporaryFolder folder;
 
-  [[nodiscard]] std::unique_ptr<Process> start(const std::string& type, int index,
-                                               const std::string& pause = "20") const {
+  /// The file that workers wait for at the end of their fifth epoch and of all later ones.
+  [[nodiscard]] std::string gate() const { return folder.path() + "/gate"; }
+  [[nodiscard]] std::unique_ptr<Process> start(const std::string& type, int index) const {
     const std::string config = R"({"cluster": {"worker": ["a:1", "b:1"], "ps": [")" + address +
                                R"("]}, "task": {"type": ")" + type + R"(", "index": )" +
                                std::to_string(index) + "}}";
     return std::make_unique<Process>(
-        std::vector<std::string>{PROGRAM_SERVED, folder.path(), "10", pause},
+        std::vector<std::string>{PROGRAM_SERVED, folder.path(), "10", "20", gate()},
         Environment{{"TF_CONFIG", config}});
   }
 };
@@ -65,12 +52,13 @@ TEST_CASE("served: a worker and a server are killed, and the job ends as if they
   REQUIRE(second->wait_for("worker 1: epoch 2", 60s));
   second->signal(SIGKILL);
   CHECK(second->wait(60s).exit_code == 128 + SIGKILL);
-  REQUIRE(chief->wait_for("worker 0: epoch 3", 60s));  // it goes on
+  REQUIRE(chief->wait_for("worker 0: epoch 5", 60s));  // it goes on
   second = job.start("worker", 1);
-  REQUIRE(second->wait_for("worker 1: epoch 3", 60s));
+  REQUIRE(second->wait_for("worker 1: epoch ", 60s));
   server->signal(SIGKILL);
   CHECK(server->wait(60s).exit_code == 128 + SIGKILL);
   server = job.start("ps", 0);
+  std::ofstream(job.gate()) << "open";
   const Finished of_chief = chief->wait(120s), of_second = second->wait(120s);
   CAPTURE(of_chief.output);
   CAPTURE(of_second.output);

@@ -1,11 +1,7 @@
 // Workers and parameter servers, as threads of this process.
 #include "lockstep/strategies/parameter_server.hpp"
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +24,7 @@
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "support/any_optimizer.hpp"
+#include "support/free_addresses.hpp"
 #include "support/model_testing.hpp"
 
 namespace ls = lockstep;
@@ -40,24 +37,6 @@ template <ls::Strategy S>
 using TinyModel =
     ls::Model<TinyNet, double, S, ls::SparseCategoricalCrossentropy, AnyOptimizer, ls::Accuracy>;
 
-/// Addresses of ports of this machine that are free at the moment.
-std::vector<std::string> free_addresses(int count) {
-  std::vector<int> sockets;
-  std::vector<std::string> addresses;
-  for (int i = 0; i < count; ++i) {
-    sockets.push_back(::socket(AF_INET, SOCK_STREAM, 0));
-    sockaddr_in name{};
-    name.sin_family = AF_INET;
-    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof name;
-    REQUIRE(::bind(sockets.back(), reinterpret_cast<sockaddr*>(&name), size) == 0);
-    REQUIRE(::getsockname(sockets.back(), reinterpret_cast<sockaddr*>(&name), &size) == 0);
-    addresses.push_back("127.0.0.1:" + std::to_string(ntohs(name.sin_port)));
-  }
-  for (const int socket : sockets) ::close(socket);
-  return addresses;
-}
-
 ls::SparseCategoricalCrossentropy loss() { return {.from_logits = true}; }
 
 /// A cluster whose processes are threads.
@@ -67,7 +46,7 @@ struct Job {
         ends(static_cast<std::size_t>(servers)),
         optimizer(std::move(with)) {
     for (int i = 0; i < workers; ++i) spec.worker.push_back("worker:" + std::to_string(i + 1));
-    spec.ps = free_addresses(servers);
+    spec.ps = lockstep::testing::free_addresses(servers);
   }
 
   using Program = std::function<void(TinyModel<ls::ParameterServerStrategy>&)>;

@@ -83,6 +83,7 @@ class ParameterClient {
   const ClusterSecret secret_;
   const std::uint64_t process_;
   std::vector<std::unique_ptr<Link>> links_;
+  std::uint64_t fit_ = 0;  // the last one that was begun
   std::uint64_t steps_ = 0;
   std::mutex mutex_;
   std::condition_variable ended_;

@@ -171,6 +171,7 @@ LOCKSTEP_INLINE void ParameterClient::converse(Link& link, std::string_view oper
 
 LOCKSTEP_INLINE PsBegun ParameterClient::begin(std::uint64_t fit, std::string_view signature) {
   PsBegun begun;
+  fit_ = fit;
   const auto until = Clock::now() + std::max(options_.startup_timeout, options_.progress_limit());
   for (const auto& each : links_) {
     Link& link = *each;
@@ -213,7 +214,7 @@ LOCKSTEP_INLINE void ParameterClient::put(std::size_t server, std::span<const st
   converse(
       link, "begin of fit",
       [&](PsConnection& connection) {
-        connection.send(PsMessage::put, {place, state});
+        connection.send(PsMessage::put, {place, state}, fit_);
       },
       [](PsConnection&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
 }
@@ -254,27 +255,36 @@ LOCKSTEP_INLINE void ParameterClient::step(double learning_rate, bool stop_on_no
   converse_with_all("step", send, receive);
 }
 
-// They work at the same time; one that was away is asked once more.
+// They work at the same time; one that was away is asked once more, when the others have answered.
+// (Between its messages a connection is free, for the word that this worker lives.)
 LOCKSTEP_INLINE void ParameterClient::converse_with_all(
     std::string_view operation, FunctionRef<void(Link&)> send,
     FunctionRef<void(Link&, const PsConnection::Head&)> receive) {
   const auto attempt = [](Link& link, const auto& f) {
-    if (!link.connection) return;
+    const std::lock_guard use(link.in_use);
+    if (!link.connection) return false;
     try {
       f(link);
+      return true;
     } catch (const ConnectionLost& lost) {
       link.why = lost.what();
       link.connection.reset();
+    } catch (...) {
+      link.connection.reset();
+      throw;
     }
+    return false;
   };
-  std::vector<std::unique_lock<std::mutex>> uses;
+  std::vector<Link*> away;
+  for (const auto& link : links_)
+    if (!attempt(*link, send)) away.push_back(link.get());
   for (const auto& link : links_) {
-    uses.emplace_back(link->in_use);
-    attempt(*link, send);
+    if (std::ranges::find(away, link.get()) != away.end()) continue;
+    const auto take = [&](Link& each) { receive(each, reply_of(each, operation, std::nullopt)); };
+    if (!attempt(*link, take)) away.push_back(link.get());
   }
-  for (const auto& link : links_) {
-    attempt(*link, [&](Link& each) { receive(each, reply_of(each, operation, std::nullopt)); });
-    if (link->connection) continue;
+  for (Link* const link : away) {
+    const std::lock_guard use(link->in_use);
     converse(
         *link, operation, [&](PsConnection&) { send(*link); },
         [&](PsConnection&, const PsConnection::Head& head) { receive(*link, head); });
@@ -284,14 +294,14 @@ LOCKSTEP_INLINE void ParameterClient::converse_with_all(
 LOCKSTEP_INLINE void ParameterClient::finish() {
   // (All hear of it before any is waited for: none keeps the others waiting for this worker.)
   converse_with_all(
-      "end of fit", [](Link& link) { link.connection->send(PsMessage::finish, ""); },
+      "end of fit", [&](Link& link) { link.connection->send(PsMessage::finish, {}, fit_); },
       [](Link&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
 }
 
 LOCKSTEP_INLINE void ParameterClient::say_goodbye() noexcept {
   for (const auto& link : links_) {
+    const std::lock_guard use(link->in_use);
     try {
-      const std::lock_guard use(link->in_use);
       if (!link->connection) connect(*link, Clock::now() + std::chrono::seconds(2));
       link->connection->send(PsMessage::goodbye, "");
     } catch (...) {  // it notices that this worker has gone

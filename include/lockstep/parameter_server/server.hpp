@@ -67,6 +67,7 @@ class ParameterServer {
     bool is_training = false;            ///< has begun the fit, and has not finished it
     bool has_finished = false;           ///< the fit
     bool is_waiting = false;             ///< for others
+    bool pulls = false;                  ///< has finished the fit, and will ask for its result
     bool has_left = false;               ///< said goodbye
     bool has_sent = false;               ///< its gradients are part of the round
     std::uint64_t sent = 0;              ///< the number of the step that they are of
@@ -93,10 +94,12 @@ class ParameterServer {
 
   void begin(PsConnection& connection, Member& member, const PsConnection::Head& head);
   void put(PsConnection& connection, Member& member, const PsConnection::Head& head);
-  void pull(PsConnection& connection, const PsConnection::Head& head);
+  void pull(PsConnection& connection, Member& member, const PsConnection::Head& head);
   void step(PsConnection& connection, Member& member, const PsConnection::Head& head);
-  void finish(PsConnection& connection, Member& member);
+  void finish(PsConnection& connection, Member& member, const PsConnection::Head& head);
 
+  /// Waits until the chief has given a state; refuses the worker when none is to be expected.
+  void need_state(Lock& lock, PsConnection& connection, Member& member);
   void receive_step(PsConnection& connection, Member& member, const PsConnection::Head& head);
   void join(Member& member);
   void apply_alone(Member& member);

@@ -169,6 +169,7 @@ LOCKSTEP_INLINE void ParameterServer::converse(PsConnection& connection) {
     const PsClaim claim = admit(connection, secret_);
     connection.limit(Clock::time_point::max());
     member = &take_place(connection, claim);
+    connection.send(PsMessage::reply, "");
     answer(connection, *member);
     leave(*member, "");
   } catch (const ConnectionLost& lost) {
@@ -220,8 +221,6 @@ LOCKSTEP_INLINE ParameterServer::Member& ParameterServer::take_place(PsConnectio
     member.last_step = 0;
     member.has_finished = member.has_left = false;
   }
-  lock.unlock();
-  connection.send(PsMessage::reply, "");
   return member;
 }
 
@@ -231,7 +230,7 @@ LOCKSTEP_INLINE void ParameterServer::leave(Member& member, std::string_view why
   if (!member.has_left && !is_stopping_)
     say(concat({"worker ", rank_of(member), " is lost: ", why,
                 "; the others go on, and it may come back"}));
-  member.is_training = member.is_waiting = member.has_sent = false;
+  member.is_training = member.is_waiting = member.has_sent = member.pulls = false;
   end_round_if_complete();
   changed_.notify_all();
 }
@@ -250,14 +249,13 @@ LOCKSTEP_INLINE void ParameterServer::answer(PsConnection& connection, Member& m
         put(connection, member, head);
         break;
       case PsMessage::pull:
-        pull(connection, head);
+        pull(connection, member, head);
         break;
       case PsMessage::step:
         step(connection, member, head);
         break;
       case PsMessage::finish:
-        PsConnection::expect(head, 0);
-        finish(connection, member);
+        finish(connection, member, head);
         break;
       case PsMessage::goodbye: {
         PsConnection::expect(head, 0);
@@ -303,9 +301,10 @@ LOCKSTEP_INLINE void ParameterServer::wait(Lock& lock, PsConnection& connection,
 LOCKSTEP_INLINE std::string ParameterServer::laggards() const {
   std::string text;
   for (const Member& member : members_) {
-    if (member.is_waiting || member.has_finished) continue;
+    if (member.is_waiting || (member.has_finished && !member.pulls)) continue;
     const char* const how = member.connection == nullptr ? " (not connected)"
                             : member.is_training         ? ""
+                            : member.pulls               ? " (has not taken the result yet)"
                                                          : " (has not begun)";
     text += concat({text.empty() ? "worker " : ", ", rank_of(member), how});
   }
@@ -320,7 +319,8 @@ LOCKSTEP_INLINE void ParameterServer::forget_laggards() {
   if (now - last_progress_ <= options_.progress_limit()) return;
   last_progress_ = now;
   for (Member& member : members_) {
-    if (member.is_waiting || !member.is_training || member.connection == nullptr) continue;
+    const bool is_awaited = !member.is_waiting && (member.is_training || member.pulls);
+    if (!is_awaited || member.connection == nullptr) continue;
     say(concat({"worker ", rank_of(member), " lives, but has made no step for ",
                 duration_text(options_.progress_limit()), " while others wait: it is left out"}));
     member.connection->shut_down();
@@ -364,9 +364,15 @@ LOCKSTEP_INLINE void ParameterServer::begin(PsConnection& connection, Member& me
   }
   Lock lock(mutex_);
   const bool is_chief = rank_of(member) == 0;
+  // It is in no other fit: neither in one that an exception has ended, nor in the one before.
+  member.is_training = member.has_sent = member.pulls = false;
+  if (fit > progress_.fit) member.has_joined = member.has_finished = true;
+  end_round_if_complete();
+  changed_.notify_all();
   if (is_chief && fit > progress_.fit) {
     wait(lock, connection, member, [&] {
-      return std::ranges::none_of(members_, [](const Member& m) { return m.is_training; });
+      return std::ranges::none_of(members_,
+                                  [](const Member& m) { return m.is_training || m.pulls; });
     });
     for (Member& each : members_) each.has_joined = each.has_finished = false;
     progress_ = {.fit = fit};
@@ -380,7 +386,7 @@ LOCKSTEP_INLINE void ParameterServer::begin(PsConnection& connection, Member& me
   } else {
     wait(lock, connection, member, [&] {
       const auto has_sent = [](const Member& each) { return each.has_sent; };
-      if (progress_.fit > fit) return true;
+      if (progress_.fit > fit) return has_state_;
       // A round that is under way is one of those that have come before.
       return progress_.fit == fit && has_state_ &&
              (!all_have_come() || std::ranges::none_of(members_, has_sent));
@@ -396,6 +402,23 @@ LOCKSTEP_INLINE void ParameterServer::begin(PsConnection& connection, Member& me
   connection.send(PsMessage::reply, {pack_numbers(static_cast<std::uint64_t>(verdict)), place});
 }
 
+LOCKSTEP_INLINE void refuse_restarted(std::unique_lock<std::mutex>& lock,
+                                      PsConnection& connection) {
+  lock.unlock();
+  refuse_worker(connection,
+                "it was started again, without what it held before, since it has no backup "
+                "(ParameterServerOptions::backup_dir): start all processes again",
+                ExitCode::lost_peer);
+}
+
+LOCKSTEP_INLINE void ParameterServer::need_state(Lock& lock, PsConnection& connection,
+                                                 Member& member) {
+  wait(lock, connection, member, [&] {
+    return has_state_ || progress_.fit == 0 || Clock::now() - fit_began_ > options_.startup_timeout;
+  });
+  if (!has_state_) refuse_restarted(lock, connection);
+}
+
 LOCKSTEP_INLINE void ParameterServer::put(PsConnection& connection, Member& member,
                                           const PsConnection::Head& head) {
   const std::size_t bytes = keeper_.state_bytes();
@@ -404,33 +427,43 @@ LOCKSTEP_INLINE void ParameterServer::put(PsConnection& connection, Member& memb
   connection.receive(place);
   connection.receive(state);
   {
-    const Lock lock(mutex_);
-    if (rank_of(member) != 0 || has_state_ || progress_.fit == 0)
-      throw ConnectionLost("gives a state that was not asked for");
-    keeper_.load(state);
-    progress_.begin = std::move(place);
-    has_state_ = backup_is_due_ = true;
+    Lock lock(mutex_);
+    if (rank_of(member) != 0) throw ConnectionLost("gives a state that was not asked for");
+    if (progress_.fit == 0 || head.number != progress_.fit) refuse_restarted(lock, connection);
+    if (!has_state_) {  // else the worker has not heard that it was taken
+      keeper_.load(state);
+      progress_.begin = std::move(place);
+      has_state_ = backup_is_due_ = true;
+    }
     join(member);
   }
   connection.send(PsMessage::reply, "");
 }
 
-LOCKSTEP_INLINE void ParameterServer::pull(PsConnection& connection,
+LOCKSTEP_INLINE void ParameterServer::pull(PsConnection& connection, Member& member,
                                            const PsConnection::Head& head) {
   PsConnection::expect(head, 0);
   std::vector<std::byte> state(keeper_.state_bytes());
   {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
+    need_state(lock, connection, member);
     keeper_.save(state);
+    member.pulls = false;
+    changed_.notify_all();
   }
   connection.send(PsMessage::reply, {state});
 }
 
-LOCKSTEP_INLINE void ParameterServer::finish(PsConnection& connection, Member& member) {
-  {
-    Lock lock(mutex_);
-    member.is_training = false;
-    member.has_finished = true;
+LOCKSTEP_INLINE void ParameterServer::finish(PsConnection& connection, Member& member,
+                                             const PsConnection::Head& head) {
+  PsConnection::expect(head, 0);
+  Lock lock(mutex_);
+  if (head.number >= progress_.fit) {  // else it is asked again, and the others are in a later fit
+    need_state(lock, connection, member);
+    member.is_training = member.has_sent = false;
+    member.has_joined = member.has_finished = true;  // this server may have been started since
+    // The next fit begins when it has got what this one has made.
+    member.pulls = true;
     end_round_if_complete();
     changed_.notify_all();
     wait(lock, connection, member, [&] {
@@ -438,6 +471,7 @@ LOCKSTEP_INLINE void ParameterServer::finish(PsConnection& connection, Member& m
              std::ranges::none_of(members_, [](const Member& each) { return each.is_training; });
     });
   }
+  lock.unlock();
   connection.send(PsMessage::reply, "");
 }
 
@@ -467,15 +501,9 @@ LOCKSTEP_INLINE void ParameterServer::step(PsConnection& connection, Member& mem
   receive_step(connection, member, head);
   {
     Lock lock(mutex_);
-    if (!has_state_) {
-      lock.unlock();
-      refuse_worker(connection,
-                    "it was started again, without what it held before, since it has no backup "
-                    "(ParameterServerOptions::backup_dir): start all processes again",
-                    ExitCode::lost_peer);
-    }
+    need_state(lock, connection, member);
+    join(member);  // also when its connection broke after the step, and it asks for the reply alone
     if (member.sent > member.last_step) {
-      join(member);
       if (options_.in_rounds()) {
         member.has_sent = true;
         end_round_if_complete();

@@ -1,8 +1,10 @@
-// Trains a small model with parameter servers: served FOLDER EPOCHS [MILLISECONDS]. The folder is for
-// backups of the servers; a worker sleeps that long in each step. The subject of served.test.cpp.
+// Trains a small model with parameter servers: served FOLDER EPOCHS MILLISECONDS FILE. The folder is
+// for backups of the servers; a worker sleeps that long in each step, and at the end of the fifth
+// epoch and of all later ones it waits until the file is there. The subject of served.test.cpp.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -21,8 +23,8 @@ namespace ls = lockstep;
 using Line = ls::Sequential<ls::Input<2>, ls::Dense<1>>;
 
 int main(int argc, char** argv) {
-  return ls::run(argc, argv, [](int count, char** arguments) {
-    const std::chrono::milliseconds pause(count > 3 ? std::atoi(arguments[3]) : 0);
+  return ls::run(argc, argv, [](int, char** arguments) {
+    const std::chrono::milliseconds pause(std::atoi(arguments[3]));
     ls::ParameterServerStrategy strategy({.timeout = std::chrono::seconds(20),
                                           .startup_timeout = std::chrono::seconds(60),
                                           .backup_dir = arguments[1],
@@ -44,6 +46,8 @@ int main(int argc, char** argv) {
             [&](int epoch, ls::Logs&) {
               std::printf("worker %d: epoch %d\n", strategy.worker_index(), epoch + 1);
               std::fflush(stdout);
+              for (int i = 0; epoch >= 4 && i < 600 && !std::filesystem::exists(arguments[4]); ++i)
+                std::this_thread::sleep_for(std::chrono::milliseconds(100));
             },
         .on_train_batch_end = [&](std::int64_t, ls::Logs&) { std::this_thread::sleep_for(pause); }};
     model.fit(data, {.epochs = std::atoi(arguments[2]), .verbose = 0}, progress);

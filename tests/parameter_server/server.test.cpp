@@ -1,0 +1,274 @@
+// A parameter server, and workers that are slow, break off and ask twice.
+#include "lockstep/parameter_server/server.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/parameter_server/client.hpp"
+#include "lockstep/parameter_server/numbers.hpp"
+#include "support/model_testing.hpp"
+
+namespace ls = lockstep;
+namespace lsd = lockstep::detail;
+using lockstep_test::contains;
+using lockstep_test::message_of;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Bytes = std::array<std::byte, 8>;
+
+/// One parameter, to which gradients are added.
+class Counter final : public lsd::ShardKeeper {
+ public:
+  [[nodiscard]] std::optional<std::string> difference(std::string_view signature) const override {
+    if (signature != "waits") return std::nullopt;
+    is_asked = true;
+    for (int i = 0; !may_answer && i < 6000; ++i) std::this_thread::sleep_for(10ms);
+    return std::nullopt;
+  }
+  [[nodiscard]] ls::DataType type() const override { return ls::DataType::float64; }
+  [[nodiscard]] std::size_t begin() const override { return 0; }
+  [[nodiscard]] std::span<std::byte> parameters() override {
+    return std::as_writable_bytes(std::span(&value_, 1));
+  }
+  [[nodiscard]] std::size_t status_size() const override { return 1; }
+  void apply(const Gradients& gradients) override {
+    double gradient = 0;
+    std::memcpy(&gradient, gradients.values.data(), sizeof gradient);
+    value_ += gradient;
+  }
+  [[nodiscard]] std::size_t state_bytes() const override { return sizeof value_; }
+  void save(std::span<std::byte> state) const override {
+    std::memcpy(state.data(), &value_, sizeof value_);
+  }
+  void load(std::span<const std::byte> state) override {
+    std::memcpy(&value_, state.data(), sizeof value_);
+  }
+  [[nodiscard]] ls::TrainingState backup(ls::TrainingState reused) const override { return reused; }
+  void restore(const ls::TrainingState&) override {}
+  [[nodiscard]] std::uint64_t backup_bytes() const override { return 0; }
+
+  mutable std::atomic<bool> is_asked = false;
+  std::atomic<bool> may_answer = false;
+
+ private:
+  double value_ = 0;
+};
+
+/// A server, on a thread of its own.
+class Served {
+ public:
+  explicit Served(int workers, std::optional<std::int64_t> max_staleness = std::nullopt)
+      : options{.max_staleness = max_staleness, .timeout = 20s, .startup_timeout = 60s},
+        workers_(workers),
+        listener_(lsd::listen_for_meeting("127.0.0.1", "", 0)),
+        server_(keeper, {.index = 0, .servers = 1, .workers = workers, .address = address()},
+                options, secret_, listener_),
+        thread_([this] { message = message_of<ls::Error>([&] { server_.serve(); }); }) {}
+  ~Served() {
+    keeper.may_answer = true;
+    for (int rank = 0; rank < workers_; ++rank)
+      lsd::ParameterClient(rank, workers_, {address()}, options, lsd::ClusterSecret(""))
+          .say_goodbye();
+    thread_.join();
+    CHECK(message == "NO EXCEPTION");
+  }
+
+  [[nodiscard]] std::string address() const {
+    return "127.0.0.1:" + std::to_string(lsd::port_of(lsd::own_name(listener_.get())));
+  }
+
+  Counter keeper;
+  const ls::ParameterServerOptions options;
+  std::string message;
+
+ private:
+  const int workers_;
+  const lsd::ClusterSecret secret_{""};
+  lsd::MeetingSocket listener_;
+  lsd::ParameterServer server_;
+  std::thread thread_;
+};
+
+struct Worker {
+  Worker(const Served& served, int rank, int workers)
+      : client(rank, workers, {served.address()}, served.options, lsd::ClusterSecret("")) {}
+
+  void put(double value) { client.put(0, {}, std::as_bytes(std::span(&value, 1))); }
+  double pull() {
+    double value = 0;
+    client.pull(0, std::as_writable_bytes(std::span(&value, 1)));
+    return value;
+  }
+
+  lsd::ParameterClient client;
+};
+
+/// A worker's connection, message by message.
+class Line {
+ public:
+  Line(const Served& served, lsd::PsClaim claim)
+      : socket_(-1), connection_(call(served.address(), socket_), 20s) {
+    claim.max_staleness = served.options.max_staleness.value_or(-1);
+    lsd::claim_place(connection_, lsd::ClusterSecret(""), claim);
+  }
+
+  void send(lsd::PsMessage kind, lsd::PsConnection::Parts parts, std::uint64_t number = 0) {
+    connection_.send(kind, parts, number);
+  }
+  void begin(std::string_view signature) {
+    send(lsd::PsMessage::begin,
+         {lsd::pack_numbers(std::uint64_t{1}), std::as_bytes(std::span(signature))});
+  }
+  void step(double gradient, std::uint64_t number) {
+    const double status = 0;
+    send(lsd::PsMessage::step,
+         {lsd::pack_numbers(0.1, std::uint64_t{0}, std::uint64_t{0}),
+          std::as_bytes(std::span(&status, 1)), std::as_bytes(std::span(&gradient, 1))},
+         number);
+  }
+  /// The bytes of the next reply; those that say that it waits are passed over, 3 of them at most.
+  std::vector<std::byte> reply() {
+    for (int i = 0; i < 4; ++i) {
+      const auto head = connection_.receive_head();
+      std::vector<std::byte> bytes(head.size);
+      connection_.receive(bytes);
+      if (head.kind == lsd::PsMessage::reply) return bytes;
+    }
+    throw lsd::ConnectionLost("still waits");
+  }
+  bool has_ended() const { return connection_.has_ended(); }
+  /// The connection's end is a reset: what the server sends then fails.
+  void reset_when_closed() const {
+    const linger none{1, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+  }
+
+ private:
+  static lsd::MeetingSocket call(const std::string& address, int& descriptor) {
+    std::string why;
+    const auto place = ls::parse_address(address);
+    auto socket = lsd::call_socket(lsd::resolve(place.host, place.port, why).front(),
+                                   std::chrono::steady_clock::now() + 20s, why);
+    REQUIRE(socket.is_open());
+    descriptor = socket.get();
+    return socket;
+  }
+
+  int socket_;
+  lsd::PsConnection connection_;
+};
+
+}  // namespace
+
+TEST_CASE("parameter server: the next fit begins when all have taken what the last one has made") {
+  Served served(2);
+  Worker chief(served, 0, 2), second(served, 1, 2);
+  CHECK(chief.client.begin(1, "same").gives_state);
+  chief.put(1);
+  CHECK_FALSE(second.client.begin(1, "same").gives_state);
+  std::thread ahead([&] {
+    chief.client.finish();
+    CHECK(chief.pull() == 1);
+    CHECK(chief.client.begin(2, "same").gives_state);
+    chief.put(2);
+  });
+  second.client.finish();
+  std::this_thread::sleep_for(50ms);
+  CHECK(second.pull() == 1);
+  CHECK_FALSE(second.client.begin(2, "same").gives_state);
+  CHECK(second.pull() == 2);
+  ahead.join();
+}
+
+TEST_CASE("parameter server: one that begins a later fit is no longer in the former one") {
+  Served served(1);
+  Worker chief(served, 0, 1);
+  CHECK(chief.client.begin(1, "same").gives_state);
+  chief.put(1);
+  chief.put(7);  // as when the reply has been lost: it is taken once
+  CHECK(chief.pull() == 1);
+  CHECK(chief.client.begin(2, "same").gives_state);
+  chief.put(2);
+  CHECK(chief.pull() == 2);
+}
+
+TEST_CASE("parameter server: one that holds nothing gives nothing, and says why") {
+  Served served(1);
+  const std::string why = "without what it held before, since it has no backup";
+  Worker worker(served, 0, 1);
+  CHECK(contains(message_of<ls::CollectiveError>([&] { (void)worker.pull(); }), why));
+  CHECK(contains(message_of<ls::CollectiveError>([&] { worker.client.finish(); }), why));
+  CHECK(contains(message_of<ls::CollectiveError>([&] { worker.put(1); }), why));
+}
+
+TEST_CASE("parameter server: a step whose reply was lost is answered, and applied once") {
+  Served served(1, 1);
+  const lsd::PsClaim claim{.rank = 0, .workers = 1, .server = 0, .servers = 1, .process = 7};
+  const double zero = 0;
+  const auto parameter = [](const std::vector<std::byte>& reply) {
+    double value = -1;
+    REQUIRE(reply.size() == 2 * sizeof value);
+    std::memcpy(&value, reply.data() + sizeof value, sizeof value);
+    return value;
+  };
+  {
+    Line line(served, claim);
+    (void)line.reply();
+    line.begin("same");
+    (void)line.reply();
+    line.send(lsd::PsMessage::put, {std::as_bytes(std::span(&zero, 1))}, 1);
+    (void)line.reply();
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      line.step(0.5, i);
+      CHECK(parameter(line.reply()) == 0.5 * static_cast<double>(i));
+    }
+  }
+  Line line(served, claim);
+  (void)line.reply();
+  line.step(0.5, 3);
+  CHECK(parameter(line.reply()) == 1.5);
+  line.step(0.5, 4);
+  CHECK(parameter(line.reply()) == 2);
+}
+
+TEST_CASE("parameter server: a worker that goes before it hears of its place leaves it") {
+  Served served(1);
+  const lsd::PsClaim first{.rank = 0, .workers = 1, .server = 0, .servers = 1, .process = 7};
+  lsd::PsClaim other = first;
+  other.process = 8;
+  const auto wait_for = [](const auto& condition) {
+    for (int i = 0; i < 6000 && !condition(); ++i) std::this_thread::sleep_for(10ms);
+    REQUIRE(condition());
+  };
+  Line holder(served, first);
+  (void)holder.reply();
+  holder.begin("waits");
+  wait_for([&] { return served.keeper.is_asked.load(); });
+  {
+    const Line claimant(served, other);
+    wait_for([&] { return holder.has_ended(); });  // its claim is heard, and it waits for the place
+    claimant.reset_when_closed();
+  }
+  served.keeper.may_answer = true;
+  Worker next(served, 0, 1);
+  CHECK(next.client.begin(1, "same").gives_state);
+}
