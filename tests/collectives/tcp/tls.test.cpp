@@ -62,7 +62,7 @@ std::vector<std::string> messages(const std::vector<Rendezvous>& places,
   std::vector<std::string> texts;
   for (const auto& exception : run_threads(2, [&](int rank) {
          const auto i = static_cast<std::size_t>(rank);
-         options[i].startup_timeout = 1s;
+         options[i].startup_timeout = 3s;
          (void)TcpRing::connect(places[i], options[i]);
        }))
     texts.push_back(message_of(exception));
@@ -189,7 +189,7 @@ TEST_SUITE("tcp with tls") {
     const lockstep_test::CapturedStderr captured;
     const auto thrown = run_threads(2, [&](int i) {
       CommunicationOptions options = with_files(zero);
-      options.startup_timeout = 1500ms;
+      options.startup_timeout = 3s;
       if (i == 0) {
         (void)TcpRing::connect(places[0], options);
         return;
@@ -219,7 +219,7 @@ TEST_SUITE("tcp with tls") {
       auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], with_key());
       ring.barrier();
       ++connected;
-      while (connected < 2) std::this_thread::sleep_for(1ms);
+      for (int wait = 0; connected < 2 && wait < 6000; ++wait) std::this_thread::sleep_for(10ms);
       if (rank == 0) cluster.between(0, 1).damage();
       std::vector<float> values(1'000'000, 1);
       for (int i = 0; i < 3; ++i) ring.all_reduce(std::span(values));
