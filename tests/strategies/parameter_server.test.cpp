@@ -252,6 +252,29 @@ TEST_CASE("parameter servers: a worker dies and comes back while the others go o
   }
 }
 
+TEST_CASE("parameter servers: nobody waits for a worker whose fit an exception has ended") {
+  Job job(2, 1, ls::SGD{.learning_rate = 0.1});
+  job.options.max_staleness = 0;
+  std::atomic<bool> is_over{false};
+  job.run([&](auto& model, int rank) {
+    Recorder recorder;
+    recorder.at_batch_end = [&](ls::Training&, std::int64_t, ls::Logs&) {
+      if (rank == 1 && recorder.count("batch_end") == 3) throw std::runtime_error("fails");
+    };
+    const std::string end = message_of<std::runtime_error>(
+        [&] { model.fit(data(), {.epochs = 2, .verbose = 0}, recorder); });
+    if (rank == 0) {
+      is_over = true;
+      CHECK(end == "NO EXCEPTION");
+      return;
+    }
+    CHECK(contains(end, "fails"));
+    for (int i = 0; !is_over && i < 6000; ++i) std::this_thread::sleep_for(10ms);
+    CHECK(is_over);
+  });
+  all_went_well(job);
+}
+
 TEST_CASE("parameter servers: what they cannot do is refused by name") {
   const auto refusal = [](const AnyOptimizer& optimizer) {
     const Job job(1, 1, optimizer);

@@ -49,6 +49,8 @@ class ParameterClient {
             std::span<const double> status, std::span<const PsExchange> exchanges);
   /// Returns when all workers that live have called it.
   void finish();
+  /// Ends the connections: the servers go on without this worker until its next call.
+  void hang_up() noexcept;
   /// This worker will begin no other fit.
   void say_goodbye() noexcept;
 

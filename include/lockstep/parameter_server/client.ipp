@@ -298,6 +298,13 @@ LOCKSTEP_INLINE void ParameterClient::finish() {
       [](Link&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
 }
 
+LOCKSTEP_INLINE void ParameterClient::hang_up() noexcept {
+  for (const auto& link : links_) {
+    const std::lock_guard use(link->in_use);
+    link->connection.reset();
+  }
+}
+
 LOCKSTEP_INLINE void ParameterClient::say_goodbye() noexcept {
   for (const auto& link : links_) {
     const std::lock_guard use(link->in_use);

@@ -19,7 +19,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// A worker connects when its first fit begins; a server listens from the beginning.
 class ConnectedServers final : public ParameterServers {
  public:
-  /// Throws ConfigurationError when an option makes no sense, or a server cannot listen.
+  /// Throws ConfigurationError when an option makes no sense, or a server cannot listen: on a
+  /// port that is taken, after startup_timeout.
   ConnectedServers(Place place, const ParameterServerOptions& options);
 
   [[nodiscard]] PsBegun begin(std::uint64_t fit, std::string_view signature) override {
@@ -37,6 +38,9 @@ class ConnectedServers final : public ParameterServers {
     client_->step(learning_rate, stop_on_non_finite, place, status, exchanges);
   }
   void finish() override { client_->finish(); }
+  void abandon() noexcept override {
+    if (client_) client_->hang_up();
+  }
   void serve(ShardKeeper& keeper) override;
 
   /// This worker will begin no other fit.

@@ -65,6 +65,8 @@ class ParameterServers {
                     std::span<const double> status,
                     std::span<const detail::PsExchange> exchanges) = 0;
   virtual void finish() = 0;
+  /// An exception has ended the fit: nobody waits for this worker, until it begins another one.
+  virtual void abandon() noexcept = 0;
 
   /// What a server does: see ParameterServer::serve.
   virtual void serve(detail::ShardKeeper& keeper) = 0;

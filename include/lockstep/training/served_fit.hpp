@@ -39,6 +39,9 @@ template <class T>
 template <class T>
 void leave_servers(Trainer<T>& trainer, ParameterServers& servers);
 
+/// An exception has ended the fit of this worker, and the others go on without it.
+void abandon_servers(ParameterServers& servers) noexcept;
+
 /// The servers' variables, with slots and counters, become the worker's.
 template <class T>
 void pull_from_servers(Trainer<T>& trainer, ParameterServers& servers);

@@ -120,6 +120,11 @@ void leave_servers(Trainer<T>& trainer, ParameterServers& servers) {
   servers.is_in_fit = false;
 }
 
+LOCKSTEP_INLINE void abandon_servers(ParameterServers& servers) noexcept {
+  servers.is_in_fit = false;
+  servers.abandon();
+}
+
 // --- a server ------------------------------------------------------------------------------------
 
 /// The shard of a model's variables.

@@ -246,6 +246,7 @@ History Trainer<T>::fit(const AnyDataset& dataset, const FitOptions& options,
     return run_until_together(*this, loop, is_nested);
   } catch (...) {
     abort_callbacks(callbacks, loop);
+    if (ParameterServers* const servers = strategy_->parameter_servers()) abandon_servers(*servers);
     throw;
   }
 }
