@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -73,4 +74,5 @@ TEST_CASE("served: a worker and a server are killed, and the job ends as if they
   CHECK(of_server.exit_code == 0);
   CHECK(of_server.output.find("goes on from its backup") != std::string::npos);
   CHECK(of_server.output.find("all workers have finished") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(job.folder.path() + "/ps-0.lockstep"));
 }

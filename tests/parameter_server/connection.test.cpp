@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/traffic.hpp"
 #include "lockstep/parameter_server/numbers.hpp"
 #include "support/model_testing.hpp"
 
@@ -68,6 +69,7 @@ TEST_CASE("parameter server connection: frames keep kind, number and bytes") {
   const auto ends = socket_pair();
   lsd::PsConnection from(lsd::MeetingSocket{ends[0]}, 5s), to(lsd::MeetingSocket{ends[1]}, 5s);
   const std::vector<std::byte> bytes(100'000, std::byte{7});
+  const ls::Traffic before = ls::traffic();
   std::thread sender([&] {
     from.send(lsd::PsMessage::step, {lsd::pack_numbers(0.5, std::uint64_t{9}), bytes}, 42);
     from.send(lsd::PsMessage::waiting, "worker 1");
@@ -88,6 +90,8 @@ TEST_CASE("parameter server connection: frames keep kind, number and bytes") {
   CHECK(got == bytes);
   CHECK(to.receive_text(to.receive_head(), 100) == "worker 1");
   sender.join();
+  CHECK(ls::traffic().sent - before.sent == bytes.size() + 16 + 8);
+  CHECK(ls::traffic().received - before.received == bytes.size() + 16 + 8);
 
   SUBCASE("a text that is too long is refused before memory is taken") {
     from.send(lsd::PsMessage::waiting, std::string(101, 'x'));

@@ -22,7 +22,9 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/parameter_server/client.hpp"
+#include "lockstep/parameter_server/connected_servers.hpp"
 #include "lockstep/parameter_server/numbers.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 
 namespace ls = lockstep;
@@ -271,4 +273,22 @@ TEST_CASE("parameter server: a worker that goes before it hears of its place lea
   served.keeper.may_answer = true;
   Worker next(served, 0, 1);
   CHECK(next.client.begin(1, "same").gives_state);
+}
+
+TEST_CASE("parameter server: a port that is taken is waited for") {
+  lsd::MeetingSocket taken = lsd::listen_for_meeting("127.0.0.1", "", 0);
+  const std::string address =
+      "127.0.0.1:" + std::to_string(lsd::port_of(lsd::own_name(taken.get())));
+  const ls::ParameterServers::Place place{.rank = -1, .server = 0, .servers = {address}};
+  const lockstep_test::CapturedStderr captured;
+  CHECK(contains(message_of<ls::ConfigurationError>(
+                     [&] { lsd::ConnectedServers server(place, {.startup_timeout = 50ms}); }),
+                 "another program, or another server with the same task, has it"));
+  std::thread owner([&] {
+    std::this_thread::sleep_for(50ms);
+    taken.close();
+  });
+  const lsd::ConnectedServers server(place, {.startup_timeout = 60s});
+  owner.join();
+  CHECK(contains(captured.text(), "is taken; it waits for it for 60 s"));
 }

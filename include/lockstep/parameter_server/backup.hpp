@@ -36,6 +36,8 @@ class PsBackup {
   void copy(const ShardKeeper& keeper, const PsProgress& progress);
   /// A failure is a warning: the older file is unharmed.
   void write() const;
+  /// The training has come to its end, and the next one begins anew.
+  void remove() const;
 
  private:
   std::string path_;

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstring>
+#include <filesystem>
 #include <span>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "lockstep/checkpoint/file.hpp"
@@ -82,6 +85,17 @@ LOCKSTEP_INLINE void PsBackup::write() const {
   } catch (const Error& error) {
     log_line(concat({"warning: parameter server: saving to '", path_, "' failed: ", error.what(),
                      "; an older backup is unharmed"}));
+  }
+}
+
+LOCKSTEP_INLINE void PsBackup::remove() const {
+  if (!is_on()) return;
+  for (const std::string& path : {previous_generation(path_), path_}) {
+    std::error_code error;
+    std::filesystem::remove(path, error);
+    if (error)
+      log_line(concat({"warning: parameter server: cannot remove '", path, "': ", error.message(),
+                       "; the next training would go on from it"}));
   }
 }
 

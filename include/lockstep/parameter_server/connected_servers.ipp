@@ -1,9 +1,11 @@
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/parameter_server/connected_servers.hpp"
 #include "lockstep/parameter_server/server.hpp"
@@ -32,11 +35,23 @@ LOCKSTEP_INLINE MeetingSocket inherited_listener(int port) {
   return socket;
 }
 
+// A port that is taken may become free: a connection that another program has made can have it, or
+// a server that is about to end.
 LOCKSTEP_INLINE MeetingSocket open_server_port(const std::string& address,
-                                               const std::string& bind_address) {
+                                               const ParameterServerOptions& options) {
+  using Clock = std::chrono::steady_clock;
   const Address own = parse_address(address);
   MeetingSocket socket = inherited_listener(own.port);
-  if (!socket.is_open()) socket = listen_for_meeting(own.host, bind_address, own.port);
+  const auto deadline = Clock::now() + options.startup_timeout;
+  for (bool has_said = false; !socket.is_open(); has_said = true) {
+    socket = listen_for_meeting(own.host, options.bind_address, own.port);
+    if (socket.is_open() || errno != EADDRINUSE || Clock::now() >= deadline) break;
+    if (!has_said)
+      log_line(concat({"parameter server: port ", own.port, ", which its address ", address,
+                       " names, is taken; it waits for it for ",
+                       duration_text(options.startup_timeout)}));
+    ::poll(nullptr, 0, 100);
+  }
   if (!socket.is_open())
     throw ConfigurationError(concat(
         {"parameter server: cannot listen on port ", own.port, ", which its address ", address,
@@ -57,8 +72,7 @@ LOCKSTEP_INLINE ConnectedServers::ConnectedServers(Place place,
         "LOCKSTEP_TLS asks for TLS, which connections to parameter servers do not have; train with "
         "MultiWorkerMirroredStrategy, or use a tunnel and unset LOCKSTEP_TLS");
   if (is_server())
-    listener_ = open_server_port(place_.servers[static_cast<std::size_t>(place_.server)],
-                                 options_.bind_address);
+    listener_ = open_server_port(place_.servers[static_cast<std::size_t>(place_.server)], options_);
   else
     client_.emplace(place_.rank, place_.workers, place_.servers, options_, secret_);
 }

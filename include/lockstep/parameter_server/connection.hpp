@@ -81,6 +81,7 @@ class PsConnection {
 
  private:
   void send_all(std::span<const std::byte> bytes);
+  void receive_all(std::span<std::byte> bytes);
   [[nodiscard]] Clock::time_point deadline() const {
     return std::min(until_, Clock::now() + timeout_);
   }

@@ -18,6 +18,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/core/traffic.hpp"
 #include "lockstep/parameter_server/connection.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -65,9 +66,15 @@ LOCKSTEP_INLINE void PsConnection::send(PsMessage kind, Parts parts, std::uint64
   put_number<8>(head.data() + 16, size);
   send_all(head);
   for (const auto& part : parts) send_all(part);
+  count_traffic(size, 0);
 }
 
 LOCKSTEP_INLINE void PsConnection::receive(std::span<std::byte> bytes) {
+  receive_all(bytes);
+  count_traffic(0, bytes.size());
+}
+
+LOCKSTEP_INLINE void PsConnection::receive_all(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
     if (n > 0) {
@@ -86,7 +93,7 @@ LOCKSTEP_INLINE void PsConnection::receive(std::span<std::byte> bytes) {
 
 LOCKSTEP_INLINE PsConnection::Head PsConnection::receive_head() {
   std::array<std::byte, 24> head{};
-  receive(head);
+  receive_all(head);
   if (get_number<4>(head.data()) != ps_mark)
     throw ConnectionLost("speaks another protocol: another program has the port");
   return {.kind = static_cast<PsMessage>(get_number<4>(head.data() + 4)),

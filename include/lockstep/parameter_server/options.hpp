@@ -32,7 +32,8 @@ struct ParameterServerOptions {
   /// its own address belongs to it, else all interfaces.
   std::string bind_address{};
   /// Where a server keeps a file "ps-0.lockstep" (of its index) of all that it holds, from which it
-  /// goes on when it is started again. Empty: nowhere. It may be one folder for all servers.
+  /// goes on when it is started again; it is removed when the chief has finished and all workers
+  /// have ended. Empty: nowhere. It may be one folder for all servers.
   std::string backup_dir{};
   /// After how many updates a server writes that file anew. Those since the last one are lost with
   /// the server.

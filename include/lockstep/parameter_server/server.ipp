@@ -56,6 +56,8 @@ LOCKSTEP_INLINE void ParameterServer::serve() {
   }
   stop();
   if (failure_) std::rethrow_exception(failure_);
+  const Member& chief = members_.front();
+  if (chief.has_left && chief.has_finished) backup_.remove();
 }
 
 // What is due from time to time.
