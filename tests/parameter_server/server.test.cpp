@@ -147,9 +147,9 @@ class Line {
           std::as_bytes(std::span(&status, 1)), std::as_bytes(std::span(&gradient, 1))},
          number);
   }
-  /// The bytes of the next reply; those that say that it waits are passed over, 3 of them at most.
+  /// The bytes of the next reply; those that say that it waits are passed over, 20 of them at most.
   std::vector<std::byte> reply() {
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 20; ++i) {
       const auto head = connection_.receive_head();
       std::vector<std::byte> bytes(head.size);
       connection_.receive(bytes);
@@ -250,6 +250,26 @@ TEST_CASE("parameter server: a step whose reply was lost is answered, and applie
   CHECK(parameter(line.reply()) == 1.5);
   line.step(0.5, 4);
   CHECK(parameter(line.reply()) == 2);
+}
+
+TEST_CASE("parameter server: a server that did not see a worker begin takes its finish") {
+  Served served(2);
+  Worker chief(served, 0, 2);
+  CHECK(chief.client.begin(1, "same").gives_state);
+  chief.put(1);
+  Line second(served, {.rank = 1, .workers = 2, .server = 0, .servers = 1, .process = 7});
+  (void)second.reply();
+  second.send(lsd::PsMessage::finish, {}, 1);  // as after a restart: it has begun before
+  std::thread ahead([&] {
+    chief.client.finish();
+    CHECK(chief.client.begin(2, "same").gives_state);
+  });
+  CHECK(second.reply().empty());
+  second.send(lsd::PsMessage::pull, {});
+  CHECK(second.reply().size() == sizeof(double));
+  ahead.join();
+  second.send(lsd::PsMessage::finish, {}, 1);  // as when the reply has been lost
+  CHECK(second.reply().empty());
 }
 
 TEST_CASE("parameter server: a worker that goes before it hears of its place leaves it") {
