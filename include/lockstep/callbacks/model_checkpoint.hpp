@@ -79,7 +79,6 @@ class ModelCheckpoint {
   double best_;
   int epoch_ = 0;
   std::int64_t batches_ = 0;  ///< since the last save
-  bool is_due_ = false;       ///< a save, as soon as there are logs
   bool has_warned_ = false;
   std::optional<std::string> due_;  ///< where to save when the state is complete
 };

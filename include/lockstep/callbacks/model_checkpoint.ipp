@@ -51,16 +51,13 @@ LOCKSTEP_INLINE void ModelCheckpoint::on_epoch_complete(Training& training, int)
 }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_begin(Training& training, std::int64_t) {
-  if (!options_.save_freq.at_epoch() && (is_due_ || options_.save_freq.at_step(batches_ + 1)))
+  if (!options_.save_freq.at_epoch() && options_.save_freq.at_step(batches_ + 1))
     training.verify_after_step();
 }
 
 LOCKSTEP_INLINE void ModelCheckpoint::on_train_batch_end(Training& training, std::int64_t batch,
                                                          Logs& logs) {
-  if (options_.save_freq.at_epoch()) return;
-  is_due_ |= options_.save_freq.at_step(++batches_);
-  if (!is_due_ || logs.empty()) return;  // none before ranks of rounds meet
-  is_due_ = false;
+  if (options_.save_freq.at_epoch() || !options_.save_freq.at_step(++batches_)) return;
   batches_ = 0;
   decide(training, batch, logs);
 }

@@ -82,7 +82,7 @@ TEST_CASE(
     status[Status::non_finite] = non_finite;
     for (float& gradient : rank.parts.workspace.gradients().values())
       gradient = static_cast<float>(rows);
-    updater->begin({.stop_on_non_finite = true, .is_last = is_last});
+    updater->begin({.stop_on_non_finite = true, .is_first = !is_last, .is_last = is_last});
     return updater->finish();
   };
   CHECK_FALSE(step(0, 0, false));
