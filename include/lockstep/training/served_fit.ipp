@@ -120,7 +120,7 @@ void leave_servers(Trainer<T>& trainer, ParameterServers& servers) {
   servers.is_in_fit = false;
 }
 
-LOCKSTEP_INLINE void abandon_servers(ParameterServers& servers) noexcept {
+inline void abandon_servers(ParameterServers& servers) noexcept {
   servers.is_in_fit = false;
   servers.abandon();
 }

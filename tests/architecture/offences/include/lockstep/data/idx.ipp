@@ -1,0 +1,3 @@
+#pragma once
+
+LOCKSTEP_INLINE void everywhere() {}
