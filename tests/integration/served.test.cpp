@@ -21,6 +21,7 @@ namespace {
 
 /// Two workers and a server, with a folder for its backup.
 struct Job {
+  bool has_backup = true;
   std::string address = free_addresses(1).front();
   TemporaryFolder folder;
 
@@ -31,7 +32,8 @@ struct Job {
                                R"("]}, "task": {"type": ")" + type + R"(", "index": )" +
                                std::to_string(index) + "}}";
     return std::make_unique<Process>(
-        std::vector<std::string>{PROGRAM_SERVED, folder.path(), "10", "20", gate()},
+        std::vector<std::string>{PROGRAM_SERVED, has_backup ? folder.path() : "", "10", "20",
+                                 gate()},
         Environment{{"TF_CONFIG", config}});
   }
 };
@@ -75,4 +77,23 @@ TEST_CASE("served: a worker and a server are killed, and the job ends as if they
   CHECK(of_server.output.find("goes on from its backup") != std::string::npos);
   CHECK(of_server.output.find("all workers have finished") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(job.folder.path() + "/ps-0.lockstep"));
+}
+
+TEST_CASE("served: a server without a backup that is started again is known as such by all") {
+  const Job job{.has_backup = false};
+  auto server = job.start("ps", 0);
+  const auto chief = job.start("worker", 0), second = job.start("worker", 1);
+  REQUIRE(chief->wait_for("worker 0: epoch 2", 60s));
+  server->signal(SIGKILL);
+  CHECK(server->wait(60s).exit_code == 128 + SIGKILL);
+  server = job.start("ps", 0);
+  std::ofstream(job.gate()) << "open";
+  for (const auto* const worker : {&chief, &second}) {
+    const Finished finished = (*worker)->wait(60s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 138);
+    CHECK(finished.output.find("since it has no backup") != std::string::npos);
+  }
+  server->signal(SIGTERM);
+  server->wait(60s);
 }

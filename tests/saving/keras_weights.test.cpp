@@ -140,138 +140,142 @@ void put_dataset(hid_t group, const char* name, std::vector<hsize_t> extents, hi
 
 }  // namespace
 
-TEST_CASE("Keras's files: what Keras 3 wrote is read, and comes back from a file of our own") {
-  const TemporaryFolder folder;
-  ls::OneDeviceStrategy alone;
-  auto model = compiled<Small>(alone, 1);
-  model.load_weights(sample());
-  // In Keras's order; see make_golden_keras_weights.py.
-  const Names order = {"embedding/embeddings",
-                       "lstm/lstm_cell/kernel",
-                       "lstm/lstm_cell/recurrent_kernel",
-                       "lstm/lstm_cell/bias",
-                       "parallel/sequential/dense/kernel",
-                       "parallel/sequential/dense/bias",
-                       "parallel/dense/kernel",
-                       "parallel/dense/bias",
-                       "parallel/sequential/dense_1/kernel",
-                       "parallel/sequential/dense_1/bias",
-                       "dense/kernel",
-                       "dense/bias"};
-  const auto weights = model.get_weights();
-  REQUIRE(weights.size() == order.size());
-  for (const auto& weight : weights) {
-    CAPTURE(weight.name);
-    const auto at = std::find(order.begin(), order.end(), weight.name);
-    REQUIRE(at != order.end());
-    const auto i = static_cast<float>(at - order.begin());
-    for (std::size_t j = 0; j < weight.values.size(); ++j)
-      CHECK(weight.values[j] == (static_cast<float>(j) - 3 * i) / 8);
+TEST_SUITE("Keras's weights [needs library]") {
+  TEST_CASE("Keras's files: what Keras 3 wrote is read, and comes back from a file of our own") {
+    const TemporaryFolder folder;
+    ls::OneDeviceStrategy alone;
+    auto model = compiled<Small>(alone, 1);
+    model.load_weights(sample());
+    // In Keras's order; see make_golden_keras_weights.py.
+    const Names order = {"embedding/embeddings",
+                         "lstm/lstm_cell/kernel",
+                         "lstm/lstm_cell/recurrent_kernel",
+                         "lstm/lstm_cell/bias",
+                         "parallel/sequential/dense/kernel",
+                         "parallel/sequential/dense/bias",
+                         "parallel/dense/kernel",
+                         "parallel/dense/bias",
+                         "parallel/sequential/dense_1/kernel",
+                         "parallel/sequential/dense_1/bias",
+                         "dense/kernel",
+                         "dense/bias"};
+    const auto weights = model.get_weights();
+    REQUIRE(weights.size() == order.size());
+    for (const auto& weight : weights) {
+      CAPTURE(weight.name);
+      const auto at = std::find(order.begin(), order.end(), weight.name);
+      REQUIRE(at != order.end());
+      const auto i = static_cast<float>(at - order.begin());
+      for (std::size_t j = 0; j < weight.values.size(); ++j)
+        CHECK(weight.values[j] == (static_cast<float>(j) - 3 * i) / 8);
+    }
+
+    // Also with the callback, and into double.
+    model.save_weights(folder.path("ours.weights.h5"));
+    model.save_weights(folder.path("again.weights.h5"));
+    CHECK(ls::read_file(folder.path("ours.weights.h5")) ==
+          ls::read_file(folder.path("again.weights.h5")));
+    auto other =
+        ls::compile<Small, double>(alone, {.seed = 2}, ls::MeanSquaredError{}, ls::SGD{0.0});
+    other.load_weights(folder.path("ours.weights.h5"));
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      CHECK(other.get_weights()[i].values ==
+            std::vector<double>(weights[i].values.begin(), weights[i].values.end()));
+    ls::ModelCheckpoint checkpoint(
+        {.filepath = folder.path("{epoch}.weights.h5"), .save_weights_only = true});
+    other.fit(Matrix(Matrix::Ones(4, 3)), Matrix(Matrix::Ones(4, 3)), {.verbose = 0}, checkpoint);
+    auto third = compiled<Small>(alone, 3);
+    third.load_weights(folder.path("1.weights.h5"));
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      CHECK(third.get_weights()[i].values == weights[i].values);
   }
 
-  // Also with the callback, and into double.
-  model.save_weights(folder.path("ours.weights.h5"));
-  model.save_weights(folder.path("again.weights.h5"));
-  CHECK(ls::read_file(folder.path("ours.weights.h5")) ==
-        ls::read_file(folder.path("again.weights.h5")));
-  auto other = ls::compile<Small, double>(alone, {.seed = 2}, ls::MeanSquaredError{}, ls::SGD{0.0});
-  other.load_weights(folder.path("ours.weights.h5"));
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    CHECK(other.get_weights()[i].values ==
-          std::vector<double>(weights[i].values.begin(), weights[i].values.end()));
-  ls::ModelCheckpoint checkpoint(
-      {.filepath = folder.path("{epoch}.weights.h5"), .save_weights_only = true});
-  other.fit(Matrix(Matrix::Ones(4, 3)), Matrix(Matrix::Ones(4, 3)), {.verbose = 0}, checkpoint);
-  auto third = compiled<Small>(alone, 3);
-  third.load_weights(folder.path("1.weights.h5"));
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    CHECK(third.get_weights()[i].values == weights[i].values);
-}
+  TEST_CASE("Keras's files: by_name, skip_mismatch and rename as with other files") {
+    ls::OneDeviceStrategy alone;
+    auto wide = compiled<WiderHead>(alone, 1);
+    const auto before = wide.get_weights();
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { wide.load_weights(sample()); }),
+                   "expected 'dense/kernel' to be (4, 5), in the file it is (4, 3)"));
+    CHECK(wide.get_weights()[0].values == before[0].values);
+    const ls::LoadedWeights report = wide.load_weights(sample(), {.skip_mismatch = true});
+    CHECK(report.mismatched == Names{"dense/kernel", "dense/bias"});
+    CHECK(report.loaded.size() == before.size() - 2);
 
-TEST_CASE("Keras's files: by_name, skip_mismatch and rename as with other files") {
-  ls::OneDeviceStrategy alone;
-  auto wide = compiled<WiderHead>(alone, 1);
-  const auto before = wide.get_weights();
-  CHECK(contains(message_of<ls::ConfigurationError>([&] { wide.load_weights(sample()); }),
-                 "expected 'dense/kernel' to be (4, 5), in the file it is (4, 3)"));
-  CHECK(wide.get_weights()[0].values == before[0].values);
-  const ls::LoadedWeights report = wide.load_weights(sample(), {.skip_mismatch = true});
-  CHECK(report.mismatched == Names{"dense/kernel", "dense/bias"});
-  CHECK(report.loaded.size() == before.size() - 2);
-
-  using Tail = ls::Sequential<ls::Input<4>, ls::Dense<3>>;
-  auto tail = compiled<Tail>(alone, 1);
-  CHECK(contains(message_of<ls::ConfigurationError>([&] { tail.load_weights(sample()); }),
-                 "expected 'dense/kernel' to be (4, 3), in the file it is (2, 1)"));
-  const ls::LoadedWeights last = tail.load_weights(
-      sample(), {.by_name = true, .rename = {{"dense", "x"}, {"dense_3", "dense"}}});
-  CHECK(last.loaded == Names{"dense/kernel", "dense/bias"});
-  CHECK(last.unused.size() == 10);
-  CHECK(tail.get_weights()[0].values[0] == -30.0F / 8);
-  CHECK(contains(message_of<ls::ConfigurationError>([&] {
-                   auto model = compiled<ls::Sequential<ls::Input<4>, UserDense<3>>>(alone, 1);
-                   model.load_weights(sample());
-                 }),
-                 "expected an array 'user_dense/0' (4, 3) for 'user_dense/kernel', the file has "
-                 "none of that name"));
-}
-
-TEST_CASE(
-    "Keras's files: damaged ones, and those that refer to others, are refused before memory "
-    "is taken") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path("x.weights.h5");
-  ls::OneDeviceStrategy alone;
-  auto model = compiled<Small>(alone, 1);
-  const auto before = model.get_weights();
-  const auto refusal = [&] {
-    const std::string message = message_of<ls::DataError>([&] { model.load_weights(path); });
-    for (std::size_t i = 0; i < before.size(); ++i)
-      CHECK(model.get_weights()[i].values == before[i].values);
-    return message;
-  };
-  const auto bytes = *ls::read_file(sample());
-  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{8}, std::size_t{95},
-                                 bytes.size() / 3, bytes.size() / 2, bytes.size() - 1}) {
-    CAPTURE(size);
-    ls::write_file_atomically(path, std::span(bytes).first(size));
-    CHECK(contains(refusal(), path));
+    using Tail = ls::Sequential<ls::Input<4>, ls::Dense<3>>;
+    auto tail = compiled<Tail>(alone, 1);
+    CHECK(contains(message_of<ls::ConfigurationError>([&] { tail.load_weights(sample()); }),
+                   "expected 'dense/kernel' to be (4, 3), in the file it is (2, 1)"));
+    const ls::LoadedWeights last = tail.load_weights(
+        sample(), {.by_name = true, .rename = {{"dense", "x"}, {"dense_3", "dense"}}});
+    CHECK(last.loaded == Names{"dense/kernel", "dense/bias"});
+    CHECK(last.unused.size() == 10);
+    CHECK(tail.get_weights()[0].values[0] == -30.0F / 8);
+    CHECK(contains(message_of<ls::ConfigurationError>([&] {
+                     auto model = compiled<ls::Sequential<ls::Input<4>, UserDense<3>>>(alone, 1);
+                     model.load_weights(sample());
+                   }),
+                   "expected an array 'user_dense/0' (4, 3) for 'user_dense/kernel', the file has "
+                   "none of that name"));
   }
-  ls::write_file_atomically(path, std::as_bytes(std::span("no file of HDF5")));
-  CHECK(contains(refusal(), "does not begin like one"));
 
-  make_file(path, [](hid_t file) {
-    put_dataset(file, "huge", {hsize_t{1} << 40, 1024}, H5P_DEFAULT);
-  });
-  CHECK(contains(refusal(),
-                 "HDF5: huge: it is (1099511627776, 1024) of float32, and of all arrays "
-                 "at most"));
-  make_file(path, [](hid_t file) { put_dataset(file, "empty", {16}, H5P_DEFAULT); });
-  CHECK(contains(refusal(), "the file has only 0 bytes of it"));
-  make_file(path, [](hid_t file) {
-    const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_external(how, "/etc/hostname", 0, 64);
-    put_dataset(file, "elsewhere", {16}, how);
-    H5Pclose(how);
-  });
-  CHECK(contains(refusal(), "its elements are in other files"));
-  make_file(path, [](hid_t file) {
-    H5Lcreate_external("other.h5", "/x", file, "link", H5P_DEFAULT, H5P_DEFAULT);
-  });
-  CHECK(contains(refusal(), "it is a link to another place, which is not followed"));
-  make_file(path, [](hid_t file) {  // a group that contains itself, twice
-    for (const char* const name : {"a", "b"})
-      H5Lcreate_hard(file, "/", file, name, H5P_DEFAULT, H5P_DEFAULT);
-  });
-  CHECK(contains(refusal(), "there are more groups than a model can have"));
-  make_file(path, [](hid_t file) {
-    const hid_t space = H5Screate(H5S_SCALAR);
-    H5Aclose(H5Acreate2(file, "layer_names", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT));
-    H5Sclose(space);
-  });
-  CHECK(contains(refusal(), "it is of Keras 2"));
-  ls::write_file_atomically(folder.path("x.keras"), ls::encode_npz(std::vector<ls::SavedArray>{}));
-  CHECK_THROWS_AS(model.load_weights(folder.path("x.keras")), ls::DataError);
+  TEST_CASE(
+      "Keras's files: damaged ones, and those that refer to others, are refused before memory "
+      "is taken") {
+    const TemporaryFolder folder;
+    const std::string path = folder.path("x.weights.h5");
+    ls::OneDeviceStrategy alone;
+    auto model = compiled<Small>(alone, 1);
+    const auto before = model.get_weights();
+    const auto refusal = [&] {
+      const std::string message = message_of<ls::DataError>([&] { model.load_weights(path); });
+      for (std::size_t i = 0; i < before.size(); ++i)
+        CHECK(model.get_weights()[i].values == before[i].values);
+      return message;
+    };
+    const auto bytes = ls::read_file(sample()).value();
+    for (const std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{8}, std::size_t{95},
+                                   bytes.size() / 3, bytes.size() / 2, bytes.size() - 1}) {
+      CAPTURE(size);
+      ls::write_file_atomically(path, std::span(bytes).first(size));
+      CHECK(contains(refusal(), path));
+    }
+    ls::write_file_atomically(path, std::as_bytes(std::span("no file of HDF5")));
+    CHECK(contains(refusal(), "does not begin like one"));
+
+    make_file(path, [](hid_t file) {
+      put_dataset(file, "huge", {hsize_t{1} << 40, 1024}, H5P_DEFAULT);
+    });
+    CHECK(contains(refusal(),
+                   "HDF5: huge: it is (1099511627776, 1024) of float32, and of all arrays "
+                   "at most"));
+    make_file(path, [](hid_t file) { put_dataset(file, "empty", {16}, H5P_DEFAULT); });
+    CHECK(contains(refusal(), "the file has only 0 bytes of it"));
+    make_file(path, [](hid_t file) {
+      const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+      H5Pset_external(how, "/etc/hostname", 0, 64);
+      put_dataset(file, "elsewhere", {16}, how);
+      H5Pclose(how);
+    });
+    CHECK(contains(refusal(), "its elements are in other files"));
+    make_file(path, [](hid_t file) {
+      H5Lcreate_external("other.h5", "/x", file, "link", H5P_DEFAULT, H5P_DEFAULT);
+    });
+    CHECK(contains(refusal(), "it is a link to another place, which is not followed"));
+    make_file(path, [](hid_t file) {  // a group that contains itself, twice
+      for (const char* const name : {"a", "b"})
+        H5Lcreate_hard(file, "/", file, name, H5P_DEFAULT, H5P_DEFAULT);
+    });
+    CHECK(contains(refusal(), "there are more groups than a model can have"));
+    make_file(path, [](hid_t file) {
+      const hid_t space = H5Screate(H5S_SCALAR);
+      H5Aclose(H5Acreate2(file, "layer_names", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT));
+      H5Sclose(space);
+    });
+    CHECK(contains(refusal(), "it is of Keras 2"));
+    ls::write_file_atomically(folder.path("x.keras"),
+                              ls::encode_npz(std::vector<ls::SavedArray>{}));
+    CHECK_THROWS_AS(model.load_weights(folder.path("x.keras")), ls::DataError);
+  }
 }
 
 namespace {
