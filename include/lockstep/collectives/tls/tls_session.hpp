@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/core/config.hpp"
@@ -34,6 +35,13 @@ class TlsSession {
     bool ended = false;  ///< the peer has closed the connection
     bool heard = false;  ///< something has come
     bool plain = false;  ///< what came first is no TLS
+    /// Records wait in `out` for each other, to leave in one call.
+    bool corked = false;
+    std::vector<char> out;
+    std::size_t sent = 0;  ///< bytes of `out`
+
+    /// Sends `out`. False where some of it has to wait, and where the connection is broken.
+    bool flush();
   };
 
   /// For the side that has connected, to rank `peer`.
@@ -61,8 +69,9 @@ class TlsSession {
   ssize_t read(void* bytes, std::size_t size);
   /// As ::send. After EAGAIN, the same bytes must come first in the next call.
   ssize_t write(const void* bytes, std::size_t size);
-  /// Bytes of a write() that travel as one record.
-  static constexpr std::size_t record_bytes = 16384;
+  /// Bytes of a write() that travel as one record, and at most how many a write() takes: a system
+  /// call for each record costs as much as its encryption.
+  static constexpr std::size_t record_bytes = 16384, batch_bytes = 8 * record_bytes;
   /// Whether bytes have been taken from the socket that no read() has returned.
   [[nodiscard]] bool has_pending() const noexcept;
 
@@ -79,6 +88,7 @@ class TlsSession {
   [[nodiscard]] std::string handshake_problem() const;
   void answer_in_plain() const noexcept;
   ssize_t fail(int result);
+  ssize_t encrypt(const char* bytes, std::size_t size);  // to `wire_.out`
 
   std::shared_ptr<const TlsContext> context_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
@@ -89,7 +99,7 @@ class TlsSession {
   int broken_ = 0;  // errno of all further calls
   std::uint64_t records_ = 0;
   std::uint64_t records_per_key_ = std::uint64_t{1} << 23;
-  bool is_writing_ = false;  // a record is not written yet
+  std::size_t accepted_ = 0;  // bytes of a write() that are encrypted and not all sent
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -49,9 +49,33 @@ LOCKSTEP_INLINE int read_tls_wire(BIO* bio, char* bytes, int size) {
   return -1;
 }
 
+LOCKSTEP_INLINE bool TlsSession::Wire::flush() {
+  while (sent < out.size()) {
+    const ssize_t n = ::send(socket, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
+    if (n >= 0)
+      sent += static_cast<std::size_t>(n);
+    else if (errno != EINTR) {
+      if (errno != EAGAIN && errno != EWOULDBLOCK) error = errno;
+      return false;
+    }
+  }
+  out.clear();
+  sent = 0;
+  return true;
+}
+
 LOCKSTEP_INLINE int write_tls_wire(BIO* bio, const char* bytes, int size) {
   auto& wire = *static_cast<TlsSession::Wire*>(::BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
+  if (wire.corked || !wire.out.empty()) {
+    try {
+      wire.out.insert(wire.out.end(), bytes, bytes + size);
+      return size;
+    } catch (...) {  // out of memory: OpenSSL must not see it
+      wire.error = ENOMEM;
+      return -1;
+    }
+  }
   ssize_t n = -1;
   do n = ::send(wire.socket, bytes, static_cast<std::size_t>(size), MSG_NOSIGNAL);
   while (n < 0 && errno == EINTR);
@@ -262,17 +286,34 @@ LOCKSTEP_INLINE ssize_t TlsSession::write(const void* bytes, std::size_t size) {
     errno = broken_;
     return -1;
   }
-  ::ERR_clear_error();
-  if (records_ >= records_per_key_ && !is_writing_) {
-    records_ = 0;
-    ::SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+  if (accepted_ == 0) {
+    wire_.corked = true;
+    const ssize_t failure = encrypt(static_cast<const char*>(bytes), std::min(size, batch_bytes));
+    wire_.corked = false;
+    if (failure != 0) return failure;
   }
-  std::size_t n = 0;
-  const int result = ::SSL_write_ex(ssl_.get(), bytes, std::min(size, record_bytes), &n);
-  is_writing_ = result != 1;
-  if (is_writing_) return fail(result);
-  ++records_;
-  return static_cast<ssize_t>(n);
+  if (!wire_.flush()) {
+    errno = wire_.error != 0 ? wire_.error : EAGAIN;
+    return -1;
+  }
+  return static_cast<ssize_t>(std::exchange(accepted_, 0));
+}
+
+LOCKSTEP_INLINE ssize_t TlsSession::encrypt(const char* bytes, std::size_t size) {
+  while (accepted_ < size) {
+    ::ERR_clear_error();
+    if (records_ >= records_per_key_) {
+      records_ = 0;
+      ::SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
+    }
+    std::size_t n = 0;
+    const int result =
+        ::SSL_write_ex(ssl_.get(), bytes + accepted_, std::min(size - accepted_, record_bytes), &n);
+    if (result != 1) return fail(result);
+    ++records_;
+    accepted_ += n;
+  }
+  return 0;
 }
 
 LOCKSTEP_INLINE bool TlsSession::has_pending() const noexcept {
