@@ -37,7 +37,7 @@ class TlsSession {
     bool plain = false;  ///< what came first is no TLS
     /// Records wait in `out` for each other, to leave in one call.
     bool corked = false;
-    std::vector<char> out;
+    std::vector<char> out{};
     std::size_t sent = 0;  ///< bytes of `out`
 
     /// Sends `out`. False where some of it has to wait, and where the connection is broken.
