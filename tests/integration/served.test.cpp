@@ -23,7 +23,7 @@ namespace {
 struct Job {
   bool has_backup = true;
   std::string address = free_addresses(1).front();
-  TemporaryFolder folder;
+  TemporaryFolder folder{};
 
   /// The file that workers wait for at the end of their fifth epoch and of all later ones.
   [[nodiscard]] std::string gate() const { return folder.path() + "/gate"; }
