@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <span>
@@ -20,6 +19,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "support/model_testing.hpp"
+#include "support/source_path.hpp"
 
 namespace ls = lockstep;
 using lockstep_test::contains;
@@ -77,8 +77,8 @@ Bytes sealed(const Bytes& manifest) {
 
 /// A file that is kept beside this test.
 Bytes sample(const char* name) {
-  const auto bytes =
-      ls::read_file((std::filesystem::path(__FILE__).parent_path() / "samples" / name).string());
+  const auto bytes = ls::read_file(
+      lockstep::testing::source_path(std::string("tests/checkpoint/samples/") + name));
   REQUIRE(bytes.has_value());
   return *bytes;
 }

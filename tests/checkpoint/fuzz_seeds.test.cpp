@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "lockstep/checkpoint/file.hpp"
 #include "lockstep/checkpoint/npz.hpp"
 #include "lockstep/checkpoint/safetensors.hpp"
+#include "support/source_path.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
@@ -20,9 +20,7 @@ using namespace lockstep_test;
 namespace {
 
 void check_seed(const std::string& name, const std::vector<std::byte>& bytes) {
-  const auto corpus =
-      std::filesystem::path(__FILE__).parent_path().parent_path() / "fuzz" / "corpus";
-  const std::string path = (corpus / name).string();
+  const std::string path = lockstep::testing::source_path("tests/fuzz/corpus/" + name);
   if (std::getenv("LOCKSTEP_WRITE_SEEDS") != nullptr) ls::write_file_atomically(path, bytes);
   CAPTURE(path);
   const auto seed = ls::read_file(path);

@@ -42,6 +42,7 @@
 #include "lockstep/strategies/one_device.hpp"
 #include "support/model_testing.hpp"
 #include "support/python.hpp"
+#include "support/source_path.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
@@ -117,7 +118,7 @@ TEST_CASE(
 namespace {
 
 std::string sample() {
-  return (std::filesystem::path(__FILE__).parent_path() / "samples/keras.weights.h5").string();
+  return lockstep::testing::source_path("tests/saving/samples/keras.weights.h5");
 }
 
 /// A file that `fill` writes with HDF5.

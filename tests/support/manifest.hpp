@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <stdexcept>
@@ -11,15 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "support/source_path.hpp"
+
 namespace lockstep::testing {
 
 class Manifest {
  public:
   /// A file of examples/kubernetes.
   explicit Manifest(const std::string& name) {
-    const char* const sources = std::getenv("LOCKSTEP_SOURCE_DIR");  // ctest sets it
-    const std::string path =
-        std::string(sources != nullptr ? sources : ".") + "/examples/kubernetes/" + name;
+    const std::string path = source_path("examples/kubernetes/" + name);
     std::ifstream file(path);
     REQUIRE_MESSAGE(file, path);
     for (std::string line; std::getline(file, line);) {

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -11,6 +10,7 @@
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/startup_agreement.hpp"
 #include "lockstep/collectives/protocol/startup_roster.hpp"
+#include "support/source_path.hpp"
 
 using namespace lockstep::detail;
 using Type = ControlFrame::Type;
@@ -24,12 +24,11 @@ std::string message(Type type, int value = -1, int extra = 0, const std::string&
 }
 
 void check_seed(const std::string& name, const std::string& bytes) {
-  const auto path = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() /
-                    "fuzz" / "corpus" / "control" / name;
+  const std::string path = lockstep::testing::source_path("tests/fuzz/corpus/control/" + name);
   if (std::getenv("LOCKSTEP_WRITE_SEEDS") != nullptr)
     std::ofstream(path, std::ios::binary) << bytes;
   std::ifstream file(path, std::ios::binary);
-  CAPTURE(path.string());
+  CAPTURE(path);
   CHECK(std::string(std::istreambuf_iterator<char>(file), {}) == bytes);
 }
 
