@@ -4,7 +4,7 @@
 #
 #   benchmarks/model_accuracy.sh gpt TEXT_FILE | resnet CIFAR_FOLDER | text | tabular [SEEDS]        SEEDS: default "1 2 3 4 5"
 #
-# ResNet-20 is trained for 30 epochs (--epochs of the program: 180). Run ./quickstart.sh before, which builds the examples.
+# ResNet-20 is trained for 30 epochs (--epochs of the program: 180). Run `cmake --preset release` before.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -26,7 +26,7 @@ case $model in
 esac
 seeds=${1:-1 2 3 4 5}
 program=build/release/examples/$model
-[[ -x $program ]] || { echo "$program is missing: run ./quickstart.sh first" >&2; exit 2; }
+cmake --build build/release --target "$model" >&2
 
 # A line for each seed, of the program's last one.
 train() { # NAME OPTION...

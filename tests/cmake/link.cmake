@@ -4,6 +4,8 @@
 add_executable(test_link EXCLUDE_FROM_ALL link/main.cpp link/other.cpp link/native.cpp)
 target_include_directories(test_link PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(test_link PRIVATE lockstep::lockstep lockstep_development)
+# Without optimisation no function is inlined: each is there to be defined twice.
+target_compile_options(test_link PRIVATE -O0)
 set_source_files_properties(link/native.cpp PROPERTIES COMPILE_OPTIONS -march=native)
 
 lockstep_add_build_test(link TARGET test_link)

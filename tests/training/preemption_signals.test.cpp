@@ -113,6 +113,7 @@ TEST_CASE("PreemptionSignals: SIGHUP is as SIGTERM, unless it is ignored") {
     PreemptionSignals signals;
     ::raise(SIGHUP);
     CHECK(signals.received() == ls::ExitCode::terminated);
+    CHECK(signals.name(ls::ExitCode::terminated) == std::string("SIGHUP"));
     signals.answered();
   }
   const OwnHandler nohup(SIGHUP, SIG_IGN);

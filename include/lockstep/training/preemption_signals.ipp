@@ -86,7 +86,7 @@ LOCKSTEP_INLINE ExitCode PreemptionSignals::received() const noexcept {
 LOCKSTEP_INLINE const char* PreemptionSignals::name(ExitCode code) const noexcept {
   if (code == ExitCode::interrupted) return "SIGINT";
   const int signal = PreemptionHandlers::instance().received.load(std::memory_order_relaxed);
-  return signal == SIGUSR1 ? "SIGUSR1" : "SIGTERM";
+  return signal == SIGUSR1 ? "SIGUSR1" : signal == SIGHUP ? "SIGHUP" : "SIGTERM";
 }
 
 LOCKSTEP_INLINE void PreemptionSignals::answered() noexcept {
