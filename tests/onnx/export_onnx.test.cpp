@@ -90,6 +90,41 @@ using Tied =
                    ls::TiedHead<ls::Embedding<7, 4>,
                                 ls::CrossAttention<1, 3, ls::Conv1D<4, 1>, ls::MaxPooling1D<2>>>>;
 
+constexpr ls::Conv2DTransposeOptions doubles{.stride = 2, .padding = ls::Padding::same};
+constexpr ls::Conv2DTransposeOptions uneven{.stride = ls::Extent2D{2, 3}, .use_bias = false};
+constexpr ls::Conv2DTransposeOptions gaps{.stride = 3, .padding = ls::Padding::same};
+constexpr ls::GroupNormalizationOptions only_beta{.scale = false};
+/// Larger images from smaller ones: windows that overlap, are cut off, and leave gaps.
+using Generator =
+    ls::Sequential<ls::Input<3, 4, 3>, ls::Conv2DTranspose<6, 3, ls::ReLU, doubles>,
+                   ls::GroupNormalization<3>,
+                   ls::Conv2DTranspose<4, ls::Extent2D{5, 4}, ls::Linear, uneven>,
+                   ls::GroupNormalization<-1, only_beta>,
+                   ls::Conv2DTranspose<2, ls::Extent2D{4, 5}, ls::Tanh, doubles>,
+                   ls::Conv2DTranspose<2, 2, ls::Linear, gaps>, ls::AveragePooling2D<6>,
+                   ls::Flatten, ls::Slice<0, 24>, ls::GroupNormalization<4>, ls::Dense<5>>;
+
+constexpr ls::EmbeddingOptions masks_zero{.mask_zero = true};
+constexpr ls::MultiHeadAttentionOptions masked_causal{.use_bias = false, .use_causal_mask = true};
+constexpr ls::SimpleRNNOptions rnn_backwards{.go_backwards = true};
+constexpr ls::GRUOptions gru_sequences{.return_sequences = true, .reset_after = false};
+using MaskedIds =
+    ls::Sequential<ls::Input<9>, ls::Embedding<5, 6, masks_zero>, ls::PositionEmbedding<9>,
+                   ls::Residual<ls::MultiHeadAttention<2, 3>>, ls::GroupNormalization<2>,
+                   ls::Residual<ls::MultiHeadAttention<1, 4, masked_causal>>, ls::GRU<5, backwards>,
+                   ls::Bidirectional<ls::GRU<3, gru_sequences>, ls::MergeMode::mul>,
+                   ls::Bidirectional<ls::LSTM<4, lstm_sequences>>, ls::LSTM<6, lstm_sequences>,
+                   ls::Parallel<ls::Concatenate, ls::GlobalAveragePooling1D, ls::GlobalMaxPooling1D,
+                                ls::LSTM<3>, ls::SimpleRNN<3, rnn_backwards>,
+                                ls::Bidirectional<ls::GRU<2, reset_before>, ls::MergeMode::ave>,
+                                ls::Sequential<ls::Conv1D<3, 1>, ls::LSTM<2>>>,
+                   ls::Dense<4>>;
+using MaskedTokens =
+    ls::Sequential<ls::Input<7, 3>, ls::ToSequence, ls::Masking<0.25>, ls::Dense<4, ls::ReLU>,
+                   ls::Parallel<ls::Add, ls::LSTM<4, lstm_sequences>, ls::Dense<4>>,
+                   ls::Dropout<0.5>, ls::CrossAttention<2, 2, ls::Identity, ls::Dense<3>>,
+                   ls::Bidirectional<ls::SimpleRNN<3>, ls::MergeMode::sum>>;
+
 Matrix random_matrix(Eigen::Index rows, Eigen::Index columns, std::uint64_t seed) {
   ls::RandomStream random{ls::RandomKey(seed)};
   Matrix values(rows, columns);
@@ -171,11 +206,23 @@ TEST_SUITE("ONNX in Python [needs python]") {
                                   static_cast<std::uint64_t>(values.cols())},
                       .bytes = {bytes.begin(), bytes.end()}});
     };
-    const auto write = [&](auto& model, const std::string& name, Eigen::Index inputs,
-                           float ids = 0) {
+    const auto write = [&](auto& model, const std::string& name, Eigen::Index inputs, float ids = 0,
+                           bool masked = false) {
       shake(model);
       Matrix x = random_matrix(7, inputs, 5);
       if (ids > 0) x = ((x.array() + 1) / 2 * ids).floor();
+      if (masked) {  // no token counts; only the last ones; only the first ones; every third
+        const Eigen::Index tokens = ids > 0 ? inputs : 7, features = inputs / tokens;
+        const auto hide = [&](Eigen::Index row, Eigen::Index token) {
+          x.row(row).segment(token * features, features).setConstant(ids > 0 ? 0.0F : 0.25F);
+        };
+        for (Eigen::Index token = 0; token < tokens; ++token) {
+          hide(1, token);
+          if (token < 4) hide(2, token);
+          if (token > 3) hide(3, token);
+          if (token % 3 != 0) hide(4, token);
+        }
+      }
       put((name + "_x").c_str(), x);
       put((name + "_y").c_str(), model.predict(x));
       ls::export_onnx(model, folder.path(name + ".onnx"),
@@ -189,12 +236,20 @@ TEST_SUITE("ONNX in Python [needs python]") {
     write(words, "words", 8, 11);
     auto tied = ls::compile<Tied>(alone, {.seed = 4}, ls::MeanSquaredError{}, ls::SGD{});
     write(tied, "tied", 5, 7);
+    auto generator = ls::compile<Generator>(alone, {.seed = 5}, ls::MeanSquaredError{}, ls::SGD{});
+    write(generator, "generator", 3 * 4 * 3);
+    auto masked_ids = ls::compile<MaskedIds>(alone, {.seed = 6}, ls::MeanSquaredError{}, ls::SGD{});
+    write(masked_ids, "masked_ids", 9, 5, true);
+    auto masked_tokens =
+        ls::compile<MaskedTokens>(alone, {.seed = 7}, ls::MeanSquaredError{}, ls::SGD{});
+    write(masked_tokens, "masked_tokens", 7 * 3, 0, true);
     ls::write_file_atomically(folder.path("data.npz"), ls::encode_npz(data));
 
     const Finished finished = run_python(R"py(
 import sys, numpy as np, onnxruntime
 data = np.load(sys.argv[1] + "/data.npz")
-for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("tied", (5,))):
+for name, shape in (("images", (9, 8, 2)), ("flat", (6,)), ("words", (8,)), ("tied", (5,)),
+                    ("generator", (3, 4, 3)), ("masked_ids", (9,)), ("masked_tokens", (7, 3))):
     session = onnxruntime.InferenceSession(sys.argv[1] + "/" + name + ".onnx", providers=["CPUExecutionProvider"])
     (x,), (y,) = session.get_inputs(), session.get_outputs()
     assert (x.name, y.name) == ("samples", "outputs") and x.shape == ["batch", *shape], (x.name, x.shape)

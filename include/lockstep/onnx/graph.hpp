@@ -15,22 +15,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+namespace onnx {
+// enum TensorProto.DataType
+inline constexpr int type_float = 1, type_int64 = 7, type_bool = 9;
+}  // namespace onnx
+
 /// A variable of the model, in this library's layout.
 struct OnnxArray {
   std::string name;
   std::vector<std::size_t> shape;
   std::vector<float> values;
-};
-
-/// A window over images, height and width of everything; or over a sequence, where the first number
-/// counts.
-struct OnnxWindow {
-  std::size_t rank;  ///< 2 or 1
-  std::size_t kernel[2];
-  std::size_t stride[2];
-  std::size_t dilation[2];
-  std::size_t begin[2];  ///< padding above and left
-  std::size_t end[2];    ///< below and right
 };
 
 /// The numbers of an attribute, or its text.
@@ -42,27 +36,15 @@ struct OnnxAttribute {
   std::string_view text = {};
 };
 
-/// Heads and dimensions of an attention.
-struct OnnxAttention {
-  std::size_t heads, key_dim, value_dim, queries, keys;
-  bool use_bias, causal;
-};
-
-/// A recurrent layer, or two of them in both directions.
-struct OnnxRecurrence {
-  std::string_view op;  ///< LSTM, GRU or RNN
-  std::size_t units, positions;
-  bool use_bias, return_sequences;
-  bool go_backwards, bidirectional;
-  bool reset_after = false;           ///< GRU
-  std::string_view merge = "Concat";  ///< of both directions; or an operator that reduces
-  double factor = 1;                  ///< of its output
-};
+/// An attribute that is one whole number.
+[[nodiscard]] inline OnnxAttribute onnx_int(std::string_view name, std::int64_t number) {
+  return {name, {number}, 0, OnnxAttribute::Kind::one_int};
+}
 
 /// Nodes, one behind the other (github.com/onnx/onnx/blob/main/onnx/onnx.proto3, operators of set
 /// 17). The value that the next node takes is a batch: of flat samples, of images that are channels
 /// first or last, of sequences, likewise, or of their tokens, as layers see them that know nothing
-/// of positions. Each function appends what a layer does.
+/// of positions. What each layer appends is in detail/.
 class OnnxGraph {
  public:
   /// A value, and how it lies.
@@ -77,7 +59,7 @@ class OnnxGraph {
   OnnxGraph(std::string input, std::span<const std::size_t> sample_shape,
             std::vector<OnnxArray> trained, std::vector<OnnxArray> state);
 
-  [[nodiscard]] const Value& value() const noexcept { return value_; }
+  [[nodiscard]] Value& value() noexcept { return value_; }
   void set_value(Value value) { value_ = std::move(value); }
   /// Makes tokens of sequences, if they are none, and the reverse. `shape`: of a token; of a
   /// sequence.
@@ -86,48 +68,37 @@ class OnnxGraph {
   /// After a layer that was applied to each token.
   void keep_tokens() noexcept { value_.is_tokens = true; }
 
-  void dense(bool use_bias);
-  /// `is_depthwise`: each channel has filters of its own, whatever `groups` says.
-  void convolution(const OnnxWindow& window, std::size_t groups, bool use_bias, bool is_depthwise);
-  void batch_normalization(std::size_t channels, bool scale, bool center, double epsilon);
-  void layer_normalization(std::size_t channels, bool scale, bool center, double epsilon);
-  void pool(std::string_view op, const OnnxWindow& window);
-  void global_pool(std::string_view op);
-  void pad(std::size_t top, std::size_t bottom, std::size_t left, std::size_t right);
-  /// Of a sequence: so many positions are added before and behind it.
-  void pad_positions(std::size_t left, std::size_t right);
-  /// Keeps [begin, end) of the extents from the first one on.
-  void slice(std::span<const std::size_t> begin, std::span<const std::size_t> end);
-  /// Dimension i becomes dimension dims[i], from 1.
-  void permute(std::span<const std::size_t> dims);
-  /// Rows and columns, or positions, so many times.
-  void up_sampling(std::span<const std::size_t> factors, bool bilinear);
-  void repeat_vector(std::size_t count, std::size_t width);
-  void reshape(std::span<const std::size_t> sample_shape);
-  void softmax();
-  /// x * scale + offset.
-  void rescale(double scale, double offset);
+  /// Which positions of the sequence that goes on count, [batch x positions], 1 or 0; empty: all.
+  [[nodiscard]] const std::string& mask() const noexcept { return mask_; }
+  void set_mask(std::string mask) { mask_ = std::move(mask); }
+  /// Of the sequence whose tokens a layer is given; 0: they are no tokens.
+  [[nodiscard]] std::size_t positions() const noexcept { return positions_; }
+  void set_positions(std::size_t positions) noexcept { positions_ = positions; }
+
+  /// The next variable of the model, trained or not; the next trained one, which is not taken.
+  const OnnxArray& take(bool trained);
+  [[nodiscard]] const OnnxArray& next_trained() const;
+
+  // These append an initializer, and return its name.
+  std::string weight(const OnnxArray& array);
+  std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers);
+  std::string number(double number);
+  std::string filled(std::string_view what, std::size_t size, float number);
+  std::string floats(std::string_view what, std::span<const std::size_t> shape,
+                     std::span<const float> values);
+
+  // These append a node, and return the name of its output.
+  /// `which`: which of the operator's outputs is wanted.
+  std::string node(std::string_view op, const std::vector<std::string>& inputs,
+                   std::initializer_list<OnnxAttribute> attributes = {}, int which = 0);
+  std::string transposed(const std::string& input, std::vector<std::int64_t> order);
+  std::string reshaped(const std::string& input, const std::vector<std::int64_t>& shape);
+
+  // These change the value.
   /// An operator of one input, with at most two attributes.
   void apply(std::string_view op, std::initializer_list<OnnxAttribute> attributes = {});
-  void silu();
-  void gelu();
-  void gelu_tanh();
-  void mish();
-  void leaky_relu(double slope);
-  void relu6();
-  /// (x - mean) / deviation of the two variables of Normalization, or the reverse.
-  void normalization(bool invert);
-  void rms_normalization(double epsilon);
-  /// Returns the name of the table.
-  std::string embedding();
-  void position_embedding(std::size_t positions);
-  /// The products of each token with all rows of that table.
-  void tied_logits(const std::string& table);
-  /// Queries and values: sequences.
-  void attention(const OnnxAttention& size, const Value& queries, const Value& values);
-  void recurrence(const OnnxRecurrence& layer);
-  /// `op` over the outputs of branches: Add, Mul, or Concat, which takes the last axis.
-  void merge(std::string_view op, std::vector<Value> branches, double factor);
+  void reshape(std::span<const std::size_t> sample_shape);
+  void lay_out(bool channels_first);
 
   /// What Frozen's layers take is among the state: their trained variables, and behind those the
   /// others. Returns what restore needs.
@@ -144,25 +115,12 @@ class OnnxGraph {
                                       std::string_view producer_version);
 
  private:
-  const OnnxArray& take(bool trained);
-  std::string weight(const OnnxArray& array);
-  std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers);
-  std::string number(double number);
-  std::string filled(std::string_view what, std::size_t size, float number);
   std::string add_initializer(std::string name, std::span<const std::size_t> shape,
                               std::span<const float> values);
-  /// `which`: which of the operator's outputs is wanted.
-  std::string node(std::string_view op, const std::vector<std::string>& inputs,
-                   std::initializer_list<OnnxAttribute> attributes = {}, int which = 0);
-  std::string transposed(const std::string& input, std::vector<std::int64_t> order);
-  std::string reshaped(const std::string& input, const std::vector<std::int64_t>& shape);
-  /// x times a kernel of the model, [rows x columns], plus its bias.
-  std::string projected(const std::string& x, std::size_t rows, bool use_bias);
-  /// The variables of one direction, appended in ONNX's order.
-  void take_direction(const OnnxRecurrence& layer, OnnxArray& w, OnnxArray& r, OnnxArray& b);
-  void lay_out(bool channels_first);
 
   Value value_;
+  std::string mask_;
+  std::size_t positions_ = 0;
   std::string input_;
   std::vector<std::size_t> input_shape_;
   std::vector<OnnxArray> trained_, state_;

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <numbers>
+#include <utility>
+
+#include "lockstep/onnx/detail/functions.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+LOCKSTEP_INLINE void onnx_dense(OnnxGraph& graph, bool use_bias) {
+  std::vector<std::string> inputs = {graph.value().name, graph.weight(graph.take(true))};
+  if (use_bias) inputs.push_back(graph.weight(graph.take(true)));
+  graph.value() = {.name = graph.node("Gemm", inputs), .rank = 1};
+}
+
+LOCKSTEP_INLINE void onnx_softmax(OnnxGraph& graph) {
+  graph.lay_out(false);
+  graph.value().name = graph.node("Softmax", {graph.value().name},
+                                  {{"axis", {-1}, 0, OnnxAttribute::Kind::one_int}});
+}
+
+LOCKSTEP_INLINE void onnx_rescale(OnnxGraph& graph, double scale, double offset) {
+  graph.value().name = graph.node("Mul", {graph.value().name, graph.number(scale)});
+  if (offset != 0)
+    graph.value().name = graph.node("Add", {graph.value().name, graph.number(offset)});
+}
+
+LOCKSTEP_INLINE void onnx_silu(OnnxGraph& graph) {
+  graph.value().name =
+      graph.node("Mul", {graph.value().name, graph.node("Sigmoid", {graph.value().name})});
+}
+
+LOCKSTEP_INLINE void onnx_mish(OnnxGraph& graph) {
+  graph.value().name = graph.node(
+      "Mul",
+      {graph.value().name, graph.node("Tanh", {graph.node("Softplus", {graph.value().name})})});
+}
+
+LOCKSTEP_INLINE void onnx_leaky_relu(OnnxGraph& graph, double slope) {
+  graph.apply("LeakyRelu", {{"alpha", {}, static_cast<float>(slope), OnnxAttribute::Kind::number}});
+}
+
+LOCKSTEP_INLINE void onnx_relu6(OnnxGraph& graph) {
+  graph.value().name = graph.node("Clip", {graph.value().name, graph.number(0), graph.number(6)});
+}
+
+/// x / 2 (1 + erf(x / sqrt(2)))
+LOCKSTEP_INLINE void onnx_gelu(OnnxGraph& graph) {
+  const std::string inner = graph.node(
+      "Erf", {graph.node("Mul", {graph.value().name, graph.number(1 / std::numbers::sqrt2)})});
+  const std::string half = graph.node("Mul", {graph.value().name, graph.number(0.5)});
+  graph.value().name = graph.node("Mul", {half, graph.node("Add", {inner, graph.number(1)})});
+}
+
+/// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+LOCKSTEP_INLINE void onnx_gelu_tanh(OnnxGraph& graph) {
+  const std::string cube = graph.node(
+      "Mul", {graph.node("Mul", {graph.value().name, graph.value().name}), graph.value().name});
+  const std::string sum =
+      graph.node("Add", {graph.value().name, graph.node("Mul", {cube, graph.number(0.044715)})});
+  const double root = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+  const std::string inner = graph.node("Tanh", {graph.node("Mul", {sum, graph.number(root)})});
+  graph.value().name =
+      graph.node("Mul", {graph.node("Mul", {graph.value().name, graph.number(0.5)}),
+                         graph.node("Add", {inner, graph.number(1)})});
+}
+
+LOCKSTEP_INLINE void onnx_merge(OnnxGraph& graph, std::string_view op,
+                                std::vector<OnnxGraph::Value> branches, double factor) {
+  for (OnnxGraph::Value& branch : branches) {  // all lie as the first one
+    graph.value() = branch;
+    graph.lay_out(branches.front().channels_first);
+    branch = graph.value();
+  }
+  graph.value() = branches.front();
+  if (op == "Concat") {
+    std::vector<std::string> inputs;
+    inputs.reserve(branches.size());
+    for (const OnnxGraph::Value& branch : branches) inputs.push_back(branch.name);
+    graph.value().name = graph.node(
+        op, inputs,
+        {{"axis", {graph.value().channels_first ? 1 : -1}, 0, OnnxAttribute::Kind::one_int}});
+    return;
+  }
+  for (std::size_t i = 1; i < branches.size(); ++i)
+    graph.value().name = graph.node(op, {graph.value().name, branches[i].name});
+  if (factor != 1) onnx_rescale(graph, factor, 0);
+}
+
+LOCKSTEP_INLINE void onnx_tied_logits(OnnxGraph& graph, const std::string& table) {
+  graph.lay_out(false);
+  graph.value().name = graph.node("MatMul", {graph.value().name, graph.transposed(table, {1, 0})});
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
