@@ -22,11 +22,10 @@
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/model/array_data.hpp"
 #include "lockstep/model/call_sentences.hpp"
-#include "lockstep/model/load_weights_options.hpp"
-#include "lockstep/model/weights.hpp"
+#include "lockstep/model/compile_options.hpp"
+#include "lockstep/model/model_variables.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/step/compiled.hpp"
-#include "lockstep/step/synchronization.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
 #include "lockstep/training/fit_options.hpp"
@@ -37,27 +36,12 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What compile may be told beyond what is a type.
-struct CompileOptions {
-  /// For initial values, shuffling and everything else that is random. Default: drawn by the chief.
-  /// The chief's is used on all workers.
-  std::optional<std::uint64_t> seed = std::nullopt;
-  /// When the ranks communicate. Default: in every step. Over a slow network, rounds of steps
-  /// without communication: LocalSGD{.steps = 16}, or DiLoCo{.steps = 500}. Equal on all workers,
-  /// and part of what a saved state must have in common with the program.
-  Synchronization synchronization = {};
-};
-
 namespace detail {
 
 /// Model::on; in model/own_loop.hpp, so that a program without a loop of its own does not pay for
 /// it.
 template <class Model>
 struct OnReplica;
-/// Files of a Model; in saving/model_files.hpp, so that a program without files needs no archives.
-template <class Model>
-struct ModelFiles;
-
 }  // namespace detail
 
 /// A compiled model; made by compile(). Every worker makes the same calls in the same order. Not
@@ -65,7 +49,7 @@ struct ModelFiles;
 ///
 /// One thread at a time calls it; steps run on the threads of the strategy's replicas.
 template <class Net, class T, Strategy S, class LossType, class OptimizerType, class... Metrics>
-class Model {
+class Model : public ModelVariables<Model<Net, T, S, LossType, OptimizerType, Metrics...>, T> {
  public:
   using Compiled = detail::Compiled<Net, T, LossType, OptimizerType, Metrics...>;
   using Network = Net;
@@ -251,95 +235,19 @@ class Model {
     return detail::OnReplica<Model>::get(*this, replica);
   }
 
-  /// A copy of every variable in Keras's order: layer by layer, the trained ones before the others
-  /// (moving statistics).
-  [[nodiscard]] std::vector<Weight<T>> get_weights() const {
-    return detail::copy_weights(trainer_.named_arrays(0));
-  }
-
-  /// Sets every variable, as get_weights gave them; the chief's go to all workers when the next fit
-  /// begins. Throws ConfigurationError, having changed nothing, when a number or a shape differs.
-  void set_weights(const std::vector<Weight<T>>& weights) {
-    detail::check_weights(weights, trainer_.named_arrays(0));
-    for (std::size_t i = 0; i < trainer_.replicas(); ++i)
-      detail::put_weights(weights, trainer_.named_arrays(i));
-  }
-
-  /// Saves the whole training state (variables, optimizer, learning rate, updates, seed) in
-  /// lockstep's own format, for load and load_model. The chief alone writes. Throws Error naming
-  /// the path; the file that was there then stays.
-  void save(const std::string& path) const { files().save(*this, path); }
-
-  /// Continues from a file that save (or ModelCheckpoint, CheckpointManager) wrote. The chief alone
-  /// reads and sends it to the others, so that the folder need not be shared. The file's learning
-  /// rate is in force then, whatever compile was given; variables, loss, metrics and the
-  /// optimizer's other options must be the same (where they are not, load_weights takes the
-  /// variables alone). Throws, on every worker, DataError when the file cannot be read or is
-  /// damaged, and ConfigurationError naming the difference when it belongs to another model;
-  /// nothing is changed then.
-  void load(const std::string& path) { files().load(*this, path); }
-
-  /// Saves every variable as get_weights gives it: by the extension as .safetensors, .npz,
-  /// .weights.h5, or else in lockstep's own format. The chief alone writes. Throws Error naming the
-  /// path.
-  ///
-  /// A .weights.h5 file is what Keras 3 reads into the same model, a functional one where there are
-  /// Residual or Parallel. It needs HDF5's library: link the CMake target lockstep::hdf5, or it is
-  /// a ConfigurationError, as are names that end in .h5, .hdf5 and .keras otherwise.
-  void save_weights(const std::string& path) const { files().save_weights(*this, path); }
-
-  /// Sets every variable, found by its name, from such a file or one that other programs wrote;
-  /// float32 and float64 are converted into each other. The chief alone reads. Throws, on every
-  /// worker, DataError when it cannot be read or is damaged, and ConfigurationError naming the
-  /// first variable that is missing, unknown or of another shape; nothing is changed then.
-  ///
-  /// Of Keras 3's .weights.h5 and .keras files (with lockstep::hdf5), layers are found by their
-  /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel.
-  void load_weights(const std::string& path) { files().load_weights(*this, path); }
-  /// The same, of a file of another model or another program: by the variables' names, with other
-  /// shapes left out, renamed, or in PyTorch's layout. Says on the chief what was not loaded.
-  /// Throws ConfigurationError, too, when nothing at all was found; nothing is changed then.
-  LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options) {
-    return files().load_weights(*this, path, options);
-  }
-
-  /// CRC-32C over the bits of all trained parameters: equal runs have equal sums.
-  [[nodiscard]] std::uint32_t parameters_crc32c() const {
-    return trainer_.variables().parameters_crc32c();
-  }
-
   /// "dense_1", for each layer; those of a nested Sequential begin with its name and a slash.
   static std::vector<std::string> layer_names() { return Net::template layer_names<InputShape>(); }
 
   /// Prints Keras's table to standard output.
   static void summary() { std::fputs(Net::summary().c_str(), stdout); }
 
-  /// The seed in force: the chief's.
-  [[nodiscard]] std::uint64_t seed() const noexcept { return trainer_.variables().seed; }
-  [[nodiscard]] double learning_rate() const { return trainer_.variables().learning_rate(); }
-  /// Sets it for the fits that follow; the updates made so far still count. The chief's value goes
-  /// to all workers when the next fit begins; in a callback, all workers must make the same call.
-  /// Throws ConfigurationError unless it is finite and at least 0, and if the optimizer has a
-  /// schedule.
-  void set_learning_rate(double learning_rate) {
-    detail::check_learning_rate(learning_rate, trainer_.variables().has_schedule());
-    trainer_.variables().set_learning_rate(learning_rate);
-  }
-  /// Optimizer updates made so far.
-  [[nodiscard]] std::int64_t iterations() const noexcept { return trainer_.variables().iterations; }
-
  private:
+  template <class, class>
+  friend class ModelVariables;
   template <class>
   friend struct detail::ModelFiles;
   template <class>
   friend struct detail::OnReplica;
-
-  static auto files() {
-    static_assert(
-        requires { sizeof(detail::ModelFiles<Model>); },
-        "lockstep: to save or load a model, #include <lockstep/saving/model_files.hpp>");
-    return detail::ModelFiles<Model>{};
-  }
 
   template <class... Callbacks>
   History run_fit(const AnyDataset& dataset, const FitOptions& options, Callbacks&... callbacks) {

@@ -15,6 +15,7 @@
 #include "lockstep/core/state.hpp"
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -59,8 +60,9 @@ class Checkpoint {
   /// checkpoint without objects takes the files of Model::save, ModelCheckpoint and
   /// BackupAndRestore, too.
   void restore(const std::string& path) {
-    decode(path, detail::file_from_chief(Files::trainer(model_).strategy(), "restore", path,
-                                         checkpoint_check(Files::trainer(model_).state_bytes())));
+    decode(path,
+           detail::file_from_chief(Files::trainer(model_).strategy(), "restore", path,
+                                   checkpoint_check(detail::state_bytes(Files::trainer(model_)))));
   }
 
  private:
@@ -68,7 +70,7 @@ class Checkpoint {
   friend class CheckpointManager;
 
   [[nodiscard]] TrainingState state() const {
-    TrainingState saved = Files::trainer(model_).save_state();
+    TrainingState saved = detail::save_state(Files::trainer(model_));
     const auto append = [&]<class O>(const O& object) {
       State& state = saved.objects.emplace_back();
       if constexpr (std::same_as<O, State>)

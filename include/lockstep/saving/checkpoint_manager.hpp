@@ -15,6 +15,7 @@
 #include "lockstep/saving/checkpoint.hpp"
 #include "lockstep/saving/chief_file.hpp"
 #include "lockstep/saving/model_files.hpp"
+#include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -59,8 +60,8 @@ class CheckpointManager {
     if (folder_) {
       try {
         folder_->begin();
-        if (auto found =
-                folder_->newest(CheckpointType::Files::trainer(checkpoint_.model_).state_bytes())) {
+        if (auto found = folder_->newest(
+                detail::state_bytes(CheckpointType::Files::trainer(checkpoint_.model_)))) {
           const auto text = std::as_bytes(std::span(found->path));
           path.bytes.assign(text.begin(), text.end());
           state.bytes = std::move(found->bytes);

@@ -9,6 +9,7 @@
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/saving/transfer.hpp"
 #include "lockstep/training/keras_layout.hpp"
+#include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -52,20 +53,20 @@ void restore(Trainer<T>& trainer, const TrainingState& saved) {
   if (saved.signature.empty())
     throw ConfigurationError(
         "the file has weights alone, and no state of an optimizer: use load_weights");
-  trainer.restore_state(saved);
+  restore_state(trainer, saved);
 }
 
 template <class T>
 void save(const Trainer<T>& trainer, const std::string& path) {
   refuse_weights_format("save", path);
   const AllSlots<T> all_slots(trainer);
-  if (trainer.strategy().is_chief()) save_snapshot(path, trainer.save_state());
+  if (trainer.strategy().is_chief()) save_snapshot(path, save_state(trainer));
 }
 
 template <class T>
 void load(Trainer<T>& trainer, const std::string& path) {
   const std::vector<std::byte> bytes =
-      file_from_chief(trainer.strategy(), "load", path, checkpoint_check(trainer.state_bytes()));
+      file_from_chief(trainer.strategy(), "load", path, checkpoint_check(state_bytes(trainer)));
   naming_file("load", path, [&] { restore(trainer, decode_checkpoint(bytes)); });
 }
 
@@ -109,7 +110,7 @@ template <class T>
 void load_weights(Trainer<T>& trainer, const std::string& path) {
   check_weights_path("load_weights", path, true);
   if (is_keras_file(path)) return (void)load_weights(trainer, path, LoadWeightsOptions{});
-  const std::uint64_t expected = trainer.state_bytes();
+  const std::uint64_t expected = state_bytes(trainer);
   const std::vector<std::byte> bytes =
       file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   naming_file("load_weights", path, [&] {
@@ -130,7 +131,7 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
                            const LoadWeightsOptions& options) {
   check_weights_path("load_weights", path, true);
   std::optional<std::uint64_t> expected;  // the file of a larger model may be much larger
-  if (!options.by_name) expected = trainer.state_bytes();
+  if (!options.by_name) expected = state_bytes(trainer);
   const std::vector<std::byte> bytes =
       file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   LoadedWeights report;

@@ -18,6 +18,7 @@
 #include "lockstep/saving/evaluation_results.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/training/fit_options.hpp"
+#include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -111,7 +112,7 @@ class SidecarEvaluator {
     while (!options_.max_evaluations || results_.size() < *options_.max_evaluations) {
       // Asked first, because the end is said after the last save.
       const bool ended = training_has_ended(options_.checkpoint_dir);
-      if (const auto found = watch_.next(Files::trainer(model_).state_bytes())) {
+      if (const auto found = watch_.next(detail::state_bytes(Files::trainer(model_)))) {
         if (auto evaluation = evaluate(*found, callbacks...))
           evaluated.push_back(std::move(*evaluation));
         poll.renew();

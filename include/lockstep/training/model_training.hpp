@@ -17,6 +17,7 @@
 #include "lockstep/network/model_json.hpp"
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/keras_layout.hpp"
+#include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -56,9 +57,9 @@ class ModelTraining : public Training {
   }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
     trainer_.catch_up();
-    return trainer_.save_state(std::move(reused));
+    return detail::save_state(trainer_, std::move(reused));
   }
-  [[nodiscard]] std::uint64_t state_bytes() const override { return trainer_.state_bytes(); }
+  [[nodiscard]] std::uint64_t state_bytes() const override { return detail::state_bytes(trainer_); }
   [[nodiscard]] bool has_averages() const override { return trainer_.variables().has_averages(); }
   [[nodiscard]] bool shows_averages() const override {
     return trainer_.variables().shows_averages();

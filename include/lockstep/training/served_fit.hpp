@@ -8,8 +8,6 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/parameter_server/parameter_servers.hpp"
-#include "lockstep/step/program.hpp"
-#include "lockstep/step/synchronization.hpp"
 #include "lockstep/training/position.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -22,11 +20,6 @@ void encode_place(const TrainingPosition& place, std::vector<std::byte>& bytes);
 /// Throws Error when the bytes are those of another program.
 [[nodiscard]] TrainingPosition decode_place(std::span<const std::byte> bytes,
                                             std::size_t metric_state);
-
-/// Throws ConfigurationError, which names it, when the optimizer or a variable asks for something
-/// that servers which see ranges of the parameters cannot do.
-template <class T>
-void check_for_servers(const Program<T>& program, const Synchronization& synchronization);
 
 /// A worker begins a fit: the chief's variables go to the servers, unless they go on with theirs,
 /// and the servers' to this worker. Returns where this rank goes on; nothing where it stays at

@@ -15,11 +15,11 @@
 #include "lockstep/core/text.hpp"
 #include "lockstep/parameter_server/numbers.hpp"
 #include "lockstep/parameter_server/shard_keeper.hpp"
-#include "lockstep/step/constraints.hpp"
 #include "lockstep/step/shard.hpp"
 #include "lockstep/step/status_block.hpp"
 #include "lockstep/step/updater.hpp"
 #include "lockstep/training/agreement.hpp"
+#include "lockstep/training/model_state.hpp"
 #include "lockstep/training/served_fit.hpp"
 #include "lockstep/training/trainer.hpp"
 
@@ -48,25 +48,6 @@ inline TrainingPosition decode_place(std::span<const std::byte> bytes, std::size
   if (!place.running.empty())
     std::memcpy(place.running.data(), bytes.data() + numbers.size(), sums);
   return place;
-}
-
-template <class T>
-void check_for_servers(const Program<T>& program, const Synchronization& synchronization) {
-  const UpdateRules rules = program.update_rules();
-  const bool has_constraints = !Constraints<T>(program.layout().variables).empty();
-  const char* const what =
-      rules.clipping.is_by_norm() ? "clipnorm and global_clipnorm need all gradients of a step"
-      : rules.averaging.is_on     ? "use_ema keeps averages that workers do not see"
-      : rules.accumulation_steps != 1
-          ? "gradient_accumulation_steps adds gradients of several steps"
-      : synchronization.is_in_rounds() ? "LocalSGD and DiLoCo update in each rank"
-      : has_constraints                ? "a variable's constraint needs it whole"
-                                       : nullptr;
-  if (what == nullptr) return;
-  throw ConfigurationError(
-      concat({"compile: ParameterServerStrategy: ", what,
-              ", and each server sees a range of the parameters: leave the option out, or train "
-              "with MultiWorkerMirroredStrategy"}));
 }
 
 template <class T>
@@ -192,10 +173,12 @@ class TrainerShard final : public ShardKeeper {
   }
 
   [[nodiscard]] TrainingState backup(TrainingState reused) const override {
-    return trainer_.save_state(std::move(reused));
+    return detail::save_state(trainer_, std::move(reused));
   }
-  void restore(const TrainingState& backup) override { trainer_.restore_state(backup); }
-  [[nodiscard]] std::uint64_t backup_bytes() const override { return trainer_.state_bytes(); }
+  void restore(const TrainingState& backup) override { detail::restore_state(trainer_, backup); }
+  [[nodiscard]] std::uint64_t backup_bytes() const override {
+    return detail::state_bytes(trainer_);
+  }
 
  private:
   [[nodiscard]] std::span<T> values() const {

@@ -1,0 +1,67 @@
+// What a worker asks of all workers while it trains: to stop, to compare replicas, to leave.
+#pragma once
+
+#include <optional>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/step/status_block.hpp"
+#include "lockstep/training/preemption_signals.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The requests of this worker's callbacks, and of the signals that it gets. They travel in the
+/// status block of the next step.
+class FitRequests {
+ public:
+  void stop() noexcept { stop_ = true; }
+  /// For the next step.
+  void verify(bool wanted) noexcept { verify_ = wanted; }
+  /// Throws ConfigurationError when the code is not one of preemption.
+  void preempt(ExitCode code) {
+    if (code != ExitCode::interrupted && code != ExitCode::terminated)
+      throw ConfigurationError(
+          concat({"request_preemption: the exit code must be ExitCode::interrupted (130) or "
+                  "ExitCode::terminated (143), got ",
+                  static_cast<int>(code)}));
+    preemption_ = code;
+  }
+
+  void preempt_on_signals() {
+    if (!signals_) signals_.emplace();
+  }
+  /// From now on a signal does what it did before.
+  void leave_signals() {
+    takes_signals_again_ = signals_.has_value();
+    signals_.reset();
+  }
+  void take_signals_again() {
+    if (takes_signals_again_) preempt_on_signals();
+  }
+  /// The workers leave because of the signal that has come to one of them.
+  void answer_signals() noexcept {
+    if (signals_) signals_->answered();
+  }
+  /// The signal that asks for this exit code.
+  [[nodiscard]] const char* signal_name(ExitCode code) const noexcept {
+    return signals_ ? signals_->name(code) : code == ExitCode::interrupted ? "SIGINT" : "SIGTERM";
+  }
+
+  /// What is asked in the next step. What a callback has said goes before a signal.
+  [[nodiscard]] Requests next() const {
+    const bool by_signal = signals_ && preemption_ == ExitCode::success;
+    return {.stop = stop_,
+            .preemption = by_signal ? signals_->received() : preemption_,
+            .verify = verify_};
+  }
+
+ private:
+  bool stop_ = false;
+  bool verify_ = false;
+  ExitCode preemption_ = ExitCode::success;
+  std::optional<PreemptionSignals> signals_;
+  bool takes_signals_again_ = false;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

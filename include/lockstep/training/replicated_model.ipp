@@ -1,0 +1,191 @@
+#pragma once
+
+#include <concepts>
+#include <random>
+#include <span>
+#include <utility>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/shape.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/kernels/instruction_set.hpp"
+#include "lockstep/step/updaters/choose_updater.hpp"
+#include "lockstep/step/updaters/update_shares_of.hpp"
+#include "lockstep/training/agreement.hpp"
+#include "lockstep/training/compile_rules.hpp"
+#include "lockstep/training/replicated_model.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+template <class T>
+ReplicatedModel<T>::ReplicatedModel(const Program<T>& program,
+                                    std::unique_ptr<AnyStrategy> strategy,
+                                    std::optional<std::uint64_t> seed,
+                                    const Synchronization& synchronization)
+    : program_(program),
+      strategy_(std::move(strategy)),
+      variables_(program,
+                 checked(synchronization, program.update_rules(), strategy_->sharded_updates()),
+                 strategy_->sharded_updates()),
+      workspaces_(static_cast<std::size_t>(strategy_->local_replicas())),
+      rank_state_(program, variables_, workspaces_.size()) {
+  variables_.seed = seed ? *seed : std::random_device{}();
+  if (strategy_->parameter_servers() != nullptr) check_for_servers(program_, synchronization);
+  strategy_->run([&](AnyReplica& replica) { start(replica); });
+}
+
+template <class T>
+ReplicatedModel<T>::~ReplicatedModel() = default;
+
+template <class T>
+void ReplicatedModel<T>::start(AnyReplica& replica) {
+  auto& collective = replica.collective();
+  const bool leader = replica.local_rank() == 0;
+  const auto activity = show_call(replica, "compile");
+  agree(collective, "compile",
+        signature() + (variables_.shares_updates() ? "\nsharded updates: yes" : ""));
+  const auto allocate = [&](std::size_t bytes) { return collective.allocate(bytes); };
+  auto& workspace = workspaces_[static_cast<std::size_t>(replica.local_rank())];
+  workspace = std::make_unique<Workspace<T>>(program_, allocate);
+  rank_state_.start(static_cast<std::size_t>(replica.local_rank()));
+  if (!variables_.is_in_rounds() && can_update_for_all(program_, replica)) {
+    variables_.allocate_parameters(allocate);
+  } else if (leader && variables_.shares_updates()) {
+    variables_.share_updates(update_shares_of(variables_, replica), strategy_->worker_index());
+    if (variables_.shares().is_of_blocks()) variables_.allocate_parameters(allocate);
+  }
+  if (leader && collective.can().keep_residuals && std::same_as<T, float>)
+    workspace->keep_residuals();
+  // Results depend on the instruction set (fused multiply-add), so that ranks use the lowest of all
+  // of them.
+  std::int64_t level = -static_cast<std::int64_t>(kernels::instruction_set());
+  collective.all_reduce(std::span(&level, 1), ReduceOp::max);
+  const std::uint64_t seed = from_chief(collective, variables_.seed);
+  replica.team_barrier();  // all have read level and seed
+  if (leader) kernels::set_instruction_set(static_cast<InstructionSet>(-level));
+  initialize<T>(program_.layout().state_variables, workspace->state().slices(),
+                RandomKey(seed).fold_in(1));
+  if (leader) {
+    variables_.seed = seed;
+    initialize<T>(program_.layout().variables, variables_.parameters().slices(), RandomKey(seed));
+  }
+  broadcast_from_chief(replica);
+}
+
+template <class T>
+void ReplicatedModel<T>::broadcast_from_chief(AnyReplica& replica) {
+  const bool leader = replica.local_rank() == 0;
+  auto& collective = replica.collective();
+  Workspace<T>& own = workspace(static_cast<std::size_t>(replica.local_rank()));
+  // Replicas that share variables with another receive into their gradients.
+  const auto send = [&](std::span<T> values) {
+    collective.broadcast(std::as_writable_bytes(leader ? values : own.gradients().values()), 0);
+  };
+  if (collective.size() > 1) {
+    send(variables_.parameters().values());
+    for (std::size_t i = variables_.own_slots(); i < variables_.slots().size(); ++i)
+      send(variables_.slots()[i].values());
+    if (!variables_.accumulated().values().empty()) send(variables_.accumulated().values());
+    if (!own.state().values().empty())
+      collective.broadcast(std::as_writable_bytes(own.state().values()), 0);
+    const double learning_rate = from_chief(collective, variables_.learning_rate());
+    const std::int64_t iterations = from_chief(collective, variables_.iterations);
+    const double previous_learning_rate = from_chief(collective, variables_.previous_learning_rate);
+    const std::int64_t accumulated_steps = from_chief(collective, variables_.accumulated_steps);
+    const double accumulated_rows = from_chief(collective, variables_.accumulated_rows);
+    const std::int64_t shows_averages =
+        from_chief(collective, std::int64_t{variables_.shows_averages()});
+    const std::int64_t next_pass = from_chief(collective, variables_.next_pass);
+    replica.team_barrier();  // all have read the counters
+    if (leader) {
+      variables_.set_learning_rate(learning_rate);
+      variables_.iterations = iterations;
+      variables_.previous_learning_rate = previous_learning_rate;
+      variables_.accumulated_steps = accumulated_steps;
+      variables_.accumulated_rows = accumulated_rows;
+      variables_.set_shows_averages(shows_averages != 0);
+      variables_.next_pass = next_pass;
+    }
+  }
+  replica.team_barrier();
+}
+
+template <class T>
+void ReplicatedModel<T>::gather_rank_state(AnyReplica& replica) {
+  if (ranks_differ())
+    rank_state_.gather(replica, workspace(static_cast<std::size_t>(replica.local_rank())),
+                       has_residuals());
+}
+
+template <class T>
+DistributionContext ReplicatedModel<T>::place(int local_replicas, int local_replica) const {
+  return {.num_workers = strategy_->num_workers(),
+          .worker = strategy_->worker_index(),
+          .local_replicas = local_replicas,
+          .local_replica = local_replica};
+}
+
+template <class T>
+DistributionContext ReplicatedModel<T>::pass_place(int local_replicas, int local_replica) const {
+  if (strategy_->parameter_servers() == nullptr) return place(local_replicas, local_replica);
+  return {.num_workers = 1,
+          .worker = 0,
+          .local_replicas = local_replicas,
+          .local_replica = local_replica};
+}
+
+template <class T>
+DistributedDataset<AnyDataset> ReplicatedModel<T>::distribute(
+    const AnyDataset& dataset, const AnyReplica& replica,
+    std::optional<AutoShardPolicy> policy) const {
+  return {dataset, pass_place(replica.local_size(), replica.local_rank()), policy};
+}
+
+template <class T>
+DistributedDataset<AnyDataset> ReplicatedModel<T>::distribute_training(
+    const AnyDataset& dataset, const AnyReplica& replica) const {
+  return {dataset, place(replica.local_size(), replica.local_rank())};
+}
+
+template <class T>
+std::vector<NamedArray<T>> ReplicatedModel<T>::named_arrays(std::size_t replica) const {
+  return detail::named_arrays(program_, variables_.parameters(), workspace(replica).state());
+}
+
+template <class T>
+std::string ReplicatedModel<T>::signature() const {
+  std::string text =
+      concat({"scalar type: ", scalar_name<T>(), "\n", program_.input_description(), "\n"});
+  const std::vector<std::string> names = program_.names().variables;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += concat({"model layout: ", names[i], " ",
+                    shape_text(program_.layout().variables[i].shape()), "\n"});
+  text += program_.parts_description();
+  if (variables_.is_in_rounds())
+    text += concat({"\nsynchronization: ", variables_.synchronization().description()});
+  return text;
+}
+
+template <class T>
+bool ReplicatedModel<T>::has_all_slots() const noexcept {
+  return !variables_.shares_updates() || program_.layout().slots == 0 ||
+         gathered_->are_of(variables_);
+}
+
+template <class T>
+void ReplicatedModel<T>::gather_slots(AnyReplica& replica) const {
+  if (variables_.shares_updates() && program_.layout().slots > 0)
+    gathered_->gather(program_, variables_, replica);
+}
+
+template <class T>
+void ReplicatedModel<T>::gather_slots() const {
+  if (has_all_slots()) return;
+  strategy_->run([&](AnyReplica& replica) {
+    const auto activity = show_call(replica, "save");
+    agree(replica.collective(), "save", {});
+    gather_slots(replica);
+  });
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,157 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lockstep/collectives/host/launcher_notes.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/training/agreement.hpp"
+#include "lockstep/training/model_state.hpp"
+#include "lockstep/training/resume.hpp"
+#include "lockstep/training/served_fit.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// Called by the leader.
+template <class T>
+void take_over(RunningFit<T>& fit, const std::vector<std::byte>& saved) {
+  if (fit.recovery.decode == nullptr)
+    throw ConfigurationError(
+        "fit: the chief restores a saved state, this worker has no callback that can: start "
+        "the same program on every worker");
+  TrainingState state = fit.recovery.decode(saved);
+  restore_state(fit.trainer(), state);
+  fit.at = TrainingPosition::take(state, fit.metric_state());
+  fit.callbacks.restore(state.callbacks);
+  if (!fit.is_chief()) return;
+  if (fit.at.epoch > fit.options.epochs)
+    log_line(concat({"fit: nothing to do: the restored training is in epoch ", fit.at.epoch + 1,
+                     ", and .epochs is ", fit.options.epochs}));
+  else if (fit.at.has_ended() || fit.at.epoch == fit.options.epochs)
+    log_line(concat(
+        {"fit: nothing to do: the restored training came to its end after epoch ", fit.at.epoch}));
+}
+
+/// Without a saved state, a worker goes on with the slots that it has: they must be of one run.
+template <class T>
+void check_shares(RunningFit<T>& fit, AnyReplica& replica) {
+  Trainer<T>& trainer = fit.trainer();
+  if (!trainer.variables().shares_updates() || trainer.program().layout().slots == 0) return;
+  std::array<std::int64_t, 2> most{trainer.variables().iterations, -trainer.variables().iterations};
+  replica.collective().all_reduce(std::span<std::int64_t>(most), ReduceOp::max);
+  const bool is_known = any_rank(replica, fit.recovery.is_begun);
+  if (most[0] == -most[1] && !is_known) return;
+  try {
+    replica.collective().barrier();  // none throws before every other one knows
+  } catch (const CollectiveError&) {
+  }
+  throw Error(concat({"fit: with sharded_updates, a worker that was lost has taken its slots of "
+                      "the optimizer along, and there is no backup to go on from (workers have "
+                      "made ",
+                      -most[1], " to ", most[0],
+                      " updates): start all workers again; a BackupAndRestore with a smaller "
+                      "save_freq has a backup sooner"}),
+              ExitCode::lost_peer);
+}
+
+/// The number of the first pass over the data. If epochs are whole passes, those before
+/// initial_epoch count as made, even for a model that has not made them.
+template <class T>
+std::int64_t first_pass(const RunningFit<T>& fit) {
+  return std::max(fit.trainer().variables().next_pass,
+                  fit.plan.new_pass_each_epoch ? std::int64_t{fit.options.initial_epoch} : 0);
+}
+
+template <class T>
+void resume(RunningFit<T>& fit, AnyReplica& replica) {
+  Recovery& recovery = fit.recovery;
+  const bool leader = replica.local_rank() == 0;
+  std::vector<std::byte> saved = recovery.survivor.furthest(replica.collective(), leader);
+  if (saved.empty())
+    saved = bytes_from_chief(replica.collective(),
+                             leader ? std::move(recovery.pending) : std::vector<std::byte>{});
+  else if (leader)
+    recovery.pending = {};
+  fit.call_back(replica, {.call = "fit"}, [&] {
+    if (!saved.empty()) take_over(fit, saved);
+  });
+  if (saved.empty()) {
+    check_shares(fit, replica);
+    fit.trainer().broadcast_from_chief(replica);
+    if (leader) fit.at.data_iteration = first_pass(fit);
+    replica.team_barrier();
+  }
+  if (ParameterServers* const servers = replica.parameter_servers())
+    if (auto place = join_servers(fit.trainer(), *servers, fit.at)) fit.at = std::move(*place);
+  if (leader) {
+    fit.window.waiting = 0;
+    fit.requests.take_signals_again();
+    if (recovery.is_begun) {
+      fit.history.truncate(static_cast<int>(fit.at.epoch));
+      log_line(concat({"fit: all workers are together again, and go on at epoch ", fit.at.epoch + 1,
+                       ", step ", fit.at.step + 1}));
+    }
+    recovery.survivor.forget();
+    recovery.is_begun = true;
+  }
+}
+
+template <class T>
+void resume_in_data(const RunningFit<T>& fit, AnyReplica& replica, BatchLoader<T>& data,
+                    TrainingPosition& at) {
+  const FitPlan& plan = fit.plan;
+  std::int64_t batch = 0;
+  if (replica.collective().rank() == 0) {
+    data.begin({.seed = fit.trainer().variables().seed, .number = at.data_iteration});
+    if (data.next()) batch = static_cast<std::int64_t>(data.batch_size());
+  }
+  batch = from_chief(replica.collective(), batch);
+  if (batch == 0 || batch == at.batch) return;
+  const std::int64_t samples = at.data_position * at.batch;
+  at.data_position = samples / batch;
+  if (plan.target && plan.new_pass_each_epoch)
+    at.data_position = std::min(at.data_position, *plan.target);
+  if (plan.new_pass_each_epoch) at.step = at.data_position;
+  if (replica.collective().rank() == 0)
+    log_line(
+        concat({"warning: fit: the saved run had global batches of ", at.batch,
+                " samples, this program asks for ", batch, " and goes on with them, from sample ",
+                at.data_position * batch, " of the data (of ", samples, " that were used)"}));
+  at.batch = batch;
+}
+
+template <class T>
+void survive(RunningFit<T>& fit, const CollectiveError& error) {
+  Trainer<T>& trainer = fit.trainer();
+  Recovery& recovery = fit.recovery;
+  note_failure(error.failure());
+  const bool has_waited = error.failure().operation == "start-up";  // in vain
+  if (!recovery.survivor.survives(error) || !recovery.is_begun || has_waited) {
+    CollectiveFailure failure = error.failure();
+    failure.step = trainer.variables().iterations;
+    throw CollectiveError(std::move(failure));
+  }
+  for (std::size_t i = 0; i < trainer.replicas(); ++i) trainer.workspace(i).undo_step();
+  trainer.forget_rank_state();  // some of it is lost
+  if (!trainer.variables().shares_updates())
+    recovery.survivor.keep([&] { return fit.state(); });
+  else if (fit.is_chief() &&
+           recovery.read_backup)  // the slots of the one that is lost are lost, too
+    recovery.pending = recovery.read_backup(state_bytes(trainer));
+  fit.requests.leave_signals();  // while it waits, a signal ends the process
+  log_line(concat(
+      {error.what(), trainer.variables().shares_updates()
+                         ? "; this worker waits until all are together again, and goes on from "
+                           "the last backup"
+                         : "; this worker keeps its state and waits until all are together "
+                           "again"}));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
