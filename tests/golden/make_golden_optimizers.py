@@ -141,6 +141,27 @@ keras_case(
 
 # Every optimizer with what is done for all of them: two variables, of shapes (1, 3) and (3); weight decay of the first
 # alone; clipping; averages, which overwrite the weights after every fourth update. First the weights, then the averages.
+class Lars(o.Optimizer):
+    """Algorithm 1 of You, Gitman, Ginsburg, 2017, with what Keras does for all optimizers. Its decay is a part of the gradient."""
+
+    def __init__(self, rate, weight_decay, momentum=0.9, trust=0.05, **options):
+        super().__init__(rate, **options)
+        self.decay, self.momentum, self.trust = weight_decay, momentum, trust
+
+    def build(self, variables):
+        super().build(variables)
+        self.slots = [self.add_variable_from_reference(v, "momentum") for v in variables]
+
+    def update_step(self, gradient, variable, learning_rate):
+        m = self.slots[self._get_variable_index(variable)]
+        norm = lambda x: keras.ops.sqrt(keras.ops.sum(x * x))
+        decay = 0.0 if variable.name == "part_1" else self.decay
+        w = variable.value
+        rate = learning_rate * self.trust * norm(w) / (norm(gradient) + decay * norm(w))
+        self.assign(m, self.momentum * m + keras.ops.cast(rate, "float64") * (gradient + decay * w))
+        self.assign_sub(variable, m)
+
+
 every = {
     "sgd": lambda **k: o.SGD(0.1, momentum=0.9, nesterov=True, **k),
     "adam": lambda **k: o.Adam(0.1, amsgrad=True, **k),
@@ -160,6 +181,8 @@ every = {
         beta=0.05,
         **k,
     ),
+    "muon": lambda **k: o.Muon(0.1, adam_weight_decay=0.2, adam_lr_ratio=0.5, **k),
+    "lars": lambda **k: Lars(2.0, **k),
 }
 
 

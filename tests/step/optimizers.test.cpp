@@ -19,7 +19,9 @@
 #include "lockstep/optimizers/adamax.hpp"
 #include "lockstep/optimizers/ftrl.hpp"
 #include "lockstep/optimizers/lamb.hpp"
+#include "lockstep/optimizers/lars.hpp"
 #include "lockstep/optimizers/lion.hpp"
+#include "lockstep/optimizers/muon.hpp"
 #include "lockstep/optimizers/nadam.hpp"
 #include "lockstep/optimizers/rmsprop.hpp"
 #include "lockstep/optimizers/sgd.hpp"
@@ -116,4 +118,11 @@ TEST_CASE(
                  .beta = 0.05,
                  .weight_decay = 0.1},
         golden::every_ftrl_clipvalue, golden::every_ftrl_global_clipnorm);
+  check(ls::Muon{.learning_rate = 0.1,
+                 .adam_weight_decay = 0.2,
+                 .weight_decay = 0.1,
+                 .adam_lr_ratio = 0.5},
+        golden::every_muon_clipvalue, golden::every_muon_global_clipnorm);
+  check(ls::LARS{.learning_rate = 2, .trust_coefficient = 0.05, .weight_decay = 0.1},
+        golden::every_lars_clipvalue, golden::every_lars_global_clipnorm);
 }
