@@ -49,6 +49,8 @@ bool exists(const ls::BackupAndRestore& backup) { return std::filesystem::exists
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, callbacks");
+
 TEST_CASE("BackupAndRestore: saves the state at the end of an epoch, by default") {
   const TemporaryFolder folder;
   const ls::BackupAndRestore backup{.backup_dir = folder.path("deep/backup"),
@@ -416,3 +418,5 @@ TEST_CASE("BackupAndRestore: the chief removes what a killed run has left of an 
   backup.on_train_begin(chief);
   CHECK_FALSE(std::filesystem::exists(left));
 }
+
+TEST_SUITE_END();

@@ -41,6 +41,8 @@ void end(ls::CSVLogger& logger, FakeTraining& training) {
 }  // namespace
 
 // The texts are those that Keras 3's CSVLogger writes for the same logs.
+TEST_SUITE_BEGIN("Keras, callbacks");
+
 TEST_CASE(
     "CSVLogger: columns by name, val_ columns for all figures, NA, numbers as Python prints them") {
   const TemporaryFolder folder;
@@ -153,3 +155,5 @@ TEST_CASE("CSVLogger: the chief alone writes; what cannot be written is refused 
                      [] { ls::CSVLogger({.filename = "a", .separator = '"'}); }),
                  "separator"));
 }
+
+TEST_SUITE_END();

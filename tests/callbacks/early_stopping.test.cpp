@@ -60,6 +60,8 @@ static_assert(
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, callbacks");
+
 TEST_CASE(
     "EarlyStopping: Keras's decisions, with any patience, min_delta, baseline and "
     "start_from_epoch") {
@@ -189,3 +191,5 @@ TEST_CASE("EarlyStopping: options that make no sense are refused") {
   CHECK(contains(refusal({.monitor = "unknown"}),
                  "give .mode = MonitorMode::max or MonitorMode::min"));
 }
+
+TEST_SUITE_END();

@@ -23,6 +23,8 @@ static_assert(
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, callbacks");
+
 TEST_CASE(
     "LambdaCallback: each hook calls its function, with all arguments, without Training, or with "
     "none") {
@@ -123,3 +125,5 @@ TEST_CASE("LambdaCallback: what its functions remember is saved and restored, wh
   ls::CallbackList(counts, forgets).restore(saved);
   CHECK(seen == 3);
 }
+
+TEST_SUITE_END();

@@ -28,6 +28,8 @@ static_assert(!std::is_constructible_v<ls::LearningRateScheduler, double (*)(int
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, callbacks");
+
 TEST_CASE(
     "LearningRateScheduler: the rate of Keras's example after 15 epochs, and the rates in the "
     "logs") {
@@ -98,3 +100,5 @@ TEST_CASE("LearningRateScheduler: verbose says each rate, on the chief") {
   CHECK(output.text() ==
         "lockstep: Epoch 1: LearningRateScheduler setting learning rate to 0.25\n");
 }
+
+TEST_SUITE_END();

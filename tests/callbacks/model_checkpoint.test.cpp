@@ -50,6 +50,8 @@ std::string refusal(Options options) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, callbacks");
+
 TEST_CASE("ModelCheckpoint: the whole state after every epoch, under the epoch's name") {
   const TemporaryFolder folder;
   ls::ModelCheckpoint callback({.filepath = folder.path("deep/{epoch:02d}-{val_loss:.2f}")});
@@ -264,3 +266,5 @@ TEST_CASE("ModelCheckpoint: writes nothing before the replicas are compared") {
   CHECK_FALSE(step(true));
   CHECK(std::filesystem::exists(path));
 }
+
+TEST_SUITE_END();

@@ -81,6 +81,8 @@ std::string figure(double value) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, fit, evaluate, predict");
+
 TEST_CASE("render_progress_bar: finished") {
   CHECK(
       ls::render_progress_bar(
@@ -278,3 +280,5 @@ TEST_CASE("ProgressBar: an epoch without a step") {
   screen.bar->end_epoch(no_logs);
   CHECK(screen.text() == "0/0 [==============================] - 0s 0s/step\n");
 }
+
+TEST_SUITE_END();

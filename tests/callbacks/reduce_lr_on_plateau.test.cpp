@@ -46,6 +46,8 @@ double rate_after(int epochs, const ls::ReduceLROnPlateauOptions& options) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, callbacks");
+
 TEST_CASE("ReduceLROnPlateau: Keras's rates, with any patience, min_delta, cooldown and min_lr") {
   for (const golden::ReduceLROnPlateauCase& c : golden::reduce_lr_on_plateau) {
     CAPTURE(&c - golden::reduce_lr_on_plateau);
@@ -128,3 +130,5 @@ TEST_CASE("ReduceLROnPlateau: verbose says each reduction, on the chief") {
   rate_after(2, {.factor = 0.5, .patience = 1, .verbose = 1});
   CHECK(output.text() == "lockstep: Epoch 2: ReduceLROnPlateau reducing learning rate to 0.05\n");
 }
+
+TEST_SUITE_END();

@@ -106,6 +106,8 @@ std::string bytes_of(const unsigned char (&bytes)[N]) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, callbacks");
+
 TEST_CASE("TensorBoard: two epochs, byte for byte as TensorBoard's own messages") {
   const TemporaryFolder folder;
   FakeTraining training = some_training();
@@ -205,6 +207,8 @@ TEST_CASE("TensorBoard: options that make no sense") {
   CHECK(contains(message_of<ls::ConfigurationError>([] { (void)ls::UpdateFrequency(-2); }),
                  "got -2"));
 }
+
+TEST_SUITE_END();
 
 TEST_SUITE("TensorBoard in Python [needs python]") {
   TEST_CASE("TensorBoard: the real one reads what a fit with two replicas has written") {

@@ -36,6 +36,8 @@ static_assert(ls::CallbackList<ls::TerminateOnNaN>::presence().stop_in_batch);
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, callbacks");
+
 TEST_CASE(
     "TerminateOnNaN: asks to stop when the loss is no finite number, and says which batch it was") {
   const std::string end = ": training ends\n";
@@ -75,3 +77,5 @@ TEST_CASE("TerminateOnNaN: raise_error throws in place of stopping") {
         "TerminateOnNaN: the loss of batch 1 is nan: training ends");
   CHECK_FALSE(training.stopped);
 }
+
+TEST_SUITE_END();

@@ -55,6 +55,8 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, checkpoints");
+
 TEST_CASE("checkpoint folder: the newest checkpoints are kept, under growing numbers") {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints({.directory = folder.path(), .max_to_keep = 3});
@@ -258,3 +260,5 @@ TEST_CASE("checkpoint folder: options that make no sense are errors") {
   CHECK(contains(refused({.directory = "/x", .checkpoint_interval = 0}), "at least 1 update"));
   CHECK(contains(refused({.directory = "/x", .checkpoint_name = "a/b"}), "'a/b'"));
 }
+
+TEST_SUITE_END();

@@ -5,6 +5,8 @@
 using namespace lockstep;
 using namespace std::chrono_literals;
 
+TEST_SUITE_BEGIN("Keras, MultiWorkerMirroredStrategy: CommunicationOptions");
+
 TEST_CASE("CommunicationOptions: what makes no sense is named") {
   CHECK_NOTHROW(CommunicationOptions{}.validate());
   CHECK(CommunicationOptions{}.timeout == 30s);
@@ -43,3 +45,5 @@ TEST_CASE("CommunicationOptions: connections") {
             .c_str(),
         ConfigurationError);
 }
+
+TEST_SUITE_END();

@@ -71,7 +71,7 @@ std::vector<int> values_of(const D& dataset, ls::DistributionContext context) {
 
 }  // namespace
 
-TEST_SUITE("distributed dataset") {
+TEST_SUITE("Keras, AutoShardPolicy") {
   TEST_CASE("a worker or a replica outside the cluster is an error") {
     using D = decltype(numbers(4).batch(2));
     CHECK_THROWS_AS(ls::DistributedDataset<D>(numbers(4).batch(2), {2, 2, 1, 0}),
@@ -80,11 +80,12 @@ TEST_SUITE("distributed dataset") {
                     ls::ConfigurationError);
   }
 
-  TEST_CASE("data: 7 over 2 are 4 and 3") {
+  TEST_CASE("data: batches are global, and parts differ by at most one: 7 over 2 are 4 and 3") {
     CHECK(parts_of(numbers(7).batch(7), 2) == std::vector<Batches>{{{0, 2, 4, 6}}, {{1, 3, 5}}});
   }
 
-  TEST_CASE("data: every rank has the same number of parts, some empty") {
+  TEST_CASE(
+      "data: it ends when nobody has data left; who has run out takes part with an empty batch") {
     const auto parts = parts_of(numbers(10).batch(4), 3);
     CHECK(parts[0] == Batches{{0, 3}, {4, 7}, {8}});
     CHECK(parts[1] == Batches{{1}, {5}, {9}});

@@ -7,6 +7,8 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
+TEST_SUITE_BEGIN("Keras, dataset pipeline: from_generator");
+
 TEST_CASE("from_generator makes samples from their numbers") {
   auto dataset = ls::from_generator(
                      [](auto& sample) {
@@ -34,3 +36,5 @@ TEST_CASE("from_generator makes samples from their numbers") {
   }
   CHECK(sorted(seen) == range(0, 30));
 }
+
+TEST_SUITE_END();

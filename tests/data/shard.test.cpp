@@ -10,6 +10,8 @@
 
 namespace ls = lockstep;
 
+TEST_SUITE_BEGIN("Keras, AutoShardPolicy");
+
 TEST_CASE("shard: element i belongs to shard i % n") {
   for (std::int64_t n = 0; n < 12; ++n)
     for (std::int64_t shards = 1; shards < 6; ++shards) {
@@ -30,3 +32,5 @@ TEST_CASE("shard: an index outside, or no shards, is an error") {
   CHECK_THROWS_AS((void)ls::shard_size(5, 2, 2), ls::ConfigurationError);
   CHECK_THROWS_AS((void)ls::shard_size(5, 2, -1), ls::ConfigurationError);
 }
+
+TEST_SUITE_END();

@@ -19,6 +19,8 @@ std::string reason(AutoShardPolicy wanted, std::int64_t files, int workers) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, AutoShardPolicy");
+
 TEST_CASE("shard decision: automatic takes files where there are enough") {
   CHECK(decide_shard_policy(AutoShardPolicy::automatic, 3, 3).policy == AutoShardPolicy::file);
   CHECK(decide_shard_policy(AutoShardPolicy::automatic, 2, 3).policy == AutoShardPolicy::data);
@@ -43,3 +45,5 @@ TEST_CASE("shard decision: the program's choice is kept, or refused") {
                        "use AutoShardPolicy::data",
                        ls::ConfigurationError);
 }
+
+TEST_SUITE_END();

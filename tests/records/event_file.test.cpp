@@ -38,7 +38,11 @@ double wall_time() { return 1.5; }
 
 }  // namespace
 
-TEST_CASE("EventFile: every kind of event, byte for byte as TensorBoard's own messages") {
+TEST_SUITE_BEGIN("Keras, TensorBoard event file");
+
+TEST_CASE(
+    "EventFile: Event, Summary and Value of every kind, byte for byte as TensorBoard's own "
+    "messages; the file's name") {
   const TemporaryFolder folder;
   std::string path;
   {
@@ -116,3 +120,5 @@ TEST_CASE("encode_png: refuses other numbers of pixels") {
   CHECK(contains(message_of<ls::ConfigurationError>([&] { (void)ls::encode_png({}, 0, 2, 1); }),
                  "got 0 for"));
 }
+
+TEST_SUITE_END();

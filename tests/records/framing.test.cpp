@@ -36,6 +36,8 @@ std::string frame_of(std::string_view data) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, TensorBoard event file");
+
 TEST_CASE("TensorBoard's event file: a record is its size, data, and the masked CRC-32C of each") {
   CHECK(ls::detail::masked_crc32c(std::as_bytes(std::span("123456789", 9))) == 0xC78AB0E5);
   // Event{wall_time 1, file_version "brain.Event:2"}, and epoch_loss = 0.25 at step 3.
@@ -45,3 +47,5 @@ TEST_CASE("TensorBoard's event file: a record is its size, data, and the masked 
       frame_of("09000000000000f03f10032a290a270a0a65706f63685f6c6f7373420a080112002a040000803e4a0d"
                "0a090a077363616c6172732001") == "36000000000000004f578cef 7e65e148");
 }
+
+TEST_SUITE_END();

@@ -41,6 +41,8 @@ void check_none(const std::vector<std::string>& failures) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, checkpoints");
+
 TEST_CASE("CheckpointManager: the chief alone has the folder, and all workers get the newest") {
   const TemporaryFolder folder;
   check_none(run_workers(2, [&](WorkerStrategy& strategy) {
@@ -144,3 +146,5 @@ TEST_CASE("CheckpointManager: an index that the chief cannot read is an error th
                    folder.path("checkpoint")));
   }));
 }
+
+TEST_SUITE_END();

@@ -10,6 +10,8 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
+TEST_SUITE_BEGIN("Keras, fit, evaluate, predict");
+
 TEST_CASE("History: one value per epoch for each key, in the order in which keys appear") {
   ls::History history;
   ls::Logs logs;
@@ -57,3 +59,5 @@ TEST_CASE(
   CHECK(history["loss"] == std::vector<double>{0, 1});
   CHECK(history["val_loss"] == std::vector<double>{10});
 }
+
+TEST_SUITE_END();

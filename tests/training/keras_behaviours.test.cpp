@@ -114,8 +114,10 @@ doctest::Approx near(double value) { return doctest::Approx(value).epsilon(1e-5)
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, fit, evaluate, predict");
+
 TEST_CASE(
-    "Keras, fit: train_begin, epoch_begin, batches, validation, epoch_end, train_end, in this "
+    "fit: train_begin, epoch_begin, batches, validation, epoch_end, train_end, in this "
     "order") {
   everywhere(0.1, [](Here& here) {
     here.fit(RowDataset(TinyData(10), 5),
@@ -133,7 +135,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Keras, fit: metrics are reset at each epoch; batch logs are running averages, the same on all "
+    "fit: metrics are reset at each epoch; batch logs are running averages, the same on all "
     "workers") {
   everywhere(0, [](Here& here) {
     here.fit(rows(), {.epochs = 2});
@@ -146,7 +148,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Keras, fit: callbacks see and may change the logs; later callbacks and History see the "
+    "fit: callbacks see and may change the logs; later callbacks and History see the "
     "change") {
   everywhere(0.1, [](Here& here) {
     double seen = 0;
@@ -160,7 +162,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Keras, fit: stop_training in a batch ends the batch loop; validation and epoch_end still "
+    "fit: stop_training in a batch ends the batch loop; validation and epoch_end still "
     "run") {
   everywhere(0.1, [](Here& here) {
     // In the last worker alone, so that the others must hear of it after that very batch.
@@ -177,7 +179,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("Keras, fit: epochs is the final index, initial_epoch the first") {
+TEST_CASE("fit: epochs is the final index, initial_epoch the first") {
   everywhere(0.1, [](Here& here) {
     CHECK(here.fit(rows(), {.epochs = 5, .initial_epoch = 3}).epoch == std::vector<int>{3, 4});
     CHECK(here.recorder.count("epoch_begin 3") == 1);
@@ -187,7 +189,7 @@ TEST_CASE("Keras, fit: epochs is the final index, initial_epoch the first") {
   });
 }
 
-TEST_CASE("Keras, fit: a known size is that many steps, an unknown one is learned in epoch one") {
+TEST_CASE("fit: a known size is that many steps, an unknown one is learned in epoch one") {
   everywhere(0, [](Here& here) {
     for (const std::int64_t cardinality : {std::int64_t{5}, unknown}) {
       const ls::History history = here.fit(rows(cardinality), {.epochs = 3});
@@ -198,7 +200,7 @@ TEST_CASE("Keras, fit: a known size is that many steps, an unknown one is learne
   });
 }
 
-TEST_CASE("Keras, fit: with an explicit steps_per_epoch the same iterator goes on across epochs") {
+TEST_CASE("fit: with an explicit steps_per_epoch the same iterator goes on across epochs") {
   everywhere(0, [](Here& here) {
     for (const std::int64_t cardinality : {endless, std::int64_t{5}, unknown}) {
       const ls::History history = here.fit(rows(cardinality), {.epochs = 2, .steps_per_epoch = 2});
@@ -209,8 +211,7 @@ TEST_CASE("Keras, fit: with an explicit steps_per_epoch the same iterator goes o
   });
 }
 
-TEST_CASE(
-    "Keras, fit: data that end early are a warning with the batches needed, and the last epoch") {
+TEST_CASE("fit: data that end early are a warning with the batches needed, and the last epoch") {
   const CapturedStderr output;
   everywhere(0, [](Here& here) {
     const ls::History history = here.fit(rows(), {.epochs = 4, .steps_per_epoch = 3});
@@ -226,7 +227,7 @@ TEST_CASE(
   CHECK(contains(text, "after epoch 2: steps_per_epoch * epochs needs 12 batches; use repeat()"));
 }
 
-TEST_CASE("Keras, fit: wrong options are errors before any work, on every worker") {
+TEST_CASE("fit: wrong options are errors before any work, on every worker") {
   everywhere(0.1, [](Here& here) {
     const std::uint32_t before = here.model.parameters_crc32c();
     const auto refuses = [&](const ls::AnyDataset& data, const ls::FitOptions& options,
@@ -252,7 +253,7 @@ TEST_CASE("Keras, fit: wrong options are errors before any work, on every worker
   });
 }
 
-TEST_CASE("Keras, fit: validation_freq is a number, or a list of epochs from 1") {
+TEST_CASE("fit: validation_freq is a number, or a list of epochs from 1") {
   everywhere(0.1, [](Here& here) {
     const auto validated = [&](const ls::ValidationFrequency& frequency) {
       here.take_calls();
@@ -268,7 +269,7 @@ TEST_CASE("Keras, fit: validation_freq is a number, or a list of epochs from 1")
   });
 }
 
-TEST_CASE("Keras, fit: validation_steps restarts the data") {
+TEST_CASE("fit: validation_steps restarts the data") {
   everywhere(0, [](Here& here) {
     for (const std::int64_t cardinality : {endless, std::int64_t{5}, unknown}) {
       const ls::History history = here.fit(
@@ -278,7 +279,7 @@ TEST_CASE("Keras, fit: validation_steps restarts the data") {
   });
 }
 
-TEST_CASE("Keras, fit: validation_split takes the last part, before shuffling") {
+TEST_CASE("fit: validation_split takes the last part, before shuffling") {
   everywhere(0, [](Here& here) {
     const TinyData data(22);
     const ls::History history = here.model.fit(
@@ -300,7 +301,7 @@ TEST_CASE("Keras, fit: validation_split takes the last part, before shuffling") 
 }
 
 TEST_CASE(
-    "Keras, evaluate: returns the logs by name, loss first; steps, and a warning where the data "
+    "evaluate: returns the logs by name, loss first; steps, and a warning where the data "
     "run out") {
   const CapturedStderr output;
   everywhere(0.1, [](Here& here) {
@@ -321,7 +322,7 @@ TEST_CASE(
   CHECK(contains(output.text(), "evaluate: the data ran out after 5 of 9 batches"));
 }
 
-TEST_CASE("Keras, predict: returns all rows in dataset order, also under several workers") {
+TEST_CASE("predict: returns all rows in dataset order, also under several workers") {
   everywhere(0.1, [](Here& here) {
     const auto all = here.model.predict(some_rows(0, 22));
     REQUIRE(all.rows() == 22);
@@ -336,7 +337,7 @@ TEST_CASE("Keras, predict: returns all rows in dataset order, also under several
   });
 }
 
-TEST_CASE("Keras, History: one value per epoch for each key") {
+TEST_CASE("History: one value per epoch for each key") {
   everywhere(0.1, [](Here& here) {
     const ls::History history = here.fit(rows(), {.epochs = 3, .validation_data = rows()});
     Calls keys;
@@ -348,7 +349,11 @@ TEST_CASE("Keras, History: one value per epoch for each key") {
   });
 }
 
-TEST_CASE("Keras, callbacks: predict, evaluate and a model's weights may be used inside") {
+TEST_SUITE_END();
+
+TEST_SUITE_BEGIN("Keras, callbacks");
+
+TEST_CASE("callbacks: predict, evaluate and a model's weights may be used inside") {
   everywhere(0.1, [](Here& here) {
     const auto undisturbed = [&] {
       Here other{here.strategy, here.learning_rate};
@@ -366,7 +371,7 @@ TEST_CASE("Keras, callbacks: predict, evaluate and a model's weights may be used
 }
 
 TEST_CASE(
-    "Keras, callbacks: the learning rate can be read and set, and is in the logs where it is not "
+    "callbacks: the learning rate can be read and set, and is in the logs where it is not "
     "compile's") {
   everywhere(0.5, [](Here& here) {
     CHECK_FALSE(here.fit(rows()).contains("learning_rate"));
@@ -381,7 +386,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Keras, BackupAndRestore: goes on after the last epoch or step, overrides initial_epoch, is "
+    "BackupAndRestore: goes on after the last epoch or step, overrides initial_epoch, is "
     "deleted at the end") {
   const TemporaryFolder folder;
   for (const std::int64_t save_freq : {0, 2}) {
@@ -418,7 +423,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Keras, ModelCheckpoint: every n steps counted across epochs, the best only; a missing key "
+    "ModelCheckpoint: every n steps counted across epochs, the best only; a missing key "
     "names those there are") {
   const TemporaryFolder folder;
   everywhere(0.1, [&](Here& here) {
@@ -445,3 +450,5 @@ TEST_CASE(
     CHECK_FALSE(has("/best/03"));
   });
 }
+
+TEST_SUITE_END();

@@ -45,6 +45,8 @@ int end_of_child(F f) {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, MultiWorkerMirroredStrategy: preemption");
+
 TEST_CASE("PreemptionSignals: the first signal is noted, as the exit code that it asks for") {
   for (const auto& [number, code] : {std::pair{SIGINT, ls::ExitCode::interrupted},
                                      std::pair{SIGTERM, ls::ExitCode::terminated}}) {
@@ -162,3 +164,5 @@ TEST_CASE("PreemptionSignals: several share the handlers, and the last one gives
   }
   CHECK(own_handler_calls == 0);
 }
+
+TEST_SUITE_END();

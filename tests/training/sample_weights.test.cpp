@@ -101,6 +101,8 @@ class Trained {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, fit, evaluate, predict");
+
 TEST_CASE(
     "class_weight, sample_weight: Keras's figures, on one device, on replicas and on workers") {
   for (const int replicas : {1, 3}) {
@@ -254,3 +256,5 @@ TEST_CASE("sample_weight: one for each token of a sequence, or one for all of th
   CHECK(loss_with(of_sample) ==
         doctest::Approx(loss_with({spread, {samples, positions}})).epsilon(1e-12));
 }
+
+TEST_SUITE_END();

@@ -129,6 +129,8 @@ struct TwoFiles : RowDataset {
 
 }  // namespace
 
+TEST_SUITE_BEGIN("Keras, MultiWorkerMirroredStrategy");
+
 TEST_CASE("workers: the chief's seed and variables count, and all have the same figures and bits") {
   const TemporaryFolder folder;
   std::vector<Worker> alone = equal_workers(1, folder);
@@ -625,3 +627,5 @@ TEST_CASE(
     for (const std::string& failure : failures) CHECK(failure == "");
   }
 }
+
+TEST_SUITE_END();

@@ -1,0 +1,182 @@
+// What users of Keras expect of MultiWorkerMirroredStrategy, on two workers over TCP: a test for
+// each behaviour, which bears its name.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/harness.hpp"
+#include "lockstep/callbacks/csv_logger.hpp"
+#include "lockstep/callbacks/model_checkpoint.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/data/tensor_slices.hpp"
+#include "lockstep/layers/batch_normalization.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/input.hpp"
+#include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/metrics/mean_losses.hpp"
+#include "lockstep/model/compile.hpp"
+#include "lockstep/model/model.hpp"
+#include "lockstep/network/sequential.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/strategies/multi_worker_mirrored.hpp"
+#include "support/captured_stderr.hpp"
+#include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+
+namespace {
+
+using TcpStrategy = ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>>;
+using Line =
+    ls::Sequential<ls::Input<1>, ls::Dense<1, ls::Linear, ls::DenseOptions{.use_bias = false}>>;
+
+void on_two_workers(const std::function<void(TcpStrategy&)>& f) {
+  const std::vector<std::string> addresses = ls::testing::free_addresses(2);
+  const auto thrown = ls::testing::run_threads(2, [&](int rank) {
+    ls::Cluster cluster;
+    cluster.spec.worker = addresses;
+    cluster.task.index = rank;
+    TcpStrategy strategy(cluster,
+                         {.replicas = 1, .communication_options = ls::testing::patient_options()});
+    f(strategy);
+  });
+  for (const std::exception_ptr& exception : thrown)
+    CHECK(ls::testing::message_of(exception) == "");
+}
+
+/// y = w x with w = 1 misses these targets by 3, -3 and 0.3; the first worker has the first and the
+/// last one.
+ls::AnyDataset three_samples() {
+  return ls::AnyDataset(ls::from_tensor_slices(ls::Tensor<double>({1, 1, 1}, {3, 1}),
+                                               ls::Tensor<double>({-2, 4, 0.7}, {3, 1}))
+                            .batch(3));
+}
+
+constexpr ls::MeanSquaredError loss;
+constexpr ls::metrics::MeanAbsoluteError metric;
+
+/// Sets w.
+template <class M>
+void begin_with_one(M& model) {
+  auto weights = model.get_weights();
+  weights[0].values = {1};
+  model.set_weights(weights);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("Keras, MultiWorkerMirroredStrategy");
+
+TEST_CASE(
+    "start-up: waits for every task, logs that the cluster is ready, and the chief's variables "
+    "count") {
+  const CapturedStderr output;
+  std::vector<std::uint32_t> sums(2);
+  on_two_workers([&](TcpStrategy& strategy) {
+    const auto rank = static_cast<std::size_t>(strategy.worker_index());
+    auto model = ls::compile<TinyNet>(strategy, {.seed = 10 + rank}, ls::MeanSquaredError{},
+                                      ls::SGD{.learning_rate = 0.0});
+    sums[rank] = model.parameters_crc32c();
+  });
+  CHECK(sums[0] == sums[1]);
+  CHECK(contains(output.text(), "Cluster is ready: 2 workers."));
+}
+
+TEST_CASE(
+    "gradients are summed over replicas and weighted by the number of samples, then clipped, then "
+    "applied; weight decay is decoupled") {
+  on_two_workers([](TcpStrategy& strategy) {
+    // The mean of 6, -6 and 0.6 is 0.2; the mean of the workers' means would be -1.35, and that of
+    // their clipped means 0.
+    auto model = ls::compile<Line, double>(strategy, {.seed = 1}, loss,
+                                           ls::SGD{.learning_rate = 1.0}, metric);
+    begin_with_one(model);
+    model.fit(three_samples(), {.epochs = 1, .verbose = 0});
+    CHECK(model.get_weights()[0].values[0] == doctest::Approx(0.8).epsilon(1e-12));
+    auto clipped = ls::compile<Line, double>(
+        strategy, {.seed = 1}, loss,
+        ls::SGD{.learning_rate = 1.0, .weight_decay = 0.25, .clipvalue = 0.1}, metric);
+    begin_with_one(clipped);
+    clipped.fit(three_samples(), {.epochs = 1, .verbose = 0});
+    CHECK(clipped.get_weights()[0].values[0] == doctest::Approx(0.75 - 0.1).epsilon(1e-12));
+  });
+}
+
+TEST_CASE(
+    "loss and metrics are sums and counts over all workers: each logs the same exact figures") {
+  std::vector<std::vector<double>> figures(2);
+  on_two_workers([&](TcpStrategy& strategy) {
+    auto model = ls::compile<Line, double>(strategy, {.seed = 1}, loss,
+                                           ls::SGD{.learning_rate = 0.0}, metric);
+    begin_with_one(model);
+    const ls::History history = model.fit(three_samples(), {.epochs = 1, .verbose = 0});
+    const ls::Logs logs = model.evaluate(three_samples(), {.verbose = 0});
+    figures[static_cast<std::size_t>(strategy.worker_index())] = {
+        history["loss"][0], history["mean_absolute_error"][0], logs.at("loss"),
+        logs.at("mean_absolute_error")};
+  });
+  CHECK(figures[0] == figures[1]);
+  REQUIRE(figures[0].size() == 4);
+  for (const std::size_t i : {0, 2}) {
+    CHECK(figures[0][i] == doctest::Approx((9 + 9 + 0.09) / 3).epsilon(1e-12));
+    CHECK(figures[0][i + 1] == doctest::Approx((3 + 3 + 0.3) / 3).epsilon(1e-12));
+  }
+}
+
+TEST_CASE(
+    "moving statistics of BatchNormalization are means across replicas; an empty batch leaves them "
+    "unchanged") {
+  using Net = ls::Sequential<ls::Input<1>, ls::BatchNormalization<>, ls::Dense<1>>;
+  on_two_workers([](TcpStrategy& strategy) {
+    auto model = ls::compile<Net, double>(strategy, {.seed = 1}, ls::MeanSquaredError{},
+                                          ls::SGD{.learning_rate = 0.0});
+    const auto moving_mean = [&] {
+      for (const auto& weight : model.get_weights())
+        if (weight.name.ends_with("moving_mean")) return weight.values[0];
+      return -1.0;
+    };
+    // Momentum 0.99: a hundredth of the batch's mean. Worker 0 has 1 and 3, worker 1 has 7.
+    const auto fit = [&](const std::vector<double>& x) {
+      const std::size_t n = x.size();
+      model.fit(ls::from_tensor_slices(ls::Tensor<double>(x, {n, 1}),
+                                       ls::Tensor<double>(std::vector<double>(n), {n, 1}))
+                    .batch(n),
+                {.epochs = 1, .verbose = 0});
+    };
+    fit({1, 7, 3});
+    CHECK(moving_mean() == doctest::Approx((2 * 0.02 + 0.07) / 3).epsilon(1e-9));
+    const double before = moving_mean();
+    fit({5});  // worker 1 has none
+    CHECK(moving_mean() == doctest::Approx(0.99 * before + 0.05).epsilon(1e-9));
+  });
+}
+
+TEST_CASE(
+    "every worker runs every callback; only the chief writes summaries and the kept checkpoint") {
+  const TemporaryFolder folder;
+  on_two_workers([&](TcpStrategy& strategy) {
+    const std::string own = folder.path(std::to_string(strategy.worker_index()));
+    std::filesystem::create_directories(own);
+    auto model = ls::compile<Line, double>(strategy, {.seed = 1}, loss,
+                                           ls::SGD{.learning_rate = 0.0}, metric);
+    begin_with_one(model);
+    Recorder recorder;
+    ls::CSVLogger csv({.filename = own + "/log.csv"});
+    ls::ModelCheckpoint checkpoint({.filepath = own + "/model-{epoch}"});
+    model.fit(three_samples(), {.epochs = 2, .verbose = 0}, recorder, csv, checkpoint);
+    CHECK(recorder.count("epoch_end") == 2);
+    CHECK(recorder.count("batch_end") == 2);
+    CHECK(std::filesystem::exists(own + "/log.csv") == strategy.is_chief());
+    CHECK(std::filesystem::exists(own + "/model-2") == strategy.is_chief());
+  });
+}
+
+TEST_SUITE_END();
