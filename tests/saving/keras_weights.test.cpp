@@ -23,16 +23,21 @@
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/bidirectional.hpp"
 #include "lockstep/layers/conv2d.hpp"
+#include "lockstep/layers/conv2d_transpose.hpp"
 #include "lockstep/layers/dense.hpp"
 #include "lockstep/layers/depthwise_conv2d.hpp"
 #include "lockstep/layers/dropout.hpp"
 #include "lockstep/layers/embedding.hpp"
 #include "lockstep/layers/flatten.hpp"
+#include "lockstep/layers/group_normalization.hpp"
 #include "lockstep/layers/gru.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
 #include "lockstep/layers/lstm.hpp"
 #include "lockstep/layers/multi_head_attention.hpp"
 #include "lockstep/layers/normalization.hpp"
+#include "lockstep/layers/separable_conv2d.hpp"
+#include "lockstep/layers/simple_rnn.hpp"
+#include "lockstep/layers/to_sequence.hpp"
 #include "lockstep/losses/mean_squared_error.hpp"
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/parallel.hpp"
@@ -293,6 +298,17 @@ using Words =
                                 ls::Sequential<ls::Dense<3>, ls::Dense<2>>>,
                    ls::Dense<3>>;
 
+constexpr ls::GRUOptions reset_before{.return_sequences = true, .reset_after = false};
+constexpr ls::GRUOptions reset_after{.return_sequences = true};
+using Gates = ls::Sequential<
+    ls::Input<5, 3>, ls::ToSequence, ls::Bidirectional<ls::GRU<3, reset_after>>,
+    ls::GRU<4, reset_before>, ls::Bidirectional<ls::GRU<2, reset_before>, ls::MergeMode::sum>,
+    ls::SimpleRNN<3, ls::SimpleRNNOptions{.return_sequences = true}>, ls::LSTM<4>, ls::Dense<2>>;
+constexpr ls::Conv2DTransposeOptions doubles{.stride = 2, .padding = ls::Padding::same};
+using Generator =
+    ls::Sequential<ls::Input<3, 3, 2>, ls::Conv2DTranspose<4, 3, ls::ReLU, doubles>,
+                   ls::GroupNormalization<2>, ls::SeparableConv2D<3, 3>, ls::Flatten, ls::Dense<3>>;
+
 constexpr const char* keras_models = R"py(
 import os, sys
 os.environ["KERAS_BACKEND"] = "torch"
@@ -313,37 +329,50 @@ h = L.LayerNormalization()(L.add([h, L.MultiHeadAttention(2, 3)(h, h)]))
 h = L.Dropout(.1)(L.GRU(4)(L.Bidirectional(L.LSTM(3, return_sequences=True))(h)))
 h = L.concatenate([L.Dense(5, activation="relu")(h), L.Dense(2)(L.Dense(3)(h))])
 words = keras.Model(ids, L.Dense(3)(h))
+gates = keras.Sequential([
+    keras.Input((5, 3)), L.Bidirectional(L.GRU(3, return_sequences=True)), L.GRU(4, return_sequences=True, reset_after=False),
+    L.Bidirectional(L.GRU(2, return_sequences=True, reset_after=False), merge_mode="sum"),
+    L.SimpleRNN(3, return_sequences=True), L.LSTM(4), L.Dense(2)])
+generator = keras.Sequential([
+    keras.Input((3, 3, 2)), L.Conv2DTranspose(4, 3, strides=2, padding="same", activation="relu"), L.GroupNormalization(2),
+    L.SeparableConv2D(3, 3), L.Flatten(), L.Dense(3)])
 folder = sys.argv[1]
 )py";
 
 constexpr const char* keras_saves = R"py(
 random = np.random.default_rng(5)
 x, w = random.standard_normal((7, 6, 5, 2)).astype("float32"), random.integers(0, 11, (7, 6))
-for model, inputs, name in (images, x, "images"), (words, w, "words"):
+s, g = random.standard_normal((7, 5, 3)).astype("float32"), random.standard_normal((7, 3, 3, 2)).astype("float32")
+optimizers = {"gates": keras.optimizers.SGD(0.01, momentum=0.9, use_ema=True), "generator": "rmsprop"}
+for model, inputs, name in (images, x, "images"), (words, w, "words"), (gates, s, "gates"), (generator, g, "generator"):
     for variable in model.weights:
         if "int" not in str(variable.dtype) and "seed" not in variable.path:
             value = random.uniform(.2, 1, variable.shape)
             variable.assign(value if "variance" in variable.path else (value - .6) * 2)
     if name == "images":
         images.layers[0].finalize_state()
-    model.compile("adam", "mse", metrics=["mae"])
-    model.fit(inputs, np.zeros((7, 3)), verbose=0)  # so that the file has the optimizer's state, too
+    model.compile(optimizers.get(name, "adam"), "mse", metrics=["mae"])
+    model.fit(inputs, np.zeros((7, *model.output_shape[1:])), verbose=0)  # so that the file has the optimizer's state, too
     model.save_weights(folder + "/" + name + ".weights.h5")
     model.save(folder + "/" + name + ".keras")
-np.savez(folder + "/keras.npz", x=x.reshape(7, -1), w=w.astype("float32"),
-         images=images.predict(x, verbose=0), words=words.predict(w, verbose=0))
+np.savez(folder + "/keras.npz", x=x.reshape(7, -1), w=w.astype("float32"), s=s.reshape(7, -1), g=g.reshape(7, -1),
+         images=images.predict(x, verbose=0), words=words.predict(w, verbose=0),
+         gates=gates.predict(s, verbose=0), generator=generator.predict(g, verbose=0))
 )py";
 
 constexpr const char* keras_loads = R"py(
 data, ours = np.load(folder + "/keras.npz"), np.load(folder + "/ours.npz")
-for model, inputs, name in (images, data["x"].reshape(-1, 6, 5, 2), "images"), (words, data["w"], "words"):
+for model, inputs, name in ((images, data["x"].reshape(-1, 6, 5, 2), "images"), (words, data["w"], "words"),
+                            (gates, data["s"].reshape(-1, 5, 3), "gates"), (generator, data["g"].reshape(-1, 3, 3, 2), "generator")):
     model.load_weights(folder + "/our_" + name + ".weights.h5")
     error = np.abs(model.predict(inputs, verbose=0) - ours[name]).max()
     assert error < 1e-5, (name, error)
     assert np.abs(data[name] - ours[name]).max() > 1e-3
 import h5py
-names = lambda path: sorted(h5py.File(folder + path)["layers"])
-assert names("/our_images.weights.h5") == names("/images.weights.h5"), names("/our_images.weights.h5")
+# (ToSequence is no layer of Keras.)
+names = lambda path: sorted(set(h5py.File(folder + path)["layers"]) - {"to_sequence"})
+for name in "images", "gates", "generator":
+    assert names(f"/our_{name}.weights.h5") == names(f"/{name}.weights.h5"), names(f"/our_{name}.weights.h5")
 )py";
 
 Matrix matrix_of(const std::vector<ls::SavedArray>& arrays, const char* name) {
@@ -394,6 +423,10 @@ TEST_SUITE("Keras's weights in Python [needs python]") {
     check(images, "images", "x");
     auto words = compiled<Words>(alone, 2);
     check(words, "words", "w");
+    auto gates = compiled<Gates>(alone, 3);
+    check(gates, "gates", "s");
+    auto generator = compiled<Generator>(alone, 4);
+    check(generator, "generator", "g");
     ls::write_file_atomically(folder.path("ours.npz"), ls::encode_npz(ours));
     const Finished loaded = run_python(std::string(keras_models) + keras_loads, {folder.path()});
     CHECK_MESSAGE(loaded.exit_code == 0, loaded.output);
