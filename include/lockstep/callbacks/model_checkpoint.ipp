@@ -7,6 +7,7 @@
 
 #include "lockstep/callbacks/model_checkpoint.hpp"
 #include "lockstep/checkpoint/file.hpp"
+#include "lockstep/checkpoint/file_writer.hpp"
 #include "lockstep/checkpoint/snapshot_file.hpp"
 #include "lockstep/checkpoint/training_end.hpp"
 #include "lockstep/checkpoint/weights_file.hpp"

@@ -37,9 +37,8 @@
 
 // Templates whose arguments are nearly always the same are instantiated in lockstep::compiled too:
 //   LOCKSTEP_INSTANCE(void f<float>(const float*));
-#if defined(LOCKSTEP_COMPILED_SOURCE)
-#define LOCKSTEP_INSTANCE(...) template __VA_ARGS__
-#elif defined(LOCKSTEP_COMPILED)
+// (Its sources, which cmake/compiled/write_source.cmake writes, make definitions of them.)
+#if defined(LOCKSTEP_COMPILED)
 #define LOCKSTEP_INSTANCE(...) extern template __VA_ARGS__
 #else
 #define LOCKSTEP_INSTANCE(...) static_assert(true)

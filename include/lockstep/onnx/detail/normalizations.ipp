@@ -68,7 +68,7 @@ LOCKSTEP_INLINE void onnx_group_normalization(OnnxGraph& graph,
   // [batch x groups x all of a group]
   const std::string grouped =
       graph.reshaped(graph.value().name, {0, static_cast<std::int64_t>(groups), -1});
-  const std::string normal =
+  const std::string normalized =
       graph.node("InstanceNormalization",
                  {grouped, graph.filled("ones", groups, 1), graph.filled("zeros", groups, 0)},
                  {{"epsilon", {}, static_cast<float>(epsilon), OnnxAttribute::Kind::number}});
@@ -78,7 +78,7 @@ LOCKSTEP_INLINE void onnx_group_normalization(OnnxGraph& graph,
     shape.push_back(static_cast<std::int64_t>(sample_shape[i]));
     of_channels.push_back(1);
   }
-  graph.value().name = graph.reshaped(normal, shape);
+  graph.value().name = graph.reshaped(normalized, shape);
   const auto apply = [&](const char* op) {
     OnnxArray array = graph.take(true);
     array.shape = of_channels;
