@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/layers/average_pooling2d.hpp"
 #include "lockstep/layers/batch_normalization.hpp"
 #include "lockstep/layers/conv2d.hpp"
 #include "lockstep/layers/dense.hpp"
+#include "lockstep/layers/flatten.hpp"
 #include "lockstep/layers/initializers.hpp"
 #include "lockstep/layers/layer_normalization.hpp"
 #include "lockstep/layers/max_pooling2d.hpp"

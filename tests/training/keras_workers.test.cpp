@@ -125,7 +125,7 @@ TEST_CASE(
   });
   CHECK(figures[0] == figures[1]);
   REQUIRE(figures[0].size() == 4);
-  for (const std::size_t i : {0, 2}) {
+  for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) {
     CHECK(figures[0][i] == doctest::Approx((9 + 9 + 0.09) / 3).epsilon(1e-12));
     CHECK(figures[0][i + 1] == doctest::Approx((3 + 3 + 0.3) / 3).epsilon(1e-12));
   }
@@ -148,7 +148,7 @@ TEST_CASE(
       const std::size_t n = x.size();
       model.fit(ls::from_tensor_slices(ls::Tensor<double>(x, {n, 1}),
                                        ls::Tensor<double>(std::vector<double>(n), {n, 1}))
-                    .batch(n),
+                    .batch(static_cast<std::int64_t>(n)),
                 {.epochs = 1, .verbose = 0});
     };
     fit({1, 7, 3});
