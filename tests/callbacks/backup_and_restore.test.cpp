@@ -49,7 +49,7 @@ bool exists(const ls::BackupAndRestore& backup) { return std::filesystem::exists
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE("BackupAndRestore: saves the state at the end of an epoch, by default") {
   const TemporaryFolder folder;

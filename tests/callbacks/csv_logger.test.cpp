@@ -41,7 +41,7 @@ void end(ls::CSVLogger& logger, FakeTraining& training) {
 }  // namespace
 
 // The texts are those that Keras 3's CSVLogger writes for the same logs.
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE(
     "CSVLogger: columns by name, val_ columns for all figures, NA, numbers as Python prints them") {

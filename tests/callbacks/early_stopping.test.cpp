@@ -60,7 +60,7 @@ static_assert(
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE(
     "EarlyStopping: Keras's decisions, with any patience, min_delta, baseline and "

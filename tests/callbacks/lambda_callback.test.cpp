@@ -23,7 +23,7 @@ static_assert(
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE(
     "LambdaCallback: each hook calls its function, with all arguments, without Training, or with "

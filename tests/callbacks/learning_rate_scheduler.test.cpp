@@ -28,7 +28,7 @@ static_assert(!std::is_constructible_v<ls::LearningRateScheduler, double (*)(int
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE(
     "LearningRateScheduler: the rate of Keras's example after 15 epochs, and the rates in the "

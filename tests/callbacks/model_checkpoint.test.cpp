@@ -50,7 +50,7 @@ std::string refusal(Options options) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE("ModelCheckpoint: the whole state after every epoch, under the epoch's name") {
   const TemporaryFolder folder;

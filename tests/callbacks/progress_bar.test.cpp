@@ -81,7 +81,7 @@ std::string figure(double value) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, fit, evaluate, predict");
+TEST_SUITE_BEGIN("Keras: fit and evaluate and predict");
 
 TEST_CASE("render_progress_bar: finished") {
   CHECK(

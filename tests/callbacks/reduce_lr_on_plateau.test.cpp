@@ -46,7 +46,7 @@ double rate_after(int epochs, const ls::ReduceLROnPlateauOptions& options) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE("ReduceLROnPlateau: Keras's rates, with any patience, min_delta, cooldown and min_lr") {
   for (const golden::ReduceLROnPlateauCase& c : golden::reduce_lr_on_plateau) {

@@ -106,7 +106,7 @@ std::string bytes_of(const unsigned char (&bytes)[N]) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE("TensorBoard: two epochs, byte for byte as TensorBoard's own messages") {
   const TemporaryFolder folder;

@@ -36,7 +36,7 @@ static_assert(ls::CallbackList<ls::TerminateOnNaN>::presence().stop_in_batch);
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE(
     "TerminateOnNaN: asks to stop when the loss is no finite number, and says which batch it was") {

@@ -55,7 +55,7 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, checkpoints");
+TEST_SUITE_BEGIN("Keras: checkpoints");
 
 TEST_CASE("checkpoint folder: the newest checkpoints are kept, under growing numbers") {
   const TemporaryFolder folder;

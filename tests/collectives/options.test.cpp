@@ -5,7 +5,7 @@
 using namespace lockstep;
 using namespace std::chrono_literals;
 
-TEST_SUITE_BEGIN("Keras, MultiWorkerMirroredStrategy: CommunicationOptions");
+TEST_SUITE_BEGIN("Keras: MultiWorkerMirroredStrategy: CommunicationOptions");
 
 TEST_CASE("CommunicationOptions: what makes no sense is named") {
   CHECK_NOTHROW(CommunicationOptions{}.validate());

@@ -4,7 +4,7 @@
 
 namespace ls = lockstep;
 
-TEST_SUITE_BEGIN("Keras, AutoShardPolicy");
+TEST_SUITE_BEGIN("Keras: AutoShardPolicy");
 
 TEST_CASE("AutoShardPolicy: names") {
   CHECK(ls::to_string(ls::AutoShardPolicy::automatic) == "automatic");

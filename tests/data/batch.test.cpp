@@ -7,7 +7,7 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
-TEST_SUITE("Keras, dataset pipeline: batch") {
+TEST_SUITE("Keras: dataset pipeline: batch") {
   TEST_CASE("the last partial batch is kept") {
     CHECK(batches_of(numbers(5).batch(2)) == Batches{{0, 1}, {2, 3}, {4}});
     CHECK(numbers(5).batch(2).cardinality() == 3);

@@ -56,7 +56,7 @@ ls::Tensor<std::int32_t> labels(std::size_t count) { return std::vector<std::int
 
 }  // namespace
 
-TEST_SUITE("Keras, dataset pipeline: prefetch") {
+TEST_SUITE("Keras: dataset pipeline: prefetch") {
   TEST_CASE("reading ahead changes nothing but the time") {
     const auto pipeline =
         ls::from_tensor_slices(rows(23), labels(23)).shuffle(9, 4).repeat(2).batch(5);

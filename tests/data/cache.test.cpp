@@ -39,7 +39,7 @@ void write_all(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-TEST_SUITE("Keras, dataset pipeline: cache") {
+TEST_SUITE("Keras: dataset pipeline: cache") {
   TEST_CASE("upstream is read once; order and augmentation of the first pass stay") {
     const Counted counted;
     const auto cached = numbers(7).map(counted).map(add_noise).shuffle(7).cache();

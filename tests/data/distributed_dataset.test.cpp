@@ -71,7 +71,7 @@ std::vector<int> values_of(const D& dataset, ls::DistributionContext context) {
 
 }  // namespace
 
-TEST_SUITE("Keras, AutoShardPolicy") {
+TEST_SUITE("Keras: AutoShardPolicy") {
   TEST_CASE("a worker or a replica outside the cluster is an error") {
     using D = decltype(numbers(4).batch(2));
     CHECK_THROWS_AS(ls::DistributedDataset<D>(numbers(4).batch(2), {2, 2, 1, 0}),

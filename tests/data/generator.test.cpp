@@ -7,7 +7,7 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
-TEST_SUITE_BEGIN("Keras, dataset pipeline: from_generator");
+TEST_SUITE_BEGIN("Keras: dataset pipeline: from_generator");
 
 TEST_CASE("from_generator makes samples from their numbers") {
   auto dataset = ls::from_generator(

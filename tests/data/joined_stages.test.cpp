@@ -59,7 +59,7 @@ TEST_SUITE("range") {
   }
 }
 
-TEST_SUITE("Keras, dataset pipeline: concatenate") {
+TEST_SUITE("Keras: dataset pipeline: concatenate") {
   TEST_CASE("values and cardinality as tf.data's") {
     CHECK(element_of(ls::range(1, 4).concatenate(ls::range(4, 8))) == golden_data::concatenated);
     CHECK(numbered(3).concatenate(numbered(4)).cardinality() ==
@@ -108,7 +108,7 @@ TEST_SUITE("Keras, dataset pipeline: concatenate") {
   }
 }
 
-TEST_SUITE("Keras, dataset pipeline: zip") {
+TEST_SUITE("Keras: dataset pipeline: zip") {
   TEST_CASE("values and cardinality as tf.data's") {
     const auto zipped = ls::zip(ls::range(1, 4), ls::range(4, 9));
     CHECK(element_of(zipped, 0) == golden_data::zipped_first);
@@ -226,7 +226,7 @@ TEST_SUITE("sample_from_datasets") {
   }
 }
 
-TEST_SUITE("Keras, dataset pipeline: interleave") {
+TEST_SUITE("Keras: dataset pipeline: interleave") {
   TEST_CASE("values as tf.data's") {
     CHECK(element_of(ls::interleave(hundreds({4, 1, 3, 2, 5}), {.cycle_length = 2})) ==
           golden_data::interleaved);

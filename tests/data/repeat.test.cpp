@@ -7,7 +7,7 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
-TEST_SUITE("Keras, dataset pipeline: repeat") {
+TEST_SUITE("Keras: dataset pipeline: repeat") {
   TEST_CASE("a number of times") {
     CHECK(samples_of(numbers(3).repeat(2)) == Indices{0, 1, 2, 0, 1, 2});
     CHECK(samples_of(numbers(3).repeat(1)) == Indices{0, 1, 2});

@@ -10,7 +10,7 @@
 
 namespace ls = lockstep;
 
-TEST_SUITE_BEGIN("Keras, AutoShardPolicy");
+TEST_SUITE_BEGIN("Keras: AutoShardPolicy");
 
 TEST_CASE("shard: element i belongs to shard i % n") {
   for (std::int64_t n = 0; n < 12; ++n)

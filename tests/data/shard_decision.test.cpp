@@ -19,7 +19,7 @@ std::string reason(AutoShardPolicy wanted, std::int64_t files, int workers) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, AutoShardPolicy");
+TEST_SUITE_BEGIN("Keras: AutoShardPolicy");
 
 TEST_CASE("shard decision: automatic takes files where there are enough") {
   CHECK(decide_shard_policy(AutoShardPolicy::automatic, 3, 3).policy == AutoShardPolicy::file);

@@ -9,7 +9,7 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
-TEST_SUITE("Keras, dataset pipeline: shuffle") {
+TEST_SUITE("Keras: dataset pipeline: shuffle") {
   TEST_CASE("every sample once, in another order") {
     for (const int buffer : {1, 2, 7, 20, 1000}) {
       const Indices order = samples_of(numbers(20).shuffle(buffer));

@@ -7,7 +7,7 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
-TEST_SUITE("Keras, dataset pipeline: take") {
+TEST_SUITE("Keras: dataset pipeline: take") {
   TEST_CASE("the first samples") {
     CHECK(samples_of(numbers(5).take(3)) == Indices{0, 1, 2});
     CHECK(samples_of(numbers(5).take(0)).empty());

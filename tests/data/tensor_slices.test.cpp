@@ -22,7 +22,7 @@ static_assert(ls::Source<ls::TensorSlices<float>>);
 static_assert(ls::Source<ls::TensorSlices<double, double>>);
 }  // namespace
 
-TEST_SUITE("Keras, dataset pipeline: from_tensor_slices") {
+TEST_SUITE("Keras: dataset pipeline: from_tensor_slices") {
   TEST_CASE("images and labels") {
     const ls::Tensor<std::uint8_t> images({0, 51, 102, 255, 1, 2, 3, 4}, {2, 2, 2});
     const ls::Tensor<std::uint8_t> labels(std::vector<std::uint8_t>{7, 3});

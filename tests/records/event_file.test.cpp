@@ -38,7 +38,7 @@ double wall_time() { return 1.5; }
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, TensorBoard event file");
+TEST_SUITE_BEGIN("Keras: TensorBoard event file");
 
 TEST_CASE(
     "EventFile: Event, Summary and Value of every kind, byte for byte as TensorBoard's own "

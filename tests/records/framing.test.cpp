@@ -36,7 +36,7 @@ std::string frame_of(std::string_view data) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, TensorBoard event file");
+TEST_SUITE_BEGIN("Keras: TensorBoard event file");
 
 TEST_CASE("TensorBoard's event file: a record is its size, data, and the masked CRC-32C of each") {
   CHECK(ls::detail::masked_crc32c(std::as_bytes(std::span("123456789", 9))) == 0xC78AB0E5);

@@ -41,7 +41,7 @@ void check_none(const std::vector<std::string>& failures) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, checkpoints");
+TEST_SUITE_BEGIN("Keras: checkpoints");
 
 TEST_CASE("CheckpointManager: the chief alone has the folder, and all workers get the newest") {
   const TemporaryFolder folder;

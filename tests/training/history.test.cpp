@@ -10,7 +10,7 @@
 namespace ls = lockstep;
 using namespace lockstep_test;
 
-TEST_SUITE_BEGIN("Keras, fit, evaluate, predict");
+TEST_SUITE_BEGIN("Keras: fit and evaluate and predict");
 
 TEST_CASE("History: one value per epoch for each key, in the order in which keys appear") {
   ls::History history;

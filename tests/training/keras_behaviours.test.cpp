@@ -114,7 +114,7 @@ doctest::Approx near(double value) { return doctest::Approx(value).epsilon(1e-5)
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, fit, evaluate, predict");
+TEST_SUITE_BEGIN("Keras: fit and evaluate and predict");
 
 TEST_CASE(
     "fit: train_begin, epoch_begin, batches, validation, epoch_end, train_end, in this "
@@ -351,7 +351,7 @@ TEST_CASE("History: one value per epoch for each key") {
 
 TEST_SUITE_END();
 
-TEST_SUITE_BEGIN("Keras, callbacks");
+TEST_SUITE_BEGIN("Keras: callbacks");
 
 TEST_CASE("callbacks: predict, evaluate and a model's weights may be used inside") {
   everywhere(0.1, [](Here& here) {

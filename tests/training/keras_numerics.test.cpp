@@ -77,7 +77,7 @@ double largest(std::size_t variable = 0) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, numerics");
+TEST_SUITE_BEGIN("Keras: numerics");
 
 TEST_CASE("order: reduce, clip, decoupled weight decay, step") {
   using Line =

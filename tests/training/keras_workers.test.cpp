@@ -73,7 +73,7 @@ void begin_with_one(M& model) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, MultiWorkerMirroredStrategy");
+TEST_SUITE_BEGIN("Keras: MultiWorkerMirroredStrategy");
 
 TEST_CASE(
     "start-up: waits for every task, logs that the cluster is ready, and the chief's variables "

@@ -45,7 +45,7 @@ int end_of_child(F f) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, MultiWorkerMirroredStrategy: preemption");
+TEST_SUITE_BEGIN("Keras: MultiWorkerMirroredStrategy: preemption");
 
 TEST_CASE("PreemptionSignals: the first signal is noted, as the exit code that it asks for") {
   for (const auto& [number, code] : {std::pair{SIGINT, ls::ExitCode::interrupted},

@@ -101,7 +101,7 @@ class Trained {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, fit, evaluate, predict");
+TEST_SUITE_BEGIN("Keras: fit and evaluate and predict");
 
 TEST_CASE(
     "class_weight, sample_weight: Keras's figures, on one device, on replicas and on workers") {

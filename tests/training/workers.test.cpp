@@ -129,7 +129,7 @@ struct TwoFiles : RowDataset {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("Keras, MultiWorkerMirroredStrategy");
+TEST_SUITE_BEGIN("Keras: MultiWorkerMirroredStrategy");
 
 TEST_CASE("workers: the chief's seed and variables count, and all have the same figures and bits") {
   const TemporaryFolder folder;

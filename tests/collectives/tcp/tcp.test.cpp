@@ -101,7 +101,7 @@ ExitCode code_of(const std::exception_ptr& exception) {
 
 }  // namespace
 
-TEST_SUITE("Keras, MultiWorkerMirroredStrategy: start-up") {
+TEST_SUITE("Keras: MultiWorkerMirroredStrategy: start-up") {
   TEST_CASE("workers start in any order") {
     for (const int last : {0, 1, 2}) {
       LocalCluster cluster(3);
@@ -558,7 +558,7 @@ TEST_SUITE("tcp, ranks that are slow") {
   }
 }
 
-TEST_SUITE("Keras, MultiWorkerMirroredStrategy: health") {
+TEST_SUITE("Keras: MultiWorkerMirroredStrategy: health") {
   // Ranks 0 to n - 2 are threads here, the last one is a process.
   template <class Before>
   std::vector<std::exception_ptr> with_victim(int size, const CommunicationOptions& options,
