@@ -11,15 +11,13 @@ namespace ls = lockstep;
 
 namespace {
 
-using Teacher =
-    ls::Sequential<ls::Input<28, 28>, ls::Flatten, ls::Dense<128, ls::ReLU>, ls::Dense<10>>;
-using Student =
-    ls::Sequential<ls::Input<28, 28>, ls::Flatten, ls::Dense<12, ls::ReLU>, ls::Dense<10>>;
+template <std::size_t Hidden>
+using Net =
+    ls::Sequential<ls::Input<28, 28>, ls::Flatten, ls::Dense<Hidden, ls::ReLU>, ls::Dense<10>>;
 constexpr ls::SparseCategoricalCrossentropy crossentropy{.from_logits = true};
 
-/// Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", 2015: half the loss is
-/// that of the labels, half the divergence from the teacher's softened answers, times the
-/// temperature squared.
+/// Half the loss of the labels, and half the divergence from the teacher's softened answers, times
+/// the temperature squared (Hinton et al., "Distilling the knowledge in a neural network", 2015).
 struct Distillation {
   ls::TensorView<const float> teacher;
   double temperature = 4;
@@ -27,8 +25,7 @@ struct Distillation {
   void compute(ls::TensorView<const float> predictions, ls::TensorView<const float> targets,
                std::span<double> losses, ls::TensorView<float> gradient) const {
     using Row = Eigen::Array<double, 1, 10>;
-    const auto softened = [&](const auto& scores,
-                              Eigen::Index row) {  // softmax of scores over the temperature
+    const auto softened = [&](const auto& scores, Eigen::Index row) {
       const Row z = scores.matrix().row(row).template cast<double>() / temperature;
       const Row e = (z - z.maxCoeff()).exp();
       return Row(e / e.sum());
@@ -39,8 +36,8 @@ struct Distillation {
       const Row wanted = softened(teacher, row), got = softened(predictions, row);
       const double divergence = (wanted * (wanted.max(1e-30) / got.max(1e-30)).log()).sum();
       losses[i] = (losses[i] + temperature * temperature * divergence) / 2;
-      gradient.matrix().row(row) += (temperature * (got - wanted)).matrix().cast<float>();
-      gradient.matrix().row(row) /= 2;
+      auto slope = gradient.matrix().row(row);
+      slope = (slope + (temperature * (got - wanted)).matrix().cast<float>()) / 2;
     }
   }
 };
@@ -55,27 +52,24 @@ void train(const examples::RunOptions& options, int epochs, const std::string& c
   const auto training = of(digits.train).shuffle(7'000).batch(global_batch);
   const ls::SGD sgd{.learning_rate = 0.05, .momentum = 0.9};
   auto teacher =
-      ls::compile<Teacher>(strategy, {.seed = options.seed}, crossentropy, sgd, ls::Accuracy{});
+      ls::compile<Net<128>>(strategy, {.seed = options.seed}, crossentropy, sgd, ls::Accuracy{});
   teacher.fit(training, {.epochs = 3, .verbose = options.verbose});
-
   auto student =
-      ls::compile<Student>(strategy, {.seed = options.seed}, crossentropy, sgd, ls::Accuracy{});
+      ls::compile<Net<12>>(strategy, {.seed = options.seed}, crossentropy, sgd, ls::Accuracy{});
   ls::State progress;
   progress.put("epochs", std::int64_t{0});
   ls::Checkpoint checkpoint(student, progress);
   std::optional<ls::CheckpointManager<decltype(checkpoint)>> manager;
   if (!checkpoint_dir.empty())
-    manager.emplace(checkpoint, ls::CheckpointManagerOptions{.directory = checkpoint_dir});
-  if (manager) manager->restore_or_initialize();
-
+    manager.emplace(checkpoint, ls::CheckpointManagerOptions{.directory = checkpoint_dir})
+        .restore_or_initialize();
   auto batches = strategy.distribute(training);
   for (auto epoch = progress.get<std::int64_t>("epochs"); epoch < epochs; ++epoch) {
     strategy.run([&](auto& replica) {
-      auto& wise = teacher.on(replica);
       auto& here = student.on(replica);
       here.reset_logs();
       for (const auto& batch : batches.on(replica, {.seed = student.seed(), .number = epoch}))
-        here.minimize(batch, Distillation{.teacher = wise.forward(batch)});
+        here.minimize(batch, Distillation{.teacher = teacher.on(replica).forward(batch)});
       if (options.verbose > 0 && replica.collective().rank() == 0)
         std::printf("Epoch %d/%d - loss: %.4f - accuracy: %.4f\n", static_cast<int>(epoch) + 1,
                     epochs, here.logs().at("loss"), here.logs().at("accuracy"));
@@ -85,11 +79,13 @@ void train(const examples::RunOptions& options, int epochs, const std::string& c
   }
 
   const auto test = of(digits.test).batch(global_batch);
-  const ls::Logs large = teacher.evaluate(test, {.verbose = 0}),
-                 small = student.evaluate(test, {.verbose = 0});
+  const auto accuracy = [&](auto& model) {
+    return model.evaluate(test, {.verbose = 0}).at("accuracy");
+  };
+  const double large = accuracy(teacher), small = accuracy(student);
   if (strategy.is_chief())
-    std::printf("final: teacher=%.4f student=%.4f parameters_crc32c=%08x\n", large.at("accuracy"),
-                small.at("accuracy"), static_cast<unsigned>(student.parameters_crc32c()));
+    std::printf("final: teacher=%.4f student=%.4f parameters_crc32c=%08x\n", large, small,
+                student.parameters_crc32c());
 }
 
 }  // namespace
