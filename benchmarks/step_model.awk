@@ -19,11 +19,12 @@ function max(a, b) { return a > b ? a : b }
 function min(a, b) { return a < b ? a : b }
 
 # Seconds of an all-reduce of `bytes` on `n` hosts. `beta`: of the wire. `host`: seconds that a processor works for a byte that it
-# sends while it receives another. `pack`: CommunicationOptions::bytes_per_pack, 0 for the library's own.
+# sends while it receives another. `pack`: CommunicationOptions::bytes_per_pack, 0 for the library's own
+# (RingEngine::pack_bytes).
 function reduction(n, bytes, alpha, beta, host, gamma, pack) {
   if (n == 1) return 0
   if (bytes * n <= 512 * 1024) return gathering(n, bytes, alpha, max(beta, host), gamma)
-  return ring(n, bytes, alpha, beta, host, gamma, pack ? pack : 256 * 1024)
+  return ring(n, bytes, alpha, beta, host, gamma, pack ? pack : min(max(bytes / (2 * n), 32 * 1024), 256 * 1024))
 }
 
 # Each host fetches all arrays, 1, 2, 4... of them at a time, and adds them.
@@ -121,7 +122,7 @@ function hold(row, share, beta, time, measured, good, held, cases) {
 END {
   if (failed) exit 1
   if (rows) hold()
-  print "| hosts | link, Gbit/s | reduction | step | efficiency | with alpha = 50 us | with packs of 32 KiB |"
+  print "| hosts | link, Gbit/s | reduction | step | efficiency | with alpha = 50 us | with packs of 256 KiB |"
   print "|---|---|---|---|---|---|---|"
   split("8 64 512", hosts)
   split("10 25 100", rates)
@@ -130,8 +131,8 @@ END {
       beta = wire(rates[r] * 1000, 1538)
       time = reduction(hosts[h], model_bytes, alpha, beta, host, gamma)
       slower = reduction(hosts[h], model_bytes, 50e-6, beta, host, gamma)
-      finer = reduction(hosts[h], model_bytes, alpha, beta, host, gamma, 32 * 1024)
+      coarser = reduction(hosts[h], model_bytes, alpha, beta, host, gamma, 256 * 1024)
       printf "| %d | %d | %.1f ms | %.1f ms | %.2f | %.2f | %.2f |\n", hosts[h], rates[r], time * 1e3, (compute + time) * 1e3,
-        compute / (compute + time), compute / (compute + slower), compute / (compute + finer)
+        compute / (compute + time), compute / (compute + slower), compute / (compute + coarser)
     }
 }

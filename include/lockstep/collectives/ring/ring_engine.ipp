@@ -41,9 +41,10 @@ LOCKSTEP_INLINE void RingEngine::reduce_scatter_blocks(const TransportRef& trans
   if (transport.size() == 1) return;
   transport.begin(Operation::reduce_scatter);
   const Wire wire = wire_of(values);
-  RingFlow flow(
-      staging_, pack_bytes(), transport.rank(), transport.size(), {}, values, ReduceOp::sum, wire,
-      wire == Wire::native ? std::span<float>() : residuals_of(values), RingHalf::reduce_scatter);
+  RingFlow flow(staging_, pack_bytes(values, transport.size()), transport.rank(), transport.size(),
+                {}, values, ReduceOp::sum, wire,
+                wire == Wire::native ? std::span<float>() : residuals_of(values),
+                RingHalf::reduce_scatter);
   transfer_around(transport, flow);
 }
 
@@ -51,8 +52,8 @@ LOCKSTEP_INLINE void RingEngine::all_gather_blocks(const TransportRef& transport
                                                    NumberSpan values) {
   if (transport.size() == 1) return;
   transport.begin(Operation::all_gather);
-  RingFlow flow(staging_, pack_bytes(), transport.rank(), transport.size(), {}, values,
-                ReduceOp::sum, Wire::native, {}, RingHalf::all_gather);
+  RingFlow flow(staging_, pack_bytes(values, transport.size()), transport.rank(), transport.size(),
+                {}, values, ReduceOp::sum, Wire::native, {}, RingHalf::all_gather);
   transfer_around(transport, flow);
 }
 
@@ -98,10 +99,18 @@ LOCKSTEP_INLINE bool RingEngine::gathers(std::size_t bytes, int ranks) const noe
   return bytes * static_cast<std::size_t>(ranks) <= gathered_bytes;
 }
 
-LOCKSTEP_INLINE std::size_t RingEngine::pack_bytes() const noexcept {
-  if (options_.bytes_per_pack == 0) return std::size_t{256} << 10;
-  constexpr std::int64_t longest = block_elements * sizeof(double);  // packs end with their block
-  return (static_cast<std::size_t>(std::min(options_.bytes_per_pack, longest)) + 63) / 64 * 64;
+// A block that goes round as a whole keeps one link busy at a time. So where there are fewer blocks
+// than ranks, packs are as small as it takes to keep all links busy, down to what costs as much to
+// send as its bytes do: the ring then is a pipeline, whatever the array's length.
+LOCKSTEP_INLINE std::size_t RingEngine::pack_bytes(NumberSpan values, int ranks) const noexcept {
+  constexpr std::size_t shortest = std::size_t{32} << 10, usual = std::size_t{256} << 10;
+  constexpr auto longest =
+      static_cast<std::int64_t>(block_elements * sizeof(double));  // packs end with their block
+  const std::size_t bytes =
+      options_.bytes_per_pack > 0
+          ? static_cast<std::size_t>(std::min(options_.bytes_per_pack, longest))
+          : std::clamp(values.size_bytes() / static_cast<std::size_t>(2 * ranks), shortest, usual);
+  return (bytes + 63) / 64 * 64;
 }
 
 LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span<double> status,
@@ -110,8 +119,9 @@ LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span
   transport.begin(Operation::all_reduce);
   if (gathers(status.size_bytes() + values.size_bytes(), transport.size()))
     return reduce_gathered(transport, gathered_, status, values, op);
-  RingFlow flow(staging_, pack_bytes(), transport.rank(), transport.size(), status, values, op,
-                wire, wire == Wire::native ? std::span<float>() : residuals_of(values));
+  RingFlow flow(staging_, pack_bytes(values, transport.size()), transport.rank(), transport.size(),
+                status, values, op, wire,
+                wire == Wire::native ? std::span<float>() : residuals_of(values));
   transfer_around(transport, flow);
 }
 
