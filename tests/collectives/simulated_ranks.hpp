@@ -251,7 +251,7 @@ class SimulatedRank {
   [[noreturn]] void lose_data(int other) {
     watch_.lose_data(other, link(other).data->error(), network_.now());
     conclude();
-    for (const Time end = network_.now() + 3 * detail::Inquiry::time_to_answer;
+    for (const Time end = network_.now() + 3 * detail::Inquiry::time_for(size());
          network_.now() < end;) {
       if (cause_.is_set()) fail(cause_.get());
       sleep(Milliseconds(20));

@@ -271,7 +271,7 @@ class SimulatedWorker {
       network_.send(*control->socket, bytes_of(frame, text));
   }
   void ask_later() {
-    later(std::chrono::seconds(1), [this] {
+    later(roster_.ask_interval(), [this] {
       if (state_ != State::starting) return;
       for (int other = 0; other < roster_.world(); ++other) agreement_.ask(other);
       ask_later();

@@ -168,6 +168,20 @@ TEST_SUITE("inquiry") {
     }
   }
 
+  TEST_CASE("many ranks have longer to answer") {
+    CHECK(Inquiry::time_for(2) == 1500ms);
+    CHECK(Inquiry::time_for(16) == 1500ms);
+    CHECK(Inquiry::time_for(256) == 7500ms);
+    Cluster cluster(24);
+    cluster.stop(1);
+    cluster.inquiry(0).miss(1, 30s, cluster.now());
+    cluster.talk();
+    cluster.talk_at(1699ms);
+    CHECK_FALSE(cluster.verdict(0));
+    cluster.talk_at(1700ms);
+    cluster.check_verdict(1, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+  }
+
   TEST_CASE("a false alarm ends with nothing, and leaves nothing behind") {
     Cluster cluster(3);
     cluster.inquiry(0).miss(1, 30s, cluster.now());

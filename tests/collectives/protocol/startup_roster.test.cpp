@@ -46,6 +46,20 @@ TEST_SUITE("start-up roster") {
     CHECK(roster.first_missing(now + 4s) == 2);
   }
 
+  TEST_CASE("many ranks are asked less often, and may be silent for longer") {
+    CHECK(roster_of(0).ask_interval() == 1s);
+    StartupRoster roster(std::vector<std::string>(64, "a:1"), 0);
+    CHECK(roster.ask_interval() == 5s);
+    for (int other = 1; other < 64; ++other) {
+      connect(roster, other);
+      roster.peer(other).ready = true;
+    }
+    CHECK(roster.first_missing(now + 14s) == -1);
+    CHECK(roster.missing(now + 14s).empty());
+    CHECK(roster.first_missing(now + 15s) == 1);
+    CHECK(roster.missing(now + 15s).size() == 63);
+  }
+
   TEST_CASE("when all are connected here, the one that others wait for is named") {
     StartupRoster roster = roster_of(0);
     connect(roster, 1);

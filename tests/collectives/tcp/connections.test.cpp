@@ -152,6 +152,48 @@ TEST_SUITE("connections") {
     }
   }
 
+  TEST_CASE("of many ranks, those at distances of a power of two have connections for data") {
+    constexpr int size = 12;
+    LocalCluster cluster(size);
+    std::vector<std::uint16_t> ports;
+    std::vector<Rendezvous> places;
+    for (int rank = 0; rank < size; ++rank) {
+      ports.push_back(cluster.listeners[static_cast<std::size_t>(rank)].port());
+      places.push_back(cluster.place(rank));
+    }
+    constexpr std::size_t count = 3 * block_elements + 77;
+    std::vector<std::vector<float>> inputs;
+    for (int rank = 0; rank < size; ++rank) inputs.push_back(random_numbers<float>(rank, count));
+    const auto expected = contract_sum(inputs);
+    int seen = 0;
+    std::string problem;
+    std::vector<char> equal(size);
+    rethrow_first(run_threads(size, [&](int rank) {
+      auto ring = TcpRing::connect(places[static_cast<std::size_t>(rank)], with_connections(2));
+      ring.barrier();
+      if (rank == 0) {
+        seen = established(ports);
+        std::byte byte{};
+        SpanFlow flow({&byte, 1}, {});
+        try {
+          ring.transport().transfer(6, 1, flow);
+        } catch (const Error& error) {
+          problem = error.what();
+        }
+      }
+      auto values = inputs[static_cast<std::size_t>(rank)];
+      ring.all_reduce(std::span(values));
+      std::vector<float> few(1, 1);
+      ring.all_reduce(std::span(few));
+      equal[static_cast<std::size_t>(rank)] = values == expected && few[0] == size;
+      ring.close();
+    }));
+    CHECK(equal == std::vector<char>(size, 1));
+    // Both ends of 66 pairs for control, and of 12 * 6 / 2 pairs with two for data.
+    CHECK(seen == 2 * (66 + 36 * 2));
+    CHECK(problem.find("no connection for data between rank 0 and rank 6") != problem.npos);
+  }
+
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
   TEST_CASE("each of them is proved to come from somebody who knows the secret") {
     rethrow_first(run_ring(3, 4, "correct horse battery staple", [](TcpRing& ring) {

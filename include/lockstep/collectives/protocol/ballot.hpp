@@ -104,6 +104,9 @@ class Ballots {
 
   /// Whether the ballots of all ranks that this one hears, itself or through others, have come.
   [[nodiscard]] bool are_complete() const {
+    // Of the most common case, which is asked for after each of many ballots.
+    for (int other = 0; has(rank_) && other < size(); ++other)
+      if (hearing(rank_, other).is_heard() && !has(other)) return false;
     for (const int other : reached())
       if (!has(other)) return false;
     return true;

@@ -28,13 +28,17 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// judge (see Ballots) sends the verdict to all; or all ranks are well, and the work goes on.
 ///
 /// When every other rank answers or is known to be gone, this takes as long as two messages; a
-/// silent rank makes it take `time_to_answer`.
+/// silent rank makes it take time_for(ranks).
 class Inquiry {
  public:
   using Clock = ControlChannel::Clock;
   using Milliseconds = std::chrono::milliseconds;
 
   static constexpr Milliseconds time_to_answer{1500};
+  /// With many ranks it is more: all ask all, and they may share a machine.
+  [[nodiscard]] static constexpr Milliseconds time_for(int ranks) noexcept {
+    return time_to_answer + Milliseconds(25) * std::max(0, ranks - 16);
+  }
 
   /// `names`: the ranks' names, for the verdict.
   Inquiry(ControlChannel& channel, std::vector<std::string> names)
@@ -82,7 +86,7 @@ class Inquiry {
   /// When to look again in any case.
   [[nodiscard]] Clock::time_point due() const noexcept {
     if (!is_open()) return Clock::time_point::max();
-    return *begin_ + (cast_ ? 2 : 1) * time_to_answer;
+    return *begin_ + (cast_ ? 2 : 1) * time_for(channel_.size());
   }
 
   /// Call this when something has changed or is due. Returns the verdict if this rank is the one to

@@ -24,8 +24,11 @@ class StartupRoster {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Of a peer that is asked each second: then it hangs.
-  static constexpr auto silence = std::chrono::seconds(3);
+  /// How often a rank asks each other one whether it is there. With many ranks less often: all ask
+  /// all, and where they share a machine, they would do nothing else.
+  [[nodiscard]] std::chrono::seconds ask_interval() const noexcept {
+    return std::chrono::seconds(1 + world() / 16);
+  }
 
   struct Peer {
     bool connected = false;         ///< all connections to it stand
@@ -81,15 +84,15 @@ class StartupRoster {
   /// Those that are not there yet, or silent; when all are there, those that are not connected to
   /// all others, as far as this rank hears of it: rank 0 from all, the others from rank 0.
   [[nodiscard]] std::vector<Reason> missing(Clock::time_point now) const {
+    using std::chrono::duration_cast, std::chrono::seconds;
     std::vector<Reason> result;
     for (int other = 0; other < world(); ++other) {
       const Peer& p = peer(other);
       if (other == rank_) continue;
       if (p.connected) {
-        const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - p.heard);
-        if (silent >= silence)
-          result.push_back(
-              {other, concat({"is connected, but silent since ", silent.count(), " s"})});
+        if (is_silent(p, now))
+          result.push_back({other, concat({"is connected, but silent since ",
+                                           duration_cast<seconds>(now - p.heard).count(), " s"})});
         continue;
       }
       std::string why = !p.problem.empty() ? p.problem
@@ -105,7 +108,7 @@ class StartupRoster {
     for (int other = rank_ == 0 ? 1 : 0; other < (rank_ == 0 ? world() : 1); ++other) {
       const Peer& p = peer(other);
       if (p.ready) continue;
-      if (p.waits_for >= 0 && p.waits_for < world() && p.waits_for != rank_ && p.waits_for != other)
+      if (waits_for_third(other))
         result.push_back({p.waits_for, concat({name(other), " waits for it",
                                                complaint_of(other, p.waits_for)})});
       else
@@ -116,8 +119,12 @@ class StartupRoster {
 
   /// The rank that this one waits for, for a peer that asks, or -1.
   [[nodiscard]] int first_missing(Clock::time_point now) const {
-    const auto all = missing(now);
-    return all.empty() ? -1 : all.front().rank;
+    // The first one of missing(), whose texts take long where there are many ranks.
+    for (int other = 0; other < world(); ++other)
+      if (other != rank_ && (!peer(other).connected || is_silent(peer(other), now))) return other;
+    for (int other = rank_ == 0 ? 1 : 0; other < (rank_ == 0 ? world() : 1); ++other)
+      if (!peer(other).ready) return waits_for_third(other) ? peer(other).waits_for : other;
+    return -1;
   }
 
   /// "rank 1 (b:2222): connection refused; rank 2 (c:2222): has not connected yet"
@@ -181,6 +188,16 @@ class StartupRoster {
  private:
   static constexpr std::size_t longest_complaint = 200;
   static constexpr std::size_t most_of_complaints = 1500;
+
+  // It has let three questions pass: it hangs.
+  [[nodiscard]] bool is_silent(const Peer& p, Clock::time_point now) const noexcept {
+    return now - p.heard >= 3 * ask_interval();
+  }
+  // Neither for this rank nor for itself.
+  [[nodiscard]] bool waits_for_third(int other) const noexcept {
+    const int third = peer(other).waits_for;
+    return third >= 0 && third < world() && third != rank_ && third != other;
+  }
 
   // Takes a rank from the front of a line; -1 when there is none.
   [[nodiscard]] int take_rank(std::string_view& line) const noexcept {

@@ -22,12 +22,13 @@ namespace detail {
 class HostPipe;
 }  // namespace detail
 
-/// A Transport over TCP: a full mesh, with one connection for control and one or more for data
-/// (`options.connections`) between each pair of ranks. The ring's data needs neighbours only; but
-/// barriers and the reports of failures go the shortest way, and the end of a process shows on a
-/// connection at once, so that every rank learns of it from the kernel and not from a chain of
-/// others. Control has a connection of its own, so that a report never waits behind data which
-/// no rank reads.
+/// A Transport over TCP. For control, there is a connection between each pair of ranks: reports of
+/// failures go the shortest way, and the end of a process shows on a connection at once, so that
+/// every rank learns of it from the kernel and not from a chain of others. For data, there are one
+/// or more (`options.connections`) between each pair of up to 8 ranks. Of more ranks, only those
+/// have them whose distance is a power of two, round the circle one way or the other: all that
+/// Ring needs. transfer() between others is an error. Control has a connection of its own, so that
+/// a report never waits behind data which no rank reads.
 ///
 /// Failure: each wait ends when a peer is lost, or when a rank reports a failure. A thread of its
 /// own, which does nothing else, answers the others' questions: whether this rank lives, which rank

@@ -48,6 +48,7 @@ LOCKSTEP_INLINE void Tcp::begin(Operation operation) noexcept {
 LOCKSTEP_INLINE void Tcp::transfer(int to, int from, Flow& flow) {
   const std::lock_guard lock(impl_->busy);
   impl_->mesh.throw_if_unusable();
+  impl_->mesh.check_partners(to, from);
   detail::TcpTransfer(impl_->mesh, to, from, flow).run();
 }
 

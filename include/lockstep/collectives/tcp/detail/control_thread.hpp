@@ -77,7 +77,8 @@ class TcpControl {
         channel_.peer(other).inbox = std::move(link(other).inbox);
         probes_.remember(other, addresses_[static_cast<std::size_t>(other)], link(other).control);
         take(other, {}, now);
-        if (link(other).control.tls != nullptr) read(other, now);  // it may have bytes in store
+        if (link(other).control.tls != nullptr)
+          (void)read(other, now);  // it may have bytes in store
       }
       conclude(now);
     }
@@ -178,12 +179,16 @@ class TcpControl {
 
   void serve_until_stopped() {
     std::vector<pollfd> watched;
+    std::vector<int> peers;  // those of watched[1] and on
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       watched.assign(1, {wake_.descriptor(), POLLIN, 0});
+      peers.clear();
       for (int other = 0; other < channel_.size(); ++other)
-        if (other != channel_.rank() && !channel_.peer(other).gone)
+        if (other != channel_.rank() && !channel_.peer(other).gone) {
           watched.push_back({link(other).control.native_handle(), POLLIN, 0});
+          peers.push_back(other);
+        }
       auto due = std::min(watch_.due(), probes_.watch(watched));
       const std::size_t own = watched.size();
       lock.unlock();
@@ -192,7 +197,12 @@ class TcpControl {
       if (resident_) resident_->serve(std::span(watched).subspan(own));
       lock.lock();
       wake_.drain();
-      read_all();
+      const auto now = Clock::now();
+      bool has_lost = false;
+      for (std::size_t i = 0; i < peers.size(); ++i)
+        if (watched[1 + i].revents != 0) has_lost = !read(peers[i], now) || has_lost;
+      if (has_lost) read_all(now);
+      conclude(now);
     }
   }
 
@@ -204,24 +214,24 @@ class TcpControl {
 
   // A report of a failure comes before the end of its sender's connection, so all reports are read
   // before any rank counts as lost.
-  void read_all() {
-    const auto now = Clock::now();
+  void read_all(Clock::time_point now) {
     for (int other = 0; other < channel_.size(); ++other)
-      if (other != channel_.rank() && !channel_.peer(other).gone) read(other, now);
-    conclude(now);
+      if (other != channel_.rank() && !channel_.peer(other).gone) (void)read(other, now);
   }
 
-  void read(int other, Clock::time_point now) {
+  // Returns whether the connection still stands.
+  bool read(int other, Clock::time_point now) {
     std::array<char, 1024> chunk;
     for (;;) {
       asio::error_code error;
       const std::size_t n = link(other).control.read_some(asio::buffer(chunk), error);
-      if (error == asio::error::would_block) return;
+      if (error == asio::error::would_block) return true;
       if (error) {
         lose(other,
              error == asio::error::eof ? resets_[static_cast<std::size_t>(other)] : error.value(),
              now);
-        return news_.wake();
+        news_.wake();
+        return false;
       }
       take(other, {chunk.data(), n}, now);
     }

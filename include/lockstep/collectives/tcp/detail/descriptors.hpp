@@ -14,9 +14,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Sees to it that this process may have as many open files as a worker needs, and raises its limit
 /// as far as the system lets it. Throws ConfigurationError when that is not enough: otherwise some
 /// peers would be missing until the start-up times out.
-LOCKSTEP_INLINE void provide_descriptors(std::size_t peers, std::size_t data_connections) {
+LOCKSTEP_INLINE void provide_descriptors(std::size_t peers, std::size_t partners,
+                                         std::size_t data_connections) {
   constexpr rlim_t others = 32;  // standard streams, the port, event queues, data sets, logs
-  const rlim_t needed = static_cast<rlim_t>(peers) * (1 + data_connections) + others;
+  const rlim_t needed = static_cast<rlim_t>(peers + partners * data_connections) + others;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   if (limit.rlim_max >= needed) {
@@ -24,12 +25,13 @@ LOCKSTEP_INLINE void provide_descriptors(std::size_t peers, std::size_t data_con
     if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
     (void)::getrlimit(RLIMIT_NOFILE, &limit);
   }
-  throw ConfigurationError(concat(
-      {"connections to ", peers, " other workers, to each one for control and ", data_connections,
-       " for data (CommunicationOptions::connections), take ", static_cast<std::size_t>(needed),
-       " open files with some for the program itself, and this process may have ",
-       static_cast<std::size_t>(limit.rlim_cur),
-       " (RLIMIT_NOFILE); use fewer connections, or raise the limit (ulimit -n)"}));
+  throw ConfigurationError(
+      concat({"connections to ", peers, " other workers, to each one for control and to ", partners,
+              " of them ", data_connections, " for data (CommunicationOptions::connections), take ",
+              static_cast<std::size_t>(needed),
+              " open files with some for the program itself, and this process may have ",
+              static_cast<std::size_t>(limit.rlim_cur),
+              " (RLIMIT_NOFILE); use fewer connections, or raise the limit (ulimit -n)"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

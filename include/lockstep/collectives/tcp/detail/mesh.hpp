@@ -1,6 +1,7 @@
 // The connections of a rank to all others, and what it knows of their failures.
 #pragma once
 
+#include <malloc.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,10 +23,12 @@
 #include "lockstep/collectives/host/wake_pipe.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/protocol/data_partners.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
 #include "lockstep/collectives/protocol/inquiry.hpp"
 #include "lockstep/collectives/protocol/patience.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
+#include "lockstep/collectives/tcp/detail/control_resident.hpp"
 #include "lockstep/collectives/tcp/detail/control_thread.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
 #include "lockstep/collectives/tcp/detail/receiving.hpp"
@@ -66,8 +70,16 @@ struct TcpMesh {
 
   /// See Tcp::connect().
   void connect(const Rendezvous& rendezvous) {
-    TcpStartup startup(io, rendezvous, options);
-    links = startup.run();
+    std::unique_ptr<ControlResident> resident;
+    {
+      TcpStartup startup(io, rendezvous, options);
+      links = startup.run();
+      resident = startup.release_port();
+    }
+#if defined(__GLIBC__)
+    // Each handshake has named all ranks: with hundreds of them, megabytes that are free again.
+    if (size() > 64) ::malloc_trim(0);
+#endif
     for (TcpLinks& link : links) {
       if (link.control.is_open()) keep_alive_within(link.control, options.timeout);
       for (TcpSocket& socket : link.data) {
@@ -77,7 +89,7 @@ struct TcpMesh {
       }
     }
     watched.reserve(2 + 2 * options.data_connections() + 1);
-    if (size() > 1) control.start(startup.release_port());
+    if (size() > 1) control.start(std::move(resident));
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
   }
 
@@ -155,7 +167,7 @@ struct TcpMesh {
   // report is on the way.
   [[noreturn, gnu::cold]] void lose_data(int other, const asio::error_code& error) {
     control.lose_data(other, error == asio::error::eof ? 0 : error.value());
-    for (const auto end = Clock::now() + 3 * Inquiry::time_to_answer; Clock::now() < end;) {
+    for (const auto end = Clock::now() + 3 * Inquiry::time_for(size()); Clock::now() < end;) {
       if (control.with([&](const ControlChannel& c) { return c.peer(other).goodbye; }))
         fail(Patience::after_its_end(other, waiter()));
       watched.clear();
@@ -192,6 +204,16 @@ struct TcpMesh {
     if (has_failed) throw_if_failed();
     if (is_closed)
       throw Error(concat({to_string(operation), ": the connections have been closed"}));
+  }
+
+  // Before a transfer: an algorithm of the user's own may name any two ranks.
+  void check_partners(int to, int from) const {
+    for (const int other : {to, from})
+      if (other != rank && !are_data_partners(rank, other, size()))
+        throw Error(concat({to_string(operation), ": there is no connection for data between rank ",
+                            rank, " and rank ", other, ": of more than ", most_ranks_all_connected,
+                            " ranks, only those have one whose distance (modulo ", size(),
+                            ") is a power of two"}));
   }
 
   void throw_if_failed() {

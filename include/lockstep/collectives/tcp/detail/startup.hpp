@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/protocol/data_partners.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tcp/detail/connection.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
@@ -86,7 +87,8 @@ class TcpStartup {
  private:
   void await_agreement() {
     const StartupContext& c = context_;
-    provide_descriptors(c.places.size() - 1, c.options.data_connections());
+    provide_descriptors(c.places.size() - 1, count_data_partners(c.world()),
+                        c.options.data_connections());
     context_.incoming.open(c.roster.address(c.rank()), listen_socket_, c.options.bind_address,
                            2 * static_cast<int>(c.most_calls()));
     reporting_.begin();

@@ -99,7 +99,7 @@ class StartupConnecting {
         return fail(connection,
                     concat({"claims to be rank ", c.peer,
                             ", with more connections for data than this worker, which has ",
-                            context_.options.data_connections()}));
+                            context_.place(c.peer).links.size() - Place::first_data_link}));
     } else if (theirs.from != c.peer) {
       return contention_.doubt_fit(connection, concat({"answers as rank ", theirs.from}));
     }

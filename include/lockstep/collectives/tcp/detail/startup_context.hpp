@@ -18,6 +18,7 @@
 
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/data_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
@@ -54,7 +55,7 @@ struct StartupContext {
               .concluded = {},
               .failed = {}},
         roster(rendezvous.addresses, rendezvous.rank),
-        places(rendezvous.addresses.size(), Place(1 + options.data_connections())),
+        places(places_for(rendezvous, options)),
         claims(rendezvous.addresses.size(), options.startup_timeout),
         incoming(
             io, std::max<std::size_t>(256, most_calls()), owner,
@@ -79,7 +80,9 @@ struct StartupContext {
   [[nodiscard]] Place& place(int r) { return places[static_cast<std::size_t>(r)]; }
   /// Connections that all peers together may make to this worker at once.
   [[nodiscard]] std::size_t most_calls() const noexcept {
-    return places.size() * (1 + options.data_connections());
+    std::size_t count = 0;
+    for (const Place& place : places) count += place.links.size();
+    return count;
   }
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -122,6 +125,18 @@ struct StartupContext {
   OutgoingCalls outgoing;
 
  private:
+  // One connection for control with every rank, and those for data with the partners.
+  static std::vector<Place> places_for(const Rendezvous& rendezvous,
+                                       const CommunicationOptions& options) {
+    const int size = static_cast<int>(rendezvous.addresses.size());
+    std::vector<Place> result;
+    result.reserve(rendezvous.addresses.size());
+    for (int other = 0; other < size; ++other)
+      result.emplace_back(
+          1 + (are_data_partners(rendezvous.rank, other, size) ? options.data_connections() : 0));
+    return result;
+  }
+
   [[nodiscard]] Handshake greet(int to, std::size_t link) const {
     if (link == Place::control_link)
       return Handshake::caller(mine, secret, to, Hello::Channel::control, mine.lane);

@@ -32,9 +32,9 @@ class StartupConversation {
   StartupConversation(StartupContext& context, std::function<void(int peer)> lose)
       : context_(context), lose_(std::move(lose)), ask_timer_(context.io) {}
 
-  /// Each second, asks the peers that are connected whether they live, and what they wait for.
+  /// Now and then, asks the peers that are connected whether they live, and what they wait for.
   void ask_later() {
-    ask_timer_.expires_after(std::chrono::seconds(1));
+    ask_timer_.expires_after(context_.roster.ask_interval());
     ask_timer_.async_wait([this](asio::error_code) {
       if (stopped_) return;
       for (int other = 0; other < context_.world(); ++other) context_.agreement.ask(other);
