@@ -1,7 +1,7 @@
 # cmake -D ROOT=<folder with include/lockstep> -D TABLE=<folders.txt> -P check.cmake
 #
-# Compares the real #include lines with the table. Prints every offence as "<file>:<line>: ..." and
-# fails if there is one.
+# Compares the real #include lines with the table, and the length of each header with the most that
+# it may be. Prints every offence as "<file>:<line>: ..." and fails if there is one.
 
 cmake_minimum_required(VERSION 3.24)
 
@@ -27,6 +27,7 @@ foreach(line IN LISTS lines)
 endforeach()
 
 set(posix "^(sys|netinet|arpa|net|linux)/[a-z_]+\\.h$|^(dirent|fcntl|fnmatch|netdb|poll|pthread|sched|signal|unistd|ifaddrs)\\.h$")
+set(most_lines 300)
 set(failed OFF)
 macro(offence text)
   message(NOTICE "include/lockstep/${file}:${number}: ${text}")
@@ -58,6 +59,11 @@ foreach(file IN LISTS files)
   file(READ "${ROOT}/include/lockstep/${file}" text)
   # What is special in a CMake list does not matter in an #include line.
   string(REGEX REPLACE "[][;\\]" " " text "${text}")
+  string(REGEX MATCHALL "\n" lines "${text}")
+  list(LENGTH lines lines)
+  if(lines GREATER most_lines)
+    offence("has ${lines} lines, at most ${most_lines} are one idea: find the second one, and give it a header of its own")
+  endif()
   string(REPLACE "\n" ";" text "${text}")
   if(file MATCHES "\\.hpp$" AND NOT file STREQUAL "core/config.hpp" AND NOT text MATCHES
                                                                       "#include \"lockstep/core/config.hpp\"")
@@ -113,5 +119,5 @@ foreach(file IN LISTS files)
 endforeach()
 
 if(failed)
-  message(FATAL_ERROR "the #include lines above do not agree with ${TABLE}")
+  message(FATAL_ERROR "the headers above do not agree with ${TABLE}, or are too long")
 endif()

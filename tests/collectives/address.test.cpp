@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "lockstep/core/error.hpp"
+
 using namespace lockstep;
 
 TEST_SUITE("address") {
@@ -43,4 +45,9 @@ TEST_SUITE("address") {
     CHECK(reason("my host:2222") == "has a character that no host name may have");
     CHECK(reason("host/path:2222") == "has a character that no host name may have");
   }
+}
+
+TEST_CASE("Address: its text is what it was read from") {
+  for (const char* const text : {"name:2222", "10.0.0.1:1", "[::1]:65535"})
+    CHECK(to_string(parse_address(text)) == text);
 }

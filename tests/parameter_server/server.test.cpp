@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/parameter_server/client.hpp"
 #include "lockstep/parameter_server/connected_servers.hpp"

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -20,6 +21,11 @@ struct Address {
 /// Reads "name:2222", "10.0.0.1:2222" or "[::1]:2222". A name may end with a dot. Throws
 /// ConfigurationError, which names the text and what is wrong with it.
 [[nodiscard, gnu::cold]] Address parse_address(std::string_view text);
+/// The reverse: an IPv6 address gets its brackets.
+[[nodiscard]] inline std::string to_string(const Address& address) {
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  return concat({is_ipv6 ? "[" : "", address.host, is_ipv6 ? "]" : "", ":", address.port});
+}
 
 }  // namespace lockstep::inline LOCKSTEP_ABI
 

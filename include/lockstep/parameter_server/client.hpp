@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,9 +15,9 @@
 
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/parameter_server/connection.hpp"
+#include "lockstep/parameter_server/detail/link.hpp"
 #include "lockstep/parameter_server/options.hpp"
 #include "lockstep/parameter_server/parameter_servers.hpp"
 
@@ -55,36 +54,15 @@ class ParameterClient {
   void say_goodbye() noexcept;
 
  private:
-  using Clock = std::chrono::steady_clock;
-  using Send = FunctionRef<void(PsConnection&)>;
-  using Receive = FunctionRef<void(PsConnection&, const PsConnection::Head&)>;
+  using Clock = PsLink::Clock;
 
-  struct Link {
-    std::size_t index = 0;
-    std::string address{};
-    std::mutex in_use{};
-    std::optional<PsConnection> connection{};
-    std::string why{};  ///< it has none
-  };
-
-  void converse(Link& link, std::string_view operation, Send send, Receive receive,
-                std::optional<Clock::time_point> until = std::nullopt);
-  void converse_with_all(std::string_view operation, FunctionRef<void(Link&)> send,
-                         FunctionRef<void(Link&, const PsConnection::Head&)> receive);
-  void connect(Link& link, Clock::time_point until);
-  [[nodiscard]] PsConnection::Head reply_of(Link& link, std::string_view operation,
-                                            std::optional<Clock::time_point> until);
-  [[nodiscard]] std::string name_of(const Link& link) const;
-  [[noreturn]] void fail(const Link& link, std::string_view operation, Clock::time_point since,
-                         std::string_view why, ExitCode code = ExitCode::lost_peer) const;
+  void converse_with_all(std::string_view operation, FunctionRef<void(PsLink&)> send,
+                         FunctionRef<void(PsLink&, const PsConnection::Head&)> receive);
   void speak();
 
-  const int rank_;
-  const int workers_;
   const ParameterServerOptions& options_;
-  const ClusterSecret secret_;
-  const std::uint64_t process_;
-  std::vector<std::unique_ptr<Link>> links_;
+  const PsCaller caller_;
+  std::vector<std::unique_ptr<PsLink>> links_;
   std::uint64_t fit_ = 0;  // the last one that was begun
   std::uint64_t steps_ = 0;
   std::mutex mutex_;

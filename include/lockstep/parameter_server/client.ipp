@@ -1,22 +1,14 @@
 #pragma once
 
-#include <poll.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "lockstep/collectives/address.hpp"
-#include "lockstep/collectives/error.hpp"
-#include "lockstep/core/log.hpp"
-#include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/parameter_server/client.hpp"
 #include "lockstep/parameter_server/numbers.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-inline constexpr auto ps_report_interval = std::chrono::seconds(5);
 
 [[nodiscard]] LOCKSTEP_INLINE std::uint64_t draw_process_number() {
   const std::string nonce = make_nonce();
@@ -29,16 +21,15 @@ LOCKSTEP_INLINE ParameterClient::ParameterClient(int rank, int workers,
                                                  const std::vector<std::string>& servers,
                                                  const ParameterServerOptions& options,
                                                  ClusterSecret secret)
-    : rank_(rank),
-      workers_(workers),
-      options_(options),
-      secret_(std::move(secret)),
-      process_(draw_process_number()) {
-  for (const std::string& address : servers) {
-    auto& link = links_.emplace_back(std::make_unique<Link>());
-    link->index = links_.size() - 1;
-    link->address = address;
-  }
+    : options_(options),
+      caller_{.rank = rank,
+              .workers = workers,
+              .servers = servers.size(),
+              .options = options,
+              .secret = std::move(secret),
+              .process = draw_process_number()} {
+  for (const std::string& address : servers)
+    links_.push_back(std::make_unique<PsLink>(caller_, links_.size(), address));
   speaker_ = start_thread("word to parameter servers", [this] { speak(); });
 }
 
@@ -72,114 +63,17 @@ LOCKSTEP_INLINE void ParameterClient::speak() {
   }
 }
 
-LOCKSTEP_INLINE std::string ParameterClient::name_of(const Link& link) const {
-  return concat({"parameter server ", link.index, " (", link.address, ")"});
-}
-
-LOCKSTEP_INLINE void ParameterClient::fail(const Link& link, std::string_view operation,
-                                           Clock::time_point since, std::string_view why,
-                                           ExitCode code) const {
-  throw CollectiveError({.address = link.address,
-                         .operation = std::string(operation),
-                         .seconds = std::chrono::duration<double>(Clock::now() - since).count(),
-                         .reason = concat({"worker ", rank_, ": ", name_of(link), ": ", why}),
-                         .code = code});
-}
-
-LOCKSTEP_INLINE void ParameterClient::connect(Link& link, Clock::time_point until) {
-  const Address place = parse_address(link.address);
-  std::string why = "the name has no address";
-  MeetingSocket socket;
-  for (const SocketName& name : resolve(place.host, place.port, why)) {
-    socket = call_socket(name, std::min(until, Clock::now() + std::chrono::seconds(2)), why);
-    if (socket.is_open()) break;
-  }
-  if (!socket.is_open()) throw ConnectionLost(why);
-  link.connection.emplace(std::move(socket), options_.timeout);
-  claim_place(*link.connection, secret_,
-              {.rank = rank_,
-               .workers = workers_,
-               .server = static_cast<int>(link.index),
-               .servers = static_cast<int>(links_.size()),
-               .max_staleness = options_.max_staleness.value_or(-1),
-               .process = process_});
-  PsConnection::expect(reply_of(link, "start-up", until), 0);
-}
-
-/// The head of the reply; until it comes, the server keeps this worker waiting for others.
-LOCKSTEP_INLINE PsConnection::Head ParameterClient::reply_of(
-    Link& link, std::string_view operation, std::optional<Clock::time_point> until) {
-  const auto begin = Clock::now();
-  auto next_report = begin + ps_report_interval;
-  for (;;) {
-    const auto head = link.connection->receive_head();
-    if (head.kind == PsMessage::reply) return head;
-    if (head.kind != PsMessage::waiting && head.kind != PsMessage::refusal)
-      throw ConnectionLost("answers what was not asked");
-    const std::string text = printable(link.connection->receive_text(head, 1 << 16), 2000);
-    if (head.kind == PsMessage::refusal) {
-      const ExitCode code = failure_code(static_cast<int>(head.number));
-      if (code == ExitCode::lost_peer) fail(link, operation, begin, text);
-      throw ConfigurationError(
-          concat({operation, ": ", name_of(link), " refuses worker ", rank_, ": ", text}));
-    }
-    const auto now = Clock::now();
-    if (until && now >= *until)
-      fail(link, operation, begin,
-           concat({"waits in vain for ", text, "; are they started, with this cluster?"}));
-    if (now < next_report) continue;
-    next_report = now + ps_report_interval;
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - begin).count();
-    log_line(concat({operation, ": worker ", rank_, " has waited ", seconds, " s at ",
-                     name_of(link), " for ", text}));
-  }
-}
-
-LOCKSTEP_INLINE void ParameterClient::converse(Link& link, std::string_view operation, Send send,
-                                               Receive receive,
-                                               std::optional<Clock::time_point> until) {
-  const auto begin = Clock::now();
-  const auto deadline = begin + options_.startup_timeout;
-  auto next_report = begin + ps_report_interval;
-  const auto succeeds = [&] {
-    try {
-      if (!link.connection) connect(link, deadline);
-      send(*link.connection);
-      receive(*link.connection, reply_of(link, operation, until));
-      return true;
-    } catch (const ConnectionLost& lost) {
-      link.connection.reset();
-      link.why = lost.what();
-      return false;
-    } catch (...) {
-      link.connection.reset();
-      throw;
-    }
-  };
-  for (; !succeeds(); ::poll(nullptr, 0, 100)) {
-    const auto now = Clock::now();
-    if (now >= deadline)
-      fail(link, operation, begin,
-           concat({link.why, ", and it has not come back for ",
-                   duration_text(options_.startup_timeout),
-                   "; start it (again), with the backup_dir that it had"}));
-    if (now < next_report) continue;
-    next_report = now + ps_report_interval;
-    log_line(concat({operation, ": worker ", rank_, " waits for ", name_of(link), ": ", link.why}));
-  }
-}
-
 LOCKSTEP_INLINE PsBegun ParameterClient::begin(std::uint64_t fit, std::string_view signature) {
   PsBegun begun;
   fit_ = fit;
   const auto until = Clock::now() + std::max(options_.startup_timeout, options_.progress_limit());
   for (const auto& each : links_) {
-    Link& link = *each;
+    PsLink& link = *each;
     const std::lock_guard use(link.in_use);
     std::uint64_t answer = 0;
     std::vector<std::byte> place;
-    converse(
-        link, "begin of fit",
+    link.converse(
+        "begin of fit",
         [&](PsConnection& connection) {
           connection.send(PsMessage::begin,
                           {pack_numbers(fit), std::as_bytes(std::span(signature))});
@@ -195,24 +89,24 @@ LOCKSTEP_INLINE PsBegun ParameterClient::begin(std::uint64_t fit, std::string_vi
         until);
     const auto verdict = static_cast<PsVerdict>(answer);
     const bool gives = verdict == PsVerdict::give_state, is_over = verdict == PsVerdict::is_over;
-    if (link.index == 0)
+    if (link.index() == 0)
       begun = {.gives_state = gives, .is_over = is_over, .place = std::move(place)};
     else if (gives != begun.gives_state || is_over != begun.is_over)
-      fail(link, "begin of fit", Clock::now(),
-           gives || is_over
-               ? "it and parameter server 0 are not in the same fit: start all processes again"
-               : "it holds parameters, and parameter server 0 does not: give all servers a "
-                 "backup_dir, or start all processes again");
+      link.fail("begin of fit", Clock::now(),
+                gives || is_over
+                    ? "it and parameter server 0 are not in the same fit: start all processes again"
+                    : "it holds parameters, and parameter server 0 does not: give all servers a "
+                      "backup_dir, or start all processes again");
   }
   return begun;
 }
 
 LOCKSTEP_INLINE void ParameterClient::put(std::size_t server, std::span<const std::byte> place,
                                           std::span<const std::byte> state) {
-  Link& link = *links_[server];
+  PsLink& link = *links_[server];
   const std::lock_guard use(link.in_use);
-  converse(
-      link, "begin of fit",
+  link.converse(
+      "begin of fit",
       [&](PsConnection& connection) {
         connection.send(PsMessage::put, {place, state}, fit_);
       },
@@ -220,10 +114,10 @@ LOCKSTEP_INLINE void ParameterClient::put(std::size_t server, std::span<const st
 }
 
 LOCKSTEP_INLINE void ParameterClient::pull(std::size_t server, std::span<std::byte> state) {
-  Link& link = *links_[server];
+  PsLink& link = *links_[server];
   const std::lock_guard use(link.in_use);
-  converse(
-      link, "pull", [](PsConnection& connection) { connection.send(PsMessage::pull, ""); },
+  link.converse(
+      "pull", [](PsConnection& connection) { connection.send(PsMessage::pull, ""); },
       [&](PsConnection& connection, const PsConnection::Head& head) {
         PsConnection::expect(head, state.size());
         connection.receive(state);
@@ -239,15 +133,15 @@ LOCKSTEP_INLINE void ParameterClient::step(double learning_rate, bool stop_on_no
     return pack_numbers(learning_rate, std::uint64_t{stop_on_non_finite},
                         std::uint64_t{with_place ? place.size() : 0});
   };
-  const auto send = [&](Link& link) {
-    const bool with_place = link.index == 0;
+  const auto send = [&](PsLink& link) {
+    const bool with_place = link.index() == 0;
     link.connection->send(PsMessage::step,
                           {numbers(with_place), with_place ? place : std::span<const std::byte>(),
-                           std::as_bytes(status), exchanges[link.index].gradients},
+                           std::as_bytes(status), exchanges[link.index()].gradients},
                           steps_);
   };
-  const auto receive = [&](Link& link, const PsConnection::Head& head) {
-    const PsExchange& exchange = exchanges[link.index];
+  const auto receive = [&](PsLink& link, const PsConnection::Head& head) {
+    const PsExchange& exchange = exchanges[link.index()];
     PsConnection::expect(head, exchange.status.size_bytes() + exchange.parameters.size());
     link.connection->receive(std::as_writable_bytes(exchange.status));
     link.connection->receive(exchange.parameters);
@@ -258,9 +152,9 @@ LOCKSTEP_INLINE void ParameterClient::step(double learning_rate, bool stop_on_no
 // They work at the same time; one that was away is asked once more, when the others have answered.
 // (Between its messages a connection is free, for the word that this worker lives.)
 LOCKSTEP_INLINE void ParameterClient::converse_with_all(
-    std::string_view operation, FunctionRef<void(Link&)> send,
-    FunctionRef<void(Link&, const PsConnection::Head&)> receive) {
-  const auto attempt = [](Link& link, const auto& f) {
+    std::string_view operation, FunctionRef<void(PsLink&)> send,
+    FunctionRef<void(PsLink&, const PsConnection::Head&)> receive) {
+  const auto attempt = [](PsLink& link, const auto& f) {
     const std::lock_guard use(link.in_use);
     if (!link.connection) return false;
     try {
@@ -275,18 +169,18 @@ LOCKSTEP_INLINE void ParameterClient::converse_with_all(
     }
     return false;
   };
-  std::vector<Link*> away;
+  std::vector<PsLink*> away;
   for (const auto& link : links_)
     if (!attempt(*link, send)) away.push_back(link.get());
   for (const auto& link : links_) {
     if (std::ranges::find(away, link.get()) != away.end()) continue;
-    const auto take = [&](Link& each) { receive(each, reply_of(each, operation, std::nullopt)); };
+    const auto take = [&](PsLink& each) { receive(each, each.reply(operation, std::nullopt)); };
     if (!attempt(*link, take)) away.push_back(link.get());
   }
-  for (Link* const link : away) {
+  for (PsLink* const link : away) {
     const std::lock_guard use(link->in_use);
-    converse(
-        *link, operation, [&](PsConnection&) { send(*link); },
+    link->converse(
+        operation, [&](PsConnection&) { send(*link); },
         [&](PsConnection&, const PsConnection::Head& head) { receive(*link, head); });
   }
 }
@@ -294,8 +188,8 @@ LOCKSTEP_INLINE void ParameterClient::converse_with_all(
 LOCKSTEP_INLINE void ParameterClient::finish() {
   // (All hear of it before any is waited for: none keeps the others waiting for this worker.)
   converse_with_all(
-      "end of fit", [&](Link& link) { link.connection->send(PsMessage::finish, {}, fit_); },
-      [](Link&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
+      "end of fit", [&](PsLink& link) { link.connection->send(PsMessage::finish, {}, fit_); },
+      [](PsLink&, const PsConnection::Head& head) { PsConnection::expect(head, 0); });
 }
 
 LOCKSTEP_INLINE void ParameterClient::hang_up() noexcept {
@@ -309,7 +203,7 @@ LOCKSTEP_INLINE void ParameterClient::say_goodbye() noexcept {
   for (const auto& link : links_) {
     const std::lock_guard use(link->in_use);
     try {
-      if (!link->connection) connect(*link, Clock::now() + std::chrono::seconds(2));
+      if (!link->connection) link->connect(Clock::now() + std::chrono::seconds(2));
       link->connection->send(PsMessage::goodbye, "");
     } catch (...) {  // it notices that this worker has gone
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "lockstep/collectives/policies/auto.hpp"
+#include "lockstep/collectives/policies/detail/shared_homes.hpp"
 #include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
@@ -11,7 +12,7 @@ LOCKSTEP_INLINE Auto Auto::connect(Rendezvous rendezvous, const CommunicationOpt
   options.validate();
   add_properties(rendezvous, options, "Auto");
   Tcp tcp = Tcp::connect(rendezvous, options);
-  SharedMemory::Homes homes = SharedMemory::share_homes(tcp, rendezvous);
+  detail::SharedHomes homes = detail::share_homes(tcp, rendezvous);
   if (!homes.problem.empty()) {
     const int pairs = detail::open_neighbour_pipes(tcp);
     if (tcp.rank() == 0)

@@ -13,21 +13,18 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "lockstep/collectives/argument_checks.hpp"
 #include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/policies/mpi_group.hpp"
 #include "lockstep/collectives/policies/mpi_place.hpp"
-#include "lockstep/collectives/policies/watchdog.hpp"
-#include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/collectives/wire.hpp"
 #include "lockstep/core/config.hpp"
-#include "lockstep/core/crc32c.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
@@ -37,21 +34,6 @@
 #include <mpi.h>
 
 namespace lockstep::inline LOCKSTEP_ABI {
-namespace detail {
-
-[[nodiscard]] inline MPI_Datatype mpi_type(DataType type) noexcept {
-  return type == DataType::float32   ? MPI_FLOAT
-         : type == DataType::float64 ? MPI_DOUBLE
-                                     : MPI_INT64_T;
-}
-
-/// MPI_MAX leaves open what the maximum of a number and NaN is.
-template <DataType type>
-void mpi_maximum(void* in, void* in_and_out, int* count, MPI_Datatype*) {
-  combine({type, ReduceOp::max}, in_and_out, in, in_and_out, static_cast<std::size_t>(*count));
-}
-
-}  // namespace detail
 
 /// A CollectivePolicy over MPI: the way onto InfiniBand and onto supercomputers.
 ///
@@ -78,7 +60,7 @@ class Mpi {
                                    const CommunicationOptions& options) {
     check(options);
     detail::MpiEnvironment::need();
-    return Mpi(std::make_unique<State>(rendezvous, options));
+    return Mpi(std::make_unique<detail::MpiGroup>(rendezvous, options));
   }
 
   [[nodiscard]] int rank() const noexcept { return state_->rank; }
@@ -153,96 +135,10 @@ class Mpi {
   /// Elements, or bytes, of one call: MPI counts in int, and each call that ends is progress.
   static constexpr std::size_t most_at_once = std::size_t{1} << 28;
 
-  struct State {
-    State(const Rendezvous& rendezvous, const CommunicationOptions& options)
-        : timeout(options.progress_limit()),
-          watchdog(options.progress_limit(), [this](const char* what) { end_job(what, timeout); }) {
-      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-      MPI_Comm_size(MPI_COMM_WORLD, &size);
-      Watchdog start_up(options.startup_timeout,
-                        [&](const char* what) { end_job(what, options.startup_timeout); });
-      start_up.begin("start-up");
-      check_place(rendezvous);
-      MPI_Comm_dup(MPI_COMM_WORLD, &group);
-      MPI_Comm_set_errhandler(group, MPI_ERRORS_RETURN);
-      MPI_Op_create(&detail::mpi_maximum<DataType::float32>, 1, &float_maximum);
-      MPI_Op_create(&detail::mpi_maximum<DataType::float64>, 1, &double_maximum);
-      compare(rendezvous.properties);
-    }
-
-    [[nodiscard]] MPI_Op maximum(DataType type) const noexcept {
-      return type == DataType::float32   ? float_maximum
-             : type == DataType::float64 ? double_maximum
-                                         : MPI_MAX;
-    }
-
-    // All ranks throw when one has to.
-    void check_place(const Rendezvous& rendezvous) const {
-      const bool fits =
-          rank == rendezvous.rank && static_cast<std::size_t>(size) == rendezvous.addresses.size();
-      int all_fit = fits ? 1 : 0;
-      MPI_Allreduce(MPI_IN_PLACE, &all_fit, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-      if (all_fit != 0) return;
-      const std::string place =
-          concat({"this worker is ", rendezvous.rank, " of ", rendezvous.addresses.size(),
-                  " in its cluster and rank ", rank, " of ", size, " in MPI"});
-      throw ConfigurationError(concat(
-          {fits ? "another worker has another place in MPI than in its cluster; " : "", place,
-           "; TF_CONFIG must say the same as mpirun, or the program must take the cluster "
-           "from MPI (mpi_cluster())"}));
-    }
-
-    // All ranks throw when one differs.
-    void compare(const std::vector<std::pair<std::string, std::string>>& properties) const {
-      // What all of them are must be as long everywhere before they can be looked at one by one.
-      std::vector<std::int64_t> mine{static_cast<std::int64_t>(properties.size())};
-      if (const auto [least, greatest] = extremes(mine); least != greatest)
-        throw ConfigurationError(
-            "the workers run different programs: they have different numbers of properties");
-      mine.clear();
-      for (const auto& [name, value] : properties)
-        mine.push_back(
-            crc32c(std::as_bytes(std::span(value)), crc32c(std::as_bytes(std::span(name)))));
-      const auto [least, greatest] = extremes(mine);
-      for (std::size_t i = 0; i < properties.size(); ++i)
-        if (least[i] != greatest[i])
-          throw ConfigurationError(concat({"the workers differ in '", properties[i].first,
-                                           "', which must be the same; rank ", rank, " has '",
-                                           properties[i].second, "'"}));
-    }
-
-    [[nodiscard]] std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> extremes(
-        const std::vector<std::int64_t>& mine) const {
-      std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> result{mine, mine};
-      const int count = static_cast<int>(mine.size());
-      MPI_Allreduce(MPI_IN_PLACE, result.first.data(), count, MPI_INT64_T, MPI_MIN, group);
-      MPI_Allreduce(MPI_IN_PLACE, result.second.data(), count, MPI_INT64_T, MPI_MAX, group);
-      return result;
-    }
-
-    void end_job(const char* what, std::chrono::milliseconds limit) const noexcept {
-      try {
-        log_line(concat(
-            {"rank ", rank, " ends the job: ", what, ": no progress for ", limit.count(),
-             " ms; another rank hangs, or is busy for longer than CommunicationOptions allow"}));
-      } catch (...) {  // out of memory
-      }
-      MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::lost_peer));
-    }
-
-    int rank = 0;
-    int size = 1;
-    const std::chrono::milliseconds timeout;  // for progress
-    MPI_Comm group = MPI_COMM_NULL;
-    MPI_Op float_maximum = MPI_OP_NULL;
-    MPI_Op double_maximum = MPI_OP_NULL;
-    Watchdog watchdog;  // last: it uses the others
-  };
-
   /// An operation, with its deadline.
   class Running {
    public:
-    Running(State& state, Operation operation) : state_(state), operation_(operation) {
+    Running(detail::MpiGroup& state, Operation operation) : state_(state), operation_(operation) {
       state_.watchdog.begin(to_string(operation_));
     }
     Running(const Running&) = delete;
@@ -268,13 +164,13 @@ class Mpi {
                              .reason = std::string(text, static_cast<std::size_t>(length))});
     }
 
-    State& state_;
+    detail::MpiGroup& state_;
     Operation operation_;
     std::uint64_t bytes_ = 0;
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   };
 
-  explicit Mpi(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+  explicit Mpi(std::unique_ptr<detail::MpiGroup> state) noexcept : state_(std::move(state)) {}
 
   static void check(const CommunicationOptions& options) {
     options.validate();
@@ -314,7 +210,7 @@ class Mpi {
     });
   }
 
-  std::unique_ptr<State> state_;
+  std::unique_ptr<detail::MpiGroup> state_;
 };
 
 static_assert(CollectivePolicy<Mpi>);

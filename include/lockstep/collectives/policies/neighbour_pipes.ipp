@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "lockstep/collectives/host/host_pipe.hpp"
+#include "lockstep/collectives/policies/detail/introduction.hpp"
 #include "lockstep/collectives/policies/neighbour_pipes.hpp"
-#include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/error.hpp"

@@ -1,20 +1,17 @@
 // The collective between the processes of one machine.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "lockstep/collectives/collective_call.hpp"
 #include "lockstep/collectives/concepts.hpp"
-#include "lockstep/collectives/host/shared_segment.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/policies/detail/shared_arrays.hpp"
+#include "lockstep/collectives/policies/detail/shared_homes.hpp"
 #include "lockstep/collectives/reduction/reduce_share.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tcp/tcp.hpp"
@@ -53,22 +50,14 @@ class SharedMemory {
   [[nodiscard]] static SharedMemory connect(Rendezvous rendezvous,
                                             const CommunicationOptions& options);
 
-  /// Every rank's home, by rank, and which ranks may spin.
-  struct Homes {
-    std::vector<detail::SharedSegment> segments;
-    bool spins = false;
-    std::string problem;  ///< why they cannot be shared, the same on all ranks; empty when they can
-  };
-  /// Called by all ranks of a connected transport.
-  [[nodiscard]] static Homes share_homes(Tcp& tcp, const Rendezvous& rendezvous);
-
-  SharedMemory(Tcp tcp, Homes homes);
+  /// Over a connected transport, where share_homes() found no problem.
+  SharedMemory(Tcp tcp, detail::SharedHomes homes);
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
   /// Memory that is summed in place. It may outlive this object.
-  [[nodiscard]] Buffer allocate(std::size_t size);
+  [[nodiscard]] Buffer allocate(std::size_t size) { return shared_.allocate(size); }
 
   void all_reduce(NumberSpan values, ReduceOp op = ReduceOp::sum) {
     reduce(Operation::all_reduce, op, {}, values, nullptr);
@@ -100,42 +89,18 @@ class SharedMemory {
   void close() { tcp_.close(); }
 
  private:
-  static constexpr std::size_t staging_bytes = std::size_t{1} << 20;
+  using Slot = detail::SharedSlot;
+  static constexpr std::size_t staging_bytes = detail::SharedHome::staging_bytes;
   static constexpr std::size_t short_bytes = std::size_t{64} << 10;  // of all ranks; measured
-
-  // The operation that a rank is in.
-  struct Slot {
-    detail::CollectiveCall call;
-    std::uint32_t arrival = 0;
-    // Where the array is, if it is in memory from allocate().
-    detail::SegmentName segment;
-    std::uint64_t offset = 0;
-  };
-
-  struct Home {
-    alignas(cache_line) std::atomic<std::uint32_t> arrivals;
-    alignas(cache_line) std::atomic<std::uint32_t> sleepers;  // that wait for it
-    alignas(cache_line) std::array<Slot, 2> slots;
-    alignas(cache_line) std::array<std::array<std::byte, staging_bytes>, 2> staging;
-  };
-  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
-
-  struct OwnSegments;  // what allocate() has made
-  struct Arrival;
-  struct ASecond;
-
-  [[nodiscard]] Home& home(int rank) const noexcept {
-    return *reinterpret_cast<Home*>(homes_.segments[static_cast<std::size_t>(rank)].data());
-  }
 
   // What a rank writes before arrival k, the others read after it and before their arrival k + 1;
   // it is written again before arrival k + 2, when all have come to arrival k + 1. So two areas do,
   // and the parity of k picks one.
   [[nodiscard]] std::byte* next_staging() const noexcept {
-    return home(rank_).staging[(arrivals_ + 1) % 2].data();
+    return homes_[rank_].staging[(arrivals_ + 1) % 2].data();
   }
   [[nodiscard]] std::byte* staging(int rank) const noexcept {
-    return home(rank).staging[arrivals_ % 2].data();
+    return homes_[rank].staging[arrivals_ % 2].data();
   }
 
   // Names the operation, for enter().
@@ -146,11 +111,8 @@ class SharedMemory {
   void arrive();
   void await(int other);
 
-  // Says in the slot where in memory from allocate() the array is, if it is there.
-  void find_segment(Slot& mine, const void* data) const noexcept;
   // After an arrival: where the arrays of all ranks are, if all are in such memory; else nothing.
   void find_arrays();
-  [[nodiscard]] std::byte* mapped(int rank, const Slot& slot);
 
   // Rank by rank parts of `bytes` that fit into the staging area: write(offset, count, area)
   // before, read(offset, count) after an arrival.
@@ -171,11 +133,10 @@ class SharedMemory {
   Tcp tcp_;
   int rank_;
   int size_;
-  Homes homes_;
+  detail::SharedHomes homes_;
   std::uint32_t arrivals_ = 0;
-  std::shared_ptr<OwnSegments> own_;
-  std::vector<std::vector<detail::SharedSegment>> mapped_;  // by rank, the last used at the end
-  std::vector<std::byte*> arrays_;                          // of the operation, by rank
+  detail::SharedArrays shared_;
+  std::vector<std::byte*> arrays_;  // of the operation, by rank
 };
 
 static_assert(CollectivePolicy<SharedMemory> && AllocatingCollective<SharedMemory> &&

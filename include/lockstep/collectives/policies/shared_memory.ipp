@@ -1,16 +1,8 @@
 #pragma once
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <ctime>
-#include <exception>
-#include <random>
 #include <thread>
 #include <utility>
 
@@ -18,49 +10,27 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/cpu_relax.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
-#include "lockstep/collectives/ring/forward_flow.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 namespace detail {
 
-LOCKSTEP_INLINE std::uint64_t random_cookie() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
+/// Time for the end of a process to show on its connections.
+struct ASecond final : ExternalEvent {
+  const std::chrono::steady_clock::time_point end =
+      std::chrono::steady_clock::now() + std::chrono::seconds(1);
 
-/// Differs between two machines, and between two boots of one.
-LOCKSTEP_INLINE std::array<char, 40> boot_id() {
-  std::array<char, 40> text{};
-  if (std::FILE* const file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {
-    (void)!std::fread(text.data(), 1, text.size() - 1, file);
-    std::fclose(file);
-  }
-  return text;
-}
-
-/// Every rank's `mine`, by rank.
-template <class T>
-std::vector<T> gather(Tcp& tcp, const T& mine) {
-  std::vector<T> all(static_cast<std::size_t>(tcp.size()));
-  all[static_cast<std::size_t>(tcp.rank())] = mine;
-  tcp.begin(Operation::all_gather);
-  auto flow =
-      ForwardFlow::all_gather(std::as_writable_bytes(std::span(all)), tcp.rank(), tcp.size());
-  if (tcp.size() > 1)
-    tcp.transfer(wrap_rank(tcp.rank() + 1, tcp.size()), wrap_rank(tcp.rank() - 1, tcp.size()),
-                 flow);
-  return all;
-}
+  [[nodiscard]] bool has_come() override { return std::chrono::steady_clock::now() >= end; }
+  void sleep(std::chrono::milliseconds most) override { std::this_thread::sleep_for(most); }
+};
 
 }  // namespace detail
-
 LOCKSTEP_INLINE SharedMemory SharedMemory::connect(Rendezvous rendezvous,
                                                    const CommunicationOptions& options) {
   options.validate();
   add_properties(rendezvous, options, "SharedMemory");
   Tcp tcp = Tcp::connect(rendezvous, options);
-  Homes homes = share_homes(tcp, rendezvous);
+  detail::SharedHomes homes = detail::share_homes(tcp, rendezvous);
   if (!homes.problem.empty()) {
     tcp.close();  // not before all know: a rank that is gone would be taken for the failure
     throw ConfigurationError(
@@ -69,90 +39,24 @@ LOCKSTEP_INLINE SharedMemory SharedMemory::connect(Rendezvous rendezvous,
   return SharedMemory(std::move(tcp), std::move(homes));
 }
 
-LOCKSTEP_INLINE SharedMemory::Homes SharedMemory::share_homes(Tcp& tcp,
-                                                              const Rendezvous& rendezvous) {
-  struct Introduction {
-    detail::SegmentName home;
-    std::array<char, 40> machine;
-    std::array<char, 200> problem;
-  };
-  const auto put = [](std::array<char, 200>& text, const std::string& problem) {
-    problem.copy(text.data(), text.size() - 1);
-  };
-  const auto first_problem = [](const std::vector<Introduction>& all) {
-    for (std::size_t r = 0; r < all.size(); ++r)
-      if (all[r].problem[0] != 0) return concat({"rank ", r, ": ", all[r].problem.data()});
-    return std::string();
-  };
-
-  Homes homes{.segments = std::vector<detail::SharedSegment>(static_cast<std::size_t>(tcp.size())),
-              .spins = rendezvous.has_cores_for_all(),
-              .problem = {}};
-  Introduction mine{.home = {}, .machine = detail::boot_id(), .problem = {}};
-  try {
-    auto& own = homes.segments[static_cast<std::size_t>(tcp.rank())];
-    own = detail::SharedSegment::create(sizeof(Home), detail::random_cookie());
-    ::new (own.data()) Home;
-    mine.home = own.name();
-  } catch (const Error& error) {
-    put(mine.problem, error.what());
-  }
-  auto all = detail::gather(tcp, mine);
-  homes.problem = first_problem(all);
-  for (std::size_t r = 1; r < all.size() && homes.problem.empty(); ++r)
-    if (all[r].machine != all[0].machine)
-      homes.problem = concat({"rank ", r, " runs on another machine than rank 0"});
-  if (!homes.problem.empty()) return homes;
-
-  try {
-    for (int r = 0; r < tcp.size(); ++r)
-      if (r != tcp.rank()) {
-        const auto i = static_cast<std::size_t>(r);
-        homes.segments[i] = detail::SharedSegment::open(all[i].home);
-      }
-  } catch (const Error& error) {
-    put(mine.problem, error.what());
-  }
-  homes.problem = first_problem(detail::gather(tcp, mine));
-  return homes;
-}
-
-struct SharedMemory::OwnSegments {
-  std::vector<detail::SharedSegment> list;
-};
-
-LOCKSTEP_INLINE SharedMemory::SharedMemory(Tcp tcp, Homes homes)
+LOCKSTEP_INLINE SharedMemory::SharedMemory(Tcp tcp, detail::SharedHomes homes)
     : tcp_(std::move(tcp)),
       rank_(tcp_.rank()),
       size_(tcp_.size()),
       homes_(std::move(homes)),
-      own_(std::make_shared<OwnSegments>()),
-      mapped_(static_cast<std::size_t>(size_)) {}
+      shared_(rank_, size_) {}
 
-LOCKSTEP_INLINE Buffer SharedMemory::allocate(std::size_t size) {
-  if (size == 0) return {};
-  using Owner = std::shared_ptr<OwnSegments>;
-  auto owner = std::make_unique<Owner>(own_);
-  own_->list.push_back(detail::SharedSegment::create(size, detail::random_cookie()));
-  const auto release = [](std::byte* data, std::size_t, void* context) {
-    const std::unique_ptr<Owner> segments(static_cast<Owner*>(context));
-    std::erase_if((*segments)->list,
-                  [&](const detail::SharedSegment& segment) { return segment.data() == data; });
-  };
-  return Buffer(own_->list.back().data(), size, release, owner.release());
-}
-
-LOCKSTEP_INLINE SharedMemory::Slot& SharedMemory::begin(const detail::CollectiveCall& call) {
+LOCKSTEP_INLINE detail::SharedSlot& SharedMemory::begin(const detail::CollectiveCall& call) {
   tcp_.begin(call.operation);
   tcp_.check();
-  Slot& mine = home(rank_).slots[(arrivals_ + 1) % 2];
+  Slot& mine = homes_[rank_].slots[(arrivals_ + 1) % 2];
   mine = {.call = call, .arrival = arrivals_ + 1, .segment = {}};
   return mine;
 }
 
 LOCKSTEP_INLINE void SharedMemory::enter() {
   arrive();
-  const auto slot = [this](int r) -> const Slot& { return home(r).slots[arrivals_ % 2]; };
+  const auto slot = [this](int r) -> const Slot& { return homes_[r].slots[arrivals_ % 2]; };
   for (int r = 1; r < size_; ++r)
     if (slot(r).call != slot(0).call || slot(r).arrival != slot(0).arrival)
       tcp_.fail({.reason = concat({"ranks are out of step: rank 0 is in ", to_string(slot(0).call),
@@ -163,42 +67,15 @@ LOCKSTEP_INLINE void SharedMemory::enter() {
   find_arrays();
 }
 
-/// Another rank's arrival.
-struct SharedMemory::Arrival final : ExternalEvent {
-  Home& home;
-  std::uint32_t wanted;
-
-  Arrival(Home& other, std::uint32_t number) : home(other), wanted(number) {}
-
-  [[nodiscard]] bool has_come() override {
-    return static_cast<std::int32_t>(home.arrivals.load(std::memory_order_acquire) - wanted) >= 0;
-  }
-
-  // The sleeper counts itself before it looks, the other arrives before it counts the sleepers: one
-  // of the two sees the other.
-  void sleep(std::chrono::milliseconds most) override {
-    home.sleepers.fetch_add(1);
-    const std::uint32_t seen = home.arrivals.load();
-    if (static_cast<std::int32_t>(seen - wanted) < 0) {
-      const timespec time{.tv_sec = most.count() / 1000,
-                          .tv_nsec = most.count() % 1000 * 1'000'000};
-      ::syscall(SYS_futex, &home.arrivals, FUTEX_WAIT, seen, &time, nullptr, 0);
-    }
-    home.sleepers.fetch_sub(1);
-  }
-};
-
 LOCKSTEP_INLINE void SharedMemory::arrive() {
-  Home& own = home(rank_);
-  own.arrivals.store(++arrivals_);
-  if (own.sleepers.load() > 0)
-    ::syscall(SYS_futex, &own.arrivals, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+  homes_[rank_].arrivals.store(++arrivals_);
+  detail::SharedArrival::wake(homes_[rank_]);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) await(r);
 }
 
 LOCKSTEP_INLINE void SharedMemory::await(int other) {
-  Arrival arrival(home(other), arrivals_);
+  detail::SharedArrival arrival(homes_[other], arrivals_);
   if (arrival.has_come()) return;
   if (homes_.spins) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
@@ -212,54 +89,20 @@ LOCKSTEP_INLINE void SharedMemory::await(int other) {
   tcp_.await(other, arrival);
 }
 
-LOCKSTEP_INLINE void SharedMemory::find_segment(Slot& mine, const void* data) const noexcept {
-  const auto* const first = static_cast<const std::byte*>(data);
-  for (const detail::SharedSegment& segment : own_->list)
-    if (first >= segment.data() && first + mine.call.bytes <= segment.data() + segment.size()) {
-      mine.segment = segment.name();
-      mine.offset = static_cast<std::uint64_t>(first - segment.data());
-    }
-}
-
-/// Time for the end of a process to show on its connections.
-struct SharedMemory::ASecond final : ExternalEvent {
-  const std::chrono::steady_clock::time_point end =
-      std::chrono::steady_clock::now() + std::chrono::seconds(1);
-
-  [[nodiscard]] bool has_come() override { return std::chrono::steady_clock::now() >= end; }
-  void sleep(std::chrono::milliseconds most) override { std::this_thread::sleep_for(most); }
-};
-
 LOCKSTEP_INLINE void SharedMemory::find_arrays() {
   arrays_.clear();
   for (int r = 0; r < size_; ++r)
-    if (home(r).slots[arrivals_ % 2].segment.size == 0) return;
+    if (homes_[r].slots[arrivals_ % 2].segment.size == 0) return;
   for (int r = 0; r < size_; ++r) {
     try {
-      arrays_.push_back(mapped(r, home(r).slots[arrivals_ % 2]));
+      arrays_.push_back(shared_.mapped(r, homes_[r].slots[arrivals_ % 2]));
     } catch (const Error& error) {
-      ASecond second;
+      detail::ASecond second;
       // Throws when that rank has ended, and its memory with it.
       if (r != rank_) tcp_.await(r, second);
       tcp_.fail({.failed_rank = rank_, .reason = error.what(), .code = ExitCode::failure});
     }
   }
-}
-
-LOCKSTEP_INLINE std::byte* SharedMemory::mapped(int rank, const Slot& slot) {
-  constexpr std::size_t most_segments = 8;
-  auto& segments = rank == rank_ ? own_->list : mapped_[static_cast<std::size_t>(rank)];
-  const auto known =
-      std::find_if(segments.begin(), segments.end(), [&](const detail::SharedSegment& segment) {
-        return segment.name().cookie == slot.segment.cookie;
-      });
-  if (known != segments.end()) {
-    if (rank != rank_) std::rotate(known, known + 1, segments.end());
-    return (rank != rank_ ? segments.back() : *known).data() + slot.offset;
-  }
-  if (segments.size() == most_segments) segments.erase(segments.begin());
-  segments.push_back(detail::SharedSegment::open(slot.segment));
-  return segments.back().data() + slot.offset;
 }
 
 LOCKSTEP_INLINE void SharedMemory::in_parts(
@@ -272,22 +115,6 @@ LOCKSTEP_INLINE void SharedMemory::in_parts(
     read(offset, count);
   }
 }
-
-namespace detail {
-
-/// Puts what f makes of sums in their place, a piece at a time.
-LOCKSTEP_INLINE void finish_all(std::span<const double> status, NumberSpan values,
-                                const UseSums* f) {
-  if (f == nullptr) return;
-  alignas(cache_line) std::byte results[piece_elements * sizeof(double)];
-  for (std::size_t i = 0; i < values.size(); i += piece_elements) {
-    const NumberSpan sums = values.subspan(i, std::min(piece_elements, values.size() - i));
-    (*f)(status, i, sums, NumberSpan(results, sums.size(), sums.type()));
-    std::memcpy(sums.data(), results, sums.size_bytes());
-  }
-}
-
-}  // namespace detail
 
 LOCKSTEP_INLINE void SharedMemory::reduce(Operation operation, ReduceOp op,
                                           std::span<double> status, NumberSpan values,
@@ -302,7 +129,7 @@ LOCKSTEP_INLINE void SharedMemory::reduce(Operation operation, ReduceOp op,
   if (bytes * static_cast<std::size_t>(size_) <= short_bytes)
     return reduce_short(op, status, values, f);
 
-  find_segment(mine, values.data());
+  shared_.find_segment(mine, values.data());
   in_parts(
       status.size_bytes(),
       [&](std::size_t offset, std::size_t count, std::byte* area) {
@@ -367,7 +194,7 @@ LOCKSTEP_INLINE void SharedMemory::reduce_scatter_blocks(NumberSpan values) {
   Slot& mine = begin({.operation = Operation::reduce_scatter,
                       .type = values.type(),
                       .bytes = values.size_bytes()});
-  find_segment(mine, values.data());
+  shared_.find_segment(mine, values.data());
   enter();
   if (arrays_.empty()) return reduce_staged(ReduceOp::sum, {}, values, nullptr);
   const Partition partition(values.size(), size_);
@@ -392,7 +219,7 @@ LOCKSTEP_INLINE void SharedMemory::all_gather_blocks(NumberSpan values) {
   if (size_ == 1) return;
   Slot& mine = begin(
       {.operation = Operation::all_gather, .type = values.type(), .bytes = values.size_bytes()});
-  find_segment(mine, values.data());
+  shared_.find_segment(mine, values.data());
   enter();
   if (arrays_.empty()) return gather_staged(values);
   const Partition partition(values.size(), size_);

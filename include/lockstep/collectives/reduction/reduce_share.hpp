@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
+#include "lockstep/collectives/concepts.hpp"
 #include "lockstep/collectives/data_type.hpp"
 #include "lockstep/collectives/reduction/combine.hpp"
 #include "lockstep/collectives/reduction/partition.hpp"
@@ -41,6 +43,9 @@ void reduce_share(const Combination& how, int rank, int ranks, std::size_t begin
 /// One of `ranks` shares, given to all arrays.
 void reduce_share_for_all(const Combination& how, int rank, int ranks, std::size_t begin,
                           std::size_t count, RankArrays arrays);
+
+/// Puts what f makes of sums in their place, a piece at a time. Without f it does nothing.
+void finish_all(std::span<const double> status, NumberSpan values, const UseSums* f);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

@@ -88,4 +88,15 @@ LOCKSTEP_INLINE void reduce_share_for_all(const Combination& how, int rank, int 
       });
 }
 
+LOCKSTEP_INLINE void finish_all(std::span<const double> status, NumberSpan values,
+                                const UseSums* f) {
+  if (f == nullptr) return;
+  alignas(cache_line) std::byte results[piece_elements * sizeof(double)];
+  for (std::size_t i = 0; i < values.size(); i += piece_elements) {
+    const NumberSpan sums = values.subspan(i, std::min(piece_elements, values.size() - i));
+    (*f)(status, i, sums, NumberSpan(results, sums.size(), sums.type()));
+    std::memcpy(sums.data(), results, sums.size_bytes());
+  }
+}
+
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

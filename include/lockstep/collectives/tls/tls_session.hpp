@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "lockstep/collectives/tls/detail/tls_wire.hpp"
 #include "lockstep/collectives/tls/tls_context.hpp"
 #include "lockstep/core/config.hpp"
 
@@ -27,22 +27,6 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class TlsSession {
  public:
   enum class State { wants_read, wants_write, established, failed };
-
-  /// What the session reads from and writes to.
-  struct Wire {
-    int socket;
-    int error = 0;       ///< errno of the last call that failed
-    bool ended = false;  ///< the peer has closed the connection
-    bool heard = false;  ///< something has come
-    bool plain = false;  ///< what came first is no TLS
-    /// Records wait in `out` for each other, to leave in one call.
-    bool corked = false;
-    std::vector<char> out{};
-    std::size_t sent = 0;  ///< bytes of `out`
-
-    /// Sends `out`. False where some of it has to wait, and where the connection is broken.
-    bool flush();
-  };
 
   /// For the side that has connected, to rank `peer`.
   [[nodiscard]] static std::unique_ptr<TlsSession> call(std::shared_ptr<const TlsContext> context,
@@ -92,7 +76,7 @@ class TlsSession {
 
   std::shared_ptr<const TlsContext> context_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
-  Wire wire_;
+  TlsWire wire_;
   int peer_;  // -1: not known
   State state_ = State::wants_write;
   std::string problem_;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/meeting/connection.hpp"
 #include "lockstep/collectives/meeting/detail/words.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <list>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/meeting/connection.hpp"
 #include "lockstep/collectives/meeting/detail/words.hpp"
 #include "lockstep/collectives/meeting/meeting.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
@@ -43,7 +45,7 @@ class MeetingHost {
         place_(parse_address(meeting.address)),
         addresses_(static_cast<std::size_t>(meeting.size)),
         contests_(addresses_.size()) {
-    addresses_.front() = text_of(place_.host, port);
+    addresses_.front() = to_string(Address{place_.host, static_cast<std::uint16_t>(port)});
   }
 
   [[nodiscard]] std::vector<std::string> wait() {
@@ -90,11 +92,6 @@ class MeetingHost {
   struct Contest {
     Clock::time_point first{}, last{};
   };
-
-  static std::string text_of(const std::string& host, int port) {
-    const bool is_ipv6 = host.find(':') != std::string::npos;
-    return concat({is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", ":", port});
-  }
 
   // On the first port that is free. While all are taken, tries again.
   void open() {
@@ -235,10 +232,10 @@ class MeetingHost {
     }
     const bool has_host =
         !claim->host.empty() && claim->host.find_first_of(" []/") == std::string::npos;
-    address = text_of(has_host                   ? claim->host
-                      : guest.is_on_this_machine ? place_.host
-                                                 : guest.ip,
-                      claim->port);
+    const std::string& host = has_host                   ? claim->host
+                              : guest.is_on_this_machine ? place_.host
+                                                         : guest.ip;
+    address = to_string(Address{host, static_cast<std::uint16_t>(claim->port)});
     guest.rank = claim->rank;
   }
 

@@ -1,0 +1,73 @@
+// What the threads of a process share, of which the first one speaks to other processes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lockstep/collectives/concepts.hpp"
+#include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/threads/in_process.hpp"
+#include "lockstep/collectives/threads/progress_thread.hpp"
+#include "lockstep/core/activity.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+template <Collective Outer>
+class Hierarchical;
+
+/// What the threads of a process share: a group of their own, and the first one's way to the other
+/// processes.
+template <Collective Outer>
+class HierarchicalGroup {
+ public:
+  /// `outer` is the collective between processes; nullptr for a process that is alone. It must
+  /// outlive the group. Throws ConfigurationError when local_size < 1 or when it is not the same in
+  /// all processes.
+  HierarchicalGroup(int local_size, Outer* outer, const CommunicationOptions& options = {},
+                    int ranks_on_host = 0);
+
+  [[nodiscard]] int local_size() const noexcept { return inner_.size(); }
+  /// Makes the threads' own group usable again after a failure (the outer collective may not be).
+  /// No member may be in an operation.
+  void reset() noexcept { inner_.reset(); }
+  /// Returns when no operation that has been begun is still under way, with what memory it has;
+  /// after abort() that is soon.
+  void drain() noexcept { progress_.drain(); }
+  /// The collective of one thread. It refers to the group.
+  [[nodiscard]] Hierarchical<Outer> member(int local_rank) noexcept {
+    return Hierarchical<Outer>(*this, local_rank);
+  }
+
+ private:
+  friend class Hierarchical<Outer>;
+
+  InProcessGroup inner_;
+  Outer* outer_;
+  const Overlap overlap_;
+  std::atomic<bool> first_is_outside_ = false;
+  detail::ProgressThread progress_;  // of the first thread
+};
+
+template <Collective Outer>
+HierarchicalGroup<Outer>::HierarchicalGroup(int local_size, Outer* outer,
+                                            const CommunicationOptions& options, int ranks_on_host)
+    : inner_(local_size, options, ranks_on_host), outer_(outer), overlap_(options.overlap) {
+  if (outer_ == nullptr) return;
+  if constexpr (ReportingCollective<Outer>) inner_.share_board(outer_->activity());
+  const std::int64_t mine = local_size;
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(outer_->size()));
+  outer_->all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(sizes)));
+  for (std::size_t worker = 0; worker < sizes.size(); ++worker)
+    if (sizes[worker] != mine)
+      throw ConfigurationError(
+          concat({"all workers must have the same number of replicas: worker ", worker, " has ",
+                  sizes[worker], ", worker ", outer_->rank(), " has ", mine}));
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

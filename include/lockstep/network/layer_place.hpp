@@ -1,0 +1,97 @@
+// Where a layer and its arrays are in a container.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/tensor_view.hpp"
+#include "lockstep/layers/pass.hpp"
+
+// The container's scratch holds: the outputs of all layers but the last one, which writes to the
+// container's own output; two gradients between layers, used in turn; the layers' scratch.
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// How large the tensor of a batch is. A row is a sample or, in a Sequence, a token.
+struct TensorSize {
+  std::size_t features = 0;   ///< of a row
+  std::size_t positions = 1;  ///< rows of a sample
+
+  friend constexpr bool operator==(const TensorSize&, const TensorSize&) = default;
+
+  [[nodiscard]] constexpr std::size_t stride(std::size_t samples) const {
+    return padded_batch(samples * positions);
+  }
+  [[nodiscard]] constexpr std::size_t elements(std::size_t samples) const {
+    return features * stride(samples);
+  }
+  template <class T>
+  [[nodiscard]] TensorView<T> view(T* data, std::size_t samples) const {
+    return {data, samples * positions, features, stride(samples)};
+  }
+};
+
+/// Samples in a tensor of that size.
+template <class T>
+[[nodiscard]] std::size_t samples_of(const TensorView<T>& view, const TensorSize& size) {
+  return view.samples() / size.positions;
+}
+
+/// A layer's place in its container. `first_...`: the sum of that figure over the layers before it.
+struct LayerPlace {
+  std::size_t position = 0;  ///< of the layer in the flattened container
+  TensorSize input;
+  TensorSize output;
+  std::size_t first_variable = 0, variables = 0;
+  std::size_t first_state_variable = 0, state_variables = 0;
+  std::size_t (*scratch)(std::size_t samples) = nullptr;  ///< elements; null: none
+  std::size_t positions = 1;                              ///< of StepContext
+  bool keeps_mask = true;                                 ///< the mask of x is that of y
+  bool is_container = false;                              ///< its layers have times of their own
+
+  [[nodiscard]] constexpr std::size_t scratch_size(std::size_t samples) const {
+    return scratch == nullptr ? 0 : scratch(samples);
+  }
+  /// What the layer is told.
+  [[nodiscard]] StepContext context(const StepContext& container) const {
+    StepContext own = container;
+    own.layer += position;
+    own.positions = positions;
+    return own;
+  }
+};
+
+/// Elements of the outputs that are kept between layers.
+[[nodiscard]] constexpr std::size_t kept_elements(std::span<const LayerPlace> layers,
+                                                  std::size_t samples) {
+  std::size_t elements = 0;
+  for (std::size_t i = 0; i + 1 < layers.size(); ++i)
+    elements += layers[i].output.elements(samples);
+  return elements;
+}
+
+/// Elements of the largest gradient between two layers.
+[[nodiscard]] constexpr std::size_t gradient_elements(std::span<const LayerPlace> layers,
+                                                      std::size_t samples) {
+  std::size_t largest = 0;
+  for (const LayerPlace& layer : layers) largest = std::max(largest, layer.input.elements(samples));
+  return largest;
+}
+
+/// Where the layers' own scratch begins, in elements.
+[[nodiscard]] constexpr std::size_t first_scratch(std::span<const LayerPlace> layers,
+                                                  std::size_t samples) {
+  return kept_elements(layers, samples) + 2 * gradient_elements(layers, samples);
+}
+
+/// Elements of scratch that the container needs.
+[[nodiscard]] constexpr std::size_t container_scratch(std::span<const LayerPlace> layers,
+                                                      std::size_t samples) {
+  std::size_t size = first_scratch(layers, samples);
+  for (const LayerPlace& layer : layers) size += layer.scratch_size(samples);
+  return size;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

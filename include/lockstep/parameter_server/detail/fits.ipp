@@ -1,0 +1,300 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/collectives/reduction/reduce_share.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/parameter_server/detail/fits.hpp"
+#include "lockstep/parameter_server/numbers.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+inline constexpr std::uint64_t ps_longest_place = std::uint64_t{1} << 16;
+inline constexpr std::uint64_t ps_longest_signature = std::uint64_t{1} << 24;
+
+LOCKSTEP_INLINE PsFits::PsFits(ShardKeeper& keeper, PsMembers& members, const PsPlace& place,
+                               const ParameterServerOptions& options)
+    : keeper_(keeper),
+      members_(members),
+      place_(place),
+      options_(options),
+      sum_of_status_(keeper.status_size()) {}
+
+LOCKSTEP_INLINE void PsFits::restore(const PsBackup& backup) {
+  has_state_ = backup.restore(keeper_, progress_);
+  progress_.places.resize(members_.list.size());
+  if (has_state_) place_.say("goes on from its backup");
+}
+
+LOCKSTEP_INLINE bool PsFits::copy_for(PsBackup& backup) {
+  if (!backup.is_on() || !has_state_ || (!backup_is_due_ && updates_ < options_.backup_freq))
+    return false;
+  backup.copy(keeper_, progress_);
+  updates_ = 0;
+  backup_is_due_ = false;
+  return true;
+}
+
+LOCKSTEP_INLINE bool PsFits::answer(PsConnection& connection, PsMember& member,
+                                    const PsConnection::Head& head) {
+  switch (head.kind) {
+    case PsMessage::begin:
+      begin(connection, member, head);
+      return true;
+    case PsMessage::put:
+      put(connection, member, head);
+      return true;
+    case PsMessage::pull:
+      pull(connection, member, head);
+      return true;
+    case PsMessage::step:
+      step(connection, member, head);
+      return true;
+    case PsMessage::finish:
+      finish(connection, member, head);
+      return true;
+    default:
+      return false;
+  }
+}
+
+LOCKSTEP_INLINE void PsFits::begin(PsConnection& connection, PsMember& member,
+                                   const PsConnection::Head& head) {
+  const std::string text = connection.receive_text(head, ps_longest_signature);
+  if (text.size() < 8) throw ConnectionLost("begins no fit");
+  std::array<std::byte, 8> first{};
+  std::memcpy(first.data(), text.data(), first.size());
+  std::uint64_t fit = 0;
+  unpack_numbers(first, fit);
+  if (const auto difference = keeper_.difference(std::string_view(text).substr(8))) {
+    place_.say(concat({"worker ", members_.rank_of(member), " is turned away: ", *difference}));
+    refuse_worker(connection, *difference, ExitCode::usage);
+  }
+  Lock lock(members_.mutex);
+  const bool is_chief = members_.rank_of(member) == 0;
+  // It is in no other fit: neither in one that an exception has ended, nor in the one before.
+  member.is_training = member.has_sent = member.pulls = false;
+  if (fit > progress_.fit) member.has_joined = member.has_finished = true;
+  end_round_if_complete();
+  members_.changed.notify_all();
+  if (is_chief && fit > progress_.fit) {
+    members_.wait(lock, connection, member, [&] {
+      return std::ranges::none_of(members_.list,
+                                  [](const PsMember& m) { return m.is_training || m.pulls; });
+    });
+    for (PsMember& each : members_.list) each.has_joined = each.has_finished = false;
+    progress_ = {.fit = fit};
+    progress_.places.resize(members_.list.size());
+    has_state_ = false;
+    members_.fit_began = Clock::now();
+  }
+  auto verdict = PsVerdict::join;
+  if (is_chief && fit == progress_.fit && !has_state_) {
+    verdict = PsVerdict::give_state;
+  } else {
+    members_.wait(lock, connection, member, [&] {
+      const auto has_sent = [](const PsMember& each) { return each.has_sent; };
+      if (progress_.fit > fit) return has_state_;
+      // A round that is under way is one of those that have come before.
+      return progress_.fit == fit && has_state_ &&
+             (!members_.all_have_come() || std::ranges::none_of(members_.list, has_sent));
+    });
+    if (progress_.fit > fit)
+      verdict = PsVerdict::is_over;
+    else
+      members_.join(member);
+  }
+  const auto& own = progress_.places[static_cast<std::size_t>(members_.rank_of(member))];
+  const std::vector<std::byte> place = own.empty() ? progress_.begin : own;
+  lock.unlock();
+  connection.send(PsMessage::reply, {pack_numbers(static_cast<std::uint64_t>(verdict)), place});
+}
+
+LOCKSTEP_INLINE void refuse_restarted(std::unique_lock<std::mutex>& lock,
+                                      PsConnection& connection) {
+  lock.unlock();
+  refuse_worker(connection,
+                "it was started again, without what it held before, since it has no backup "
+                "(ParameterServerOptions::backup_dir): start all processes again",
+                ExitCode::lost_peer);
+}
+
+LOCKSTEP_INLINE void PsFits::need_state(Lock& lock, PsConnection& connection, PsMember& member) {
+  members_.wait(lock, connection, member, [&] {
+    return has_state_ || progress_.fit == 0 ||
+           Clock::now() - members_.fit_began > options_.startup_timeout;
+  });
+  if (!has_state_) refuse_restarted(lock, connection);
+}
+
+LOCKSTEP_INLINE void PsFits::put(PsConnection& connection, PsMember& member,
+                                 const PsConnection::Head& head) {
+  const std::size_t bytes = keeper_.state_bytes();
+  if (head.size < bytes || head.size - bytes > ps_longest_place) PsConnection::expect(head, bytes);
+  std::vector<std::byte> place(head.size - bytes), state(bytes);
+  connection.receive(place);
+  connection.receive(state);
+  {
+    Lock lock(members_.mutex);
+    if (members_.rank_of(member) != 0) throw ConnectionLost("gives a state that was not asked for");
+    if (progress_.fit == 0 || head.number != progress_.fit) refuse_restarted(lock, connection);
+    if (!has_state_) {  // else the worker has not heard that it was taken
+      keeper_.load(state);
+      progress_.begin = std::move(place);
+      has_state_ = backup_is_due_ = true;
+    }
+    members_.join(member);
+  }
+  connection.send(PsMessage::reply, "");
+}
+
+LOCKSTEP_INLINE void PsFits::pull(PsConnection& connection, PsMember& member,
+                                  const PsConnection::Head& head) {
+  PsConnection::expect(head, 0);
+  std::vector<std::byte> state(keeper_.state_bytes());
+  {
+    Lock lock(members_.mutex);
+    need_state(lock, connection, member);
+    keeper_.save(state);
+    member.pulls = false;
+    members_.changed.notify_all();
+  }
+  connection.send(PsMessage::reply, {state});
+}
+
+LOCKSTEP_INLINE void PsFits::finish(PsConnection& connection, PsMember& member,
+                                    const PsConnection::Head& head) {
+  PsConnection::expect(head, 0);
+  Lock lock(members_.mutex);
+  if (head.number >= progress_.fit) {  // else it is asked again, and the others are in a later fit
+    need_state(lock, connection, member);
+    member.is_training = member.has_sent = false;
+    member.has_joined = member.has_finished = true;  // this server may have been started since
+    // The next fit begins when it has got what this one has made.
+    member.pulls = true;
+    end_round_if_complete();
+    members_.changed.notify_all();
+    members_.wait(lock, connection, member, [&] {
+      return members_.all_have_come() &&
+             std::ranges::none_of(members_.list,
+                                  [](const PsMember& each) { return each.is_training; });
+    });
+  }
+  lock.unlock();
+  connection.send(PsMessage::reply, "");
+}
+
+LOCKSTEP_INLINE void PsFits::receive_step(PsConnection& connection, PsMember& member,
+                                          const PsConnection::Head& head) {
+  const std::size_t gradients = keeper_.parameters().size();
+  member.status.resize(keeper_.status_size());
+  const std::span<std::byte> status = std::as_writable_bytes(std::span(member.status));
+  std::array<std::byte, 24> numbers{};
+  const std::size_t least = numbers.size() + status.size() + gradients;
+  if (head.size < least || head.size - least > ps_longest_place) PsConnection::expect(head, least);
+  connection.receive(numbers);
+  std::uint64_t stop_on_non_finite = 0, place = 0;
+  unpack_numbers(numbers, member.learning_rate, stop_on_non_finite, place);
+  member.stop_on_non_finite = stop_on_non_finite != 0;
+  if (place != head.size - least) throw ConnectionLost("sends a step of a wrong size");
+  member.place.resize(place);
+  connection.receive(member.place);
+  connection.receive(status);
+  if (member.gradients.size() < gradients) member.gradients = Buffer(gradients);
+  connection.receive({member.gradients.data(), gradients});
+  member.sent = head.number;
+}
+
+LOCKSTEP_INLINE void PsFits::step(PsConnection& connection, PsMember& member,
+                                  const PsConnection::Head& head) {
+  receive_step(connection, member, head);
+  {
+    Lock lock(members_.mutex);
+    need_state(lock, connection, member);
+    members_.join(
+        member);  // also when its connection broke after the step, and it asks for the reply alone
+    if (member.sent > member.last_step) {
+      if (options_.in_rounds()) {
+        member.has_sent = true;
+        end_round_if_complete();
+        members_.wait(lock, connection, member, [&] { return !member.has_sent; });
+      } else {
+        apply_alone(member);
+      }
+    }
+    if (options_.max_staleness && !options_.in_rounds())
+      members_.wait(lock, connection, member,
+                    [&] { return member.clock - members_.slowest() <= *options_.max_staleness; });
+    const auto values = keeper_.parameters();
+    member.reply.assign(values.begin(), values.end());
+  }
+  connection.send(PsMessage::reply,
+                  {std::as_bytes(std::span(std::as_const(member.last_status))), member.reply},
+                  head.number);
+}
+
+LOCKSTEP_INLINE void PsFits::keep_step(PsMember& member, std::span<const double> status) {
+  member.last_step = member.sent;
+  member.last_status.assign(status.begin(), status.end());
+  member.has_sent = false;
+  ++member.clock;
+  if (!member.place.empty())
+    progress_.places[static_cast<std::size_t>(members_.rank_of(member))] = member.place;
+}
+
+LOCKSTEP_INLINE void PsFits::apply_alone(PsMember& member) {
+  keeper_.apply(
+      {.values = {member.gradients.data(), keeper_.parameters().size()},
+       .status = member.status,
+       .learning_rate = members_.rank_of(member) == 0 ? member.learning_rate : std::nan(""),
+       .stop_on_non_finite = member.stop_on_non_finite});
+  keep_step(member, member.status);
+  ++updates_;
+  members_.last_progress = Clock::now();
+  members_.changed.notify_all();
+}
+
+LOCKSTEP_INLINE void PsFits::end_round_if_complete() {
+  std::vector<PsMember*> senders;
+  for (PsMember& member : members_.list) {
+    if (member.is_training && !member.has_sent) return;
+    if (member.has_sent) senders.push_back(&member);
+  }
+  if (senders.empty() || !members_.all_have_come()) return;
+  const int count = static_cast<int>(senders.size());
+  const auto sender = [&](int i) -> PsMember& { return *senders[static_cast<std::size_t>(i)]; };
+  std::span<std::byte> sum(sender(0).gradients.data(), keeper_.parameters().size());
+  sum_of_status_ = sender(0).status;
+  if (count > 1) {
+    if (sum_.size() < sum.size()) sum_ = Buffer(sum.size());
+    sum = {sum_.data(), sum.size()};
+    combine_range({keeper_.type(), ReduceOp::sum}, sum.data(), keeper_.begin(),
+                  sum.size() / size_of(keeper_.type()), count,
+                  [&](int i) -> const std::byte* { return sender(i).gradients.data(); });
+    combine_ranks(
+        {DataType::float64, ReduceOp::sum}, sum_of_status_.data(), 0, count, sum_of_status_.size(),
+        [&](int i) { return reinterpret_cast<const std::byte*>(sender(i).status.data()); });
+  }
+  keeper_.apply(
+      {.values = sum,
+       .status = sum_of_status_,
+       .workers = count,
+       .in_round = true,
+       .learning_rate = members_.rank_of(sender(0)) == 0 ? sender(0).learning_rate : std::nan(""),
+       .stop_on_non_finite = sender(0).stop_on_non_finite});
+  for (PsMember* const each : senders) keep_step(*each, sum_of_status_);
+  // One that comes back begins where the others are.
+  if (!sender(0).place.empty()) progress_.places.assign(members_.list.size(), sender(0).place);
+  ++updates_;
+  members_.last_progress = Clock::now();
+  members_.changed.notify_all();
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -1,0 +1,74 @@
+// PsLink: a worker's connection to one parameter server, which may go and come back.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/function_ref.hpp"
+#include "lockstep/parameter_server/connection.hpp"
+#include "lockstep/parameter_server/options.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The worker that calls.
+struct PsCaller {
+  int rank = 0;
+  int workers = 1;
+  std::size_t servers = 1;
+  const ParameterServerOptions& options;
+  ClusterSecret secret{};
+  std::uint64_t process = 0;  ///< drawn: tells this process from an earlier one of the rank
+};
+
+/// The connection, and what to do until there is one again. All but `in_use` is for the thread that
+/// has locked it.
+class PsLink {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Send = FunctionRef<void(PsConnection&)>;
+  using Receive = FunctionRef<void(PsConnection&, const PsConnection::Head&)>;
+
+  PsLink(const PsCaller& caller, std::size_t index, std::string address)
+      : caller_(caller), index_(index), address_(std::move(address)) {}
+
+  [[nodiscard]] std::size_t index() const noexcept { return index_; }
+
+  /// Sends, and receives the reply; anew where the connection is lost meanwhile. Waits for the
+  /// server for at most startup_timeout, and while it says that others are waited for until
+  /// `until`. Throws CollectiveError then, and ConfigurationError when the server refuses.
+  void converse(std::string_view operation, Send send, Receive receive,
+                std::optional<Clock::time_point> until = std::nullopt);
+  /// Throws ConnectionLost.
+  void connect(Clock::time_point until);
+  /// The head of the reply; until it comes, the server keeps this worker waiting for others.
+  [[nodiscard]] PsConnection::Head reply(std::string_view operation,
+                                         std::optional<Clock::time_point> until);
+  [[noreturn]] void fail(std::string_view operation, Clock::time_point since,
+                         std::string_view reason, ExitCode code = ExitCode::lost_peer) const;
+
+  std::mutex in_use;
+  std::optional<PsConnection> connection;
+  std::string why;  ///< it has none
+
+ private:
+  [[nodiscard]] std::string name() const;
+
+  const PsCaller& caller_;
+  const std::size_t index_;
+  const std::string address_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
+
+#if !defined(LOCKSTEP_COMPILED) || defined(LOCKSTEP_COMPILED_SOURCE)
+#include "lockstep/parameter_server/detail/link.ipp"
+#endif
