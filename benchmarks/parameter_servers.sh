@@ -33,11 +33,12 @@ range() { sort -g | awk '{ values[NR] = $1 } END { printf "%s (%s to %s)", value
 echo '| two workers | test accuracy | ms a step | with a slow second worker |'
 echo '|---|---|---|---|'
 for way in mirrored servers; do
+  [[ $way == servers ]] && name='with a server (`ParameterServerStrategy`)' || name='in step (`MultiWorkerMirroredStrategy`)'
   even=() slow=()
   for seed in $seeds; do
     even+=("$(job $way "$seed" 1)")
     slow+=("$(job $way "$seed" 5)")
   done
-  echo "| $way | $(printf '%s\n' "${even[@]}" | cut -d' ' -f2 | range) | $(printf '%s\n' "${even[@]}" | cut -d' ' -f1 | range) |" \
+  echo "| $name | $(printf '%s\n' "${even[@]}" | cut -d' ' -f2 | range) | $(printf '%s\n' "${even[@]}" | cut -d' ' -f1 | range) |" \
     "$(printf '%s\n' "${slow[@]}" | cut -d' ' -f1 | range) |"
 done
