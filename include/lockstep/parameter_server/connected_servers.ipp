@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/meeting/inherited_listener.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -19,21 +20,6 @@
 #include "lockstep/parameter_server/server.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-/// The socket that the launcher has opened for this process, if it listens on this port.
-LOCKSTEP_INLINE MeetingSocket inherited_listener(int port) {
-  const char* const text = std::getenv("LOCKSTEP_LISTEN_FD");
-  if (text == nullptr) return {};
-  MeetingSocket socket(::fcntl(std::atoi(text), F_DUPFD_CLOEXEC, 0));
-  int listening = 0;
-  socklen_t size = sizeof listening;
-  if (!socket.is_open() ||
-      ::getsockopt(socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 ||
-      listening == 0 || port_of(own_name(socket.get())) != port)
-    return {};
-  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
-  return socket;
-}
 
 // A port that is taken may become free: a connection that another program has made can have it, or
 // a server that is about to end.

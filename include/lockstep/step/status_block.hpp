@@ -15,12 +15,14 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 struct Requests {
   bool stop = false;                        ///< as done, or
   ExitCode preemption = ExitCode::success;  ///< to be continued: interrupted or terminated;
-  bool verify = false;                      ///< or to compare the replicas after it
+  bool verify = false;                      ///< or to compare the replicas after it;
+  bool regroup = false;                     ///< or to take in a worker that has come
 
   /// Adds later requests. The first preemption counts.
   void add(const Requests& later) noexcept {
     stop |= later.stop;
     verify |= later.verify;
+    regroup |= later.regroup;
     if (preemption == ExitCode::success) preemption = later.preemption;
   }
 };
@@ -44,7 +46,8 @@ class StatusBlock {
   };
 
   /// Zeros. `metric_state`: doubles of all metrics.
-  explicit StatusBlock(std::size_t metric_state) : values_(field_count + metric_state + 1) {}
+  explicit StatusBlock(std::size_t metric_state)
+      : values_(field_count + metric_state + asked_behind) {}
 
   void clear() noexcept { std::fill(values_.begin(), values_.end(), 0.0); }
   [[nodiscard]] double& operator[](Field field) noexcept { return values_[field]; }
@@ -54,7 +57,8 @@ class StatusBlock {
     values_[stop] = requests.stop ? 1 : 0;
     values_[interrupted] = requests.preemption == ExitCode::interrupted ? 1 : 0;
     values_[terminated] = requests.preemption == ExitCode::terminated ? 1 : 0;
-    values_.back() = requests.verify ? 1 : 0;
+    values_[values_.size() - 2] = requests.verify ? 1 : 0;
+    values_.back() = requests.regroup ? 1 : 0;
   }
   /// What any rank has asked. SIGTERM goes before SIGINT, so that all ranks end with the same code.
   [[nodiscard]] Requests asked() const noexcept {
@@ -62,7 +66,8 @@ class StatusBlock {
             .preemption = values_[terminated] > 0    ? ExitCode::terminated
                           : values_[interrupted] > 0 ? ExitCode::interrupted
                                                      : ExitCode::success,
-            .verify = values_.back() > 0};
+            .verify = values_[values_.size() - 2] > 0,
+            .regroup = values_.back() > 0};
   }
 
   /// Whether a step with these sums changes parameters.
@@ -95,10 +100,12 @@ class StatusBlock {
 
  private:
   [[nodiscard]] std::size_t metric_state() const noexcept {
-    return values_.size() - field_count - 1;
+    return values_.size() - field_count - asked_behind;
   }
 
-  std::vector<double> values_;  // fields, metrics, Requests::verify
+  static constexpr std::size_t asked_behind = 2;
+
+  std::vector<double> values_;  // fields, metrics, Requests::verify and regroup
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -13,6 +13,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+class Membership;
 class ParameterServers;
 
 /// A Replica, in a function that a strategy runs on each of its replicas.
@@ -67,6 +68,8 @@ class AnyStrategy {
   virtual void reconnect() = 0;
   /// False for a strategy that cannot tell.
   [[nodiscard]] virtual bool is_running() const = 0;
+  /// The worlds of an elastic cluster: nullptr where the number of workers stays.
+  [[nodiscard]] virtual Membership* membership() const = 0;
 
   /// nullptr where the ranks update parameters themselves.
   [[nodiscard]] virtual ParameterServers* parameter_servers() = 0;
@@ -148,6 +151,12 @@ class StrategyAdapter final : public AnyStrategy {
       return strategy_.is_running();
     else
       return false;
+  }
+  [[nodiscard]] Membership* membership() const override {
+    if constexpr (requires { strategy_.membership(); })
+      return strategy_.membership();
+    else
+      return nullptr;
   }
   [[nodiscard]] ParameterServers* parameter_servers() override {
     return parameter_servers_of(strategy_);

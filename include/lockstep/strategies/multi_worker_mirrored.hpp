@@ -3,14 +3,18 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/cluster/cluster_spec.hpp"
+#include "lockstep/collectives/elastic/elastic_options.hpp"
+#include "lockstep/collectives/elastic/membership.hpp"
 #include "lockstep/collectives/kept_port.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
 #include "lockstep/collectives/policies/hierarchical.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
@@ -35,6 +39,11 @@ struct MultiWorkerMirroredOptions {
   /// state is saved, for which all workers must call save, and not the chief alone. A worker that is
   /// lost takes its slots along: with OnPeerLoss::rejoin, all go on from the last backup.
   bool sharded_updates = false;
+  /// Training goes on with fewer workers when some are lost, and with more when some come: see
+  /// ElasticOptions. A model's fit then survives losses as with OnPeerLoss::rejoin. The workers'
+  /// addresses must be known, as from TF_CONFIG or --workers; in a world, workers connect on ports
+  /// that the system chooses. Not with sharded_updates, SharedMemory or Tls::certificates.
+  std::optional<ElasticOptions> elastic = std::nullopt;
 };
 
 /// Trains on all workers of a cluster, each with one or several replicas. `Policy` is the
@@ -67,7 +76,8 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
 
   /// After a CollectiveError: drops what is left of the connections and meets the workers of the
   /// cluster once more, among them those that were started anew, as the constructor does; throws
-  /// what that throws.
+  /// what that throws. In an elastic cluster, forms the next world: then num_workers() and
+  /// worker_index() are those in it.
   void reconnect();
 
   /// Whether run() is under way.
@@ -83,6 +93,10 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
     return num_workers() * threads_.size();
   }
 
+  /// The worlds of an elastic cluster; null without ElasticOptions, and for a process that is
+  /// alone.
+  [[nodiscard]] Membership* membership() const noexcept { return membership_.get(); }
+
   /// What the option of this name says.
   [[nodiscard]] bool sharded_updates() const noexcept { return sharded_updates_; }
 
@@ -97,7 +111,11 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
  private:
   void run_each(FunctionRef<void(Replica&)> f);
   void tell_failure() noexcept;
+  void check_elastic(const Cluster& cluster) const;
   [[nodiscard]] Cluster checked(const Cluster& cluster) const;
+  [[nodiscard]] std::unique_ptr<Membership> join() const;
+  void disconnect() noexcept;
+  void connect_world();
   void connect();
   [[nodiscard]] int count(int requested) const;
   [[nodiscard]] int workers_on_host() const;
@@ -105,8 +123,10 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   const int exceptions_ = std::uncaught_exceptions();
   const CommunicationOptions options_;
   const bool sharded_updates_;
+  const std::optional<ElasticOptions> elastic_;
   std::shared_ptr<KeptPort> port_ = std::make_shared<KeptPort>();
-  Cluster cluster_;
+  Cluster cluster_;  // of the world, where there are worlds
+  std::unique_ptr<Membership> membership_;
   ReplicaThreads threads_;
   bool was_connected_ = false;
   std::unique_ptr<Policy> policy_;

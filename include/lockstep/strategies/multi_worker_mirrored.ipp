@@ -1,5 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,10 +41,12 @@ MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
     const Cluster& cluster, const MultiWorkerMirroredOptions& options)
     : options_(options.communication_options),
       sharded_updates_(options.sharded_updates),
+      elastic_(options.elastic),
       cluster_(checked(cluster)),
+      membership_(join()),
       threads_(count(options.replicas), count(options.replicas) * workers_on_host(),
                options.pinning) {
-  connect();
+  membership_ == nullptr ? connect() : connect_world();
 }
 
 template <CollectivePolicy Policy>
@@ -61,12 +67,45 @@ void MultiWorkerMirroredStrategy<Policy>::reconnect() {
   if (threads_.is_running())
     throw Error(
         "MultiWorkerMirroredStrategy: reconnect() was called while the replicas are at work");
+  disconnect();
+  detail::LastWords::say_now();
+  if (membership_ != nullptr) return connect_world();
+  cluster_ = met(std::move(cluster_), port_, options_);
+  connect();
+}
+
+template <CollectivePolicy Policy>
+void MultiWorkerMirroredStrategy<Policy>::disconnect() noexcept {
   replicas_.clear();
   group_.reset();
   policy_.reset();
-  detail::LastWords::say_now();
-  cluster_ = met(std::move(cluster_), port_, options_);
-  connect();
+}
+
+template <CollectivePolicy Policy>
+std::unique_ptr<Membership> MultiWorkerMirroredStrategy<Policy>::join() const {
+  if (!elastic_ || num_workers() == 1) return nullptr;
+  return std::make_unique<Membership>(worker_index(), cluster_.addresses(), *elastic_, options_);
+}
+
+/// A worker may be lost while the members of a new world connect: then they form another one.
+template <CollectivePolicy Policy>
+void MultiWorkerMirroredStrategy<Policy>::connect_world() {
+  for (;;) {
+    membership_->form(port_);
+    cluster_.spec = {};
+    cluster_.spec.worker = membership_->addresses();
+    cluster_.task = {TaskType::worker, membership_->world().rank_of(membership_->slot())};
+    try {
+      connect();
+      membership_->works();
+      log_line(concat({membership_->description(), ", this is worker ", membership_->slot()}));
+      return;
+    } catch (const CollectiveError& error) {
+      disconnect();
+      if (error.exit_code() != ExitCode::lost_peer) throw;
+      log_line(concat({membership_->description(), " does not come to work: ", error.what()}));
+    }
+  }
 }
 
 template <CollectivePolicy Policy>
@@ -101,6 +140,7 @@ template <CollectivePolicy Policy>
 Cluster MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) const {
   options_.validate();
   cluster.validate();
+  if (elastic_) check_elastic(cluster);
   if (cluster.is_evaluator())
     throw ConfigurationError(
         "this process is the evaluator of the cluster, which does not train: ask "
@@ -119,6 +159,23 @@ Cluster MultiWorkerMirroredStrategy<Policy>::checked(const Cluster& cluster) con
 }
 
 template <CollectivePolicy Policy>
+void MultiWorkerMirroredStrategy<Policy>::check_elastic(const Cluster& cluster) const {
+  if (cluster.meeting)
+    throw ConfigurationError(
+        concat({"MultiWorkerMirroredOptions::elastic needs the addresses of all workers, and ",
+                cluster.source, " names that of rank 0 alone: give them in TF_CONFIG"}));
+  if (sharded_updates_)
+    throw ConfigurationError(
+        "MultiWorkerMirroredOptions::elastic with sharded_updates: a lost worker takes its slots "
+        "of the optimizer along; take one of the two");
+  if (std::same_as<Policy, SharedMemory>)
+    throw ConfigurationError(
+        "MultiWorkerMirroredOptions::elastic with SharedMemory: the memory is made for one number "
+        "of workers; take Auto or Ring<Tcp>");
+  elastic_->validate(cluster.world_size());
+}
+
+template <CollectivePolicy Policy>
 void MultiWorkerMirroredStrategy<Policy>::connect() {
   const int replicas = threads_.size();
   if (num_workers() > 1) {
@@ -128,10 +185,17 @@ void MultiWorkerMirroredStrategy<Policy>::connect() {
                                  "." + std::to_string(version_patch)},
         {"instruction set of the build", detail::instruction_set_of_build()},
         {"replicas per worker", std::to_string(replicas)}};
+    CommunicationOptions options = options_;
+    if (membership_ != nullptr) {
+      rendezvous.properties.emplace_back("world", membership_->world().text());
+      // All are there: one that does not come is lost.
+      options.startup_timeout = std::clamp<std::chrono::milliseconds>(
+          elastic_->wait, std::chrono::seconds(5), std::chrono::seconds(60));
+    }
     rendezvous.ranks_on_host = workers_on_host() * replicas;
     rendezvous.port = port_;
     rendezvous.was_connected = was_connected_;
-    policy_.reset(new Policy(Policy::connect(rendezvous, options_)));
+    policy_.reset(new Policy(Policy::connect(rendezvous, options)));
     was_connected_ = true;
   }
   group_ = std::make_unique<HierarchicalGroup<Policy>>(replicas, policy_.get(), options_,

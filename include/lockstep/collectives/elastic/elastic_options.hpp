@@ -1,0 +1,44 @@
+// How many workers a run may go on with.
+#pragma once
+
+#include <chrono>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// What becomes of the global batch when the number of workers changes.
+enum class GlobalBatch {
+  keep,          ///< it stays, and each worker takes a larger or smaller part: the same training
+  follow_world,  ///< it grows and shrinks with the world; the learning rate is the program's affair
+};
+
+/// More or fewer workers without stopping: a worker that is lost and does not come back in time is
+/// left out, and one that comes later is taken in. The workers at work at one time are a **world**;
+/// a world follows another one only if more than half of that agree, so that there are never two.
+struct ElasticOptions {
+  int min_workers = 1;  ///< fewer do not go on
+  int max_workers = 0;  ///< 0: all of the cluster; else that number, which the cluster must have
+  /// How long the others wait for one that is lost, before they go on without it.
+  std::chrono::milliseconds wait = std::chrono::seconds(30);
+  GlobalBatch global_batch = GlobalBatch::keep;
+
+  /// Throws ConfigurationError unless it makes sense for a cluster of so many workers.
+  [[gnu::cold]] void validate(int cluster) const {
+    if (max_workers != 0 && max_workers != cluster)
+      throw ConfigurationError(
+          concat({"ElasticOptions::max_workers is ", max_workers, ", and the cluster has ", cluster,
+                  " workers: name as many addresses as there may be workers, "
+                  "or leave max_workers 0"}));
+    if (min_workers < 1 || min_workers > cluster)
+      throw ConfigurationError(concat({"ElasticOptions::min_workers must be 1 to ", cluster,
+                                       ", the workers of the cluster, got ", min_workers}));
+    if (wait < std::chrono::milliseconds(1))
+      throw ConfigurationError(
+          concat({"ElasticOptions::wait must be at least 1 ms, got ", wait.count(), " ms"}));
+  }
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

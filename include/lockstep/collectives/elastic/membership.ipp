@@ -1,0 +1,344 @@
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "lockstep/collectives/elastic/detail/callers.hpp"
+#include "lockstep/collectives/elastic/detail/talk.hpp"
+#include "lockstep/collectives/elastic/formation.hpp"
+#include "lockstep/collectives/elastic/membership.hpp"
+#include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/host/signal_mask.hpp"
+#include "lockstep/collectives/host/wake_pipe.hpp"
+#include "lockstep/collectives/meeting/inherited_listener.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
+#include "lockstep/core/log.hpp"
+#include "lockstep/core/text.hpp"
+#include "lockstep/core/thread.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// Owns the sockets. The thread that talks holds the lock but while it waits.
+class Membership::Impl {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Stage = detail::Formation::Stage;
+
+  Impl(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
+       const CommunicationOptions& options)
+      : slot_(slot),
+        own_(addresses[static_cast<std::size_t>(slot)]),
+        options_(options),
+        secret_(detail::ClusterSecret::given_or_from_environment({})),
+        tls_(detail::TlsContext::make(chosen_tls(options, slot), secret_, slot)),
+        listener_(listen()),
+        formation_({.slot = slot,
+                    .slots = static_cast<int>(addresses.size()),
+                    .min_workers = elastic.min_workers,
+                    .wait = elastic.wait,
+                    .patience = options.startup_timeout},
+                   std::uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
+        guests_by_slot_(addresses.size()),
+        called_(addresses.size()),
+        callers_(addresses, wake_) {
+    const detail::SignalMask mask;
+    thread_ = start_thread("talks with the other workers", [this] { serve(); });
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      stops_ = true;
+    }
+    wake_.wake();
+    thread_.join();
+  }
+
+  void form(const std::shared_ptr<KeptPort>& port, World& world,
+            std::vector<std::string>& addresses) {
+    const std::string address = open_port(*port);
+    const auto begin = Clock::now();
+    std::unique_lock lock(mutex_);
+    formation_.begin(address, begin);
+    newcomer_ = false;
+    wake_.wake();
+    const auto is_over = [&] { return formation_.stage() != Stage::forming || !failure_.empty(); };
+    while (!changed_.wait_for(lock, std::chrono::seconds(5), is_over)) {
+      const std::string text = formation_.waiting(Clock::now());
+      lock.unlock();
+      log_line(concat({"start-up: worker ", slot_, " at ", own_, " waits for others: ", text}));
+      lock.lock();
+    }
+    if (!failure_.empty()) throw Error(concat({"the thread that talks with others: ", failure_}));
+    if (formation_.stage() == Stage::failed)
+      throw CollectiveError({.operation = "start-up",
+                             .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
+                             .reason = concat({"no world can be formed: ", formation_.problem()})});
+    world = formation_.world();
+    addresses = formation_.addresses();
+  }
+
+  void works() {
+    const std::lock_guard lock(mutex_);
+    formation_.works(Clock::now());
+  }
+
+  [[nodiscard]] bool has_newcomer() const noexcept { return newcomer_; }
+
+ private:
+  using Talk = detail::FormationTalk;
+  using Message = detail::FormationMessage;
+
+  static constexpr std::size_t most_strangers = 256;
+  static constexpr std::chrono::seconds introduction{10};  // within which one says who it is
+
+  struct Guest {
+    Talk talk;
+    std::string ip;
+    Clock::time_point since;
+    int slot = -1;
+    bool is_gone = false;
+  };
+  struct Called {
+    std::unique_ptr<Talk> talk;
+    Clock::time_point since;
+    bool has_answered = false;
+  };
+
+  static detail::TlsSettings chosen_tls(const CommunicationOptions& options, int slot) {
+    auto settings = detail::TlsSettings::chosen(options, slot);
+    if (settings.tls == Tls::certificates)
+      throw ConfigurationError(
+          "elastic training with Tls::certificates: these name ranks, and ranks change with the "
+          "world; take Tls::pre_shared_key");
+    return settings;
+  }
+
+  [[nodiscard]] detail::MeetingSocket listen() const {
+    const Address own = parse_address(own_);
+    detail::MeetingSocket socket = detail::inherited_listener(own.port);
+    // The process that had this place may be about to end.
+    const auto deadline = Clock::now() + options_.startup_timeout;
+    while (!socket.is_open()) {
+      socket = detail::listen_for_meeting(own.host, options_.bind_address, own.port);
+      if (socket.is_open() || errno != EADDRINUSE || Clock::now() >= deadline) break;
+      ::poll(nullptr, 0, 100);
+    }
+    if (!socket.is_open())
+      throw ConfigurationError(concat(
+          {"cannot listen on port ", own.port, ", which this worker's address ", own_,
+           " names: ", std::strerror(errno),
+           errno == EADDRINUSE ? "; another program, or another worker with the same task, has it"
+                               : ""}));
+    return socket;
+  }
+
+  // Another one for each world: one that looks for the members of an older world finds nobody.
+  [[nodiscard]] std::string open_port(KeptPort& port) const {
+    const auto socket =
+        detail::listen_for_meeting(parse_address(own_).host, options_.bind_address, 0);
+    if (socket.is_open()) port.keep(socket.get());
+    if (!socket.is_open() || !port.is_set())
+      throw Error(
+          concat({"cannot listen on a port for the other workers: ", std::strerror(errno)}));
+    return concat(
+        {own_.substr(0, own_.rfind(':') + 1), detail::port_of(detail::own_name(socket.get()))});
+  }
+
+  // --- the thread --------------------------------------------------------------------------------
+
+  void serve() {
+    try {
+      serve_until_stopped();
+    } catch (const std::exception& error) {  // out of memory, for example
+      const std::lock_guard lock(mutex_);
+      failure_ = error.what();
+      changed_.notify_all();
+    }
+  }
+
+  void serve_until_stopped() {
+    std::vector<pollfd> watched;
+    std::unique_lock lock(mutex_);
+    while (!stops_) {
+      watched.assign({{wake_.descriptor(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
+      for (const Guest& guest : guests_)
+        watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
+      for (const Called& called : called_)
+        if (called.talk) watched.push_back({called.talk->descriptor(), called.talk->events(), 0});
+      lock.unlock();
+      ::poll(watched.data(), watched.size(), 100);
+      wake_.drain();
+      lock.lock();
+      accept();
+      for (auto& [slot, socket] : callers_.take()) meet(slot, std::move(socket));
+      const auto now = Clock::now();
+      for (Guest& guest : guests_) hear(guest, now);
+      for (std::size_t slot = 0; slot < called_.size(); ++slot)
+        if (called_[slot].talk) hear(static_cast<int>(slot), called_[slot], now);
+      formation_.advance(now);
+      deliver();
+      guests_.remove_if([](const Guest& guest) { return guest.is_gone; });
+      call_or_hang_up();
+      newcomer_ = formation_.has_newcomer(now);
+      if (formation_.stage() != Stage::forming) changed_.notify_all();
+    }
+  }
+
+  void deliver() {
+    for (const auto& letter : formation_.take_letters()) {
+      const auto slot = static_cast<std::size_t>(letter.to);
+      if (!letter.is_answer && called_[slot].talk)
+        called_[slot].talk->say(letter.message);
+      else if (letter.is_answer && guests_by_slot_[slot] != nullptr)
+        guests_by_slot_[slot]->talk.say(letter.message);
+    }
+  }
+
+  void accept() {
+    for (;;) {
+      detail::SocketName peer{};
+      socklen_t size = sizeof peer;
+      detail::MeetingSocket socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer),
+                                             &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket.is_open()) return;
+      if (guests_.size() >= most_strangers + called_.size()) return;
+      auto tls = tls_ == nullptr ? nullptr : detail::TlsSession::answer(tls_, socket.get());
+      guests_.push_back({.talk = Talk({std::move(socket), std::move(tls)}, secret_, false),
+                         .ip = detail::ip_text(peer),
+                         .since = Clock::now()});
+    }
+  }
+
+  void hear(Guest& guest, Clock::time_point now) {
+    if (guest.is_gone) return;
+    for (const Message& message : guest.talk.hear()) {
+      if (guest.slot < 0) introduce(guest, message, now);
+      if (guest.slot >= 0) formation_.hear_guest(guest.slot, message, now);
+    }
+    if (!guest.talk.problem().empty())
+      log_line(concat(
+          {"start-up: a process at ", guest.ip, " ", guest.talk.problem(), "; it is turned away"}));
+    if (guest.talk.is_open() && (guest.slot >= 0 || now - guest.since < introduction)) return;
+    leave(guest, now);
+  }
+  void leave(Guest& guest, Clock::time_point now) {
+    guest.is_gone = true;
+    if (guest.slot < 0) return;
+    guests_by_slot_[static_cast<std::size_t>(guest.slot)] = nullptr;
+    formation_.lose_guest(std::exchange(guest.slot, -1), now);
+  }
+
+  // A later process takes the place of the one before it, which has ended.
+  void introduce(Guest& guest, const Message& message, Clock::time_point now) {
+    const bool fits = message.kind == Message::Kind::claim && message.slot != slot_ &&
+                      message.slot < static_cast<int>(called_.size());
+    if (!fits || message.slots != static_cast<int>(called_.size()) ||
+        message.min_workers != formation_.place().min_workers) {
+      log_line(concat({"start-up: a process at ", guest.ip, " claims to be worker ", message.slot,
+                       " of ", message.slots, ", with min_workers ", message.min_workers,
+                       "; this is worker ", slot_, " of ", called_.size(), ", with min_workers ",
+                       formation_.place().min_workers, ": it is turned away"}));
+      guest.is_gone = true;
+      return;
+    }
+    Guest*& known = guests_by_slot_[static_cast<std::size_t>(message.slot)];
+    if (known != nullptr) leave(*known, now);
+    guest.slot = message.slot;
+    known = &guest;
+  }
+
+  void meet(int slot, detail::MeetingSocket socket) {
+    Called& called = called_[static_cast<std::size_t>(slot)];
+    if (formation_.stage() != Stage::forming || called.talk) return;
+    auto tls = tls_ == nullptr ? nullptr : detail::TlsSession::call(tls_, socket.get(), slot);
+    called = {.talk = std::make_unique<Talk>(
+                  detail::MeetingConnection(std::move(socket), std::move(tls)), secret_, true),
+              .since = Clock::now()};
+  }
+
+  void hear(int slot, Called& called, Clock::time_point now) {
+    for (const Message& message : called.talk->hear()) {
+      if (!std::exchange(called.has_answered, true)) formation_.reached(slot, now);
+      formation_.hear_called(slot, message, now);
+    }
+    if (!called.talk->problem().empty() && now >= next_complaint_) {
+      next_complaint_ = now + std::chrono::seconds(5);
+      log_line(concat({"start-up: worker ", slot, " ", called.talk->problem()}));
+    }
+    if (called.talk->is_open() && (called.has_answered || now - called.since < introduction))
+      return;
+    hang_up(slot, called);
+  }
+  void hang_up(int slot, Called& called) {
+    called = {};
+    formation_.lose_called(slot);
+  }
+
+  // A process that is not forming a world calls nobody.
+  void call_or_hang_up() {
+    const bool forms = formation_.stage() == Stage::forming;
+    std::vector<char> wanted(called_.size());
+    for (std::size_t slot = 0; slot < called_.size(); ++slot) {
+      if (!forms && called_[slot].talk) hang_up(static_cast<int>(slot), called_[slot]);
+      wanted[slot] = forms && static_cast<int>(slot) != slot_ && !called_[slot].talk;
+    }
+    callers_.want(std::move(wanted));
+  }
+
+  const int slot_;
+  const std::string own_;  // address
+  const CommunicationOptions options_;
+  const detail::ClusterSecret secret_;
+  const std::shared_ptr<const detail::TlsContext> tls_;
+  detail::MeetingSocket listener_;
+  detail::WakePipe wake_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  detail::Formation formation_;
+  std::list<Guest> guests_;
+  std::vector<Guest*> guests_by_slot_;
+  std::vector<Called> called_;  // by slot
+  std::atomic<bool> newcomer_ = false;
+  bool stops_ = false;
+  std::string failure_;  // of the thread
+  Clock::time_point next_complaint_{};
+  detail::FormationCallers callers_;
+  std::thread thread_;
+};
+
+LOCKSTEP_INLINE Membership::Membership(int slot, std::vector<std::string> addresses,
+                                       const ElasticOptions& elastic,
+                                       const CommunicationOptions& options)
+    : slot_(slot), slots_(static_cast<int>(addresses.size())), elastic_(elastic) {
+  elastic.validate(slots_);
+  options.validate();
+  impl_ = std::make_unique<Impl>(slot, addresses, elastic, options);
+}
+LOCKSTEP_INLINE Membership::~Membership() = default;
+
+LOCKSTEP_INLINE void Membership::form(const std::shared_ptr<KeptPort>& port) {
+  impl_->form(port, world_, addresses_);
+}
+LOCKSTEP_INLINE void Membership::works() { impl_->works(); }
+
+LOCKSTEP_INLINE std::string Membership::description() const {
+  return concat({"world ", world_.epoch, ": workers ", world_.members(), " (", world_.slots.size(),
+                 " of ", slots_, ")"});
+}
+LOCKSTEP_INLINE bool Membership::has_newcomer() const noexcept { return impl_->has_newcomer(); }
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

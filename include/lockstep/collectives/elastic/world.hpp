@@ -1,0 +1,130 @@
+// The workers that are at work together, and who may decide on those that follow.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A worker's **slot** is its place in the configured cluster; in a world, ranks go by slots.
+struct World {
+  std::int64_t epoch = 0;    ///< its number; each that follows has a higher one
+  std::uint64_t id = 0;      ///< of two proposals with one number, which
+  std::vector<int> slots{};  ///< of its members, ascending
+
+  [[nodiscard]] bool has(int slot) const {
+    return std::binary_search(slots.begin(), slots.end(), slot);
+  }
+  /// The place of a member among them.
+  [[nodiscard]] int rank_of(int slot) const {
+    return static_cast<int>(std::lower_bound(slots.begin(), slots.end(), slot) - slots.begin());
+  }
+  [[nodiscard]] bool is_same(const World& other) const noexcept {
+    return epoch == other.epoch && id == other.id;
+  }
+
+  /// "0 2 3".
+  [[nodiscard]] std::string members() const {
+    std::string text;
+    for (const int slot : slots) text += concat({text.empty() ? "" : " ", slot});
+    return text;
+  }
+
+  /// One line, for messages: "3 4711 0 2 3".
+  [[nodiscard]] std::string text() const { return concat({epoch, " ", id, " ", members()}); }
+  [[nodiscard]] static std::optional<World> read(std::string_view line) {
+    World world;
+    const char* at = line.data();
+    const char* const end = line.data() + line.size();
+    const auto number = [&](auto& value) {
+      const auto [rest, error] = std::from_chars(at, end, value);
+      if (error != std::errc() || (rest != end && *rest != ' ')) return false;
+      at = rest == end ? end : rest + 1;
+      return true;
+    };
+    if (!number(world.epoch) || !number(world.id) || world.epoch < 1) return std::nullopt;
+    while (at != end) {
+      int slot = 0;
+      if (!number(slot) || slot < 0 || (!world.slots.empty() && slot <= world.slots.back()))
+        return std::nullopt;
+      world.slots.push_back(slot);
+    }
+    if (world.slots.empty()) return std::nullopt;
+    return world;
+  }
+};
+
+namespace detail {
+
+/// What a process knows of worlds: the last one in which it was at work, and those that it has
+/// agreed to since, of which it cannot tell whether they came to work. A process that has just been
+/// started, and one that was left out, knows none: a newcomer.
+struct WorldMemory {
+  std::optional<World> worked{};
+  std::vector<World> agreed{};
+
+  [[nodiscard]] bool is_newcomer() const noexcept { return !worked && agreed.empty(); }
+  [[nodiscard]] bool knows(const World& world) const {
+    return (worked && worked->is_same(world)) ||
+           std::ranges::any_of(agreed, [&](const World& each) { return each.is_same(world); });
+  }
+  [[nodiscard]] std::int64_t last_epoch() const {
+    std::int64_t last = worked ? worked->epoch : 0;
+    for (const World& world : agreed) last = std::max(last, world.epoch);
+    return last;
+  }
+};
+
+/// A process that takes part in forming a world.
+struct Participant {
+  int slot = 0;
+  WorldMemory memory{};
+};
+
+/// The worlds that may be the last one, as far as these know. Those before one that is known to
+/// have been at work are over.
+[[nodiscard]] inline std::vector<World> last_worlds(std::span<const Participant> present) {
+  std::int64_t epoch = 0;
+  for (const Participant& each : present)
+    if (each.memory.worked) epoch = std::max(epoch, each.memory.worked->epoch);
+  std::vector<World> last;
+  const auto add = [&](const World& world) {
+    if (world.epoch >= epoch &&
+        std::ranges::none_of(last, [&](const World& known) { return known.is_same(world); }))
+      last.push_back(world);
+  };
+  for (const Participant& each : present) {
+    if (each.memory.worked) add(*each.memory.worked);
+    for (const World& world : each.memory.agreed) add(world);
+  }
+  return last;
+}
+
+/// Whether those who are present may decide what follows `world`: no others can, and if others
+/// have, one of these knows it. More than half of its members must be there; those of whom only a
+/// successor in the same place is, which knows nothing, may be half of these at most. (That a place
+/// has a successor means that the process before it has ended.)
+[[nodiscard]] inline bool may_follow(const World& world, std::span<const Participant> present) {
+  std::size_t know = 0, there = 0;
+  for (const Participant& each : present) {
+    if (!world.has(each.slot)) continue;
+    ++there;
+    know += each.memory.knows(world) ? 1 : 0;
+  }
+  return 2 * know >= world.slots.size() && 2 * there > world.slots.size();
+}
+
+}  // namespace detail
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

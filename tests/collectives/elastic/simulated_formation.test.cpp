@@ -1,0 +1,440 @@
+// Worlds that form over a network that fails in thousands of ways, under virtual time.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/simulated_schedules.hpp"
+#include "lockstep/collectives/elastic/formation.hpp"
+#include "support/simulated_network.hpp"
+
+using namespace lockstep::testing;
+using namespace std::chrono_literals;
+using lockstep::World;
+using lockstep::detail::Formation;
+using lockstep::detail::FormationMessage;
+
+namespace {
+
+using Stage = Formation::Stage;
+
+/// A cluster of processes as an orchestrator keeps it: one that ends is started again. Of the
+/// training there is what matters here: members connect if all of them can, lose each other when
+/// one is gone, and leave together for a newcomer.
+class SimulatedCluster {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+
+  SimulatedCluster(int slots, int min_workers, std::uint64_t seed)
+      : network_(slots, seed, some_weather(seed)),
+        min_workers_(min_workers),
+        workers_(static_cast<std::size_t>(slots)) {}
+
+  [[nodiscard]] SimulatedNetwork& network() { return network_; }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] int worlds() const { return static_cast<int>(worked_.size()); }
+  [[nodiscard]] int failures() const { return failures_; }
+  [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
+  bool restarts = true;
+
+  void start(int slot) {
+    if (network_.is_alive(slot)) return;
+    const int process = network_.start(slot);
+    Worker& worker = at(slot);
+    worker = {};
+    worker.formation = std::make_unique<Formation>(Formation::Place{.slot = slot,
+                                                                    .slots = network_.size(),
+                                                                    .min_workers = min_workers_,
+                                                                    .wait = wait,
+                                                                    .patience = 60s},
+                                                   network_.random(~std::uint64_t{0}));
+    worker.guests.resize(workers_.size());
+    worker.called.resize(workers_.size());
+    network_.listen(slot, [this, slot](const SimulatedNetwork::Pointer& socket) {
+      const auto conversation = std::make_shared<Conversation>();
+      conversation->socket = socket;
+      socket->on_change = [this, slot, conversation] { read_guest(slot, conversation); };
+    });
+    begin(slot);
+    tick(slot, process);
+  }
+  void kill(int slot) {
+    network_.kill(slot);
+    at(slot) = {};
+    if (restarts) network_.after(network_.random_time(10ms, 8s), [this, slot] { start(slot); });
+  }
+
+  /// All that live are at work in one world of so many.
+  [[nodiscard]] bool is_together(int size) {
+    for (int slot = 0; slot < network_.size(); ++slot)
+      if (network_.is_alive(slot) &&
+          (at(slot).formation->stage() != Stage::at_work ||
+           static_cast<int>(at(slot).formation->world().slots.size()) != size))
+        return false;
+    return true;
+  }
+  [[nodiscard]] const World& world(int slot) { return at(slot).formation->world(); }
+
+  static constexpr Milliseconds wait{3000};
+
+ private:
+  struct Conversation {
+    SimulatedNetwork::Pointer socket;
+    std::string in;
+    int slot = -1;
+  };
+  struct Worker {
+    std::unique_ptr<Formation> formation;
+    std::vector<std::shared_ptr<Conversation>> guests, called;  // by slot
+    std::set<int> calling;
+    SimulatedNetwork::Time connects_until{};
+    bool leaves = false;
+  };
+
+  Worker& at(int slot) { return workers_[static_cast<std::size_t>(slot)]; }
+  static std::size_t index(int slot) { return static_cast<std::size_t>(slot); }
+
+  void begin(int slot) {
+    at(slot).leaves = false;
+    at(slot).formation->begin("host" + std::to_string(slot) + ":1", network_.now());
+    deliver(slot);
+  }
+
+  void deliver(int slot) {
+    Worker& worker = at(slot);
+    for (const auto& letter : worker.formation->take_letters()) {
+      const auto& to = (letter.is_answer ? worker.guests : worker.called)[index(letter.to)];
+      if (to == nullptr || !to->socket->is_open()) continue;
+      const std::string text = letter.message.text();
+      network_.send(*to->socket, std::string{static_cast<char>(text.size() / 256),
+                                             static_cast<char>(text.size() % 256)} +
+                                     text);
+    }
+    if (worker.formation->stage() == Stage::connecting &&
+        worker.connects_until == SimulatedNetwork::Time{}) {
+      worker.connects_until = network_.now() + 5s;
+      hang_up(slot);
+    }
+  }
+  // A process that is not forming a world calls nobody.
+  void hang_up(int slot) {
+    for (int other = 0; other < network_.size(); ++other)
+      if (const auto call = std::exchange(at(slot).called[index(other)], nullptr)) {
+        network_.close(*call->socket);
+        at(slot).formation->lose_called(other);
+      }
+  }
+
+  template <class F>
+  void take(Conversation& conversation, F f) {
+    conversation.in += network_.read(*conversation.socket, 1 << 20);
+    auto& in = conversation.in;
+    while (in.size() >= 2) {
+      const std::size_t size =
+          static_cast<unsigned char>(in[0]) * 256u + static_cast<unsigned char>(in[1]);
+      if (in.size() < 2 + size) return;
+      const auto message = FormationMessage::read(in.substr(2, size));
+      in.erase(0, 2 + size);
+      if (!message)
+        problem_ = "a message cannot be read";
+      else
+        f(*message);
+    }
+  }
+
+  void read_guest(int slot, const std::shared_ptr<Conversation>& conversation) {
+    Worker& worker = at(slot);
+    if (worker.formation == nullptr) return;
+    take(*conversation, [&](const FormationMessage& message) {
+      if (message.kind == FormationMessage::Kind::claim && conversation->slot < 0) {
+        conversation->slot = message.slot;
+        auto& known = worker.guests[index(message.slot)];
+        if (known != nullptr) {
+          network_.close(*known->socket);
+          worker.formation->lose_guest(message.slot, network_.now());
+        }
+        known = conversation;
+      }
+      if (conversation->slot >= 0 && worker.guests[index(conversation->slot)] == conversation)
+        worker.formation->hear_guest(conversation->slot, message, network_.now());
+    });
+    if (conversation->socket->is_at_end()) {
+      network_.close(*conversation->socket);
+      conversation->socket->on_change = nullptr;
+      if (conversation->slot >= 0 && worker.guests[index(conversation->slot)] == conversation) {
+        worker.guests[index(conversation->slot)] = nullptr;
+        worker.formation->lose_guest(conversation->slot, network_.now());
+      }
+    }
+    deliver(slot);
+  }
+
+  void call(int slot, int other) {
+    Worker& worker = at(slot);
+    if (worker.called[index(other)] != nullptr || !worker.calling.insert(other).second) return;
+    network_.connect(slot, other, 1s,
+                     [this, slot, other](const SimulatedNetwork::Pointer& socket, bool) {
+                       Worker& caller = at(slot);
+                       caller.calling.erase(other);
+                       if (socket == nullptr) return;
+                       if (caller.formation->stage() != Stage::forming)
+                         return network_.close(*socket);
+                       const auto conversation = std::make_shared<Conversation>();
+                       conversation->socket = socket;
+                       caller.called[index(other)] = conversation;
+                       caller.formation->reached(other, network_.now());
+                       socket->on_change = [this, slot, other, conversation] {
+                         read_called(slot, other, conversation);
+                       };
+                       deliver(slot);
+                       read_called(slot, other, conversation);
+                     });
+  }
+  void read_called(int slot, int other, const std::shared_ptr<Conversation>& conversation) {
+    Worker& worker = at(slot);
+    if (worker.formation == nullptr || worker.called[index(other)] != conversation) return;
+    take(*conversation, [&](const FormationMessage& message) {
+      if (worker.called[index(other)] == conversation)
+        worker.formation->hear_called(other, message, network_.now());
+    });
+    if (conversation->socket->is_at_end() && worker.called[index(other)] == conversation) {
+      worker.called[index(other)] = nullptr;
+      network_.close(*conversation->socket);
+      worker.formation->lose_called(other);
+    }
+    deliver(slot);
+  }
+
+  [[nodiscard]] bool is_in(int slot, const World& world) {
+    if (!network_.is_alive(slot)) return false;
+    const Formation& formation = *at(slot).formation;
+    return (formation.stage() == Stage::connecting || formation.stage() == Stage::at_work) &&
+           formation.world().is_same(world);
+  }
+  /// All members live, are in it, and hear each other.
+  [[nodiscard]] bool is_whole(const World& world) {
+    for (const int member : world.slots) {
+      if (!is_in(member, world)) return false;
+      for (const int other : world.slots)
+        if (!network_.passes(member, other)) return false;
+    }
+    return true;
+  }
+
+  void tick(int slot, int process) {
+    if (network_.process(slot) != process) return;
+    Worker& worker = at(slot);
+    Formation& formation = *worker.formation;
+    formation.advance(network_.now());
+    deliver(slot);
+    switch (formation.stage()) {
+      case Stage::forming:
+        worker.connects_until = {};
+        for (int other = 0; other < network_.size(); ++other)
+          if (other != slot) call(slot, other);
+        break;
+      case Stage::connecting:
+        if (is_whole(formation.world())) {
+          formation.works(network_.now());
+          comes_to_work(formation.world());
+        } else if (network_.now() >= worker.connects_until) {
+          worker.connects_until = {};
+          begin(slot);
+        }
+        break;
+      case Stage::at_work:
+        worker.connects_until = {};
+        if (formation.has_newcomer(network_.now()))
+          for (const int member : formation.world().slots)
+            if (is_in(member, formation.world())) at(member).leaves = true;
+        if (worker.leaves)
+          begin(slot);
+        else if (!is_whole(formation.world()) && network_.random(10) == 0)  // it notices
+          begin(slot);
+        break;
+      case Stage::failed:
+        ++failures_;
+        last_failure_ = formation.problem();
+        return kill(slot);
+      case Stage::idle:
+        break;
+    }
+    network_.tell_at(network_.now() + network_.random_time(50ms, 100ms), slot,
+                     [this, slot, process] { tick(slot, process); });
+  }
+
+  void comes_to_work(const World& world) {
+    if (static_cast<int>(world.slots.size()) < min_workers_) problem_ = "a world is too small";
+    for (const auto& [key, other] : worked_)
+      if (key != std::pair(world.epoch, world.id) && is_working(other))
+        problem_ = "two worlds at once: " + world.text() + " and " + other.text();
+    worked_[{world.epoch, world.id}] = world;
+  }
+  /// Its members have all come, and none has left.
+  [[nodiscard]] bool is_working(const World& world) {
+    for (const int member : world.slots)
+      if (!is_in(member, world)) return false;
+    return true;
+  }
+
+  SimulatedNetwork network_;
+  int min_workers_;
+  std::vector<Worker> workers_;
+  std::map<std::pair<std::int64_t, std::uint64_t>, World> worked_;
+  std::string problem_;
+  std::string last_failure_;
+  int failures_ = 0;
+};
+
+/// For two minutes things happen; then all heals, and all must come together.
+std::string run_schedule(std::uint64_t seed) {
+  const int slots = 2 + static_cast<int>(seed % 5);
+  const int min_workers = 1 + static_cast<int>(seed / 5 % static_cast<std::uint64_t>(slots));
+  SimulatedCluster cluster(slots, min_workers, seed);
+  SimulatedNetwork& network = cluster.network();
+  for (int slot = 0; slot < slots; ++slot)
+    network.after(network.random_time(0ms, 500ms), [&, slot] { cluster.start(slot); });
+  const auto end = network.now() + 120s;
+  const int disturbances = static_cast<int>(seed % 23);
+  for (int i = 0; i < disturbances; ++i) {
+    const auto time = network.now() + network.random_time(0ms, 100s);
+    const int slot = network.random_host(), other = network.random_host();
+    switch (network.random(6)) {
+      case 0:
+      case 1:
+        network.at(time, [&, slot] {
+          if (network.is_alive(slot)) cluster.kill(slot);
+        });
+        break;
+      case 2: {  // some are cut off from the others
+        const auto part = network.random(std::uint64_t{1} << slots);
+        const bool one_way = network.random(3) == 0;
+        const auto length = network.random_time(100ms, 30s);
+        for (int a = 0; a < slots; ++a)
+          for (int b = 0; b < slots; ++b)
+            if ((part >> a & 1) == 1 && (part >> b & 1) == 0) {
+              network.at(time, [&, a, b, one_way] {
+                network.cut(a, b);
+                if (!one_way) network.cut(b, a);
+              });
+              network.at(time + length, [&, a, b] {
+                network.heal(a, b);
+                network.heal(b, a);
+              });
+            }
+        break;
+      }
+      case 3:
+        if (slot == other) break;
+        network.at(time, [&, slot, other] { network.cut(slot, other); });
+        network.at(time + network.random_time(100ms, 20s),
+                   [&, slot, other] { network.heal(slot, other); });
+        break;
+      case 4:
+        network.at(time, [&, slot] {
+          if (network.is_alive(slot)) network.freeze(slot);
+        });
+        network.at(time + network.random_time(100ms, 20s), [&, slot] {
+          if (network.is_alive(slot) && network.is_frozen(slot)) network.thaw(slot);
+        });
+        break;
+      default:  // several at once
+        for (int each = 0; each < slots; ++each)
+          if (network.random(2) == 0)
+            network.at(time + network.random_time(0ms, 300ms), [&, each] {
+              if (network.is_alive(each)) cluster.kill(each);
+            });
+    }
+  }
+  network.run_until(end, [&] { return !cluster.problem().empty(); });
+  for (int a = 0; a < slots; ++a) {
+    for (int b = 0; b < slots; ++b) network.heal(a, b);
+    if (network.is_frozen(a)) network.thaw(a);
+  }
+  network.run_until(end + 150s,
+                    [&] { return !cluster.problem().empty() || cluster.is_together(slots); });
+  if (!cluster.problem().empty()) return cluster.problem();
+  if (!cluster.is_together(slots)) return "they do not come together; " + cluster.last_failure();
+  if (cluster.worlds() == 0) return "no world";
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("formation: never two worlds at once, and all come together when the network heals") {
+  try_schedules(run_schedule, 2000, {});
+}
+
+TEST_CASE("formation: a lost worker is left out after the wait, and taken in when it comes") {
+  for (const int lost : {0, 1, 2}) {
+    CAPTURE(lost);
+    SimulatedCluster cluster(3, 2, 7);
+    SimulatedNetwork& network = cluster.network();
+    for (int slot = 0; slot < 3; ++slot) cluster.start(slot);
+    network.run_until(network.now() + 10s, [&] { return cluster.is_together(3); });
+    REQUIRE(cluster.is_together(3));
+    cluster.restarts = false;
+    cluster.kill(lost);
+    const auto killed = network.now();
+    network.run_until(killed + 20s, [&] { return cluster.is_together(2); });
+    REQUIRE(cluster.is_together(2));
+    CHECK(network.now() - killed >= SimulatedCluster::wait);
+    CHECK(network.now() - killed < SimulatedCluster::wait + 3s);
+    CHECK_FALSE(cluster.world(lost == 2 ? 0 : 2).has(lost));
+    cluster.start(lost);
+    network.run_until(network.now() + 10s, [&] { return cluster.is_together(3); });
+    CHECK(cluster.is_together(3));
+    CHECK(cluster.world(lost).epoch == 3);
+    CHECK(cluster.problem().empty());
+  }
+}
+
+TEST_CASE("formation: one that is back within the wait is waited for, whoever it is") {
+  for (const int size : {2, 3, 6}) {
+    for (int lost = 0; lost < size; ++lost) {
+      SimulatedCluster cluster(size, 1, 3);
+      SimulatedNetwork& network = cluster.network();
+      for (int slot = 0; slot < size; ++slot) cluster.start(slot);
+      network.run_until(network.now() + 10s, [&] { return cluster.is_together(size); });
+      REQUIRE(cluster.is_together(size));
+      cluster.restarts = false;
+      cluster.kill(lost);
+      network.after(1500ms, [&] { cluster.start(lost); });
+      network.run_until(network.now() + 30s,
+                        [&] { return network.is_alive(lost) && cluster.is_together(size); });
+      REQUIRE(cluster.is_together(size));
+      CHECK(cluster.world(lost).epoch == 2);
+    }
+  }
+}
+
+TEST_CASE("formation: half of a world does not go on, and says who is missing") {
+  SimulatedCluster cluster(4, 1, 11);
+  SimulatedNetwork& network = cluster.network();
+  for (int slot = 0; slot < 4; ++slot) cluster.start(slot);
+  network.run_until(network.now() + 10s, [&] { return cluster.is_together(4); });
+  REQUIRE(cluster.is_together(4));
+  cluster.restarts = false;
+  const int before = cluster.worlds();
+  for (const int a : {0, 1})
+    for (const int b : {2, 3}) {
+      network.cut(a, b);
+      network.cut(b, a);
+    }
+  const auto begin = network.now();
+  network.run_until(begin + 60s, [&] { return cluster.failures() == 4; });
+  CHECK(cluster.failures() == 4);
+  CHECK(network.now() - begin < 2 * SimulatedCluster::wait + 12s);
+  CHECK(cluster.worlds() == before);
+  CHECK(cluster.last_failure().find("missing:") != std::string::npos);
+  CHECK(cluster.last_failure().find("more than half of the last world, workers 0 1 2 3") !=
+        std::string::npos);
+}

@@ -1,0 +1,103 @@
+// A training run whose workers come and go: elastic [name=number]...
+// min=1 wait_ms=2000 of ElasticOptions, elastic=1 or 0: a fixed number of workers
+// epochs=3 steps=20 of each epoch batch=24 samples in a global batch
+// step_ms=0 how long each step takes at least timeout_ms=20000 of an operation
+// replicas=1 of each worker auto=0 Auto instead of Ring<Tcp> linger_ms=0 at the end
+// The last line of every worker is: final: worker=S loss=L parameters_crc32c=HEX parameters=P...
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/lockstep.hpp"
+
+namespace ls = lockstep;
+
+namespace {
+
+using Net = ls::Sequential<ls::Input<16>, ls::Dense<8, ls::ReLU>, ls::Dense<4>>;
+using Numbers = std::map<std::string, int, std::less<>>;
+
+struct SlowSteps {
+  std::chrono::milliseconds least{0};
+  bool told = false;
+  void on_train_batch_begin(ls::Training& training, std::int64_t) {
+    if (!std::exchange(told, true))
+      std::printf("training from update %d\n", static_cast<int>(training.iterations()));
+    if (training.iterations() % 10 == 0)
+      std::printf("update %d\n", static_cast<int>(training.iterations()));
+    std::fflush(stdout);
+    if (least.count() > 0) std::this_thread::sleep_for(least);
+  }
+};
+
+template <class Policy>
+void train(Numbers numbers) {
+  std::optional<ls::ElasticOptions> elastic;
+  if (numbers["elastic"] != 0)
+    elastic = ls::ElasticOptions{.min_workers = numbers["min"],
+                                 .wait = std::chrono::milliseconds(numbers["wait_ms"])};
+  ls::MultiWorkerMirroredStrategy<Policy> strategy(
+      {.replicas = numbers["replicas"],
+       .communication_options = {.timeout = std::chrono::milliseconds(numbers["timeout_ms"]),
+                                 .startup_timeout = std::chrono::seconds(30)},
+       .elastic = elastic});
+  constexpr std::int64_t samples = 100;
+  Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(samples, 16);
+  std::vector<std::int32_t> y;
+  ls::RandomStream random(ls::RandomKey(5));
+  for (std::int64_t i = 0; i < samples; ++i) {
+    for (int j = 0; j < 16; ++j) x(i, j) = static_cast<float>(random.uniform(-1, 1));
+    y.push_back((x(i, 0) > 0 ? 2 : 0) + (x(i, 1) > x(i, 2) ? 1 : 0));
+  }
+  auto model = ls::compile<Net>(strategy, {.seed = 3},
+                                ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                ls::SGD{.learning_rate = 0.05, .momentum = 0.9}, ls::Accuracy{});
+  SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"])};
+  const ls::History history = model.fit(
+      ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]),
+      {.epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]}, slow);
+  double sum = 0, squares = 0;
+  for (const auto& each : model.get_weights())
+    for (const float value : each.values) {
+      sum += value;
+      squares += value * value;
+    }
+  std::printf("final: updates=%d loss=%.9g sum=%.9g squares=%.9g parameters_crc32c=%08x\n",
+              static_cast<int>(model.iterations()), history["loss"].back(), sum, squares,
+              static_cast<unsigned>(model.parameters_crc32c()));
+  std::fflush(stdout);
+  std::this_thread::sleep_for(std::chrono::milliseconds(numbers["linger_ms"]));
+}
+
+int run(int argc, char** argv) {
+  Numbers numbers{{"elastic", 1},  {"min", 1},    {"wait_ms", 2000}, {"epochs", 3},
+                  {"steps", 20},   {"batch", 24}, {"step_ms", 0},    {"timeout_ms", 20'000},
+                  {"replicas", 1}, {"auto", 0},   {"linger_ms", 0}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    const auto equals = text.find('=');
+    std::from_chars(text.data() + equals + 1, text.data() + text.size(),
+                    numbers.at(std::string(text.substr(0, equals))));
+  }
+  std::printf("process %d\n", static_cast<int>(::getpid()));
+  std::fflush(stdout);
+  if (numbers["auto"] != 0)
+    train<ls::Auto>(numbers);
+  else
+    train<ls::Ring<ls::Tcp>>(numbers);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return ls::run(argc, argv, run); }
