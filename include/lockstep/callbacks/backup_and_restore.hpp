@@ -85,7 +85,7 @@ struct BackupAndRestore {
   void on_train_abort(Training& training) const;
 
  private:
-  void lock_folder() const;
+  void lock_folder(const Training& training) const;
   [[nodiscard]] std::vector<std::byte> read(std::uint64_t expected) const;
   void save_when(Training& training, bool due) const;
   void take_snapshot(const Training& training) const;

@@ -48,7 +48,7 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   if (training.is_chief()) {
     finish_all(OnSaveFailure::warn);  // outside of fit no on_train_abort is called
     writer->is_waiting = false;
-    lock_folder();
+    lock_folder(training);
     remove_stale_temporaries(path());
     saved = read(training.state_bytes());
   }
@@ -63,13 +63,15 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
   }
 }
 
-LOCKSTEP_INLINE void BackupAndRestore::lock_folder() const {
+LOCKSTEP_INLINE void BackupAndRestore::lock_folder(const Training& training) const {
   const std::string lock = path() + ".lock";
   if (writer->lock && writer->lock->path() == lock) return;
   try {
     writer->lock.emplace(lock, concat({"BackupAndRestore: backup_dir '", backup_dir, "'"}));
-  } catch (const ConfigurationError&) {
-    throw;
+  } catch (const ConfigurationError& error) {
+    // The chief before this one may have lost its world and still hold the lock, but saves no more.
+    if (!training.is_elastic()) throw;
+    log_line(concat({"warning: ", error.what()}));
   } catch (const Error& error) {
     const std::string message =
         concat({"BackupAndRestore: backup_dir '", backup_dir, "': ", error.what()});
@@ -131,7 +133,7 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_end(Training& training, Logs&) c
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_abort(Training& training) const {
-  if (!training.is_chief()) return;
+  if (!training.is_chief() && !training.is_elastic()) return;  // it may have been
   finish_all(OnSaveFailure::warn);
   writer->free_memory();
   writer->lock.reset();

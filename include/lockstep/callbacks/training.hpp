@@ -131,8 +131,12 @@ class Training {
   /// worker that is lost before training begins ends the run. While a worker waits, at most
   /// startup_timeout, SIGINT and SIGTERM end it. Needs a strategy that can reconnect.
   virtual void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) = 0;
-  /// With it: where no survivor has the whole state (sharded_updates), all go on from what the
-  /// chief reads.
+  /// Whether fit goes on with fewer or more workers (ElasticOptions). Then another worker may become
+  /// the chief: its on_train_begin is called again, before the callbacks' states are restored; and
+  /// of one that no longer is, on_train_abort.
+  [[nodiscard]] virtual bool is_elastic() const { return false; }
+  /// With rejoin_on_peer_loss: where no survivor has the whole state (sharded_updates), all go on
+  /// from what the chief reads.
   virtual void backup_for_rejoin(const ReadBackup& /*read*/) {}
 
   /// The values of all variables, also of those that are not trained (moving statistics), in an
