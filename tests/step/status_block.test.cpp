@@ -8,7 +8,7 @@ using Status = lockstep::detail::StatusBlock;
 
 TEST_CASE("StatusBlock: starts with zeros, and its fields and metrics are what is reduced") {
   Status status(2);
-  CHECK(status.values().size() == Status::field_count + 2 + 1);
+  CHECK(status.values().size() == Status::field_count + 2 + 2);
   CHECK(status.saved().size() == Status::field_count + 2);  // files have that many
   for (const double value : status.values()) CHECK(value == 0);
   status[Status::samples] = 3;
@@ -55,6 +55,9 @@ TEST_CASE("StatusBlock: what any rank asks is what all are asked, and SIGTERM go
   CHECK_FALSE(asked_by({{.preemption = ExitCode::terminated}}).stop);
   CHECK_FALSE(asked_by({{.stop = true}}).verify);
   CHECK(asked_by({{}, {.verify = true}}).verify);
+  CHECK_FALSE(asked_by({{}, {.verify = true}}).regroup);
+  CHECK(asked_by({{}, {.regroup = true}}).regroup);
+  CHECK_FALSE(asked_by({{}, {.regroup = true}}).verify);
 }
 
 TEST_CASE(

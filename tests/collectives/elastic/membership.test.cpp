@@ -1,0 +1,121 @@
+#include "lockstep/collectives/elastic/membership.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lockstep/collectives/error.hpp"
+#include "support/captured_stderr.hpp"
+#include "support/free_addresses.hpp"
+
+using namespace lockstep;
+using namespace std::chrono_literals;
+using lockstep::testing::free_addresses;
+
+namespace {
+
+CommunicationOptions hurried() { return {.startup_timeout = 10s}; }
+
+/// A member of a cluster, on a thread of this process.
+struct Member {
+  std::unique_ptr<Membership> membership;
+  std::shared_ptr<KeptPort> port = std::make_shared<KeptPort>();
+  std::future<void> forming;
+
+  Member(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
+         const CommunicationOptions& options = hurried())
+      : membership(std::make_unique<Membership>(slot, addresses, elastic, options)) {}
+  void form() {
+    forming = std::async(std::launch::async, [this] { membership->form(port); });
+  }
+  void works() {
+    forming.get();
+    membership->works();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("Membership: all form a world, one leaves, the others go on, and it is taken in again") {
+  const auto addresses = free_addresses(3);
+  const ElasticOptions elastic{.min_workers = 2, .wait = 500ms};
+  std::vector<std::unique_ptr<Member>> members;
+  for (int slot = 0; slot < 3; ++slot)
+    members.push_back(std::make_unique<Member>(slot, addresses, elastic));
+  for (const auto& member : members) member->form();
+  for (const auto& member : members) member->works();
+  for (const auto& member : members) {
+    CHECK(member->membership->description() == "world 1: workers 0 1 2 (3 of 3)");
+    CHECK(member->membership->addresses() == members[0]->membership->addresses());
+    CHECK_FALSE(member->membership->has_newcomer());
+    CHECK(member->port->is_set());
+  }
+  CHECK(members[1]->membership->addresses()[1] != addresses[1]);  // a port of its own
+
+  members[0].reset();
+  const auto begin = std::chrono::steady_clock::now();
+  for (const int slot : {1, 2}) members[static_cast<std::size_t>(slot)]->form();
+  for (const int slot : {1, 2}) members[static_cast<std::size_t>(slot)]->works();
+  CHECK(std::chrono::steady_clock::now() - begin >= 500ms);
+  CHECK(members[2]->membership->description() == "world 2: workers 1 2 (2 of 3)");
+  CHECK(members[2]->membership->world().rank_of(2) == 1);
+
+  members[0] = std::make_unique<Member>(0, addresses, elastic);
+  members[0]->form();
+  for (int i = 0; i < 1000 && !members[1]->membership->has_newcomer(); ++i)
+    std::this_thread::sleep_for(10ms);
+  REQUIRE(members[1]->membership->has_newcomer());
+  for (const int slot : {1, 2}) members[static_cast<std::size_t>(slot)]->form();
+  for (const auto& member : members) member->works();
+  CHECK(members[0]->membership->description() == "world 3: workers 0 1 2 (3 of 3)");
+}
+
+TEST_CASE("Membership: one of two does not go on alone") {
+  const auto addresses = free_addresses(2);
+  const ElasticOptions elastic{.wait = 100ms};
+  std::vector<std::unique_ptr<Member>> members;
+  for (int slot = 0; slot < 2; ++slot)
+    members.push_back(std::make_unique<Member>(slot, addresses, elastic));
+  for (const auto& member : members) member->form();
+  for (const auto& member : members) member->works();
+  members[1].reset();
+  members[0]->form();
+  try {
+    members[0]->forming.get();
+    FAIL("formed a world");
+  } catch (const CollectiveError& error) {
+    CHECK(error.exit_code() == ExitCode::lost_peer);
+    CHECK(std::string(error.what()).find("there are here: 0; missing: 1") != std::string::npos);
+  }
+}
+
+TEST_CASE("Membership: one without the cluster's secret, or with other options, is turned away") {
+  const auto addresses = free_addresses(2);
+  lockstep_test::CapturedStderr captured;
+  {
+    Member other(0, addresses, {.min_workers = 2}, {.startup_timeout = 1500ms});
+    Member member(1, addresses, {.min_workers = 1}, {.startup_timeout = 1500ms});
+    other.form();
+    member.form();
+    CHECK_THROWS_AS(member.forming.get(), CollectiveError);
+    CHECK_THROWS_AS(other.forming.get(), CollectiveError);
+  }
+  CHECK(
+      captured.text().find("claims to be worker 1 of 2, with min_workers 1; this is worker 0 of 2, "
+                           "with min_workers 2: it is turned away") != std::string::npos);
+}
+
+TEST_CASE("Membership: what makes no sense is refused") {
+  const auto addresses = free_addresses(2);
+  CHECK_THROWS_AS(Membership(0, addresses, {.min_workers = 3}, {}), ConfigurationError);
+  const Membership one(0, addresses, {}, {});
+  CommunicationOptions hurry;
+  hurry.startup_timeout = 200ms;
+  CHECK_THROWS_AS(Membership(0, addresses, {}, hurry), ConfigurationError);  // the port is taken
+}
