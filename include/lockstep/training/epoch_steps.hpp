@@ -20,6 +20,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 struct EpochEnd {
   bool finished = false;  ///< and training with them
   ExitCode preemption = ExitCode::success;
+  bool leaves_world = false;  ///< all go on in another one
 };
 
 /// The steps of one epoch on one replica, with the hooks of batches. Ranks stay in step because
@@ -62,6 +63,7 @@ class EpochSteps {
   bool continues_ = false;       // a window of which not all is in Variables
   bool has_more_ = true;         // data, on some rank
   bool stops_ = false;           // all have agreed to
+  bool leaves_world_ = false;    // likewise
   TrainingPosition next_place_;  // for parameter servers
 };
 

@@ -49,6 +49,7 @@ EpochEnd EpochSteps<T>::run() {
       continue;
     }
     const ExitCode preemption = end_step_together(place, has_updated);
+    if (leaves_world_) return {.leaves_world = true};
     if (preemption == ExitCode::success) continue;
     if (continues_) parts_.workspace.undo_step();  // the state that is saved is that before it
     return {.preemption = preemption};
@@ -116,7 +117,7 @@ void EpochSteps<T>::end_step_alone(const Activity& place) {
         trace_);
   if (is_leader_) {
     const TraceSpan span(trace_, TracePart::callbacks);
-    fit_.progress.update(at_.step, fit_.logs);
+    fit_.progress->update(at_.step, fit_.logs);
   }
   if (has.train_batch_complete)
     fit_.call_back(
@@ -170,9 +171,11 @@ ExitCode EpochSteps<T>::end_step_together(const Activity& place, bool has_update
     fit_.verify(replica_);
   }
   stops_ = asked.stop;
+  leaves_world_ = asked.regroup && !continues_ && !stops_ && asked.preemption == ExitCode::success;
+  if (leaves_world_) fit_.trainer().gather_rank_state(replica_);
   if (is_leader_) {
     const TraceSpan span(trace_, TracePart::callbacks);
-    fit_.progress.update(at_.step, fit_.logs);
+    fit_.progress->update(at_.step, fit_.logs);
     if (fit_.any_rank_has.stop_in_batch && !continues_) keep_place(asked);
   }
   if (has.train_batch_complete)

@@ -43,6 +43,13 @@ class FitLoop {
   /// throws the failure, with the step.
   void survive(const CollectiveError& error);
 
+  /// Whether `run` has ended because a worker has come, and all go on in another world; the state
+  /// is kept for it.
+  [[nodiscard]] bool goes_on_elsewhere();
+
+  /// The strategy is connected anew, perhaps to other workers, and this one may have another place.
+  void take_place();
+
  private:
   void train(AnyReplica& replica, ActivityBoard* board);
   void decide_plan(AnyReplica& replica);
@@ -51,6 +58,7 @@ class FitLoop {
   void end_epoch(int epoch, const StatusBlock& running, const StatusBlock* validated);
   Requests complete_epoch(AnyReplica& replica, int epoch, bool finished);
   void preempt(AnyReplica& replica, ExitCode code);
+  void leave_world(AnyReplica& replica);
   void agree_on_parameters(AnyReplica& replica);
 
   RunningFit<T> fit_;

@@ -54,6 +54,23 @@ void FitLoop<T>::survive(const CollectiveError& error) {
 }
 
 template <class T>
+bool FitLoop<T>::goes_on_elsewhere() {
+  if (!std::exchange(fit_.recovery.leaves_world, false)) return false;
+  keep_for_others(fit_);
+  return true;
+}
+
+template <class T>
+void FitLoop<T>::take_place() {
+  if (!fit_.is_elastic()) return;
+  fit_.plan = plan_fit(train_, fit_.options, trainer_.program().layout().data, trainer_.place());
+  const bool was_chief = std::exchange(fit_.recovery.was_chief, fit_.is_chief());
+  if (was_chief && !fit_.is_chief()) fit_.callbacks.on_train_abort(fit_);  // another one saves now
+  fit_.recovery.begins_as_chief = !was_chief && fit_.is_chief();
+  fit_.progress.emplace(fit_.is_chief() ? fit_.options.verbose : 0, fit_.options.epochs);
+}
+
+template <class T>
 void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   const bool leader = replica.local_rank() == 0;
   const Parts<T> parts = trainer_.training_parts(replica);
@@ -77,7 +94,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
   const ResidualScope residuals(parts);
   const auto updater = choose_updater(parts);
   fit_.call_back(replica, {.call = "fit"}, [&] {
-    if (fit_.recovery.is_begun) return;
+    if (fit_.recovery.is_begun && !std::exchange(fit_.recovery.begins_as_chief, false)) return;
     if (trainer_.strategy().is_chief() && fit_.options.verbose == 2)
       log_line(concat({"data sharding: ", data.policy_text(), "; updates: ", updater->name()}));
     if (fit_.profile)
@@ -102,7 +119,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
       fit_.logs.clear();  // of the former epoch's validation
       if (trainer_.variables().shows_averages()) trainer_.variables().swap_averages();
       fit_.callbacks.on_epoch_begin(fit_, epoch);
-      fit_.progress.begin_epoch(epoch, fit_.plan.target);
+      fit_.progress->begin_epoch(epoch, fit_.plan.target);
     });
     trainer_.rank_state().begin_steps(replica);
     if (!begun || fit_.plan.new_pass_each_epoch)
@@ -118,6 +135,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
     const auto begin = Trace::Clock::now();
     const EpochEnd end = EpochSteps<T>(fit_, parts, *updater, data, at, running).run();
     if (end.preemption != ExitCode::success) return preempt(replica, end.preemption);
+    if (end.leaves_world) return leave_world(replica);
     finished = end.finished;
     const auto duration = Trace::Clock::now() - begin;
     if (leader && !fit_.plan.target)
@@ -236,6 +254,17 @@ void FitLoop<T>::preempt(AnyReplica& replica, ExitCode code) {
   }
 }
 
+/// All have made the same step, and go on in another world.
+template <class T>
+void FitLoop<T>::leave_world(AnyReplica& replica) {
+  if (replica.local_rank() == 0) fit_.recovery.leaves_world = true;
+  try {
+    // Not before every rank has come out of the reduction that carried the request.
+    replica.collective().barrier();
+  } catch (const CollectiveError&) {  // a rank has left already
+  }
+}
+
 template <class T>
 StatusBlock FitLoop<T>::validate(AnyReplica& replica, Loader& data, int epoch) {
   const Parts<T> parts = trainer_.parts(replica);
@@ -256,7 +285,7 @@ void FitLoop<T>::end_epoch(int epoch, const StatusBlock& running, const StatusBl
   if (trainer_.variables().has_schedule() || rate != trainer_.program().initial_learning_rate())
     fit_.logs.set("learning_rate", rate);
   fit_.callbacks.on_epoch_end(fit_, epoch, fit_.logs);
-  fit_.progress.end_epoch(fit_.logs);
+  fit_.progress->end_epoch(fit_.logs);
   fit_.history.append(epoch, fit_.logs);
 }
 

@@ -33,7 +33,7 @@ class FitRequests {
   }
   /// From now on a signal does what it did before.
   void leave_signals() {
-    takes_signals_again_ = signals_.has_value();
+    takes_signals_again_ = takes_signals_again_ || signals_.has_value();
     signals_.reset();
   }
   void take_signals_again() {

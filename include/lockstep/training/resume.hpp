@@ -22,6 +22,10 @@ template <class T>
 void resume_in_data(const RunningFit<T>& fit, AnyReplica& replica, BatchLoader<T>& data,
                     TrainingPosition& at);
 
+/// Keeps the state for the workers that are connected next. A signal ends the process until then.
+template <class T>
+void keep_for_others(RunningFit<T>& fit);
+
 /// A peer was lost: returns when it makes sense to connect anew and to run again; else throws the
 /// failure, with the step.
 template <class T>

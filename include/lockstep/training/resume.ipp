@@ -93,11 +93,13 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
   if (leader) {
     fit.window.waiting = 0;
     fit.requests.take_signals_again();
-    if (recovery.is_begun) {
-      fit.history.truncate(static_cast<int>(fit.at.epoch));
+    if (recovery.is_begun) fit.history.truncate(static_cast<int>(fit.at.epoch));
+    if (fit.is_elastic() && !saved.empty())
+      log_line(concat({"fit: ", fit.trainer().strategy().membership()->description(),
+                       ", from epoch ", fit.at.epoch + 1, ", step ", fit.at.step + 1}));
+    else if (recovery.is_begun)
       log_line(concat({"fit: all workers are together again, and go on at epoch ", fit.at.epoch + 1,
                        ", step ", fit.at.step + 1}));
-    }
     recovery.survivor.forget();
     recovery.is_begun = true;
   }
@@ -128,6 +130,17 @@ void resume_in_data(const RunningFit<T>& fit, AnyReplica& replica, BatchLoader<T
 }
 
 template <class T>
+void keep_for_others(RunningFit<T>& fit) {
+  Recovery& recovery = fit.recovery;
+  if (!fit.trainer().variables().shares_updates())
+    recovery.survivor.keep([&] { return fit.state(); });
+  else if (fit.is_chief() &&
+           recovery.read_backup)  // the slots of the one that is lost are lost, too
+    recovery.pending = recovery.read_backup(state_bytes(fit.trainer()));
+  fit.requests.leave_signals();
+}
+
+template <class T>
 void survive(RunningFit<T>& fit, const CollectiveError& error) {
   Trainer<T>& trainer = fit.trainer();
   Recovery& recovery = fit.recovery;
@@ -140,18 +153,15 @@ void survive(RunningFit<T>& fit, const CollectiveError& error) {
   }
   for (std::size_t i = 0; i < trainer.replicas(); ++i) trainer.workspace(i).undo_step();
   trainer.forget_rank_state();  // some of it is lost
-  if (!trainer.variables().shares_updates())
-    recovery.survivor.keep([&] { return fit.state(); });
-  else if (fit.is_chief() &&
-           recovery.read_backup)  // the slots of the one that is lost are lost, too
-    recovery.pending = recovery.read_backup(state_bytes(trainer));
-  fit.requests.leave_signals();  // while it waits, a signal ends the process
-  log_line(concat(
-      {error.what(), trainer.variables().shares_updates()
-                         ? "; this worker waits until all are together again, and goes on from "
-                           "the last backup"
-                         : "; this worker keeps its state and waits until all are together "
-                           "again"}));
+  keep_for_others(fit);
+  log_line(
+      concat({error.what(),
+              trainer.variables().shares_updates()
+                  ? "; this worker waits until all are together again, and goes on from "
+                    "the last backup"
+              : fit.is_elastic() ? "; this worker keeps its state, and waits for the others"
+                                 : "; this worker keeps its state and waits until all are together "
+                                   "again"}));
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

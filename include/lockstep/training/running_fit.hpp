@@ -11,6 +11,8 @@
 
 #include "lockstep/callbacks/callback_hooks.hpp"
 #include "lockstep/callbacks/progress_bar.hpp"
+#include "lockstep/checkpoint/archive.hpp"
+#include "lockstep/collectives/elastic/membership.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -54,7 +56,10 @@ struct Recovery {
   DecodeState decode = nullptr;
   ReadBackup read_backup{};
   Survivor survivor{};
-  bool is_begun = false;  ///< the model's state is that of this training
+  bool is_begun = false;         ///< the model's state is that of this training
+  bool leaves_world = false;     ///< a worker has come, and all go on in another world
+  bool was_chief = false;        ///< in the last world
+  bool begins_as_chief = false;  ///< in this one
 };
 
 /// One call of fit. The object is shared by the replicas of a process. Only the first of them (the
@@ -72,8 +77,11 @@ class RunningFit final : public ModelTraining<T> {
         options(fit_options),
         callbacks(hooks),
         plan(plan_fit(train, options, trainer.program().layout().data, trainer.place())),
-        progress(trainer.strategy().is_chief() ? options.verbose : 0, options.epochs) {
+        progress(std::in_place, trainer.strategy().is_chief() ? options.verbose : 0,
+                 options.epochs) {
     at.epoch = options.initial_epoch;
+    recovery.was_chief = trainer.strategy().is_chief();
+    if (RunningFit::is_elastic()) survive_losses(&encode_checkpoint, &decode_checkpoint);
     if (!options.profile.empty())
       profile.emplace(trainer.program().names().layers, trainer.strategy().local_replicas());
   }
@@ -113,15 +121,10 @@ class RunningFit final : public ModelTraining<T> {
     recovery.decode = decode;
   }
   void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
-    if (trainer_.variables().is_in_rounds())
-      throw ConfigurationError(concat(
-          {"OnPeerLoss::rejoin is not for ", trainer_.variables().synchronization().description(),
-           ": a lost worker takes with it what its optimizer has learnt; with "
-           "OnPeerLoss::fail, all workers that are started again go on from the last "
-           "backup"}));
-    if (!trainer_.strategy().can_reconnect()) return;
-    recovery.survivor.enable(encode);
-    recovery.decode = decode;
+    survive_losses(encode, decode);
+  }
+  [[nodiscard]] bool is_elastic() const override {
+    return trainer_.strategy().membership() != nullptr;
   }
   void backup_for_rejoin(const ReadBackup& read) override { recovery.read_backup = read; }
 
@@ -138,7 +141,10 @@ class RunningFit final : public ModelTraining<T> {
                  Trace* trace = nullptr);
   /// What this rank asks in the next step.
   [[nodiscard]] Requests requests_of(bool leader) const {
-    return leader ? requests.next() : Requests{};
+    if (!leader) return {};
+    Requests next = requests.next();
+    next.regroup = is_elastic() && trainer_.strategy().membership()->has_newcomer();
+    return next;
   }
   /// Agrees on the requests between two steps or epochs.
   [[nodiscard]] Requests ask_all(AnyReplica& replica) const;
@@ -160,7 +166,7 @@ class RunningFit final : public ModelTraining<T> {
   UpdateWindow window;
   Recovery recovery;
   TrainingPosition at;  ///< the place of a state that is saved now
-  ProgressBar progress;
+  std::optional<ProgressBar> progress;
   History history;
   Logs logs;
   std::optional<Profile> profile;
@@ -168,6 +174,18 @@ class RunningFit final : public ModelTraining<T> {
   bool has_set_parameters = false;
 
  private:
+  void survive_losses(EncodeState encode, DecodeState decode) {
+    if (trainer_.variables().is_in_rounds())
+      throw ConfigurationError(concat(
+          {is_elastic() ? "MultiWorkerMirroredOptions::elastic" : "OnPeerLoss::rejoin",
+           " is not for ", trainer_.variables().synchronization().description(),
+           ": a lost worker takes with it what its optimizer has learnt; without, all workers that "
+           "are started again go on from the last backup"}));
+    if (!trainer_.strategy().can_reconnect()) return;
+    recovery.survivor.enable(encode);
+    recovery.decode = decode;
+  }
+
   /// The state between two steps is complete only when all ranks have met for it.
   [[nodiscard]] bool must_meet_to_save() const {
     return trainer_.variables().is_in_rounds() || trainer_.ranks_differ() ||

@@ -39,17 +39,21 @@ inline void abort_callbacks(CallbackHooks& callbacks, Training& training) noexce
   }
 }
 
-/// Repeats the loop for as long as it survives the loss of a worker.
+/// Repeats the loop for as long as it survives the loss of a worker, or goes on with another one.
 template <class T>
 History run_until_together(Trainer<T>& trainer, FitLoop<T>& loop, bool is_nested) {
   for (bool together = true;;) {
     try {
-      if (!together) trainer.strategy().reconnect();
+      if (!together) {
+        trainer.strategy().reconnect();
+        loop.take_place();
+      }
       trainer.strategy().run([&](AnyReplica& replica) {
         if (!together) trainer.start(replica);  // as the workers do that have been started again
         loop.run(replica);
       });
-      return loop.take_history();
+      together = !loop.goes_on_elsewhere();
+      if (together) return loop.take_history();
     } catch (const CollectiveError& error) {
       if (is_nested) throw;  // it is for the outer fit to survive that
       loop.survive(error);
