@@ -9,21 +9,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-/// What becomes of the global batch when the number of workers changes.
-enum class GlobalBatch {
-  keep,          ///< it stays, and each worker takes a larger or smaller part: the same training
-  follow_world,  ///< it grows and shrinks with the world; the learning rate is the program's affair
-};
-
 /// More or fewer workers without stopping: a worker that is lost and does not come back in time is
-/// left out, and one that comes later is taken in. The workers at work at one time are a **world**;
-/// a world follows another one only if more than half of that agree, so that there are never two.
+/// left out, and one that comes later is taken in. The global batch stays, and each worker takes a
+/// larger or smaller part of it. The workers at work at one time are a **world**; a world follows
+/// another one only if more than half of that agree, so that there are never two at once. (One of
+/// two does not go on alone.)
 struct ElasticOptions {
   int min_workers = 1;  ///< fewer do not go on
   int max_workers = 0;  ///< 0: all of the cluster; else that number, which the cluster must have
   /// How long the others wait for one that is lost, before they go on without it.
   std::chrono::milliseconds wait = std::chrono::seconds(30);
-  GlobalBatch global_batch = GlobalBatch::keep;
 
   /// Throws ConfigurationError unless it makes sense for a cluster of so many workers.
   [[gnu::cold]] void validate(int cluster) const {
