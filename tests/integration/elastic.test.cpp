@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "support/free_addresses.hpp"
 #include "support/process.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace lockstep::testing;
 using namespace std::chrono_literals;
@@ -165,6 +167,24 @@ TEST_CASE("elastic: a worker that comes later is taken in, with the state of the
     CHECK(contains(workers.output, "world 3: workers 0 1 2 (3 of 3)"));
     CHECK_FALSE(contains(workers.output, "world 4"));
   }
+}
+
+TEST_CASE("elastic: the chief of the moment saves, and leaves the folder to one that comes back") {
+  const lockstep_test::TemporaryFolder folder;
+  const std::string file = folder.path("training_state");
+  Workers workers(3, {"step_ms=5", "wait_ms=300", "epochs=60"},
+                  {{"ELASTIC_BACKUP_DIR", folder.path()}});
+  workers.kill(0);
+  std::filesystem::remove(file);
+  REQUIRE(workers[1].wait_for("fit: world 2", 30s));
+  for (int i = 0; i < 3000 && !std::filesystem::exists(file); ++i)
+    std::this_thread::sleep_for(10ms);
+  CHECK(std::filesystem::exists(file));  // by worker 1
+  workers.start(0);
+  check_close(workers.finish(), alone({"epochs=60"}));
+  CHECK(contains(workers.output, "world 3: workers 0 1 2 (3 of 3), from epoch "));
+  CHECK_FALSE(contains(workers.output, "warning"));
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("elastic: one that is cut off is left out, comes back when it can, and is taken in") {

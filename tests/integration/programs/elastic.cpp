@@ -2,6 +2,7 @@
 // min=1 wait_ms=2000 of ElasticOptions, elastic=1 or 0: a fixed number of workers
 // epochs=3 steps=20 of each epoch batch=24 samples in a global batch
 // step_ms=0 how long each step takes at least timeout_ms=20000 of an operation
+// In the environment, ELASTIC_BACKUP_DIR: where BackupAndRestore saves, after each epoch.
 // replicas=1 of each worker auto=0 Auto instead of Ring<Tcp> linger_ms=0 at the end
 // The last line of every worker is: final: worker=S loss=L parameters_crc32c=HEX parameters=P...
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -63,9 +65,13 @@ void train(Numbers numbers) {
                                 ls::SparseCategoricalCrossentropy{.from_logits = true},
                                 ls::SGD{.learning_rate = 0.05, .momentum = 0.9}, ls::Accuracy{});
   SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"])};
-  const ls::History history = model.fit(
-      ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]),
-      {.epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]}, slow);
+  const auto data = ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]);
+  const ls::FitOptions options{
+      .epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]};
+  const char* const backup_dir = std::getenv("ELASTIC_BACKUP_DIR");
+  ls::BackupAndRestore backup{.backup_dir = backup_dir == nullptr ? "" : backup_dir};
+  const ls::History history = backup_dir == nullptr ? model.fit(data, options, slow)
+                                                    : model.fit(data, options, slow, backup);
   double sum = 0, squares = 0;
   for (const auto& each : model.get_weights())
     for (const float value : each.values) {
