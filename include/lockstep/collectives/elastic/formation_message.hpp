@@ -67,10 +67,10 @@ struct FormationMessage {
     const auto fields = fields_of(message);
     if (fields.empty()) return std::nullopt;
     FormationMessage read;
-    std::size_t kind = 0;
-    while (kind < std::size(names) && fields[0] != names[kind]) ++kind;
-    if (kind == std::size(names)) return std::nullopt;
-    read.kind = static_cast<Kind>(kind);
+    std::size_t named = 0;
+    while (named < std::size(names) && fields[0] != names[named]) ++named;
+    if (named == std::size(names)) return std::nullopt;
+    read.kind = static_cast<Kind>(named);
     const auto number = [&](std::size_t field, auto& value) {
       if (field >= fields.size()) return false;
       const std::string& digits = fields[field];
@@ -79,9 +79,9 @@ struct FormationMessage {
       return error == std::errc() && end == digits.data() + digits.size() && digits[0] != '-';
     };
     const auto take = [&](std::size_t field) {
-      const auto world = field < fields.size() ? World::read(fields[field]) : std::nullopt;
-      if (world) read.world = *world;
-      return world.has_value();
+      const auto found = field < fields.size() ? World::read(fields[field]) : std::nullopt;
+      if (found) read.world = *found;
+      return found.has_value();
     };
     switch (read.kind) {
       case Kind::claim:
