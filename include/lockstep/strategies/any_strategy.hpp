@@ -13,7 +13,7 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
-class Membership;
+class ElasticWorld;
 class ParameterServers;
 
 /// A Replica, in a function that a strategy runs on each of its replicas.
@@ -68,8 +68,8 @@ class AnyStrategy {
   virtual void reconnect() = 0;
   /// False for a strategy that cannot tell.
   [[nodiscard]] virtual bool is_running() const = 0;
-  /// The worlds of an elastic cluster: nullptr where the number of workers stays.
-  [[nodiscard]] virtual Membership* membership() const = 0;
+  /// nullptr where the number of workers stays.
+  [[nodiscard]] virtual const ElasticWorld* elastic_world() const = 0;
 
   /// nullptr where the ranks update parameters themselves.
   [[nodiscard]] virtual ParameterServers* parameter_servers() = 0;
@@ -152,9 +152,9 @@ class StrategyAdapter final : public AnyStrategy {
     else
       return false;
   }
-  [[nodiscard]] Membership* membership() const override {
-    if constexpr (requires { strategy_.membership(); })
-      return strategy_.membership();
+  [[nodiscard]] const ElasticWorld* elastic_world() const override {
+    if constexpr (requires { strategy_.elastic_world(); })
+      return strategy_.elastic_world();
     else
       return nullptr;
   }

@@ -19,6 +19,7 @@
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/strategies/any_strategy.hpp"
 #include "lockstep/strategies/concepts.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/strategies/own_loops.hpp"
 #include "lockstep/strategies/replica.hpp"
 #include "lockstep/strategies/replica_threads.hpp"
@@ -93,9 +94,8 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
     return num_workers() * threads_.size();
   }
 
-  /// The worlds of an elastic cluster; null without ElasticOptions, and for a process that is
-  /// alone.
-  [[nodiscard]] Membership* membership() const noexcept { return membership_.get(); }
+  /// Null without ElasticOptions, and for a process that is alone.
+  [[nodiscard]] const ElasticWorld* elastic_world() const noexcept { return world_.get(); }
 
   /// What the option of this name says.
   [[nodiscard]] bool sharded_updates() const noexcept { return sharded_updates_; }
@@ -127,6 +127,7 @@ class MultiWorkerMirroredStrategy : public OwnLoops<MultiWorkerMirroredStrategy<
   std::shared_ptr<KeptPort> port_ = std::make_shared<KeptPort>();
   Cluster cluster_;  // of the world, where there are worlds
   std::unique_ptr<Membership> membership_;
+  std::unique_ptr<ElasticWorld> world_;
   ReplicaThreads threads_;
   bool was_connected_ = false;
   std::unique_ptr<Policy> policy_;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lockstep/checkpoint/archive.hpp"
 #include "lockstep/cluster/cluster_from_environment.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/launcher_notes.hpp"
@@ -29,6 +30,18 @@ inline const char* instruction_set_of_build() noexcept {
 #undef LOCKSTEP_TEXT_OF
 }
 
+class MembersWorld final : public ElasticWorld {
+ public:
+  explicit MembersWorld(const Membership& membership) : membership_(membership) {}
+  [[nodiscard]] bool has_newcomer() const noexcept override { return membership_.has_newcomer(); }
+  [[nodiscard]] std::string description() const override { return membership_.description(); }
+  [[nodiscard]] EncodeState encode_state() const noexcept override { return &encode_checkpoint; }
+  [[nodiscard]] DecodeState decode_state() const noexcept override { return &decode_checkpoint; }
+
+ private:
+  const Membership& membership_;
+};
+
 }  // namespace detail
 
 template <CollectivePolicy Policy>
@@ -44,6 +57,8 @@ MultiWorkerMirroredStrategy<Policy>::MultiWorkerMirroredStrategy(
       elastic_(options.elastic),
       cluster_(checked(cluster)),
       membership_(join()),
+      world_(membership_ == nullptr ? nullptr
+                                    : std::make_unique<detail::MembersWorld>(*membership_)),
       threads_(count(options.replicas), count(options.replicas) * workers_on_host(),
                options.pinning) {
   membership_ == nullptr ? connect() : connect_world();

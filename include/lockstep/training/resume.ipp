@@ -95,7 +95,7 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
     fit.requests.take_signals_again();
     if (recovery.is_begun) fit.history.truncate(static_cast<int>(fit.at.epoch));
     if (fit.is_elastic() && !saved.empty())
-      log_line(concat({"fit: ", fit.trainer().strategy().membership()->description(),
+      log_line(concat({"fit: ", fit.trainer().strategy().elastic_world()->description(),
                        ", from epoch ", fit.at.epoch + 1, ", step ", fit.at.step + 1}));
     else if (recovery.is_begun)
       log_line(concat({"fit: all workers are together again, and go on at epoch ", fit.at.epoch + 1,

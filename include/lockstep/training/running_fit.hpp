@@ -11,8 +11,6 @@
 
 #include "lockstep/callbacks/callback_hooks.hpp"
 #include "lockstep/callbacks/progress_bar.hpp"
-#include "lockstep/checkpoint/archive.hpp"
-#include "lockstep/collectives/elastic/membership.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -22,6 +20,7 @@
 #include "lockstep/core/trace.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/step/status_block.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/training/fit_options.hpp"
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/fit_requests.hpp"
@@ -81,7 +80,8 @@ class RunningFit final : public ModelTraining<T> {
                  options.epochs) {
     at.epoch = options.initial_epoch;
     recovery.was_chief = trainer.strategy().is_chief();
-    if (RunningFit::is_elastic()) survive_losses(&encode_checkpoint, &decode_checkpoint);
+    if (const ElasticWorld* const world = trainer.strategy().elastic_world())
+      survive_losses(world->encode_state(), world->decode_state());
     if (!options.profile.empty())
       profile.emplace(trainer.program().names().layers, trainer.strategy().local_replicas());
   }
@@ -124,7 +124,7 @@ class RunningFit final : public ModelTraining<T> {
     survive_losses(encode, decode);
   }
   [[nodiscard]] bool is_elastic() const override {
-    return trainer_.strategy().membership() != nullptr;
+    return trainer_.strategy().elastic_world() != nullptr;
   }
   void backup_for_rejoin(const ReadBackup& read) override { recovery.read_backup = read; }
 
@@ -143,7 +143,7 @@ class RunningFit final : public ModelTraining<T> {
   [[nodiscard]] Requests requests_of(bool leader) const {
     if (!leader) return {};
     Requests next = requests.next();
-    next.regroup = is_elastic() && trainer_.strategy().membership()->has_newcomer();
+    next.regroup = is_elastic() && trainer_.strategy().elastic_world()->has_newcomer();
     return next;
   }
   /// Agrees on the requests between two steps or epochs.
