@@ -1,0 +1,80 @@
+#include "lockstep/strategies/elastic_world.hpp"
+
+#include <doctest/doctest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/cluster_spec.hpp"
+#include "lockstep/collectives/policies/shared_memory.hpp"
+#include "lockstep/collectives/ring/ring.hpp"
+#include "lockstep/collectives/tcp/tcp.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
+#include "lockstep/strategies/multi_worker_mirrored.hpp"
+#include "lockstep/strategies/one_device.hpp"
+#include "support/free_addresses.hpp"
+
+using namespace lockstep;
+using lockstep::testing::free_addresses;
+using Workers = MultiWorkerMirroredStrategy<Ring<Tcp>>;
+
+namespace {
+
+Cluster two_workers(int index) {
+  Cluster cluster;
+  cluster.spec.worker = free_addresses(2);
+  cluster.task = {TaskType::worker, index};
+  return cluster;
+}
+
+/// What the constructor says against it.
+template <class Strategy = Workers>
+std::string problem(const Cluster& cluster, const MultiWorkerMirroredOptions& options) {
+  try {
+    const Strategy strategy(cluster, options);
+  } catch (const ConfigurationError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("elastic: what cannot be combined with it is refused before anything is connected") {
+  const auto cluster = two_workers(0);
+  CHECK(problem(cluster, {.sharded_updates = true, .elastic = ElasticOptions{}})
+            .find("with sharded_updates") != std::string::npos);
+  CHECK(problem<MultiWorkerMirroredStrategy<SharedMemory>>(cluster, {.elastic = ElasticOptions{}})
+            .find("with SharedMemory") != std::string::npos);
+  CHECK(problem(cluster, {.elastic = ElasticOptions{.min_workers = 3}}).find("must be 1 to 2") !=
+        std::string::npos);
+  Cluster meeting;
+  meeting.meeting = Meeting{.rank = 0, .size = 2, .address = "127.0.0.1:1"};
+  meeting.source = "torchrun";
+  CHECK(
+      problem(meeting, {.elastic = ElasticOptions{}}).find("torchrun names that of rank 0 alone") !=
+      std::string::npos);
+}
+
+TEST_CASE("elastic: workers see their world; one that is alone, and other strategies, have none") {
+  OneDeviceStrategy one;
+  CHECK(any_strategy(one)->elastic_world() == nullptr);
+  Workers alone(Cluster{}, {.elastic = ElasticOptions{}});
+  CHECK(any_strategy(alone)->elastic_world() == nullptr);
+
+  const auto cluster = two_workers(0);
+  const auto worker = [&](int index) {
+    Cluster own = cluster;
+    own.task.index = index;
+    Workers strategy(own, {.elastic = ElasticOptions{}});
+    const auto any = any_strategy(strategy);
+    REQUIRE(any->elastic_world() != nullptr);
+    CHECK_FALSE(any->elastic_world()->has_newcomer());
+    return any->elastic_world()->description() + ", rank " + std::to_string(any->worker_index());
+  };
+  auto other = std::async(std::launch::async, worker, 1);
+  CHECK(worker(0) == "world 1: workers 0 1 (2 of 2), rank 0");
+  CHECK(other.get() == "world 1: workers 0 1 (2 of 2), rank 1");
+}
