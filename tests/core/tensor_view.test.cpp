@@ -5,6 +5,7 @@
 #include <array>
 #include <type_traits>
 
+#include "lockstep/core/tensor_matrix.hpp"
 namespace ls = lockstep;
 
 static_assert(ls::padded_batch(0) == 0);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/core/tensor_matrix.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/layers/concepts.hpp"
 #include "support/tensor.hpp"

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/core/tensor_matrix.hpp"
 #include "losses/loss_testing.hpp"
 
 namespace ls = lockstep;

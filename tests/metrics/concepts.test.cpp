@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "lockstep/core/tensor_matrix.hpp"
 #include "support/tensor.hpp"
 
 namespace ls = lockstep;

@@ -18,6 +18,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/core/tensor_matrix.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/data/batch_loader.hpp"

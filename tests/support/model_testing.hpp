@@ -22,6 +22,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/state.hpp"
+#include "lockstep/core/tensor_matrix.hpp"
 #include "lockstep/core/variable.hpp"
 #include "lockstep/data/concepts.hpp"
 #include "lockstep/layers/concepts.hpp"

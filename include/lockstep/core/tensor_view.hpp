@@ -1,7 +1,6 @@
 // Views of activations: a batch of samples, the batch dimension innermost.
 #pragma once
 
-#include <Eigen/Core>
 #include <cassert>
 #include <cstddef>
 #include <type_traits>
@@ -26,9 +25,6 @@ template <class T>
 class TensorView {
  public:
   using value_type = std::remove_const_t<T>;
-  using Matrix = Eigen::Matrix<value_type, Eigen::Dynamic, Eigen::Dynamic>;
-  using Map = Eigen::Map<std::conditional_t<std::is_const_v<T>, const Matrix, Matrix>,
-                         Eigen::Unaligned, Eigen::OuterStride<>>;
 
   constexpr TensorView() noexcept = default;
   constexpr TensorView(T* data, std::size_t samples, std::size_t features,
@@ -61,11 +57,9 @@ class TensorView {
     return {feature(first), samples_, count, stride_};
   }
 
-  /// The samples without padding as an Eigen matrix of [samples x features].
-  [[nodiscard]] Map matrix() const {
-    return Map(data_, static_cast<Eigen::Index>(samples_), static_cast<Eigen::Index>(features_),
-               Eigen::OuterStride<>(static_cast<Eigen::Index>(stride_)));
-  }
+  /// The samples without padding as an Eigen matrix of [samples x features]. With
+  /// "lockstep/core/tensor_matrix.hpp", which a program with a model has.
+  [[nodiscard]] auto matrix() const;
 
   /// Sets the padding of every feature to zero.
   void clear_padding() const noexcept

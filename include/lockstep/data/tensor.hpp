@@ -1,7 +1,6 @@
 // Arrays of samples, as read from files or given by the user.
 #pragma once
 
-#include <Eigen/Core>
 #include <cassert>
 #include <concepts>
 #include <cstddef>
@@ -18,6 +17,11 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
+
+namespace Eigen {
+template <class Derived>
+class DenseBase;  // a caller with a matrix has the rest of Eigen
+}
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -72,8 +76,9 @@ class Tensor {
     const auto& matrix = expression.derived().eval();
     std::vector<U> values;
     values.reserve(static_cast<std::size_t>(matrix.size()));
-    for (Eigen::Index row = 0; row < matrix.rows(); ++row)
-      for (Eigen::Index column = 0; column < matrix.cols(); ++column)
+    using Index = decltype(matrix.rows());
+    for (Index row = 0; row < matrix.rows(); ++row)
+      for (Index column = 0; column < matrix.cols(); ++column)
         values.push_back(matrix(row, column));
     if constexpr (Derived::IsVectorAtCompileTime)
       adopt(std::move(values), {static_cast<std::size_t>(matrix.size())});

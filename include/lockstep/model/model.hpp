@@ -17,6 +17,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/logs.hpp"
+#include "lockstep/core/tensor_matrix.hpp"
 #include "lockstep/data/any_dataset.hpp"
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
