@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/collectives/elastic/detail/formation_words.hpp"
 #include "lockstep/collectives/elastic/formation.hpp"
-#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -284,26 +284,13 @@ LOCKSTEP_INLINE void Formation::commit() {
 }
 
 LOCKSTEP_INLINE std::string Formation::waiting(Time now) const {
-  std::string here, missing;
-  for (int slot = 0; slot < place_.slots; ++slot) {
-    const bool is_here = slot == place_.slot || is_guest(slot, now) || called_[index(slot)].is_open;
-    (is_here ? here : missing) += concat({" ", slot});
-  }
-  return concat({"of the cluster's ", place_.slots, " workers, there are here:", here,
-                 "; missing:", missing.empty() ? " none" : missing});
+  return roll_call(place_.slots, [&](int slot) {
+    return slot == place_.slot || is_guest(slot, now) || called_[index(slot)].is_open;
+  });
 }
 
 LOCKSTEP_INLINE void Formation::fail(Time now) {
-  const std::vector<World> last = last_worlds(present(now));
-  problem_ = concat(
-      {waiting(now),
-       last.empty() ? concat({"; to begin takes all of them, or, after a while, more than half, at "
-                              "least ",
-                              place_.min_workers, " (min_workers)"})
-                    : concat({"; to go on takes at least ", place_.min_workers,
-                              " (min_workers), and more than half of the last world, workers ",
-                              last.back().members(), ", or all of the cluster"}),
-       ". Start those that are missing again, or all workers"});
+  problem_ = waiting(now) + what_it_takes(last_worlds(present(now)), place_.min_workers);
   stage_ = Stage::failed;
 }
 

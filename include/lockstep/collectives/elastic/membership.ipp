@@ -4,10 +4,8 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <list>
 #include <mutex>
 #include <random>
@@ -15,15 +13,13 @@
 #include <utility>
 
 #include "lockstep/collectives/elastic/detail/callers.hpp"
+#include "lockstep/collectives/elastic/detail/ports.hpp"
 #include "lockstep/collectives/elastic/detail/talk.hpp"
 #include "lockstep/collectives/elastic/formation.hpp"
 #include "lockstep/collectives/elastic/membership.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/signal_mask.hpp"
 #include "lockstep/collectives/host/wake_pipe.hpp"
-#include "lockstep/collectives/meeting/inherited_listener.hpp"
-#include "lockstep/collectives/tls/tls_context.hpp"
-#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/core/thread.hpp"
@@ -42,8 +38,8 @@ class Membership::Impl {
         own_(addresses[static_cast<std::size_t>(slot)]),
         options_(options),
         secret_(detail::ClusterSecret::given_or_from_environment({})),
-        tls_(detail::TlsContext::make(chosen_tls(options, slot), secret_, slot)),
-        listener_(listen()),
+        tls_(detail::TlsContext::make(detail::elastic_tls(options, slot), secret_, slot)),
+        listener_(detail::listen_for_formation(own_, options)),
         formation_({.slot = slot,
                     .slots = static_cast<int>(addresses.size()),
                     .min_workers = elastic.min_workers,
@@ -69,7 +65,7 @@ class Membership::Impl {
 
   void form(const std::shared_ptr<KeptPort>& port, World& world,
             std::vector<std::string>& addresses) {
-    const std::string address = open_port(*port);
+    const std::string address = detail::open_world_port(own_, options_, *port);
     const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
     formation_.begin(address, begin);
@@ -117,46 +113,6 @@ class Membership::Impl {
     Clock::time_point since;
     bool has_answered = false;
   };
-
-  static detail::TlsSettings chosen_tls(const CommunicationOptions& options, int slot) {
-    auto settings = detail::TlsSettings::chosen(options, slot);
-    if (settings.tls == Tls::certificates)
-      throw ConfigurationError(
-          "elastic training with Tls::certificates: these name ranks, and ranks change with the "
-          "world; take Tls::pre_shared_key");
-    return settings;
-  }
-
-  [[nodiscard]] detail::MeetingSocket listen() const {
-    const Address own = parse_address(own_);
-    detail::MeetingSocket socket = detail::inherited_listener(own.port);
-    // The process that had this place may be about to end.
-    const auto deadline = Clock::now() + options_.startup_timeout;
-    while (!socket.is_open()) {
-      socket = detail::listen_for_meeting(own.host, options_.bind_address, own.port);
-      if (socket.is_open() || errno != EADDRINUSE || Clock::now() >= deadline) break;
-      ::poll(nullptr, 0, 100);
-    }
-    if (!socket.is_open())
-      throw ConfigurationError(concat(
-          {"cannot listen on port ", own.port, ", which this worker's address ", own_,
-           " names: ", std::strerror(errno),
-           errno == EADDRINUSE ? "; another program, or another worker with the same task, has it"
-                               : ""}));
-    return socket;
-  }
-
-  // Another one for each world: one that looks for the members of an older world finds nobody.
-  [[nodiscard]] std::string open_port(KeptPort& port) const {
-    const auto socket =
-        detail::listen_for_meeting(parse_address(own_).host, options_.bind_address, 0);
-    if (socket.is_open()) port.keep(socket.get());
-    if (!socket.is_open() || !port.is_set())
-      throw Error(
-          concat({"cannot listen on a port for the other workers: ", std::strerror(errno)}));
-    return concat(
-        {own_.substr(0, own_.rfind(':') + 1), detail::port_of(detail::own_name(socket.get()))});
-  }
 
   // --- the thread --------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lockstep/collectives/elastic/formation_message.hpp"
+#include "lockstep/collectives/meeting/connection.hpp"
 #include "lockstep/collectives/meeting/seal.hpp"
-#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
