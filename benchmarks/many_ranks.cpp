@@ -63,9 +63,11 @@ struct Report {
   std::atomic<int> named;
 };
 
+constexpr int most_ranks = 1024;  // the verdicts of more do not fit into a message
+
 struct Shared {
   std::atomic<bool> is_over;
-  Report ranks[4096];
+  Report ranks[most_ranks];
 };
 
 /// Of this process: anonymous and shared pages, each by the number of processes that have it.
@@ -256,7 +258,7 @@ int main(int argc, char** argv) try {
       policies.push_back(word);
     else if (name == "--ranks" &&
              std::from_chars(word.data(), word.data() + word.size(), number).ec == std::errc() &&
-             number >= 2 && number <= 4096)
+             number >= 2 && number <= most_ranks)
       ranks.push_back(number);
     else
       throw std::invalid_argument(

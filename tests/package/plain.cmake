@@ -11,7 +11,7 @@ set(prefix "${BUILD_DIR}/prefix")
 
 run("${CMAKE_COMMAND}" -S "${SOURCE_DIR}" -B "${BUILD_DIR}" "-DCMAKE_CXX_COMPILER=${COMPILER}"
     -DFETCHCONTENT_FULLY_DISCONNECTED=ON -DCMAKE_DISABLE_FIND_PACKAGE_doctest=ON)
-run("${CMAKE_COMMAND}" --build "${BUILD_DIR}")
+run("${CMAKE_COMMAND}" --build "${BUILD_DIR}" --parallel)
 run("${CMAKE_COMMAND}" --install "${BUILD_DIR}" --prefix "${prefix}")
 
 file(GLOB_RECURSE objects RELATIVE "${BUILD_DIR}" "${BUILD_DIR}/*.cpp.o")

@@ -82,6 +82,7 @@ class OnnxGraph {
   // These append an initializer, and return its name.
   std::string weight(const OnnxArray& array);
   std::string constant(std::string_view what, const std::vector<std::int64_t>& numbers);
+  std::string axis(std::int64_t number);  ///< of no dimension
   std::string number(double number);
   std::string filled(std::string_view what, std::size_t size, float number);
   std::string floats(std::string_view what, std::span<const std::size_t> shape,

@@ -86,6 +86,14 @@ LOCKSTEP_INLINE std::string OnnxGraph::constant(std::string_view what,
   return name;
 }
 
+LOCKSTEP_INLINE std::string OnnxGraph::axis(std::int64_t number) {
+  std::string name = concat({"axis_", constants_++});
+  ProtoWriter tensor, value;
+  value.fixed<8>(static_cast<std::uint64_t>(number));
+  graph_.message(5, tensor.varint(2, onnx::type_int64).text(8, name).text(9, value.bytes()));
+  return name;
+}
+
 LOCKSTEP_INLINE std::string OnnxGraph::number(double number) {
   const auto value = static_cast<float>(number);
   return add_initializer(concat({"number_", constants_++}), {}, {&value, 1});

@@ -25,7 +25,8 @@ class StartupRoster {
   using Clock = std::chrono::steady_clock;
 
   /// How often a rank asks each other one whether it is there. With many ranks less often: all ask
-  /// all, and where they share a machine, they would do nothing else.
+  /// all, and where they share a machine, they would do nothing else. (A startup_timeout below ten of
+  /// them is over before a rank that hangs is known as such.)
   [[nodiscard]] std::chrono::seconds ask_interval() const noexcept {
     return std::chrono::seconds(1 + world() / 16);
   }

@@ -38,7 +38,7 @@ class RingEngine {
 
  private:
   [[nodiscard]] bool gathers(std::size_t bytes, int ranks) const noexcept;
-  [[nodiscard]] std::size_t pack_bytes(NumberSpan values, int ranks) const noexcept;
+  [[nodiscard]] std::size_t pack_bytes(NumberSpan values, Wire wire, int ranks) const noexcept;
   void reduce(const TransportRef& transport, std::span<double> status, NumberSpan values,
               ReduceOp op, Wire wire);
   [[nodiscard]] Wire wire_of(NumberSpan values) const noexcept {

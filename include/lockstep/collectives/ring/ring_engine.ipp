@@ -41,8 +41,8 @@ LOCKSTEP_INLINE void RingEngine::reduce_scatter_blocks(const TransportRef& trans
   if (transport.size() == 1) return;
   transport.begin(Operation::reduce_scatter);
   const Wire wire = wire_of(values);
-  RingFlow flow(staging_, pack_bytes(values, transport.size()), transport.rank(), transport.size(),
-                {}, values, ReduceOp::sum, wire,
+  RingFlow flow(staging_, pack_bytes(values, wire, transport.size()), transport.rank(),
+                transport.size(), {}, values, ReduceOp::sum, wire,
                 wire == Wire::native ? std::span<float>() : residuals_of(values),
                 RingHalf::reduce_scatter);
   transfer_around(transport, flow);
@@ -52,8 +52,9 @@ LOCKSTEP_INLINE void RingEngine::all_gather_blocks(const TransportRef& transport
                                                    NumberSpan values) {
   if (transport.size() == 1) return;
   transport.begin(Operation::all_gather);
-  RingFlow flow(staging_, pack_bytes(values, transport.size()), transport.rank(), transport.size(),
-                {}, values, ReduceOp::sum, Wire::native, {}, RingHalf::all_gather);
+  RingFlow flow(staging_, pack_bytes(values, Wire::native, transport.size()), transport.rank(),
+                transport.size(), {}, values, ReduceOp::sum, Wire::native, {},
+                RingHalf::all_gather);
   transfer_around(transport, flow);
 }
 
@@ -99,17 +100,21 @@ LOCKSTEP_INLINE bool RingEngine::gathers(std::size_t bytes, int ranks) const noe
   return bytes * static_cast<std::size_t>(ranks) <= gathered_bytes;
 }
 
-// A block that goes round as a whole keeps one link busy at a time. So where there are fewer blocks
-// than ranks, packs are as small as it takes to keep all links busy, down to what costs as much to
-// send as its bytes do: the ring then is a pipeline, whatever the array's length.
-LOCKSTEP_INLINE std::size_t RingEngine::pack_bytes(NumberSpan values, int ranks) const noexcept {
+// A block that goes round as a whole keeps one link busy at a time. So where there are fewer than
+// two blocks for each rank, packs are as small as it takes to keep all links busy, down to what
+// costs as much to send as its bytes do: the ring then is a pipeline, whatever the array's length.
+// Of the bytes on the wire.
+LOCKSTEP_INLINE std::size_t RingEngine::pack_bytes(NumberSpan values, Wire wire,
+                                                   int ranks) const noexcept {
   constexpr std::size_t shortest = std::size_t{32} << 10, usual = std::size_t{256} << 10;
   constexpr auto longest =
       static_cast<std::int64_t>(block_elements * sizeof(double));  // packs end with their block
+  const std::size_t on_wire =
+      wire == Wire::native ? values.size_bytes() : values.size() * sizeof(std::uint16_t);
   const std::size_t bytes =
       options_.bytes_per_pack > 0
           ? static_cast<std::size_t>(std::min(options_.bytes_per_pack, longest))
-          : std::clamp(values.size_bytes() / static_cast<std::size_t>(2 * ranks), shortest, usual);
+          : std::clamp(on_wire / static_cast<std::size_t>(2 * ranks), shortest, usual);
   return (bytes + 63) / 64 * 64;
 }
 
@@ -119,8 +124,8 @@ LOCKSTEP_INLINE void RingEngine::reduce(const TransportRef& transport, std::span
   transport.begin(Operation::all_reduce);
   if (gathers(status.size_bytes() + values.size_bytes(), transport.size()))
     return reduce_gathered(transport, gathered_, status, values, op);
-  RingFlow flow(staging_, pack_bytes(values, transport.size()), transport.rank(), transport.size(),
-                status, values, op, wire,
+  RingFlow flow(staging_, pack_bytes(values, wire, transport.size()), transport.rank(),
+                transport.size(), status, values, op, wire,
                 wire == Wire::native ? std::span<float>() : residuals_of(values));
   transfer_around(transport, flow);
 }

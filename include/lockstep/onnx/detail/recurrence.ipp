@@ -104,7 +104,7 @@ LOCKSTEP_INLINE std::string onnx_masked_direction(OnnxGraph& graph, const OnnxRe
       "Pad", {graph.reshaped(y, {-1, positions, units}),
               graph.constant("pads", {0, backwards ? 0 : 1, 0, 0, backwards ? 1 : 0, 0})});
   std::string count = layer.return_sequences
-                          ? graph.node("CumSum", {graph.mask(), graph.constant("axis", {1})},
+                          ? graph.node("CumSum", {graph.mask(), graph.axis(1)},
                                        {onnx_int("reverse", backwards ? 1 : 0)})
                           : graph.node("ReduceSum", {graph.mask(), graph.constant("axes", {1})});
   if (backwards) count = graph.node("Sub", {length, count});

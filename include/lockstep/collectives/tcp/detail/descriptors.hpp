@@ -14,8 +14,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// Sees to it that this process may have as many open files as a worker needs, and raises its limit
 /// as far as the system lets it. Throws ConfigurationError when that is not enough: otherwise some
 /// peers would be missing until the start-up times out.
-LOCKSTEP_INLINE void provide_descriptors(std::size_t peers, std::size_t partners,
-                                         std::size_t data_connections) {
+inline void provide_descriptors(std::size_t peers, std::size_t partners,
+                                std::size_t data_connections) {
   constexpr rlim_t others = 32;  // standard streams, the port, event queues, data sets, logs
   const rlim_t needed = static_cast<rlim_t>(peers + partners * data_connections) + others;
   rlimit limit{};

@@ -24,7 +24,7 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Takes over a descriptor if it is a socket that listens on `port`.
-LOCKSTEP_INLINE bool adopt_listener(TcpAcceptor& acceptor, int descriptor, std::uint16_t port) {
+inline bool adopt_listener(TcpAcceptor& acceptor, int descriptor, std::uint16_t port) {
   if (descriptor < 0) return false;
   int listening = 0;
   socklen_t size = sizeof listening;
@@ -45,9 +45,8 @@ LOCKSTEP_INLINE bool adopt_listener(TcpAcceptor& acceptor, int descriptor, std::
   return true;
 }
 
-LOCKSTEP_INLINE asio::error_code open_listener(TcpAcceptor& acceptor,
-                                               const asio::ip::tcp::endpoint& endpoint,
-                                               int backlog) {
+inline asio::error_code open_listener(TcpAcceptor& acceptor,
+                                      const asio::ip::tcp::endpoint& endpoint, int backlog) {
   asio::error_code error, ignored;
   acceptor.close(ignored);
   acceptor.open(endpoint.protocol(), error);
@@ -63,8 +62,8 @@ LOCKSTEP_INLINE asio::error_code open_listener(TcpAcceptor& acceptor,
 }
 
 /// Where a worker with this address listens; `bind_address` is CommunicationOptions::bind_address.
-LOCKSTEP_INLINE asio::ip::tcp::endpoint listening_endpoint(const Address& own,
-                                                           const std::string& bind_address) {
+inline asio::ip::tcp::endpoint listening_endpoint(const Address& own,
+                                                  const std::string& bind_address) {
   asio::error_code error;
   if (!bind_address.empty()) {
     const auto chosen = asio::ip::make_address(bind_address, error);
@@ -84,11 +83,9 @@ LOCKSTEP_INLINE asio::ip::tcp::endpoint listening_endpoint(const Address& own,
 /// it fits; else on `bind_address`; without one, on the loopback interface if the address belongs
 /// to it, else on all interfaces. Returns what is wrong when another socket has the port, and may
 /// give it up. Throws ConfigurationError when anything else is wrong.
-[[nodiscard]] LOCKSTEP_INLINE std::string listen_on_own_port(TcpAcceptor& acceptor,
-                                                             const std::string& address,
-                                                             int descriptor,
-                                                             const std::string& bind_address,
-                                                             int backlog) {
+[[nodiscard]] inline std::string listen_on_own_port(TcpAcceptor& acceptor,
+                                                    const std::string& address, int descriptor,
+                                                    const std::string& bind_address, int backlog) {
   const Address own = parse_address(address);
   const auto endpoint = listening_endpoint(own, bind_address);
   if (adopt_listener(acceptor, descriptor, own.port)) return {};
