@@ -143,7 +143,9 @@ class RunningFit final : public ModelTraining<T> {
   [[nodiscard]] Requests requests_of(bool leader) const {
     if (!leader) return {};
     Requests next = requests.next();
-    next.regroup = is_elastic() && trainer_.strategy().elastic_world()->has_newcomer();
+    // A fit within another one has no way to another world: the outer one takes a newcomer in.
+    next.regroup =
+        !is_nested_ && is_elastic() && trainer_.strategy().elastic_world()->has_newcomer();
     return next;
   }
   /// Agrees on the requests between two steps or epochs.
@@ -193,7 +195,8 @@ class RunningFit final : public ModelTraining<T> {
            (options.verify_replicas && trainer_.strategy().num_replicas_in_sync() > 1);
   }
 
-  bool is_verified_ = false;  // since the last step
+  bool is_verified_ = false;                                 // since the last step
+  const bool is_nested_ = trainer_.strategy().is_running();  // in a callback of another fit
 };
 
 /// True on every rank when `mine` is true on any.

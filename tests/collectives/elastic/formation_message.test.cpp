@@ -64,7 +64,9 @@ TEST_CASE("FormationMessage: what is cut short, changed or of a stranger is none
   for (const char* wrong :
        {"GET / HTTP/1.1\n", "propose\n9\n2 77 0 3\na:1\n", "commit\n", "commit\nx\n",
         "claim\n-1\n4\n2\n5\nhost:1\nnone\n", "claim\n1\n4\n2\n5\nhost:1\n",
-        "claim\n1\n4\n2\n5\nhost:1\nnone\nnone\n", "claim\n99999999999\n4\n2\n5\nhost:1\nnone\n"}) {
+        "claim\n1\n4\n2\n5\nhost:1\nnone\nnone\n", "claim\n99999999999\n4\n2\n5\nhost:1\nnone\n",
+        "claim\n1\n4\n2\n5\nhost\nnone\n", "claim\n1\n4\n2\n5\nhost:1\n3 1 2 4\n",
+        "propose\n9\n2 77 0 3\na:1\nb\n", "at work\n9223372036854775807 1 0\n"}) {
     CAPTURE(wrong);
     CHECK_FALSE(FormationMessage::read(wrong));
   }

@@ -10,7 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/collectives/address.hpp"
+#include "lockstep/collectives/elastic/detail/talk.hpp"
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/meeting/socket.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/free_addresses.hpp"
 
@@ -118,4 +121,48 @@ TEST_CASE("Membership: what makes no sense is refused") {
   CommunicationOptions hurry;
   hurry.startup_timeout = 200ms;
   CHECK_THROWS_AS(Membership(0, addresses, {}, hurry), ConfigurationError);  // the port is taken
+}
+
+TEST_CASE("Membership: two claims in one breath, of which the first does not fit, disturb nobody") {
+  using lockstep::detail::FormationMessage;
+  const auto addresses = free_addresses(2);
+  const lockstep_test::CapturedStderr captured;
+  const ElasticOptions elastic{.min_workers = 2};
+  Member host(0, addresses, elastic);
+  host.form();
+  const auto secret = lockstep::detail::ClusterSecret::given_or_from_environment({});
+  const Address address = parse_address(addresses[0]);
+  for (int i = 0; i < 20; ++i) {
+    std::string why;
+    const auto names = lockstep::detail::resolve(address.host, address.port, why);
+    REQUIRE_FALSE(names.empty());
+    lockstep::detail::FormationTalk talk(
+        lockstep::detail::MeetingConnection(
+            lockstep::detail::call_socket(names[0], std::chrono::steady_clock::now() + 5s, why),
+            nullptr),
+        secret, true);
+    for (int tries = 0; tries < 500 && talk.hear().empty(); ++tries)
+      std::this_thread::sleep_for(1ms);
+    FormationMessage claim{.kind = FormationMessage::Kind::claim,
+                           .slot = 1,
+                           .slots = 2,
+                           .min_workers = 1,
+                           .version = 1,
+                           .address = "127.0.0.1:1"};
+    talk.say(claim);
+    claim.min_workers = 2;
+    talk.say(claim);
+    bool is_over = false;
+    for (int tries = 0; tries < 2000 && !is_over; ++tries) {
+      (void)talk.hear();
+      is_over = !talk.is_open();
+      std::this_thread::sleep_for(1ms);
+    }
+    CHECK(is_over);
+  }
+  Member member(1, addresses, elastic);
+  member.form();
+  member.works();
+  host.works();
+  CHECK(host.membership->description() == "world 1: workers 0 1 (2 of 2)");
 }

@@ -44,6 +44,8 @@ class SimulatedCluster {
   [[nodiscard]] int failures() const { return failures_; }
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
   bool restarts = true;
+  /// From now on, none that forms a world may give up.
+  bool may_fail = true;
 
   void start(int slot) {
     if (network_.is_alive(slot)) return;
@@ -72,6 +74,17 @@ class SimulatedCluster {
     if (restarts) network_.after(network_.random_time(10ms, 8s), [this, slot] { start(slot); });
   }
 
+  /// It is deadlocked, or in a long save: it does not leave its world, and its other thread answers.
+  void keep_busy(int slot, bool is_busy) {
+    if (network_.is_alive(slot)) at(slot).is_busy = is_busy;
+  }
+  /// It has lost the connection to another one.
+  void lose_world(int slot) { at(slot).leaves = true; }
+  /// At work, in a world with these members.
+  [[nodiscard]] bool is_in_world_of(int slot, const std::vector<int>& members) {
+    return network_.is_alive(slot) && at(slot).formation->stage() == Stage::at_work &&
+           world(slot).slots == members;
+  }
   /// All that live are at work in one world of so many.
   [[nodiscard]] bool is_together(int size) {
     for (int slot = 0; slot < network_.size(); ++slot)
@@ -97,6 +110,7 @@ class SimulatedCluster {
     std::set<int> calling;
     SimulatedNetwork::Time connects_until{};
     bool leaves = false;
+    bool is_busy = false;
   };
 
   Worker& at(int slot) { return workers_[static_cast<std::size_t>(slot)]; }
@@ -252,6 +266,7 @@ class SimulatedCluster {
         break;
       case Stage::at_work:
         worker.connects_until = {};
+        if (worker.is_busy) break;
         if (formation.has_newcomer(network_.now()))
           for (const int member : formation.world().slots)
             if (is_in(member, formation.world())) at(member).leaves = true;
@@ -263,6 +278,7 @@ class SimulatedCluster {
       case Stage::failed:
         ++failures_;
         last_failure_ = formation.problem();
+        if (!may_fail) problem_ = "one gives up: " + last_failure_;
         return kill(slot);
       case Stage::idle:
         break;
@@ -307,7 +323,7 @@ std::string run_schedule(std::uint64_t seed) {
   for (int i = 0; i < disturbances; ++i) {
     const auto time = network.now() + network.random_time(0ms, 100s);
     const int slot = network.random_host(), other = network.random_host();
-    switch (network.random(6)) {
+    switch (network.random(7)) {
       case 0:
       case 1:
         network.at(time, [&, slot] {
@@ -346,6 +362,11 @@ std::string run_schedule(std::uint64_t seed) {
           if (network.is_alive(slot) && network.is_frozen(slot)) network.thaw(slot);
         });
         break;
+      case 5:
+        network.at(time, [&, slot] { cluster.keep_busy(slot, true); });
+        network.at(time + network.random_time(100ms, 40s),
+                   [&, slot] { cluster.keep_busy(slot, false); });
+        break;
       default:  // several at once
         for (int each = 0; each < slots; ++each)
           if (network.random(2) == 0)
@@ -358,8 +379,11 @@ std::string run_schedule(std::uint64_t seed) {
   for (int a = 0; a < slots; ++a) {
     for (int b = 0; b < slots; ++b) network.heal(a, b);
     if (network.is_frozen(a)) network.thaw(a);
+    cluster.keep_busy(a, false);
   }
-  network.run_until(end + 150s,
+  // Survivors of half a world give up by then, and are started again.
+  network.at(end + 25s, [&] { cluster.may_fail = false; });
+  network.run_until(end + 60s,
                     [&] { return !cluster.problem().empty() || cluster.is_together(slots); });
   if (!cluster.problem().empty()) return cluster.problem();
   if (!cluster.is_together(slots)) return "they do not come together; " + cluster.last_failure();
@@ -437,4 +461,173 @@ TEST_CASE("formation: half of a world does not go on, and says who is missing") 
   CHECK(cluster.last_failure().find("missing:") != std::string::npos);
   CHECK(cluster.last_failure().find("more than half of the last world, workers 0 1 2 3") !=
         std::string::npos);
+}
+
+TEST_CASE("formation: one that hangs in the world that the others have left does not keep them") {
+  for (const int hung : {0, 1, 2}) {
+    CAPTURE(hung);
+    SimulatedCluster cluster(3, 2, 5);
+    SimulatedNetwork& network = cluster.network();
+    for (int slot = 0; slot < 3; ++slot) cluster.start(slot);
+    network.run_until(network.now() + 10s, [&] { return cluster.is_together(3); });
+    REQUIRE(cluster.is_together(3));
+    cluster.keep_busy(hung, true);
+    std::vector<int> others;
+    for (int slot = 0; slot < 3; ++slot)
+      if (slot != hung) others.push_back(slot);
+    for (const int slot : others) cluster.lose_world(slot);
+    const auto lost = network.now();
+    const auto go_on = [&] {
+      return cluster.is_in_world_of(others[0], others) && cluster.is_in_world_of(others[1], others);
+    };
+    network.run_until(lost + 20s, go_on);
+    REQUIRE(go_on());
+    CHECK(network.now() - lost < SimulatedCluster::wait + 3s);
+    cluster.keep_busy(hung, false);
+    network.run_until(network.now() + 20s, [&] { return cluster.is_together(3); });
+    CHECK(cluster.is_together(3));
+    CHECK(cluster.failures() == 0);
+    CHECK(cluster.problem().empty());
+  }
+}
+
+TEST_CASE(
+    "formation: half of a world waits for a member that is busy, and makes it more than half") {
+  SimulatedCluster cluster(4, 1, 6);
+  SimulatedNetwork& network = cluster.network();
+  for (int slot = 0; slot < 4; ++slot) cluster.start(slot);
+  network.run_until(network.now() + 10s, [&] { return cluster.is_together(4); });
+  REQUIRE(cluster.is_together(4));
+  cluster.restarts = false;
+  cluster.keep_busy(0, true);
+  cluster.kill(3);
+  const auto killed = network.now();
+  network.run_until(killed + 40s, [&] { return cluster.failures() > 0; });  // a save
+  CHECK(cluster.failures() == 0);
+  cluster.keep_busy(0, false);
+  network.run_until(network.now() + 10s, [&] { return cluster.is_together(3); });
+  CHECK(cluster.is_together(3));
+  CHECK(cluster.problem().empty());
+}
+
+TEST_CASE("formation: two that could not hear each other for a while go on where they were") {
+  SimulatedCluster cluster(3, 3, 9);
+  SimulatedNetwork& network = cluster.network();
+  cluster.restarts = false;
+  for (const int slot : {0, 1}) cluster.start(slot);
+  network.run_until(network.now() + 2s, [] { return false; });
+  network.freeze(0);  // its connections stand
+  network.run_until(network.now() + 8s, [] { return false; });
+  network.thaw(0);
+  network.run_until(network.now() + 6s, [] { return false; });
+  cluster.start(2);
+  const auto begin = network.now();
+  network.run_until(begin + 10s, [&] { return network.is_alive(2) && cluster.is_together(3); });
+  CHECK(cluster.is_together(3));
+  CHECK(cluster.failures() == 0);
+}
+
+namespace {
+
+std::vector<FormationMessage> said(Formation& formation) {
+  std::vector<FormationMessage> messages;
+  for (const auto& letter : formation.take_letters()) messages.push_back(letter.message);
+  return messages;
+}
+
+/// Slot 2 of three, which has come to the world of all under slot 0.
+struct Survivor {
+  Formation formation{{.slot = 2, .slots = 3, .min_workers = 1}, 1};
+  Formation::Time now{};
+  const World world{.epoch = 7, .id = 70, .slots = {0, 1, 2}};
+
+  Survivor() {
+    formation.begin("c:1", now);
+    formation.reached(0, now);
+    propose(world);
+    formation.hear_called(0, {.kind = Kind::commit, .world = world}, now);
+    REQUIRE(formation.stage() == Stage::connecting);
+    formation.lose_called(0);
+    formation.works(now);
+    formation.begin("c:2", now);
+    (void)said(formation);
+    formation.reached(0, now);
+  }
+  using Kind = FormationMessage::Kind;
+  /// Of the host, for what this one has claimed.
+  void propose(const World& proposed) {
+    std::uint64_t version = 0;
+    for (const auto& message : said(formation))
+      if (message.kind == Kind::claim) version = message.version;
+    formation.hear_called(0,
+                          {.kind = Kind::propose,
+                           .version = version,
+                           .world = proposed,
+                           .addresses = std::vector<std::string>(proposed.slots.size(), "a:1")},
+                          now);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("formation: a proposal that was withdrawn is forgotten, also by one that had left it") {
+  Survivor survivor;
+  Formation& formation = survivor.formation;
+  const World next{.epoch = 8, .id = 80, .slots = {0, 1, 2}};
+  survivor.propose(next);
+  REQUIRE(formation.memory().knows(next));
+  survivor.now += Formation::silence + 1ms;
+  formation.advance(survivor.now);  // the host is lost, and may have told others to connect
+  CHECK(formation.memory().knows(next));
+  formation.hear_called(0, {.kind = FormationMessage::Kind::withdraw, .world = next}, survivor.now);
+  CHECK_FALSE(formation.memory().knows(next));
+  CHECK(formation.memory().knows(survivor.world));
+}
+
+TEST_CASE("formation: a host says again that it has withdrawn what a guest still claims") {
+  using Kind = FormationMessage::Kind;
+  Formation host({.slot = 0, .slots = 2, .min_workers = 1}, 1);
+  const Formation::Time now{};
+  host.begin("a:1", now);
+  FormationMessage claim{
+      .kind = Kind::claim, .slot = 1, .slots = 2, .min_workers = 1, .version = 1, .address = "b:1"};
+  host.hear_guest(1, claim, now);  // all are there: it proposes at once
+  const auto proposed = said(host);
+  REQUIRE(proposed.back().kind == Kind::propose);
+  const World world = proposed.back().world;
+  host.lose_guest(1, now);
+  (void)said(host);  // to nobody
+  claim.version = 2;
+  claim.memory.agreed = {world};
+  host.hear_guest(1, claim, now);
+  bool says_again = false;
+  for (const auto& message : said(host))
+    says_again |= message.kind == Kind::withdraw && message.world.is_same(world);
+  CHECK(says_again);
+}
+
+TEST_CASE("formation: one whose world is over is a newcomer, whatever the other world's number") {
+  Survivor survivor;
+  Formation& formation = survivor.formation;
+  const World other{.epoch = 1, .id = 10, .slots = {0, 1}};
+  formation.hear_called(0, {.kind = FormationMessage::Kind::at_work, .world = survivor.world},
+                        survivor.now);
+  CHECK_FALSE(formation.memory().is_newcomer());
+  formation.hear_called(0, {.kind = FormationMessage::Kind::at_work, .world = other}, survivor.now);
+  CHECK(formation.memory().is_newcomer());
+}
+
+TEST_CASE("formation: one that takes part in nothing says nothing") {
+  Formation idle({.slot = 0, .slots = 2, .min_workers = 1}, 1);
+  const FormationMessage claim{.kind = FormationMessage::Kind::claim,
+                               .slot = 1,
+                               .slots = 2,
+                               .min_workers = 1,
+                               .version = 1,
+                               .address = "b:1"};
+  idle.hear_guest(1, claim, {});
+  idle.advance({});
+  CHECK(said(idle).empty());
+  idle.begin("a:1", {});
+  CHECK_FALSE(said(idle).empty());
 }

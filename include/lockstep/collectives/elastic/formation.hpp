@@ -1,6 +1,7 @@
 // How processes that come and go agree on the world that works next, without sockets.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -69,7 +70,8 @@ class Formation {
         random_(seed),
         guests_(static_cast<std::size_t>(place.slots)),
         called_(static_cast<std::size_t>(place.slots)),
-        muted_(static_cast<std::size_t>(place.slots)) {}
+        muted_(static_cast<std::size_t>(place.slots)),
+        had_called_(static_cast<std::size_t>(place.slots)) {}
 
   [[nodiscard]] const Place& place() const noexcept { return place_; }
   [[nodiscard]] Stage stage() const noexcept { return stage_; }
@@ -91,12 +93,22 @@ class Formation {
 
   /// This process's call to another slot has got through; the other end has said something; it is
   /// over.
-  void reached(int slot, Time now);
+  void reached(int slot, Time now) {
+    called_[index(slot)] = {.is_open = true, .heard = now};
+    say(slot, claim());
+  }
   void hear_called(int slot, const FormationMessage& message, Time now);
-  void lose_called(int slot);
+  void lose_called(int slot) {
+    called_[index(slot)] = {};
+    if (accepted_ && accepted_->host == slot) leave_accepted(false);
+  }
   /// One that has called this process: it has said something; it is gone.
   void hear_guest(int slot, const FormationMessage& message, Time now);
-  void lose_guest(int slot, Time now);
+  void lose_guest(int slot, Time now) {
+    guests_[index(slot)].reset();
+    if (proposal_ && proposal_->world.has(slot)) withdraw(now);
+    consider(now);
+  }
 
   /// To be called every 100 ms or so.
   void advance(Time now);
@@ -113,6 +125,7 @@ class Formation {
   struct Called {
     bool is_open = false;
     Time heard{};
+    std::optional<World> at_work{};  // if that is its last word
   };
   struct Proposal {
     World world{};
@@ -135,9 +148,21 @@ class Formation {
     letters_.push_back({slot, false, std::move(message)});
   }
   [[nodiscard]] FormationMessage claim() const;
-  [[nodiscard]] FormationMessage status() const;
-  void claim_anew();
-  [[nodiscard]] bool is_guest(int slot, Time now) const;
+  void answer_status(int slot);
+  /// After a change of what this process knows: a proposal to what it has claimed before is void.
+  void claim_anew() {
+    ++version_;
+    for (int slot = 0; slot < place_.slots; ++slot)
+      if (called_[index(slot)].is_open) say(slot, claim());
+  }
+  [[nodiscard]] bool is_guest(int slot, Time now) const {
+    const auto& guest = guests_[index(slot)];
+    return guest && now - guest->heard <= silence;
+  }
+  void note_guests() {
+    for (std::size_t slot = 0; slot < guests_.size(); ++slot)
+      had_called_[slot] = guests_[slot].has_value();
+  }
   [[nodiscard]] bool follows(Time now) const;
   [[nodiscard]] std::vector<Participant> present(Time now) const;
   [[nodiscard]] bool may_propose(const std::vector<Participant>& present, Time now);
@@ -147,7 +172,10 @@ class Formation {
   void commit();
   void take_proposal(int host, const FormationMessage& message, Time now);
   void leave_accepted(bool was_withdrawn);
-  void forget(const World& world);
+  bool forget(const World& world) {
+    return std::erase_if(memory_.agreed, [&](const World& each) { return each.is_same(world); }) >
+           0;
+  }
   void fail(Time now);
 
   const Place place_;
@@ -159,6 +187,8 @@ class Formation {
   std::vector<std::optional<Guest>> guests_;  // by slot
   std::vector<Called> called_;                // by slot
   std::vector<Time> muted_;                   // by slot: as newcomers, until then
+  std::vector<char> had_called_;              // by slot: before the last proposal
+  std::vector<World> withdrawn_;              // by this host, the last ones
   std::optional<Proposal> proposal_;
   std::optional<Accepted> accepted_;
   World world_;
@@ -166,6 +196,7 @@ class Formation {
   std::vector<Letter> letters_;
   std::string problem_;
   Time begun_{}, next_words_{}, next_proposal_{};
+  Time awaited_{};                       // when a member of the last world was last heard in it
   std::optional<Time> complete_since_;   // all of the last world are there
   std::optional<Time> survivors_since_;  // one is there that has been in a world
 };

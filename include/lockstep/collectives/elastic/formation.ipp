@@ -20,17 +20,12 @@ LOCKSTEP_INLINE FormationMessage Formation::claim() const {
           .memory = memory_};
 }
 
-LOCKSTEP_INLINE FormationMessage Formation::status() const {
-  if (stage_ == Stage::connecting || stage_ == Stage::at_work)
-    return {.kind = Kind::at_work, .world = world_};
-  return {.kind = Kind::forming};
-}
-
-/// After a change of what this process knows: a proposal to what it has claimed before is void.
-LOCKSTEP_INLINE void Formation::claim_anew() {
-  ++version_;
-  for (int slot = 0; slot < place_.slots; ++slot)
-    if (called_[index(slot)].is_open) say(slot, claim());
+/// One that takes part in nothing says nothing: the others do not wait for it.
+LOCKSTEP_INLINE void Formation::answer_status(int slot) {
+  if (stage_ == Stage::at_work)
+    answer(slot, {.kind = Kind::at_work, .world = world_});
+  else if (stage_ == Stage::forming || stage_ == Stage::connecting)
+    answer(slot, {.kind = Kind::forming});
 }
 
 // --- events --------------------------------------------------------------------------------------
@@ -52,7 +47,7 @@ LOCKSTEP_INLINE void Formation::works(Time now) {
   memory_ = {.worked = world_};
   // Those who were not taken in though they were heard would be asked in vain again and again.
   for (int slot = 0; slot < place_.slots; ++slot)
-    if (guests_[index(slot)] && !world_.has(slot))
+    if (guests_[index(slot)] && had_called_[index(slot)] != 0 && !world_.has(slot))
       muted_[index(slot)] = now + std::max(place_.wait, Milliseconds(10'000));
 }
 
@@ -61,16 +56,6 @@ LOCKSTEP_INLINE bool Formation::has_newcomer(Time now) const {
   for (int slot = 0; slot < place_.slots; ++slot)
     if (!world_.has(slot) && is_guest(slot, now) && now >= muted_[index(slot)]) return true;
   return false;
-}
-
-LOCKSTEP_INLINE void Formation::reached(int slot, Time now) {
-  called_[index(slot)] = {.is_open = true, .heard = now};
-  say(slot, claim());
-}
-
-LOCKSTEP_INLINE void Formation::lose_called(int slot) {
-  called_[index(slot)] = {};
-  if (accepted_ && accepted_->host == slot) leave_accepted(false);
 }
 
 LOCKSTEP_INLINE void Formation::hear_guest(int slot, const FormationMessage& message, Time now) {
@@ -82,7 +67,10 @@ LOCKSTEP_INLINE void Formation::hear_guest(int slot, const FormationMessage& mes
       auto& guest = guests_[index(slot)];
       const bool is_new = !guest || guest->claim.version != message.version;
       guest = Guest{message, now};
-      if (is_new) answer(slot, status());
+      if (is_new) answer_status(slot);
+      for (const World& each : message.memory.agreed)  // the connection may have lost the word
+        if (std::ranges::any_of(withdrawn_, [&](const World& w) { return w.is_same(each); }))
+          answer(slot, {.kind = Kind::withdraw, .world = each});
       break;
     }
     case Kind::accept:
@@ -98,20 +86,21 @@ LOCKSTEP_INLINE void Formation::hear_guest(int slot, const FormationMessage& mes
   consider(now);
 }
 
-LOCKSTEP_INLINE void Formation::lose_guest(int slot, Time now) {
-  guests_[index(slot)].reset();
-  if (proposal_ && proposal_->world.has(slot)) withdraw(now);
-  consider(now);
-}
-
 LOCKSTEP_INLINE void Formation::hear_called(int slot, const FormationMessage& message, Time now) {
-  called_[index(slot)].heard = now;
   if (stage_ != Stage::forming) return;
+  Called& called = called_[index(slot)];
+  if (!called.is_open) reached(slot, now);  // it was silent for a while
+  called.heard = now;
+  called.at_work.reset();
   switch (message.kind) {
     case Kind::at_work:
-      // Where a later world is at work without this process, it was left out.
-      if (!memory_.is_newcomer() && message.world.epoch >= memory_.last_epoch() &&
-          !memory_.knows(message.world)) {
+      called.at_work = message.world;
+      // One that has not left their world may be busy, with a save for example.
+      if (memory_.knows(message.world) && now - begun_ < place_.patience) awaited_ = now;
+      // Where a later world is at work without this process, it was left out; where one is in which
+      // a member of its last world is, that one is over, whatever the numbers.
+      if (!memory_.is_newcomer() && !accepted_ && !proposal_ && !memory_.knows(message.world) &&
+          (message.world.epoch >= memory_.last_epoch() || memory_.has(slot))) {
         memory_ = {};
         begun_ = now;
         claim_anew();
@@ -121,7 +110,10 @@ LOCKSTEP_INLINE void Formation::hear_called(int slot, const FormationMessage& me
       take_proposal(slot, message, now);
       break;
     case Kind::withdraw:
-      if (accepted_ && accepted_->world.is_same(message.world)) leave_accepted(true);
+      if (accepted_ && accepted_->world.is_same(message.world))
+        leave_accepted(true);
+      else if (forget(message.world))
+        claim_anew();
       break;
     case Kind::commit:
       if (!accepted_ || !accepted_->world.is_same(message.world)) return;
@@ -146,14 +138,15 @@ LOCKSTEP_INLINE void Formation::advance(Time now) {
     next_words_ = now + interval;
     for (int slot = 0; slot < place_.slots; ++slot) {
       if (stage_ == Stage::forming && called_[index(slot)].is_open) say(slot, claim());
-      if (guests_[index(slot)]) answer(slot, status());
+      if (guests_[index(slot)]) answer_status(slot);
     }
   }
   if (accepted_ && now >= accepted_->until) leave_accepted(false);
   if (proposal_ && now >= proposal_->until) withdraw(now);
   consider(now);
   if (stage_ != Stage::forming || accepted_ || proposal_) return;
-  if (now - begun_ >= (memory_.is_newcomer() ? place_.patience : place_.giving_up())) fail(now);
+  const Time since = memory_.is_newcomer() ? begun_ : std::max(begun_, awaited_);
+  if (now - since >= (memory_.is_newcomer() ? place_.patience : place_.giving_up())) fail(now);
 }
 
 // --- a guest -------------------------------------------------------------------------------------
@@ -161,8 +154,9 @@ LOCKSTEP_INLINE void Formation::advance(Time now) {
 LOCKSTEP_INLINE void Formation::take_proposal(int host, const FormationMessage& message, Time now) {
   if (accepted_ && accepted_->host == host) leave_accepted(true);  // the host has only one
   if (accepted_ || proposal_ || message.version != version_ || !message.world.has(place_.slot) ||
-      message.world.epoch <= memory_.last_epoch())
+      message.world.slots.back() >= place_.slots || message.world.epoch <= memory_.last_epoch())
     return say(host, {.kind = Kind::refuse, .world = message.world});
+  note_guests();
   accepted_ = Accepted{host, message.world, message.addresses, now + Milliseconds(5000)};
   memory_.agreed.push_back(message.world);
   ++version_;
@@ -178,22 +172,18 @@ LOCKSTEP_INLINE void Formation::leave_accepted(bool was_withdrawn) {
   claim_anew();
 }
 
-LOCKSTEP_INLINE void Formation::forget(const World& world) {
-  std::erase_if(memory_.agreed, [&](const World& each) { return each.is_same(world); });
-}
-
 // --- the host ------------------------------------------------------------------------------------
 
-LOCKSTEP_INLINE bool Formation::is_guest(int slot, Time now) const {
-  const auto& guest = guests_[index(slot)];
-  return guest && now - guest->heard <= silence;
-}
-
 /// Whether a lower slot is there, which is the host or knows of one. (One that has called, but
-/// cannot be called, counts for a moment.)
+/// cannot be called, counts for a moment; one that does not leave the world that this process has
+/// left, for as long as one that is lost: it may hang.)
 LOCKSTEP_INLINE bool Formation::follows(Time now) const {
+  const auto counts = [&](const Called& called) {
+    return called.is_open &&
+           (!called.at_work || !memory_.knows(*called.at_work) || now - begun_ < place_.wait);
+  };
   for (int slot = 0; slot < place_.slot; ++slot)
-    if (called_[index(slot)].is_open || (is_guest(slot, now) && now - begun_ < Milliseconds(2000)))
+    if (counts(called_[index(slot)]) || (is_guest(slot, now) && now - begun_ < Milliseconds(2000)))
       return true;
   return false;
 }
@@ -230,7 +220,7 @@ LOCKSTEP_INLINE bool Formation::may_propose(const std::vector<Participant>& pres
   else if (!complete_since_)
     complete_since_ = now;
   return (complete_since_ && now - *complete_since_ >= grace) ||
-         now - *survivors_since_ >= place_.wait;
+         now - (memory_.is_newcomer() ? *survivors_since_ : begun_) >= place_.wait;
 }
 
 LOCKSTEP_INLINE void Formation::consider(Time now) {
@@ -253,6 +243,7 @@ LOCKSTEP_INLINE void Formation::propose(const std::vector<Participant>& present,
     proposal.addresses.push_back(is_this ? address_ : guests_[index(each.slot)]->claim.address);
     if (!is_this) proposal.awaited.push_back(each.slot);
   }
+  note_guests();
   memory_.agreed.push_back(proposal.world);
   ++version_;
   for (const int slot : proposal.awaited)
@@ -269,6 +260,8 @@ LOCKSTEP_INLINE void Formation::withdraw(Time now) {
   for (const int slot : proposal_->world.slots)
     if (slot != place_.slot) answer(slot, {.kind = Kind::withdraw, .world = proposal_->world});
   forget(proposal_->world);
+  if (withdrawn_.size() == 64) withdrawn_.erase(withdrawn_.begin());
+  withdrawn_.push_back(std::move(proposal_->world));
   proposal_.reset();
   next_proposal_ = now + Milliseconds(100 + 50 * place_.slot);  // two hosts take turns
   claim_anew();

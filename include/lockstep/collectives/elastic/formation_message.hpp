@@ -1,6 +1,7 @@
 // What processes say to each other when they form a world, apart from any socket.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/elastic/world.hpp"
 #include "lockstep/collectives/meeting/seal.hpp"
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -81,12 +84,12 @@ struct FormationMessage {
     const auto take = [&](std::size_t field) {
       const auto found = field < fields.size() ? World::read(fields[field]) : std::nullopt;
       if (found) read.world = *found;
-      return found.has_value();
+      return found && (read.kind != Kind::claim || found->slots.back() < read.slots);
     };
     switch (read.kind) {
       case Kind::claim:
         if (fields.size() < 7 || !number(1, read.slot) || !number(2, read.slots) ||
-            !number(3, read.min_workers) || !number(4, read.version))
+            !number(3, read.min_workers) || !number(4, read.version) || !is_address(fields[5]))
           return std::nullopt;
         read.address = fields[5];
         for (std::size_t field = 6; field < fields.size(); ++field) {
@@ -101,7 +104,8 @@ struct FormationMessage {
       case Kind::forming:
         break;
       case Kind::propose:
-        if (!number(1, read.version) || !take(2) || fields.size() != 3 + read.world.slots.size())
+        if (!number(1, read.version) || !take(2) || fields.size() != 3 + read.world.slots.size() ||
+            !std::all_of(fields.begin() + 3, fields.end(), is_address))
           return std::nullopt;
         read.addresses.assign(fields.begin() + 3, fields.end());
         break;
@@ -112,6 +116,13 @@ struct FormationMessage {
   }
 
  private:
+  [[nodiscard]] static bool is_address(const std::string& text) {
+    try {
+      return parse_address(text).port > 0;
+    } catch (const ConfigurationError&) {
+      return false;
+    }
+  }
   static constexpr std::string_view names[] = {"claim",  "forming", "at work", "propose",
                                                "accept", "refuse",  "commit",  "withdraw"};
 };

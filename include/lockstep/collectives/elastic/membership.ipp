@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "lockstep/collectives/elastic/detail/callers.hpp"
+#include "lockstep/collectives/elastic/detail/formation_words.hpp"
 #include "lockstep/collectives/elastic/detail/ports.hpp"
+#include "lockstep/collectives/elastic/detail/rare_log.hpp"
 #include "lockstep/collectives/elastic/detail/talk.hpp"
 #include "lockstep/collectives/elastic/formation.hpp"
 #include "lockstep/collectives/elastic/membership.hpp"
@@ -55,10 +57,7 @@ class Membership::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   ~Impl() {
-    {
-      const std::lock_guard lock(mutex_);
-      stops_ = true;
-    }
+    stops_ = true;
     wake_.wake();
     thread_.join();
   }
@@ -183,11 +182,13 @@ class Membership::Impl {
     if (guest.is_gone) return;
     for (const Message& message : guest.talk.hear()) {
       if (guest.slot < 0) introduce(guest, message, now);
+      if (guest.is_gone) return;
       if (guest.slot >= 0) formation_.hear_guest(guest.slot, message, now);
     }
     if (!guest.talk.problem().empty())
-      log_line(concat(
-          {"start-up: a process at ", guest.ip, " ", guest.talk.problem(), "; it is turned away"}));
+      refusals_.line(concat({"start-up: a process at ", guest.ip, " ", guest.talk.problem(),
+                             "; it is turned away"}),
+                     now);
     if (guest.talk.is_open() && (guest.slot >= 0 || now - guest.since < introduction)) return;
     leave(guest, now);
   }
@@ -200,14 +201,15 @@ class Membership::Impl {
 
   // A later process takes the place of the one before it, which has ended.
   void introduce(Guest& guest, const Message& message, Clock::time_point now) {
-    const bool fits = message.kind == Message::Kind::claim && message.slot != slot_ &&
-                      message.slot < static_cast<int>(called_.size());
-    if (!fits || message.slots != static_cast<int>(called_.size()) ||
-        message.min_workers != formation_.place().min_workers) {
-      log_line(concat({"start-up: a process at ", guest.ip, " claims to be worker ", message.slot,
-                       " of ", message.slots, ", with min_workers ", message.min_workers,
-                       "; this is worker ", slot_, " of ", called_.size(), ", with min_workers ",
-                       formation_.place().min_workers, ": it is turned away"}));
+    const auto& own = formation_.place();
+    const bool fits = message.kind == Message::Kind::claim && message.slot != own.slot &&
+                      message.slot < own.slots;
+    if (!fits || message.slots != own.slots || message.min_workers != own.min_workers) {
+      refusals_.line(concat({"start-up: a process at ", guest.ip, " claims to be ",
+                             detail::place_text(message.slot, message.slots, message.min_workers),
+                             "; this is ", detail::place_text(own.slot, own.slots, own.min_workers),
+                             ": it is turned away"}),
+                     now);
       guest.is_gone = true;
       return;
     }
@@ -231,10 +233,8 @@ class Membership::Impl {
       if (!std::exchange(called.has_answered, true)) formation_.reached(slot, now);
       formation_.hear_called(slot, message, now);
     }
-    if (!called.talk->problem().empty() && now >= next_complaint_) {
-      next_complaint_ = now + std::chrono::seconds(5);
-      log_line(concat({"start-up: worker ", slot, " ", called.talk->problem()}));
-    }
+    if (!called.talk->problem().empty())
+      complaints_.line(concat({"start-up: worker ", slot, " ", called.talk->problem()}), now);
     if (called.talk->is_open() && (called.has_answered || now - called.since < introduction))
       return;
     hang_up(slot, called);
@@ -269,9 +269,9 @@ class Membership::Impl {
   std::vector<Guest*> guests_by_slot_;
   std::vector<Called> called_;  // by slot
   std::atomic<bool> newcomer_ = false;
-  bool stops_ = false;
+  std::atomic<bool> stops_ = false;
   std::string failure_;  // of the thread
-  Clock::time_point next_complaint_{};
+  detail::RareLog complaints_, refusals_;
   detail::FormationCallers callers_;
   std::thread thread_;
 };

@@ -41,6 +41,7 @@ struct World {
     return text;
   }
 
+  static constexpr std::int64_t last_epoch = std::int64_t{1} << 62;  ///< no run comes that far
   /// One line, for messages: "3 4711 0 2 3".
   [[nodiscard]] std::string text() const { return concat({epoch, " ", id, " ", members()}); }
   [[nodiscard]] static std::optional<World> read(std::string_view line) {
@@ -53,7 +54,8 @@ struct World {
       at = rest == end ? end : rest + 1;
       return true;
     };
-    if (!number(world.epoch) || !number(world.id) || world.epoch < 1) return std::nullopt;
+    if (!number(world.epoch) || !number(world.id) || world.epoch < 1 || world.epoch > last_epoch)
+      return std::nullopt;
     while (at != end) {
       int slot = 0;
       if (!number(slot) || slot < 0 || (!world.slots.empty() && slot <= world.slots.back()))
@@ -78,6 +80,11 @@ struct WorldMemory {
   [[nodiscard]] bool knows(const World& world) const {
     return (worked && worked->is_same(world)) ||
            std::ranges::any_of(agreed, [&](const World& each) { return each.is_same(world); });
+  }
+  /// Whether a slot was in its last world.
+  [[nodiscard]] bool has(int slot) const {
+    return worked ? worked->has(slot)
+                  : std::ranges::any_of(agreed, [&](const World& each) { return each.has(slot); });
   }
   [[nodiscard]] std::int64_t last_epoch() const {
     std::int64_t last = worked ? worked->epoch : 0;

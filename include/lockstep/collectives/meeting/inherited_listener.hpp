@@ -22,6 +22,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
       ::getsockopt(socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 ||
       listening == 0 || port_of(own_name(socket.get())) != port)
     return {};
+  ::fcntl(std::atoi(text), F_SETFD, FD_CLOEXEC);  // not for programs that this one starts
   ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) | O_NONBLOCK);
   return socket;
 }

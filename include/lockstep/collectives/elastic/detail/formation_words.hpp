@@ -11,6 +11,10 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
+[[nodiscard, gnu::cold]] inline std::string place_text(int slot, int slots, int min_workers) {
+  return concat({"worker ", slot, " of ", slots, ", with min_workers ", min_workers});
+}
+
 /// Who is here and who is missing.
 [[nodiscard, gnu::cold]] inline std::string roll_call(int slots, FunctionRef<bool(int)> is_here) {
   std::string here, missing;

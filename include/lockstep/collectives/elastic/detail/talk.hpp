@@ -51,7 +51,7 @@ class FormationTalk {
   [[nodiscard]] std::vector<FormationMessage> hear() {
     std::vector<FormationMessage> heard;
     connection_.flush();
-    connection_.receive(longest_message);
+    connection_.receive(seal_ ? longest_message : longest_hello);
     while (const auto bytes = connection_.take()) {
       if (!seal_) {
         if (!take_hello(*bytes)) connection_.close();
@@ -69,7 +69,7 @@ class FormationTalk {
 
  private:
   static constexpr std::string_view caller = "formation caller", callee = "formation callee";
-  static constexpr std::size_t longest_message = std::size_t{1} << 18;
+  static constexpr std::size_t longest_message = std::size_t{1} << 18, longest_hello = 1024;
 
   [[nodiscard]] bool take_hello(const std::string& bytes) {
     const auto theirs = MeetingHello::read(bytes);
