@@ -240,6 +240,11 @@ TEST_CASE(
   CHECK(contains(message, "BackupAndRestore: backup_dir '" + folder.path() +
                               "' is in use by another job (process "));
   second.on_train_begin(other);  // the chief alone has the folder
+  FakeTraining elastic;
+  elastic.elastic = true;
+  CHECK_THROWS_AS(second.on_train_begin(elastic), ls::ConfigurationError);
+  elastic.follows_another_chief = true;  // which may hang, with the lock
+  second.on_train_begin(elastic);
   first.on_train_begin(training);
   first.on_train_end(training, logs);
   second.on_train_begin(training);

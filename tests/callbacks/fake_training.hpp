@@ -19,6 +19,7 @@ struct FakeTraining : lockstep::Training {
   bool has_schedule = false;
   std::int64_t updates = 0;
   bool chief = true;
+  bool elastic = false, follows_another_chief = false;
   std::vector<lockstep::RankTime> times;
   lockstep::ModelText text;
   lockstep::TrainingState snapshot;
@@ -41,6 +42,8 @@ struct FakeTraining : lockstep::Training {
   }
   [[nodiscard]] std::int64_t iterations() const override { return updates; }
   [[nodiscard]] bool is_chief() const override { return chief; }
+  [[nodiscard]] bool is_elastic() const override { return elastic; }
+  [[nodiscard]] bool takes_over() const override { return follows_another_chief; }
   [[nodiscard]] int worker_index() const override { return chief ? 0 : 1; }
   [[nodiscard]] int num_workers() const override { return 2; }
   [[nodiscard]] std::span<const lockstep::RankTime> rank_times() const override { return times; }

@@ -61,6 +61,10 @@ TEST_CASE("PrometheusFile: steps, figures, times by rank and the end, in the tex
   prometheus.on_train_abort(training);
   CHECK(contains(content(path), "lockstep_training{worker=\"0\"} 0\n"));
   CHECK(contains(content(path), "lockstep_failures_total{worker=\"0\"} 1\n"));
+  const std::string last = content(path);
+  prometheus.on_train_batch_end(training, 0, logs);  // with ElasticOptions, not as the chief
+  prometheus.on_epoch_end(training, 0, logs);
+  CHECK(content(path) == last);
 }
 
 TEST_CASE("PrometheusFile: between two writes an interval passes, and the end is always written") {

@@ -169,6 +169,17 @@ TEST_CASE("elastic: a worker that comes later is taken in, with the state of the
   }
 }
 
+TEST_CASE("elastic: one that comes during a fit in a callback waits for the outer one") {
+  const Words options{"step_ms=5", "wait_ms=300", "epochs=30", "steps=2", "inner=20"};
+  const std::string expected = alone({"epochs=30", "steps=2"});
+  Workers workers(3, options);
+  workers.kill(2);
+  REQUIRE(workers[1].wait_for("fit: world 2", 30s));
+  workers.start(2);
+  check_close(workers.finish(), expected);
+  CHECK(contains(workers.output, "world 3: workers 0 1 2 (3 of 3)"));
+}
+
 TEST_CASE("elastic: the chief of the moment saves, and leaves the folder to one that comes back") {
   const lockstep_test::TemporaryFolder folder;
   const std::string file = folder.path("training_state");

@@ -69,8 +69,9 @@ LOCKSTEP_INLINE void BackupAndRestore::lock_folder(const Training& training) con
   try {
     writer->lock.emplace(lock, concat({"BackupAndRestore: backup_dir '", backup_dir, "'"}));
   } catch (const ConfigurationError& error) {
-    // The chief before this one may have lost its world and still hold the lock, but saves no more.
-    if (!training.is_elastic()) throw;
+    // The chief before this one may hang, and hold the lock. When it has lost its world, it ends no
+    // more than the save that it has begun.
+    if (!training.takes_over()) throw;
     log_line(concat({"warning: ", error.what()}));
   } catch (const Error& error) {
     const std::string message =
@@ -134,7 +135,13 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_end(Training& training, Logs&) c
 
 LOCKSTEP_INLINE void BackupAndRestore::on_train_abort(Training& training) const {
   if (!training.is_chief() && !training.is_elastic()) return;  // it may have been
-  finish_all(OnSaveFailure::warn);
+  if (training.is_chief()) {
+    finish_all(OnSaveFailure::warn);
+  } else {  // the chief after it saves what is newer
+    writer->forget_next();
+    writer->is_waiting = false;
+    finish_save(OnSaveFailure::warn);
+  }
   writer->free_memory();
   writer->lock.reset();
 }

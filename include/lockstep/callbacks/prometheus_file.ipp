@@ -58,6 +58,7 @@ LOCKSTEP_INLINE void PrometheusFile::on_train_end(Training& training, Logs& logs
 LOCKSTEP_INLINE void PrometheusFile::on_train_abort(Training& training) {
   text_.count_failure();
   write(training, {}, false);
+  path_.clear();  // where training goes on, the next chief writes there
 }
 
 LOCKSTEP_INLINE void PrometheusFile::write(const Training& training, const Logs& logs,

@@ -135,6 +135,9 @@ class Training {
   /// the chief: its on_train_begin is called again, before the callbacks' states are restored; and
   /// of one that no longer is, on_train_abort.
   [[nodiscard]] virtual bool is_elastic() const { return false; }
+  /// Elastic: whether this worker may take over from another chief, which may still hold a file or
+  /// a lock.
+  [[nodiscard]] virtual bool takes_over() const { return false; }
   /// With rejoin_on_peer_loss: where no survivor has the whole state (sharded_updates), all go on
   /// from what the chief reads.
   virtual void backup_for_rejoin(const ReadBackup& /*read*/) {}

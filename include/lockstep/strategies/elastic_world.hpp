@@ -22,6 +22,8 @@ class ElasticWorld {
 
   /// Whether a worker waits to be taken in. From any thread.
   [[nodiscard]] virtual bool has_newcomer() const noexcept = 0;
+  /// Whether it follows another one, in which another worker may have been the chief.
+  [[nodiscard]] virtual bool is_successor() const noexcept = 0;
   /// "world 3: workers 0 2 3 (3 of 4)".
   [[nodiscard]] virtual std::string description() const = 0;
 

@@ -34,6 +34,9 @@ class MembersWorld final : public ElasticWorld {
  public:
   explicit MembersWorld(const Membership& membership) : membership_(membership) {}
   [[nodiscard]] bool has_newcomer() const noexcept override { return membership_.has_newcomer(); }
+  [[nodiscard]] bool is_successor() const noexcept override {
+    return membership_.world().epoch > 1;
+  }
   [[nodiscard]] std::string description() const override { return membership_.description(); }
   [[nodiscard]] EncodeState encode_state() const noexcept override { return &encode_checkpoint; }
   [[nodiscard]] DecodeState decode_state() const noexcept override { return &decode_checkpoint; }
@@ -102,10 +105,12 @@ std::unique_ptr<Membership> MultiWorkerMirroredStrategy<Policy>::join() const {
   return std::make_unique<Membership>(worker_index(), cluster_.addresses(), *elastic_, options_);
 }
 
-/// A worker may be lost while the members of a new world connect: then they form another one.
+/// A worker may be lost while the members of a new world connect: then they form another one. But
+/// where none comes to work, something is between their ports.
 template <CollectivePolicy Policy>
 void MultiWorkerMirroredStrategy<Policy>::connect_world() {
-  for (;;) {
+  using Clock = std::chrono::steady_clock;
+  for (auto deadline = Clock::time_point::max();;) {
     membership_->form(port_);
     cluster_.spec = {};
     cluster_.spec.worker = membership_->addresses();
@@ -118,6 +123,14 @@ void MultiWorkerMirroredStrategy<Policy>::connect_world() {
     } catch (const CollectiveError& error) {
       disconnect();
       if (error.exit_code() != ExitCode::lost_peer) throw;
+      if (deadline == Clock::time_point::max()) deadline = Clock::now() + options_.startup_timeout;
+      if (Clock::now() >= deadline) {
+        CollectiveFailure failure = error.failure();
+        failure.reason += "; no world comes to work. The workers of the last one listen at";
+        for (const std::string& address : membership_->addresses()) failure.reason += " " + address;
+        failure.reason += ", ports that the system chooses: they must reach each other there";
+        throw CollectiveError(std::move(failure));
+      }
       log_line(concat({membership_->description(), " does not come to work: ", error.what()}));
     }
   }

@@ -21,6 +21,7 @@
 #include "lockstep/training/epoch_steps.hpp"
 #include "lockstep/training/evaluate_pass.hpp"
 #include "lockstep/training/fit_loop.hpp"
+#include "lockstep/training/hook_errors.hpp"
 #include "lockstep/training/rank_times.hpp"
 #include "lockstep/training/resume.hpp"
 #include "lockstep/training/served_fit.hpp"
@@ -64,8 +65,14 @@ template <class T>
 void FitLoop<T>::take_place() {
   if (!fit_.is_elastic()) return;
   fit_.plan = plan_fit(train_, fit_.options, trainer_.program().layout().data, trainer_.place());
+  if (fit_.plan.steps_may_differ && fit_.is_chief())
+    log_line(
+        "warning: fit: the workers have changed, and share the training data by files, or not at "
+        "all: in this pass, some samples may come twice, and others not; take "
+        "AutoShardPolicy::data");
   const bool was_chief = std::exchange(fit_.recovery.was_chief, fit_.is_chief());
-  if (was_chief && !fit_.is_chief()) fit_.callbacks.on_train_abort(fit_);  // another one saves now
+  if (was_chief && !fit_.is_chief())
+    abort_callbacks(fit_.callbacks, fit_);  // another one saves now
   fit_.recovery.begins_as_chief = !was_chief && fit_.is_chief();
   fit_.progress.emplace(fit_.is_chief() ? fit_.options.verbose : 0, fit_.options.epochs);
 }

@@ -4,12 +4,14 @@
 #include <exception>
 #include <string>
 
+#include "lockstep/callbacks/callback_hooks.hpp"
 #include "lockstep/callbacks/hook_site.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -46,6 +48,18 @@ inline void call_hooks(HookSite& callbacks, const Activity& place, FunctionRef<v
   } catch (...) {
     if (callbacks.failed_hook()) rethrow_from(*callbacks.failed_hook());
     throw;
+  }
+}
+
+/// Where fit ends by an exception, which no other one may replace, and on a chief that no longer is
+/// one.
+inline void abort_callbacks(CallbackHooks& callbacks, Training& training) noexcept {
+  try {
+    callbacks.on_train_abort(training);
+  } catch (const std::exception& error) {
+    log_line(std::string("warning: fit: on_train_abort: ") + error.what());
+  } catch (...) {
+    log_line("warning: fit: on_train_abort: an exception that is no std::exception");
   }
 }
 

@@ -126,6 +126,9 @@ class RunningFit final : public ModelTraining<T> {
   [[nodiscard]] bool is_elastic() const override {
     return trainer_.strategy().elastic_world() != nullptr;
   }
+  [[nodiscard]] bool takes_over() const override {
+    return is_elastic() && trainer_.strategy().elastic_world()->is_successor();
+  }
   void backup_for_rejoin(const ReadBackup& read) override { recovery.read_backup = read; }
 
   // What the loop does with it.

@@ -28,17 +28,6 @@ void Trainer<T>::catch_up() {
   if (servers != nullptr && servers->is_in_fit) pull_from_servers(*this, *servers);
 }
 
-/// An exception ends fit, and no other one may replace it.
-inline void abort_callbacks(CallbackHooks& callbacks, Training& training) noexcept {
-  try {
-    callbacks.on_train_abort(training);
-  } catch (const std::exception& error) {
-    log_line(std::string("warning: fit: on_train_abort: ") + error.what());
-  } catch (...) {
-    log_line("warning: fit: on_train_abort: an exception that is no std::exception");
-  }
-}
-
 /// Repeats the loop for as long as it survives the loss of a worker, or goes on with another one.
 template <class T>
 History run_until_together(Trainer<T>& trainer, FitLoop<T>& loop, bool is_nested) {

@@ -3,6 +3,7 @@
 // epochs=3 steps=20 of each epoch batch=24 samples in a global batch
 // step_ms=0 how long each step takes at least timeout_ms=20000 of an operation
 // In the environment, ELASTIC_BACKUP_DIR: where BackupAndRestore saves, after each epoch.
+// inner=0 steps of another model's fit at the beginning of each epoch
 // replicas=1 of each worker auto=0 Auto instead of Ring<Tcp> linger_ms=0 at the end
 // The last line of every worker is: final: worker=S loss=L parameters_crc32c=HEX parameters=P...
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -42,6 +44,14 @@ struct SlowSteps {
   }
 };
 
+/// Another model's fit within the first one's, with the same workers.
+struct InnerFit {
+  std::function<void()> fit;
+  void on_epoch_begin(ls::Training&, int) const {
+    if (fit) fit();
+  }
+};
+
 template <class Policy>
 void train(Numbers numbers) {
   std::optional<ls::ElasticOptions> elastic;
@@ -68,9 +78,18 @@ void train(Numbers numbers) {
   const auto data = ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]);
   const ls::FitOptions options{
       .epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]};
+  InnerFit inner;
+  if (numbers["inner"] > 0)
+    inner.fit = [&] {
+      auto other = ls::compile<Net>(strategy, {.seed = 4},
+                                    ls::SparseCategoricalCrossentropy{.from_logits = true},
+                                    ls::SGD{.learning_rate = 0.05});
+      SlowSteps also_slow{.least = slow.least, .told = true};
+      other.fit(data, {.epochs = 1, .verbose = 0, .steps_per_epoch = numbers["inner"]}, also_slow);
+    };
   const char* const backup_dir = std::getenv("ELASTIC_BACKUP_DIR");
   ls::BackupAndRestore backup{.backup_dir = backup_dir == nullptr ? "" : backup_dir};
-  const ls::History history = backup_dir == nullptr ? model.fit(data, options, slow)
+  const ls::History history = backup_dir == nullptr ? model.fit(data, options, slow, inner)
                                                     : model.fit(data, options, slow, backup);
   double sum = 0, squares = 0;
   for (const auto& each : model.get_weights())
@@ -88,7 +107,7 @@ void train(Numbers numbers) {
 int run(int argc, char** argv) {
   Numbers numbers{{"elastic", 1},  {"min", 1},    {"wait_ms", 2000}, {"epochs", 3},
                   {"steps", 20},   {"batch", 24}, {"step_ms", 0},    {"timeout_ms", 20'000},
-                  {"replicas", 1}, {"auto", 0},   {"linger_ms", 0}};
+                  {"replicas", 1}, {"auto", 0},   {"linger_ms", 0},  {"inner", 0}};
   for (int i = 1; i < argc; ++i) {
     const std::string_view text = argv[i];
     const auto equals = text.find('=');
