@@ -36,7 +36,8 @@ TEST_CASE("FormationMessage: each kind is read as it was written") {
                          .slots = 4,
                          .min_workers = 2,
                          .version = 5,
-                         .address = "host:1"};
+                         .address = "host:1",
+                         .build = "v1"};
   CHECK(FormationMessage::read(claim.text())->memory.is_newcomer());
   claim.memory = {.worked = world, .agreed = {{.epoch = 3, .id = 1, .slots = {3}}}};
   const auto claimed = FormationMessage::read(claim.text());
@@ -46,6 +47,7 @@ TEST_CASE("FormationMessage: each kind is read as it was written") {
   CHECK(claimed->min_workers == 2);
   CHECK(claimed->version == 5);
   CHECK(claimed->address == "host:1");
+  CHECK(claimed->build == "v1");
   CHECK(claimed->memory.worked->is_same(world));
   CHECK(claimed->memory.agreed.at(0).epoch == 3);
 }
@@ -63,10 +65,11 @@ TEST_CASE("FormationMessage: what is cut short, changed or of a stranger is none
   }
   for (const char* wrong :
        {"GET / HTTP/1.1\n", "propose\n9\n2 77 0 3\na:1\n", "commit\n", "commit\nx\n",
-        "claim\n-1\n4\n2\n5\nhost:1\nnone\n", "claim\n1\n4\n2\n5\nhost:1\n",
-        "claim\n1\n4\n2\n5\nhost:1\nnone\nnone\n", "claim\n99999999999\n4\n2\n5\nhost:1\nnone\n",
-        "claim\n1\n4\n2\n5\nhost\nnone\n", "claim\n1\n4\n2\n5\nhost:1\n3 1 2 4\n",
-        "propose\n9\n2 77 0 3\na:1\nb\n", "at work\n9223372036854775807 1 0\n"}) {
+        "claim\n-1\n4\n2\n5\nhost:1\nv1\nnone\n", "claim\n1\n4\n2\n5\nhost:1\nv1\n",
+        "claim\n1\n4\n2\n5\nhost:1\nv1\nnone\nnone\n",
+        "claim\n99999999999\n4\n2\n5\nhost:1\nv1\nnone\n", "claim\n1\n4\n2\n5\nhost\nv1\nnone\n",
+        "claim\n1\n4\n2\n5\nhost:1\nv1\n3 1 2 4\n", "propose\n9\n2 77 0 3\na:1\nb\n",
+        "at work\n9223372036854775807 1 0\n"}) {
     CAPTURE(wrong);
     CHECK_FALSE(FormationMessage::read(wrong));
   }

@@ -114,6 +114,29 @@ TEST_CASE("Membership: one without the cluster's secret, or with other options, 
                            "with min_workers 2: it is turned away") != std::string::npos);
 }
 
+TEST_CASE("Membership: one of another build is turned away, and the others go on without it") {
+  const auto addresses = free_addresses(3);
+  const ElasticOptions elastic{.min_workers = 2, .wait = 300ms};
+  std::vector<std::unique_ptr<Member>> members;
+  for (int slot = 0; slot < 3; ++slot)
+    members.push_back(std::make_unique<Member>(slot, addresses, elastic));
+  for (const auto& member : members) member->form();
+  for (const auto& member : members) member->works();
+  members[2].reset();
+  for (const std::size_t slot : {0u, 1u}) members[slot]->form();
+  for (const std::size_t slot : {0u, 1u}) members[slot]->works();
+
+  lockstep_test::CapturedStderr captured;
+  auto hurry = hurried();
+  hurry.startup_timeout = 1500ms;
+  Membership other(2, addresses, elastic, hurry, "another build");
+  CHECK_THROWS_AS(other.form(std::make_shared<KeptPort>()), CollectiveError);
+  CHECK_FALSE(members[0]->membership->has_newcomer());
+  CHECK_FALSE(members[1]->membership->has_newcomer());
+  CHECK(captured.text().find("with min_workers 2, another build; this is worker ") !=
+        std::string::npos);
+}
+
 TEST_CASE("Membership: what makes no sense is refused") {
   const auto addresses = free_addresses(2);
   CHECK_THROWS_AS(Membership(0, addresses, {.min_workers = 3}, {}), ConfigurationError);

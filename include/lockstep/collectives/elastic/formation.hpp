@@ -43,6 +43,7 @@ class Formation {
     int min_workers = 1;
     Milliseconds wait{30'000};
     Milliseconds patience{300'000};  ///< of a newcomer, until it gives up
+    std::string build{};             ///< what all must have in common
 
     /// A survivor gives up.
     [[nodiscard]] Milliseconds giving_up() const { return 2 * wait + Milliseconds(5000); }

@@ -17,6 +17,7 @@ LOCKSTEP_INLINE FormationMessage Formation::claim() const {
           .min_workers = place_.min_workers,
           .version = version_,
           .address = address_,
+          .build = place_.build,
           .memory = memory_};
 }
 
@@ -62,7 +63,7 @@ LOCKSTEP_INLINE void Formation::hear_guest(int slot, const FormationMessage& mes
   switch (message.kind) {
     case Kind::claim: {
       if (message.slot != slot || slot == place_.slot || message.slots != place_.slots ||
-          message.min_workers != place_.min_workers)
+          message.min_workers != place_.min_workers || message.build != place_.build)
         return;
       auto& guest = guests_[index(slot)];
       const bool is_new = !guest || guest->claim.version != message.version;

@@ -41,6 +41,7 @@ struct FormationMessage {
   int min_workers = 0;        ///< claim
   std::uint64_t version = 0;  ///< claim; propose: of the claim to which it answers
   std::string address{};      ///< claim: where the sender listens to the others of a world
+  std::string build{};        ///< claim: what all must have in common, on one line
   WorldMemory memory{};       ///< claim
   World world{};              ///< of all others but forming
   std::vector<std::string> addresses{};  ///< propose: by rank
@@ -49,8 +50,9 @@ struct FormationMessage {
     std::string text = concat({names[static_cast<std::size_t>(kind)], "\n"});
     switch (kind) {
       case Kind::claim:
-        text += concat({slot, "\n", slots, "\n", min_workers, "\n", version, "\n", address, "\n",
-                        memory.worked ? memory.worked->text() : std::string("none"), "\n"});
+        text +=
+            concat({slot, "\n", slots, "\n", min_workers, "\n", version, "\n", address, "\n", build,
+                    "\n", memory.worked ? memory.worked->text() : std::string("none"), "\n"});
         for (const World& each : memory.agreed) text += each.text() + "\n";
         break;
       case Kind::forming:
@@ -88,14 +90,15 @@ struct FormationMessage {
     };
     switch (read.kind) {
       case Kind::claim:
-        if (fields.size() < 7 || !number(1, read.slot) || !number(2, read.slots) ||
+        if (fields.size() < 8 || !number(1, read.slot) || !number(2, read.slots) ||
             !number(3, read.min_workers) || !number(4, read.version) || !is_address(fields[5]))
           return std::nullopt;
         read.address = fields[5];
-        for (std::size_t field = 6; field < fields.size(); ++field) {
-          if (field == 6 && fields[field] == "none") continue;
+        read.build = fields[6];
+        for (std::size_t field = 7; field < fields.size(); ++field) {
+          if (field == 7 && fields[field] == "none") continue;
           if (!take(field)) return std::nullopt;
-          if (field == 6)
+          if (field == 7)
             read.memory.worked = std::exchange(read.world, {});
           else
             read.memory.agreed.push_back(std::exchange(read.world, {}));

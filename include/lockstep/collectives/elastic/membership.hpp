@@ -19,10 +19,11 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// connect on ports that are new for each.
 class Membership {
  public:
-  /// `addresses` are those of the cluster, `slot` this process's place among them. Throws
+  /// `addresses` are those of the cluster, `slot` this process's place among them; `build`, a line,
+  /// is what all must have in common: one with another is turned away. Throws
   /// ConfigurationError when an option makes no sense or the port cannot be listened on.
   Membership(int slot, std::vector<std::string> addresses, const ElasticOptions& elastic,
-             const CommunicationOptions& options);
+             const CommunicationOptions& options, const std::string& build = {});
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
   ~Membership();

@@ -35,7 +35,7 @@ class Membership::Impl {
   using Stage = detail::Formation::Stage;
 
   Impl(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
-       const CommunicationOptions& options)
+       const CommunicationOptions& options, const std::string& build)
       : slot_(slot),
         own_(addresses[static_cast<std::size_t>(slot)]),
         options_(options),
@@ -46,7 +46,8 @@ class Membership::Impl {
                     .slots = static_cast<int>(addresses.size()),
                     .min_workers = elastic.min_workers,
                     .wait = elastic.wait,
-                    .patience = options.startup_timeout},
+                    .patience = options.startup_timeout,
+                    .build = build},
                    std::uint64_t{std::random_device{}()} << 32 | std::random_device{}()),
         guests_by_slot_(addresses.size()),
         called_(addresses.size()),
@@ -204,12 +205,9 @@ class Membership::Impl {
     const auto& own = formation_.place();
     const bool fits = message.kind == Message::Kind::claim && message.slot != own.slot &&
                       message.slot < own.slots;
-    if (!fits || message.slots != own.slots || message.min_workers != own.min_workers) {
-      refusals_.line(concat({"start-up: a process at ", guest.ip, " claims to be ",
-                             detail::place_text(message.slot, message.slots, message.min_workers),
-                             "; this is ", detail::place_text(own.slot, own.slots, own.min_workers),
-                             ": it is turned away"}),
-                     now);
+    if (!fits || message.slots != own.slots || message.min_workers != own.min_workers ||
+        message.build != own.build) {
+      refusals_.line(detail::refusal(guest.ip, message, own), now);
       guest.is_gone = true;
       return;
     }
@@ -278,11 +276,12 @@ class Membership::Impl {
 
 LOCKSTEP_INLINE Membership::Membership(int slot, std::vector<std::string> addresses,
                                        const ElasticOptions& elastic,
-                                       const CommunicationOptions& options)
+                                       const CommunicationOptions& options,
+                                       const std::string& build)
     : slot_(slot), slots_(static_cast<int>(addresses.size())), elastic_(elastic) {
   elastic.validate(slots_);
   options.validate();
-  impl_ = std::make_unique<Impl>(slot, addresses, elastic, options);
+  impl_ = std::make_unique<Impl>(slot, addresses, elastic, options, build);
 }
 LOCKSTEP_INLINE Membership::~Membership() = default;
 

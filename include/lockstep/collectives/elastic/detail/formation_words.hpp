@@ -11,8 +11,16 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-[[nodiscard, gnu::cold]] inline std::string place_text(int slot, int slots, int min_workers) {
-  return concat({"worker ", slot, " of ", slots, ", with min_workers ", min_workers});
+/// Of one that makes a claim which does not fit this process's place.
+template <class Claim, class Place>
+[[nodiscard, gnu::cold]] std::string refusal(const std::string& ip, const Claim& claim,
+                                             const Place& own) {
+  const auto text = [](const auto& place) {
+    return concat({"worker ", place.slot, " of ", place.slots, ", with min_workers ",
+                   place.min_workers, place.build.empty() ? "" : ", ", place.build});
+  };
+  return concat({"start-up: a process at ", ip, " claims to be ", text(claim), "; this is ",
+                 text(own), ": it is turned away"});
 }
 
 /// Who is here and who is missing.
