@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "lockstep/core/error.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/meeting/connection.hpp"
 #include "lockstep/collectives/meeting/detail/words.hpp"
