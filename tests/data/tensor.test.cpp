@@ -1,6 +1,7 @@
 #include "lockstep/data/tensor.hpp"
 
 #include <doctest/doctest.h>
+#include <Eigen/Core>
 
 #include "data/support.hpp"
 

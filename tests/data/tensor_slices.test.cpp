@@ -1,6 +1,7 @@
 #include "lockstep/data/tensor_slices.hpp"
 
 #include <doctest/doctest.h>
+#include <Eigen/Core>
 
 #include <cstddef>
 #include <vector>
