@@ -88,6 +88,11 @@ class SimulatedNetwork {
         cuts_(static_cast<std::size_t>(hosts * hosts)) {}
   SimulatedNetwork(const SimulatedNetwork&) = delete;
   SimulatedNetwork& operator=(const SimulatedNetwork&) = delete;
+  ~SimulatedNetwork() {
+    for (const Host& each : hosts_)
+      for (const auto& known : each.sockets)
+        if (const Pointer socket = known.lock()) socket->on_change = nullptr;  // may hold it
+  }
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(hosts_.size()); }
   [[nodiscard]] Time now() const noexcept { return now_; }
@@ -351,6 +356,7 @@ class SimulatedNetwork {
   void end(Socket& socket, int error) {
     post(socket, {.due = {}, .bytes = {}, .end = true, .error = error});
     socket.open_ = false;
+    socket.on_change = nullptr;  // not called again, and may hold the socket
   }
 
   const Weather weather_;
