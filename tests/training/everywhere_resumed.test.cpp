@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -15,7 +14,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "collectives/harness.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/csv_logger.hpp"
 #include "lockstep/core/random.hpp"
@@ -38,7 +36,7 @@
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adamw.hpp"
 #include "lockstep/optimizers/schedules/cosine_decay_restarts.hpp"
-#include "lockstep/strategies/multi_worker_mirrored.hpp"
+#include "support/tcp_workers.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
@@ -46,7 +44,6 @@ using namespace lockstep_test;
 
 namespace {
 
-using TcpStrategy = ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>>;
 using Net = ls::Sequential<ls::Input<4>, ls::Dense<8, ls::Tanh>, ls::Dropout<0.25>, ls::Dense<3>,
                            ls::Softmax>;
 
@@ -119,22 +116,9 @@ Result train(TcpStrategy& strategy, const std::string& folder,
 /// That of each worker.
 std::vector<Result> run(int workers, int replicas, const std::string& folder,
                         std::optional<std::int64_t> fail_before = {}, std::uint64_t seed = 5) {
-  std::vector<Result> results(static_cast<std::size_t>(workers));
-  const auto addresses =
-      workers > 1 ? ls::testing::free_addresses(workers) : std::vector<std::string>{};
-  const auto thrown = ls::testing::run_threads(workers, [&](int rank) {
-    ls::Cluster cluster;
-    cluster.spec.worker = addresses;
-    cluster.task.index = rank;
-    TcpStrategy strategy(
-        cluster, {.replicas = replicas, .communication_options = ls::testing::patient_options()});
-    results.at(static_cast<std::size_t>(rank)) = train(strategy, folder, fail_before, seed);
-  });
-  for (const std::exception_ptr& exception : thrown)
-    REQUIRE(ls::testing::message_of(exception).find(fail_before ? "power failure" : "") !=
-            std::string::npos);
-  REQUIRE((thrown.front() != nullptr) == fail_before.has_value());
-  return results;
+  return on_tcp_workers<Result>(
+      workers, replicas, fail_before ? "power failure" : "",
+      [&](TcpStrategy& strategy) { return train(strategy, folder, fail_before, seed); });
 }
 
 }  // namespace

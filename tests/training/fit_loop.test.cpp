@@ -12,48 +12,11 @@
 #include "lockstep/optimizers/schedules/cosine_decay.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
+#include "support/row_losses.hpp"
 #include "support/tiny_trainer.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
-
-namespace {
-
-const TinyOptions frozen{.learning_rate = 0};  // losses then tell which samples were seen
-
-/// 22 rows in 5 batches of 5, the last of 2.
-RowDataset rows() { return {TinyData(22), 5}; }
-
-/// The rows [first, last) of rows(), in one batch.
-ls::AnyDataset some_rows(int first, int last) {
-  const TinyData data(22);
-  return ls::AnyDataset(
-      ls::from_tensor_slices(data.x, data.y).skip(first).take(last - first).batch(22));
-}
-
-/// Mean loss over the rows [first, last).
-double loss_of(TinyTrainer& trainer, int first, int last) {
-  return trainer.evaluate(some_rows(first, last)).at("loss");
-}
-
-/// The loss of each step, from the running averages of batches of 5 that begin with each epoch.
-std::vector<double> step_losses(const Recorder& recorder) {
-  std::vector<double> losses;
-  double sum = 0;
-  double samples = 0;
-  std::size_t next = 0;
-  for (const std::string& call : recorder.calls) {
-    if (call.starts_with("epoch_begin")) sum = samples = 0;
-    if (!call.starts_with("batch_end")) continue;
-    const double mean = recorder.batch_logs[next++].at("loss");
-    losses.push_back((mean * (samples + 5) - sum) / 5);
-    sum = mean * (samples + 5);
-    samples += 5;
-  }
-  return losses;
-}
-
-}  // namespace
 
 TEST_CASE("fit: the order of hooks is Keras's") {
   TinyTrainer trainer;

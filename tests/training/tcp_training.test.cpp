@@ -5,13 +5,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "collectives/harness.hpp"
 #include "lockstep/callbacks/backup_and_restore.hpp"
 #include "lockstep/callbacks/swap_ema_weights.hpp"
 #include "lockstep/data/tensor_slices.hpp"
@@ -24,7 +22,7 @@
 #include "lockstep/network/sequential.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/schedules/exponential_decay.hpp"
-#include "lockstep/strategies/multi_worker_mirrored.hpp"
+#include "support/tcp_workers.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
@@ -32,7 +30,6 @@ using namespace lockstep_test;
 
 namespace {
 
-using TcpStrategy = ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>>;
 using Net = ls::Sequential<ls::Input<4>, ls::Dense<3>>;
 
 /// 22 samples with weights, in 5 batches of 5, the last of 2.
@@ -94,23 +91,9 @@ Result train(TcpStrategy& strategy, const std::string& folder, std::optional<int
 /// That of each worker.
 std::vector<Result> run(int workers, int replicas, const std::string& folder,
                         std::optional<int> fail_before = {}) {
-  std::vector<Result> results(static_cast<std::size_t>(workers));
-  const auto addresses =
-      workers > 1 ? ls::testing::free_addresses(workers) : std::vector<std::string>{};
-  const auto thrown = ls::testing::run_threads(workers, [&](int rank) {
-    ls::Cluster cluster;
-    cluster.spec.worker = addresses;
-    cluster.task.index = rank;
-    TcpStrategy strategy(
-        cluster, {.replicas = replicas, .communication_options = ls::testing::patient_options()});
-    results.at(static_cast<std::size_t>(rank)) = train(strategy, folder, fail_before);
-  });
-  for (const std::exception_ptr& exception : thrown)
-    // (A worker may hear of the other's failure before its own.)
-    REQUIRE(ls::testing::message_of(exception).find(fail_before ? "power failure" : "") !=
-            std::string::npos);
-  REQUIRE((thrown.front() != nullptr) == fail_before.has_value());
-  return results;
+  return on_tcp_workers<Result>(
+      workers, replicas, fail_before ? "power failure" : "",
+      [&](TcpStrategy& strategy) { return train(strategy, folder, fail_before); });
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 using DecodeState = TrainingState (*)(std::span<const std::byte> bytes);
 /// The reverse.
 using EncodeState = std::vector<std::byte> (*)(const TrainingState& state);
-/// The bytes of the newest backup, for DecodeState; empty when there is none. `expected`: of all its
-/// arrays.
+/// The bytes of the newest backup, for DecodeState; empty when there is none. `expected`: of all
+/// its arrays.
 using ReadBackup = std::function<std::vector<std::byte>(std::uint64_t expected)>;
 
 /// What one rank did in an epoch.
@@ -101,7 +101,8 @@ class Training {
   /// A snapshot from which a run continues to the same bits. It is complete in the hooks
   /// on_epoch_complete, on_train_batch_complete, on_preemption and on_train_end. The arrays are put
   /// into the memory of `reused`, a snapshot that is no longer needed, where they fit. With
-  /// sharded_updates the chief alone has it, where is_verified() says so; elsewhere it throws Error.
+  /// sharded_updates the chief alone has it, where is_verified() says so; elsewhere it throws
+  /// Error.
   [[nodiscard]] virtual TrainingState state(TrainingState reused = {}) const = 0;
 
   /// Bytes of all arrays of state().
@@ -131,9 +132,9 @@ class Training {
   /// worker that is lost before training begins ends the run. While a worker waits, at most
   /// startup_timeout, SIGINT and SIGTERM end it. Needs a strategy that can reconnect.
   virtual void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) = 0;
-  /// Whether fit goes on with fewer or more workers (ElasticOptions). Then another worker may become
-  /// the chief: its on_train_begin is called again, before the callbacks' states are restored; and
-  /// of one that no longer is, on_train_abort.
+  /// Whether fit goes on with fewer or more workers (ElasticOptions). Then another worker may
+  /// become the chief: its on_train_begin is called again, before the callbacks' states are
+  /// restored; and of one that no longer is, on_train_abort.
   [[nodiscard]] virtual bool is_elastic() const { return false; }
   /// Elastic: whether this worker may take over from another chief, which may still hold a file or
   /// a lock.

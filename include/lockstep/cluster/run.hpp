@@ -43,8 +43,8 @@ int call_main(F& f, [[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
 ///
 /// An exception ends the program with "error: <what>" on stderr and Error::exit_code(): 2 for a
 /// ConfigurationError, 138 for a lost worker; 1 for anything else. Preempted is no error: it ends
-/// the program with 130 or 143; nor is Served, with 0. If f returns 0, but not all output could be written to stdout (a
-/// full disk, a reader that has gone), the program ends with 1.
+/// the program with 130 or 143; nor is Served, with 0. If f returns 0, but not all output could be
+/// written to stdout (a full disk, a reader that has gone), the program ends with 1.
 ///
 /// From then on SIGPIPE and SIGXFSZ are ignored, unless the program has handlers for them: the
 /// write fails, and training goes on. A closed standard stream is opened on /dev/null, so that no

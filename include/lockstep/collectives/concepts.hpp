@@ -157,7 +157,8 @@ concept OverlappingCollective =
 /// `keeps_residuals()`, the same on all ranks: whether CommunicationOptions::error_feedback is on.
 /// Then, after `keep_residuals(values, residuals)`, all_reduce(status, part) for any part of
 /// `values` adds to each what the residual in its place is, and leaves there what this rank rounds
-/// off. So for all_reduce_async(part). Until it is called again for these values, with no residuals.
+/// off. So for all_reduce_async(part). Until it is called again for these values, with no
+/// residuals.
 template <class C>
 concept ResidualCollective =
     Collective<C> && requires(C& collective, const C& same, std::span<const float> values,

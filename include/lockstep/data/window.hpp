@@ -19,8 +19,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// `size` samples, `stride` apart, become one of shape (size, sample shape): a Sequence. Windows
 /// begin `shift` samples apart (0: size, so that they do not overlap). A last one that would be
 /// shorter is left out (tf.data's drop_remainder=True), since all samples have one size. The
-/// targets of all `size` samples are joined, too, and behind them their weights: one for each token. A
-/// window has the number of its first sample.
+/// targets of all `size` samples are joined, too, and behind them their weights: one for each
+/// token. A window has the number of its first sample.
 class Window {
  public:
   using item_type = Element;

@@ -20,8 +20,8 @@ namespace lockstep::inline LOCKSTEP_ABI {
 /// Sample i of the first dataset together with sample i of the second; ends with the shorter one.
 /// The first becomes the sample and the second its target, as fit takes the pairs of tf.data. (All
 /// of each: a dataset with targets gives its samples, and behind them its targets.) A sample has
-/// the number that it has in the first dataset. Its weights are those of either dataset; begin throws
-/// DataError when both have some.
+/// the number that it has in the first dataset. Its weights are those of either dataset; begin
+/// throws DataError when both have some.
 class Zip {
  public:
   using item_type = Element;

@@ -50,11 +50,12 @@ std::string onnx_model(const Trainer<T>& trainer, const ExportOnnxOptions& optio
 }  // namespace detail
 
 /// Writes the model, as predict runs it, in the format of ONNX (IR 8, operators of set 17), with
-/// float32 weights. Images stay height x width x channels; sequences are [positions x features], and
-/// ids numbers with a point, as in this library. Masks are part of the graph. The chief alone writes,
-/// whole or not at all. A layer without an operator is an error of the compiler: all of this library
-/// have one (BatchNormalization for flat samples and images, GroupNormalization for at most three
-/// dimensions). Throws Error naming the path, and ConfigurationError when the names are empty or equal.
+/// float32 weights. Images stay height x width x channels; sequences are [positions x features],
+/// and ids numbers with a point, as in this library. Masks are part of the graph. The chief alone
+/// writes, whole or not at all. A layer without an operator is an error of the compiler: all of
+/// this library have one (BatchNormalization for flat samples and images, GroupNormalization for at
+/// most three dimensions). Throws Error naming the path, and ConfigurationError when the names are
+/// empty or equal.
 /// @code
 /// lockstep::export_onnx(model, "cnn.onnx");
 /// @endcode

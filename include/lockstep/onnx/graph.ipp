@@ -123,7 +123,8 @@ LOCKSTEP_INLINE std::string OnnxGraph::node(std::string_view op,
   std::string output = concat({"value_", nodes_++});
   ProtoWriter written;
   for (const std::string& input : inputs) written.text(1, input);
-  // Outputs before it are not used: those of a recurrence may be left out, those of TopK must be there.
+  // Outputs before it are not used: those of a recurrence may be left out, those of TopK must be
+  // there.
   for (int i = 0; i < which; ++i) written.text(2, op == "TopK" ? output + "_unused" : "");
   written.text(2, output).text(3, concat({op, "_", nodes_ - 1})).text(4, op);
   for (const OnnxAttribute& attribute : attributes) {

@@ -65,8 +65,8 @@ concept LossFunction = std::invocable<const L&, TensorView<const T>, TensorView<
 /// `loss` is the one that compile was given, where it is left out; or an object that satisfies
 /// Loss; or a function of the program's own with the arguments of Loss::compute,
 /// @code
-/// [](TensorView<const float> predictions, TensorView<const float> targets, std::span<double> losses,
-///    TensorView<float> gradient) { ... }
+/// [](TensorView<const float> predictions, TensorView<const float> targets,
+///    std::span<double> losses, TensorView<float> gradient) { ... }
 /// @endcode
 /// which writes the loss of each row to `losses`, and its gradient with respect to the predictions
 /// to `gradient`, zero in the padding (clear_padding). Several outputs are features side by side:

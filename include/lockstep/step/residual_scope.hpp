@@ -10,8 +10,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// As long as it lives, what the collective rounds off a replica's gradients goes into the residuals
-/// of its workspace, where it has some, and from there into the next reduction.
+/// As long as it lives, what the collective rounds off a replica's gradients goes into the
+/// residuals of its workspace, where it has some, and from there into the next reduction.
 template <class T>
 class ResidualScope {
  public:

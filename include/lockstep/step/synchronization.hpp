@@ -44,14 +44,14 @@ struct DiLoCo {
 /// - The mean is that of the ranks that have made an update in the round. Moving statistics (batch
 ///   normalisation) become their mean as well, weighted with the samples of the round, as do moving
 ///   averages of the weights (use_ema). The optimizer's slots stay with their rank.
-/// - Losses and metrics are added up by each rank and summed over the ranks when they meet: those of
-///   an epoch are exact. The logs of a batch are those of the last meeting in the epoch; before the
-///   first, they are empty.
-/// - Requests (stop_training, preemption, a save) take effect when the ranks meet: a round should be
-///   shorter than the time that a scheduler leaves to a process. A state is saved after a meeting,
-///   and has the slots of all ranks: fit continues from it to the same bits with as many ranks. Other
-///   numbers of ranks can continue too; rank r then gets the slots that rank r mod n of the n saved
-///   ones had.
+/// - Losses and metrics are added up by each rank and summed over the ranks when they meet: those
+///   of an epoch are exact. The logs of a batch are those of the last meeting in the epoch; before
+///   the first, they are empty.
+/// - Requests (stop_training, preemption, a save) take effect when the ranks meet: a round should
+///   be shorter than the time that a scheduler leaves to a process. A state is saved after a
+///   meeting, and has the slots of all ranks: fit continues from it to the same bits with as many
+///   ranks. Other numbers of ranks can continue too; rank r then gets the slots that rank r mod n of
+///   the n saved ones had.
 /// - Clipping, constraints, weight decay, schedules and stop_on_non_finite act in each rank's own
 ///   steps. Constraints hold after the outer update too. A layer that sums over replicas
 ///   (BatchNormalization's `synchronized`) sums over its own rank alone.

@@ -36,9 +36,9 @@ struct MultiWorkerMirroredOptions {
   /// with N workers, 1/N of the slots' memory and of the optimizer's time (ZeRO's first stage). The
   /// bits and the files are those of other runs (with global_clipnorm, to the last bit of the
   /// norm). Optimizers of whole variables (Lamb, LARS, Adafactor, Muon) have shares of whole
-  /// variables. Moving averages of the weights (use_ema) stay whole. The chief has all slots while a
-  /// state is saved, for which all workers must call save, and not the chief alone. A worker that is
-  /// lost takes its slots along: with OnPeerLoss::rejoin, all go on from the last backup.
+  /// variables. Moving averages of the weights (use_ema) stay whole. The chief has all slots while
+  /// a state is saved, for which all workers must call save, and not the chief alone. A worker that
+  /// is lost takes its slots along: with OnPeerLoss::rejoin, all go on from the last backup.
   bool sharded_updates = false;
   /// Training goes on with fewer workers when some are lost, and with more when some come: see
   /// ElasticOptions. A model's fit then survives losses as with OnPeerLoss::rejoin. The workers'

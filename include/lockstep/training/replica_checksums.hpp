@@ -21,8 +21,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// CRC-32C of what is equal on all ranks between two steps; with rounds, after a meeting. The first replica of a process alone
-/// computes those of what its replicas share.
+/// CRC-32C of what is equal on all ranks between two steps; with rounds, after a meeting. The first
+/// replica of a process alone computes those of what its replicas share.
 struct ReplicaChecksums {
   std::uint32_t parameters = 0;
   std::uint32_t slots = 0;      ///< the optimizer's, without those of a worker's share

@@ -1,11 +1,16 @@
 // A training run whose workers come and go: elastic [name=number]...
-// min=1 wait_ms=2000 of ElasticOptions, elastic=1 or 0: a fixed number of workers
-// epochs=3 steps=20 of each epoch batch=24 samples in a global batch
-// step_ms=0 how long each step takes at least timeout_ms=20000 of an operation
-// In the environment, ELASTIC_BACKUP_DIR: where BackupAndRestore saves, after each epoch.
-// inner=0 steps of another model's fit at the beginning of each epoch
-// replicas=1 of each worker auto=0 Auto instead of Ring<Tcp> linger_ms=0 at the end
-// The last line of every worker is: final: worker=S loss=L parameters_crc32c=HEX parameters=P...
+//   elastic=1 or 0       0: a fixed number of workers
+//   min=1 wait_ms=2000   of ElasticOptions
+//   epochs=3 steps=20    of each epoch
+//   batch=24             samples in a global batch
+//   replicas=1           of each worker
+//   auto=0               Auto instead of Ring<Tcp>
+//   step_ms=0            how long each step takes at least
+//   timeout_ms=20000     of an operation
+//   inner=0              steps of another model's fit at the beginning of each epoch
+//   linger_ms=0          at the end
+// In the environment, ELASTIC_BACKUP_DIR: where BackupAndRestore saves, after each epoch. The last
+// line of every worker is: final: updates=N loss=L sum=S squares=Q parameters_crc32c=HEX
 #include <unistd.h>
 
 #include <charconv>
@@ -23,6 +28,7 @@
 #include <vector>
 
 #include "lockstep/lockstep.hpp"
+#include "support/four_classes.hpp"
 
 namespace ls = lockstep;
 
@@ -63,19 +69,15 @@ void train(Numbers numbers) {
        .communication_options = {.timeout = std::chrono::milliseconds(numbers["timeout_ms"]),
                                  .startup_timeout = std::chrono::seconds(30)},
        .elastic = elastic});
-  constexpr std::int64_t samples = 100;
-  Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(samples, 16);
-  std::vector<std::int32_t> y;
-  ls::RandomStream random(ls::RandomKey(5));
-  for (std::int64_t i = 0; i < samples; ++i) {
-    for (int j = 0; j < 16; ++j) x(i, j) = static_cast<float>(random.uniform(-1, 1));
-    y.push_back((x(i, 0) > 0 ? 2 : 0) + (x(i, 1) > x(i, 2) ? 1 : 0));
-  }
+  const lockstep_test::FourClasses classes;
   auto model = ls::compile<Net>(strategy, {.seed = 3},
                                 ls::SparseCategoricalCrossentropy{.from_logits = true},
                                 ls::SGD{.learning_rate = 0.05, .momentum = 0.9}, ls::Accuracy{});
   SlowSteps slow{.least = std::chrono::milliseconds(numbers["step_ms"])};
-  const auto data = ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]);
+  const auto data = ls::from_tensor_slices(classes.x, classes.y)
+                        .shuffle(classes.samples)
+                        .repeat()
+                        .batch(numbers["batch"]);
   const ls::FitOptions options{
       .epochs = numbers["epochs"], .verbose = 0, .steps_per_epoch = numbers["steps"]};
   InnerFit inner;

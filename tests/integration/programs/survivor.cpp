@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "lockstep/lockstep.hpp"
+#include "support/four_classes.hpp"
 
 namespace ls = lockstep;
 
@@ -100,14 +101,7 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
                                  .progress_timeout =
                                      std::chrono::milliseconds(numbers["progress_ms"])},
        .sharded_updates = numbers["sharded"] != 0});
-  constexpr std::int64_t samples = 100;
-  Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> x(samples, 16);
-  std::vector<std::int32_t> y;
-  ls::RandomStream random(ls::RandomKey(5));
-  for (std::int64_t i = 0; i < samples; ++i) {
-    for (int j = 0; j < 16; ++j) x(i, j) = static_cast<float>(random.uniform(-1, 1));
-    y.push_back((x(i, 0) > 0 ? 2 : 0) + (x(i, 1) > x(i, 2) ? 1 : 0));
-  }
+  const lockstep_test::FourClasses classes;
   auto model = ls::compile<TestNet>(strategy, {.seed = 3},
                                     ls::SparseCategoricalCrossentropy{.from_logits = true},
                                     optimizer, ls::Accuracy{});
@@ -123,12 +117,14 @@ void train(const std::string& backup_dir, Numbers numbers, const Optimizer& opti
       .save_before_preemption = numbers["preempt"] != 0,
       .on_save_failure = numbers["warn"] != 0 ? ls::OnSaveFailure::warn : ls::OnSaveFailure::fail,
       .on_peer_loss = numbers["rejoin"] != 0 ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail};
-  const ls::History history =
-      model.fit(ls::from_tensor_slices(x, y).shuffle(samples).repeat().batch(numbers["batch"]),
-                {.epochs = numbers["epochs"],
-                 .verbose = numbers["verbose"],
-                 .steps_per_epoch = numbers["steps"]},
-                plateau, slow, accident, backup);
+  const ls::History history = model.fit(ls::from_tensor_slices(classes.x, classes.y)
+                                            .shuffle(classes.samples)
+                                            .repeat()
+                                            .batch(numbers["batch"]),
+                                        {.epochs = numbers["epochs"],
+                                         .verbose = numbers["verbose"],
+                                         .steps_per_epoch = numbers["steps"]},
+                                        plateau, slow, accident, backup);
   if (strategy.is_chief())
     std::printf("final: loss=%.9g learning_rate=%g seen=%d parameters_crc32c=%08x\n",
                 history.epoch.empty() ? 0.0 : history["loss"].back(), model.learning_rate(),

@@ -13,8 +13,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Keeps SIGINT, SIGTERM, SIGHUP and SIGUSR1 from this thread, and from a child that it forks, until
-/// it is released.
+/// Keeps SIGINT, SIGTERM, SIGHUP and SIGUSR1 from this thread, and from a child that it forks,
+/// until it is released.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

@@ -28,9 +28,9 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// member that has gone to another world is in no older one, and two worlds that both follow one
 /// have a process in common that knows the first when it agrees to the second.
 ///
-/// Newcomers count for no majority. When there is nobody else, they found a world: all slots, or,
-/// after founding_wait(), min_workers of them and more than half, so many that those who are missing
-/// are too few for a world. By then, a survivor without a majority has given up.
+/// Newcomers do not count towards a majority. Where there are only newcomers, they found a world:
+/// all slots, or, after founding_wait(), more than half and at least min_workers, provided that the
+/// missing ones are too few for a world. By then, a survivor without a majority has given up.
 class Formation {
  public:
   using Clock = std::chrono::steady_clock;

@@ -204,7 +204,7 @@ LOCKSTEP_INLINE bool Formation::may_propose(const std::vector<Participant>& pres
     survivors_since_.reset();
   else if (!survivors_since_)
     survivors_since_ = now;
-  if (present.size() == all) return true;  // then there is nobody who could be in another world
+  if (present.size() == all) return true;  // no process is left for another world
   if (present.size() < least) return false;
   if (last.empty())
     return now - begun_ >= place_.founding_wait() && 2 * present.size() > all &&

@@ -22,7 +22,7 @@ class Membership {
   /// `addresses` are those of the cluster, `slot` this process's place among them; `build`, a line,
   /// is what all must have in common: one with another is turned away. Throws
   /// ConfigurationError when an option makes no sense or the port cannot be listened on.
-  Membership(int slot, std::vector<std::string> addresses, const ElasticOptions& elastic,
+  Membership(int slot, const std::vector<std::string>& addresses, const ElasticOptions& elastic,
              const CommunicationOptions& options, const std::string& build = {});
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;

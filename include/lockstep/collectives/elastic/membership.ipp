@@ -242,7 +242,7 @@ class Membership::Impl {
     formation_.lose_called(slot);
   }
 
-  // A process that is not forming a world calls nobody.
+  // Only a process that is forming a world calls others.
   void call_or_hang_up() {
     const bool forms = formation_.stage() == Stage::forming;
     std::vector<char> wanted(called_.size());
@@ -274,7 +274,7 @@ class Membership::Impl {
   std::thread thread_;
 };
 
-LOCKSTEP_INLINE Membership::Membership(int slot, std::vector<std::string> addresses,
+LOCKSTEP_INLINE Membership::Membership(int slot, const std::vector<std::string>& addresses,
                                        const ElasticOptions& elastic,
                                        const CommunicationOptions& options,
                                        const std::string& build)

@@ -40,8 +40,8 @@ void mpi_maximum(void* in, void* in_and_out, int* count, MPI_Datatype*) {
   combine({type, ReduceOp::max}, in_and_out, in, in_and_out, static_cast<std::size_t>(*count));
 }
 
-/// A duplicate of MPI_COMM_WORLD, with the operations that MPI lacks. Ends the job when the ranks do
-/// not come in time.
+/// A duplicate of MPI_COMM_WORLD, with the operations that MPI lacks. Ends the job when the ranks
+/// do not come in time.
 struct MpiGroup {
   MpiGroup(const Rendezvous& rendezvous, const CommunicationOptions& options)
       : timeout(options.progress_limit()),

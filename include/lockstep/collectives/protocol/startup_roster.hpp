@@ -24,9 +24,9 @@ class StartupRoster {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// How often a rank asks each other one whether it is there. With many ranks less often: all ask
-  /// all, and where they share a machine, they would do nothing else. (A startup_timeout below ten of
-  /// them is over before a rank that hangs is known as such.)
+  /// How often a rank asks each other rank whether it is there. With many ranks less often: all ask
+  /// all, and where they share a machine, they would do nothing else. (With a startup_timeout below
+  /// ten of these intervals, a rank that hangs may not be told from one that is missing.)
   [[nodiscard]] std::chrono::seconds ask_interval() const noexcept {
     return std::chrono::seconds(1 + world() / 16);
   }

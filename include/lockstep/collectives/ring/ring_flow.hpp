@@ -22,9 +22,9 @@ struct RingStaging {
 };
 
 /// What one rank does in a ring's all-reduce of a status and an array (see RingRoute for the
-/// order), or in half of one. Values are combined in packs: what has arrived of a pack waits in the staging memory,
-/// and goes on to the next rank as soon as it is combined. Complete sums are received right into
-/// the array.
+/// order), or in half of one. Values are combined in packs: what has arrived of a pack waits in the
+/// staging memory, and goes on to the next rank as soon as it is combined. Complete sums are
+/// received right into the array.
 ///
 /// With a half-precision wire, each rank rounds the partial sum that it sends; the rank that
 /// completes a sum rounds it too, so that all hold the same bits. So each rank rounds each element

@@ -86,8 +86,8 @@ LOCKSTEP_INLINE int TlsSession::judge_certificate(int accepted, X509_STORE_CTX* 
   return 0;
 }
 
-// A caller without TLS is told so by an alert ("protocol version"), which is never encrypted. What is
-// left unread would cut it off.
+// A caller without TLS is told so by an alert ("protocol version"), which is never encrypted. What
+// is left unread would cut it off.
 LOCKSTEP_INLINE void TlsSession::answer_in_plain() const noexcept {
   constexpr unsigned char alert[] = {first_of_alert, 3, 3, 0, 2, 2, 70};
   char rest[4096];

@@ -15,7 +15,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 [[nodiscard]] std::unique_ptr<Updater<T>> choose_updater(const Parts<T>& parts);
 
-/// Throws ConfigurationError for a call that makes single steps, if ranks meet after rounds of them.
+/// Throws ConfigurationError for a call that makes single steps, if ranks meet after rounds of
+/// them.
 template <class T>
 void refuse_rounds(std::string_view call, const Variables<T>& variables) {
   if (variables.is_in_rounds())

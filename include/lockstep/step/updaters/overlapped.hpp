@@ -11,7 +11,8 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Takes the gradients of a step as they become ready, and reduces them in ranges (see EarlyRanges).
+/// Takes the gradients of a step as they become ready, and reduces them in ranges (see
+/// EarlyRanges).
 template <class T>
 class OverlappedUpdater final : public Updater<T> {
   using Base = Updater<T>;

@@ -22,9 +22,9 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// Each rank updates parameters of its own, and calls no collective, until a step ends the round.
-/// Then the ranks sum how far each has come from where all began, and go on from there together: see
-/// Synchronization, which has the formulas. The status is added up over the round. The variables of
-/// `parts` are this rank's alone.
+/// Then the ranks sum how far each has come from where all began, and go on from there together:
+/// see Synchronization, which has the formulas. The status is added up over the round. The
+/// variables of `parts` are this rank's alone.
 template <class T>
 class RoundsUpdater final : public Updater<T> {
   using Base = Updater<T>;

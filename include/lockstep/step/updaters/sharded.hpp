@@ -25,9 +25,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// the new parameters gathered: together the bytes of one all-reduce. Else all gradients are
 /// reduced to all, and each worker's parameters sent to all. The status goes first, since an update
 /// needs the number of rows. With Overlap::on, blocks are reduced and scattered in ranges while
-/// backward computes others (see EarlyRanges), and the status goes behind them. The bits are those of the other routes, but for a clip by
-/// global_clipnorm over blocks: then each worker sums the squares of its share, and these sums are
-/// added, which may change the last bit of the norm. It is the same on all ranks.
+/// backward computes others (see EarlyRanges), and the status goes behind them. The bits are those
+/// of the other routes, but for a clip by global_clipnorm over blocks: then each worker sums the
+/// squares of its share, and these sums are added, which may change the last bit of the norm. It is
+/// the same on all ranks.
 template <class T>
 class ShardedUpdater final : public Updater<T> {
   using Base = Updater<T>;

@@ -63,7 +63,7 @@ class FormationCallers {
 
  private:
   static constexpr std::chrono::milliseconds patience{500}, interval{100};
-  static constexpr std::chrono::seconds rest{3};  // after a call that nobody has answered
+  static constexpr std::chrono::seconds rest{3};  // after a call without an answer
 
   void call() {
     std::vector<Clock::time_point> next(addresses_.size());

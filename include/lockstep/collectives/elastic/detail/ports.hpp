@@ -53,7 +53,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 }
 
 /// Opens a port for the members of the next world, kept in `port`, and returns its "host:port".
-/// Another one for each world: one that looks for the members of an older world finds nobody.
+/// Each world has ports of its own: a process that still calls members of an older one reaches
+/// none.
 [[nodiscard, gnu::cold]] inline std::string open_world_port(const std::string& address,
                                                             const CommunicationOptions& options,
                                                             KeptPort& port) {

@@ -66,8 +66,8 @@ LOCKSTEP_INLINE bool SharedArrival::has_come() {
   return static_cast<std::int32_t>(home_.arrivals.load(std::memory_order_acquire) - wanted_) >= 0;
 }
 
-// The sleeper counts itself before it looks, the other arrives before it counts the sleepers: one of
-// the two sees the other.
+// The sleeper counts itself before it looks, the other arrives before it counts the sleepers: one
+// of the two sees the other.
 LOCKSTEP_INLINE void SharedArrival::sleep(std::chrono::milliseconds most) {
   home_.sleepers.fetch_add(1);
   const std::uint32_t seen = home_.arrivals.load();
