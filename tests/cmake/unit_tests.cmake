@@ -105,6 +105,7 @@ foreach(name IN LISTS folders)
     cmake_path(GET source STEM program)
     add_executable(${name}_${program} "${source}")
     target_link_libraries(${name}_${program} PRIVATE lockstep_test_program)
+    target_include_directories(${name}_${program} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}") # "support/..."
     add_dependencies(test_${name} ${name}_${program})
     string(TOUPPER "PROGRAM_${program}" definition)
     target_compile_definitions(test_${name} PRIVATE "${definition}=\"$<TARGET_FILE:${name}_${program}>\"")
