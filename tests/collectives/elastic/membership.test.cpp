@@ -1,6 +1,9 @@
 #include "lockstep/collectives/elastic/membership.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstddef>
@@ -188,4 +191,49 @@ TEST_CASE("Membership: two claims in one breath, of which the first does not fit
   member.works();
   host.works();
   CHECK(host.membership->description() == "world 1: workers 0 1 (2 of 2)");
+}
+
+TEST_CASE(
+    "Membership: without a descriptor to spare, it waits and does not spin, and says so once") {
+  const auto addresses = free_addresses(2);
+  Member member(0, addresses, {.min_workers = 2});
+  member.form();
+  std::this_thread::sleep_for(300ms);  // its threads have all that they need
+  const Address own = parse_address(addresses[0]);
+  std::vector<detail::MeetingSocket> strangers;
+  for (int i = 0; i < 3; ++i)
+    strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  std::string why;
+  const auto names = detail::resolve(own.host, own.port, why);
+  REQUIRE_FALSE(names.empty());
+  const auto processor_time = [] {
+    rusage used{};
+    ::getrusage(RUSAGE_SELF, &used);
+    return std::chrono::seconds(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           std::chrono::microseconds(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+  };
+  lockstep_test::CapturedStderr captured;
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  const int next = ::dup(0);  // the lowest that is free
+  ::close(next);
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = limit.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  for (const auto& stranger : strangers)
+    CHECK(::connect(stranger.get(), detail::plain(names[0]), detail::size_of(names[0])) == 0);
+  const auto before = processor_time();
+  std::this_thread::sleep_for(2500ms);
+  const auto spent = processor_time() - before;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK(spent < 500ms);
+  const std::string text = captured.text();
+  const auto first = text.find("cannot be taken: Too many open files (ulimit -n)");
+  CHECK(first != std::string::npos);
+  CHECK(text.find("cannot be taken", first + 1) == std::string::npos);
+
+  Member other(1, addresses, {.min_workers = 2});  // then all is well
+  other.form();
+  member.works();
+  other.works();
+  CHECK(other.membership->description() == "world 1: workers 0 1 (2 of 2)");
 }

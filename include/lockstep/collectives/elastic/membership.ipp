@@ -1,7 +1,6 @@
 #pragma once
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
@@ -130,7 +129,7 @@ class Membership::Impl {
     std::vector<pollfd> watched;
     std::unique_lock lock(mutex_);
     while (!stops_) {
-      watched.assign({{wake_.descriptor(), POLLIN, 0}, {listener_.get(), POLLIN, 0}});
+      watched.assign({{wake_.descriptor(), POLLIN, 0}, {listener_.descriptor(), POLLIN, 0}});
       for (const Guest& guest : guests_)
         watched.push_back({guest.talk.descriptor(), guest.talk.events(), 0});
       for (const Called& called : called_)
@@ -167,9 +166,7 @@ class Membership::Impl {
   void accept() {
     for (;;) {
       detail::SocketName peer{};
-      socklen_t size = sizeof peer;
-      detail::MeetingSocket socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer),
-                                             &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      detail::MeetingSocket socket = listener_.accept(peer);
       if (!socket.is_open()) return;
       if (guests_.size() >= most_strangers + called_.size()) return;
       auto tls = tls_ == nullptr ? nullptr : detail::TlsSession::answer(tls_, socket.get());
@@ -258,7 +255,7 @@ class Membership::Impl {
   const CommunicationOptions options_;
   const detail::ClusterSecret secret_;
   const std::shared_ptr<const detail::TlsContext> tls_;
-  detail::MeetingSocket listener_;
+  detail::FormationListener listener_;
   detail::WakePipe wake_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/kept_port.hpp"
@@ -16,6 +18,7 @@
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/log.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -51,6 +54,42 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
                              : ""}));
   return socket;
 }
+
+/// Takes the calls that come to it.
+class FormationListener {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit FormationListener(MeetingSocket socket) : socket_(std::move(socket)) {}
+
+  /// For poll; -1 while it rests.
+  [[nodiscard]] int descriptor() const noexcept {
+    return Clock::now() < rests_until_ ? -1 : socket_.get();
+  }
+  /// The next caller, and who it is; not open where there is none. When the process cannot have
+  /// another socket, the caller would be announced again and again: then it rests.
+  [[nodiscard]] MeetingSocket accept(SocketName& peer) {
+    if (Clock::now() < rests_until_) return {};
+    socklen_t size = sizeof peer;
+    MeetingSocket caller(::accept4(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
+                                   SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const int error = caller.is_open() ? 0 : errno;
+    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+      rests_until_ = Clock::now() + std::chrono::seconds(1);
+      if (!std::exchange(has_complained_, true))
+        log_line(concat(
+            {"warning: the call of another worker to port ", port_of(own_name(socket_.get())),
+             " cannot be taken: ", std::strerror(error), error == EMFILE ? " (ulimit -n)" : "",
+             "; this worker tries again each second"}));
+    }
+    return caller;
+  }
+
+ private:
+  MeetingSocket socket_;
+  Clock::time_point rests_until_{};
+  bool has_complained_ = false;
+};
 
 /// Opens a port for the members of the next world, kept in `port`, and returns its "host:port".
 /// Each world has ports of its own: a process that still calls members of an older one reaches
