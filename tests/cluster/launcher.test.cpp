@@ -9,8 +9,10 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "support/captured_stderr.hpp"
 #include "support/process.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -249,6 +251,72 @@ TEST_SUITE("launcher") {
       options.stop_grace = 40s;
       const auto begin = Clock::now();
       CHECK(lockstep::launch_workers(options) == 3);
+      CHECK(Clock::now() - begin < 20s);
+    }
+  }
+
+  TEST_CASE("an elastic job goes on without a worker that is killed, be it the chief") {
+    for (const int victim : {0, 1}) {
+      CAPTURE(victim);
+      lockstep::LaunchOptions options = scripted(R"(
+        note world 1 0 1 2
+        if [ $index = )" + std::to_string(victim) +
+                                                 R"( ]; then sleep 0.3; kill -9 $$; fi
+        sleep 0.6
+        note world 2 )" + (victim == 0 ? "1 2" : "0 2") +
+                                                 R"(
+        sleep 0.6)");
+      options.workers = 3;
+      options.failure_grace = 100ms;  // in which the others would be told to stop
+      lockstep_test::CapturedStderr captured;
+      CHECK(lockstep::launch_workers(options) == 0);
+      const std::string text = captured.text();
+      CHECK(
+          contains(text, "worker " + std::to_string(victim) +
+                             " ended (killed by signal 9 (Killed)); the others go on without it"));
+      CHECK(contains(text, "\"index\":" + std::to_string(victim) + "}}' '/bin/sh' '-c' '"));
+    }
+  }
+
+  TEST_CASE("an elastic job is started again where it may be, and fails as another one does") {
+    const lockstep_test::TemporaryFolder folder;
+    lockstep::LaunchOptions options = scripted(R"(
+      note world 1 0 1
+      cd ")" + folder.path() + R"("
+      echo >> $index
+      [ $index = 0 ] && sleep 1.5
+      [ $index = 1 ] && [ $(wc -l < 1) -lt 3 ] && kill -9 $$
+      exit 0)");
+    options.workers = 2;
+    options.restarts = 5;
+    CHECK(lockstep::launch_workers(options) == 0);
+    std::ifstream file(folder.path("1"));
+    CHECK(std::count(std::istreambuf_iterator<char>(file), {}, '\n') == 3);
+
+    for (const auto& [end, code] :
+         {std::pair{"exit 5", 5}, std::pair{"exit 138", 138}, std::pair{"kill -9 $$", 137}}) {
+      CAPTURE(code);
+      lockstep::LaunchOptions failing = scripted(R"(
+        note world 1 0 1
+        [ $index = 0 ] && sleep 0.5 && exit 138
+        sleep 0.2; )" + std::string(end));
+      failing.workers = 2;
+      CHECK(lockstep::launch_workers(failing) == code);
+    }
+  }
+
+  TEST_CASE("when an elastic job is done, those whom it has left behind are told to stop") {
+    for (const bool hangs : {true, false}) {  // or is late
+      lockstep::LaunchOptions options = scripted(R"(
+        [ $index = 2 ] && )" + std::string(hangs ? "note world 1 0 1 2" : "true") +
+                                                 R"( && sleep 60
+        note world 1 0 1 2
+        note world 2 0 1
+        sleep 0.5)");
+      options.workers = 3;
+      options.failure_grace = 300ms;
+      const auto begin = Clock::now();
+      CHECK(lockstep::launch_workers(options) == 0);
       CHECK(Clock::now() - begin < 20s);
     }
   }

@@ -91,6 +91,9 @@ class Process {
     return true;
   }
 
+  /// What wait_for has read.
+  [[nodiscard]] const std::string& seen() const noexcept { return seen_; }
+
   /// Waits until the program has closed its output and ended; kills it after `limit`.
   Finished wait(std::chrono::seconds limit) {
     using Clock = std::chrono::steady_clock;

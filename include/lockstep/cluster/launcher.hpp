@@ -58,6 +58,11 @@ struct LaunchOptions {
 /// SIGINT the result is 130, after the others 143, unless all workers ended with 0. If
 /// lines could not be written to stdout, the result is 1 in place of 0.
 ///
+/// In an elastic job (MultiWorkerMirroredOptions::elastic) the others go on without a worker that
+/// was killed, or has lost the others, and is not started again; the log says how to start it by
+/// hand. Then the job has succeeded when the others have come to the end. A worker that hangs is
+/// left alone until then.
+///
 /// With `hosts`, each worker runs on its host instead, started by a process of `ssh` here, in a
 /// folder of the same name as this one and with the program at the same path. They meet on the
 /// first host (on the loopback interface, if all are on one), or where LOCKSTEP_MEETING_ADDRESS

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/cluster/accusations.hpp"
+#include "lockstep/cluster/detail/elastic_job.hpp"
 #include "lockstep/cluster/detail/launch_result.hpp"
 #include "lockstep/cluster/detail/launched_worker.hpp"
 #include "lockstep/cluster/detail/remote_start.hpp"
@@ -74,13 +75,15 @@ class Launcher {
       accusations_.met(worker.index,
                        worker.process.is_remote() ? now : note.time());  // hosts have other clocks
       worker.lost_another.reset();
+    } else if (note.kind == "world") {
+      elastic_.heed(note);
     } else if (note.kind == "stops") {
       worker.has_agreed_to_stop = true;
     } else if (note.kind == "waits" && other != nullptr) {
       other->keeps_others_waiting = true;
     } else if (note.kind == "lost" || note.kind == "missed" || note.kind == "follows") {
       worker.lost_another = now;
-      if (other == nullptr) return;
+      if (other == nullptr) return;  // in an elastic job: they know each other by other addresses
       if (note.kind == "lost")
         accusations_.lost(worker.index, other->index, std::string(note.text), now);
       if (note.kind == "missed")
@@ -91,8 +94,7 @@ class Launcher {
   // Kills a worker that its peers have lost, or wait for without end.
   void kill_hung(Worker& worker, HungWorker hung) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
-    const bool again =
-        stage_ == Stage::running && worker.restarts_left > 0 && !workers_.chief_has_succeeded();
+    const bool again = stage_ == Stage::running && worker.restarts_left > 0 && !job_is_done();
     log_line(
         concat({worker.name(), " was lost to worker ", hung.lost_to, " (", hung.why,
                 "), but its process still exists: it is killed",
@@ -110,6 +112,7 @@ class Launcher {
       if (!end) continue;
       take_notes(worker);
       accusations_.ended(worker.index);
+      elastic_.ended(worker.index);
       worker.order = ++ended_;
       worker.end = *end;
       if (worker.hung) worker.end.code = static_cast<int>(ExitCode::lost_peer);
@@ -117,37 +120,44 @@ class Launcher {
                                         worker.lost_another);
       worker.by_launcher = !worker.hung && (killed_ || told_to_stop_);
       if (stage_ == Stage::running) decide_about(worker);
+      if (stage_ == Stage::running && elastic_.leaves_some_behind(workers_.all()))
+        enter(Stage::failing, options_.failure_grace);
+      worker.left_out = !worker.process.lives() && elastic_.goes_without(worker, workers_.all());
     }
+  }
+
+  [[nodiscard]] bool job_is_done() const {
+    return workers_.chief_has_succeeded() || elastic_.is_done(workers_.all());
   }
 
   void decide_about(Worker& worker) {
     if (worker.end.code == 0) {
-      if (leaves_restarted_workers(worker))
+      if (worker.index == 0 && workers_.waits_for_the_chief())
         enter(Stage::failing, options_.failure_grace);
-      else if (has_restarted_ && !worker.came_back && !workers_.chief_has_succeeded())
+      else if (has_restarted_ && !worker.came_back && !job_is_done())
         worker.back_at = Clock::now() + std::chrono::seconds(3);
-    } else if (worker.end.code >= 128 && worker.restarts_left > 0 &&
-               !workers_.chief_has_succeeded()) {
+    } else if (worker.end.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
       restart(worker);
     } else if (worker.came_back) {
       worker.end.code = 0;  // it had ended with 0 before it was started again
+    } else if (elastic_.goes_without(worker, workers_.all())) {
+      if (!job_is_done()) tell_how_to_start_again(worker);
     } else {
       enter(Stage::failing, options_.failure_grace);
     }
   }
 
-  // The chief leaves last. A worker that was killed just before that, and was started again, would
-  // wait for it in vain.
-  [[nodiscard]] bool leaves_restarted_workers(const Worker& worker) const {
-    return worker.index == 0 && workers_.any([](const Worker& other) {
-      return other.process.lives() && other.was_started_again;
-    });
+  void tell_how_to_start_again(Worker& worker) {
+    worker.process.close_port();
+    log_line(concat({worker.name(), " ended (", worker.how_it_ended(),
+                     "); the others go on without it, and take it in when it is started again: ",
+                     workers_.command(worker)}));
   }
 
   // A worker that ended with 0 is needed again if the chief, which leaves last, was killed before
   // it left.
   [[nodiscard]] bool is_wanted_back(const Worker& worker) const {
-    return worker.back_at && stage_ == Stage::running && !workers_.chief_has_succeeded();
+    return worker.back_at && stage_ == Stage::running && !job_is_done();
   }
 
   void restart(Worker& worker) {
@@ -212,17 +222,8 @@ class Launcher {
     }
   }
 
-  // In a run that fails: the time since which every living worker has lost another one and waits
-  // for a successor that does not come.
   [[nodiscard]] std::optional<Clock::time_point> all_wait_in_vain_since() const {
-    if (stage_ != Stage::failing) return std::nullopt;
-    auto since = stage_began_;
-    for (const Worker& worker : workers_) {
-      if (!worker.process.lives()) continue;
-      if (!worker.lost_another) return std::nullopt;
-      since = std::max(since, *worker.lost_another);
-    }
-    return since;
+    return stage_ == Stage::failing ? workers_.all_wait_in_vain_since(stage_began_) : std::nullopt;
   }
 
   [[nodiscard]] bool stop_is_delayed() const {
@@ -270,6 +271,7 @@ class Launcher {
   SignalPipe signals_;
   WorkerGroup workers_;
   Accusations accusations_;
+  ElasticJob elastic_;
   Stage stage_ = Stage::running;
   Clock::time_point stage_began_{};
   Clock::time_point deadline_{};

@@ -28,6 +28,16 @@ TEST_CASE("launch result: 0 when all workers have ended with 0") {
   CHECK(launch_result(ended({0, 0}), SIGINT) == 0);
 }
 
+TEST_CASE("launch result: workers that an elastic job has left out, if others came to the end") {
+  auto workers = ended({137, 0});
+  CHECK(launch_result(workers, 0) == 137);
+  workers[0].left_out = true;
+  CHECK(launch_result(workers, 0) == 0);
+  workers[1].end.code = 138;
+  workers[1].by_peer = workers[1].left_out = true;
+  CHECK(launch_result(workers, 0) == 137);
+}
+
 TEST_CASE(
     "launch result: the first worker that failed by itself, not the first one that its end took "
     "along") {

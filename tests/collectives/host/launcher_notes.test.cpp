@@ -51,9 +51,11 @@ TEST_SUITE("launcher_notes") {
             ls::detail::note_failure(
                 {.failed_rank = 3, .address = "a:1", .code = ls::ExitCode::usage});
             ls::detail::note_waiting("a:1");
+            ls::detail::note_world(3, "0 2");
             ls::detail::note_stopping();
           }) ==
-          "lost 127.0.0.1:99 was?silent\nmissed a:1 late\nfollows\nfollows\nwaits a:1\nstops\n");
+          "lost 127.0.0.1:99 was?silent\nmissed a:1 late\nfollows\nfollows\nwaits a:1\n"
+          "world 3 0 2\nstops\n");
   }
 
   TEST_CASE("met carries the time") {

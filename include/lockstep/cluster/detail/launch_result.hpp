@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -15,14 +16,19 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// The worker that is to blame: the first one that failed by itself, or else the first that failed
-/// at all. nullptr when none has failed.
+/// at all. nullptr when none has failed, but for those that an elastic job has left out on its way
+/// to its end.
 inline const LaunchedWorker* first_failure(const std::vector<LaunchedWorker>& workers) {
   const auto rank = [](const LaunchedWorker& worker) {
     return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) + worker.order;
   };
+  const bool is_survived = std::ranges::any_of(
+      workers, [](const LaunchedWorker& worker) { return worker.has_succeeded(); });
   const LaunchedWorker* first = nullptr;
   for (const LaunchedWorker& worker : workers)
-    if (worker.end.code != 0 && (first == nullptr || rank(worker) < rank(*first))) first = &worker;
+    if (worker.end.code != 0 && !(worker.left_out && is_survived) &&
+        (first == nullptr || rank(worker) < rank(*first)))
+      first = &worker;
   return first;
 }
 

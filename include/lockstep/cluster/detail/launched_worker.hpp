@@ -34,6 +34,7 @@ struct LaunchedWorker {
   std::optional<Clock::time_point> back_at{};
   bool came_back = false;  ///< it was started again at back_at
   bool was_started_again = false;
+  bool left_out = false;  ///< it has ended, and an elastic job goes on without it
 
   /// Cleans up after a process, and starts its successor.
   void start_again(const WorkerProgram& program) {
@@ -43,6 +44,7 @@ struct LaunchedWorker {
     hung.reset();
     lost_another.reset();
     back_at.reset();
+    left_out = false;
     was_started_again = true;
     process.start(program);
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "lockstep/cluster/detail/ignored_signals.hpp"
 #include "lockstep/cluster/detail/launched_worker.hpp"
 #include "lockstep/cluster/detail/prefixed_stream.hpp"
+#include "lockstep/cluster/detail/remote_worker.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
@@ -86,6 +88,35 @@ class WorkerGroup {
 
   void signal_all(int number) const {
     for (const LaunchedWorker& worker : workers_) worker.process.signal(number);
+  }
+
+  /// The chief leaves last. A worker that was killed just before that, and was started again, waits
+  /// for it in vain.
+  [[nodiscard]] bool waits_for_the_chief() const {
+    return any([](const LaunchedWorker& worker) {
+      return worker.process.lives() && worker.was_started_again;
+    });
+  }
+  /// In a run that has failed at `since`: the time since which every living worker has lost another
+  /// one and waits for a successor that does not come.
+  [[nodiscard]] std::optional<Clock::time_point> all_wait_in_vain_since(
+      Clock::time_point since) const {
+    for (const LaunchedWorker& worker : workers_) {
+      if (!worker.process.lives()) continue;
+      if (!worker.lost_another) return std::nullopt;
+      since = std::max(since, *worker.lost_another);
+    }
+    return since;
+  }
+
+  /// What starts a worker's successor by hand, in a shell; nothing for one on another host.
+  [[nodiscard]] std::string command(const LaunchedWorker& worker) const {
+    if (worker.process.is_remote()) return {};
+    std::string text = concat({"TF_CONFIG=", shell_word(worker.process.tf_config(program_)), " ",
+                               shell_word(program_to_run(program_.path))});
+    for (std::size_t i = 1; i < program_.arguments.size(); ++i)
+      text += " " + shell_word(program_.arguments[i]);
+    return text;
   }
 
   /// Waits for a signal, a note or output, at most until then, and shows the output.

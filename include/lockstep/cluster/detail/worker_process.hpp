@@ -113,7 +113,13 @@ class WorkerProcess {
     return output_failure_ != 0 ? output_failure_ : output_[0].failure();
   }
 
-  /// There will be no successor.
+  /// On this machine.
+  [[nodiscard]] std::string tf_config(const WorkerProgram& program) const {
+    return concat({"{\"cluster\":{\"worker\":[", program.addresses,
+                   "]},\"task\":{\"type\":\"worker\",\"index\":", index_, "}}"});
+  }
+
+  /// There will be no successor that the launcher starts.
   void close_port() noexcept { listener_.close(); }
 
   /// Starts a process. Throws Error when that fails.
@@ -258,8 +264,7 @@ class WorkerProcess {
         environment.emplace_back(text);
     }
     if (is_remote()) return environment;  // of ssh
-    environment.push_back(concat({"TF_CONFIG={\"cluster\":{\"worker\":[", program.addresses,
-                                  "]},\"task\":{\"type\":\"worker\",\"index\":", index_, "}}"}));
+    environment.push_back("TF_CONFIG=" + tf_config(program));
     environment.emplace_back("LOCKSTEP_LAUNCHER=workers");
     environment.push_back(concat({"LOCKSTEP_LISTEN_FD=", listener_.get()}));
     environment.push_back(concat({"LOCKSTEP_NOTE_FD=", note}));

@@ -1,6 +1,7 @@
 // What a worker tells the local launcher that started it.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "lockstep/collectives/error.hpp"
@@ -12,6 +13,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 //
 //   at ADDRESS           this worker listens there (where the launcher did not choose the address)
 //   met TIME             all workers are connected, since TIME (std::chrono::steady_clock)
+//   world EPOCH RANKS    the workers of these numbers are at work together (elastic training)
 //   lost ADDRESS WHY     this worker has lost the one at ADDRESS: it ends, or waits for a successor
 //   missed ADDRESS WHY   the same in a start-up, to which that one did not come
 //   follows              this worker ends because another one has failed
@@ -23,6 +25,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 void note_address(std::string_view address) noexcept;
 void note_met() noexcept;
+/// `members`: "0 2 3".
+void note_world(std::int64_t epoch, std::string_view members) noexcept;
 /// Writes lost, missed or follows, according to the failure.
 void note_failure(const CollectiveFailure& failure) noexcept;
 void note_waiting(std::string_view address) noexcept;

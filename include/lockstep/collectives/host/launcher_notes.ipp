@@ -45,6 +45,10 @@ LOCKSTEP_INLINE void note_met() noexcept {
   write_note({"met ", std::chrono::steady_clock::now().time_since_epoch().count()});
 }
 
+LOCKSTEP_INLINE void note_world(std::int64_t epoch, std::string_view members) noexcept {
+  write_note({"world ", epoch, " ", members});
+}
+
 LOCKSTEP_INLINE void note_failure(const CollectiveFailure& failure) noexcept {
   if (failure.code != ExitCode::lost_peer || failure.address.empty())
     return write_note({"follows"});

@@ -1,0 +1,79 @@
+// What the launcher knows of the worlds of an elastic job.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/cluster/detail/launched_worker.hpp"
+#include "lockstep/cluster/detail/worker_note.hpp"
+#include "lockstep/core/config.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// The workers' own addresses in a world are not those that the launcher knows, so that each worker
+/// tells by number who is at work with it.
+class ElasticJob {
+ public:
+  /// A note "world 3 0 2": workers 0 and 2 are at work in world 3. Those of older worlds may come
+  /// later.
+  void heed(const WorkerNote& note) {
+    std::int64_t epoch = 0;
+    std::from_chars(note.about.data(), note.about.data() + note.about.size(), epoch);
+    is_elastic_ = true;
+    if (epoch <= epoch_) return;
+    epoch_ = epoch;
+    members_.clear();
+    for (std::string_view rest = note.text; !rest.empty();) {
+      int member = -1;
+      const char* const end = rest.data() + rest.size();
+      const char* const next = std::from_chars(rest.data(), end, member).ptr;
+      if (member >= 0) members_.push_back(member);
+      rest = next == end ? std::string_view()
+                         : std::string_view(next + 1, static_cast<std::size_t>(end - next - 1));
+    }
+  }
+  /// The process of this worker has ended. (When all have, their successors count worlds anew.)
+  void ended(int worker) {
+    std::erase(members_, worker);
+    if (members_.empty()) epoch_ = 0;
+  }
+
+  [[nodiscard]] bool is_elastic() const noexcept { return is_elastic_; }
+
+  /// Whether a worker has come to the end, which all of a world do together.
+  [[nodiscard]] bool is_done(const std::vector<LaunchedWorker>& workers) const {
+    if (!is_elastic_) return false;
+    for (const LaunchedWorker& worker : workers)
+      if (worker.has_succeeded()) return true;
+    return false;
+  }
+  /// Whether those who live can only wait: they are late, or were left out because they hung.
+  [[nodiscard]] bool leaves_some_behind(const std::vector<LaunchedWorker>& workers) const {
+    bool any = false;
+    for (const LaunchedWorker& worker : workers) {
+      if (!worker.process.lives()) continue;
+      if (std::find(members_.begin(), members_.end(), worker.index) != members_.end()) return false;
+      any = true;
+    }
+    return any && is_done(workers);
+  }
+  /// Whether the job goes on, or has come to its end, without a worker that has ended so.
+  [[nodiscard]] bool goes_without(const LaunchedWorker& worker,
+                                  const std::vector<LaunchedWorker>& workers) const {
+    if (!is_elastic_ || worker.end.code < 128 || worker.has_agreed_to_stop) return false;
+    for (const LaunchedWorker& other : workers)
+      if (other.process.lives() || other.has_succeeded()) return true;
+    return false;
+  }
+
+ private:
+  bool is_elastic_ = false;
+  std::int64_t epoch_ = 0;
+  std::vector<int> members_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
