@@ -3,6 +3,7 @@
 #include <lockstep/lockstep.hpp>
 
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -32,6 +33,9 @@ constexpr const char* usage = R"(usage: mnist [options]
   --save-freq epoch|N  how often: at every epoch, or every N steps (default epoch)
   --restarts M         with --workers: start a worker again up to M times when it was killed or has lost another one
   --on-peer-loss fail|rejoin  when another worker is lost: end with 138, or wait until it has been started again (default fail)
+  --elastic MIN        go on with fewer workers when some are lost, down to MIN, and take them in when they come
+  --elastic-wait S     how many seconds to wait for a lost one, before going on without it (default 30)
+  --global-batch fixed|follows-world  with fewer workers: as large, or batch-size for each (default fixed)
   --verbose 0|1|2      silent, progress bar, or one line per epoch (default 1)
   --checkpoint-dir DIR restore the newest checkpoint there, if there is one; save one after each epoch, and keep three.
                        Where TF_CONFIG's task is an evaluator: evaluate each one that the workers save there, until they
@@ -63,6 +67,9 @@ struct Options {
   std::int64_t save_freq = ls::SaveFrequency::epoch;
   ls::OnPeerLoss on_peer_loss = ls::OnPeerLoss::fail;
   int restarts = 0;
+  int elastic = 0;  // min_workers; 0: the number of workers stays
+  int elastic_wait = 30;
+  ls::GlobalBatch elastic_batch = ls::GlobalBatch::fixed;
   bool help = false;
 };
 
@@ -135,6 +142,17 @@ Options parse(int argc, char** argv) {
       options.on_peer_loss = choice == "rejoin" ? ls::OnPeerLoss::rejoin : ls::OnPeerLoss::fail;
     } else if (flag == "--restarts") {
       read_number(flag, text(), 0, many, options.restarts);
+    } else if (flag == "--elastic") {
+      read_number(flag, text(), 1, 1024, options.elastic);
+    } else if (flag == "--elastic-wait") {
+      read_number(flag, text(), 1, 86'400, options.elastic_wait);
+    } else if (flag == "--global-batch") {
+      const std::string_view choice = text();
+      if (choice != "fixed" && choice != "follows-world")
+        throw ls::ConfigurationError("mnist: --global-batch: '" + std::string(choice) +
+                                     "' is neither fixed nor follows-world");
+      options.elastic_batch =
+          choice == "fixed" ? ls::GlobalBatch::fixed : ls::GlobalBatch::follows_world;
     } else if (flag == "--verbose") {
       read_number(flag, text(), 0, 2, options.verbose);
     } else if (flag == "--checkpoint-dir") {
@@ -149,10 +167,11 @@ Options parse(int argc, char** argv) {
       throw ls::ConfigurationError("mnist: unknown option '" + std::string(flag) + "'");
     }
   }
-  if (options.on_peer_loss == ls::OnPeerLoss::rejoin &&
+  if ((options.on_peer_loss == ls::OnPeerLoss::rejoin || options.elastic > 0) &&
       (!options.checkpoint_dir.empty() || !options.model_in.empty()))
     throw ls::ConfigurationError(
-        "mnist: --on-peer-loss rejoin: --checkpoint-dir and --model-in are read by all workers "
+        "mnist: --on-peer-loss rejoin, and --elastic: --checkpoint-dir and --model-in are read by "
+        "all workers "
         "together, which a "
         "worker that is "
         "started again cannot; use --backup-dir alone");
@@ -204,9 +223,16 @@ void evaluate_checkpoints(const Options& options, const Optimizer& optimizer) {
 
 template <class Optimizer>
 void train(const ls::Cluster& cluster, const Options& options, const Optimizer& optimizer) {
-  ls::MultiWorkerMirroredStrategy<> strategy(cluster, {.replicas = options.replicas});
+  std::optional<ls::ElasticOptions> elastic;
+  if (options.elastic > 0)
+    elastic = ls::ElasticOptions{.min_workers = options.elastic,
+                                 .wait = std::chrono::seconds(options.elastic_wait),
+                                 .global_batch = options.elastic_batch};
+  ls::MultiWorkerMirroredStrategy<> strategy(cluster,
+                                             {.replicas = options.replicas, .elastic = elastic});
   const ls::ImageDataset digits = load_digits(options);
-  const std::int64_t global_batch = options.batch_size * strategy.num_workers();
+  // Of all workers that there may be, and not of those that are there now.
+  const std::int64_t global_batch = options.batch_size * cluster.world_size();
   const auto samples =
       ls::from_tensor_slices(digits.train.images / 255.0f, digits.train.labels).shuffle(60'000);
   const auto test =

@@ -424,4 +424,37 @@ TEST_CASE("BackupAndRestore: the chief removes what a killed run has left of an 
   CHECK_FALSE(std::filesystem::exists(left));
 }
 
+TEST_CASE(
+    "BackupAndRestore: where training takes over, a damaged backup is reported, and not an end") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path("training_state")) << "damaged";
+  const ls::BackupAndRestore backup{.backup_dir = folder.path(), .asynchronous = false};
+  FakeTraining training;
+  CHECK_THROWS_AS(backup.on_train_begin(training), ls::DataError);
+  training.elastic = training.follows_another_chief = true;
+  backup.on_train_begin(training);
+  CHECK(contains(training.unreadable, folder.path("training_state")));
+  CHECK(training.restored.empty());
+  CHECK(static_cast<bool>(training.decode));
+  training.snapshot = state_of_epoch(3);
+  backup.on_epoch_complete(training, 2);
+  CHECK(saved_in(backup).epoch == 3);
+  CHECK_FALSE(std::filesystem::exists(backup.path() + ".previous"));  // the damaged one
+}
+
+TEST_CASE("BackupAndRestore: in elastic training too, fit gets what reads the newest backup") {
+  const TemporaryFolder folder;
+  const ls::BackupAndRestore backup{.backup_dir = folder.path()};
+  FakeTraining training;
+  backup.on_train_begin(training);
+  CHECK_FALSE(static_cast<bool>(training.read_backup));
+  training.elastic = true;
+  backup.on_train_begin(training);
+  REQUIRE(static_cast<bool>(training.read_backup));
+  CHECK_FALSE(static_cast<bool>(training.encode));  // fit has it from its strategy
+  training.snapshot = state_of_epoch(4);
+  backup.on_epoch_complete(training, 3);
+  CHECK(ls::decode_checkpoint(training.read_backup(0)) == training.snapshot);
+}
+
 TEST_SUITE_END();

@@ -3,11 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/callbacks/training.hpp"
+#include "lockstep/core/error.hpp"
 
 namespace lockstep_test {
 
@@ -25,6 +28,8 @@ struct FakeTraining : lockstep::Training {
   lockstep::TrainingState snapshot;
   int restore_calls = 0;
   std::vector<std::byte> restored;
+  std::string unreadable;
+  lockstep::ReadBackup read_backup;
   lockstep::EncodeState encode = nullptr;
   lockstep::DecodeState decode = nullptr;
   std::vector<std::byte> weights;
@@ -59,6 +64,15 @@ struct FakeTraining : lockstep::Training {
     restored = std::move(saved);
     decode = decode_state;
   }
+  void cannot_restore(const std::exception_ptr& reason) override {
+    if (!follows_another_chief) std::rethrow_exception(reason);
+    try {
+      std::rethrow_exception(reason);
+    } catch (const lockstep::DataError& error) {
+      unreadable = error.what();
+    }
+  }
+  void backup_for_rejoin(const lockstep::ReadBackup& read) override { read_backup = read; }
   void rejoin_on_peer_loss(lockstep::EncodeState encode_state,
                            lockstep::DecodeState decode_state) override {
     encode = encode_state;

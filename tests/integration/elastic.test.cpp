@@ -7,12 +7,17 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/free_addresses.hpp"
@@ -48,6 +53,12 @@ void check_close(const std::string& line, const std::string& expected) {
     CAPTURE(name);
     CHECK(number(line, name) == doctest::Approx(number(expected, name)).epsilon(1e-4));
   }
+}
+
+void wait_for_file(const std::string& file) {
+  for (int i = 0; i < 3000 && !std::filesystem::exists(file); ++i)
+    std::this_thread::sleep_for(10ms);
+  REQUIRE(std::filesystem::exists(file));
 }
 
 /// Workers that an orchestrator starts: each by itself, at a place of its own.
@@ -117,6 +128,32 @@ std::string alone(const Words& options = {}) {
   return final_line(finished.output);
 }
 
+/// The worlds that the log names, made by hand on one worker: batches of 24 samples for `size`
+/// workers, and epochs of 20 steps.
+std::string with_worlds_of(const std::string& output, int size, int epochs) {
+  std::map<int, std::pair<int, int>> worlds{{1, {0, size}}};  // first update, workers
+  const std::string mark = "fit: world ";
+  for (std::size_t at = output.find(mark); at != std::string::npos;
+       at = output.find(mark, at + 1)) {
+    int number = 0, workers = 0, epoch = 0, step = 0;
+    const std::string line = output.substr(at, output.find('\n', at) - at);
+    REQUIRE(std::sscanf(line.c_str(), "fit: world %d", &number) == 1);
+    REQUIRE(std::sscanf(line.c_str() + line.find('('), "(%d of", &workers) == 1);
+    REQUIRE(std::sscanf(line.c_str() + line.find(", from"), ", from epoch %d, step %d", &epoch,
+                        &step) == 2);
+    worlds[number] = {20 * (epoch - 1) + step - 1, workers};
+  }
+  std::string text;
+  for (auto world = worlds.begin(); world != worlds.end(); ++world) {
+    const auto next = std::next(world);
+    const int end = next == worlds.end() ? 20 * epochs : next->second.first;
+    const auto [begin, workers] = world->second;
+    text += (text.empty() ? "" : ",") + std::to_string(24 * workers / size) + "x" +
+            std::to_string(end - begin);
+  }
+  return alone({"by_hand=" + text});
+}
+
 /// The same with so many workers, none of which is lost.
 std::string undisturbed(std::size_t count, const Words& options) {
   return Workers(count, options).finish();
@@ -169,6 +206,22 @@ TEST_CASE("elastic: a worker that comes later is taken in, with the state of the
   }
 }
 
+TEST_CASE("elastic: a global batch that follows the world: the same as these worlds by hand") {
+  const Words options{"step_ms=5", "wait_ms=300", "epochs=40", "follows=1"};
+  for (const std::size_t victim : {0u, 1u}) {
+    CAPTURE(victim);
+    Workers workers(3, options);
+    std::this_thread::sleep_for(40ms);
+    workers.kill(victim);
+    REQUIRE(workers[2].wait_for("fit: world 2", 30s));
+    workers.start(victim);
+    const std::string line = workers.finish();
+    check_close(line, with_worlds_of(workers.output, 3, 40));
+    CHECK(contains(workers.output, "world 3: workers 0 1 2 (3 of 3)"));
+    CHECK(contains(workers.output, "fit: world 2: workers "));
+  }
+}
+
 TEST_CASE("elastic: one that comes during a fit in a callback waits for the outer one") {
   const Words options{"step_ms=5", "wait_ms=300", "epochs=30", "steps=2", "inner=20"};
   const std::string expected = alone({"epochs=30", "steps=2"});
@@ -188,14 +241,84 @@ TEST_CASE("elastic: the chief of the moment saves, and leaves the folder to one 
   workers.kill(0);
   std::filesystem::remove(file);
   REQUIRE(workers[1].wait_for("fit: world 2", 30s));
-  for (int i = 0; i < 3000 && !std::filesystem::exists(file); ++i)
-    std::this_thread::sleep_for(10ms);
-  CHECK(std::filesystem::exists(file));  // by worker 1
+  wait_for_file(file);  // by worker 1
   workers.start(0);
   check_close(workers.finish(), alone({"epochs=60"}));
   CHECK(contains(workers.output, "world 3: workers 0 1 2 (3 of 3), from epoch "));
   CHECK_FALSE(contains(workers.output, "warning"));
   CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("elastic: a new chief that cannot read the backup goes on from what survivors have") {
+  const lockstep_test::TemporaryFolder folder;
+  const Words options{"step_ms=5", "wait_ms=600", "epochs=20"};
+  Workers workers(3, options, {{"ELASTIC_BACKUP_DIR", folder.path()}});
+  wait_for_file(folder.path("training_state"));
+  workers.kill(0);
+  for (const std::string name : {"training_state", "training_state.previous"})
+    std::ofstream(folder.path(name)) << "damaged";
+  check_close(workers.finish(), alone({"epochs=20"}));
+  CHECK(contains(workers.output, "warning: BackupAndRestore: '" + folder.path("training_state")));
+  CHECK(contains(workers.output, "It is not needed now: training goes on from the state of"));
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("elastic: sharded updates go on from the last backup after a loss, and nowhere else") {
+  const std::string expected = alone({"epochs=40"});
+  for (const std::size_t victim : {0u, 1u}) {
+    CAPTURE(victim);
+    const lockstep_test::TemporaryFolder folder;
+    Workers workers(3, {"step_ms=5", "wait_ms=300", "epochs=40", "sharded=1"},
+                    {{"ELASTIC_BACKUP_DIR", folder.path()}});
+    wait_for_file(folder.path("training_state"));
+    workers.kill(victim);
+    REQUIRE(workers[2].wait_for("fit: world 2", 30s));
+    workers.start(victim);
+    check_close(workers.finish(), expected);
+    CHECK(contains(workers.output, "waits for the others, and goes on from the last backup"));
+    // Saved after epochs: at a first step. The newcomer makes none go back: of the updates that are
+    // told before its world begins, none is made again.
+    const std::string mark = "fit: world 3: workers 0 1 2 (3 of 3), from epoch ";
+    const std::size_t second = workers.output.find("fit: world 2: ");
+    const std::size_t third = workers.output.find(mark);
+    REQUIRE(third != std::string::npos);
+    CHECK(contains(workers.output.substr(second, workers.output.find('\n', second) - second),
+                   ", step 1"));
+    int epoch = 0, step = 0, told = 0;
+    REQUIRE(std::sscanf(workers.output.c_str() + third + mark.size(), "%d, step %d", &epoch,
+                        &step) == 2);
+    const std::size_t last = workers.output.rfind("\nupdate ", third);
+    if (last != std::string::npos && last > second)
+      REQUIRE(std::sscanf(workers.output.c_str() + last, "\nupdate %d", &told) == 1);
+    CHECK(20 * (epoch - 1) + step - 1 >= told);
+  }
+}
+
+TEST_CASE("elastic: sharded updates, a worker that is back within the wait: the same bits") {
+  const lockstep_test::TemporaryFolder folder;
+  const Environment saves{{"ELASTIC_BACKUP_DIR", folder.path()}};
+  const Words options{"step_ms=5", "wait_ms=30000", "sharded=1", "freq=7", "replicas=2"};
+  const std::string expected = Workers(3, options, saves).finish();
+  for (const std::size_t victim : {0u, 2u}) {
+    CAPTURE(victim);
+    Workers workers(3, options, saves);
+    wait_for_file(folder.path("training_state"));
+    workers.kill(victim);
+    workers.start(victim);
+    CHECK(workers.finish() == expected);
+    CHECK(contains(workers.output, "fit: world 2: workers 0 1 2 (3 of 3), from epoch "));
+  }
+}
+
+TEST_CASE("elastic: sharded updates without a backup end when a worker is lost, and say why") {
+  Workers workers(3, {"step_ms=5", "wait_ms=300", "epochs=1000", "sharded=1"});
+  workers.kill(1);
+  for (const std::size_t slot : {0u, 2u}) {
+    const Finished finished = workers[slot].wait(60s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 138);
+    CHECK(contains(finished.output, "there is no backup to go on from"));
+  }
 }
 
 TEST_CASE("elastic: one that is cut off is left out, comes back when it can, and is taken in") {
@@ -226,6 +349,44 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("elastic: the example of the documents: killed, left out, started again by hand") {
+  const Words options{"--epochs", "15", "--steps-per-epoch", "20", "--verbose", "2"};
+  Words single{example("mnist"), "--batch-size", "48"};
+  single.insert(single.end(), options.begin(), options.end());
+  const Finished expected = run_process(single, {}, 120s);
+  REQUIRE(expected.exit_code == 0);
+  for (const std::size_t victim : {2u, 0u}) {
+    CAPTURE(victim);
+    Words command{example("mnist"), "--workers", "3", "--elastic", "2", "--elastic-wait", "1",
+                  "--batch-size",   "16"};
+    command.insert(command.end(), options.begin(), options.end());
+    Process launcher(command);
+    REQUIRE(launcher.wait_for("Epoch 1/15", 60s));
+    const auto workers = children_of(launcher.pid());
+    REQUIRE(workers.size() == 3);
+    ::kill(workers[victim], SIGKILL);
+    REQUIRE(launcher.wait_for("fit: world 2: workers ", 60s));
+    const std::string mark = "when it is started again: ";
+    const std::size_t told = launcher.seen().find(mark);
+    REQUIRE(told != std::string::npos);
+    const std::string line = launcher.seen().substr(told + mark.size());
+    Process successor({"/bin/sh", "-c", "exec env " + line.substr(0, line.find('\n'))});
+    const Finished finished = launcher.wait(120s);
+    const Finished late = successor.wait(60s);
+    CAPTURE(finished.output);
+    CAPTURE(late.output);
+    CHECK(finished.exit_code == 0);
+    CHECK(late.exit_code == 0);
+    CHECK(contains(late.output, "fit: world 3: workers 0 1 2 (3 of 3), from epoch "));
+    const std::string all = finished.output + late.output;  // a new chief tells the end
+    for (const char* name : {"loss", "accuracy"}) {
+      CAPTURE(name);
+      CHECK(number(final_line(all), name) ==
+            doctest::Approx(number(final_line(expected.output), name)).epsilon(0.01));
+    }
+  }
+}
+
 TEST_CASE("elastic: killed at random moments, back or not") {
   const char* const wanted = std::getenv("LOCKSTEP_KILL_MOMENTS");
   const int moments = wanted != nullptr ? std::atoi(wanted) : 8;
@@ -237,11 +398,16 @@ TEST_CASE("elastic: killed at random moments, back or not") {
     CAPTURE(moment);
     const std::size_t size = 2 + random() % 5;
     const bool returns = size == 2 || random() % 2 == 0;
-    const Words options{"step_ms=4", "epochs=4", returns ? "wait_ms=30000" : "wait_ms=400"};
+    const bool sharded = moment % 2 == 1;  // to the same bits as without
+    const lockstep_test::TemporaryFolder folder;
+    Words options{"step_ms=4", "epochs=4", returns ? "wait_ms=30000" : "wait_ms=400"};
     if (returns && expected[size].empty()) expected[size] = undisturbed(size, options);
-    Workers workers(size, options);
+    if (sharded) options.insert(options.end(), {"sharded=1", "freq=3"});
+    Workers workers(size, options,
+                    sharded ? Environment{{"ELASTIC_BACKUP_DIR", folder.path()}} : Environment{});
+    if (sharded) wait_for_file(folder.path("training_state"));
     const std::size_t victim = random() % size;
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 250));
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % (sharded ? 180 : 250)));
     workers.kill(victim);
     if (returns) {
       if (random() % 3 == 0) {  // and once more, while it comes back

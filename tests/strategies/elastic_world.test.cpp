@@ -44,8 +44,6 @@ std::string problem(const Cluster& cluster, const MultiWorkerMirroredOptions& op
 
 TEST_CASE("elastic: what cannot be combined with it is refused before anything is connected") {
   const auto cluster = two_workers(0);
-  CHECK(problem(cluster, {.sharded_updates = true, .elastic = ElasticOptions{}})
-            .find("with sharded_updates") != std::string::npos);
   CHECK(problem<MultiWorkerMirroredStrategy<SharedMemory>>(cluster, {.elastic = ElasticOptions{}})
             .find("with SharedMemory") != std::string::npos);
   CHECK(problem(cluster, {.elastic = ElasticOptions{.min_workers = 3}}).find("must be 1 to 2") !=
@@ -64,17 +62,22 @@ TEST_CASE("elastic: workers see their world; one that is alone, and other strate
   Workers alone(Cluster{}, {.elastic = ElasticOptions{}});
   CHECK(any_strategy(alone)->elastic_world() == nullptr);
 
-  const auto cluster = two_workers(0);
-  const auto worker = [&](int index) {
-    Cluster own = cluster;
-    own.task.index = index;
-    Workers strategy(own, {.elastic = ElasticOptions{}});
-    const auto any = any_strategy(strategy);
-    REQUIRE(any->elastic_world() != nullptr);
-    CHECK_FALSE(any->elastic_world()->has_newcomer());
-    return any->elastic_world()->description() + ", rank " + std::to_string(any->worker_index());
-  };
-  auto other = std::async(std::launch::async, worker, 1);
-  CHECK(worker(0) == "world 1: workers 0 1 (2 of 2), rank 0");
-  CHECK(other.get() == "world 1: workers 0 1 (2 of 2), rank 1");
+  for (const bool follows : {false, true}) {
+    const auto cluster = two_workers(0);
+    const auto worker = [&](int index) {
+      Cluster own = cluster;
+      own.task.index = index;
+      Workers strategy(
+          own, {.elastic = ElasticOptions{.global_batch = follows ? GlobalBatch::follows_world
+                                                                  : GlobalBatch::fixed}});
+      const auto any = any_strategy(strategy);
+      REQUIRE(any->elastic_world() != nullptr);
+      CHECK_FALSE(any->elastic_world()->has_newcomer());
+      CHECK(any->elastic_world()->workers_of_batch() == (follows ? 2 : 0));
+      return any->elastic_world()->description() + ", rank " + std::to_string(any->worker_index());
+    };
+    auto other = std::async(std::launch::async, worker, 1);
+    CHECK(worker(0) == "world 1: workers 0 1 (2 of 2), rank 0");
+    CHECK(other.get() == "world 1: workers 0 1 (2 of 2), rank 1");
+  }
 }

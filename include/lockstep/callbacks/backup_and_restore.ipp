@@ -50,17 +50,22 @@ LOCKSTEP_INLINE void BackupAndRestore::on_train_begin(Training& training) const 
     writer->is_waiting = false;
     lock_folder(training);
     remove_stale_temporaries(path());
-    saved = read(training.state_bytes());
+    try {
+      saved = read(training.state_bytes());
+    } catch (const DataError&) {
+      training.cannot_restore(std::current_exception());
+      writer->do_not_keep();
+    }
   }
   training.restore(std::move(saved), &decode_checkpoint);
   if (save_before_preemption) training.preempt_on_signals();
-  if (on_peer_loss == OnPeerLoss::rejoin) {
+  if (on_peer_loss == OnPeerLoss::rejoin)
     training.rejoin_on_peer_loss(&encode_checkpoint, &decode_checkpoint);
+  if (on_peer_loss == OnPeerLoss::rejoin || training.is_elastic())
     training.backup_for_rejoin([own = *this](std::uint64_t expected) {
       own.finish_all(OnSaveFailure::warn);
       return own.read(expected);
     });
-  }
 }
 
 LOCKSTEP_INLINE void BackupAndRestore::lock_folder(const Training& training) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <span>
 #include <string>
@@ -122,6 +123,11 @@ class Training {
   /// bytes restore nothing. fit throws ConfigurationError when the state belongs to another model,
   /// naming the difference; only the learning rate may differ: that of the state is in force then.
   virtual void restore(std::vector<std::byte> saved, DecodeState decode) = 0;
+
+  /// In on_train_begin, in place of restore, where the saved state cannot be read: throws `reason`.
+  /// But where takes_over(), training goes on from the state of those who were there before, with a
+  /// warning; only if none of them has it, fit throws `reason`.
+  virtual void cannot_restore(const std::exception_ptr& reason) { std::rethrow_exception(reason); }
 
   /// In on_train_begin, on every worker: when another worker is lost, fit does not throw but waits
   /// until it has been started again, and goes on with all workers from the state of the survivor

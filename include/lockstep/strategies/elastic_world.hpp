@@ -27,6 +27,10 @@ class ElasticWorld {
   /// "world 3: workers 0 2 3 (3 of 4)".
   [[nodiscard]] virtual std::string description() const = 0;
 
+  /// For how many workers a dataset's global batch is, where it follows the world
+  /// (GlobalBatch::follows_world); 0 where it stays.
+  [[nodiscard]] virtual int workers_of_batch() const noexcept { return 0; }
+
   /// How survivors give their state to the others.
   using EncodeState = std::vector<std::byte> (*)(const TrainingState& state);
   using DecodeState = TrainingState (*)(std::span<const std::byte> bytes);

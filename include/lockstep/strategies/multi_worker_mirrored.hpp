@@ -38,12 +38,13 @@ struct MultiWorkerMirroredOptions {
   /// norm). Optimizers of whole variables (Lamb, LARS, Adafactor, Muon) have shares of whole
   /// variables. Moving averages of the weights (use_ema) stay whole. The chief has all slots while
   /// a state is saved, for which all workers must call save, and not the chief alone. A worker that
-  /// is lost takes its slots along: with OnPeerLoss::rejoin, all go on from the last backup.
+  /// is lost takes its slots along: with OnPeerLoss::rejoin or `elastic`, all go on from the last
+  /// backup, and without one they end.
   bool sharded_updates = false;
   /// Training goes on with fewer workers when some are lost, and with more when some come: see
   /// ElasticOptions. A model's fit then survives losses as with OnPeerLoss::rejoin. The workers'
   /// addresses must be known, as from TF_CONFIG or --workers; in a world, workers connect on ports
-  /// that the system chooses. Not with sharded_updates, SharedMemory or Tls::certificates.
+  /// that the system chooses. Not with SharedMemory or Tls::certificates.
   std::optional<ElasticOptions> elastic = std::nullopt;
 };
 

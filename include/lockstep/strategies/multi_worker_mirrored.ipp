@@ -38,6 +38,10 @@ class MembersWorld final : public ElasticWorld {
     return membership_.world().epoch > 1;
   }
   [[nodiscard]] std::string description() const override { return membership_.description(); }
+  [[nodiscard]] int workers_of_batch() const noexcept override {
+    return membership_.options().global_batch == GlobalBatch::follows_world ? membership_.slots()
+                                                                            : 0;
+  }
   [[nodiscard]] EncodeState encode_state() const noexcept override { return &encode_checkpoint; }
   [[nodiscard]] DecodeState decode_state() const noexcept override { return &decode_checkpoint; }
 
@@ -121,6 +125,7 @@ void MultiWorkerMirroredStrategy<Policy>::connect_world() {
     try {
       connect();
       membership_->works();
+      detail::note_world(membership_->world().epoch, membership_->world().members());
       log_line(concat({membership_->description(), ", this is worker ", membership_->slot()}));
       return;
     } catch (const CollectiveError& error) {
@@ -195,10 +200,6 @@ void MultiWorkerMirroredStrategy<Policy>::check_elastic(const Cluster& cluster) 
     throw ConfigurationError(
         concat({"MultiWorkerMirroredOptions::elastic needs the addresses of all workers, and ",
                 cluster.source, " names that of rank 0 alone: give them in TF_CONFIG"}));
-  if (sharded_updates_)
-    throw ConfigurationError(
-        "MultiWorkerMirroredOptions::elastic with sharded_updates: a lost worker takes its slots "
-        "of the optimizer along; take one of the two");
   if (std::same_as<Policy, SharedMemory>)
     throw ConfigurationError(
         "MultiWorkerMirroredOptions::elastic with SharedMemory: the memory is made for one number "

@@ -143,9 +143,13 @@ ExitCode EpochSteps<T>::end_step_together(const Activity& place, bool has_update
     accumulated_ = 0;
   }
   const std::int64_t batch = at_.step++;
-  if (at_.data_position == 0 || at_.batch == 0)  // what resume_in_data compares
-    at_.batch = static_cast<std::int64_t>(data_.batch_size());
-  ++at_.data_position;  // not data_.position(): a rank whose data have ended stays behind
+  const auto size = static_cast<std::int64_t>(data_.batch_size());
+  if (fit_.plan.counts_samples)
+    at_.batch = 1;
+  else if (at_.data_position == 0 || at_.batch == 0)  // what resume_in_data compares
+    at_.batch = size;
+  // Not data_.position(): a rank whose data have ended stays behind.
+  at_.data_position += fit_.plan.counts_samples ? size : 1;
   has_more_ = status[StatusBlock::has_next] > 0;
   Requests asked = status.asked();
   if (!continues_ && (is_leader_ || parts_.variables.is_in_rounds()))
@@ -172,7 +176,10 @@ ExitCode EpochSteps<T>::end_step_together(const Activity& place, bool has_update
   }
   stops_ = asked.stop;
   leaves_world_ = asked.regroup && !continues_ && !stops_ && asked.preemption == ExitCode::success;
-  if (leaves_world_) fit_.trainer().gather_rank_state(replica_);
+  if (leaves_world_) {
+    fit_.trainer().gather_rank_state(replica_);
+    fit_.bring_slots_together(replica_);
+  }
   if (is_leader_) {
     const TraceSpan span(trace_, TracePart::callbacks);
     fit_.progress->update(at_.step, fit_.logs);

@@ -57,14 +57,15 @@ void FitLoop<T>::survive(const CollectiveError& error) {
 template <class T>
 bool FitLoop<T>::goes_on_elsewhere() {
   if (!std::exchange(fit_.recovery.leaves_world, false)) return false;
-  keep_for_others(fit_);
+  keep_for_others(fit_, true);
+  trainer_.release_slots();
   return true;
 }
 
 template <class T>
 void FitLoop<T>::take_place() {
   if (!fit_.is_elastic()) return;
-  fit_.plan = plan_fit(train_, fit_.options, trainer_.program().layout().data, trainer_.place());
+  fit_.plan = fit_.plan_for(train_);
   if (fit_.plan.steps_may_differ && fit_.is_chief())
     log_line(
         "warning: fit: the workers have changed, and share the training data by files, or not at "
@@ -145,7 +146,7 @@ void FitLoop<T>::train(AnyReplica& replica, ActivityBoard* board) {
     if (end.leaves_world) return leave_world(replica);
     finished = end.finished;
     const auto duration = Trace::Clock::now() - begin;
-    if (leader && !fit_.plan.target)
+    if (leader && !fit_.plan.target && (first_step == 0 || !fit_.plan.counts_samples))
       fit_.plan.target = at.step;  // the progress bar learns it in the first epoch
 
     StatusBlock validated(fit_.metric_state());

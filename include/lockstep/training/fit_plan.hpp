@@ -29,10 +29,15 @@ struct FitPlan {
   bool new_pass_each_epoch = true;  ///< else the epochs go on with the same pass over the data
   std::optional<std::int64_t> target = std::nullopt;  ///< steps of an epoch, where known
   std::vector<double> class_weight = {};              ///< of class 0, 1, ...; empty: 1
+  bool counts_samples = false;  ///< the place in the data is in samples: batches have any size
 
   /// Decides the last two, given the steps of the longest pass of all workers. Throws DataError
   /// when there are none.
   void decide(std::int64_t longest, const std::optional<std::int64_t>& steps_per_epoch);
+
+  /// The dataset's global batches are for `all` workers, of which `present` are there
+  /// (GlobalBatch::follows_world). Throws ConfigurationError unless all workers share each batch.
+  void resize_batches(const AnyDataset& train, const FitOptions& options, int present, int all);
 };
 
 /// Throws DataError when the dataset does not fit the model: by the extents of its samples, where a

@@ -8,7 +8,9 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/auto_shard_policy.hpp"
 #include "lockstep/data/description.hpp"
+#include "lockstep/data/shard_decision.hpp"
 #include "lockstep/training/fit_plan.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -83,6 +85,20 @@ LOCKSTEP_INLINE void FitPlan::decide(std::int64_t longest,
   new_pass_each_epoch = !steps_per_epoch || *steps_per_epoch == longest;
   target = steps_per_epoch;
   if (!target && longest > 0) target = longest;
+}
+
+LOCKSTEP_INLINE void FitPlan::resize_batches(const AnyDataset& train, const FitOptions& options,
+                                             int present, int all) {
+  // With any number of workers: a smaller world may have enough files where this one has not.
+  const auto policy = decide_shard_policy(train.auto_shard_policy(), train.num_files(), 2).policy;
+  if (policy != AutoShardPolicy::data)
+    throw ConfigurationError(
+        concat({"fit: ElasticOptions::global_batch is GlobalBatch::follows_world, and the workers "
+                "do not share each batch of the training data (AutoShardPolicy::",
+                to_string(policy), "): take AutoShardPolicy::data, or GlobalBatch::fixed"}));
+  counts_samples = true;
+  signature += "global batch: follows the world\n";
+  if (!options.steps_per_epoch && present != all) target.reset();
 }
 
 LOCKSTEP_INLINE FitPlan plan_fit(const AnyDataset& train, const FitOptions& options,

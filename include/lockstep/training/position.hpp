@@ -22,8 +22,9 @@ struct TrainingPosition {
   std::int64_t step = 0;            ///< steps of it that are made
   std::int64_t data_iteration = 0;  ///< number of the pass over the data
   std::int64_t data_position = 0;   ///< global batches of it that are used
-  std::int64_t batch =
-      0;  ///< samples in the global batches that data_position counts; 0: not known
+  /// Samples in the global batches that data_position counts; 0: not known. 1 where these have had
+  /// several sizes: then it counts samples.
+  std::int64_t batch = 0;
   std::vector<double> running{};  ///< the sums, as StatusBlock::saved(); empty for none
   bool is_epoch_open = false;     ///< the epoch before this one is not completed
 

@@ -8,9 +8,11 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/shape.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/data/resized_batches.hpp"
 #include "lockstep/kernels/instruction_set.hpp"
 #include "lockstep/step/updaters/choose_updater.hpp"
 #include "lockstep/step/updaters/update_shares_of.hpp"
+#include "lockstep/strategies/elastic_world.hpp"
 #include "lockstep/training/agreement.hpp"
 #include "lockstep/training/compile_rules.hpp"
 #include "lockstep/training/replicated_model.hpp"
@@ -144,7 +146,11 @@ DistributedDataset<AnyDataset> ReplicatedModel<T>::distribute(
 template <class T>
 DistributedDataset<AnyDataset> ReplicatedModel<T>::distribute_training(
     const AnyDataset& dataset, const AnyReplica& replica) const {
-  return {dataset, place(replica.local_size(), replica.local_rank())};
+  const DistributionContext own = place(replica.local_size(), replica.local_rank());
+  const ElasticWorld* const world = strategy_->elastic_world();
+  const int all = world == nullptr ? 0 : world->workers_of_batch();
+  if (all == 0) return {dataset, own};
+  return {ResizedBatches(dataset, own.num_workers, all), own};
 }
 
 template <class T>

@@ -22,9 +22,11 @@ template <class T>
 void resume_in_data(const RunningFit<T>& fit, AnyReplica& replica, BatchLoader<T>& data,
                     TrainingPosition& at);
 
-/// Keeps the state for the workers that are connected next. A signal ends the process until then.
+/// Keeps the state for the workers that are connected next. `is_whole`: all have made the same step
+/// and, where they share out updates, brought the slots together. A signal ends the process until
+/// then.
 template <class T>
-void keep_for_others(RunningFit<T>& fit);
+void keep_for_others(RunningFit<T>& fit, bool is_whole);
 
 /// A peer was lost: returns when it makes sense to connect anew and to run again; else throws the
 /// failure, with the step.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <utility>
 #include <vector>
@@ -39,21 +40,34 @@ void take_over(RunningFit<T>& fit, const std::vector<std::byte>& saved) {
         {"fit: nothing to do: the restored training came to its end after epoch ", fit.at.epoch}));
 }
 
-/// Without a saved state, a worker goes on with the slots that it has: they must be of one run.
+/// Called by the leader. `reason`: why the chief's saved state cannot be read.
+inline void go_on_without_backup(const std::exception_ptr& reason, bool has_state) {
+  if (!has_state) std::rethrow_exception(reason);
+  try {
+    std::rethrow_exception(reason);
+  } catch (const std::exception& error) {
+    log_line(concat({"warning: ", error.what(),
+                     ". It is not needed now: training goes on from the state of those who were "
+                     "there before"}));
+  }
+}
+
+/// Without a saved state, a worker goes on with the slots that it has: they must be of one run. And
+/// none goes on after a loss, which may have come when some of the parameters were updated.
 template <class T>
 void check_shares(RunningFit<T>& fit, AnyReplica& replica) {
   Trainer<T>& trainer = fit.trainer();
-  if (!trainer.variables().shares_updates() || trainer.program().layout().slots == 0) return;
+  if (!trainer.variables().shares_updates()) return;
   std::array<std::int64_t, 2> most{trainer.variables().iterations, -trainer.variables().iterations};
   replica.collective().all_reduce(std::span<std::int64_t>(most), ReduceOp::max);
   const bool is_known = any_rank(replica, fit.recovery.is_begun);
-  if (most[0] == -most[1] && !is_known) return;
+  if (!is_known && (most[0] == -most[1] || trainer.program().layout().slots == 0)) return;
   try {
     replica.collective().barrier();  // none throws before every other one knows
   } catch (const CollectiveError&) {
   }
-  throw Error(concat({"fit: with sharded_updates, a worker that was lost has taken its slots of "
-                      "the optimizer along, and there is no backup to go on from (workers have "
+  throw Error(concat({"fit: with sharded_updates, a worker that was lost has taken its share of "
+                      "the update along, and there is no backup to go on from (workers have "
                       "made ",
                       -most[1], " to ", most[0],
                       " updates): start all workers again; a BackupAndRestore with a smaller "
@@ -80,6 +94,8 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
   else if (leader)
     recovery.pending = {};
   fit.call_back(replica, {.call = "fit"}, [&] {
+    if (const auto reason = std::exchange(recovery.unreadable, nullptr))
+      go_on_without_backup(reason, !saved.empty());
     if (!saved.empty()) take_over(fit, saved);
   });
   if (saved.empty()) {
@@ -109,6 +125,10 @@ template <class T>
 void resume_in_data(const RunningFit<T>& fit, AnyReplica& replica, BatchLoader<T>& data,
                     TrainingPosition& at) {
   const FitPlan& plan = fit.plan;
+  if (plan.counts_samples) {
+    at.data_position *= std::exchange(at.batch, 1);
+    return;
+  }
   std::int64_t batch = 0;
   if (replica.collective().rank() == 0) {
     data.begin({.seed = fit.trainer().variables().seed, .number = at.data_iteration});
@@ -121,21 +141,26 @@ void resume_in_data(const RunningFit<T>& fit, AnyReplica& replica, BatchLoader<T
   if (plan.target && plan.new_pass_each_epoch)
     at.data_position = std::min(at.data_position, *plan.target);
   if (plan.new_pass_each_epoch) at.step = at.data_position;
-  if (replica.collective().rank() == 0)
-    log_line(
-        concat({"warning: fit: the saved run had global batches of ", at.batch,
-                " samples, this program asks for ", batch, " and goes on with them, from sample ",
-                at.data_position * batch, " of the data (of ", samples, " that were used)"}));
+  const bool counted_samples = at.batch == 1;  // batches may have had several sizes
+  const bool is_exact = at.data_position * batch == samples;
+  if (replica.collective().rank() == 0 && !(counted_samples && is_exact))
+    log_line(concat({"warning: fit: the saved run ",
+                     counted_samples ? std::string("is in the middle of a global batch")
+                                     : concat({"had global batches of ", at.batch, " samples"}),
+                     ", this program asks for ", batch, " and goes on with them, from sample ",
+                     at.data_position * batch, " of the data (of ", samples, " that were used)"}));
   at.batch = batch;
 }
 
 template <class T>
-void keep_for_others(RunningFit<T>& fit) {
+void keep_for_others(RunningFit<T>& fit, bool is_whole) {
   Recovery& recovery = fit.recovery;
-  if (!fit.trainer().variables().shares_updates())
+  const Trainer<T>& trainer = fit.trainer();
+  if (!trainer.variables().shares_updates() ||
+      (is_whole && fit.is_chief() && trainer.has_all_slots()))
     recovery.survivor.keep([&] { return fit.state(); });
   else if (fit.is_chief() &&
-           recovery.read_backup)  // the slots of the one that is lost are lost, too
+           recovery.read_backup)  // what the one that is lost had to update is lost, too
     recovery.pending = recovery.read_backup(state_bytes(fit.trainer()));
   fit.requests.leave_signals();
 }
@@ -153,12 +178,11 @@ void survive(RunningFit<T>& fit, const CollectiveError& error) {
   }
   for (std::size_t i = 0; i < trainer.replicas(); ++i) trainer.workspace(i).undo_step();
   trainer.forget_rank_state();  // some of it is lost
-  keep_for_others(fit);
+  keep_for_others(fit, false);
   log_line(
       concat({error.what(),
               trainer.variables().shares_updates()
-                  ? "; this worker waits until all are together again, and goes on from "
-                    "the last backup"
+                  ? "; this worker waits for the others, and goes on from the last backup"
               : fit.is_elastic() ? "; this worker keeps its state, and waits for the others"
                                  : "; this worker keeps its state and waits until all are together "
                                    "again"}));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <utility>
@@ -52,6 +53,7 @@ struct UpdateWindow {
 /// From what training goes on, at its beginning and when a peer was lost.
 struct Recovery {
   std::vector<std::byte> pending{};  ///< a saved state that is to be restored
+  std::exception_ptr unreadable{};   ///< why there is none
   DecodeState decode = nullptr;
   ReadBackup read_backup{};
   Survivor survivor{};
@@ -75,7 +77,7 @@ class RunningFit final : public ModelTraining<T> {
       : Base(trainer),
         options(fit_options),
         callbacks(hooks),
-        plan(plan_fit(train, options, trainer.program().layout().data, trainer.place())),
+        plan(plan_for(train)),
         progress(std::in_place, trainer.strategy().is_chief() ? options.verbose : 0,
                  options.epochs) {
     at.epoch = options.initial_epoch;
@@ -120,6 +122,10 @@ class RunningFit final : public ModelTraining<T> {
     recovery.pending = std::move(saved);
     recovery.decode = decode;
   }
+  void cannot_restore(const std::exception_ptr& reason) override {
+    if (!takes_over()) std::rethrow_exception(reason);
+    recovery.unreadable = reason;
+  }
   void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
     survive_losses(encode, decode);
   }
@@ -134,6 +140,15 @@ class RunningFit final : public ModelTraining<T> {
   // What the loop does with it.
 
   [[nodiscard]] Trainer<T>& trainer() const noexcept { return trainer_; }
+  /// In this place among the workers. Throws ConfigurationError or DataError.
+  [[nodiscard]] FitPlan plan_for(const AnyDataset& train) const {
+    FitPlan made = plan_fit(train, options, trainer_.program().layout().data, trainer_.place());
+    const ElasticWorld* const world = trainer_.strategy().elastic_world();
+    if (world != nullptr && world->workers_of_batch() > 0)
+      made.resize_batches(train, options, trainer_.strategy().num_workers(),
+                          world->workers_of_batch());
+    return made;
+  }
   [[nodiscard]] std::size_t metric_state() const noexcept {
     return trainer_.program().layout().metric_state;
   }
@@ -162,6 +177,8 @@ class RunningFit final : public ModelTraining<T> {
     trainer_.release_slots();
   }
   void gather_slots(AnyReplica& replica) const;
+  /// The chief gets the whole state, for those who go on in another world.
+  void bring_slots_together(AnyReplica& replica) const;
 
   const FitOptions& options;
   CallbackHooks& callbacks;

@@ -40,6 +40,13 @@ void RunningFit<T>::verify(AnyReplica& replica) {
 }
 
 template <class T>
+void RunningFit<T>::bring_slots_together(AnyReplica& replica) const {
+  if (!trainer_.variables().shares_updates()) return;
+  replica.team_barrier();  // the first replica has counted the update
+  if (!trainer_.has_all_slots()) trainer_.gather_slots(replica);
+}
+
+template <class T>
 void RunningFit<T>::gather_slots(AnyReplica& replica) const {
   if (any_rank_has.complete_state && !trainer_.has_all_slots()) trainer_.gather_slots(replica);
 }

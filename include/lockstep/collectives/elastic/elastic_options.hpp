@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -9,16 +10,26 @@
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
+/// What a dataset's global batch, that of `.batch(n)`, is when the workers change. Learning rates
+/// stay in either case.
+enum class GlobalBatch : std::uint8_t {
+  fixed,  ///< it stays, and each worker takes a larger or smaller part of it
+  /// Each worker's part stays. Where W of the cluster's N workers are there, a step takes n * W / N
+  /// samples, rounded down, but at least one: the next ones in the data, so that a pass has each
+  /// sample once, whatever the workers do meanwhile. Needs AutoShardPolicy::data.
+  follows_world,
+};
+
 /// More or fewer workers without stopping: a worker that is lost and does not come back in time is
-/// left out, and one that comes later is taken in. The global batch stays, and each worker takes a
-/// larger or smaller part of it. The workers at work at one time are a **world**; a world follows
-/// another one only if more than half of that agree, so that there are never two at once. (One of
-/// two does not go on alone.)
+/// left out, and one that comes later is taken in. The workers at work at one time are a **world**;
+/// a world follows another one only if more than half of that agree, so that there are never two at
+/// once. (One of two does not go on alone.)
 struct ElasticOptions {
   int min_workers = 1;  ///< fewer do not go on
   int max_workers = 0;  ///< 0: all of the cluster; else that number, which the cluster must have
   /// How long the others wait for one that is lost, before they go on without it.
   std::chrono::milliseconds wait = std::chrono::seconds(30);
+  GlobalBatch global_batch = GlobalBatch::fixed;
 
   /// Throws ConfigurationError unless it makes sense for a cluster of so many workers.
   [[gnu::cold]] void validate(int cluster) const {
