@@ -63,7 +63,7 @@ struct Report {
   std::atomic<int> named;
 };
 
-constexpr int most_ranks = 1024;  // the verdicts of more do not fit into a message
+constexpr int most_ranks = 1024;
 
 struct Shared {
   std::atomic<bool> is_over;

@@ -20,6 +20,7 @@
 #include "lockstep/collectives/flow.hpp"
 #include "lockstep/collectives/operation.hpp"
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
 #include "lockstep/collectives/protocol/failure_watch.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
@@ -54,8 +55,9 @@ class SimulatedRank {
                }),
         links_(addresses.size()) {}
 
-  /// The connections to a higher rank.
+  /// The connections to a higher rank, if there are any between the two.
   void meet(SimulatedRank& other) {
+    if (!detail::are_control_partners(rank_, other.rank_, size())) return;
     for (const bool is_control : {true, false}) {
       const auto ends = network_.connected(rank_, other.rank_);
       take_up(other.rank_, ends.first, is_control);
@@ -77,8 +79,9 @@ class SimulatedRank {
   /// When the program ended.
   [[nodiscard]] Time end() const noexcept { return end_; }
 
-  /// The connection to a peer breaks.
+  /// The connection to a peer breaks, if there is one.
   void reset(int peer, bool is_control) {
+    if (!watch_.channel().is_partner(peer)) return;
     network_.reset(is_control ? *link(peer).control : *link(peer).data);
   }
 
@@ -283,8 +286,8 @@ class SimulatedRank {
   void serve() {
     const Time now = network_.now();
     bool has_news = false;
-    for (int other = 0; other < size(); ++other) {
-      if (other == rank_ || watch_.channel().peer(other).gone) continue;
+    for (const int other : watch_.channel().partners()) {
+      if (watch_.channel().peer(other).gone) continue;
       auto& socket = *link(other).control;
       while (true) {
         const std::string bytes = network_.read(socket, 1024);

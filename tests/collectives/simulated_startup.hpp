@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/data_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/handshake.hpp"
 #include "lockstep/collectives/protocol/hello.hpp"
@@ -42,14 +44,15 @@ class SimulatedWorker {
         roster_(addresses, rank),
         agreement_(roster_, [this](int to, const detail::ControlFrame& frame,
                                    std::string_view text) { send(to, frame, text); }),
-        places_(addresses.size(), Place(2)),
+        places_(places_for(rank, static_cast<int>(addresses.size()))),
         delays_(addresses.size(), Milliseconds(50)) {
     mine_.from = rank;
     mine_.addresses = addresses;
     mine_.incarnation = static_cast<std::uint64_t>(network.start(rank));
     roster_.peer(rank).incarnation = mine_.incarnation;
     network_.listen(rank, [this](const Network::Pointer& socket) { receive(socket); });
-    for (int peer = 0; peer < rank; ++peer) call(peer, Place::control_link, {});
+    for (int peer = 0; peer < rank; ++peer)
+      if (roster_.is_contact(peer)) call(peer, Place::control_link, {});
     ask_later();
     network_.tell_at(network_.now() + startup_timeout, rank, [this, startup_timeout] {
       if (state_ == State::starting) fail(roster_.timed_out(network_.now(), startup_timeout));
@@ -58,7 +61,7 @@ class SimulatedWorker {
 
   [[nodiscard]] State state() const noexcept { return state_; }
   [[nodiscard]] const CollectiveFailure& failure() const noexcept { return failure_; }
-  /// Of a worker that is or was at work: the processes that it met, by rank.
+  /// Of a worker that is or was at work: the processes that it met, by rank; 0: none.
   [[nodiscard]] const std::vector<std::uint64_t>& met() const noexcept { return met_; }
 
  private:
@@ -73,6 +76,17 @@ class SimulatedWorker {
   };
   using Pointer = std::shared_ptr<Call>;
   using Place = detail::StartupPlace<Pointer>;
+
+  // As StartupContext has them, with one connection for data.
+  static std::vector<Place> places_for(int rank, int size) {
+    std::vector<Place> places;
+    for (int other = 0; other < size; ++other)
+      places.emplace_back(detail::are_data_partners(rank, other, size) ? 2 : 1);
+    return places;
+  }
+  [[nodiscard]] bool is_partner(int other) const {
+    return detail::are_control_partners(rank(), other, roster_.world());
+  }
 
   [[nodiscard]] Place& place(int peer) { return places_[static_cast<std::size_t>(peer)]; }
   [[nodiscard]] int rank() const { return roster_.rank(); }
@@ -201,7 +215,7 @@ class SimulatedWorker {
       call->socket->on_change = [this, weak = std::weak_ptr(call)] {
         if (const Pointer known = weak.lock()) read(known);
       };
-      if (!call->incoming && p.links[Place::first_data_link] == nullptr &&
+      if (!call->incoming && p.links.size() > 1 && p.links[Place::first_data_link] == nullptr &&
           std::none_of(calls_.begin(), calls_.end(),
                        [&](const Pointer& c) { return c->peer == call->peer && c->link != 0; }))
         this->call(call->peer, Place::first_data_link, {});
@@ -273,7 +287,8 @@ class SimulatedWorker {
   void ask_later() {
     later(roster_.ask_interval(), [this] {
       if (state_ != State::starting) return;
-      for (int other = 0; other < roster_.world(); ++other) agreement_.ask(other);
+      for (int other = 0; other < roster_.world(); ++other)
+        if (roster_.is_contact(other)) agreement_.ask(other);
       ask_later();
     });
   }
@@ -281,11 +296,18 @@ class SimulatedWorker {
     if (state_ != State::starting) return;
     if (std::none_of(guests_.begin(), guests_.end(), [](const Pointer& g) { return g->contends; }))
       agreement_.consider();
-    if (agreement_.aborted()) return fail(*agreement_.aborted());
+    if (agreement_.aborted()) return pass_on(*agreement_.aborted());
     if (!agreement_.is_reached()) return;
     state_ = State::at_work;
     for (int other = 0; other < roster_.world(); ++other)
-      met_.push_back(other == rank() ? mine_.incarnation : place(other).control()->incarnation);
+      met_.push_back(other == rank()                     ? mine_.incarnation
+                     : place(other).control() != nullptr ? place(other).control()->incarnation
+                                                         : 0);
+    // As RetiredSockets has it: rank 0 waits until the others close what is of no more use.
+    for (int other = 0; other < roster_.world(); ++other)
+      if (rank() != 0 && !is_partner(other))
+        if (const Pointer control = std::exchange(place(other).links[Place::control_link], nullptr))
+          drop(control);
     for (const Pointer& call : std::vector(calls_)) drop(call);
     for (const Pointer& guest : std::vector(guests_)) drop(guest);
     for (int other = 0; other < roster_.world() && state_ == State::at_work; ++other)
@@ -320,11 +342,19 @@ class SimulatedWorker {
       }
       inbox.pop();
     }
-    if (!control.socket->is_at_end()) return;
+    if (!control.socket->is_at_end() || !is_partner(control.peer)) return;
     CollectiveFailure failure;
     failure.failed_rank = control.peer;
     failure.reason = "closed the connection";
     fail(std::move(failure));
+  }
+
+  // As StartupConversation does.
+  void pass_on(const CollectiveFailure& failure) {
+    const auto frame = agreement_.report(CollectiveError(failure), failure.reason);
+    for (int other = 0; other < roster_.world(); ++other)
+      if (agreement_.is_news_for(other)) send(other, frame, failure.reason);
+    fail(failure);
   }
 
   void fail(CollectiveFailure failure) {

@@ -48,28 +48,6 @@ void check_all(const std::vector<Ballot>& ballots, int failed, const std::string
 }  // namespace
 
 TEST_SUITE("ballot") {
-  TEST_CASE("text and back") {
-    const Ballot ballot{heard,
-                        left,
-                        {Kind::broken, ECONNRESET, Process::ended},
-                        silent,
-                        {Kind::closed, 0, Process::lives},
-                        unanswered,
-                        {Kind::data_broken, 5}};
-    const std::string text = encode_ballot(ballot);
-    CHECK(text == "hlb-104s30000c+ud5");
-    CHECK(decode_ballot(text, 7) == ballot);
-  }
-
-  TEST_CASE("what is no ballot is refused") {
-    for (const char* text :
-         {"", "hh", "hhhh", "hhx", "hh-", "h+-h", "hhs99999999999", "hhs1 ", "hh\x80"}) {
-      CAPTURE(text);
-      CHECK_FALSE(decode_ballot(text, 3));
-    }
-    CHECK(decode_ballot("hh-h", 3));
-  }
-
   TEST_CASE("all are well") {
     for (const auto& verdict :
          verdicts({{heard, heard, heard}, {heard, heard, heard}, {heard, heard, heard}}))
@@ -128,7 +106,8 @@ TEST_SUITE("ballot") {
   TEST_CASE("a rank that hears none of many others any more is alone") {
     check_all({{}, {silent, heard, unanswered}, {}}, 1,
               "hears none of the other ranks any more: its network is cut, or all of them hang");
-    check_all({{}, {closed, heard, closed}, {}}, 0, "closed the connection");  // but those ended
+    check_all({{}, {closed, heard, closed}, {}}, 0,  // but those ended
+              "closed the connection; lost as well: rank 2");
     // Rank 0 has spoken before the way was cut, and its ballot does not come.
     Ballots late(1, names(3));
     late.add(1, {heard, heard, silent});
@@ -141,6 +120,55 @@ TEST_SUITE("ballot") {
 
   TEST_CASE("who has come to its end has not failed, and is not waited for") {
     check_all({{heard, left, reset}, {}, {}}, 2, "lost the connection (Connection reset by peer)");
+  }
+
+  TEST_CASE("of many ranks, each votes on its partners") {
+    constexpr int size = 12;  // whose partners are 1, 2, 4 and 8 to the left or right
+    std::vector<Ballot> ballots(size, Ballot(size));
+    for (int by = 0; by < size; ++by)
+      for (int of = 0; of < size; ++of)
+        if (by == of || are_control_partners(by, of, size))
+          ballots[static_cast<std::size_t>(by)][static_cast<std::size_t>(of)] = heard;
+    for (const auto& verdict : verdicts(ballots)) CHECK_FALSE(verdict);
+
+    SUBCASE("who is no partner has no vote, but may know how long the silence was") {
+      ballots[0][3] = silent;
+      for (const auto& verdict : verdicts(ballots)) CHECK_FALSE(verdict);
+      ballots[3].clear();
+      for (const std::size_t by : {1, 2, 4, 5, 7, 11}) ballots[by][3] = unanswered;
+      check_all(ballots, 3, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+    }
+    SUBCASE("one that has lost one of six is not to blame") {
+      ballots[3][4] = ballots[4][3] = reset;
+      check_all(ballots, -1,
+                "the connection between rank 3 and rank 4 broke: Connection reset by peer; other "
+                "ranks hear both");
+    }
+    SUBCASE("a ballot that is missing is waited for, whoever hears the rank") {
+      Ballots mine(0, names(size));
+      for (int from = 0; from < size; ++from)
+        if (from != 6) mine.add(from, ballots[static_cast<std::size_t>(from)]);
+      CHECK_FALSE(mine.are_complete());  // rank 0 itself does not hear it
+      mine.add(6, ballots[6]);
+      CHECK(mine.are_complete());
+    }
+    SUBCASE("the judge is the lowest that has lost no living partner") {
+      ballots[0][1] = ballots[1][0] = reset;
+      for (const int rank : {0, 1, 7}) {
+        Ballots mine(rank, names(size));
+        for (int from = 0; from < size; ++from)
+          mine.add(from, ballots[static_cast<std::size_t>(from)]);
+        CHECK(mine.judge() == 2);
+      }
+    }
+    SUBCASE("the last of a part names all that it has lost") {
+      const std::vector<Ballot> all = ballots;
+      for (Ballot& ballot : ballots) ballot.clear();
+      ballots[3] = all[3];
+      for (const std::size_t of : {1, 2, 4, 5, 7, 11}) ballots[3][of] = closed;
+      check_all(ballots, 1,
+                "closed the connection; lost as well: rank 2, rank 4, rank 5, rank 7, rank 11");
+    }
   }
 
   TEST_CASE("the judge is heard by all, and waits until they have voted") {

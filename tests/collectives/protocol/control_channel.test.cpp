@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,10 +27,12 @@ struct Conversation {
                 [this](int to, const ControlFrame& frame, std::string_view text) {
                   sent.emplace_back(to, frame);
                   last_text = text;
+                  all.emplace_back(to, bytes_of(frame, last_text));
                 }) {}
 
   std::vector<std::pair<int, ControlFrame>> sent;
   std::string last_text;
+  std::vector<std::pair<int, std::string>> all{};  // to whom, the bytes
   ActivityBoard board;
   ControlChannel channel;
 };
@@ -141,8 +144,88 @@ TEST_SUITE("control channel") {
     CHECK_FALSE(rank_1.channel.peer(0).farewell);
     CHECK(rank_1.channel.take(0, bytes_of({.type = Type::farewell}), at(0s)));
     CHECK(rank_1.channel.peer(0).farewell);
-    rank_1.channel.say_to_all(Type::goodbye);
+    rank_1.channel.say_goodbye();
     CHECK(rank_1.sent == std::vector{std::pair(0, ControlFrame{.type = Type::goodbye})});
+  }
+
+  TEST_CASE("of many ranks, a question goes from partner to partner, and so does its answer") {
+    constexpr int size = 24;
+    std::vector<std::unique_ptr<Conversation>> ranks;
+    for (int rank = 0; rank < size; ++rank)
+      ranks.push_back(std::make_unique<Conversation>(rank, size));
+    ranks[11]->channel.set_awaited(5);
+    ranks[11]->board.set({.call = "evaluate"});
+    const auto deliver = [&] {
+      int messages = 0;
+      for (bool goes_on = true; goes_on;) {
+        goes_on = false;
+        for (int from = 0; from < size; ++from)
+          for (const auto& [to, bytes] :
+               std::exchange(ranks[static_cast<std::size_t>(from)]->all, {})) {
+            CHECK(are_control_partners(from, to, size));
+            CHECK(ranks[static_cast<std::size_t>(to)]->channel.take(from, bytes, at(5s)));
+            goes_on = true;
+            ++messages;
+          }
+      }
+      return messages;
+    };
+    ControlChannel& asking = ranks[0]->channel;
+    asking.ask(11, at(4s));
+    CHECK_FALSE(asking.peer(11).answered);
+    CHECK(deliver() <= 2 * 4);
+    CHECK(asking.peer(11).answered);
+    CHECK(asking.peer(11).waits_for == 5);
+    CHECK(asking.peer(11).activity == "evaluate");
+    CHECK(asking.peer(11).heard == at(5s));
+    CHECK_FALSE(asking.peer(11).goodbye);
+
+    // Round a partner that is lost.
+    for (const int lost : {8, 12}) asking.peer(lost).gone = true;
+    asking.ask(11, at(6s));
+    deliver();
+    CHECK(asking.peer(11).answered);
+
+    // One that has ended says so to its partners and to rank 0, and to others when they ask.
+    ranks[11]->channel.say_goodbye();
+    deliver();
+    CHECK(asking.peer(11).goodbye);
+    CHECK(ranks[12]->channel.peer(11).goodbye);
+    CHECK_FALSE(ranks[1]->channel.peer(11).goodbye);
+    ranks[1]->channel.ask(11, at(7s));
+    deliver();
+    CHECK(ranks[1]->channel.peer(11).goodbye);
+
+    // The farewell of rank 0 reaches all.
+    asking.say_farewell();
+    deliver();
+    for (int rank = 1; rank < size; ++rank)
+      CHECK(ranks[static_cast<std::size_t>(rank)]->channel.peer(0).farewell);
+  }
+
+  TEST_CASE("what is said to be another's word is believed of no partner, and of questions alone") {
+    constexpr int size = 24;
+    const auto relayed = [](int from, int to, const std::string& inner) {
+      return bytes_of({.type = Type::relayed,
+                       .value = from,
+                       .extra = to,
+                       .length = static_cast<std::uint32_t>(inner.size())},
+                      inner);
+    };
+    Conversation rank_0(0, size);
+    const std::string goodbye = bytes_of({.type = Type::goodbye});
+    for (const auto& bytes :
+         {relayed(2, 0, goodbye), relayed(0, 0, goodbye), relayed(-1, 0, goodbye),
+          relayed(99, 0, goodbye), relayed(11, 99, goodbye), relayed(11, -1, goodbye),
+          relayed(11, 0, goodbye.substr(1)), relayed(11, 0, goodbye + "x"), relayed(11, 0, {}),
+          relayed(11, 0, bytes_of({.type = Type::abort, .value = 3})),
+          relayed(11, 0, relayed(13, 0, goodbye))})
+      CHECK(rank_0.channel.take(1, bytes, at(0s)));
+    for (int other = 0; other < size; ++other) CHECK_FALSE(rank_0.channel.peer(other).goodbye);
+    CHECK_FALSE(rank_0.channel.reported());
+    CHECK(rank_0.sent.empty());
+    CHECK(rank_0.channel.take(1, relayed(11, 0, goodbye), at(0s)));
+    CHECK(rank_0.channel.peer(11).goodbye);
   }
 
   TEST_CASE("something else is noticed") {

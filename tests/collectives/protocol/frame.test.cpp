@@ -46,7 +46,7 @@ TEST_SUITE("frame") {
     std::copy_n(ControlFrame{}.encode().begin(), frame_bytes, as_data.begin());
     put_number<4>(&as_data[frame_bytes], DataFrame::checksum(as_data));
     CHECK_FALSE(DataFrame::decode(as_data, data));
-    for (const int type : {0, 10, 255}) {
+    for (const int type : {0, 11, 255}) {
       ControlFrame frame;
       frame.type = static_cast<ControlFrame::Type>(type);
       CHECK_FALSE(ControlFrame::decode(frame.encode(), control));
@@ -55,6 +55,11 @@ TEST_SUITE("frame") {
     longest.length = ControlFrame::longest;
     CHECK(ControlFrame::decode(longest.encode(), control));
     longest.length = ControlFrame::longest + 1;
+    CHECK_FALSE(ControlFrame::decode(longest.encode(), control));
+    longest.type = ControlFrame::Type::relayed;  // holds one of those
+    longest.length = ControlFrame::longest + frame_bytes;
+    CHECK(ControlFrame::decode(longest.encode(), control));
+    ++longest.length;
     CHECK_FALSE(ControlFrame::decode(longest.encode(), control));
   }
 }

@@ -67,7 +67,7 @@ TEST_SUITE("hello") {
     Hello theirs = hello(1, 0);
 
     theirs.version = 7;
-    CHECK(difference_with(mine, theirs) == "has protocol version 7, this worker has 5");
+    CHECK(difference_with(mine, theirs) == "has protocol version 7, this worker has 6");
     theirs = hello(1, 0);
     theirs.addresses.push_back("d:4");
     CHECK(difference_with(mine, theirs) == "has world size 4, this worker has 3");

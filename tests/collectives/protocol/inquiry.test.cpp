@@ -36,6 +36,8 @@ class Cluster {
 
   /// The rank does nothing, and its messages get lost.
   void stop(int rank) { at(rank).stopped = true; }
+  /// The rank answers questions, and that is all.
+  void mute(int rank) { at(rank).is_mute = true; }
   /// No more messages pass in this direction.
   void cut(int from, int to) { cuts_.emplace_back(from, to); }
   /// The connection is reset, on both sides.
@@ -45,11 +47,10 @@ class Cluster {
     for (const auto& [one, other] : {std::pair(a, b), std::pair(b, a)})
       lose(one, other, ECONNRESET);
   }
-  /// A rank's process is killed: all others see the end of their connections.
+  /// A rank's process is killed: its partners see the end of their connections.
   void kill(int rank) {
     stop(rank);
-    for (int other = 0; other < size(); ++other)
-      if (other != rank) lose(other, rank, 0);
+    for (const int other : channel(rank).partners()) lose(other, rank, 0);
   }
   void lose(int by, int of, int error) {
     channel(by).peer(of).gone = true;
@@ -61,7 +62,7 @@ class Cluster {
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
       for (auto& rank : ranks_) {
-        if (rank->stopped || rank->verdict) continue;
+        if (rank->stopped || rank->is_mute || rank->verdict) continue;
         if (const auto& reported = rank->channel.reported())
           rank->verdict = reported;
         else
@@ -113,7 +114,7 @@ class Cluster {
     ActivityBoard board;
     ControlChannel channel;
     Inquiry inquiry;
-    bool stopped = false;
+    bool stopped = false, is_mute = false;
     std::optional<CollectiveFailure> verdict;
   };
   struct Message {
@@ -151,6 +152,81 @@ TEST_SUITE("inquiry") {
         cluster.talk();
         cluster.check_verdict(victim, "closed the connection");
       }
+  }
+
+  TEST_CASE("of many ranks, too, which hear of it from others") {
+    for (const int size : {9, 12, 64})
+      for (const int victim : {0, 5, size - 1}) {
+        Cluster cluster(size);
+        cluster.kill(victim);
+        cluster.talk();
+        cluster.check_verdict(victim, "closed the connection");
+      }
+  }
+
+  TEST_CASE("several of many that are killed are all named, with one of them as the cause") {
+    Cluster cluster(20);
+    for (const int victim : {3, 4, 15}) cluster.kill(victim);
+    cluster.talk();
+    cluster.check_verdict(3, "closed the connection; lost as well: rank 4, rank 15");
+  }
+
+  TEST_CASE("a rank whose partners are all killed names them") {
+    Cluster cluster(12);
+    const std::vector<int> partners = cluster.channel(6).partners();
+    for (const int partner : partners) cluster.kill(partner);
+    cluster.talk();
+    REQUIRE(cluster.verdict(6));
+    CHECK(cluster.verdict(6)->failed_rank == 2);
+    CHECK(cluster.verdict(6)->reason ==
+          "closed the connection; lost as well: rank 4, rank 5, rank 7, rank 8, rank 10");
+  }
+
+  TEST_CASE("of many ranks, two that lose each other are named by all, and nobody is blamed") {
+    Cluster cluster(20);
+    cluster.reset(7, 11);
+    cluster.talk();
+    cluster.check_verdict(-1,
+                          "the connection between rank 7 and rank 11 broke: Connection reset by "
+                          "peer; other ranks hear both");
+  }
+
+  TEST_CASE("a rank that misses one that is no partner learns from others what it is about") {
+    Cluster cluster(20);
+    cluster.inquiry(0).miss(10, 30s, cluster.now());  // it is well
+    cluster.talk();
+    for (int rank = 0; rank < 20; ++rank) CHECK_FALSE(cluster.verdict(rank));
+    CHECK_FALSE(cluster.is_open());
+    cluster.stop(10);
+    cluster.inquiry(0).miss(10, 30s, cluster.now());
+    for (const Milliseconds time : {0ms, 1600ms, 3200ms}) cluster.talk_at(time);
+    cluster.check_verdict(10, "was silent for more than 30000 ms (CommunicationOptions::timeout)");
+  }
+
+  TEST_CASE("a rank that dies after it has been heard, before its ballot, is not waited for") {
+    for (const int size : {3, 12}) {
+      Cluster cluster(size);
+      cluster.mute(1);
+      cluster.kill(2);
+      cluster.talk();
+      CHECK_FALSE(cluster.verdict(0));  // rank 1 has answered
+      cluster.kill(1);
+      cluster.talk();
+      cluster.check_verdict(1, "closed the connection; lost as well: rank 2");
+    }
+  }
+
+  TEST_CASE("words of an inquiry that is over begin no other one") {
+    Cluster cluster(3);
+    cluster.inquiry(0).miss(1, 30s, cluster.now());
+    cluster.talk();
+    CHECK_FALSE(cluster.is_open());
+    const FrameBytes bytes = ControlFrame{.type = ControlFrame::Type::doubt, .extra = 1}.encode();
+    const std::string late(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    CHECK(cluster.channel(2).take(1, late, cluster.now()));
+    CHECK_FALSE(cluster.is_open());
+    cluster.inquiry(1).miss(2, 30s, cluster.now());
+    CHECK(cluster.is_open());
   }
 
   TEST_CASE("a rank that hangs is named by all, as soon as it should have answered") {
@@ -274,7 +350,7 @@ TEST_SUITE("inquiry") {
 
   TEST_CASE("a rank that has come to its end may go") {
     Cluster cluster(3);
-    cluster.channel(1).say_to_all(ControlFrame::Type::goodbye);
+    cluster.channel(1).say_goodbye();
     cluster.talk();
     cluster.stop(1);
     cluster.inquiry(0).lose_data(1, 0, cluster.now());

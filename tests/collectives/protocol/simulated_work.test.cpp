@@ -16,6 +16,7 @@
 
 #include "collectives/simulated_ranks.hpp"
 #include "collectives/simulated_schedules.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
 #include "support/simulated_network.hpp"
 
@@ -91,9 +92,7 @@ class Work {
           network.heal(other, host);
         });
       case Trouble::kill:
-        blame(host);
-        gone_.insert(host);
-        return network.kill(host);
+        return kill(host);
       case Trouble::vanish:
         blame(host);
         gone_.insert(host);
@@ -127,6 +126,29 @@ class Work {
         part(host, other);
         return at(host).reset(other, trouble == Trouble::reset_control);
     }
+  }
+
+  void kill(int rank) {
+    blame(rank);
+    gone_.insert(rank);
+    network.kill(rank);
+  }
+  void divide(int first) {
+    for (int one = 0; one < first; ++one)
+      for (int other = first; other < network.size(); ++other) {
+        part(one, other);
+        network.cut(one, other);
+        network.cut(other, one);
+      }
+  }
+  /// What a rank has ended with.
+  [[nodiscard]] CollectiveFailure failure_of(int rank) {
+    try {
+      if (at(rank).thrown()) std::rethrow_exception(at(rank).thrown());
+    } catch (const CollectiveError& error) {
+      return error.failure();
+    }
+    return {};
   }
 
   void run() {
@@ -246,8 +268,7 @@ class Work {
 };
 
 /// Empty if all went well.
-std::string work_with_trouble(std::uint64_t seed) {
-  const int world = 2 + static_cast<int>(seed / kinds % 4);
+std::string work_with_trouble(std::uint64_t seed, int world) {
   const auto kind = static_cast<Trouble>(seed % kinds);
   Work work(world, seed);
   SimulatedNetwork& network = work.network;
@@ -264,12 +285,78 @@ std::string work_with_trouble(std::uint64_t seed) {
   return work.fault(can_agree, kind == Trouble::several);
 }
 
+/// All others name it, in time.
+std::string die_among_many(std::uint64_t seed) {
+  Work work(64, seed);
+  const auto killed = work.network.random_time(1ms, 30ms);
+  work.network.after(killed, [&work] { work.suffer(Trouble::kill); });
+  const auto begin = work.network.now() + killed;
+  work.run();
+  if (auto fault = work.fault(true, false); !fault.empty()) return fault;
+  for (int rank = 0; rank < 64; ++rank)
+    if (work.at(rank).thrown() && work.at(rank).end() - begin > 1s)
+      return "rank " + std::to_string(rank) + " knows it late";
+  return {};
+}
+
+/// The partners of a rank are killed within a moment: it is left alone.
+std::string die_around_one(std::uint64_t seed) {
+  const int world = 12 + static_cast<int>(seed % 10);
+  Work work(world, seed);
+  SimulatedNetwork& network = work.network;
+  const int alone = network.random_host();
+  const auto begin = network.random_time(1ms, 30ms);
+  const auto partners = detail::control_partners(alone, world);
+  for (const int partner : partners)
+    network.after(begin + network.random_time(0ms, seed % 2 == 0 ? 0ms : 3ms),
+                  [&work, partner] { work.kill(partner); });
+  work.run();
+  if (auto fault = work.fault(false, true); !fault.empty()) return fault;
+  const CollectiveFailure failure = work.failure_of(alone);
+  if (seed % 2 != 0) return {};  // the first one may be named before the others are dead
+  for (const int partner : partners)
+    if (failure.failed_rank != partner &&
+        failure.reason.find("rank " + std::to_string(partner) + " (") == failure.reason.npos)
+      return "the one that is left does not name rank " + std::to_string(partner) + ": " +
+             failure.reason;
+  return {};
+}
+
+/// No way leads any more from the lower ranks to the others, nor back.
+std::string fall_apart(std::uint64_t seed) {
+  const int world = 9 + static_cast<int>(seed % 12);
+  Work work(world, seed);
+  const int first =
+      1 + static_cast<int>(work.network.random(static_cast<std::uint64_t>(world - 1)));
+  work.network.after(work.network.random_time(0ms, 30ms), [&work, first] { work.divide(first); });
+  work.run();
+  return work.fault(false, true);
+}
+
 }  // namespace
 
 TEST_SUITE("simulated work") {
   TEST_CASE(
       "whatever fails, each rank has the right sums or names what failed, and all name the same") {
-    try_schedules(work_with_trouble, 1300, {3990});
+    const auto few = [](std::uint64_t seed) {
+      return work_with_trouble(seed, 2 + static_cast<int>(seed / kinds % 4));
+    };
+    try_schedules(few, 1300, {3990});
+  }
+  TEST_CASE("the same where not all are connected with all") {
+    const auto many = [](std::uint64_t seed) {
+      return work_with_trouble(seed, 9 + static_cast<int>(seed / kinds % 12));
+    };
+    try_schedules(many, 390, {});
+  }
+  TEST_CASE("the death of one of 64 is known to all within a second") {
+    try_schedules(die_among_many, 8, {});
+  }
+  TEST_CASE("a rank whose partners all die names them, and so do all others") {
+    try_schedules(die_around_one, 40, {});
+  }
+  TEST_CASE("a network that falls into two: each part names ranks of the other one") {
+    try_schedules(fall_apart, 40, {});
   }
   TEST_CASE("a schedule is the same when it is run again") {
     for (const std::uint64_t seed : {3u, 16u}) {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +30,10 @@ std::string bytes_of(Type type) { return bytes_of(frame_of(type)); }
 
 const StartupRoster::Clock::time_point now(100s);
 
-/// One of three workers, and what it has sent.
+/// One of three workers (or more), and what it has sent.
 struct Worker {
-  explicit Worker(int rank)
-      : roster({"a:1", "b:2", "c:3"}, rank),
+  explicit Worker(int rank, std::vector<std::string> addresses = {"a:1", "b:2", "c:3"})
+      : roster(std::move(addresses), rank),
         agreement(roster, [this](int to, const ControlFrame& frame, std::string_view) {
           sent.emplace_back(to, frame);
         }) {}
@@ -218,6 +220,64 @@ TEST_SUITE("start-up agreement") {
     CHECK(second.agreement.is_reached());
     CHECK(worker.take(0, bytes_of(second.sent.back().second)) == Taken::enough);
     CHECK(worker.agreement.is_reached());
+  }
+
+  TEST_CASE("of many ranks, each is ready when its contacts are there, and rank 0 knows which") {
+    const std::vector<std::string> addresses(12, "a:1");
+    Worker chief(0, addresses);
+    std::vector<std::unique_ptr<Worker>> workers(12);
+    const auto incarnation = [](int rank) { return static_cast<std::uint64_t>(100 + rank); };
+    chief.roster.peer(0).incarnation = incarnation(0);
+    for (int rank = 1; rank < 12; ++rank) {
+      workers[static_cast<std::size_t>(rank)] = std::make_unique<Worker>(rank, addresses);
+      Worker& worker = *workers[static_cast<std::size_t>(rank)];
+      worker.roster.peer(rank).incarnation = incarnation(rank);
+      for (int other = 0; other < 12; ++other)
+        if (worker.roster.is_contact(other)) {
+          worker.roster.peer(other).incarnation = incarnation(other);
+          worker.connect(other);
+        }
+      REQUIRE(worker.sent.size() == 1);
+      chief.roster.peer(rank).incarnation = incarnation(rank);
+      chief.connect(rank);
+      if (rank != 6) (void)chief.take(rank, bytes_of(worker.sent[0].second));
+    }
+    CHECK_FALSE(chief.agreement.is_reached());
+    CHECK(chief.roster.first_missing(now) == 6);
+    Worker& last = *workers[6];
+    SUBCASE("all go") {
+      (void)chief.take(6, bytes_of(last.sent[0].second));
+      CHECK(chief.agreement.is_reached());
+      REQUIRE(chief.sent.size() == 11);
+      for (const auto& [to, frame] : chief.sent) {
+        Worker& worker = *workers[static_cast<std::size_t>(to)];
+        CHECK(worker.take(0, bytes_of(frame)) == Taken::enough);
+        CHECK(worker.agreement.is_reached());
+      }
+    }
+    SUBCASE("one that has met another process than rank 0 has is waited for") {
+      last.roster.peer(7).incarnation = 7;  // which has ended since
+      last.agreement.consider();
+      (void)chief.take(6, bytes_of(last.sent.back().second));
+      CHECK_FALSE(chief.agreement.is_reached());
+      last.roster.peer(7).incarnation = incarnation(7);
+      last.agreement.consider();
+      (void)chief.take(6, bytes_of(last.sent.back().second));
+      CHECK(chief.agreement.is_reached());
+    }
+  }
+
+  TEST_CASE("of many ranks, a report is news for those that its sender does not know") {
+    Worker worker(3, std::vector<std::string>(12, "a:1"));
+    for (int other = 0; other < 12; ++other) CHECK_FALSE(worker.agreement.is_news_for(other));
+    worker.connect(4);
+    CHECK(worker.take(4, bytes_of({.type = Type::abort, .value = 4})) == Taken::enough);
+    for (int other = 0; other < 12; ++other)
+      CHECK(worker.agreement.is_news_for(other) == (other == 1 || other == 7 || other == 11));
+    Worker few(1);
+    few.connect(0);
+    (void)few.take(0, bytes_of({.type = Type::abort, .value = 0}));
+    CHECK_FALSE(few.agreement.is_news_for(2));
   }
 
   TEST_CASE("something else is garbage") {

@@ -80,6 +80,28 @@ TEST_SUITE("start-up roster") {
     CHECK(roster.describe_missing(now).empty());
   }
 
+  TEST_CASE("of many ranks, one knows its contacts, and of others what rank 0 says") {
+    StartupRoster roster(std::vector<std::string>(12, "a:1"), 3);
+    CHECK(roster.first_missing(now) == 0);
+    CHECK(roster.missing(now).size() == 7);  // 0, and 1, 2, 4, 5, 7, 11
+    for (const int other : {0, 1, 2, 4, 5, 7}) connect(roster, other);
+    CHECK_FALSE(roster.all_connected());
+    CHECK(roster.first_missing(now) == 11);
+    connect(roster, 11);
+    CHECK(roster.all_connected());
+    roster.peer(0).waits_for = 9;
+    CHECK(roster.first_missing(now) == 9);
+    CHECK(roster.describe_missing(now) == "rank 9 (a:1): rank 0 (a:1) waits for it");
+    // Which process a rank has met that is no contact is not its concern.
+    const auto before = roster.processes();
+    roster.peer(6).incarnation = 5;
+    CHECK(roster.processes() == before);
+    roster.peer(5).incarnation = 5;
+    CHECK(roster.processes() != before);
+    CHECK(roster.processes() == roster.processes_around(3));
+    CHECK(roster.processes_around(6) != roster.processes_around(9));
+  }
+
   TEST_CASE("that a rank cannot be reached is known on all ranks, and forgotten when it can") {
     StartupRoster first = roster_of(0), second = roster_of(1), third = roster_of(2);
     third.peer(1).problem = "its name does not resolve";

@@ -1,100 +1,36 @@
-// Which ranks a rank hears, and what several ranks conclude from it.
+// What several ranks conclude from whom each of them hears.
 #pragma once
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/hearing.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What one rank knows of another one.
-struct Hearing {
-  enum class Kind : char {
-    heard = 'h',        ///< it has answered
-    left = 'l',         ///< it has ended, in order
-    data_broken = 'd',  ///< it answers; a data connection is closed (detail 0) or broken (errno)
-    closed = 'c',       ///< its connection is closed
-    broken = 'b',       ///< its connection is broken; detail: errno
-    silent = 's',       ///< it has not answered for detail ms
-    unanswered = 'u',   ///< it has not answered yet, but was asked only now
-  };
-  enum class Process : char {
-    unknown = '?',
-    lives = '+',  ///< a process answers at its port
-    ended = '-',  ///< no process has its port
-  };
-
-  Kind kind = Kind::unanswered;
-  std::int32_t detail = 0;
-  Process process = Process::unknown;
-
-  friend bool operator==(const Hearing&, const Hearing&) = default;
-
-  [[nodiscard]] bool is_heard() const noexcept {
-    return kind == Kind::heard || kind == Kind::data_broken;
-  }
-  [[nodiscard]] bool is_well() const noexcept { return kind == Kind::heard || kind == Kind::left; }
-  [[nodiscard]] bool is_quiet() const noexcept {
-    return kind == Kind::silent || kind == Kind::unanswered;
-  }
-};
-
-/// What a rank knows of all ranks, by rank; of itself: heard.
-using Ballot = std::vector<Hearing>;
-
-/// "hhb-104s30000": for each rank the kind, then what is known of its process, then the detail.
-[[nodiscard]] inline std::string encode_ballot(const Ballot& ballot) {
-  std::string text;
-  for (const Hearing& hearing : ballot) {
-    text += static_cast<char>(hearing.kind);
-    if (hearing.process != Hearing::Process::unknown) text += static_cast<char>(hearing.process);
-    if (hearing.detail != 0) text += concat({hearing.detail});
-  }
-  return text;
-}
-
-/// Nothing when it is no ballot of `size` ranks.
-[[nodiscard]] inline std::optional<Ballot> decode_ballot(std::string_view text, std::size_t size) {
-  constexpr std::string_view kinds = "hldcbsu", processes = "+-";
-  Ballot ballot;
-  for (std::size_t i = 0; i < text.size();) {
-    if (kinds.find(text[i]) == kinds.npos || ballot.size() == size) return std::nullopt;
-    Hearing& hearing = ballot.emplace_back();
-    hearing.kind = static_cast<Hearing::Kind>(text[i++]);
-    if (i < text.size() && processes.find(text[i]) != processes.npos)
-      hearing.process = static_cast<Hearing::Process>(text[i++]);
-    if (i == text.size() || text[i] < '0' || text[i] > '9') continue;
-    const auto [end, error] =
-        std::from_chars(text.data() + i, text.data() + text.size(), hearing.detail);
-    if (error != std::errc{}) return std::nullopt;
-    i = static_cast<std::size_t>(end - text.data());
-  }
-  if (ballot.size() != size) return std::nullopt;
-  return ballot;
-}
-
 /// The ballots that a rank has, and the verdict that follows from them. Two ranks with the same
 /// ballots come to the same verdict.
 ///
-/// A rank that most of the others do not hear has failed. If there is no such rank, two ranks have
-/// lost each other although others hear both: the connection between them is at fault, and neither
-/// rank is blamed.
+/// A rank that most of its partners do not hear has failed. If there is no such rank, two ranks
+/// have lost each other although others hear both: the connection between them is at fault, and
+/// neither rank is blamed.
 class Ballots {
  public:
   Ballots(int rank, std::vector<std::string> names)
-      : rank_(rank), names_(std::move(names)), ballots_(names_.size()) {}
+      : rank_(rank), names_(std::move(names)), ballots_(names_.size()) {
+    for (int distance = 1; distance < size(); ++distance)
+      if (are_control_partners(0, distance, size())) distances_.push_back(distance);
+  }
 
   void clear() {
     for (auto& ballot : ballots_) ballot.reset();
@@ -105,23 +41,26 @@ class Ballots {
   /// Whether the ballots of all ranks that this one hears, itself or through others, have come.
   [[nodiscard]] bool are_complete() const {
     // Of the most common case, which is asked for after each of many ballots.
-    for (int other = 0; has(rank_) && other < size(); ++other)
-      if (hearing(rank_, other).is_heard() && !has(other)) return false;
+    if (has(rank_) && !all_partners_of(rank_, [&](int other) {
+          return !hearing(rank_, other).is_heard() || has(other);
+        }))
+      return false;
     for (const int other : reached())
       if (!has(other)) return false;
     return true;
   }
 
   /// The rank that pronounces the verdict when the ballots are complete: the lowest one that hears
-  /// all reachable ranks, so that all of them hear it.
+  /// all of its partners that can be reached, so that they hear it, and pass it on.
   [[nodiscard]] int judge() const {
     const std::vector<int> all = reached();
-    for (const int candidate : all) {
-      bool hears_all = has(candidate);
-      for (const int other : all)
-        hears_all = hears_all && (other == candidate || hearing(candidate, other).is_heard());
-      if (hears_all) return candidate;
-    }
+    std::vector<char> is_reached(ballots_.size());
+    for (const int other : all) is_reached[index(other)] = 1;
+    for (const int candidate : all)
+      if (has(candidate) && all_partners_of(candidate, [&](int other) {
+            return !is_reached[index(other)] || hearing(candidate, other).is_heard();
+          }))
+        return candidate;
     return all.front();
   }
 
@@ -130,23 +69,26 @@ class Ballots {
     if (hears_nobody())
       return failed(
           rank_, "hears none of the other ranks any more: its network is cut, or all of them hang");
+    std::vector<int> lost;
     int worst = -1, most = 0;
     for (int x = 0; x < size(); ++x) {
       const auto [against, voters] = count(x);
-      if (2 * against > voters && against > most) {
-        worst = x;
-        most = against;
-      }
+      if (2 * against <= voters) continue;
+      lost.push_back(x);
+      if (against <= most) continue;
+      worst = x;
+      most = against;
     }
     if (worst >= 0) {
       const Hearing evidence = evidence_against(worst);
       if (size() == 2 && evidence.process == Hearing::Process::lives)
         return disconnected(1 - worst, worst, evidence);
-      return failed(worst, reason(evidence));
+      return failed(worst, reason(evidence) + as_well(lost, worst));
     }
     for (int a = 0; a < size(); ++a)
       for (int b = 0; b < size(); ++b)
-        if (a != b && has(a) && !hearing(a, b).is_well()) return disconnected(a, b, hearing(a, b));
+        if (has(a) && are_control_partners(a, b, size()) && !hearing(a, b).is_well())
+          return disconnected(a, b, hearing(a, b));
     return std::nullopt;
   }
 
@@ -157,44 +99,52 @@ class Ballots {
     return (*ballots_[index(by)])[index(of)];
   }
 
+  template <class Condition>
+  [[nodiscard]] bool all_partners_of(int rank, Condition condition) const {
+    for (const int distance : distances_) {
+      const int other = rank + distance;
+      if (!condition(other < size() ? other : other - size())) return false;
+    }
+    return true;
+  }
+
   // In the order of the ranks; at least this one.
   [[nodiscard]] std::vector<int> reached() const {
     std::vector<char> is_reached(ballots_.size());
     is_reached[index(rank_)] = 1;
-    for (bool grows = true; grows;) {
-      grows = false;
-      for (int by = 0; by < size(); ++by)
-        for (int of = 0; of < size() && is_reached[index(by)] && has(by); ++of)
-          if (!is_reached[index(of)] && hearing(by, of).is_heard())
-            is_reached[index(of)] = grows = true;
-    }
-    std::vector<int> result;
-    for (int r = 0; r < size(); ++r)
-      if (is_reached[index(r)]) result.push_back(r);
+    std::vector<int> result{rank_};
+    for (std::size_t i = 0; i < result.size(); ++i)
+      if (const int by = result[i]; has(by))
+        (void)all_partners_of(by, [&](int of) {
+          if (!is_reached[index(of)] && hearing(by, of).is_heard()) {
+            is_reached[index(of)] = 1;
+            result.push_back(of);
+          }
+          return true;
+        });
+    std::sort(result.begin(), result.end());
     return result;
   }
 
-  // How many ranks do not hear a rank, and how many have voted on it.
+  // How many partners of a rank do not hear it, and how many have voted on it.
   [[nodiscard]] std::pair<int, int> count(int x) const {
     int against = 0, voters = 0;
-    for (int by = 0; by < size(); ++by) {
-      if (by == x || !has(by)) continue;
+    (void)all_partners_of(x, [&](int by) {
+      if (!has(by)) return true;
       ++voters;
       against += !hearing(by, x).is_heard() && hearing(by, x).kind != Hearing::Kind::left;
-    }
+      return true;
+    });
     return {against, voters};
   }
 
-  // Whether this rank hears none of at least two others, though none closed its connection. Nor
+  // Whether this rank hears none of at least two partners, though none closed its connection. Nor
   // does it hear one from which no ballot comes: the way was cut after that one had spoken.
   [[nodiscard]] bool hears_nobody() const {
-    if (size() < 3 || !has(rank_)) return false;
-    for (int other = 0; other < size(); ++other) {
-      if (other == rank_) continue;
-      const Hearing& h = hearing(rank_, other);
-      if (!h.is_quiet() && (!h.is_heard() || has(other))) return false;
-    }
-    return true;
+    return size() >= 3 && has(rank_) && all_partners_of(rank_, [&](int other) {
+             const Hearing& h = hearing(rank_, other);
+             return h.is_quiet() || (h.is_heard() && !has(other));
+           });
   }
 
   // The most telling fact that any ballot has: the end of the process, else of a connection, else
@@ -211,7 +161,7 @@ class Ballots {
     Hearing result;
     int heaviest = -1;
     for (int by = 0; by < size(); ++by) {
-      if (by == x || !has(by) || hearing(by, x).is_heard()) continue;
+      if (by == x || !has(by) || hearing(by, x).is_heard()) continue;  // also of no partner
       const Hearing& h = hearing(by, x);
       const bool is_longer = h.kind == Hearing::Kind::silent && h.detail > result.detail;
       if (weight(h) > heaviest || (weight(h) == heaviest && is_longer)) {
@@ -253,6 +203,17 @@ class Ballots {
                                                                       : "");
   }
 
+  // "; lost as well: rank 2 (c:3), rank 5 (f:6)", if others are.
+  [[nodiscard]] std::string as_well(const std::vector<int>& lost, int named) const {
+    constexpr std::size_t most = 16;  // the text must fit into a message
+    std::string text;
+    std::size_t count = 0;
+    for (const int other : lost)
+      if (other != named && count++ < most)
+        text += (text.empty() ? "; lost as well: " : ", ") + names_[index(other)];
+    return count <= most ? text : text + concat({" and ", count - most, " more"});
+  }
+
   [[nodiscard]] static CollectiveFailure failed(int rank, std::string reason) {
     CollectiveFailure failure;
     failure.failed_rank = rank;
@@ -274,6 +235,7 @@ class Ballots {
 
   int rank_;
   std::vector<std::string> names_;  // by rank
+  std::vector<int> distances_;      // of a rank's partners, round the circle
   std::vector<std::optional<Ballot>> ballots_;
 };
 

@@ -1,9 +1,11 @@
 // What the ranks say to each other about themselves, apart from any socket.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,6 +15,7 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/protocol/control_inbox.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
@@ -24,6 +27,11 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// The conversation of one rank with all others, from the end of the start-up on: bytes that have
 /// come go into take(), and frames are sent by the function that it was given. Questions are
 /// answered at once, with what the rank's ActivityBoard shows; the rest can be looked up.
+///
+/// A rank is connected to its partners (see are_control_partners). What concerns all, such as the
+/// report of a failure, it tells these, and each of them tells its own. A question to another rank
+/// and its answer go from partner to partner, each time to the one that is nearest to where they
+/// should go; what is lost on the way is asked again.
 class ControlChannel {
  public:
   using Clock = std::chrono::steady_clock;
@@ -33,9 +41,9 @@ class ControlChannel {
 
   struct Peer {
     ControlInbox inbox{};
-    bool gone = false;           ///< its connection is closed
-    bool goodbye = false;        ///< it has ended
-    bool farewell = false;       ///< it says that all ranks have
+    bool gone = false;           ///< a partner: its connection is closed
+    bool goodbye = false;        ///< it has ended (if it is no partner: as far as this rank knows)
+    bool farewell = false;       ///< of rank 0: it says that all ranks have
     std::int32_t questions = 0;  ///< the number of the last one
     std::int32_t answers = 0;    ///< the number of the last one that it answered
     bool answered = true;        ///< all questions
@@ -49,6 +57,7 @@ class ControlChannel {
       : rank_(rank),
         board_(board),
         peers_(static_cast<std::size_t>(size)),
+        partners_(control_partners(rank, size)),
         send_(std::move(send)) {}
 
   [[nodiscard]] Peer& peer(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
@@ -57,6 +66,11 @@ class ControlChannel {
   }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return static_cast<int>(peers_.size()); }
+  /// The ranks that this one is connected to, in their order.
+  [[nodiscard]] const std::vector<int>& partners() const noexcept { return partners_; }
+  [[nodiscard]] bool is_partner(int other) const noexcept {
+    return are_control_partners(rank_, other, size());
+  }
 
   /// Takes what a peer says of an Inquiry; without it, that is dropped.
   void set_inquiry(Inquire inquire) { inquire_ = std::move(inquire); }
@@ -66,6 +80,9 @@ class ControlChannel {
     return reported_;
   }
 
+  /// How many ranks have said that they, or all, have ended.
+  [[nodiscard]] int endings() const noexcept { return endings_; }
+
   /// Takes bytes that `from` has sent, if any, and handles all messages that are complete. Returns
   /// false when it has sent something else.
   [[nodiscard]] bool take(int from, std::string_view bytes, Clock::time_point now) {
@@ -73,7 +90,7 @@ class ControlChannel {
     inbox.append(bytes);
     for (auto message = inbox.front(); message; message = inbox.front()) {
       peer(from).heard = now;
-      handle(from, *message);
+      handle(from, *message, now);
       inbox.pop();
     }
     return !inbox.is_broken();
@@ -86,34 +103,90 @@ class ControlChannel {
   /// Asks a peer whether it is there; until it answers, it has not `answered`.
   void ask(int other, Clock::time_point now) {
     if (std::exchange(peer(other).answered, false)) peer(other).asked = now;
-    send_(other, {.type = ControlFrame::Type::probe, .extra = ++peer(other).questions}, {});
+    post(other, {.type = ControlFrame::Type::probe, .extra = ++peer(other).questions});
   }
 
-  void say_to_all(ControlFrame::Type type, std::string_view text = {}) const {
-    for (int other = 0; other < size(); ++other)
-      if (other != rank_) send_text(other, {.type = type}, text);
+  /// Tells all partners.
+  void tell_partners(const ControlFrame& frame, std::string_view text = {}) const {
+    for (const int other : partners_) tell(other, frame, text);
+  }
+  /// Tells one partner.
+  void tell(int partner, ControlFrame frame, std::string_view text = {}) const {
+    text = text.substr(0, ControlFrame::longest);
+    frame.length = static_cast<std::uint32_t>(text.size());
+    send_(partner, frame, text);
   }
 
-  /// Tells all others of a failure; of the first one only.
+  /// This rank has come to its end. Its partners must know, and rank 0; others, when they ask.
+  void say_goodbye() {
+    said_goodbye_ = true;
+    tell_partners({.type = ControlFrame::Type::goodbye});
+    if (rank_ != 0 && !is_partner(0)) post(0, {.type = ControlFrame::Type::goodbye});
+  }
+  /// So have all.
+  void say_farewell() {
+    if (!std::exchange(said_farewell_, true)) tell_partners({.type = ControlFrame::Type::farewell});
+  }
+
+  /// Tells all others of a failure; of the first one only. Whoever hears of it does the same.
   void report(const CollectiveFailure& failure) {
     if (std::exchange(others_know_, true)) return;
-    for (int other = 0; other < size(); ++other)
-      if (other != rank_)
-        send_text(other,
-                  {.type = ControlFrame::Type::abort,
+    tell_partners({.type = ControlFrame::Type::abort,
                    .value = failure.failed_rank,
                    .extra = static_cast<std::int32_t>(failure.code)},
                   failure.reason);
   }
 
  private:
-  void send_text(int to, ControlFrame frame, std::string_view text) const {
+  // To any rank.
+  void post(int to, ControlFrame frame, std::string_view text = {}) const {
+    if (is_partner(to)) return tell(to, frame, text);
     text = text.substr(0, ControlFrame::longest);
     frame.length = static_cast<std::uint32_t>(text.size());
-    send_(to, frame, text);
+    const FrameBytes bytes = frame.encode();
+    std::string whole(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    whole += text;
+    pass_on(rank_, to, whole);
   }
 
-  void handle(int from, const ControlInbox::Message& message) {
+  // Each step brings it nearer, so that it goes round no circle.
+  void pass_on(int from, int to, std::string_view message) const {
+    int next = -1, nearest = circle_distance(rank_, to, size());
+    for (const int other : partners_) {
+      const int distance = circle_distance(other, to, size());
+      if (peer(other).gone || distance >= nearest) continue;
+      next = other;
+      nearest = distance;
+    }
+    if (next >= 0)
+      send_(next,
+            {.type = ControlFrame::Type::relayed,
+             .value = from,
+             .extra = to,
+             .length = static_cast<std::uint32_t>(message.size())},
+            message);
+  }
+
+  void take_relayed(const ControlInbox::Message& message, Clock::time_point now) {
+    const int from = message.frame.value, to = message.frame.extra;
+    if (from < 0 || from >= size() || to < 0 || to >= size() || from == rank_) return;
+    if (message.text.size() < frame_bytes) return;
+    if (to != rank_) return pass_on(from, to, message.text);
+    FrameBytes bytes;
+    std::memcpy(bytes.data(), message.text.data(), bytes.size());
+    ControlInbox::Message inner{{}, message.text.substr(frame_bytes)};
+    if (!ControlFrame::decode(bytes, inner.frame) || inner.frame.length != inner.text.size() ||
+        is_partner(from))
+      return;
+    const auto type = inner.frame.type;
+    if (type != ControlFrame::Type::probe && type != ControlFrame::Type::waiting &&
+        type != ControlFrame::Type::goodbye)
+      return;
+    peer(from).heard = now;
+    handle(from, inner, now);
+  }
+
+  void handle(int from, const ControlInbox::Message& message, Clock::time_point now) {
     Peer& p = peer(from);
     const ControlFrame& frame = message.frame;
     switch (frame.type) {
@@ -134,14 +207,17 @@ class ControlChannel {
         p.activity = printable(message.text, ControlFrame::longest);
         break;
       case ControlFrame::Type::goodbye:
-        p.goodbye = true;
+        endings_ += !std::exchange(p.goodbye, true);
         break;
       case ControlFrame::Type::farewell:
-        p.farewell = true;
+        hear_farewell(from);
         break;
       case ControlFrame::Type::doubt:
       case ControlFrame::Type::ballot:
-        if (inquire_) inquire_(from, message, p.heard);
+        if (inquire_) inquire_(from, message, now);
+        break;
+      case ControlFrame::Type::relayed:
+        take_relayed(message, now);
         break;
       case ControlFrame::Type::ready:
       case ControlFrame::Type::go:
@@ -149,23 +225,38 @@ class ControlChannel {
     }
   }
 
+  // The first one goes to those partners that the sender has not told.
+  void hear_farewell(int from) {
+    if (std::exchange(peer(0).farewell, true)) return;
+    ++endings_;
+    if (std::exchange(said_farewell_, true)) return;
+    for (const int other : partners_)
+      if (other != from && !are_control_partners(from, other, size()))
+        tell(other, {.type = ControlFrame::Type::farewell});
+  }
+
   void answer(int to, std::int32_t question) const {
     const Activity activity = board_.get();
-    send_text(to,
-              {.type = ControlFrame::Type::waiting,
-               .value = awaited_.load(std::memory_order_relaxed),
-               .extra = question},
-              activity == Activity{} ? std::string() : to_string(activity));
+    if (said_goodbye_ && !is_partner(to)) post(to, {.type = ControlFrame::Type::goodbye});
+    post(to,
+         {.type = ControlFrame::Type::waiting,
+          .value = awaited_.load(std::memory_order_relaxed),
+          .extra = question},
+         activity == Activity{} ? std::string() : to_string(activity));
   }
 
   int rank_;
   const ActivityBoard& board_;
   std::vector<Peer> peers_;
+  std::vector<int> partners_;
   Send send_;
   Inquire inquire_;
   std::atomic<int> awaited_ = -1;
   std::optional<CollectiveFailure> reported_;
   bool others_know_ = false;
+  bool said_goodbye_ = false;
+  bool said_farewell_ = false;
+  int endings_ = 0;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
-#include "lockstep/collectives/protocol/ballot.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/control_inbox.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
+#include "lockstep/collectives/protocol/hearing.hpp"
 #include "lockstep/collectives/protocol/inquiry.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
@@ -59,13 +59,11 @@ class FailureWatch {
     return failure;
   }
 
-  /// Takes bytes that a peer has sent. Returns whether a waiting thread should know: a failure, or
-  /// the peer has ended, or all have.
+  /// Takes bytes that a partner has sent. Returns whether a waiting thread should know: a failure,
+  /// or a rank has ended, or all have.
   [[nodiscard]] bool take(int other, std::string_view bytes, Clock::time_point now) {
-    const auto& peer = std::as_const(channel_).peer(other);
-    const bool had_ended = peer.goodbye, all_had = peer.farewell;
-    if (channel_.take(other, bytes, now))
-      return peer.goodbye != had_ended || peer.farewell != all_had;
+    const int endings = channel_.endings();
+    if (channel_.take(other, bytes, now)) return channel_.endings() != endings;
     CollectiveFailure failure;
     failure.failed_rank = other;
     failure.reason = "sent something that is no control frame";

@@ -68,8 +68,9 @@ struct ControlFrame {
     waiting,    ///< yes; value: the rank I wait for, extra: the question's number, text: my work
     goodbye,    ///< I have come to my end
     farewell,   ///< from rank 0: all have
-    doubt,      ///< a rank may be lost: find out which ranks you hear
-    ballot,     ///< text: the ranks that I hear (see encode_ballot)
+    doubt,      ///< a rank may be lost: find out which ranks you hear; extra: the inquiry's number
+    ballot,     ///< value: whose, extra: the inquiry's number, text: whom it hears (encode_ballot)
+    relayed,    ///< value: from whom, extra: to whom, text: a frame and its text
   };
 
   Type type = Type::abort;
@@ -94,13 +95,13 @@ struct ControlFrame {
     if (get_number<3>(bytes.data()) != magic) return false;
     const auto type = get_number<1>(&bytes[3]);
     if (type < static_cast<std::uint8_t>(Type::ready) ||
-        type > static_cast<std::uint8_t>(Type::ballot))
+        type > static_cast<std::uint8_t>(Type::relayed))
       return false;
     frame.type = static_cast<Type>(type);
     frame.value = static_cast<std::int32_t>(get_number<4>(&bytes[4]));
     frame.extra = static_cast<std::int32_t>(get_number<4>(&bytes[8]));
     frame.length = static_cast<std::uint32_t>(get_number<4>(&bytes[12]));
-    return frame.length <= longest;
+    return frame.length <= longest + (frame.type == Type::relayed ? frame_bytes : 0);
   }
 };
 

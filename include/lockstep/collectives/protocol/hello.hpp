@@ -30,7 +30,7 @@ namespace detail {
 /// of 0: it tells nothing about the cluster.
 struct Hello {
   static constexpr std::string_view magic = "LOCKSTEP";
-  static constexpr std::uint32_t this_version = 5;
+  static constexpr std::uint32_t this_version = 6;
   static constexpr std::size_t prefix_bytes = 40;
   static constexpr std::size_t longest_payload = std::size_t{1} << 20;
 

@@ -17,25 +17,30 @@
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/control_inbox.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/hearing.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// One rank's part in it. A rank that has lost another one, or has not heard from it for too long,
-/// **doubts**: it tells all others, and each rank asks all others whether they are there. A living
-/// rank answers at once, so a moment later each rank casts its ballot: the ranks that it hears. The
-/// judge (see Ballots) sends the verdict to all; or all ranks are well, and the work goes on.
+/// One rank's part in it. A rank that has lost a partner, or has not heard from another rank for
+/// too long, **doubts**: it tells its partners, these tell theirs, and each rank asks its partners
+/// whether they are there. A living rank answers at once, so a moment later each rank casts its
+/// ballot: the partners that it hears. Ballots, too, go from partner to partner, until all ranks
+/// that can be reached have all of them. The judge (see Ballots) sends the verdict to all; or all
+/// ranks are well, and the work goes on.
 ///
-/// When every other rank answers or is known to be gone, this takes as long as two messages; a
-/// silent rank makes it take time_for(ranks).
+/// When every partner answers or is known to be gone, this takes as long as the ways between the
+/// ranks; a silent rank makes it take time_for(ranks). An inquiry has a number, which is above that
+/// of the last one, so that words of one that is over begin no other; of two that begin at once,
+/// the higher number goes on.
 class Inquiry {
  public:
   using Clock = ControlChannel::Clock;
   using Milliseconds = std::chrono::milliseconds;
 
   static constexpr Milliseconds time_to_answer{1500};
-  /// With many ranks it is more: all ask all, and they may share a machine.
+  /// With many ranks it is more: they may share a machine.
   [[nodiscard]] static constexpr Milliseconds time_for(int ranks) noexcept {
     return time_to_answer + Milliseconds(25) * std::max(0, ranks - 16);
   }
@@ -49,6 +54,8 @@ class Inquiry {
   void lose(int other, int error, Clock::time_point now) {
     known(other).kind = error == 0 ? Hearing::Kind::closed : Hearing::Kind::broken;
     known(other).detail = error;
+    // One that has been heard in this inquiry may never cast its ballot now: another one begins.
+    if (cast_) return open(number_ + 1, now);
     begin(now);
   }
   /// The same for a connection for data, while that for control may still work.
@@ -72,14 +79,15 @@ class Inquiry {
     known(other).process = process;
   }
 
-  /// Takes what a peer says of this inquiry.
+  /// Takes what a partner says of an inquiry.
   void take(int from, const ControlInbox::Message& message, Clock::time_point now) {
-    if (message.frame.type == ControlFrame::Type::doubt) begin(now);
-    if (!is_open()) return;
-    has_spoken_[index(from)] = 1;
-    if (message.frame.type != ControlFrame::Type::ballot) return;
-    if (auto ballot = decode_ballot(message.text, known_.size()))
-      ballots_.add(from, std::move(*ballot));
+    const auto number = static_cast<std::uint32_t>(message.frame.extra);
+    const auto ahead = static_cast<std::int32_t>(number - number_);
+    if (ahead > 0) open(number, now);
+    if (ahead < 0) return;
+    if (is_open()) has_spoken_[index(from)] = 1;
+    if (message.frame.type == ControlFrame::Type::ballot && number_ != 0)
+      take_ballot(from, message.frame.value, message.text);
   }
 
   [[nodiscard]] bool is_open() const noexcept { return begin_.has_value(); }
@@ -92,6 +100,7 @@ class Inquiry {
   /// Call this when something has changed or is due. Returns the verdict if this rank is the one to
   /// pronounce it.
   [[nodiscard]] std::optional<CollectiveFailure> advance(Clock::time_point now) {
+    pass_ballots_on();
     if (!is_open()) return std::nullopt;
     if (!cast_ && (now >= due() || has_heard_all())) cast();
     const bool is_late = cast_ && now >= due();
@@ -109,13 +118,28 @@ class Inquiry {
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   [[nodiscard]] Hearing& known(int rank) { return known_[index(rank)]; }
 
+  // By rank.
+  struct Relay {
+    std::string ballot{};           // as it has come
+    std::vector<char> is_known_by;  // by the number of the partner
+  };
+
   void begin(Clock::time_point now) {
-    if (is_open()) return;
+    if (!is_open()) open(number_ + 1, now);
+  }
+
+  // In place of an earlier one.
+  void open(std::uint32_t number, Clock::time_point now) {
+    number_ = number;
     begin_ = now;
+    cast_ = false;
+    ballots_.clear();
     has_spoken_.assign(known_.size(), 0);
-    channel_.say_to_all(ControlFrame::Type::doubt);
-    for (int other = 0; other < channel_.size(); ++other) {
-      if (other == channel_.rank() || channel_.peer(other).gone) continue;
+    relays_.assign(known_.size(), {{}, std::vector<char>(channel_.partners().size())});
+    to_relay_.clear();
+    channel_.tell_partners(frame_of(ControlFrame::Type::doubt));
+    for (const int other : channel_.partners()) {
+      if (channel_.peer(other).gone) continue;
       channel_.ask(other, now);
       first_questions_[index(other)] = channel_.peer(other).questions;
     }
@@ -129,6 +153,34 @@ class Inquiry {
       if (hearing.is_quiet()) hearing = {};
   }
 
+  [[nodiscard]] ControlFrame frame_of(ControlFrame::Type type, int value = -1) const noexcept {
+    return {.type = type, .value = value, .extra = static_cast<std::int32_t>(number_)};
+  }
+
+  void take_ballot(int from, int voter, std::string_view text) {
+    if (voter < 0 || voter >= channel_.size() || voter == channel_.rank()) return;
+    Relay& relay = relays_[index(voter)];
+    const auto& partners = channel_.partners();
+    const auto place = std::lower_bound(partners.begin(), partners.end(), from) - partners.begin();
+    relay.is_known_by[static_cast<std::size_t>(place)] = 1;
+    if (!relay.ballot.empty()) return;
+    auto ballot = decode_ballot(text, known_.size());
+    if (!ballot) return;
+    relay.ballot = text;
+    to_relay_.push_back(voter);
+    if (is_open()) ballots_.add(voter, std::move(*ballot));
+  }
+
+  // Later, because most partners have it from others by then.
+  void pass_ballots_on() {
+    const auto& partners = channel_.partners();
+    for (const int voter : to_relay_)
+      for (std::size_t i = 0; i < partners.size(); ++i)
+        if (Relay& relay = relays_[index(voter)]; partners[i] != voter && !relay.is_known_by[i])
+          channel_.tell(partners[i], frame_of(ControlFrame::Type::ballot, voter), relay.ballot);
+    to_relay_.clear();
+  }
+
   // It has answered the question, or taken part unasked: only the way to it may be cut, and not the
   // way back.
   [[nodiscard]] bool has_heard(int other) const {
@@ -137,8 +189,8 @@ class Inquiry {
   }
 
   [[nodiscard]] bool has_heard_all() const {
-    for (int other = 0; other < channel_.size(); ++other) {
-      if (other == channel_.rank() || std::as_const(channel_).peer(other).goodbye) continue;
+    for (const int other : channel_.partners()) {
+      if (std::as_const(channel_).peer(other).goodbye) continue;
       if (std::as_const(channel_).peer(other).gone ? bool(looked_for_[index(other)])
                                                    : !has_heard(other))
         return false;
@@ -156,12 +208,11 @@ class Inquiry {
 
   [[nodiscard]] Ballot own_ballot() const {
     Ballot ballot = known_;
-    for (int other = 0; other < channel_.size(); ++other) {
+    ballot[index(channel_.rank())] = {Hearing::Kind::heard};
+    for (const int other : channel_.partners()) {
       Hearing& hearing = ballot[index(other)];
       const ControlChannel::Peer& p = std::as_const(channel_).peer(other);
-      if (other == channel_.rank())
-        hearing = {Hearing::Kind::heard};
-      else if (p.goodbye)
+      if (p.goodbye)
         hearing = {Hearing::Kind::left};
       else if (has_heard(other) && hearing.kind != Hearing::Kind::data_broken)
         hearing = {Hearing::Kind::heard};
@@ -177,7 +228,8 @@ class Inquiry {
     cast_ = true;
     const Ballot ballot = own_ballot();
     ballots_.add(channel_.rank(), ballot);
-    channel_.say_to_all(ControlFrame::Type::ballot, encode_ballot(ballot));
+    channel_.tell_partners(frame_of(ControlFrame::Type::ballot, channel_.rank()),
+                           encode_ballot(ballot));
   }
 
   ControlChannel& channel_;
@@ -186,6 +238,9 @@ class Inquiry {
   std::vector<char> has_spoken_;
   std::vector<char> looked_for_ = std::vector<char>(known_.size());
   Ballots ballots_;
+  std::vector<Relay> relays_;  // of this inquiry, also when it is over
+  std::vector<int> to_relay_;  // whose ballots
+  std::uint32_t number_ = 0;
   std::optional<Clock::time_point> begin_;
   bool cast_ = false;
 };

@@ -12,6 +12,7 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/protocol/control_inbox.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/startup_roster.hpp"
 #include "lockstep/core/config.hpp"
@@ -21,14 +22,14 @@
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// What is said on the control connections during start-up: rank 0 hears from all others when they
-/// are **ready**, connected to all, and then tells them to **go**. In the meantime each rank
-/// is asked whether it is there, and for which rank it waits.
+/// are **ready**, connected to all their contacts, and then tells them to **go**. In the meantime
+/// each rank is asked whether it is there, and for which rank it waits.
 ///
 /// A process may be started again at any moment, and connects anew to some ranks sooner than to
 /// others. So both words say which processes are meant (StartupRoster::processes): rank 0 waits
 /// until all others are connected to the same ones as itself, and a rank that hears go is not done
-/// while it is connected to others than rank 0 was. It becomes so, or rank 0 notices that a process
-/// has ended, and gives up.
+/// while it is connected to others than rank 0 was. It becomes so, or a rank at work notices that a
+/// process has ended, and tells all.
 class StartupAgreement {
  public:
   using Clock = StartupRoster::Clock;
@@ -51,6 +52,11 @@ class StartupAgreement {
   /// A peer's report that it has given up.
   [[nodiscard]] const std::optional<CollectiveFailure>& aborted() const noexcept {
     return aborted_;
+  }
+  /// Whether a peer with which this rank is connected may not have heard the report that came.
+  [[nodiscard]] bool is_news_for(int other) const noexcept {
+    return aborted_ && roster_.is_contact(other) && other != told_by_ &&
+           !meet_at_startup(told_by_, other, roster_.world());
   }
   /// What has come from a peer; at the end, what is for later.
   [[nodiscard]] ControlInbox& inbox(int peer) { return inboxes_[static_cast<std::size_t>(peer)]; }
@@ -93,18 +99,20 @@ class StartupAgreement {
   /// To be called when something has changed, and while no guest contends for a place.
   void consider() {
     if (reached_ || !roster_.all_connected()) return;
-    const std::uint64_t processes = roster_.processes();
     if (roster_.rank() != 0) {
+      const std::uint64_t processes = roster_.processes();
       if (ready_sent_ != processes) say(0, ControlFrame::Type::ready, processes);
       ready_sent_ = processes;
       if (may_go()) reach();
       return;
     }
-    for (int other = 1; other < roster_.world(); ++other)
-      roster_.peer(other).ready = said_ready_[static_cast<std::size_t>(other)] == processes;
+    for (int other = 1; other < roster_.world(); ++other) {
+      const auto& said = said_ready_[static_cast<std::size_t>(other)];
+      roster_.peer(other).ready = said && *said == roster_.processes_around(other);
+    }
     if (!roster_.all_ready()) return;
     for (int other = 1; other < roster_.world(); ++other)
-      say(other, ControlFrame::Type::go, processes);
+      say(other, ControlFrame::Type::go, roster_.processes_around(other));
     reach();
   }
 
@@ -189,6 +197,7 @@ class StartupAgreement {
       case ControlFrame::Type::farewell:
       case ControlFrame::Type::doubt:
       case ControlFrame::Type::ballot:
+      case ControlFrame::Type::relayed:
         break;
     }
     return false;
@@ -206,6 +215,7 @@ class StartupAgreement {
 
   void give_up(int from, const ControlInbox::Message& message) {
     const int value = message.frame.value;
+    told_by_ = from;
     aborted_.emplace();
     aborted_->failed_rank = value >= 0 && value < roster_.world() ? value : from;
     aborted_->address = roster_.address(aborted_->failed_rank);
@@ -220,6 +230,7 @@ class StartupAgreement {
   // What is for later, by rank: said by one for which the start-up is over.
   std::vector<std::string> later_ = std::vector<std::string>(inboxes_.size());
   std::optional<CollectiveFailure> aborted_;
+  int told_by_ = -1;
   // Of which processes: what each rank has said to rank 0, this rank to rank 0, and rank 0.
   std::vector<std::optional<std::uint64_t>> said_ready_ =
       std::vector<std::optional<std::uint64_t>>(inboxes_.size());

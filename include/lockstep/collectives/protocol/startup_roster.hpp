@@ -13,19 +13,21 @@
 #include <vector>
 
 #include "lockstep/collectives/error.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// What a worker knows of the others while they find each other, and the words for it.
+/// What a worker knows of the others while they find each other, and the words for it. It is
+/// connected to some of them, its **contacts** (see meet_at_startup); rank 0 to all.
 class StartupRoster {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// How often a rank asks each other rank whether it is there. With many ranks less often: all ask
-  /// all, and where they share a machine, they would do nothing else. (With a startup_timeout below
+  /// How often a rank asks each contact whether it is there. With many ranks less often: rank 0
+  /// asks all and is asked by all, and they may share a machine. (With a startup_timeout below
   /// ten of these intervals, a rank that hangs may not be told from one that is missing.)
   [[nodiscard]] std::chrono::seconds ask_interval() const noexcept {
     return std::chrono::seconds(1 + world() / 16);
@@ -34,7 +36,7 @@ class StartupRoster {
   struct Peer {
     bool connected = false;         ///< all connections to it stand
     std::uint64_t incarnation = 0;  ///< of its process, since it was connected last
-    bool ready = false;             ///< it is connected to all others
+    bool ready = false;             ///< it is connected to all its contacts
     std::string problem{};          ///< why it is not connected
     std::string turned_away{};      ///< what was wrong with a process that claimed to be it
     std::int32_t questions = 0;     ///< the number of the last one
@@ -68,18 +70,26 @@ class StartupRoster {
   [[nodiscard]] Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
-  /// Tells apart which processes have the places, this one's among them.
-  [[nodiscard]] std::uint64_t processes() const noexcept {
-    RandomKey key(peers_.size());
-    for (const Peer& p : peers_) key = key.fold_in(p.incarnation);
-    return key.value();
+  [[nodiscard]] bool is_contact(int other) const noexcept {
+    return meet_at_startup(rank_, other, world());
   }
 
+  /// Tells apart which processes have the places of a rank and its contacts. Rank 0 knows it of
+  /// each rank.
+  [[nodiscard]] std::uint64_t processes_around(int rank) const noexcept {
+    RandomKey key(peers_.size());
+    for (int other = 0; other < world(); ++other)
+      if (other == rank || meet_at_startup(rank, other, world()))
+        key = key.fold_in(peer(other).incarnation);
+    return key.value();
+  }
+  [[nodiscard]] std::uint64_t processes() const noexcept { return processes_around(rank_); }
+
   [[nodiscard]] bool all_connected() const noexcept {
-    return all_others([](const Peer& p) { return p.connected; });
+    return all_contacts([](const Peer& p) { return p.connected; });
   }
   [[nodiscard]] bool all_ready() const noexcept {
-    return all_others([](const Peer& p) { return p.ready; });
+    return all_contacts([](const Peer& p) { return p.ready; });
   }
 
   /// Those that are not there yet, or silent; when all are there, those that are not connected to
@@ -89,7 +99,7 @@ class StartupRoster {
     std::vector<Reason> result;
     for (int other = 0; other < world(); ++other) {
       const Peer& p = peer(other);
-      if (other == rank_) continue;
+      if (!is_contact(other)) continue;
       if (p.connected) {
         if (is_silent(p, now))
           result.push_back({other, concat({"is connected, but silent since ",
@@ -122,7 +132,8 @@ class StartupRoster {
   [[nodiscard]] int first_missing(Clock::time_point now) const {
     // The first one of missing(), whose texts take long where there are many ranks.
     for (int other = 0; other < world(); ++other)
-      if (other != rank_ && (!peer(other).connected || is_silent(peer(other), now))) return other;
+      if (is_contact(other) && (!peer(other).connected || is_silent(peer(other), now)))
+        return other;
     for (int other = rank_ == 0 ? 1 : 0; other < (rank_ == 0 ? world() : 1); ++other)
       if (!peer(other).ready) return waits_for_third(other) ? peer(other).waits_for : other;
     return -1;
@@ -224,9 +235,9 @@ class StartupRoster {
   }
 
   template <class Condition>
-  [[nodiscard]] bool all_others(Condition condition) const noexcept {
+  [[nodiscard]] bool all_contacts(Condition condition) const noexcept {
     for (int other = 0; other < world(); ++other)
-      if (other != rank_ && !condition(peer(other))) return false;
+      if (is_contact(other) && !condition(peer(other))) return false;
     return true;
   }
 

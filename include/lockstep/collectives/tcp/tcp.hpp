@@ -22,13 +22,14 @@ namespace detail {
 class HostPipe;
 }  // namespace detail
 
-/// A Transport over TCP. For control, there is a connection between each pair of ranks: reports of
-/// failures go the shortest way, and the end of a process shows on a connection at once, so that
-/// every rank learns of it from the kernel and not from a chain of others. For data, there are one
-/// or more (`options.connections`) between each pair of up to 8 ranks. Of more ranks, only those
-/// have them whose distance is a power of two, round the circle one way or the other: all that
-/// Ring needs. transfer() between others is an error. Control has a connection of its own, so that
-/// a report never waits behind data which no rank reads.
+/// A Transport over TCP. Between each pair of up to 8 ranks there is a connection for control, and
+/// one or more (`options.connections`) for data. Of more ranks, only those have them whose distance
+/// is a power of two, round the circle one way or the other: all that Ring needs. A rank has then
+/// about 2 log2(ranks) **partners**; transfer() between others is an error. Control has a
+/// connection of its own, so that a report never waits behind data which no rank reads. The end of
+/// a process shows at once on the connections to its partners; these tell theirs, and so on, so
+/// that all ranks know of it a few messages later, also when some of those on the way have failed
+/// themselves.
 ///
 /// Failure: each wait ends when a peer is lost, or when a rank reports a failure. A thread of its
 /// own, which does nothing else, answers the others' questions: whether this rank lives, which rank
@@ -41,15 +42,16 @@ class HostPipe;
 ///
 /// Start-up: each worker listens on its port (on the loopback interface when its address says so,
 /// else on all interfaces: inside a container its address may be one that only the outside knows)
-/// and connects to the lower ranks, in whatever order the workers start, retrying until
-/// `options.startup_timeout`. For as long, it also retries to get its port if another socket has
-/// it. Both sides compare what they must have in common. A stranger is turned away and named, and
-/// learns nothing about the cluster unless it knows the list of addresses. A process that claims a
-/// place in this cluster with a different configuration ends both sides with a ConfigurationError
-/// if it still does so after 2 s and no process has come that fits; so do two processes with the
-/// same place. With a secret (Rendezvous::secret), each side proves that it knows it, and a process
-/// that cannot is turned away; what follows is neither encrypted nor authenticated. With
-/// `options.tls`, all of this happens inside TLS, as does everything that follows.
+/// and connects to the partners of lower rank and to rank 0, in whatever order the workers start,
+/// retrying until `options.startup_timeout`. For as long, it also retries to get its port if
+/// another socket has it. Both sides compare what they must have in common. A stranger is turned
+/// away and named, and learns nothing about the cluster unless it knows the list of addresses. A
+/// process that claims a place in this cluster with a different configuration ends both sides with
+/// a ConfigurationError if it still does so after 2 s and no process has come that fits; so do two
+/// processes with the same place. With a secret (Rendezvous::secret), each side proves that it
+/// knows it, and a process that cannot is turned away; what follows is neither encrypted nor
+/// authenticated. With `options.tls`, all of this happens inside TLS, as does everything that
+/// follows.
 ///
 /// The worker listens on its port until close() or the end of the object (see
 /// detail::ListeningPort); Rendezvous::port keeps it for longer. If the environment variable
@@ -62,7 +64,7 @@ class HostPipe;
 /// any.
 class Tcp {
  public:
-  /// Connects to all peers. While some are missing, says every 5 s on stderr which and why; rank 0
+  /// Connects to its peers. While some are missing, says every 5 s on stderr which and why; rank 0
   /// says when the cluster is ready. Throws ConfigurationError when workers do not fit together or
   /// the port cannot be used, CollectiveError when the time is over.
   [[nodiscard]] static Tcp connect(const Rendezvous& rendezvous,

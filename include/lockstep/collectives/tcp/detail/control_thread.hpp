@@ -24,14 +24,16 @@
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/host/signal_mask.hpp"
 #include "lockstep/collectives/host/wake_pipe.hpp"
-#include "lockstep/collectives/protocol/ballot.hpp"
 #include "lockstep/collectives/protocol/control_channel.hpp"
 #include "lockstep/collectives/protocol/failure_cause.hpp"
 #include "lockstep/collectives/protocol/failure_watch.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
+#include "lockstep/collectives/protocol/hearing.hpp"
+#include "lockstep/collectives/tcp/detail/control_outbox.hpp"
 #include "lockstep/collectives/tcp/detail/control_resident.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
 #include "lockstep/collectives/tcp/detail/port_probes.hpp"
+#include "lockstep/collectives/tcp/detail/retired_sockets.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
@@ -64,16 +66,16 @@ class TcpControl {
   TcpControl(const TcpControl&) = delete;
   TcpControl& operator=(const TcpControl&) = delete;
 
-  /// Begins with what was already read from the control connections. Throws Error when the system
-  /// has no thread left.
-  void start(std::unique_ptr<ControlResident> resident) {
+  /// Begins with what was already read from the control connections. The `retired` ones are closed
+  /// when the other side has closed them. Throws Error when the system has no thread left.
+  void start(std::unique_ptr<ControlResident> resident, RetiredSockets retired) {
     resident_ = std::move(resident);
+    retired_ = std::move(retired);
     {
       const std::lock_guard lock(mutex_);
       const auto now = Clock::now();
-      for (int other = 0; other < channel_.size(); ++other) {
-        if (other == channel_.rank()) continue;
-        channel_.peer(other).heard = now;
+      for (int other = 0; other < channel_.size(); ++other) channel_.peer(other).heard = now;
+      for (const int other : channel_.partners()) {
         channel_.peer(other).inbox = std::move(link(other).inbox);
         probes_.remember(other, addresses_[static_cast<std::size_t>(other)], link(other).control);
         take(other, {}, now);
@@ -81,6 +83,7 @@ class TcpControl {
           (void)read(other, now);  // it may have bytes in store
       }
       conclude(now);
+      outbox_.flush();
     }
     const SignalMask mask;
     thread_ = start_thread("answers to the other ranks", [this] { serve(); });
@@ -95,6 +98,7 @@ class TcpControl {
     wake_.wake();
     thread_.join();
     resident_.reset();
+    retired_.clear();
   }
 
   /// Stops, and sends nothing more.
@@ -111,6 +115,7 @@ class TcpControl {
   template <class F>
   auto with(F f) {
     const std::lock_guard lock(mutex_);
+    const Sending sending(*this);
     return f(channel_);
   }
 
@@ -127,6 +132,7 @@ class TcpControl {
   /// Returns the cause that all ranks will name, and tells it to them.
   CollectiveFailure settle(CollectiveFailure failure) {
     const std::lock_guard lock(mutex_);
+    const Sending sending(*this);
     failure = watch_.settle(std::move(failure));
     news_.wake();
     return failure;
@@ -142,18 +148,20 @@ class TcpControl {
     wake_.wake();
   }
 
-  // Control frames are few and short, so they fit into the kernel's buffer at once. A peer that
-  // leaves them unread until they no longer fit is lost anyway.
+  // For calls of other threads: what they have said leaves at once.
+  struct Sending {
+    explicit Sending(TcpControl& owner) : control(owner) {}
+    Sending(const Sending&) = delete;
+    Sending& operator=(const Sending&) = delete;
+    ~Sending() {
+      if (control.outbox_.flush()) control.wake_.wake();
+    }
+    TcpControl& control;
+  };
+
   void send(int to, const ControlFrame& frame, std::string_view text) {
-    if (closed_ || channel_.peer(to).gone || !link(to).control.is_open()) return;
-    const FrameBytes bytes = frame.encode();
-    asio::error_code error;
-    const std::array parts{asio::const_buffer(bytes.data(), bytes.size()),
-                           asio::const_buffer(text.data(), text.size())};
-    link(to).control.write_some(parts, error);
-    // The system reports a reset only once, here to the sender; the next read just finds the end.
-    if (error == asio::error::connection_reset)
-      resets_[static_cast<std::size_t>(to)] = error.value();
+    if (!closed_ && !channel_.peer(to).gone && link(to).control.is_open())
+      outbox_.add(to, frame, text);
   }
 
   // --- the thread --------------------------------------------------------------------------------
@@ -184,11 +192,14 @@ class TcpControl {
     while (!stopping_) {
       watched.assign(1, {wake_.descriptor(), POLLIN, 0});
       peers.clear();
-      for (int other = 0; other < channel_.size(); ++other)
-        if (other != channel_.rank() && !channel_.peer(other).gone) {
-          watched.push_back({link(other).control.native_handle(), POLLIN, 0});
+      for (const int other : channel_.partners())
+        if (!channel_.peer(other).gone) {
+          watched.push_back({link(other).control.native_handle(),
+                             static_cast<short>(outbox_.is_full(other) ? POLLIN | POLLOUT : POLLIN),
+                             0});
           peers.push_back(other);
         }
+      retired_.watch(watched);
       auto due = std::min(watch_.due(), probes_.watch(watched));
       const std::size_t own = watched.size();
       lock.unlock();
@@ -198,11 +209,13 @@ class TcpControl {
       lock.lock();
       wake_.drain();
       const auto now = Clock::now();
+      retired_.serve(std::span(watched).subspan(1 + peers.size(), retired_.size()));
       bool has_lost = false;
       for (std::size_t i = 0; i < peers.size(); ++i)
         if (watched[1 + i].revents != 0) has_lost = !read(peers[i], now) || has_lost;
       if (has_lost) read_all(now);
       conclude(now);
+      outbox_.flush();
     }
   }
 
@@ -215,21 +228,19 @@ class TcpControl {
   // A report of a failure comes before the end of its sender's connection, so all reports are read
   // before any rank counts as lost.
   void read_all(Clock::time_point now) {
-    for (int other = 0; other < channel_.size(); ++other)
-      if (other != channel_.rank() && !channel_.peer(other).gone) (void)read(other, now);
+    for (const int other : channel_.partners())
+      if (!channel_.peer(other).gone) (void)read(other, now);
   }
 
   // Returns whether the connection still stands.
   bool read(int other, Clock::time_point now) {
-    std::array<char, 1024> chunk;
+    std::array<char, 4096> chunk;
     for (;;) {
       asio::error_code error;
       const std::size_t n = link(other).control.read_some(asio::buffer(chunk), error);
       if (error == asio::error::would_block) return true;
       if (error) {
-        lose(other,
-             error == asio::error::eof ? resets_[static_cast<std::size_t>(other)] : error.value(),
-             now);
+        lose(other, error == asio::error::eof ? outbox_.reset_by(other) : error.value(), now);
         news_.wake();
         return false;
       }
@@ -261,12 +272,12 @@ class TcpControl {
   WakePipe& news_;
   WakePipe wake_;
   std::unique_ptr<ControlResident> resident_;
+  RetiredSockets retired_;
 
   std::mutex mutex_;
   FailureWatch watch_;
   ControlChannel& channel_ = watch_.channel();
-  // By rank: errno of a message that could not be sent.
-  std::vector<int> resets_ = std::vector<int>(addresses_.size());
+  ControlOutbox outbox_{links_, addresses_.size()};
   PortProbes probes_{addresses_.size()};
   bool stopping_ = false;
   bool closed_ = false;

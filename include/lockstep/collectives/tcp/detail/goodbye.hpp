@@ -5,8 +5,8 @@
 #include <string>
 
 #include "lockstep/collectives/protocol/control_channel.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/failure_watch.hpp"
-#include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/patience.hpp"
 #include "lockstep/collectives/tcp/detail/mesh.hpp"
 #include "lockstep/collectives/tcp/detail/waiting.hpp"
@@ -16,11 +16,11 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// Waits until condition(peer) holds for all peers of [first, last) that are still there, as long
-/// as they live; names a peer for which it does not.
+/// Waits while is_awaited(rank, peer) holds for any peer that is still there, as long as these
+/// live; names a peer for which it does not end.
 template <class Condition>
-void wait_for_peers(TcpMesh& mesh, int first, int last, TcpMesh::Milliseconds limit,
-                    const char* what, Condition condition) {
+void wait_for_peers(TcpMesh& mesh, TcpMesh::Milliseconds limit, const char* what,
+                    Condition is_awaited) {
   Patience::Waiter waiter = mesh.waiter();
   waiter.doing = "at its end";
   waiter.timeout = std::min(waiter.timeout, limit);
@@ -30,8 +30,9 @@ void wait_for_peers(TcpMesh& mesh, int first, int last, TcpMesh::Milliseconds li
   bool has_news = false;
   for (;;) {
     const int missing = mesh.control.with([&](const ControlChannel& channel) {
-      for (int other = first; other < last; ++other)
-        if (other != mesh.rank && !channel.peer(other).gone && !condition(channel.peer(other)))
+      for (int other = 0; other < mesh.size(); ++other)
+        if (other != mesh.rank && !channel.peer(other).gone &&
+            is_awaited(other, channel.peer(other)))
           return other;
       return -1;
     });
@@ -51,20 +52,26 @@ void wait_for_peers(TcpMesh& mesh, int first, int last, TcpMesh::Milliseconds li
 
 /// Returns when all ranks have called it, rank 0 last; see Tcp::close().
 inline void say_goodbye(TcpMesh& mesh) {
-  const auto say = [&](ControlFrame::Type type) {
-    mesh.control.with([&](ControlChannel& channel) { channel.say_to_all(type); });
-  };
+  using Peer = ControlChannel::Peer;
   const CommunicationOptions& options = mesh.options;
   constexpr const char* did_not_end = "did not end its work";
-  say(ControlFrame::Type::goodbye);
-  if (mesh.rank != 0)
-    return wait_for_peers(mesh, 0, 1, options.progress_limit(), did_not_end,
-                          [](const auto& p) { return p.farewell; });
-  wait_for_peers(mesh, 1, mesh.size(), options.progress_limit(), did_not_end,
-                 [](const auto& p) { return p.goodbye; });
-  say(ControlFrame::Type::farewell);
-  wait_for_peers(mesh, 1, mesh.size(), std::min(options.timeout, TcpMesh::Milliseconds(5000)),
-                 "did not leave", [](const auto&) { return false; });
+  mesh.control.with([](ControlChannel& channel) { channel.say_goodbye(); });
+  if (mesh.rank == 0) {
+    wait_for_peers(mesh, options.progress_limit(), did_not_end,
+                   [](int, const Peer& peer) { return !peer.goodbye; });
+    mesh.control.with([](ControlChannel& channel) { channel.say_farewell(); });
+  } else {
+    wait_for_peers(mesh, options.progress_limit(), did_not_end,
+                   [](int other, const Peer& peer) { return other == 0 && !peer.farewell; });
+    // Those that are no partners of rank 0 cannot see that it has gone before its time.
+    mesh.control.with([](ControlChannel& channel) {
+      if (channel.peer(0).gone) channel.say_farewell();
+    });
+  }
+  wait_for_peers(mesh, std::min(options.timeout, TcpMesh::Milliseconds(5000)), "did not leave",
+                 [&](int other, const Peer&) {
+                   return other != 0 && leaves_after(other, mesh.size()) == mesh.rank;
+                 });
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

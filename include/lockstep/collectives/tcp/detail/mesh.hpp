@@ -1,4 +1,4 @@
-// The connections of a rank to all others, and what it knows of their failures.
+// The connections of a rank to others, and what it knows of their failures.
 #pragma once
 
 #include <malloc.h>
@@ -32,6 +32,7 @@
 #include "lockstep/collectives/tcp/detail/control_thread.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
 #include "lockstep/collectives/tcp/detail/receiving.hpp"
+#include "lockstep/collectives/tcp/detail/retired_sockets.hpp"
 #include "lockstep/collectives/tcp/detail/socket_options.hpp"
 #include "lockstep/collectives/tcp/detail/startup.hpp"
 #include "lockstep/core/activity.hpp"
@@ -71,10 +72,12 @@ struct TcpMesh {
   /// See Tcp::connect().
   void connect(const Rendezvous& rendezvous) {
     std::unique_ptr<ControlResident> resident;
+    RetiredSockets retired;
     {
       TcpStartup startup(io, rendezvous, options);
       links = startup.run();
       resident = startup.release_port();
+      retired = startup.release_retired();
     }
 #if defined(__GLIBC__)
     // Each handshake has named all ranks: with hundreds of them, megabytes that are free again.
@@ -89,7 +92,7 @@ struct TcpMesh {
       }
     }
     watched.reserve(2 + 2 * options.data_connections() + 1);
-    if (size() > 1) control.start(std::move(resident));
+    if (size() > 1) control.start(std::move(resident), std::move(retired));
     if (rank == 0 && size() > 1) log_line(concat({"Cluster is ready: ", size(), " workers."}));
   }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/protocol/control_partners.hpp"
 #include "lockstep/collectives/protocol/data_partners.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/tcp/detail/connection.hpp"
@@ -18,6 +19,7 @@
 #include "lockstep/collectives/tcp/detail/descriptors.hpp"
 #include "lockstep/collectives/tcp/detail/links.hpp"
 #include "lockstep/collectives/tcp/detail/listening_port.hpp"
+#include "lockstep/collectives/tcp/detail/retired_sockets.hpp"
 #include "lockstep/collectives/tcp/detail/startup_connecting.hpp"
 #include "lockstep/collectives/tcp/detail/startup_context.hpp"
 #include "lockstep/collectives/tcp/detail/startup_reporting.hpp"
@@ -28,7 +30,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// A start-up from the first call to the agreement that all connections stand. Everything happens
 /// on the calling thread, in the handlers of one io_context:
-/// - StartupConnecting calls the lower ranks, and gives connections their places;
+/// - StartupConnecting calls the contacts of lower rank, and gives connections their places;
 /// - StartupContention judges processes that do not fit, and two that claim one place;
 /// - StartupConversation carries the words of StartupAgreement;
 /// - StartupReporting says what is missing;
@@ -46,7 +48,7 @@ class TcpStartup {
   TcpStartup(const TcpStartup&) = delete;
   TcpStartup& operator=(const TcpStartup&) = delete;
 
-  /// Returns the connections by rank; this rank itself has none.
+  /// Returns the connections by rank; this rank itself has none, nor one that is no partner.
   std::deque<TcpLinks> run() {
     try {
       await_agreement();
@@ -61,20 +63,32 @@ class TcpStartup {
     listener_ = context_.incoming.release();
     tear_down();
     std::deque<TcpLinks> result;
-    for (StartupContext::Place& place : context_.places) {
+    for (int other = 0; other < context_.world(); ++other) {
+      StartupContext::Place& place = context_.place(other);
       TcpLinks& links = result.emplace_back(context_.io);
       links.checksum = context_.options.checksum;
       if (place.control() == nullptr) continue;
+      if (!are_control_partners(context_.rank(), other, context_.world())) {
+        retired_.add(std::move(place.control()->socket));
+        continue;
+      }
       links.control = std::move(place.control()->socket);
-      links.inbox = std::move(context_.agreement.inbox(static_cast<int>(result.size()) - 1));
+      links.inbox = std::move(context_.agreement.inbox(other));
       for (std::size_t link = StartupContext::Place::first_data_link; link < place.links.size();
            ++link)
         links.data.push_back(std::move(place.links[link]->socket));
       for (const TcpSocket& socket : links.data)
         if (socket.tls != nullptr) socket.tls->expect_long_messages();
     }
+    // Rank 0 has said go on these. Whoever has heard it closes its end first: if rank 0 did, with
+    // something unread, the word might get lost.
+    if (context_.rank() != 0) retired_.clear();
     return result;
   }
+
+  /// After run(): rank 0's connections with ranks that are no partners, to be closed when these
+  /// close them.
+  [[nodiscard]] RetiredSockets release_retired() { return std::move(retired_); }
 
   /// After run(): serves the worker's port from now on; null if this worker could not listen, and
   /// no other rank had to call it.
@@ -87,8 +101,10 @@ class TcpStartup {
  private:
   void await_agreement() {
     const StartupContext& c = context_;
-    provide_descriptors(c.places.size() - 1, count_data_partners(c.world()),
-                        c.options.data_connections());
+    const std::size_t partners = count_data_partners(c.world());
+    const bool meets_others = c.rank() != 0 && !are_control_partners(0, c.rank(), c.world());
+    provide_descriptors(c.rank() == 0 ? c.places.size() - 1 : partners + (meets_others ? 1 : 0),
+                        partners, c.options.data_connections());
     context_.incoming.open(c.roster.address(c.rank()), listen_socket_, c.options.bind_address,
                            2 * static_cast<int>(c.most_calls()));
     reporting_.begin();
@@ -123,6 +139,7 @@ class TcpStartup {
 
   const int listen_socket_;
   int listener_ = -1;
+  RetiredSockets retired_;
   StartupContext context_;
   StartupReporting reporting_;
   StartupConnecting connecting_{context_};

@@ -39,7 +39,7 @@ class StartupConnecting {
 
   void begin() {
     for (int peer = 0; peer < context_.rank(); ++peer)
-      context_.outgoing.start(peer, Place::control_link);
+      if (context_.roster.is_contact(peer)) context_.outgoing.start(peer, Place::control_link);
     if (context_.rank() == 0 && context_.world() > 1)  // see meet_myself
       context_.outgoing.start(0, Place::control_link, ask_interval);
     conversation_.ask_later();
@@ -95,6 +95,9 @@ class StartupConnecting {
       if (c.peer < context_.rank())
         return fail(connection,
                     concat({"claims to be rank ", c.peer, ", which this worker calls itself"}));
+      if (!context_.roster.is_contact(c.peer))
+        return fail(connection, concat({"claims to be rank ", c.peer,
+                                        ", with which this worker has no connections"}));
       if (c.link >= context_.place(c.peer).links.size())
         return fail(connection,
                     concat({"claims to be rank ", c.peer,

@@ -81,7 +81,8 @@ struct StartupContext {
   /// Connections that all peers together may make to this worker at once.
   [[nodiscard]] std::size_t most_calls() const noexcept {
     std::size_t count = 0;
-    for (const Place& place : places) count += place.links.size();
+    for (int other = 0; other < world(); ++other)
+      if (roster.is_contact(other)) count += places[static_cast<std::size_t>(other)].links.size();
     return count;
   }
   [[nodiscard]] double seconds() const {
@@ -125,7 +126,8 @@ struct StartupContext {
   OutgoingCalls outgoing;
 
  private:
-  // One connection for control with every rank, and those for data with the partners.
+  // One connection for control with each contact, and those for data with the partners. (The place
+  // of a rank that is no contact stays empty.)
   static std::vector<Place> places_for(const Rendezvous& rendezvous,
                                        const CommunicationOptions& options) {
     const int size = static_cast<int>(rendezvous.addresses.size());

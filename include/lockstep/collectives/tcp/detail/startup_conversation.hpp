@@ -7,10 +7,12 @@
 #include <asio/error.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <utility>
 
+#include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/startup_agreement.hpp"
 #include "lockstep/collectives/tcp/detail/connection.hpp"
@@ -37,7 +39,8 @@ class StartupConversation {
     ask_timer_.expires_after(context_.roster.ask_interval());
     ask_timer_.async_wait([this](asio::error_code) {
       if (stopped_) return;
-      for (int other = 0; other < context_.world(); ++other) context_.agreement.ask(other);
+      for (int other = 0; other < context_.world(); ++other)
+        if (context_.roster.is_contact(other)) context_.agreement.ask(other);
       ask_later();
     });
   }
@@ -61,9 +64,9 @@ class StartupConversation {
       context_.agreement.consider();
   }
 
-  /// This worker gives up.
+  /// This worker gives up, or passes on that another one has.
   void tell_others(const Error& error) {
-    if (context_.agreement.aborted()) return;
+    if (const auto& aborted = context_.agreement.aborted()) return pass_on(*aborted);
     const std::string_view text = std::string_view(error.what()).substr(0, ControlFrame::longest);
     const ControlFrame frame = context_.agreement.report(error, text);
     for (int other = 0; other < context_.world(); ++other) context_.send(other, frame, text);
@@ -74,6 +77,16 @@ class StartupConversation {
   }
 
  private:
+  void pass_on(const CollectiveFailure& failure) {
+    const std::string_view text = std::string_view(failure.reason).substr(0, ControlFrame::longest);
+    const ControlFrame frame{.type = ControlFrame::Type::abort,
+                             .value = failure.failed_rank,
+                             .extra = static_cast<std::int32_t>(failure.code),
+                             .length = static_cast<std::uint32_t>(text.size())};
+    for (int other = 0; other < context_.world(); ++other)
+      if (context_.agreement.is_news_for(other)) context_.send(other, frame, text);
+  }
+
   void read(const Pointer& control) {
     std::array<char, 1024> chunk;
     for (;;) {

@@ -1,0 +1,99 @@
+// What one rank knows of each other one, and the text for it.
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/text.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI::detail {
+
+/// What one rank knows of another one.
+struct Hearing {
+  enum class Kind : char {
+    heard = 'h',        ///< it has answered
+    left = 'l',         ///< it has ended, in order
+    data_broken = 'd',  ///< it answers; a data connection is closed (detail 0) or broken (errno)
+    closed = 'c',       ///< its connection is closed
+    broken = 'b',       ///< its connection is broken; detail: errno
+    silent = 's',       ///< it has not answered for detail ms
+    unanswered = 'u',   ///< it has not answered yet, but was asked only now
+  };
+  enum class Process : char {
+    unknown = '?',
+    lives = '+',  ///< a process answers at its port
+    ended = '-',  ///< no process has its port
+  };
+
+  Kind kind = Kind::unanswered;
+  std::int32_t detail = 0;
+  Process process = Process::unknown;
+
+  friend bool operator==(const Hearing&, const Hearing&) = default;
+
+  [[nodiscard]] bool is_heard() const noexcept {
+    return kind == Kind::heard || kind == Kind::data_broken;
+  }
+  [[nodiscard]] bool is_well() const noexcept { return kind == Kind::heard || kind == Kind::left; }
+  [[nodiscard]] bool is_quiet() const noexcept {
+    return kind == Kind::silent || kind == Kind::unanswered;
+  }
+};
+
+/// What a rank knows of all ranks, by rank; of itself: heard. It votes on its partners (see
+/// are_control_partners). Of others it can know no more than a silence: they are unanswered else.
+using Ballot = std::vector<Hearing>;
+
+/// "hhb-104u12s30000": for each rank the kind, then what is known of its process, then the detail;
+/// of several unanswered ones in a row, how many there are.
+[[nodiscard]] inline std::string encode_ballot(const Ballot& ballot) {
+  std::string text;
+  for (std::size_t i = 0; i < ballot.size();) {
+    const Hearing& hearing = ballot[i];
+    std::size_t alike = 1;
+    while (hearing == Hearing{} && i + alike < ballot.size() && ballot[i + alike] == Hearing{})
+      ++alike;
+    i += alike;
+    text += static_cast<char>(hearing.kind);
+    if (hearing.process != Hearing::Process::unknown) text += static_cast<char>(hearing.process);
+    if (alike > 1)
+      text += concat({alike});
+    else if (hearing.detail != 0)
+      text += concat({hearing.detail});
+  }
+  return text;
+}
+
+/// Nothing when it is no ballot of `size` ranks.
+[[nodiscard]] inline std::optional<Ballot> decode_ballot(std::string_view text, std::size_t size) {
+  constexpr std::string_view kinds = "hldcbsu", processes = "+-";
+  Ballot ballot;
+  for (std::size_t i = 0; i < text.size();) {
+    if (kinds.find(text[i]) == kinds.npos || ballot.size() == size) return std::nullopt;
+    Hearing& hearing = ballot.emplace_back();
+    hearing.kind = static_cast<Hearing::Kind>(text[i++]);
+    if (i < text.size() && processes.find(text[i]) != processes.npos)
+      hearing.process = static_cast<Hearing::Process>(text[i++]);
+    if (i == text.size() || text[i] < '0' || text[i] > '9') continue;
+    const auto [end, error] =
+        std::from_chars(text.data() + i, text.data() + text.size(), hearing.detail);
+    if (error != std::errc{}) return std::nullopt;
+    i = static_cast<std::size_t>(end - text.data());
+    if (hearing.kind != Hearing::Kind::unanswered) continue;
+    const auto alike = static_cast<std::size_t>(std::exchange(hearing.detail, 0));
+    if (hearing != Hearing{} || alike == 0 || alike > size - ballot.size() + 1) return std::nullopt;
+    ballot.resize(ballot.size() + alike - 1);
+  }
+  if (ballot.size() != size) return std::nullopt;
+  return ballot;
+}
+
+}  // namespace lockstep::inline LOCKSTEP_ABI::detail
