@@ -260,7 +260,9 @@ class Work {
   const std::vector<std::string> addresses_;
   CommunicationOptions options_;
   std::vector<std::unique_ptr<SimulatedRank>> ranks_;
-  const std::size_t length_ = static_cast<std::size_t>(network.random(3) * network.random(700));
+  // With many ranks less, so that bad weather does not take longer than progress_timeout.
+  const std::size_t length_ = static_cast<std::size_t>(network.random(3) * network.random(700)) *
+                              5 / static_cast<std::size_t>(std::max(5, network.size()));
   std::vector<char> wrong_;  // by rank
   std::set<int> blamed_, gone_, isolated_;
   std::vector<std::pair<int, int>> parted_;
