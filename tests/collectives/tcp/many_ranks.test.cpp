@@ -53,7 +53,11 @@ class Processes {
       notes_->ranks[rank].failed = -2;
       const pid_t process = ::fork();
       REQUIRE(process >= 0);
-      if (process == 0) live(places[static_cast<std::size_t>(rank)], options);
+      if (process == 0) {
+        for (const Rendezvous& place : places)  // whose ports must end with their processes
+          if (place.rank != rank) ::close(place.listen_socket);
+        live(places[static_cast<std::size_t>(rank)], options);
+      }
       processes_.push_back(process);
     }
     for (const Rendezvous& place : places) ::close(place.listen_socket);
