@@ -5,6 +5,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "lockstep/datasets/csv_records.hpp"
+#include "lockstep/datasets/detail/csv_scanner.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
