@@ -155,6 +155,7 @@
 #include "lockstep/optimizers/adamax.hpp"
 #include "lockstep/optimizers/adamw.hpp"
 #include "lockstep/optimizers/ftrl.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/lamb.hpp"
 #include "lockstep/optimizers/lars.hpp"
 #include "lockstep/optimizers/lion.hpp"

@@ -122,10 +122,10 @@ endif()
 # So is HDF5.
 if(TARGET lockstep::hdf5 AND TARGET test_saving)
   get_target_property(definitions lockstep::hdf5 INTERFACE_COMPILE_DEFINITIONS)
-  set_source_files_properties(
-    saving/keras_weights.test.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_DEFINITIONS "${definitions}")
+  set(keras_tests saving/keras_optimizer.test.cpp saving/keras_weights.test.cpp)
+  set_source_files_properties(${keras_tests} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_DEFINITIONS "${definitions}")
   if(NOT HDF5_INCLUDE_DIR IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
-    set_source_files_properties(saving/keras_weights.test.cpp PROPERTIES COMPILE_OPTIONS "-isystem;${HDF5_INCLUDE_DIR}")
+    set_source_files_properties(${keras_tests} PROPERTIES COMPILE_OPTIONS "-isystem;${HDF5_INCLUDE_DIR}")
   endif()
   target_link_libraries(test_saving PRIVATE "${HDF5_LIBRARY}")
 endif()

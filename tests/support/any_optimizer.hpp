@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
@@ -29,6 +30,7 @@ class AnyOptimizer {
     virtual void update(const lockstep::UpdateContext& context, std::span<double> parameters,
                         std::span<const double> gradients,
                         std::span<double* const> slots) const = 0;
+    virtual void keras_slots(lockstep::KerasSlots& list) const = 0;
   };
   template <class O>
   struct Held final : Interface {
@@ -45,6 +47,13 @@ class AnyOptimizer {
     void update(const lockstep::UpdateContext& context, std::span<double> parameters,
                 std::span<const double> gradients, std::span<double* const> slots) const override {
       optimizer.update(context, parameters, gradients, slots);
+    }
+    void keras_slots(lockstep::KerasSlots& list) const override {
+      list.optimizer = {};
+      if constexpr (requires { optimizer.keras_slots(list); }) {
+        list.optimizer = O::name;
+        optimizer.keras_slots(list);
+      }
     }
   };
 
@@ -83,6 +92,7 @@ class AnyOptimizer {
               std::span<const double> gradients, std::span<double* const> slots) const {
     held_->update(context, parameters, gradients, slots);
   }
+  void keras_slots(lockstep::KerasSlots& list) const { held_->keras_slots(list); }
 
  private:
   std::shared_ptr<const Interface> held_;

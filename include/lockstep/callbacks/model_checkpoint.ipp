@@ -121,9 +121,11 @@ LOCKSTEP_INLINE void ModelCheckpoint::write(Training& training) {
   if (!training.is_chief()) return;
   TrainingState state = training.state();
   if (options_.save_weights_only) {
+    const bool is_keras = is_keras_file(path);
+    const KerasOptimizer optimizer = is_keras ? training.keras_optimizer(state) : KerasOptimizer{};
     std::move(state.state.begin(), state.state.end(), std::back_inserter(state.parameters));
     save_weights_file(path, std::move(state.parameters),
-                      is_keras_file(path) ? training.keras_layout() : KerasLayout{});
+                      is_keras ? training.keras_layout() : KerasLayout{}, optimizer);
   } else {
     save_snapshot(path, state);
   }

@@ -98,6 +98,11 @@ class Training {
   [[nodiscard]] virtual ModelText model_text() const = 0;
   /// Where Keras's files have the variables of state(); empty where the model tells nothing.
   [[nodiscard]] virtual KerasLayout keras_layout() const { return {}; }
+  /// The optimizer's state of state() as these files have it; without a name where Keras has no
+  /// optimizer like it.
+  [[nodiscard]] virtual KerasOptimizer keras_optimizer(const TrainingState& /*state*/) const {
+    return {};
+  }
 
   /// A snapshot from which a run continues to the same bits. It is complete in the hooks
   /// on_epoch_complete, on_train_batch_complete, on_preemption and on_train_end. The arrays are put

@@ -15,11 +15,14 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 /// What such a library does here.
 struct Hdf5Codec {
-  /// A file with the groups of `layout`, and in them `arrays`, as Keras 3 writes it.
-  std::vector<std::byte> (*encode)(std::span<const SavedArray> arrays, const KerasLayout& layout);
-  /// The arrays of numbers with a point in Keras 3's file, named by keras_place. Refuses more than
-  /// `most` bytes of them.
-  std::vector<SavedArray> (*decode)(std::span<const std::byte> bytes, std::uint64_t most);
+  /// A file with the groups of `layout`, and in them `arrays`, as Keras 3 writes it; with the state
+  /// of an optimizer that has a name.
+  std::vector<std::byte> (*encode)(std::span<const SavedArray> arrays, const KerasLayout& layout,
+                                   const KerasOptimizer& optimizer);
+  /// The arrays of numbers with a point in Keras 3's file. Refuses more than `most` bytes of them.
+  /// Of an optimizer with more than `variables` ones, their number alone is told.
+  KerasWeights (*decode)(std::span<const std::byte> bytes, std::uint64_t most,
+                         std::size_t variables);
 };
 
 /// Null where there is none. It is set before main, so that lockstep::compiled need not know.

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/checkpoint/saved_array.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
@@ -23,6 +26,21 @@ struct KerasGroup {
 /// The layers of a model in Keras's order. Empty when the model does not tell its layers.
 struct KerasLayout {
   std::vector<KerasGroup> groups;
+};
+
+/// The state of an optimizer in such a file. What these variables are is the optimizer's own.
+struct KerasOptimizer {
+  std::string name = {};        ///< "adam"
+  std::int64_t iterations = 0;  ///< the dataset "optimizer/vars/0": steps made
+  /// "optimizer/vars/1" and so on: the learning rate, unless it follows a schedule, and arrays.
+  std::vector<SavedArray> variables = {};
+  std::size_t count = 0;  ///< of all datasets, also of those that were not read
+};
+
+/// What is in such a file.
+struct KerasWeights {
+  std::vector<SavedArray> arrays = {};  ///< of the layers, named by keras_place
+  std::optional<KerasOptimizer> optimizer = {};
 };
 
 namespace detail {

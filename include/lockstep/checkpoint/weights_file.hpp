@@ -28,15 +28,17 @@ namespace lockstep::inline LOCKSTEP_ABI {
 void check_weights_path(std::string_view caller, std::string_view path, bool reading = false);
 
 /// The bytes of a file of weights: by the extension of `path` .safetensors, .npz, .weights.h5
-/// (Keras's, for which `layout` is needed), or else lockstep's own format. Throws DataError when
-/// two arrays have the same name, or a name is not UTF-8: such a file could not be loaded.
+/// (Keras's, for which `layout` is needed, and which has the state of an optimizer with a name), or
+/// else lockstep's own format. Throws DataError when two arrays have the same name, or a name is
+/// not UTF-8: such a file could not be loaded.
 [[nodiscard]] std::vector<std::byte> encode_weights(std::string_view path,
                                                     std::vector<SavedArray> arrays,
-                                                    const KerasLayout& layout = {});
+                                                    const KerasLayout& layout = {},
+                                                    const KerasOptimizer& optimizer = {});
 
 /// Writes such a file, as write_file_atomically does. Throws Error naming the path.
 void save_weights_file(const std::string& path, std::vector<SavedArray> arrays,
-                       const KerasLayout& layout = {});
+                       const KerasLayout& layout = {}, const KerasOptimizer& optimizer = {});
 
 /// The arrays of such a file; of a whole training state in lockstep's own format, its parameters
 /// and untrained state; of Keras's files, those of layers, named by their places: "dense_1/0" (see
@@ -45,6 +47,13 @@ void save_weights_file(const std::string& path, std::vector<SavedArray> arrays,
 [[nodiscard]] std::vector<SavedArray> decode_weights(std::string_view path,
                                                      std::span<const std::byte> bytes,
                                                      std::optional<std::uint64_t> expected = {});
+
+/// The same of one of Keras's files, with the state of its optimizer; where this has more than
+/// `variables` ones, their number alone.
+[[nodiscard]] KerasWeights decode_keras_file(std::string_view path,
+                                             std::span<const std::byte> bytes,
+                                             std::optional<std::uint64_t> expected,
+                                             std::size_t variables);
 
 /// For read_file: refuses a file that does not begin like one of the path's format, and one with
 /// far more than the `expected` bytes of the model that will take them.

@@ -88,10 +88,11 @@ LOCKSTEP_INLINE void check_weights_path(std::string_view caller, std::string_vie
 
 LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path,
                                                       std::vector<SavedArray> arrays,
-                                                      const KerasLayout& layout) {
+                                                      const KerasLayout& layout,
+                                                      const KerasOptimizer& optimizer) {
   check_weights_path("save_weights", path);
   detail::check_names(arrays);
-  if (is_keras_file(path)) return detail::hdf5_codec->encode(arrays, layout);
+  if (is_keras_file(path)) return detail::hdf5_codec->encode(arrays, layout, optimizer);
   if (path.ends_with(".safetensors")) return encode_safetensors(arrays);
   if (path.ends_with(".npz")) return encode_npz(arrays);
   TrainingState weights;
@@ -101,8 +102,8 @@ LOCKSTEP_INLINE std::vector<std::byte> encode_weights(std::string_view path,
 }
 
 LOCKSTEP_INLINE void save_weights_file(const std::string& path, std::vector<SavedArray> arrays,
-                                       const KerasLayout& layout) {
-  write_file_atomically(path, encode_weights(path, std::move(arrays), layout));
+                                       const KerasLayout& layout, const KerasOptimizer& optimizer) {
+  write_file_atomically(path, encode_weights(path, std::move(arrays), layout, optimizer));
 }
 
 LOCKSTEP_INLINE HeadCheck weights_check(std::string_view path,
@@ -122,16 +123,20 @@ LOCKSTEP_INLINE HeadCheck weights_check(std::string_view path,
   };
 }
 
+LOCKSTEP_INLINE KerasWeights decode_keras_file(std::string_view path,
+                                               std::span<const std::byte> bytes,
+                                               std::optional<std::uint64_t> expected,
+                                               std::size_t variables) {
+  check_weights_path("load_weights", path, true);
+  detail::check_keras_head(path, bytes);
+  return detail::hdf5_codec->decode(path.ends_with(".keras") ? detail::keras_member(bytes) : bytes,
+                                    detail::size_limit(expected), variables);
+}
+
 LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path,
                                                        std::span<const std::byte> bytes,
                                                        std::optional<std::uint64_t> expected) {
-  if (is_keras_file(path)) {
-    check_weights_path("load_weights", path, true);
-    detail::check_keras_head(path, bytes);
-    return detail::hdf5_codec->decode(
-        path.ends_with(".keras") ? detail::keras_member(bytes) : bytes,
-        detail::size_limit(expected));
-  }
+  if (is_keras_file(path)) return decode_keras_file(path, bytes, expected, 0).arrays;
   if (path.ends_with(".safetensors")) return decode_safetensors(bytes);
   if (path.ends_with(".npz")) return decode_npz_at_most(detail::size_limit(expected), bytes);
   TrainingState saved = decode_checkpoint(bytes);

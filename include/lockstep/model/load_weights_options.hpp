@@ -40,6 +40,8 @@ struct LoadWeightsOptions {
   /// Of several that fit a name, the longest `from` counts.
   std::vector<WeightsRename> rename = {};
   WeightsLayout layout = WeightsLayout::keras;
+  /// Of a file of Keras: the variables, and not the state of the optimizer.
+  bool weights_only = false;
 };
 
 /// What load_weights did with each variable of the model.
@@ -49,6 +51,7 @@ struct LoadedWeights {
   std::vector<std::string> mismatched;  ///< has another shape there, and keeps its value
   std::vector<std::string>
       unused;  ///< arrays of the file (under its names) that are none of the model's
+  bool optimizer_state = false;  ///< that of Keras's file is in force, too
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

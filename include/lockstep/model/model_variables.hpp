@@ -61,7 +61,11 @@ class ModelVariables {
   ///
   /// A .weights.h5 file is what Keras 3 reads into the same model, a functional one where there are
   /// Residual or Parallel. It needs HDF5's library: link the CMake target lockstep::hdf5, or it is
-  /// a ConfigurationError, as are names that end in .h5, .hdf5 and .keras otherwise.
+  /// a ConfigurationError, as are names that end in .h5, .hdf5 and .keras otherwise. As Keras does,
+  /// it puts the optimizer's state into the file (of LARS and of optimizers of the program's own,
+  /// which have no keras_slots, nothing). In a fit with parameter servers the variables alone are
+  /// saved; with sharded_updates all workers must make this call, and in a fit too the state is in
+  /// the file where the chief has it (see Training::state).
   void save_weights(const std::string& path) const { files().save_weights(model(), path); }
 
   /// Sets every variable, found by its name, from such a file or one that other programs wrote;
@@ -70,10 +74,14 @@ class ModelVariables {
   /// first variable that is missing, unknown or of another shape; nothing is changed then.
   ///
   /// Of Keras 3's .weights.h5 and .keras files (with lockstep::hdf5), layers are found by their
-  /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel.
+  /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel. The optimizer's state is
+  /// taken over, too, if it is of an optimizer like this one: slots, updates made and, unless there
+  /// is a schedule, the learning rate; the chief says so, or why not. A model that is in fit, and
+  /// one of which a variable was not loaded, keeps its own.
   void load_weights(const std::string& path) { files().load_weights(model(), path); }
   /// The same, of a file of another model or another program: by the variables' names, with other
-  /// shapes left out, renamed, or in PyTorch's layout. Says on the chief what was not loaded.
+  /// shapes left out, renamed, or in PyTorch's layout; by name, or with .weights_only, without the
+  /// state of Keras's optimizer. Says on the chief what was not loaded.
   /// Throws ConfigurationError, too, when nothing at all was found; nothing is changed then.
   LoadedWeights load_weights(const std::string& path, const LoadWeightsOptions& options) {
     return files().load_weights(model(), path, options);

@@ -14,6 +14,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/portable_functions.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
@@ -83,6 +84,23 @@ struct Adafactor {
   }
 
   [[nodiscard]] std::size_t slots() const { return 1; }
+
+  /// In Keras's files.
+  void keras_slots(KerasSlots& keras) const {
+    using Part = KerasSlot::Part;
+    for (const std::size_t i : keras.order()) {
+      const Variable& variable = keras.variables()[i];
+      const bool is_factored = extents_of(variable).columns > 0;
+      if (variable.rank < 2) {
+        keras.number(0);
+        keras.number(0);
+      } else {
+        keras.of_variable(i, {.part = is_factored ? Part::rows : Part::row_means});
+        keras.of_variable(i, {.part = is_factored ? Part::columns : Part::column_means});
+      }
+      keras.of_variable(i, {.part = is_factored ? Part::unread : Part::whole});
+    }
+  }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,

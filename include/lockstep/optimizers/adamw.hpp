@@ -10,6 +10,7 @@
 #include "lockstep/core/config.hpp"
 #include "lockstep/optimizers/adam.hpp"
 #include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
@@ -55,6 +56,12 @@ struct AdamW {
   void validate() const { detail::check_adam_options(*this); }
 
   [[nodiscard]] std::size_t slots() const { return amsgrad ? 3 : 2; }
+
+  /// In Keras's files.
+  void keras_slots(KerasSlots& keras) const {
+    keras.each_variable({{.slot = 0}, {.slot = 1}});
+    if (amsgrad) keras.each_variable({{.slot = 2}});
+  }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,

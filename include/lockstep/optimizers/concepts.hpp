@@ -12,6 +12,7 @@
 
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/variable.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
@@ -70,6 +71,8 @@ struct UpdateContext {
 ///  8. A member `updates_whole_variables` that is true: each call of update has the elements of one
 ///     variable, and the context names it. So its result may depend on all of them (norms). Clipping
 ///     by value is then left to the optimizer (see whole_variables.hpp).
+///  9. `optimizer.keras_slots(list)`: adds to a KerasSlots where Keras's optimizer of this kind has
+///     the slots. (Without, Keras's files are read and written without the optimizer's state.)
 template <class O, class T = float>
 concept Optimizer =
     std::copyable<O> &&

@@ -12,6 +12,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
@@ -57,6 +58,9 @@ struct Lion {
   }
 
   [[nodiscard]] std::size_t slots() const { return 1; }
+
+  /// In Keras's files.
+  void keras_slots(KerasSlots& keras) const { keras.each_variable({{.slot = 0}}); }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,

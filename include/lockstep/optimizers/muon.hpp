@@ -16,6 +16,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/power.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
@@ -99,14 +100,19 @@ struct Muon {
 
   [[nodiscard]] std::size_t slots() const { return 2; }
 
+  /// In Keras's files.
+  void keras_slots(KerasSlots& keras) const {
+    for (const std::size_t i : keras.order()) {
+      keras.of_variable(i, {.slot = 0});
+      if (is_for_adam(keras.variables()[i], keras.names()[i])) keras.of_variable(i, {.slot = 1});
+    }
+  }
+
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,
               std::span<T* const> slots) const {
     const Variable& variable = *context.variable;
-    const bool by_adam =
-        variable.rank != 2 || exclude_layers.contains(context.variable_name, 2) ||
-        (exclude_embeddings && context.variable_name.find("embedding") != std::string_view::npos);
-    if (by_adam)
+    if (is_for_adam(variable, context.variable_name))
       update_by_adam(context, parameters, gradients, slots);
     else
       update_matrix(context, variable.extents[0], variable.extents[1], parameters, gradients,
@@ -114,6 +120,11 @@ struct Muon {
   }
 
  private:
+  [[nodiscard]] bool is_for_adam(const Variable& variable, std::string_view variable_name) const {
+    return variable.rank != 2 || exclude_layers.contains(variable_name, 2) ||
+           (exclude_embeddings && variable_name.find("embedding") != std::string_view::npos);
+  }
+
   template <class T>
   void update_by_adam(const UpdateContext& context, std::span<T> parameters,
                       std::span<const T> gradients, std::span<T* const> slots) const {

@@ -12,6 +12,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/power.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
@@ -63,6 +64,12 @@ struct Nadam {
   }
 
   [[nodiscard]] std::size_t slots() const { return 2; }
+
+  /// In Keras's files.
+  void keras_slots(KerasSlots& keras) const {
+    keras.each_variable({{.slot = 0}, {.slot = 1}});
+    keras.number(product(keras.iterations()));
+  }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,

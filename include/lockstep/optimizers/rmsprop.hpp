@@ -12,6 +12,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
@@ -68,6 +69,14 @@ struct RMSprop {
 
   [[nodiscard]] std::size_t slots() const {
     return std::size_t{1} + (centered ? 1 : 0) + (momentum > 0 ? 1 : 0);
+  }
+
+  /// In Keras's files.
+  void keras_slots(KerasSlots& keras) const {
+    keras.each_variable({{.slot = 0}});
+    if (momentum > 0)
+      keras.each_variable({{.slot = std::size_t{centered ? 2U : 1U}, .has_rates = true}});
+    if (centered) keras.each_variable({{.slot = 1}});
   }
 
   template <class T>

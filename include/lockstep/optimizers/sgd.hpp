@@ -11,6 +11,7 @@
 #include "lockstep/kernels/sweep.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/hyperparameters.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/learning_rate.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/optimizers/variable_filter.hpp"
@@ -64,6 +65,11 @@ struct SGD {
   }
 
   [[nodiscard]] std::size_t slots() const { return momentum == 0 ? 0 : 1; }
+
+  /// In Keras's files.
+  void keras_slots(KerasSlots& keras) const {
+    if (momentum != 0) keras.each_variable({{.has_rates = true}});
+  }
 
   template <class T>
   void update(const UpdateContext& context, std::span<T> parameters, std::span<const T> gradients,

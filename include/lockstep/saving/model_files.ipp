@@ -8,7 +8,9 @@
 #include "lockstep/core/shape.hpp"
 #include "lockstep/saving/model_files.hpp"
 #include "lockstep/saving/transfer.hpp"
+#include "lockstep/training/gathered_slots.hpp"
 #include "lockstep/training/keras_layout.hpp"
+#include "lockstep/training/keras_optimizer.hpp"
 #include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -90,9 +92,19 @@ std::vector<WantedArray> wanted_arrays(const Trainer<T>& trainer, const std::str
   return wanted;
 }
 
+/// The optimizer's state for a file of Keras; without a name where there is none now: in a fit, the
+/// chief may not have it (sharded_updates, parameter servers).
+template <class T>
+KerasOptimizer optimizer_for(const Trainer<T>& trainer, const std::string& path) {
+  if (!is_keras_file(path) || !has_whole_state(trainer)) return {};
+  return keras_optimizer_of(trainer, save_state(trainer));
+}
+
 template <class T>
 void save_weights(const Trainer<T>& trainer, const std::string& path) {
   check_weights_path("save_weights", path);
+  std::optional<AllSlots<T>> all_slots;
+  if (is_keras_file(path) && !trainer.is_in_fit()) all_slots.emplace(trainer);
   if (!trainer.strategy().is_chief()) return;
   std::vector<SavedArray> arrays;
   for (const NamedArray<T>& array : trainer.named_arrays(0)) {
@@ -103,7 +115,8 @@ void save_weights(const Trainer<T>& trainer, const std::string& path) {
                       .extents = {shape.begin(), shape.end()},
                       .bytes = {bytes.begin(), bytes.end()}});
   }
-  save_weights_file(path, std::move(arrays), layout_for(trainer, path));
+  save_weights_file(path, std::move(arrays), layout_for(trainer, path),
+                    optimizer_for(trainer, path));
 }
 
 template <class T>
@@ -126,21 +139,44 @@ void load_weights(Trainer<T>& trainer, const std::string& path) {
   });
 }
 
+/// Takes over the optimizer's state of a file of Keras whose variables have been loaded. Returns
+/// what to say.
+template <class T>
+std::string take_optimizer(Trainer<T>& trainer, const KerasOptimizer& found,
+                           LoadedWeights& report) {
+  TakenOptimizer taken;
+  if (trainer.is_in_fit())
+    taken.text = "the model is in fit";
+  else if (!report.missing.empty() || !report.mismatched.empty() || !report.unused.empty())
+    taken.text = "the file is of another model";
+  else
+    taken = restore_keras_optimizer(trainer, found);
+  report.optimizer_state = taken.is_taken;
+  return taken.is_taken ? taken.text : "the optimizer's state is not taken over: " + taken.text;
+}
+
 template <class T>
 LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
                            const LoadWeightsOptions& options) {
   check_weights_path("load_weights", path, true);
+  const bool wants_optimizer = is_keras_file(path) && !options.by_name && !options.weights_only;
   std::optional<std::uint64_t> expected;  // the file of a larger model may be much larger
   if (!options.by_name) expected = state_bytes(trainer);
   const std::vector<std::byte> bytes =
       file_from_chief(trainer.strategy(), "load_weights", path, weights_check(path, expected));
   LoadedWeights report;
+  std::string text;
   naming_file("load_weights", path, [&] {
     const std::vector<WantedArray> wanted = wanted_arrays(trainer, path);
-    auto found = path.ends_with(".safetensors") ? decode_safetensors_numbers(bytes)
-                                                : decode_weights(path, bytes, expected);
+    KerasWeights found;
+    if (wants_optimizer)
+      found = decode_keras_file(path, bytes, expected, keras_optimizer_variables(trainer));
+    else if (path.ends_with(".safetensors"))
+      found.arrays = decode_safetensors_numbers(bytes);
+    else
+      found.arrays = decode_weights(path, bytes, expected);
     TransferredArrays transferred =
-        transfer_arrays(std::move(found), wanted, scalar_name<T>(), options);
+        transfer_arrays(std::move(found.arrays), wanted, scalar_name<T>(), options);
     for (std::size_t replica = 0; replica < trainer.replicas(); ++replica) {
       const auto variables = trainer.named_arrays(replica);
       for (std::size_t i = 0; i < variables.size(); ++i)
@@ -149,8 +185,11 @@ LoadedWeights load_weights(Trainer<T>& trainer, const std::string& path,
                     std::as_writable_bytes(variables[i].values).begin());
     }
     report = std::move(transferred.report);
+    text = report_text(report);
+    if (!found.optimizer) return;
+    if (!text.empty()) text += "; ";
+    text += take_optimizer(trainer, *found.optimizer, report);
   });
-  const std::string text = report_text(report);
   if (!text.empty() && trainer.strategy().is_chief())
     log_line(concat({"load_weights: '", path, "': ", text}));
   return report;

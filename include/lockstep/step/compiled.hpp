@@ -161,6 +161,12 @@ class Compiled final : public Program<T> {
     return detail::update_rules(optimizer_, Net::template variable_names<In>(),
                                 this->layout().variables);
   }
+  void keras_slots(KerasSlots& list) const override {
+    if constexpr (requires { optimizer_.keras_slots(list); }) {
+      list.optimizer = OptimizerType::name;
+      optimizer_.keras_slots(list);
+    }
+  }
 
  private:
   static constexpr std::span<const LayerInfo> layers() {

@@ -14,6 +14,7 @@
 #include "lockstep/layers/layer_info.hpp"
 #include "lockstep/layers/pass.hpp"
 #include "lockstep/optimizers/concepts.hpp"
+#include "lockstep/optimizers/keras_slots.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
 #include "lockstep/step/data_sizes.hpp"
 
@@ -91,6 +92,8 @@ class Program {
   [[nodiscard]] virtual double initial_slot_value() const = 0;
   /// What the optimizer's options ask for besides its sweep.
   [[nodiscard]] virtual UpdateRules update_rules() const { return {}; }
+  /// Where Keras's optimizer of this kind has its slots; nothing where there is none.
+  virtual void keras_slots(KerasSlots& /*list*/) const {}
 
  protected:
   explicit Program(const Layout& layout) noexcept : layout_(layout) {}

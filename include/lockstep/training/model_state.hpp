@@ -14,6 +14,10 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 template <class T>
 [[nodiscard]] TrainingState save_state(const ReplicatedModel<T>& model, TrainingState reused = {},
                                        bool before_step = false);
+/// Whether this worker has all of it now. In a fit the optimizer's state may be with the servers, or
+/// spread over the workers.
+template <class T>
+[[nodiscard]] bool has_whole_state(const ReplicatedModel<T>& model);
 /// Bytes of all its arrays.
 template <class T>
 [[nodiscard]] std::uint64_t state_bytes(const ReplicatedModel<T>& model);
@@ -30,6 +34,8 @@ void restore_state(ReplicatedModel<T>& model, const TrainingState& saved);
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INSTANCE(TrainingState save_state(const ReplicatedModel<float>&, TrainingState, bool));
 LOCKSTEP_INSTANCE(TrainingState save_state(const ReplicatedModel<double>&, TrainingState, bool));
+LOCKSTEP_INSTANCE(bool has_whole_state(const ReplicatedModel<float>&));
+LOCKSTEP_INSTANCE(bool has_whole_state(const ReplicatedModel<double>&));
 LOCKSTEP_INSTANCE(std::uint64_t state_bytes(const ReplicatedModel<float>&));
 LOCKSTEP_INSTANCE(std::uint64_t state_bytes(const ReplicatedModel<double>&));
 LOCKSTEP_INSTANCE(void restore_state(ReplicatedModel<float>&, const TrainingState&));

@@ -69,13 +69,25 @@ void load_slot(ReplicatedModel<T>& model, const TrainingState& saved, std::size_
         variables.slot_share(number).begin() + static_cast<std::ptrdiff_t>(piece.place));
 }
 
+/// The optimizer's state is theirs.
+template <class T>
+bool is_with_servers(const ReplicatedModel<T>& model) noexcept {
+  const ParameterServers* const servers = model.strategy().parameter_servers();
+  return servers != nullptr && servers->is_in_fit && !servers->is_current;
+}
+
+template <class T>
+bool has_whole_state(const ReplicatedModel<T>& model) {
+  return !is_with_servers(model) &&
+         (shared_slots(model) == 0 || (model.has_all_slots() && !model.whole_slots().empty()));
+}
+
 template <class T>
 TrainingState save_state(const ReplicatedModel<T>& model, TrainingState reused, bool before_step) {
   const Program<T>& program = model.program();
   const Variables<T>& variables = model.variables();
   AnyStrategy& strategy = model.strategy();
-  if (const ParameterServers* const servers = strategy.parameter_servers();
-      servers != nullptr && servers->is_in_fit && !servers->is_current)
+  if (is_with_servers(model))
     throw Error(
         "save: within a fit with parameter servers, the optimizer's state is theirs: files are "
         "saved by callbacks such as ModelCheckpoint and BackupAndRestore, or after the fit");

@@ -17,6 +17,7 @@
 #include "lockstep/network/model_json.hpp"
 #include "lockstep/training/fit_plan.hpp"
 #include "lockstep/training/keras_layout.hpp"
+#include "lockstep/training/keras_optimizer.hpp"
 #include "lockstep/training/model_state.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -54,6 +55,9 @@ class ModelTraining : public Training {
   }
   [[nodiscard]] KerasLayout keras_layout() const override {
     return keras_layout_of(trainer_.program().layout().layers);
+  }
+  [[nodiscard]] KerasOptimizer keras_optimizer(const TrainingState& state) const override {
+    return keras_optimizer_of(trainer_, state);
   }
   [[nodiscard]] TrainingState state(TrainingState reused = {}) const override {
     trainer_.catch_up();

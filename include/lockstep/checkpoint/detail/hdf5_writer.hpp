@@ -32,6 +32,17 @@ inline void write_keras_variable(const Hdf5Object& group, const std::string& num
   hdf5_checked(H5Dwrite(dataset.id(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), number);
 }
 
+inline void write_keras_array(const Hdf5Object& group, const std::string& number,
+                              const SavedArray& array) {
+  const std::vector<hsize_t> extents(array.extents.begin(), array.extents.end());
+  const Hdf5Object space(
+      extents.empty() ? H5Screate(H5S_SCALAR)
+                      : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+      H5Sclose, array.name);
+  const hid_t type = scalar_size(array.scalar) == 4 ? H5T_IEEE_F32LE : H5T_IEEE_F64LE;
+  write_keras_variable(group, number, space, type, type, array.bytes.data());
+}
+
 /// A layer's name, as h5py writes text.
 inline void write_keras_name(const Hdf5Object& group, const std::string& name) {
   const Hdf5Object type(H5Tcopy(H5T_C_S1), H5Tclose, name);
@@ -47,7 +58,8 @@ inline void write_keras_name(const Hdf5Object& group, const std::string& name) {
 
 /// See Hdf5Codec. Throws DataError for an array that has no place in the layout.
 inline std::vector<std::byte> encode_keras_weights(std::span<const SavedArray> arrays,
-                                                   const KerasLayout& layout) {
+                                                   const KerasLayout& layout,
+                                                   const KerasOptimizer& optimizer) {
   std::map<std::string_view, const SavedArray*> left;
   for (const SavedArray& array : arrays) left.emplace(array.name, &array);
 
@@ -75,20 +87,22 @@ inline std::vector<std::byte> encode_keras_weights(std::span<const SavedArray> a
       }
       const auto at = left.find(layer.variables[i]);
       if (at == left.end()) refuse_hdf5(layer.variables[i], "the model has no such variable");
-      const SavedArray& array = *at->second;
+      write_keras_array(group, number, *at->second);
       left.erase(at);
-      const std::vector<hsize_t> extents(array.extents.begin(), array.extents.end());
-      const Hdf5Object space(extents.empty() ? H5Screate(H5S_SCALAR)
-                                             : H5Screate_simple(static_cast<int>(extents.size()),
-                                                                extents.data(), nullptr),
-                             H5Sclose, array.name);
-      const hid_t type = scalar_size(array.scalar) == 4 ? H5T_IEEE_F32LE : H5T_IEEE_F64LE;
-      write_keras_variable(group, number, space, type, type, array.bytes.data());
     }
   }
   if (!left.empty())
     refuse_hdf5(left.begin()->first,
                 "this variable has no place in Keras's file: the model does not tell its layers");
+
+  if (!optimizer.name.empty()) {
+    const Hdf5Object group(make_group("optimizer/vars"), H5Gclose, "optimizer");
+    write_keras_name(group, optimizer.name);
+    write_keras_variable(group, "0", Hdf5Object(H5Screate(H5S_SCALAR), H5Sclose, "optimizer"),
+                         H5T_STD_I64LE, H5T_NATIVE_INT64, &optimizer.iterations);
+    for (std::size_t i = 0; i < optimizer.variables.size(); ++i)
+      write_keras_array(group, std::to_string(i + 1), optimizer.variables[i]);
+  }
 
   hdf5_checked(H5Fflush(file.id(), H5F_SCOPE_GLOBAL), {});
   const auto size = hdf5_checked(H5Fget_file_image(file.id(), nullptr, 0), {});

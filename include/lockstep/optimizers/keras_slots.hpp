@@ -1,0 +1,74 @@
+// KerasSlots: where Keras's optimizers keep what ours have in slots.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/config.hpp"
+#include "lockstep/core/variable.hpp"
+
+namespace lockstep::inline LOCKSTEP_ABI {
+
+/// A variable of Keras's optimizer: what it is of a slot.
+struct KerasSlot {
+  enum class Part : std::uint8_t {
+    whole,
+    rows,          ///< of a slot that has factors, first those of its rows: these
+    columns,       ///< and behind them those of its columns
+    row_means,     ///< the means over the last dimension of a slot that is whole
+    column_means,  ///< and over the one before
+    unread,        ///< zeros, as many as the variable has: Keras never reads them
+    number,        ///< a single one, which follows from the number of updates
+  };
+
+  std::size_t slot = 0;
+  Part part = Part::whole;
+  double added = 0;        ///< Keras's elements are ours and this (of a number: itself)
+  bool has_rates = false;  ///< it sums gradients times the learning rates of their steps
+  std::size_t variable = 0;
+};
+
+/// The list of an optimizer's keras_slots(), which adds to it in Keras's order.
+class KerasSlots {
+ public:
+  /// `order`: the numbers of the variables as Keras orders them; the other two lists have them in
+  /// ours, and must outlive this. `iterations`: updates made.
+  KerasSlots(std::span<const Variable> variables, std::span<const std::string> names,
+             std::vector<std::size_t> order, std::int64_t iterations)
+      : variables_(variables), names_(names), order_(std::move(order)), iterations_(iterations) {}
+
+  [[nodiscard]] std::span<const Variable> variables() const noexcept { return variables_; }
+  [[nodiscard]] std::span<const std::string> names() const noexcept { return names_; }
+  [[nodiscard]] std::span<const std::size_t> order() const noexcept { return order_; }
+  [[nodiscard]] std::int64_t iterations() const noexcept { return iterations_; }
+
+  void of_variable(std::size_t variable, KerasSlot slot) {
+    slot.variable = variable;
+    list_.push_back(slot);
+  }
+  /// For each variable, these slots one after the other.
+  void each_variable(std::initializer_list<KerasSlot> slots) {
+    for (const std::size_t variable : order_)
+      for (const KerasSlot& slot : slots) of_variable(variable, slot);
+  }
+  void number(double value) { list_.push_back({.part = KerasSlot::Part::number, .added = value}); }
+
+  [[nodiscard]] std::span<const KerasSlot> list() const noexcept { return list_; }
+
+  std::string_view optimizer = {};  ///< its name; empty where Keras has none like it
+
+ private:
+  std::span<const Variable> variables_;
+  std::span<const std::string> names_;
+  std::vector<std::size_t> order_;
+  std::int64_t iterations_;
+  std::vector<KerasSlot> list_;
+};
+
+}  // namespace lockstep::inline LOCKSTEP_ABI

@@ -1,0 +1,218 @@
+// With Keras's files, and against Keras, it is tested in tests/saving/keras_optimizer.test.cpp.
+#include "lockstep/training/keras_optimizer.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/text.hpp"
+#include "lockstep/layers/dense.hpp"
+#include "lockstep/losses/mean_squared_error.hpp"
+#include "lockstep/network/merge.hpp"
+#include "lockstep/network/parallel.hpp"
+#include "lockstep/network/sequential.hpp"
+#include "lockstep/optimizers/adafactor.hpp"
+#include "lockstep/optimizers/adam.hpp"
+#include "lockstep/optimizers/adamw.hpp"
+#include "lockstep/optimizers/ftrl.hpp"
+#include "lockstep/optimizers/lars.hpp"
+#include "lockstep/optimizers/muon.hpp"
+#include "lockstep/optimizers/rmsprop.hpp"
+#include "lockstep/optimizers/sgd.hpp"
+#include "lockstep/step/compiled.hpp"
+#include "lockstep/strategies/any_strategy.hpp"
+#include "lockstep/strategies/mirrored.hpp"
+#include "lockstep/strategies/one_device.hpp"
+#include "lockstep/training/model_state.hpp"
+#include "lockstep/training/trainer.hpp"
+#include "support/any_optimizer.hpp"
+#include "support/model_testing.hpp"
+
+namespace ls = lockstep;
+using namespace lockstep_test;
+using ls::detail::keras_optimizer_of;
+using ls::detail::keras_optimizer_variables;
+using ls::detail::restore_keras_optimizer;
+using ls::detail::save_state;
+using Trainer = ls::detail::Trainer<double>;
+
+namespace {
+
+using Net =
+    ls::Sequential<ls::Input<2>,
+                   ls::Parallel<ls::Add, ls::Dense<3>, ls::Sequential<ls::Dense<2>, ls::Dense<3>>>,
+                   ls::Dense<1>>;
+using Program = ls::detail::Compiled<Net, double, ls::MeanSquaredError, AnyOptimizer>;
+
+/// A model alone, whose slots have numbers of their own.
+struct Trained {
+  Program program;
+  ls::OneDeviceStrategy strategy;
+  Trainer trainer;
+
+  explicit Trained(const AnyOptimizer& optimizer, std::int64_t updates = 0)
+      : program(ls::MeanSquaredError{}, optimizer, {}),
+        trainer(program, ls::any_strategy(strategy), 1) {
+    ls::detail::Variables<double>& variables = trainer.variables();
+    variables.iterations = updates;
+    double value = 0;
+    for (const auto& slot : variables.slots())
+      for (const auto slice : slot.slices())
+        for (double& element : slice) element = updates > 0 ? (value += 0.125) : 0;
+  }
+};
+
+std::vector<double> numbers_of(const ls::SavedArray& array) {
+  std::vector<double> numbers(array.bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), array.bytes.data(), array.bytes.size());
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("keras_optimizer: the arrays stand in Keras's order of the layers, behind the rate") {
+  Trained model(ls::SGD{.learning_rate = 0.25, .momentum = 0.5}, 7);
+  const ls::KerasOptimizer keras = keras_optimizer_of(model.trainer, save_state(model.trainer));
+  CHECK(keras.name == "sgd");
+  CHECK(keras.iterations == 7);
+  REQUIRE(keras.variables.size() == 9);
+  CHECK(keras.count == 10);
+  CHECK(keras_optimizer_variables(model.trainer) == 10);
+  CHECK(keras.variables[0].name == "optimizer/vars/1");
+  CHECK(keras.variables[0].extents.empty());
+  CHECK(numbers_of(keras.variables[0]) == std::vector{0.25});
+  // Ours are dense 3, dense 2, dense 3 behind it, dense 1; Keras begins with what is farthest from
+  // the output.
+  CHECK(keras.variables[1].extents == std::vector<std::uint64_t>{2, 2});
+  CHECK(numbers_of(keras.variables[1])[0] == 10 * 0.125);
+  CHECK(keras.variables[3].extents == std::vector<std::uint64_t>{2, 3});
+  CHECK(numbers_of(keras.variables[3])[0] == 0.125);
+  CHECK(numbers_of(keras.variables[5])[0] == 16 * 0.125);
+  CHECK(keras.variables[7].extents == std::vector<std::uint64_t>{3, 1});
+}
+
+TEST_CASE("keras_optimizer: what was taken from one model another one goes on with") {
+  const std::vector<AnyOptimizer> optimizers{
+      ls::SGD{},
+      ls::SGD{.momentum = 0.9},
+      ls::Adam{.amsgrad = true},
+      ls::AdamW{.use_ema = true},
+      ls::RMSprop{.momentum = 0.5, .centered = true, .use_ema = true},
+      ls::Ftrl{.initial_accumulator_value = 0.125},
+      ls::Adafactor{},
+      ls::Muon{}};
+  for (const AnyOptimizer& optimizer : optimizers) {
+    CAPTURE(optimizer.description());
+    Trained from(optimizer, 5);
+    from.trainer.variables().set_learning_rate(0.5);
+    const ls::KerasOptimizer keras = keras_optimizer_of(from.trainer, save_state(from.trainer));
+    CHECK(keras.count == keras_optimizer_variables(from.trainer));
+    const Program program({}, optimizer, {});
+    ls::MirroredStrategy mirrored({.replicas = 2});
+    Trainer to(program, ls::any_strategy(mirrored), 9);
+    const std::uint32_t weights = to.variables().parameters_crc32c();
+    const auto taken = restore_keras_optimizer(to, keras);
+    CHECK(taken.text == "with the state of the optimizer: 5 updates, learning rate 0.5");
+    REQUIRE(taken.is_taken);
+    CHECK(to.variables().parameters_crc32c() == weights);
+    CHECK(to.variables().seed == 9);
+    CHECK(to.variables().iterations == 5);
+    CHECK(to.variables().previous_learning_rate == 0.5);
+    const ls::KerasOptimizer again = keras_optimizer_of(to, save_state(to));
+    CHECK(again.variables == keras.variables);
+  }
+}
+
+TEST_CASE("keras_optimizer: means for what is no matrix in Adafactor's sense, factors otherwise") {
+  Trained model(ls::Adafactor{}, 1);
+  const auto variables = keras_optimizer_of(model.trainer, save_state(model.trainer)).variables;
+  // Of [2, 2]: r and c as they are, v not at all. (Its first element is number 10.)
+  CHECK(numbers_of(variables[1]) == std::vector{1.25, 1.375});
+  CHECK(numbers_of(variables[2]) == std::vector{1.5, 1.625});
+  CHECK(numbers_of(variables[3]) == std::vector(4, 0.0));
+  // Of [3, 1], whose v is kept: number 25.
+  REQUIRE(variables.size() == 1 + 8 * 3);
+  CHECK(numbers_of(variables[19]) == std::vector{3.125, 3.25, 3.375});
+  CHECK(numbers_of(variables[20]) == std::vector{3.25});
+  CHECK(numbers_of(variables[21]) == std::vector{3.125, 3.25, 3.375});
+}
+
+TEST_CASE("keras_optimizer: momentum has the rate in force, and windows are counted in steps") {
+  Trained model(ls::SGD{.learning_rate = 0.5, .momentum = 0.5, .gradient_accumulation_steps = 4},
+                3);
+  ls::detail::Variables<double>& variables = model.trainer.variables();
+  variables.previous_learning_rate = 0.125;
+  variables.accumulated_steps = 2;
+  variables.accumulated_rows = 16;
+  for (double& sum : variables.accumulated().values()) sum = 24;
+  const ls::KerasOptimizer keras = keras_optimizer_of(model.trainer, save_state(model.trainer));
+  CHECK(keras.iterations == 14);
+  REQUIRE(keras.variables.size() == 1 + 8 + 8);
+  CHECK(numbers_of(keras.variables[1])[0] == 3);  // two steps of means over 8 rows
+  CHECK(numbers_of(keras.variables[1 + 8])[0] == 10 * 0.125 * 4);
+
+  Trained other(ls::SGD{.learning_rate = 0.5, .momentum = 0.5, .gradient_accumulation_steps = 4});
+  const auto taken = restore_keras_optimizer(other.trainer, keras);
+  CHECK(taken.text ==
+        "with the state of the optimizer: 3 updates, learning rate 0.5; the gradients of 2 steps "
+        "of 4 for the next update are left out");
+  CHECK(other.trainer.variables().accumulated_steps == 0);
+  CHECK(other.trainer.variables().accumulated().values()[0] == 0);
+  CHECK(other.trainer.variables().previous_learning_rate == 0.5);
+  CHECK(keras_optimizer_of(other.trainer, save_state(other.trainer)).iterations == 12);
+}
+
+TEST_CASE("keras_optimizer: with a schedule, there is no learning rate") {
+  const auto schedule = [](std::int64_t step) { return step < 4 ? 0.5 : 0.25; };
+  Trained scheduled(ls::Adam{.learning_rate = schedule}, 5);
+  const auto without = keras_optimizer_of(scheduled.trainer, save_state(scheduled.trainer));
+  CHECK(without.count == 1 + 16);
+  Trained plain(ls::Adam{.learning_rate = 0.125});
+  CHECK(restore_keras_optimizer(plain.trainer, without).text ==
+        "with the state of the optimizer: 5 updates, learning rate 0.125 of this program, for the "
+        "file has none");
+  const auto with = keras_optimizer_of(plain.trainer, save_state(plain.trainer));
+  CHECK(with.count == 2 + 16);
+  CHECK(restore_keras_optimizer(scheduled.trainer, with).text ==
+        "with the state of the optimizer: 5 updates, learning rate 0.25 of this program's "
+        "schedule");
+}
+
+TEST_CASE("keras_optimizer: the state of another optimizer, or of other variables, is not taken") {
+  Trained adam(ls::Adam{}, 2);
+  const ls::KerasOptimizer keras = keras_optimizer_of(adam.trainer, save_state(adam.trainer));
+  const auto refusal = [&](const AnyOptimizer& optimizer, const ls::KerasOptimizer& found) {
+    Trained model(optimizer);
+    const ls::TrainingState before = save_state(model.trainer);
+    const auto taken = restore_keras_optimizer(model.trainer, found);
+    CHECK_FALSE(taken.is_taken);
+    CHECK(save_state(model.trainer) == before);
+    return taken.text;
+  };
+  CHECK(refusal(ls::RMSprop{.centered = true}, keras) ==
+        "the file has that of 'adam', this program has RMSprop");
+  CHECK(refusal(ls::LARS{}, keras) ==
+        "the file has that of 'adam', and Keras has no optimizer like this program's");
+  CHECK(refusal(ls::Adam{.amsgrad = true}, keras) ==
+        "the file's 'adam' has 18 variables, and Keras's Adam with the options and variables of "
+        "this program has 25 and its learning rate");
+  ls::KerasOptimizer fresh{.name = "adam_w_1", .count = 2};
+  CHECK(contains(refusal(ls::Adam{}, fresh), ": it was saved before a fit"));
+  Trained lars(ls::LARS{}, 2);
+  CHECK(keras_optimizer_of(lars.trainer, save_state(lars.trainer)).name.empty());
+  CHECK(keras_optimizer_variables(lars.trainer) == 0);
+
+  ls::KerasOptimizer turned = keras;
+  turned.name = "mine";  // a user's own name says nothing
+  std::swap(turned.variables[1], turned.variables[5]);
+  CHECK(refusal(ls::Adam{}, turned) ==
+        "expected 'optimizer/vars/6' to be (2, 2) for 'parallel/sequential/dense/kernel', in the "
+        "file it is (2, 3)");
+  turned = keras;
+  turned.variables[0].extents = {1};
+  CHECK(contains(refusal(ls::Adam{}, turned), "to be the learning rate, in the file it is (1)"));
+}
