@@ -112,7 +112,8 @@ class Rig {
          .state = state_.slices(),
          .x = in.view(static_cast<const float*>(x_.data()), samples_),
          .y = out.view(y_.data(), samples_),
-         .scratch = scratch_.span()});
+         .scratch = scratch_.span(),
+         .temporary = temporary_.span()});
   }
   /// The seconds of one backward or backward_weights, which may overwrite dy.
   double backward(bool weights_only) {
@@ -126,7 +127,8 @@ class Rig {
         .dy = out.view(dy_.data(), samples_),
         .dx = in.view(dx_.data(), samples_),
         .gradients = gradients_.slices(),
-        .scratch = scratch_.span()};
+        .scratch = scratch_.span(),
+        .temporary = temporary_.span()};
     const double begin = now();
     if constexpr (requires { At::Work::template backward_weights<Given, float>(pass); }) {
       if (weights_only)
@@ -140,18 +142,15 @@ class Rig {
   }
 
  private:
-  [[nodiscard]] std::size_t scratch() const {
-    if constexpr (requires { At::Work::template scratch<Given>(samples_); })
-      return ls::detail::scratch_of<typename At::Work, typename At::Input>(samples_);
-    else
-      return 0;
-  }
+  [[nodiscard]] std::size_t scratch() const { return At::place().scratch_size(samples_); }
+  [[nodiscard]] std::size_t temporary() const { return At::place().temporary_size(samples_); }
 
   std::size_t samples_;
   std::vector<std::int64_t> indices_ = std::vector<std::int64_t>(samples_);
   ls::StepContext context_{.training = true};
   Array x_{in.elements(samples_), 1}, y_{out.elements(samples_), 1}, dx_{in.elements(samples_), 1};
-  Array dy_{out.elements(samples_), 1}, kept_dy_{out.elements(samples_), 1}, scratch_{scratch(), 1};
+  Array dy_{out.elements(samples_), 1}, kept_dy_{out.elements(samples_), 1}, scratch_{scratch(), 1},
+      temporary_{temporary(), 1};
   Arrays weights_{At::info().variables, 0.05f}, gradients_{At::info().variables, 1},
       state_{At::info().state_variables, 1};
 };

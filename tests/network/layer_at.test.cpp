@@ -59,6 +59,10 @@ struct Everything : UserReLU {
   static constexpr std::size_t scratch(std::size_t samples) {
     return samples + 1;
   }
+  template <class I>
+  static constexpr std::size_t temporary(std::size_t samples) {
+    return samples + 17;
+  }
   template <class I, class T>
   static void backward_weights(const ls::BackwardPass<T>&) {}
   template <class I, class T, class F>
@@ -75,6 +79,7 @@ static_assert(All::is_container && All::info().layers.size() == 2 &&
               All::info().layers[1].name == "b");
 static_assert(!All::aliases && All::place().is_container);
 static_assert(All::place().scratch_size(16) == 32);  // rounded up, so that what follows is aligned
+static_assert(All::place().temporary_size(16) == 48);
 
 static_assert(ls::detail::LayerAt<0, UserReshape<2, 2>, In>::aliases);
 

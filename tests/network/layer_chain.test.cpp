@@ -46,7 +46,8 @@ TEST_CASE("layer places: sums over the layers before, aliases left out") {
   CHECK(places[2].output == ls::detail::TensorSize{.features = 3});
   CHECK(places[1].variables == 0);
   CHECK(places[2].first_variable == 2);
-  CHECK(ls::detail::container_scratch(places, 3) == (12 + 2 * 6) * 16);
+  CHECK(ls::detail::container_scratch(places, 3) == 12 * 16);
+  CHECK(ls::detail::container_temporary(places, 3) == 2 * 6 * 16);
 }
 
 TEST_CASE(

@@ -7,9 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string_view>
 #include <vector>
 
+#include "lockstep/network/frozen.hpp"
+#include "lockstep/network/parallel.hpp"
 #include "lockstep/network/sequential.hpp"
 #include "support/model_testing.hpp"
 #include "support/net_testing.hpp"
@@ -115,6 +118,38 @@ struct KeepsInScratch {
     CHECK(pass.scratch.back() == static_cast<T>(pass.context.layer));
     for (T& value : pass.scratch) value = T(-2);
     pass.dx.matrix() = T(2) * pass.dy.matrix();
+  }
+};
+
+/// Writes all of its temporary memory, of an awkward size, which is that of all layers.
+template <std::size_t Values>
+struct NeedsTemporary {
+  static constexpr std::string_view name = "needs_temporary";
+  static inline std::set<const void*> places{};
+  template <class In>
+  using Output = In;
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t stride) {
+    return Values * stride + 3;
+  }
+  template <class In, class T>
+  static void forward(const ls::ForwardPass<T>& pass) {
+    use<In>(pass);
+    pass.y.matrix() = T(3) * pass.x.matrix();
+  }
+  template <class In, class T>
+  static void backward(const ls::BackwardPass<T>& pass) {
+    use<In>(pass);
+    pass.dx.matrix() = T(3) * pass.dy.matrix();
+  }
+
+ private:
+  template <class In, class Pass>
+  static void use(const Pass& pass) {
+    REQUIRE(pass.temporary.size() >= temporary<In>(pass.x.stride()));
+    CHECK(reinterpret_cast<std::uintptr_t>(pass.temporary.data()) % 64 == 0);
+    for (auto& value : pass.temporary) value = -3;
+    places.insert(pass.temporary.data());
   }
 };
 
@@ -260,6 +295,28 @@ TEST_CASE_TEMPLATE("scratch: each layer keeps its own from forward to backward",
 
 TEST_CASE("scratch: the gradient is right with it") {
   check_gradients<ls::Sequential<ls::Input<4>, KeepsInScratch, UserDense<3>, KeepsInScratch>>(3);
+}
+
+TEST_CASE_TEMPLATE("temporary memory: layers share it, and nothing else is written over", T, float,
+                   double) {
+  using Needs = NeedsTemporary<5>;
+  using Part = ls::Sequential<KeepsInScratch, Needs, KeepsInScratch>;
+  using Branches = ls::Parallel<ls::Add, Part, Needs, ls::Identity>;
+  NetRunner<ls::Sequential<ls::Input<4>, Needs, Part, UserDense<3>, Branches, Part, Needs, Part>, T>
+      net;
+  for (const std::size_t samples : {3u, 16u, 40u, 1u}) {
+    Needs::places.clear();
+    net.run(samples);
+    // One place for each depth of nesting: in the network, in a part, in branches, in their part.
+    CHECK(Needs::places.size() == 4);
+  }
+}
+
+TEST_CASE("temporary memory: the gradient is right with it") {
+  using Needs = NeedsTemporary<2>;
+  check_gradients<ls::Sequential<
+      ls::Input<4>, Needs, UserDense<3>, ls::Residual<UserDense<3>, Needs, KeepsInScratch>,
+      ls::Frozen<ls::Sequential<UserDense<3>, Needs, UserDense<3>>>, Needs>>(3);
 }
 
 TEST_CASE(

@@ -50,7 +50,7 @@ struct LayerRig {
   lockstep::StepContext context{};
   Array<T> x{in_size.elements(samples)}, dx{in_size.elements(samples)};
   Array<T> y{out_size.elements(samples)}, dy{out_size.elements(samples)};
-  Array<T> scratch{scratch_size()};
+  Array<T> scratch{scratch_size()}, temporary{temporary_size()};
   std::vector<Array<T>> weights, gradients, state;
   std::vector<std::span<T>> weight_spans, gradient_spans, state_spans;
   std::vector<std::int64_t> sample_indices;
@@ -96,6 +96,7 @@ struct LayerRig {
   void backward_weights() { L::template backward_weights<In, T>(backward_pass(false)); }
 
   lockstep::ForwardPass<T> forward_pass() {
+    spoil_temporary();
     return {context,
             weight_spans,
             state_spans,
@@ -103,9 +104,11 @@ struct LayerRig {
             out_size.view(y.data(), samples),
             scratch.span(),
             mask,
-            &mask_of_y};
+            &mask_of_y,
+            temporary.span()};
   }
   lockstep::BackwardPass<T> backward_pass(bool with_dx) {
+    spoil_temporary();
     lockstep::TensorView<T> dx_view;
     if (with_dx) dx_view = in_size.view(dx.data(), samples);
     return {context,
@@ -116,10 +119,15 @@ struct LayerRig {
             out_size.view(dy.data(), samples),
             dx_view,
             gradient_spans,
-            scratch.span()};
+            scratch.span(),
+            temporary.span()};
   }
 
  private:
+  /// Other layers have used it meanwhile.
+  void spoil_temporary() {
+    for (T& value : temporary) value = T(77);
+  }
   std::size_t scratch_size() const {
     if constexpr (!requires { L::template scratch<In>(stride); })
       return 0;
@@ -127,6 +135,14 @@ struct LayerRig {
       return L::template scratch<In>(samples);
     else
       return L::template scratch<In>(stride);
+  }
+  std::size_t temporary_size() const {
+    if constexpr (!requires { L::template temporary<In>(stride); })
+      return 0;
+    else if constexpr (lockstep::SequenceLayer<L>)
+      return L::template temporary<In>(samples);
+    else
+      return L::template temporary<In>(stride);
   }
 };
 

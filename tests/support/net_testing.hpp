@@ -65,9 +65,12 @@ class NetRunner {
     const std::size_t samples = workspace_.x().samples();
     constexpr auto out = lockstep::detail::tensor_size<Out>;
     const lockstep::Buffer scratch(Net::template scratch<In>(samples) * sizeof(T)),
+        temporary(Net::template temporary<In>(samples) * sizeof(T)),
         dx(In::size * stride * sizeof(T)), y(out.elements(samples) * sizeof(T));
     const std::span<T> scratch_span(reinterpret_cast<T*>(scratch.data()),
-                                    Net::template scratch<In>(samples));
+                                    Net::template scratch<In>(samples)),
+        temporary_span(reinterpret_cast<T*>(temporary.data()),
+                       Net::template temporary<In>(samples));
     const lockstep::TensorView<T> output = out.view(reinterpret_cast<T*>(y.data()), samples);
     const lockstep::TensorView<T> result(reinterpret_cast<T*>(dx.data()), samples, In::size,
                                          stride);
@@ -76,7 +79,8 @@ class NetRunner {
                                   .state = workspace_.state().slices(),
                                   .x = workspace_.x(),
                                   .y = output,
-                                  .scratch = scratch_span});
+                                  .scratch = scratch_span,
+                                  .temporary = temporary_span});
     Net::template backward<In, T>({.context = context_,
                                    .weights = parameters_.slices(),
                                    .state = workspace_.state().slices(),
@@ -85,7 +89,8 @@ class NetRunner {
                                    .dy = workspace_.prediction_gradient(),
                                    .dx = result,
                                    .gradients = workspace_.gradients().slices(),
-                                   .scratch = scratch_span});
+                                   .scratch = scratch_span,
+                                   .temporary = temporary_span});
     for (std::size_t f = 0; f < In::size; ++f)
       for (std::size_t i = result.samples(); i < stride; ++i) CHECK(result(i, f) == T(0));
     std::vector<T> values;

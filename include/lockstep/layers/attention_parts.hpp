@@ -57,8 +57,11 @@ struct AttentionLayout {
   }
   /// A place in the scratch for each array; `end` is its size.
   struct Places {
-    std::size_t q, k, v, o, output_gradient, transposed, kept, work, query_mask, key_mask, flags,
-        end;
+    std::size_t q, k, v, o, kept, query_mask, key_mask, flags, end;
+  };
+  /// The same in the temporary memory.
+  struct TemporaryPlaces {
+    std::size_t output_gradient, transposed, work, end;
   };
   [[nodiscard]] constexpr Places places(std::size_t samples) const {
     const kernels::AttentionSize s = size(samples);
@@ -72,18 +75,23 @@ struct AttentionLayout {
     take(p.k, keys_of_heads() * s.key_stride);
     take(p.v, values_of_heads() * s.key_stride);
     take(p.o, values_of_heads() * s.query_stride);
-    take(p.output_gradient, values_of_heads() * s.query_stride);
-    take(p.transposed,
-         std::max(
-             {kernels::dense_scratch(std::max(keys_of_heads(), output_width), s.query_stride),
-              kernels::dense_scratch(std::max(keys_of_heads(), values_of_heads()), s.key_stride)}));
     take(p.kept, kernels::attention_kept(s));
-    take(p.work, kernels::attention_work(s));
     take(p.query_mask, s.query_stride);
     take(p.key_mask, s.key_stride);
     take(p.flags, 2);
     p.end = next;
     return p;
+  }
+  [[nodiscard]] constexpr TemporaryPlaces temporary_places(std::size_t samples) const {
+    const kernels::AttentionSize s = size(samples);
+    const std::size_t output_gradient = padded_batch(values_of_heads() * s.query_stride);
+    const std::size_t transposed = padded_batch(std::max(
+        {kernels::dense_scratch(std::max(keys_of_heads(), output_width), s.query_stride),
+         kernels::dense_scratch(std::max(keys_of_heads(), values_of_heads()), s.key_stride)}));
+    return {.output_gradient = 0,
+            .transposed = output_gradient,
+            .work = output_gradient + transposed,
+            .end = output_gradient + transposed + padded_batch(kernels::attention_work(s))};
   }
 };
 
@@ -142,13 +150,16 @@ template <class T>
 class AttentionWork {
  public:
   AttentionWork(const AttentionLayout& layout, const StepContext& context, std::size_t samples,
-                Slices<T> weights, std::span<T> scratch)
+                Slices<T> weights, std::span<T> scratch, std::span<T> temporary)
       : layout_(layout),
         context_(context),
         size_(layout.size(samples)),
         places_(layout.places(samples)),
         weights_(weights),
-        scratch_(scratch.data()) {}
+        scratch_(scratch.data()),
+        output_gradient_(temporary.data() + layout.temporary_places(samples).output_gradient),
+        transposed_(temporary.data() + layout.temporary_places(samples).transposed),
+        work_(temporary.data() + layout.temporary_places(samples).work) {}
 
   /// Masks may be null, and are kept for backward.
   void forward(const T* x, const T* m, const T* query_mask, const T* key_mask, T* y) const {
@@ -160,7 +171,7 @@ class AttentionWork {
     T* const o = at(places_.o);
     with_dropout([&](const kernels::AttentionDropout& dropout) {
       kernels::attention_forward<T>(size_, at(places_.q), at(places_.k), at(places_.v), masks(),
-                                    dropout, o, at(places_.kept), at(places_.work));
+                                    dropout, o, at(places_.kept), work_);
     });
     clear_padding(o, layout_.values_of_heads(), size_.samples * size_.queries, size_.query_stride);
     project(output, layout_.values_of_heads(), size_.query_stride, o, y);
@@ -170,12 +181,12 @@ class AttentionWork {
   void backward(const T* x, const T* m, T* dy, Slices<T> gradients, T* dx, T* dm) const {
     T *const q = at(places_.q), *const k = at(places_.k), *const v = at(places_.v),
              *const o = at(places_.o);
-    T* const d_output = at(places_.output_gradient);
+    T* const d_output = output_gradient_;
     weight_gradients(output, layout_.values_of_heads(), size_.query_stride, o, dy, gradients);
     input_gradient(output, layout_.values_of_heads(), size_.query_stride, dy, d_output, false);
     with_dropout([&](const kernels::AttentionDropout& dropout) {
       kernels::attention_backward<T>(size_, {q, k, v, o, d_output, q, k, v}, masks(), dropout,
-                                     at(places_.kept), at(places_.work));
+                                     at(places_.kept), work_);
     });
     clear_padding(q, layout_.keys_of_heads(), size_.samples * size_.queries, size_.query_stride);
     clear_padding(k, layout_.keys_of_heads(), size_.samples * size_.keys, size_.key_stride);
@@ -213,8 +224,8 @@ class AttentionWork {
   void weight_gradients(Projection p, std::size_t inputs, std::size_t stride, const T* x,
                         const T* dy, Slices<T> gradients) const {
     const kernels::DenseSize size{inputs, units(p), stride};
-    kernels::dense_bias_gradient<T>(size, {dy, dy}, bias(p, gradients), at(places_.transposed));
-    kernels::dense_weight_gradient<T>(size, x, at(places_.transposed), kernel(p, gradients));
+    kernels::dense_bias_gradient<T>(size, {dy, dy}, bias(p, gradients), transposed_);
+    kernels::dense_weight_gradient<T>(size, x, transposed_, kernel(p, gradients));
   }
   void input_gradient(Projection p, std::size_t inputs, std::size_t stride, const T* dy, T* dx,
                       bool adds) const {
@@ -251,6 +262,7 @@ class AttentionWork {
   AttentionLayout::Places places_;
   Slices<T> weights_;
   T* scratch_;
+  T *output_gradient_, *transposed_, *work_;  // temporary
 };
 
 LOCKSTEP_INSTANCE(class AttentionWork<float>);

@@ -66,7 +66,8 @@ concept SequenceLayer = requires { requires L::takes_sequences; };
 ///     statistics). After each training step the model sets them to the mean of the replicas'
 ///     values, weighted by their samples.
 ///  8. `L::template scratch<In>(std::size_t stride)`: constexpr number of elements that forward
-///     leaves for backward.
+///     leaves for backward; and `L::template temporary<In>(std::size_t stride)`: of those that
+///     forward or backward needs while it runs. All layers share the latter.
 ///  9. `L::template backward_weights<In, T>(const BackwardPass<T>&)`: like backward, but dx is
 ///     empty and not wanted. It is called for the first layer that has variables. Default:
 ///     backward, with a dx that is thrown away.

@@ -101,8 +101,11 @@ struct Conv1D {
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
     const kernels::Convolution1DSize s = size<In>(samples);
-    return s.columns_size() + kernels::convolution1d_scratch(s) +
-           detail::slope_size<Activation>(Filters * s.y_stride);
+    return s.columns_size() + detail::slope_size<Activation>(Filters * s.y_stride);
+  }
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t samples) {
+    return kernels::convolution1d_scratch(size<In>(samples));
   }
 
   template <class In, class T>
@@ -133,7 +136,7 @@ struct Conv1D {
   /// Kept for backward, if the activation needs it.
   template <class Pass>
   static auto* slope(const kernels::Convolution1DSize& s, const Pass& pass) {
-    return pass.scratch.data() + s.columns_size() + kernels::convolution1d_scratch(s);
+    return pass.scratch.data() + s.columns_size();
   }
 
   template <class In>
@@ -160,7 +163,7 @@ struct Conv1D {
         detail::activation_delta<Activation, T>(Filters * s.y_stride, pass.dy.data(), pass.y.data(),
                                                 slope(s, pass), keep_delta),
         pass.gradients[0].data(), detail::bias<Options.use_bias>(pass.gradients),
-        pass.scratch.data() + s.columns_size());
+        pass.temporary.data());
     return s;
   }
 };

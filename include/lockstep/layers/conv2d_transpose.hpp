@@ -117,8 +117,11 @@ struct Conv2DTranspose {
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
-    return kernels::convolution_scratch(size<In>(stride)) +
-           detail::slope_size<Activation>(Output<In>::size * stride);
+    return detail::slope_size<Activation>(Output<In>::size * stride);
+  }
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t stride) {
+    return kernels::convolution_scratch(size<In>(stride));
   }
 
   template <class In, class T>
@@ -128,17 +131,17 @@ struct Conv2DTranspose {
         detail::bias<Options.use_bias>(pass.weights), {detail::fused_minimum<Activation, T>()});
     if constexpr (!detail::is_fused<Activation, T>)
       detail::activate<Activation, T>(Output<In>::size * pass.y.stride(), pass.y.data(),
-                                      pass.y.data(), slope<In>(pass));
+                                      pass.y.data(), slope(pass));
   }
 
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {
     if constexpr (!detail::is_identity<Activation>)
       detail::activation_gradient<Activation, T>(Output<In>::size * pass.y.stride(), pass.dy.data(),
-                                                 pass.y.data(), slope<In>(pass), pass.dy.data());
-    kernels::convolution_weight_gradient<T>(size<In>(pass.x.stride()), pass.dy.data(),
-                                            {.dy = pass.x.data(), .y = pass.x.data()},
-                                            pass.gradients[0].data(), nullptr, pass.scratch.data());
+                                                 pass.y.data(), slope(pass), pass.dy.data());
+    kernels::convolution_weight_gradient<T>(
+        size<In>(pass.x.stride()), pass.dy.data(), {.dy = pass.x.data(), .y = pass.x.data()},
+        pass.gradients[0].data(), nullptr, pass.temporary.data());
     if constexpr (Options.use_bias) {
       std::array<double, Filters> sums;
       kernels::dispatch(kernels::ChannelTotals<T>{detail::channel_size<Output<In>>(pass.dy),
@@ -157,9 +160,9 @@ struct Conv2DTranspose {
 
  private:
   /// Kept for backward, if the activation needs it.
-  template <class In, class Pass>
+  template <class Pass>
   static auto* slope(const Pass& pass) {
-    return pass.scratch.data() + kernels::convolution_scratch(size<In>(pass.y.stride()));
+    return pass.scratch.data();
   }
 
   /// Of the convolution whose input is y.

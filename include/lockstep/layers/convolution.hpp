@@ -109,8 +109,11 @@ struct ConvolutionLayer : Geometry {
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
-    const kernels::ConvolutionSize size = Geometry::template size<In>(stride);
-    return kernels::convolution_scratch(size) + slope_size<Activation>(outputs(size));
+    return slope_size<Activation>(outputs(Geometry::template size<In>(stride)));
+  }
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t stride) {
+    return kernels::convolution_scratch(Geometry::template size<In>(stride));
   }
 
   template <class In, class T>
@@ -120,7 +123,7 @@ struct ConvolutionLayer : Geometry {
                                     bias<UseBias>(pass.weights), pass.y.data(),
                                     {fused_minimum<Activation, T>()});
     if constexpr (!is_fused<Activation, T>)
-      activate<Activation, T>(outputs(size), pass.y.data(), pass.y.data(), slope(size, pass));
+      activate<Activation, T>(outputs(size), pass.y.data(), pass.y.data(), slope(pass));
   }
 
   template <class In, class T>
@@ -145,8 +148,8 @@ struct ConvolutionLayer : Geometry {
 
   /// Kept for backward, if the activation needs it.
   template <class Pass>
-  static auto* slope(const kernels::ConvolutionSize& size, const Pass& pass) {
-    return pass.scratch.data() + kernels::convolution_scratch(size);
+  static auto* slope(const Pass& pass) {
+    return pass.scratch.data();
   }
 
   template <class T>
@@ -154,9 +157,9 @@ struct ConvolutionLayer : Geometry {
                               bool keep_delta) {
     kernels::convolution_weight_gradient<T>(
         size, pass.x.data(),
-        activation_delta<Activation, T>(outputs(size), pass.dy.data(), pass.y.data(),
-                                        slope(size, pass), keep_delta),
-        pass.gradients[0].data(), bias<UseBias>(pass.gradients), pass.scratch.data());
+        activation_delta<Activation, T>(outputs(size), pass.dy.data(), pass.y.data(), slope(pass),
+                                        keep_delta),
+        pass.gradients[0].data(), bias<UseBias>(pass.gradients), pass.temporary.data());
   }
 };
 

@@ -72,7 +72,12 @@ struct Dense {
 
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
-    return kernels::dense_scratch(Units, stride) + detail::slope_size<Activation>(Units * stride);
+    return detail::slope_size<Activation>(Units * stride);
+  }
+  /// The gradient of the output, transposed.
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t stride) {
+    return kernels::dense_scratch(Units, stride);
   }
 
   template <class In, class T>
@@ -106,7 +111,7 @@ struct Dense {
   /// Kept for backward, if the activation needs it.
   template <class Pass>
   static auto* slope(const Pass& pass) {
-    return pass.scratch.data() + kernels::dense_scratch(Units, pass.y.stride());
+    return pass.scratch.data();
   }
 
   /// Some inputs after the other, so that their values, weights and gradients come from memory
@@ -118,12 +123,12 @@ struct Dense {
         Units * stride, pass.dy.data(), pass.y.data(), slope(pass), InputGradient);
     kernels::dense_bias_gradient<T>({0, Units, stride}, delta,
                                     detail::bias<Options.use_bias>(pass.gradients),
-                                    pass.scratch.data());
+                                    pass.temporary.data());
     for (std::size_t input = 0; input < In::size;) {
       const std::size_t count =
           std::min(kernels::dense_inputs_at_once(Units, stride), In::size - input);
       const kernels::DenseSize size{count, Units, stride, In::size - input - count};
-      kernels::dense_weight_gradient<T>(size, pass.x.data() + input * stride, pass.scratch.data(),
+      kernels::dense_weight_gradient<T>(size, pass.x.data() + input * stride, pass.temporary.data(),
                                         pass.gradients[0].data() + input * Units);
       pass.context.gradients_ready(pass.gradients, (input + count) * Units);
       if constexpr (InputGradient)

@@ -69,6 +69,10 @@ struct MultiHeadAttention {
   static constexpr std::size_t scratch(std::size_t samples) {
     return layout<In>().places(samples).end;
   }
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t samples) {
+    return layout<In>().temporary_places(samples).end;
+  }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
@@ -90,8 +94,8 @@ struct MultiHeadAttention {
  private:
   template <class In, class T, class Pass>
   static detail::AttentionWork<T> work(const Pass& pass) {
-    return {layout<In>(), pass.context, pass.x.samples() / In::positions, pass.weights,
-            pass.scratch};
+    return {layout<In>(), pass.context, pass.x.samples() / In::positions,
+            pass.weights, pass.scratch, pass.temporary};
   }
 };
 

@@ -29,6 +29,7 @@ struct ForwardPass {
   const T* mask =
       nullptr;  ///< for each row of x: 1, or 0 where it does not count; null: all rows count
   const T** mask_of_y = nullptr;  ///< see set_mask
+  std::span<T> temporary = {};  ///< temporary<In>(x.stride()) elements; other layers use them next
 
   /// Says which rows of y count, with an array that lives until backward, in scratch or `mask`;
   /// null: all do. (Unless a layer says so, those of x, if it is applied row by row or keeps_mask.)
@@ -51,6 +52,7 @@ struct BackwardPass {
       dx;  ///< gradient of x: write all of it, zero in the padding. Empty in backward_weights.
   Slices<T> gradients;  ///< of `variables`: assign the sum over the samples, do not accumulate
   std::span<T> scratch;
+  std::span<T> temporary = {};  ///< as in forward; what forward has left there is gone
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

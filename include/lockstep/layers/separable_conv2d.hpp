@@ -127,11 +127,17 @@ struct SeparableConv2D {
   template <class In>
   static constexpr auto variables = all_variables<In>();
 
-  /// What is between the two, or its gradient; and that of the kernels.
+  /// What is between the two, or its gradient.
   template <class In>
   static constexpr std::size_t scratch(std::size_t stride) {
+    return Parts<In>(stride).slope + detail::slope_size<Activation>(Output<In>::size * stride);
+  }
+  /// That of the kernels.
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t stride) {
     const Parts<In> parts(stride);
-    return parts.slope + detail::slope_size<Activation>(Output<In>::size * stride);
+    return std::max(kernels::convolution_scratch(parts.depthwise),
+                    kernels::convolution_scratch(parts.pointwise));
   }
 
   template <class In, class T>
@@ -153,7 +159,7 @@ struct SeparableConv2D {
   static void backward_weights(const BackwardPass<T>& pass) {
     const Parts<In> parts(pass.x.stride());
     T* const between = pass.scratch.data();
-    T* const scratch = between + parts.between;
+    T* const scratch = pass.temporary.data();
     T* bias = nullptr;
     if constexpr (Options.use_bias) bias = pass.gradients[2].data();
     const kernels::Delta<T> delta = detail::activation_delta<Activation, T>(
@@ -182,15 +188,12 @@ struct SeparableConv2D {
   template <class In>
   struct Parts {
     kernels::ConvolutionSize depthwise, pointwise;
-    std::size_t between;  ///< elements
-    std::size_t slope;    ///< where it begins
+    std::size_t slope;  ///< where it begins, behind what is between the two
 
     constexpr explicit Parts(std::size_t stride)
         : depthwise(Depthwise::template size<In>(stride)),
           pointwise(Pointwise::template size<Between<In>>(stride)),
-          between(Between<In>::size * stride),
-          slope(between + std::max(kernels::convolution_scratch(depthwise),
-                                   kernels::convolution_scratch(pointwise))) {}
+          slope(Between<In>::size * stride) {}
   };
 };
 

@@ -93,23 +93,31 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
       detail::concatenate<&LayerInfo::variables,
                           detail::variable_count<&LayerInfo::variables>(layers<In>)>(layers<In>);
 
-  /// That of the branches, the gradients of their outputs, and the attention's.
+  /// That of the branches, and the attention's.
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
-    return own_scratch<In>(samples) + layout<In>().places(samples).end;
+    return Base::template scratch<In>(samples) + layout<In>().places(samples).end;
+  }
+  /// The gradients of the branches' outputs, and what the attention and the branches need, one
+  /// after the other.
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t samples) {
+    return own_temporary<In>(samples) + std::max(Base::template temporary<In>(samples),
+                                                 layout<In>().temporary_places(samples).end);
   }
 
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.scratch);
+    const std::size_t samples = samples_of<In>(pass.x);
     const T* masks[2];
     for (std::size_t b = 0; b < 2; ++b)
-      masks[b] =
-          detail::run_branch<T>(Base::template branches<In>[b], Base::template calls<In, T>[b],
-                                pass, arrays.output(b), arrays.scratch[b]);
+      masks[b] = detail::run_branch<T>(
+          Base::template branches<In>[b], Base::template calls<In, T>[b], pass, arrays.output(b),
+          arrays.scratch[b], pass.temporary.subspan(own_temporary<In>(samples)));
     const StepContext context = own_context(pass.context);
     const TraceSpan span(context.trace, TracePart::forward, context.layer);
-    attention<In, T>(pass, context, samples_of<In>(pass.x))
+    attention<In, T>(pass, context, samples)
         .forward(arrays.outputs[0].data(), arrays.outputs[1].data(), masks[0], masks[1],
                  pass.y.data());
     pass.set_mask(masks[0]);
@@ -126,12 +134,9 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
     const detail::BranchArrays<T> arrays(Base::template branches<In>, pass.x, pass.scratch);
     const std::size_t samples = samples_of<In>(pass.x);
     const TensorView<T> gradients[2] = {
-        detail::tensor_size<Queries<In>>.view(
-            pass.scratch.data() + Base::template scratch<In>(samples), samples),
-        detail::tensor_size<Values<In>>.view(pass.scratch.data() +
-                                                 Base::template scratch<In>(samples) +
-                                                 detail::tensor_size<Queries<In>>.elements(samples),
-                                             samples)};
+        detail::tensor_size<Queries<In>>.view(pass.temporary.data(), samples),
+        detail::tensor_size<Values<In>>.view(
+            pass.temporary.data() + detail::tensor_size<Queries<In>>.elements(samples), samples)};
     const std::size_t first = own_first<In>();
     {
       const StepContext context = own_context(pass.context);
@@ -142,8 +147,10 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
     }
     pass.context.gradients_ready(pass.gradients.subspan(first));
     pass.context.variables_done(pass.gradients.subspan(first));
+    BackwardPass<T> branches_pass = pass;
+    branches_pass.temporary = pass.temporary.subspan(own_temporary<In>(samples));
     detail::run_branches_backward_with<T>(Base::template branches<In>, Base::template calls<In, T>,
-                                          pass, [&](std::size_t b, TensorView<T> dy) {
+                                          branches_pass, [&](std::size_t b, TensorView<T> dy) {
                                             std::copy_n(gradients[b].data(),
                                                         dy.features() * dy.stride(), dy.data());
                                           });
@@ -158,11 +165,10 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
   static constexpr std::size_t own_first() {
     return variables<In>.size() - own_variables<In>.size();
   }
-  /// Where the attention's own scratch begins.
+  /// Elements of the gradients of the branches' outputs.
   template <class In>
-  static constexpr std::size_t own_scratch(std::size_t samples) {
-    return Base::template scratch<In>(samples) +
-           detail::tensor_size<Queries<In>>.elements(samples) +
+  static constexpr std::size_t own_temporary(std::size_t samples) {
+    return detail::tensor_size<Queries<In>>.elements(samples) +
            detail::tensor_size<Values<In>>.elements(samples);
   }
   template <class In, class T>
@@ -178,8 +184,12 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
   template <class In, class T, class Pass>
   static detail::AttentionWork<T> attention(const Pass& pass, const StepContext& context,
                                             std::size_t samples) {
-    return {layout<In>(), context, samples, pass.weights.subspan(own_first<In>()),
-            pass.scratch.subspan(own_scratch<In>(samples))};
+    return {layout<In>(),
+            context,
+            samples,
+            pass.weights.subspan(own_first<In>()),
+            pass.scratch.subspan(Base::template scratch<In>(samples)),
+            pass.temporary.subspan(own_temporary<In>(samples))};
   }
 };
 

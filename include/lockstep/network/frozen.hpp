@@ -96,11 +96,21 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
   template <class In>
   static constexpr auto state_variables = detail::constant_variables<L, In>();
 
-  /// And room for gradients that are not wanted. `size`: as L takes it, a stride or a number of
-  /// samples.
+  /// `size`: as L takes it, a stride or a number of samples.
   template <class In>
   static constexpr std::size_t scratch(std::size_t size) {
-    return inner_scratch<In>(size) + gradient_elements<In>();
+    if constexpr (requires { L::template scratch<In>(size); })
+      return L::template scratch<In>(size);
+    else
+      return 0;
+  }
+  /// And room for gradients that are not wanted.
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t size) {
+    if constexpr (requires { L::template temporary<In>(size); })
+      return gradient_elements<In>() + L::template temporary<In>(size);
+    else
+      return gradient_elements<In>();
   }
 
   template <class In, class T>
@@ -108,15 +118,15 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
     constexpr std::size_t trained = detail::variables_of<L, In>().size();
     StepContext context = pass.context;
     context.frozen = true;
-    L::template forward<In, T>(
-        {.context = context,
-         .weights = pass.state.first(trained),
-         .state = pass.state.subspan(trained),
-         .x = pass.x,
-         .y = pass.y,
-         .scratch = pass.scratch.first(pass.scratch.size() - gradient_elements<In>()),
-         .mask = pass.mask,
-         .mask_of_y = pass.mask_of_y});
+    L::template forward<In, T>({.context = context,
+                                .weights = pass.state.first(trained),
+                                .state = pass.state.subspan(trained),
+                                .x = pass.x,
+                                .y = pass.y,
+                                .scratch = pass.scratch,
+                                .mask = pass.mask,
+                                .mask_of_y = pass.mask_of_y,
+                                .temporary = pass.temporary.subspan(gradient_elements<In>())});
   }
 
   template <class In, class T>
@@ -125,9 +135,8 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
     StepContext context = pass.context;
     context.frozen = true;
     context.gradients_ready = context.variables_done = {};
-    const std::size_t own = pass.scratch.size() - gradient_elements<In>();
     std::array<std::span<T>, trained> gradients;
-    T* next = pass.scratch.data() + own;
+    T* next = pass.temporary.data();
     for (std::size_t i = 0; i < trained; ++i) {
       const std::size_t size = detail::variables_of<L, In>()[i].size();
       gradients[i] = {next, size};
@@ -141,17 +150,11 @@ struct Frozen : detail::FrozenContainer<L>, detail::FrozenAlias<L>, detail::Froz
                                  .dy = pass.dy,
                                  .dx = pass.dx,
                                  .gradients = gradients,
-                                 .scratch = pass.scratch.first(own)});
+                                 .scratch = pass.scratch,
+                                 .temporary = pass.temporary.subspan(gradient_elements<In>())});
   }
 
  private:
-  template <class In>
-  static constexpr std::size_t inner_scratch(std::size_t size) {
-    if constexpr (requires { L::template scratch<In>(size); })
-      return padded_batch(L::template scratch<In>(size));
-    else
-      return 0;
-  }
   template <class In>
   static constexpr std::size_t gradient_elements() {
     std::size_t elements = 0;

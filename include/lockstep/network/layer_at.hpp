@@ -15,47 +15,10 @@
 #include "lockstep/layers/concepts.hpp"
 #include "lockstep/layers/input.hpp"
 #include "lockstep/network/fusion.hpp"
+#include "lockstep/network/given_shape.hpp"
 #include "lockstep/network/run_layers.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
-
-/// What L is given where the container has In: a token of a Sequence, unless L is a SequenceLayer.
-template <class L, class In>
-struct Given {
-  using Type = TokenOf<In>;
-  static constexpr std::size_t positions = positions_of<In>;
-  static constexpr bool by_token = is_sequence<In>;
-};
-template <SequenceLayer L, class In>
-struct Given<L, In> {
-  using Type = In;
-  static constexpr std::size_t positions = 1;
-  static constexpr bool by_token = false;
-};
-
-/// What the container has after L.
-template <class L, class In>
-struct OutputShape {
-  using Type = typename L::template Output<In>;
-};
-template <class L, class In>
-  requires Given<L, In>::by_token
-struct OutputShape<L, In> {
-  using OfToken = typename L::template Output<TokenOf<In>>;
-  static_assert(
-      !is_sequence<OfToken>,
-      "lockstep: this layer makes a Sequence of each sample, and its input is a Sequence already");
-  using Type = SequenceOf<In::positions, OfToken>;
-};
-
-/// (Of a Sequence, another shape is no alias.)
-template <class L, class In>
-inline constexpr bool aliases_input = false;
-template <AliasingLayer L, class In>
-inline constexpr bool aliases_input<L, In> = !(SequenceLayer<L> && is_sequence<In>);
-
-template <class S>
-inline constexpr TensorSize tensor_size{.features = TokenOf<S>::size, .positions = positions_of<S>};
 
 template <class L, class In>
 consteval std::span<const Variable> variables_of() {
@@ -71,15 +34,6 @@ consteval std::span<const Variable> state_variables_of() {
     return L::template state_variables<In>;
   else
     return {};
-}
-
-/// Elements that L keeps from forward to backward, rounded up so that what follows stays aligned.
-template <class L, class In>
-constexpr std::size_t scratch_of(std::size_t samples) {
-  if constexpr (SequenceLayer<L>)
-    return padded_batch(L::template scratch<In>(samples));
-  else
-    return padded_batch(L::template scratch<TokenOf<In>>(tensor_size<In>.stride(samples)));
 }
 
 template <class L>
@@ -242,6 +196,8 @@ struct LayerAt {
                    .is_container = is_container};
     if constexpr (requires { Work::template scratch<Given>(std::size_t{}); })
       all.scratch = scratch_of<Work, In>;
+    if constexpr (requires { Work::template temporary<Given>(std::size_t{}); })
+      all.temporary = temporary_of<Work, In>;
     return all;
   }
 

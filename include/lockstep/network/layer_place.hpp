@@ -10,7 +10,8 @@
 #include "lockstep/layers/pass.hpp"
 
 // The container's scratch holds: the outputs of all layers but the last one, which writes to the
-// container's own output; two gradients between layers, used in turn; the layers' scratch.
+// container's own output; the layers' scratch. Its temporary memory: two gradients between layers,
+// used in turn; behind them that of the layer that runs.
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -46,13 +47,17 @@ struct LayerPlace {
   TensorSize output;
   std::size_t first_variable = 0, variables = 0;
   std::size_t first_state_variable = 0, state_variables = 0;
-  std::size_t (*scratch)(std::size_t samples) = nullptr;  ///< elements; null: none
-  std::size_t positions = 1;                              ///< of StepContext
-  bool keeps_mask = true;                                 ///< the mask of x is that of y
-  bool is_container = false;                              ///< its layers have times of their own
+  std::size_t (*scratch)(std::size_t samples) = nullptr;    ///< elements; null: none
+  std::size_t (*temporary)(std::size_t samples) = nullptr;  ///< likewise
+  std::size_t positions = 1;                                ///< of StepContext
+  bool keeps_mask = true;                                   ///< the mask of x is that of y
+  bool is_container = false;                                ///< its layers have times of their own
 
   [[nodiscard]] constexpr std::size_t scratch_size(std::size_t samples) const {
     return scratch == nullptr ? 0 : scratch(samples);
+  }
+  [[nodiscard]] constexpr std::size_t temporary_size(std::size_t samples) const {
+    return temporary == nullptr ? 0 : temporary(samples);
   }
   /// What the layer is told.
   [[nodiscard]] StepContext context(const StepContext& container) const {
@@ -80,18 +85,21 @@ struct LayerPlace {
   return largest;
 }
 
-/// Where the layers' own scratch begins, in elements.
-[[nodiscard]] constexpr std::size_t first_scratch(std::span<const LayerPlace> layers,
-                                                  std::size_t samples) {
-  return kept_elements(layers, samples) + 2 * gradient_elements(layers, samples);
-}
-
-/// Elements of scratch that the container needs.
+/// Elements of scratch that the container needs. The layers' begins behind kept_elements().
 [[nodiscard]] constexpr std::size_t container_scratch(std::span<const LayerPlace> layers,
                                                       std::size_t samples) {
-  std::size_t size = first_scratch(layers, samples);
+  std::size_t size = kept_elements(layers, samples);
   for (const LayerPlace& layer : layers) size += layer.scratch_size(samples);
   return size;
+}
+
+/// Elements of temporary memory that the container needs. Its layers' begins behind two
+/// gradient_elements().
+[[nodiscard]] constexpr std::size_t container_temporary(std::span<const LayerPlace> layers,
+                                                        std::size_t samples) {
+  std::size_t largest = 0;
+  for (const LayerPlace& layer : layers) largest = std::max(largest, layer.temporary_size(samples));
+  return 2 * gradient_elements(layers, samples) + largest;
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -33,11 +33,15 @@ struct LayersInARow {
       concatenate<&LayerInfo::state_variables,
                   variable_count<&LayerInfo::state_variables>(layers<In>)>(layers<In>);
 
-  /// Elements of scratch: all inner activations, the layers' own scratch, and two gradients between
-  /// layers.
+  /// Elements: all inner activations, and the layers' own scratch.
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
     return container_scratch(Tables::template places<In>, samples);
+  }
+  /// Elements: two gradients between layers, and what one layer needs.
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t samples) {
+    return container_temporary(Tables::template places<In>, samples);
   }
 
   template <class In, class T>

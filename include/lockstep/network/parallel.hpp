@@ -71,6 +71,10 @@ struct ParallelLayers {
   static constexpr std::size_t scratch(std::size_t samples) {
     return branches_scratch(branches<In>, samples);
   }
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t samples) {
+    return branches_temporary(branches<In>, samples);
+  }
   template <class In, class T>
   static void forward(const ForwardPass<T>& pass) {
     run_branches<T>(branches<In>, calls<In, T>, merge<In, T>, pass);

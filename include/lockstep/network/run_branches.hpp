@@ -12,8 +12,9 @@
 #include "lockstep/network/merge.hpp"
 #include "lockstep/network/run_layers.hpp"
 
-// The container's scratch holds: the outputs of all branches that compute something; the gradient
-// of one of them; a gradient of the input; the branches' scratch.
+// The container's scratch holds: the outputs of all branches that compute something; the branches'
+// scratch. Its temporary memory: the gradient of one output; a gradient of the input; that of the
+// branch that runs.
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
@@ -55,16 +56,23 @@ struct MergeCalls {
     largest = std::max(largest, branch.place.output.elements(samples));
   return largest;
 }
-[[nodiscard]] constexpr std::size_t first_branch_scratch(std::span<const Branch> branches,
-                                                         std::size_t samples) {
-  return branch_outputs(branches, samples) + largest_branch_output(branches, samples) +
-         branches.front().place.input.elements(samples);
-}
 [[nodiscard]] constexpr std::size_t branches_scratch(std::span<const Branch> branches,
                                                      std::size_t samples) {
-  std::size_t elements = first_branch_scratch(branches, samples);
+  std::size_t elements = branch_outputs(branches, samples);
   for (const Branch& branch : branches) elements += branch.place.scratch_size(samples);
   return elements;
+}
+/// Where the branches' own temporary memory begins, in elements.
+[[nodiscard]] constexpr std::size_t first_branch_temporary(std::span<const Branch> branches,
+                                                           std::size_t samples) {
+  return largest_branch_output(branches, samples) + branches.front().place.input.elements(samples);
+}
+[[nodiscard]] constexpr std::size_t branches_temporary(std::span<const Branch> branches,
+                                                       std::size_t samples) {
+  std::size_t largest = 0;
+  for (const Branch& branch : branches)
+    largest = std::max(largest, branch.place.temporary_size(samples));
+  return first_branch_temporary(branches, samples) + largest;
 }
 
 /// Where the arrays of the branches are in a pass.
@@ -78,7 +86,7 @@ struct BranchArrays {
       : count(branches.size()) {
     const std::size_t samples = samples_of(x, branches.front().place.input);
     T* output = all.data();
-    std::size_t own = first_branch_scratch(branches, samples);
+    std::size_t own = branch_outputs(branches, samples);
     for (std::size_t b = 0; b < count; ++b) {
       const LayerPlace& place = branches[b].place;
       outputs[b] = place.output.view(
@@ -96,10 +104,17 @@ struct BranchArrays {
   }
 };
 
+/// What the branch that runs has of the container's temporary memory.
+template <class T, class Pass>
+std::span<T> branch_temporary(std::span<const Branch> branches, const Pass& pass) {
+  return pass.temporary.subspan(
+      first_branch_temporary(branches, samples_of(pass.x, branches.front().place.input)));
+}
+
 /// Runs a branch; returns the mask of its output.
 template <class T>
 const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const ForwardPass<T>& pass,
-                    TensorView<T> y, std::span<T> scratch) {
+                    TensorView<T> y, std::span<T> scratch, std::span<T> temporary) {
   const LayerPlace& place = branch.place;
   const T* mask_of_y = place.keeps_mask || !branch.computes ? pass.mask : nullptr;
   if (!branch.computes) return mask_of_y;
@@ -112,7 +127,8 @@ const T* run_branch(const Branch& branch, const BranchCalls<T>& calls, const For
                      .y = y,
                      .scratch = scratch,
                      .mask = pass.mask,
-                     .mask_of_y = &mask_of_y});
+                     .mask_of_y = &mask_of_y,
+                     .temporary = temporary});
   return mask_of_y;
 }
 
@@ -120,10 +136,11 @@ template <class T>
 void run_branches(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                   const MergeCalls<T>& merge, const ForwardPass<T>& pass) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
+  const std::span<T> temporary = branch_temporary<T>(branches, pass);
   const T* mask = nullptr;  // the first that there is
   for (std::size_t b = 0; b < branches.size(); ++b) {
     const T* const mask_of_y =
-        run_branch(branches[b], calls[b], pass, arrays.output(b), arrays.scratch[b]);
+        run_branch(branches[b], calls[b], pass, arrays.output(b), arrays.scratch[b], temporary);
     if (mask == nullptr) mask = mask_of_y;
   }
   merge.forward(arrays.all_outputs(), merge.blocks, pass.y);
@@ -159,7 +176,7 @@ void run_branches_backward_with(std::span<const Branch> branches,
                                 const Merge& merge) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
   const std::size_t samples = samples_of(pass.x, branches.front().place.input);
-  T* const gradient = pass.scratch.data() + branch_outputs(branches, samples);
+  T* const gradient = pass.temporary.data();
   T* const more_dx = gradient + largest_branch_output(branches, samples);
   bool has_dx = false;
   for (std::size_t b = branches.size(); b-- > 0;) {
@@ -186,7 +203,8 @@ void run_branches_backward_with(std::span<const Branch> branches,
                     ? TensorView<T>()
                     : place.input.view(pass.dx.empty() ? more_dx : dx.data(), samples),
           .gradients = pass.gradients.subspan(place.first_variable, place.variables),
-          .scratch = arrays.scratch[b]};
+          .scratch = arrays.scratch[b],
+          .temporary = branch_temporary<T>(branches, pass)};
       const TraceSpan span(trace_of(place, context), TracePart::backward, context.layer);
       call.run(branch_pass);
       pass.context.gradients_ready(branch_pass.gradients);

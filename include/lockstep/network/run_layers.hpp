@@ -48,7 +48,7 @@ enum class GradientPlace : unsigned char {
   nowhere,  ///< not wanted
   of_x,     ///< over the layer's input
   of_dy,    ///< over the layer's output gradient
-  buffer,   ///< one of the two in scratch
+  buffer,   ///< one of the two in temporary memory
 };
 
 /// How a layer runs backward.
@@ -71,7 +71,7 @@ void each_layer(std::span<const LayerPlace> layers, const ForwardPass<T>& pass, 
   const std::size_t samples = samples_of(pass.x, layers.front().input);
   TensorView<const T> x = pass.x;
   T* output = pass.scratch.data();
-  std::size_t own = first_scratch(layers, samples);
+  std::size_t own = kept_elements(layers, samples);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerPlace& layer = layers[i];
     const bool is_last = i + 1 == layers.size();
@@ -93,6 +93,8 @@ void run_forward(std::span<const LayerPlace> layers, std::span<const ForwardCall
     return;
   }
   const T* mask = pass.mask;
+  const std::size_t gradients =
+      2 * gradient_elements(layers, samples_of(pass.x, layers.front().input));
   each_layer(layers, pass,
              [&](std::size_t i, TensorView<const T> x, TensorView<T> y, std::span<T> scratch) {
                const LayerPlace& layer = layers[i];
@@ -107,7 +109,8 @@ void run_forward(std::span<const LayerPlace> layers, std::span<const ForwardCall
                     .y = y,
                     .scratch = scratch,
                     .mask = mask,
-                    .mask_of_y = &mask_of_y});
+                    .mask_of_y = &mask_of_y,
+                    .temporary = pass.temporary.subspan(gradients)});
                mask = mask_of_y;
              });
   pass.set_mask(mask);
@@ -145,8 +148,8 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
   }
   const std::size_t samples = samples_of(pass.x, layers.front().input);
   const std::size_t kept = kept_elements(layers, samples);
-  T* const gradients[2] = {pass.scratch.data() + kept,
-                           pass.scratch.data() + kept + gradient_elements(layers, samples)};
+  const std::size_t largest = gradient_elements(layers, samples);
+  T* const gradients[2] = {pass.temporary.data(), pass.temporary.data() + largest};
   std::size_t turn = 0;
   std::size_t own = container_scratch(layers, samples);
   const T* y = pass.y.data();
@@ -188,7 +191,8 @@ void run_backward(std::span<const LayerPlace> layers, std::span<const BackwardCa
         .dy = layer.output.view(dy, samples),
         .dx = call.dx == GradientPlace::nowhere ? TensorView<T>() : layer.input.view(dx, samples),
         .gradients = pass.gradients.subspan(layer.first_variable, layer.variables),
-        .scratch = pass.scratch.subspan(own, scratch_size)};
+        .scratch = pass.scratch.subspan(own, scratch_size),
+        .temporary = pass.temporary.subspan(2 * largest)};
     const TraceSpan span(trace_of(layer, context), TracePart::backward, context.layer);
     call.run(layer_pass);
     pass.context.gradients_ready(layer_pass.gradients);

@@ -62,25 +62,32 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
   static constexpr std::size_t width = Tokens<In>::Token::size;
 
  private:
-  /// Where the parts of the scratch begin. The first four are activations [width][stride] and
-  /// gradients of them.
+  /// Where the parts of the scratch begin: activations [width][stride], and what layers keep.
   struct Places {
-    std::size_t tokens, hidden, d_tokens, d_hidden, transposed, embedding, body, end;
+    std::size_t tokens, hidden, embedding, body, end;
+  };
+  /// Where those of the temporary memory begin: gradients of the activations, and what the head and
+  /// the body need, one after the other.
+  struct TemporaryPlaces {
+    std::size_t d_tokens, d_hidden, head, body, end;
   };
   template <class In>
   static constexpr Places places(std::size_t samples) {
     const detail::TensorSize size = detail::tensor_size<Tokens<In>>;
     const std::size_t elements = size.elements(samples);
-    Places p{.tokens = 0,
-             .hidden = elements,
-             .d_tokens = 2 * elements,
-             .d_hidden = 3 * elements,
-             .transposed = 4 * elements,
-             .embedding = 4 * elements + kernels::dense_scratch(width<In>, size.stride(samples)),
-             .body = 0,
-             .end = 0};
+    Places p{.tokens = 0, .hidden = elements, .embedding = 2 * elements, .body = 0, .end = 0};
     p.body = p.embedding + detail::scratch_of<EmbeddingLayer, In>(samples);
     p.end = p.body + Body::template scratch<Tokens<In>>(samples);
+    return p;
+  }
+  template <class In>
+  static constexpr TemporaryPlaces temporary_places(std::size_t samples) {
+    const detail::TensorSize size = detail::tensor_size<Tokens<In>>;
+    const std::size_t elements = size.elements(samples);
+    TemporaryPlaces p{
+        .d_tokens = 0, .d_hidden = elements, .head = 2 * elements, .body = 2 * elements, .end = 0};
+    p.end = 2 * elements + std::max(kernels::dense_scratch(width<In>, size.stride(samples)),
+                                    Body::template temporary<Tokens<In>>(samples));
     return p;
   }
 
@@ -91,6 +98,10 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
   template <class In>
   static constexpr std::size_t scratch(std::size_t samples) {
     return places<In>(samples).end;
+  }
+  template <class In>
+  static constexpr std::size_t temporary(std::size_t samples) {
+    return temporary_places<In>(samples).end;
   }
 
   template <class In, class T>
@@ -113,14 +124,16 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
     }
     const StepContext context = body_context(pass.context);
     const T* mask = nullptr;
-    Body::template forward<Tokens<In>, T>({.context = context,
-                                           .weights = pass.weights.subspan(1),
-                                           .state = pass.state,
-                                           .x = tokens,
-                                           .y = hidden,
-                                           .scratch = pass.scratch.subspan(p.body),
-                                           .mask = token_mask,
-                                           .mask_of_y = &mask});
+    Body::template forward<Tokens<In>, T>(
+        {.context = context,
+         .weights = pass.weights.subspan(1),
+         .state = pass.state,
+         .x = tokens,
+         .y = hidden,
+         .scratch = pass.scratch.subspan(p.body),
+         .mask = token_mask,
+         .mask_of_y = &mask,
+         .temporary = pass.temporary.subspan(temporary_places<In>(samples).body)});
     const TraceSpan span(pass.context.trace, TracePart::forward, pass.context.layer);
     kernels::dense_input_gradient<T>(head_size<In>(pass.y), pass.weights[0].data(), hidden.data(),
                                      pass.y.data());
@@ -150,9 +163,10 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
     const Places p = places<In>(samples);
     const TensorView<T> tokens = activation<In>(pass.scratch, p.tokens, samples);
     const TensorView<T> hidden = activation<In>(pass.scratch, p.hidden, samples);
-    const TensorView<T> d_tokens = activation<In>(pass.scratch, p.d_tokens, samples);
-    const TensorView<T> d_hidden = activation<In>(pass.scratch, p.d_hidden, samples);
-    T* const transposed = pass.scratch.data() + p.transposed;
+    const TemporaryPlaces t = temporary_places<In>(samples);
+    const TensorView<T> d_tokens = activation<In>(pass.temporary, t.d_tokens, samples);
+    const TensorView<T> d_hidden = activation<In>(pass.temporary, t.d_hidden, samples);
+    T* const transposed = pass.temporary.data() + t.head;
     const kernels::DenseSize size = head_size<In>(pass.dy);
     {
       // The head's gradient of the table is written, the embedding's is added to it.
@@ -171,7 +185,8 @@ struct TiedHead : detail::LayersInARow<detail::ChainTables<EmbeddingLayer, Layer
                                             .dy = d_hidden,
                                             .dx = d_tokens,
                                             .gradients = pass.gradients.subspan(1),
-                                            .scratch = pass.scratch.subspan(p.body)});
+                                            .scratch = pass.scratch.subspan(p.body),
+                                            .temporary = pass.temporary.subspan(t.body)});
     const TraceSpan span(pass.context.trace, TracePart::backward, pass.context.layer);
     EmbeddingLayer::template add_gradient<In, T>({.context = pass.context,
                                                   .weights = pass.weights.first(1),

@@ -18,6 +18,7 @@
 #include "lockstep/losses/concepts.hpp"
 #include "lockstep/metrics/concepts.hpp"
 #include "lockstep/metrics/metric_names.hpp"
+#include "lockstep/network/given_shape.hpp"
 #include "lockstep/network/name_checks.hpp"
 #include "lockstep/optimizers/concepts.hpp"
 #include "lockstep/optimizers/update_rules.hpp"
@@ -100,7 +101,13 @@ class Compiled final : public Program<T> {
   }
 
   [[nodiscard]] std::size_t scratch(std::size_t samples) const override {
-    return Net::template scratch<In>(samples);
+    return scratch_of<Net, In>(samples);
+  }
+  [[nodiscard]] std::size_t temporary(std::size_t samples) const override {
+    if constexpr (requires { Net::template temporary<In>(samples); })
+      return temporary_of<Net, In>(samples);
+    else
+      return 0;
   }
   void forward(const ForwardPass<T>& pass) const override { Net::template forward<In, T>(pass); }
   void backward(const BackwardPass<T>& pass) const override {

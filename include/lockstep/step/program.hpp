@@ -65,6 +65,8 @@ class Program {
 
   /// Elements that forward leaves for backward.
   [[nodiscard]] virtual std::size_t scratch(std::size_t samples) const = 0;
+  /// Elements that layers need while they run.
+  [[nodiscard]] virtual std::size_t temporary(std::size_t) const { return 0; }
   virtual void forward(const ForwardPass<T>& pass) const = 0;
   /// Leaves the sum over the samples in the gradients.
   virtual void backward(const BackwardPass<T>& pass) const = 0;

@@ -134,7 +134,7 @@ class Workspace {
   std::vector<T> weights_, sample_weights_;
   TensorView<const T> batch_weights_;  // sample by sample; empty: none
   const T* mask_ = nullptr;            // of the predictions
-  std::span<T> scratch_;
+  std::span<T> scratch_, temporary_;
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

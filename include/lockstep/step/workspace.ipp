@@ -69,6 +69,7 @@ void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
   const auto& layout = program_.layout();
   const std::size_t rows = samples * layout.positions;
   const std::size_t scratch = program_.scratch(samples);
+  const std::size_t temporary = program_.temporary(samples);
   struct Size {
     TensorView<T>* view;
     std::size_t features, samples;
@@ -79,7 +80,7 @@ void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
                         {&rows_of_targets_, layout.positions == 1 ? 0 : layout.targets, rows},
                         {&y_, layout.outputs, rows},
                         {&dy_, layout.outputs, rows}};
-  std::size_t elements = scratch;
+  std::size_t elements = scratch + temporary;
   for (const Size& size : sizes) elements += size.features * padded_batch(size.samples);
   if (elements * sizeof(T) > memory_.size()) memory_ = Buffer(elements * sizeof(T));
   if (rows > losses_.size()) {
@@ -96,6 +97,7 @@ void Workspace<T>::resize(std::size_t samples, std::size_t weight_size) {
   set_targets(batch_targets_);
   has_targets_ = true;
   scratch_ = std::span<T>(next, scratch);
+  temporary_ = std::span<T>(next + scratch, temporary);
 }
 
 template <class T>
@@ -180,7 +182,8 @@ void Workspace<T>::forward(const StepContext& context, Slices<T> weights) {
                     .x = x_,
                     .y = y_,
                     .scratch = scratch_,
-                    .mask_of_y = &mask_});
+                    .mask_of_y = &mask_,
+                    .temporary = temporary_});
 }
 
 template <class T>
@@ -200,7 +203,8 @@ BackwardPass<T> Workspace<T>::backward_pass(const StepContext& context, Slices<T
           .dy = dy_,
           .dx = {},
           .gradients = gradients_.slices(),
-          .scratch = scratch_};
+          .scratch = scratch_,
+          .temporary = temporary_};
 }
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
