@@ -22,6 +22,7 @@ namespace {
 /// Two workers and a server, with a folder for its backup.
 struct Job {
   bool has_backup = true;
+  bool has_tls = false;
   std::string address = free_addresses(1).front();
   TemporaryFolder folder{};
 
@@ -31,10 +32,15 @@ struct Job {
     const std::string config = R"({"cluster": {"worker": ["a:1", "b:1"], "ps": [")" + address +
                                R"("]}, "task": {"type": ")" + type + R"(", "index": )" +
                                std::to_string(index) + "}}";
+    Environment environment{{"TF_CONFIG", config}};
+    if (has_tls) {
+      environment.emplace_back("LOCKSTEP_TLS", "pre_shared_key");
+      environment.emplace_back("LOCKSTEP_CLUSTER_SECRET", "correct horse battery staple");
+    }
     return std::make_unique<Process>(
         std::vector<std::string>{PROGRAM_SERVED, has_backup ? folder.path() : "", "10", "20",
                                  gate()},
-        Environment{{"TF_CONFIG", config}});
+        environment);
   }
 };
 
@@ -48,7 +54,11 @@ std::string result_of(const Finished& finished) {
 }  // namespace
 
 TEST_CASE("served: a worker and a server are killed, and the job ends as if they had not been") {
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+  const Job job{.has_tls = true};
+#else
   const Job job;
+#endif
   auto server = job.start("ps", 0);
   const auto chief = job.start("worker", 0);
   auto second = job.start("worker", 1);

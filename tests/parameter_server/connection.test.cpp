@@ -43,7 +43,7 @@ Met meet(const std::string& secret_of_worker, const std::string& secret_of_serve
   std::thread server([&] {
     lsd::PsConnection connection(lsd::MeetingSocket{ends[1]}, 5s);
     try {
-      met.rank = lsd::admit(connection, lsd::ClusterSecret(secret_of_server)).rank;
+      met.rank = lsd::admit(connection, {.secret = lsd::ClusterSecret(secret_of_server)}).rank;
       connection.send(lsd::PsMessage::reply, "");
     } catch (const std::exception& error) {
       met.server = error.what();
@@ -52,7 +52,8 @@ Met meet(const std::string& secret_of_worker, const std::string& secret_of_serve
   {
     lsd::PsConnection connection(lsd::MeetingSocket{ends[0]}, 5s);
     try {
-      lsd::claim_place(connection, lsd::ClusterSecret(secret_of_worker), {.rank = 3, .workers = 4});
+      lsd::claim_place(connection, {.secret = lsd::ClusterSecret(secret_of_worker)},
+                       {.rank = 3, .workers = 4});
       const auto head = connection.receive_head();
       if (head.kind == lsd::PsMessage::refusal) met.worker = connection.receive_text(head, 1000);
     } catch (const std::exception& error) {

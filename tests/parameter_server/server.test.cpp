@@ -25,6 +25,7 @@
 #include "lockstep/parameter_server/client.hpp"
 #include "lockstep/parameter_server/connected_servers.hpp"
 #include "lockstep/parameter_server/numbers.hpp"
+#include "parameter_server/served.hpp"
 #include "support/captured_stderr.hpp"
 #include "support/model_testing.hpp"
 
@@ -32,98 +33,11 @@ namespace ls = lockstep;
 namespace lsd = lockstep::detail;
 using lockstep_test::contains;
 using lockstep_test::message_of;
+using lockstep_test::Served;
+using lockstep_test::Worker;
 using namespace std::chrono_literals;
 
 namespace {
-
-using Bytes = std::array<std::byte, 8>;
-
-/// One parameter, to which gradients are added.
-class Counter final : public lsd::ShardKeeper {
- public:
-  [[nodiscard]] std::optional<std::string> difference(std::string_view signature) const override {
-    if (signature != "waits") return std::nullopt;
-    is_asked = true;
-    for (int i = 0; !may_answer && i < 6000; ++i) std::this_thread::sleep_for(10ms);
-    return std::nullopt;
-  }
-  [[nodiscard]] ls::DataType type() const override { return ls::DataType::float64; }
-  [[nodiscard]] std::size_t begin() const override { return 0; }
-  [[nodiscard]] std::span<std::byte> parameters() override {
-    return std::as_writable_bytes(std::span(&value_, 1));
-  }
-  [[nodiscard]] std::size_t status_size() const override { return 1; }
-  void apply(const Gradients& gradients) override {
-    double gradient = 0;
-    std::memcpy(&gradient, gradients.values.data(), sizeof gradient);
-    value_ += gradient;
-  }
-  [[nodiscard]] std::size_t state_bytes() const override { return sizeof value_; }
-  void save(std::span<std::byte> state) const override {
-    std::memcpy(state.data(), &value_, sizeof value_);
-  }
-  void load(std::span<const std::byte> state) override {
-    std::memcpy(&value_, state.data(), sizeof value_);
-  }
-  [[nodiscard]] ls::TrainingState backup(ls::TrainingState reused) const override { return reused; }
-  void restore(const ls::TrainingState&) override {}
-  [[nodiscard]] std::uint64_t backup_bytes() const override { return 0; }
-
-  mutable std::atomic<bool> is_asked = false;
-  std::atomic<bool> may_answer = false;
-
- private:
-  double value_ = 0;
-};
-
-/// A server, on a thread of its own.
-class Served {
- public:
-  explicit Served(int workers, std::optional<std::int64_t> max_staleness = std::nullopt)
-      : options{.max_staleness = max_staleness, .timeout = 20s, .startup_timeout = 60s},
-        workers_(workers),
-        listener_(lsd::listen_for_meeting("127.0.0.1", "", 0)),
-        server_(keeper, {.index = 0, .servers = 1, .workers = workers, .address = address()},
-                options, secret_, listener_),
-        thread_([this] { message = message_of<ls::Error>([&] { server_.serve(); }); }) {}
-  ~Served() {
-    keeper.may_answer = true;
-    for (int rank = 0; rank < workers_; ++rank)
-      lsd::ParameterClient(rank, workers_, {address()}, options, lsd::ClusterSecret(""))
-          .say_goodbye();
-    thread_.join();
-    CHECK(message == "NO EXCEPTION");
-  }
-
-  [[nodiscard]] std::string address() const {
-    return "127.0.0.1:" + std::to_string(lsd::port_of(lsd::own_name(listener_.get())));
-  }
-
-  Counter keeper;
-  const ls::ParameterServerOptions options;
-  std::string message;
-
- private:
-  const int workers_;
-  const lsd::ClusterSecret secret_{""};
-  lsd::MeetingSocket listener_;
-  lsd::ParameterServer server_;
-  std::thread thread_;
-};
-
-struct Worker {
-  Worker(const Served& served, int rank, int workers)
-      : client(rank, workers, {served.address()}, served.options, lsd::ClusterSecret("")) {}
-
-  void put(double value) { client.put(0, {}, std::as_bytes(std::span(&value, 1))); }
-  double pull() {
-    double value = 0;
-    client.pull(0, std::as_writable_bytes(std::span(&value, 1)));
-    return value;
-  }
-
-  lsd::ParameterClient client;
-};
 
 /// A worker's connection, message by message.
 class Line {
@@ -131,7 +45,7 @@ class Line {
   Line(const Served& served, lsd::PsClaim claim)
       : socket_(-1), connection_(call(served.address(), socket_), 20s) {
     claim.max_staleness = served.options.max_staleness.value_or(-1);
-    lsd::claim_place(connection_, lsd::ClusterSecret(""), claim);
+    lsd::claim_place(connection_, {}, claim);
   }
 
   void send(lsd::PsMessage kind, lsd::PsConnection::Parts parts, std::uint64_t number = 0) {

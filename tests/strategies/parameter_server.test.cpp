@@ -24,8 +24,10 @@
 #include "lockstep/optimizers/sgd.hpp"
 #include "lockstep/strategies/mirrored.hpp"
 #include "support/any_optimizer.hpp"
+#include "support/certificates.hpp"
 #include "support/free_addresses.hpp"
 #include "support/model_testing.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace ls = lockstep;
 using namespace lockstep_test;
@@ -141,6 +143,33 @@ TEST_CASE("parameter servers: rounds have the bits of the threads of one process
     all_went_well(job);
   }
 }
+
+#if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
+TEST_CASE("parameter servers: with TLS by certificates, rounds have the same bits") {
+  const TemporaryFolder folder;
+  const Authority authority(folder.path());
+  for (const char* task : {"rank-0", "rank-1", "ps-0", "ps-1"})
+    (void)authority.issue(std::string(task) + ".lockstep", task);
+  std::vector<std::uint32_t> ends;
+  for (const ls::Tls tls : {ls::Tls::off, ls::Tls::certificates}) {
+    Job job(2, 2, ls::Adam{.learning_rate = 0.02});
+    job.options.max_staleness = 0;
+    job.options.tls = tls;
+    if (tls == ls::Tls::certificates)
+      job.options.tls_files = {.authority = authority.file(),
+                               .certificate = folder.path() + "/{task}.pem",
+                               .key = folder.path() + "/{task}.key"};
+    std::vector<std::uint32_t> sums(2);
+    job.run([&](auto& model, int rank) {
+      model.fit(data(), {.epochs = 2, .verbose = 0});
+      sums[static_cast<std::size_t>(rank)] = model.parameters_crc32c();
+    });
+    all_went_well(job);
+    ends.insert(ends.end(), sums.begin(), sums.end());
+  }
+  CHECK(ends == std::vector<std::uint32_t>(4, ends.front()));
+}
+#endif
 
 TEST_CASE("parameter servers: asynchronous workers learn, and end with the same model") {
   Job job(2, 2, ls::Adam{.learning_rate = 0.02});

@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/function_ref.hpp"
 #include "lockstep/parameter_server/connection.hpp"
@@ -31,7 +30,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 class ParameterClient {
  public:
   ParameterClient(int rank, int workers, const std::vector<std::string>& servers,
-                  const ParameterServerOptions& options, ClusterSecret secret);
+                  const ParameterServerOptions& options, PsTrust trust);
   ParameterClient(const ParameterClient&) = delete;
   ParameterClient& operator=(const ParameterClient&) = delete;
   ~ParameterClient();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/core/thread.hpp"
 #include "lockstep/parameter_server/client.hpp"
 #include "lockstep/parameter_server/numbers.hpp"
@@ -20,13 +21,13 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 LOCKSTEP_INLINE ParameterClient::ParameterClient(int rank, int workers,
                                                  const std::vector<std::string>& servers,
                                                  const ParameterServerOptions& options,
-                                                 ClusterSecret secret)
+                                                 PsTrust trust)
     : options_(options),
       caller_{.rank = rank,
               .workers = workers,
               .servers = servers.size(),
               .options = options,
-              .secret = std::move(secret),
+              .trust = std::move(trust),
               .process = draw_process_number()} {
   for (const std::string& address : servers)
     links_.push_back(std::make_unique<PsLink>(caller_, links_.size(), address));

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "lockstep/collectives/meeting/socket.hpp"
-#include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/parameter_server/client.hpp"
+#include "lockstep/parameter_server/connection.hpp"
 #include "lockstep/parameter_server/options.hpp"
 #include "lockstep/parameter_server/parameter_servers.hpp"
 
@@ -19,8 +19,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 /// A worker connects when its first fit begins; a server listens from the beginning.
 class ConnectedServers final : public ParameterServers {
  public:
-  /// Throws ConfigurationError when an option makes no sense, or a server cannot listen: on a
-  /// port that is taken, after startup_timeout.
+  /// Throws ConfigurationError when an option makes no sense, a file of TLS cannot be used, or a
+  /// server cannot listen: on a port that is taken, after startup_timeout.
   ConnectedServers(Place place, const ParameterServerOptions& options);
 
   [[nodiscard]] PsBegun begin(std::uint64_t fit, std::string_view signature) override {
@@ -50,7 +50,7 @@ class ConnectedServers final : public ParameterServers {
 
  private:
   const ParameterServerOptions options_;
-  const ClusterSecret secret_;
+  const PsTrust trust_;
   MeetingSocket listener_;
   std::optional<ParameterClient> client_;
 };

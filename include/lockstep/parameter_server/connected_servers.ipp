@@ -12,6 +12,9 @@
 
 #include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/meeting/inherited_listener.hpp"
+#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_identity.hpp"
 #include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -47,20 +50,24 @@ LOCKSTEP_INLINE MeetingSocket open_server_port(const std::string& address,
   return socket;
 }
 
+LOCKSTEP_INLINE PsTrust trust_of(const ParameterServerOptions& options,
+                                 const ParameterServers::Place& place) {
+  const TlsIdentity own =
+      place.server >= 0 ? TlsIdentity::parameter_server(place.server) : TlsIdentity(place.rank);
+  PsTrust trust{.secret = ClusterSecret::given_or_from_environment("")};
+  trust.tls = TlsContext::make(
+      TlsSettings::chosen_with_servers(options.tls, options.tls_files, own), trust.secret, own);
+  return trust;
+}
+
 LOCKSTEP_INLINE ConnectedServers::ConnectedServers(Place place,
                                                    const ParameterServerOptions& options)
-    : ParameterServers(std::move(place)),
-      options_(options),
-      secret_(ClusterSecret::given_or_from_environment("")) {
+    : ParameterServers(std::move(place)), options_(options), trust_(trust_of(options_, place_)) {
   options_.validate();
-  if (TlsSettings::chosen({}, 0).tls != Tls::off)
-    throw ConfigurationError(
-        "LOCKSTEP_TLS asks for TLS, which connections to parameter servers do not have; train with "
-        "MultiWorkerMirroredStrategy, or use a tunnel and unset LOCKSTEP_TLS");
   if (is_server())
     listener_ = open_server_port(place_.servers[static_cast<std::size_t>(place_.server)], options_);
   else
-    client_.emplace(place_.rank, place_.workers, place_.servers, options_, secret_);
+    client_.emplace(place_.rank, place_.workers, place_.servers, options_, trust_);
 }
 
 LOCKSTEP_INLINE void ConnectedServers::serve(ShardKeeper& keeper) {
@@ -69,7 +76,7 @@ LOCKSTEP_INLINE void ConnectedServers::serve(ShardKeeper& keeper) {
                    .servers = count(),
                    .workers = place_.workers,
                    .address = place_.servers[static_cast<std::size_t>(place_.server)]},
-                  options_, secret_, listener_)
+                  options_, trust_, listener_)
       .serve();
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,9 @@
 #include "lockstep/collectives/meeting/seal.hpp"
 #include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_identity.hpp"
+#include "lockstep/collectives/tls/tls_session.hpp"
 #include "lockstep/core/config.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
@@ -45,6 +49,18 @@ class ConnectionLost : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The other side has not proved to be who it should be. Another process may, at the same address.
+class PeerUntrusted : public ConnectionLost {
+ public:
+  using ConnectionLost::ConnectionLost;
+};
+
+/// How the processes of a cluster know each other.
+struct PsTrust {
+  ClusterSecret secret{};
+  std::shared_ptr<const TlsContext> tls{};  ///< null: connections are plain
+};
+
 /// Frames over a socket: a mark, the kind, a number, and the size of what follows. Each call throws
 /// ConnectionLost, and the connection cannot be used again then. One thread receives, one at a time
 /// sends.
@@ -61,6 +77,17 @@ class PsConnection {
 
   /// `timeout`: how long the other side may be silent.
   PsConnection(MeetingSocket socket, std::chrono::milliseconds timeout);
+
+  // TLS comes first, if there is any. Both throw PeerUntrusted as well.
+
+  /// For the side that has connected, to `peer`.
+  void call(const std::shared_ptr<const TlsContext>& tls, TlsIdentity peer);
+  /// For the side that has accepted the connection: see denies().
+  void answer(const std::shared_ptr<const TlsContext>& tls);
+  /// What speaks against the other side being the worker of this rank; empty when nothing does.
+  [[nodiscard]] std::string denies(int rank) const {
+    return tls_ == nullptr ? std::string() : tls_->denies(rank);
+  }
 
   /// All must be done by then; for a stranger, who could be slow on purpose.
   void limit(Clock::time_point until) noexcept { until_ = until; }
@@ -80,8 +107,13 @@ class PsConnection {
   static void expect(const Head& head, std::uint64_t size);
 
  private:
+  void secure(std::unique_ptr<TlsSession> session);
   void send_all(std::span<const std::byte> bytes);
   void receive_all(std::span<std::byte> bytes);
+  void wait(short events);
+  [[noreturn]] void fail(const char* what) const;
+  [[noreturn]] void fail_to_send(const char* what);
+  void refuse_tls(std::span<const std::byte> first);
   [[nodiscard]] Clock::time_point deadline() const {
     return std::min(until_, Clock::now() + timeout_);
   }
@@ -89,6 +121,8 @@ class PsConnection {
   MeetingSocket socket_;
   const std::chrono::milliseconds timeout_;
   Clock::time_point until_ = Clock::time_point::max();
+  std::unique_ptr<TlsSession> tls_;
+  bool has_heard_ = false;  // a message of the protocol
 };
 
 // How a conversation begins: both sides say hello, the server proves that it knows the cluster's
@@ -107,10 +141,11 @@ struct PsClaim {
   [[nodiscard]] static PsClaim read(std::string_view message);
 };
 
-/// The server's side: returns what the worker claims.
-[[nodiscard]] PsClaim admit(PsConnection& connection, const ClusterSecret& secret);
-/// The worker's side.
-void claim_place(PsConnection& connection, const ClusterSecret& secret, const PsClaim& claim);
+/// The server's side: returns what the worker claims, and may claim. Throws PeerUntrusted, and
+/// tells the worker why where it can.
+[[nodiscard]] PsClaim admit(PsConnection& connection, const PsTrust& trust);
+/// The worker's side. Throws PeerUntrusted, and ConfigurationError when the server refuses.
+void claim_place(PsConnection& connection, const PsTrust& trust, const PsClaim& claim);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail
 

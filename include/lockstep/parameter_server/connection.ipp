@@ -10,11 +10,14 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/tls/tls_settings.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/little_endian.hpp"
 #include "lockstep/core/text.hpp"
@@ -41,18 +44,83 @@ LOCKSTEP_INLINE bool PsConnection::has_ended() const noexcept {
   return ::poll(&ready, 1, 0) > 0 && (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+// --- TLS -----------------------------------------------------------------------------------------
+
+LOCKSTEP_INLINE void PsConnection::call(const std::shared_ptr<const TlsContext>& tls,
+                                        TlsIdentity peer) {
+  if (tls != nullptr) secure(TlsSession::call(tls, socket_.get(), peer));
+}
+
+LOCKSTEP_INLINE void PsConnection::answer(const std::shared_ptr<const TlsContext>& tls) {
+  if (tls != nullptr) secure(TlsSession::answer(tls, socket_.get()));
+}
+
+LOCKSTEP_INLINE void PsConnection::secure(std::unique_ptr<TlsSession> session) {
+  tls_ = std::move(session);
+  for (auto state = tls_->advance(); state != TlsSession::State::established;
+       state = tls_->advance()) {
+    if (state == TlsSession::State::failed) fail("closed the connection in the TLS handshake");
+    wait(state == TlsSession::State::wants_read ? POLLIN : POLLOUT);
+  }
+  tls_->expect_long_messages();
+}
+
+// Bytes of a TLS handshake or alert, where a message was expected: the other side has TLS. It knows
+// from any plain words that this one has none.
+LOCKSTEP_INLINE void PsConnection::refuse_tls(std::span<const std::byte> first) {
+  constexpr std::byte alert{21}, handshake{22}, version{3};
+  if (tls_ != nullptr || has_heard_ || first[1] != version ||
+      (first[0] != alert && first[0] != handshake))
+    return;
+  if (first[0] == handshake) {
+    std::array<char, 4096> rest;  // unread, it would cut the other side off
+    (void)!::recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT);
+    constexpr std::string_view words = "lockstep: no TLS\n";
+    (void)!::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL);
+  }
+  throw PeerUntrusted(concat({"speaks TLS only, and this process does without",
+                              TlsSettings{.with_servers = true}.remedy()}));
+}
+
+// What TLS refuses before the first message is the other side itself.
+LOCKSTEP_INLINE void PsConnection::fail(const char* what) const {
+  if (tls_ == nullptr || tls_->problem().empty()) throw ConnectionLost(what);
+  if (!has_heard_) throw PeerUntrusted(tls_->problem());
+  throw ConnectionLost(
+      "sends what TLS refuses: it was changed on the way, or another process has sent it");
+}
+
+// Why the other side has closed the connection may still be there to read.
+LOCKSTEP_INLINE void PsConnection::fail_to_send(const char* what) {
+  std::array<std::byte, 2> first{};
+  if (tls_ != nullptr) {
+    if (tls_->problem().empty()) (void)tls_->read(first.data(), first.size());
+  } else if (::recv(socket_.get(), first.data(), first.size(), MSG_DONTWAIT) == 2) {
+    refuse_tls(first);
+  }
+  fail(what);
+}
+
+// --- bytes ---------------------------------------------------------------------------------------
+
+LOCKSTEP_INLINE void PsConnection::wait(short events) {
+  pollfd ready{socket_.get(), events, 0};
+  if (!poll_until(ready, deadline()))
+    throw ConnectionLost(concat({events == POLLIN ? "has been silent for " : "took no bytes for ",
+                                 duration_text(timeout_)}));
+}
+
 LOCKSTEP_INLINE void PsConnection::send_all(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n > 0) {
+    const ssize_t n = tls_ != nullptr
+                          ? tls_->write(bytes.data(), bytes.size())
+                          : ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(n));
-    } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      pollfd ready{socket_.get(), POLLOUT, 0};
-      if (!poll_until(ready, deadline()))
-        throw ConnectionLost(concat({"took no bytes for ", duration_text(timeout_)}));
-    } else if (n < 0 && errno != EINTR) {
-      throw ConnectionLost(std::strerror(errno));
-    }
+    else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      wait(POLLOUT);
+    else if (n == 0 || errno != EINTR)
+      fail_to_send(n == 0 ? "closed the connection" : std::strerror(errno));
   }
 }
 
@@ -76,26 +144,32 @@ LOCKSTEP_INLINE void PsConnection::receive(std::span<std::byte> bytes) {
 
 LOCKSTEP_INLINE void PsConnection::receive_all(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
-    if (n > 0) {
+    const ssize_t n = tls_ != nullptr ? tls_->read(bytes.data(), bytes.size())
+                                      : ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+    if (n > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(n));
-    } else if (n == 0) {
-      throw ConnectionLost("closed the connection");
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      pollfd ready{socket_.get(), POLLIN, 0};
-      if (!poll_until(ready, deadline()))
-        throw ConnectionLost(concat({"has been silent for ", duration_text(timeout_)}));
-    } else if (errno != EINTR) {
-      throw ConnectionLost(std::strerror(errno));
-    }
+    else if (n == 0)
+      fail("closed the connection");
+    else if (errno == EAGAIN || errno == EWOULDBLOCK)
+      wait(POLLIN);
+    else if (errno != EINTR)
+      fail(std::strerror(errno));
   }
 }
 
 LOCKSTEP_INLINE PsConnection::Head PsConnection::receive_head() {
   std::array<std::byte, 24> head{};
-  receive_all(head);
-  if (get_number<4>(head.data()) != ps_mark)
+  try {
+    receive_all(head);
+  } catch (const ConnectionLost&) {  // an alert is shorter than a head
+    refuse_tls(std::span(head).first<2>());
+    throw;
+  }
+  if (get_number<4>(head.data()) != ps_mark) {
+    refuse_tls(std::span(head).first<2>());
     throw ConnectionLost("speaks another protocol: another program has the port");
+  }
+  has_heard_ = true;
   return {.kind = static_cast<PsMessage>(get_number<4>(head.data() + 4)),
           .number = get_number<8>(head.data() + 8),
           .size = get_number<8>(head.data() + 16)};
@@ -156,7 +230,9 @@ LOCKSTEP_INLINE MeetingHello receive_hello(PsConnection& connection) {
   return *hello;
 }
 
-LOCKSTEP_INLINE PsClaim admit(PsConnection& connection, const ClusterSecret& secret) {
+LOCKSTEP_INLINE PsClaim admit(PsConnection& connection, const PsTrust& trust) {
+  const ClusterSecret& secret = trust.secret;
+  connection.answer(trust.tls);
   const MeetingHello mine = MeetingHello::make(secret);
   const MeetingHello theirs = receive_hello(connection);
   connection.send(PsMessage::hello, mine.text());
@@ -171,13 +247,22 @@ LOCKSTEP_INLINE PsClaim admit(PsConnection& connection, const ClusterSecret& sec
                           "(LOCKSTEP_CLUSTER_SECRET); give all processes the same"
                         : "this worker has a cluster secret (LOCKSTEP_CLUSTER_SECRET), the server "
                           "has none; give all processes the same");
-    throw ConnectionLost("cannot prove that it knows the cluster secret");
+    throw PeerUntrusted("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
   }
-  return PsClaim::read(*claim);
+  PsClaim place = PsClaim::read(*claim);
+  if (const std::string denial = connection.denies(place.rank); !denial.empty()) {
+    const std::string why = concat({"this worker ", denial});
+    connection.send(PsMessage::refusal, {std::as_bytes(std::span(why))},
+                    static_cast<std::uint64_t>(ExitCode::usage));
+    throw PeerUntrusted(denial);
+  }
+  return place;
 }
 
-LOCKSTEP_INLINE void claim_place(PsConnection& connection, const ClusterSecret& secret,
+LOCKSTEP_INLINE void claim_place(PsConnection& connection, const PsTrust& trust,
                                  const PsClaim& claim) {
+  const ClusterSecret& secret = trust.secret;
+  connection.call(trust.tls, TlsIdentity::parameter_server(claim.server));
   const MeetingHello mine = MeetingHello::make(secret);
   connection.send(PsMessage::hello, mine.text());
   const MeetingHello theirs = receive_hello(connection);
@@ -189,7 +274,7 @@ LOCKSTEP_INLINE void claim_place(PsConnection& connection, const ClusterSecret& 
   const auto head = expect_kind(connection, PsMessage::proof);
   if (!seal.opened("parameter server", connection.receive_text(head, 2048)) ||
       theirs.has_secret != secret.is_set())
-    throw ConnectionLost("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
+    throw PeerUntrusted("cannot prove that it knows the cluster secret (LOCKSTEP_CLUSTER_SECRET)");
   connection.send(PsMessage::claim, seal.sealed("parameter server's worker", claim.text()));
 }
 

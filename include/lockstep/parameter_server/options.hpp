@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lockstep/collectives/options.hpp"
+#include "lockstep/collectives/tls_options.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
@@ -31,6 +32,14 @@ struct ParameterServerOptions {
   /// The IP address of this machine on which a server listens. Empty: the loopback interface where
   /// its own address belongs to it, else all interfaces.
   std::string bind_address{};
+  /// Encryption of all connections between workers and servers, as CommunicationOptions::tls has it
+  /// for those between workers; equal in all processes. Off: as the environment variable
+  /// LOCKSTEP_TLS says.
+  Tls tls = Tls::off;
+  /// For Tls::certificates. A server's certificate must have the DNS name "ps-N.lockstep", N being
+  /// the server's index in the job `ps`. "{task}" in a name stands for "rank-N" on a worker and for
+  /// "ps-N" on a server.
+  TlsFiles tls_files{};
   /// Where a server keeps a file "ps-0.lockstep" (of its index) of all that it holds, from which it
   /// goes on when it is started again; it is removed when the chief has finished and all workers
   /// have ended. Empty: nowhere. It may be one folder for all servers.

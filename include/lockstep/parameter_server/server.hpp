@@ -3,10 +3,11 @@
 
 #include <exception>
 #include <list>
+#include <string>
 #include <string_view>
 #include <thread>
 
-#include "lockstep/collectives/protocol/authentication.hpp"
+#include "lockstep/collectives/meeting/socket.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/parameter_server/backup.hpp"
 #include "lockstep/parameter_server/connection.hpp"
@@ -24,7 +25,7 @@ class ParameterServer {
  public:
   /// `listener` is the socket on which the server listens already.
   ParameterServer(ShardKeeper& keeper, PsPlace place, const ParameterServerOptions& options,
-                  const ClusterSecret& secret, const MeetingSocket& listener);
+                  const PsTrust& trust, const MeetingSocket& listener);
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
   ~ParameterServer();
@@ -40,28 +41,32 @@ class ParameterServer {
 
   struct Conversation {
     std::thread thread{};
+    std::string host{};
     PsConnection* connection = nullptr;
     bool has_ended = false;
   };
   void accept();
   void converse(MeetingSocket socket, Conversation& conversation);
-  void converse(PsConnection& connection);
+  void converse(PsConnection& connection, const std::string& host);
   [[nodiscard]] PsMember& take_place(PsConnection& connection, const PsClaim& claim);
   void answer(PsConnection& connection, PsMember& member);
   void leave(PsMember& member, std::string_view why);
+  void name_stranger(std::string_view host, std::string_view why);
   void tend();
   [[nodiscard]] bool is_over();
   void stop() noexcept;
 
   const PsPlace place_;
   const ParameterServerOptions& options_;
-  const ClusterSecret& secret_;
+  const PsTrust& trust_;
   const MeetingSocket& listener_;
   PsMembers members_;
   PsFits fits_;
   PsBackup backup_;
   std::exception_ptr failure_;
   Clock::time_point last_connected_ = Clock::now();
+  Clock::time_point stranger_named_{};  // under the members' mutex, as the next one
+  std::string last_stranger_;
   std::list<Conversation> conversations_;
 };
 

@@ -19,11 +19,11 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 
 LOCKSTEP_INLINE ParameterServer::ParameterServer(ShardKeeper& keeper, PsPlace place,
                                                  const ParameterServerOptions& options,
-                                                 const ClusterSecret& secret,
+                                                 const PsTrust& trust,
                                                  const MeetingSocket& listener)
     : place_(std::move(place)),
       options_(options),
-      secret_(secret),
+      trust_(trust),
       listener_(listener),
       members_(place_, options),
       fits_(keeper, members_, place_, options),
@@ -107,12 +107,16 @@ LOCKSTEP_INLINE void ParameterServer::stop() noexcept {
 
 LOCKSTEP_INLINE void ParameterServer::accept() {
   constexpr std::size_t most_strangers = 64;
-  MeetingSocket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  SocketName caller{};
+  socklen_t size = sizeof caller;
+  MeetingSocket socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&caller), &size,
+                                 SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.is_open() || conversations_.size() >= 2 * members_.list.size() + most_strangers)
     return;
   Conversation& conversation = conversations_.emplace_back();
   try {
     const auto kept = std::make_shared<MeetingSocket>(std::move(socket));
+    conversation.host = ip_text(caller);
     conversation.thread =
         start_thread("a worker of a parameter server",
                      [this, &conversation, kept] { converse(std::move(*kept), conversation); });
@@ -131,7 +135,7 @@ LOCKSTEP_INLINE void ParameterServer::converse(MeetingSocket socket, Conversatio
   }
   std::exception_ptr failure;
   try {
-    converse(connection);
+    converse(connection, conversation.host);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -144,16 +148,18 @@ LOCKSTEP_INLINE void ParameterServer::converse(MeetingSocket socket, Conversatio
   members_.changed.notify_all();
 }
 
-LOCKSTEP_INLINE void ParameterServer::converse(PsConnection& connection) {
+LOCKSTEP_INLINE void ParameterServer::converse(PsConnection& connection, const std::string& host) {
   connection.limit(Clock::now() + std::chrono::seconds(10));
   PsMember* member = nullptr;
   try {
-    const PsClaim claim = admit(connection, secret_);
+    const PsClaim claim = admit(connection, trust_);
     connection.limit(Clock::time_point::max());
     member = &take_place(connection, claim);
     connection.send(PsMessage::reply, "");
     answer(connection, *member);
     leave(*member, "");
+  } catch (const PeerUntrusted& untrusted) {
+    name_stranger(host, untrusted.what());
   } catch (const ConnectionLost& lost) {
     if (member != nullptr) leave(*member, lost.what());
   } catch (const ConfigurationError&) {  // a refusal, of one that should ask
@@ -162,6 +168,21 @@ LOCKSTEP_INLINE void ParameterServer::converse(PsConnection& connection) {
     if (member != nullptr) leave(*member, "the server fails");
     throw;
   }
+}
+
+// One line a second, and the same one each five: a process that is turned away calls again ten times
+// in one.
+LOCKSTEP_INLINE void ParameterServer::name_stranger(std::string_view host, std::string_view why) {
+  const std::string text =
+      concat({"a process at ", host, " ", printable(why, 2000), "; it is turned away"});
+  const Lock lock(members_.mutex);
+  const auto now = Clock::now();
+  if (now < stranger_named_ +
+                (text == last_stranger_ ? std::chrono::seconds(5) : std::chrono::seconds(1)))
+    return;
+  stranger_named_ = now;
+  last_stranger_ = text;
+  place_.say(text);
 }
 
 LOCKSTEP_INLINE PsMember& ParameterServer::take_place(PsConnection& connection,

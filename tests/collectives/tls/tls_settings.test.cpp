@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lockstep/collectives/tls/tls_context.hpp"
+#include "lockstep/collectives/tls/tls_identity.hpp"
 #include "lockstep/core/error.hpp"
 
 using namespace lockstep;
@@ -71,6 +72,39 @@ TEST_SUITE("tls settings") {
     CHECK(settings.files.authority == "ca.pem");
     CHECK(settings.files.certificate == "rank-3.pem");
     CHECK(settings.files.key == "keys/3/3.key");
+  }
+
+  TEST_CASE("parameter servers: files by task, and sentences that name their options") {
+    const auto server = detail::TlsIdentity::parameter_server(2);
+    const auto refusal_of_server = [&](Tls tls, const TlsFiles& files) -> std::string {
+      try {
+        (void)TlsSettings::chosen_with_servers(tls, files, server);
+      } catch (const ConfigurationError& error) {
+        return error.what();
+      }
+      return "accepted";
+    };
+    const TlsFiles files{
+        .authority = "ca.pem", .certificate = "{task}.pem", .key = "{task}/{task}.key"};
+    const auto settings = TlsSettings::chosen_with_servers(Tls::certificates, files, server);
+    CHECK(settings.files.certificate == "ps-2.pem");
+    CHECK(settings.files.key == "ps-2/ps-2.key");
+    CHECK(TlsSettings::chosen({.tls = Tls::certificates, .tls_files = files}, 1).files.key ==
+          "rank-1/rank-1.key");
+    TlsFiles by_rank = files;
+    by_rank.certificate = "rank-{rank}.pem";
+    CHECK(refusal_of_server(Tls::certificates, by_rank) ==
+          "TLS: the name of the file 'rank-{rank}.pem' (ParameterServerOptions::tls_files."
+          "certificate or LOCKSTEP_TLS_CERTIFICATE) has {rank}, and a parameter server has none; "
+          "write {task}, which stands for rank-0 on worker 0 and for ps-2 on this server");
+    CHECK(TlsSettings::chosen_with_servers(Tls::certificates, by_rank, 1).files.certificate ==
+          "rank-1.pem");
+    CHECK(refusal_of_server(Tls::off, files)
+              .find("; set ParameterServerOptions::tls to Tls::certificates") != std::string::npos);
+    const EnvironmentVariable variable("LOCKSTEP_TLS", "pre_shared_key");
+    CHECK(refusal_of_server(Tls::certificates, files)
+              .find("ParameterServerOptions::tls is certificates, and LOCKSTEP_TLS is "
+                    "pre_shared_key") == 0);
   }
 
   TEST_CASE("files that are named in vain are a mistake, not a plain connection") {

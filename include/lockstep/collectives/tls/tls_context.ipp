@@ -74,8 +74,8 @@ LOCKSTEP_INLINE int find_tls_key(SSL* ssl, const unsigned char* name, std::size_
   return *session != nullptr ? 1 : 0;
 }
 
-LOCKSTEP_INLINE TlsContext::TlsContext(Tls tls)
-    : tls_(tls), context_(::SSL_CTX_new(::TLS_method()), ::SSL_CTX_free) {
+LOCKSTEP_INLINE TlsContext::TlsContext(const TlsSettings& settings, TlsIdentity own)
+    : settings_(settings), own_(own), context_(::SSL_CTX_new(::TLS_method()), ::SSL_CTX_free) {
   ::ERR_clear_error();
   SSL_CTX* const context = context_.get();
   if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) != 1 ||
@@ -93,8 +93,10 @@ LOCKSTEP_INLINE TlsContext::TlsContext(Tls tls)
 LOCKSTEP_INLINE void TlsContext::use_key(const ClusterSecret& secret) {
   if (!secret.is_set())
     throw ConfigurationError(
-        "TLS by a pre-shared key needs the cluster's secret, from which the key comes: set "
-        "LOCKSTEP_CLUSTER_SECRET on all workers (`openssl rand -hex 32` makes a good one)");
+        concat({"TLS by a pre-shared key needs the cluster's secret, from which the key comes: set "
+                "LOCKSTEP_CLUSTER_SECRET ",
+                settings_.with_servers ? "in all processes" : "on all workers",
+                " (`openssl rand -hex 32` makes a good one)"}));
   key_ = secret.derive("lockstep: TLS 1.3 between workers");
   SSL_CTX_set_app_data(context_.get(), this);
   ::SSL_CTX_set_psk_use_session_callback(context_.get(), offer_tls_key);
@@ -103,7 +105,7 @@ LOCKSTEP_INLINE void TlsContext::use_key(const ClusterSecret& secret) {
   ::SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
 }
 
-LOCKSTEP_INLINE void TlsContext::use_files(const TlsFiles& files, int rank) {
+LOCKSTEP_INLINE void TlsContext::use_files(const TlsFiles& files) {
   SSL_CTX* const context = context_.get();
   const auto refuse = [](const char* what, const std::string& name, std::string_view why) {
     return ConfigurationError(concat({"TLS: the ", what, " ", name, " ", why}));
@@ -132,10 +134,11 @@ LOCKSTEP_INLINE void TlsContext::use_files(const TlsFiles& files, int rank) {
                          "; it must be in PEM format, without a passphrase, and belong to ",
                          files.certificate}));
   X509* const own = ::SSL_CTX_get0_certificate(context);
-  if (!is_certificate_of(own, rank))
-    throw refuse(what, files.certificate,
-                 concat({"is for ", names_in(own), ", and this worker needs one for ",
-                         certificate_name(rank), ", the name of its rank"}));
+  if (!is_certificate_of(own, own_))
+    throw refuse(
+        what, files.certificate,
+        concat({"is for ", names_in(own), ", and this ", own_.kind(), " needs one for ",
+                own_.dns_name(), ", the name of its ", own_.is_server() ? "task" : "rank"}));
   const std::unique_ptr<X509_STORE_CTX, void (*)(X509_STORE_CTX*)> check(::X509_STORE_CTX_new(),
                                                                          ::X509_STORE_CTX_free);
   STACK_OF(X509)* chain = nullptr;
@@ -152,11 +155,11 @@ LOCKSTEP_INLINE void TlsContext::use_files(const TlsFiles& files, int rank) {
 
 LOCKSTEP_INLINE std::shared_ptr<const TlsContext> TlsContext::make(const TlsSettings& settings,
                                                                    const ClusterSecret& secret,
-                                                                   int rank) {
+                                                                   TlsIdentity own) {
   if (settings.tls == Tls::off) return nullptr;
-  const std::shared_ptr<TlsContext> context(new TlsContext(settings.tls));
+  const std::shared_ptr<TlsContext> context(new TlsContext(settings, own));
   if (settings.tls == Tls::certificates)
-    context->use_files(settings.files, rank);
+    context->use_files(settings.files);
   else
     context->use_key(secret);
   return context;
@@ -165,13 +168,14 @@ LOCKSTEP_INLINE std::shared_ptr<const TlsContext> TlsContext::make(const TlsSett
 #else
 
 LOCKSTEP_INLINE std::shared_ptr<const TlsContext> TlsContext::make(const TlsSettings& settings,
-                                                                   const ClusterSecret&, int) {
+                                                                   const ClusterSecret&,
+                                                                   TlsIdentity) {
   if (settings.tls == Tls::off) return nullptr;
-  throw ConfigurationError(
-      "TLS is asked for (CommunicationOptions::tls or LOCKSTEP_TLS), and this program was built "
-      "without OpenSSL; install it (Debian, Ubuntu: apt-get install libssl-dev), define "
-      "LOCKSTEP_HAS_OPENSSL=1 and link ssl and crypto, which lockstep's CMake target does when it "
-      "finds OpenSSL");
+  throw ConfigurationError(concat(
+      {"TLS is asked for (", settings.options(),
+       "::tls or LOCKSTEP_TLS), and this program was built without OpenSSL; install it (Debian, "
+       "Ubuntu: apt-get install libssl-dev), define LOCKSTEP_HAS_OPENSSL=1 and link ssl and "
+       "crypto, which lockstep's CMake target does when it finds OpenSSL"}));
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lockstep/collectives/tls/detail/tls_wire.hpp"
@@ -28,9 +29,9 @@ class TlsSession {
  public:
   enum class State { wants_read, wants_write, established, failed };
 
-  /// For the side that has connected, to rank `peer`.
+  /// For the side that has connected, to `peer`.
   [[nodiscard]] static std::unique_ptr<TlsSession> call(std::shared_ptr<const TlsContext> context,
-                                                        int socket, int peer);
+                                                        int socket, TlsIdentity peer);
   /// For the side that has accepted the connection: see denies().
   [[nodiscard]] static std::unique_ptr<TlsSession> answer(std::shared_ptr<const TlsContext> context,
                                                           int socket);
@@ -66,7 +67,8 @@ class TlsSession {
   void set_records_per_key(std::uint64_t records) noexcept { records_per_key_ = records; }
 
  private:
-  TlsSession(std::shared_ptr<const TlsContext> context, int socket, int peer);
+  TlsSession(std::shared_ptr<const TlsContext> context, int socket,
+             std::optional<TlsIdentity> peer);
 
   static int judge_certificate(int accepted, x509_store_ctx_st* store);
   [[nodiscard]] std::string handshake_problem() const;
@@ -77,7 +79,7 @@ class TlsSession {
   std::shared_ptr<const TlsContext> context_;
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
   TlsWire wire_;
-  int peer_;  // -1: not known
+  std::optional<TlsIdentity> peer_;  // none: not known
   State state_ = State::wants_write;
   std::string problem_;
   int broken_ = 0;  // errno of all further calls

@@ -28,7 +28,7 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 #if defined(LOCKSTEP_HAS_OPENSSL) && LOCKSTEP_HAS_OPENSSL
 
 LOCKSTEP_INLINE TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, int socket,
-                                       int peer)
+                                       std::optional<TlsIdentity> peer)
     : context_(std::move(context)),
       ssl_(::SSL_new(context_->native()), ::SSL_free),
       wire_{.socket = socket},
@@ -43,20 +43,19 @@ LOCKSTEP_INLINE TlsSession::TlsSession(std::shared_ptr<const TlsContext> context
 }
 
 LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
-    std::shared_ptr<const TlsContext> context, int socket, int peer) {
+    std::shared_ptr<const TlsContext> context, int socket, TlsIdentity peer) {
   std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), socket, peer));
   SSL* const ssl = session->ssl_.get();
   ::SSL_set_connect_state(ssl);
   ::SSL_set_hostflags(ssl, certificate_name_flags);
-  if (session->context_->has_certificates() &&
-      ::SSL_set1_host(ssl, certificate_name(peer).c_str()) != 1)
+  if (session->context_->has_certificates() && ::SSL_set1_host(ssl, peer.dns_name().c_str()) != 1)
     throw Error("OpenSSL has no memory left for a connection");
   return session;
 }
 
 LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
     std::shared_ptr<const TlsContext> context, int socket) {
-  std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), socket, -1));
+  std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), socket, {}));
   ::SSL_set_accept_state(session->ssl_.get());
   session->state_ = State::wants_read;
   return session;
@@ -71,14 +70,14 @@ LOCKSTEP_INLINE int TlsSession::judge_certificate(int accepted, X509_STORE_CTX* 
   const int error = ::X509_STORE_CTX_get_error(store);
   try {
     if (!self.context_->has_certificates())
+      self.problem_ = concat({"shows a certificate for TLS, and this ", self.context_->own().kind(),
+                              " has a pre-shared key", self.context_->settings().remedy()});
+    else if (error == X509_V_ERR_HOSTNAME_MISMATCH && certificate != nullptr && self.peer_)
       self.problem_ =
-          "shows a certificate for TLS, and this worker has a pre-shared key; LOCKSTEP_TLS (or "
-          "CommunicationOptions::tls) must be the same on all workers";
-    else if (error == X509_V_ERR_HOSTNAME_MISMATCH && certificate != nullptr)
-      self.problem_ =
-          concat({"shows the certificate of another rank: it is for ", names_in(certificate),
-                  ", not for ", certificate_name(self.peer_),
-                  "; LOCKSTEP_TLS_CERTIFICATE must name the one of the worker's own rank"});
+          concat({"shows the certificate of another ", self.peer_->is_server() ? "task" : "rank",
+                  ": it is for ", names_in(certificate), ", not for ", self.peer_->dns_name(),
+                  "; LOCKSTEP_TLS_CERTIFICATE must name the one of the ",
+                  self.peer_->is_server() ? "server's own task" : "worker's own rank"});
     else
       self.problem_ = concat({"shows a certificate that ", certificate_fault(error, certificate)});
   } catch (...) {  // out of memory: OpenSSL must not see it
@@ -112,7 +111,7 @@ LOCKSTEP_INLINE TlsSession::State TlsSession::advance() {
       return state_ = State::wants_write;
     default:
       if (problem_.empty()) problem_ = handshake_problem();
-      if (wire_.plain && peer_ < 0) answer_in_plain();
+      if (wire_.plain && !peer_) answer_in_plain();
   }
   broken_ = EBADMSG;
   return state_ = State::failed;
@@ -121,39 +120,41 @@ LOCKSTEP_INLINE TlsSession::State TlsSession::advance() {
 LOCKSTEP_INLINE std::string TlsSession::handshake_problem() const {
   const unsigned long error = ::ERR_peek_error();
   if (error == 0) return {};  // the connection is closed, or broken
-  constexpr const char* other_settings =
-      "; LOCKSTEP_TLS (or CommunicationOptions::tls) must be the same on all workers";
+  const char* const other_settings = context_->settings().remedy();
+  const char* const own = context_->own().kind();
   if (wire_.plain)
-    return concat({"speaks without TLS, and this worker only with it", other_settings});
-  constexpr const char* other_secret =
-      "has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this worker";
+    return concat({"speaks without TLS, and this ", own, " only with it", other_settings});
+  const std::string other_secret =
+      concat({"has another cluster secret (LOCKSTEP_CLUSTER_SECRET) than this ", own});
   switch (ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0) {
     case SSL_R_BINDER_DOES_NOT_VERIFY:
       return other_secret;
     case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
     case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
-      if (!context_->has_certificates() && peer_ >= 0) return other_secret;  // so says a callee
+      if (!context_->has_certificates() && peer_) return other_secret;  // so says a callee
       break;
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
       return concat({"shows no certificate for TLS", other_settings});
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-      return "refuses this worker's certificate, which has expired by its clock; make a new one";
+      return concat(
+          {"refuses this ", own, "'s certificate, which has expired by its clock; make a new one"});
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      return "refuses this worker's certificate: its LOCKSTEP_TLS_AUTHORITY is another one";
+      return concat(
+          {"refuses this ", own, "'s certificate: its LOCKSTEP_TLS_AUTHORITY is another one"});
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
-      return "refuses this worker's certificate, and says itself why";
+      return concat({"refuses this ", own, "'s certificate, and says itself why"});
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-      return "does not speak TLS 1.3, and this worker speaks no other version";
+      return concat({"does not speak TLS 1.3, and this ", own, " speaks no other version"});
     case SSL_R_NO_SHARED_CIPHER:
     case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-      return concat(
-          {"and this worker have no proof for TLS in common: one may have a pre-shared "
-           "key and the other a certificate",
-           other_settings});
+      return concat({"and this ", own,
+                     " have no proof for TLS in common: one may have a pre-shared key and the "
+                     "other a certificate",
+                     other_settings});
     default:
       break;
   }
@@ -164,10 +165,11 @@ LOCKSTEP_INLINE std::string TlsSession::denies(int rank) const {
   if (!context_->has_certificates()) return {};
   const std::unique_ptr<X509, void (*)(X509*)> certificate(::SSL_get_peer_certificate(ssl_.get()),
                                                            ::X509_free);
-  if (certificate != nullptr && is_certificate_of(certificate.get(), rank)) return {};
+  const TlsIdentity claimed(rank);
+  if (certificate != nullptr && is_certificate_of(certificate.get(), claimed)) return {};
   return concat({"claims to be rank ", rank, ", with a certificate for ",
                  certificate == nullptr ? "no one" : names_in(certificate.get()), ", and not for ",
-                 certificate_name(rank)});
+                 claimed.dns_name()});
 }
 
 LOCKSTEP_INLINE ssize_t TlsSession::fail(int result) {
@@ -253,15 +255,15 @@ LOCKSTEP_INLINE void TlsSession::expect_long_messages() {
 
 // Without OpenSSL there is no context, and hence no session.
 LOCKSTEP_INLINE TlsSession::TlsSession(std::shared_ptr<const TlsContext> context, int socket,
-                                       int peer)
+                                       std::optional<TlsIdentity> peer)
     : context_(std::move(context)), ssl_(nullptr, nullptr), wire_{.socket = socket}, peer_(peer) {}
 LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::call(
-    std::shared_ptr<const TlsContext> context, int socket, int peer) {
+    std::shared_ptr<const TlsContext> context, int socket, TlsIdentity peer) {
   return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), socket, peer));
 }
 LOCKSTEP_INLINE std::unique_ptr<TlsSession> TlsSession::answer(
     std::shared_ptr<const TlsContext> context, int socket) {
-  return call(std::move(context), socket, -1);
+  return std::unique_ptr<TlsSession>(new TlsSession(std::move(context), socket, {}));
 }
 LOCKSTEP_INLINE TlsSession::State TlsSession::advance() { return state_ = State::failed; }
 LOCKSTEP_INLINE std::string TlsSession::denies(int) const { return {}; }

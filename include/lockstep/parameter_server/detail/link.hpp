@@ -10,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "lockstep/collectives/protocol/authentication.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/function_ref.hpp"
@@ -25,7 +24,7 @@ struct PsCaller {
   int workers = 1;
   std::size_t servers = 1;
   const ParameterServerOptions& options;
-  ClusterSecret secret{};
+  PsTrust trust{};
   std::uint64_t process = 0;  ///< drawn: tells this process from an earlier one of the rank
 };
 
@@ -52,8 +51,10 @@ class PsLink {
   /// The head of the reply; until it comes, the server keeps this worker waiting for others.
   [[nodiscard]] PsConnection::Head reply(std::string_view operation,
                                          std::optional<Clock::time_point> until);
+  /// The run cannot go on with the servers as they are. `address`: of the one that does not answer,
+  /// which the launcher then looks at.
   [[noreturn]] void fail(std::string_view operation, Clock::time_point since,
-                         std::string_view reason, ExitCode code = ExitCode::lost_peer) const;
+                         std::string_view reason, const std::string& address = "") const;
 
   std::mutex in_use;
   std::optional<PsConnection> connection;

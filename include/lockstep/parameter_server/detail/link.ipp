@@ -21,12 +21,11 @@ LOCKSTEP_INLINE std::string PsLink::name() const {
 }
 
 LOCKSTEP_INLINE void PsLink::fail(std::string_view operation, Clock::time_point since,
-                                  std::string_view reason, ExitCode code) const {
-  throw CollectiveError({.address = address_,
+                                  std::string_view reason, const std::string& address) const {
+  throw CollectiveError({.address = address,
                          .operation = std::string(operation),
                          .seconds = std::chrono::duration<double>(Clock::now() - since).count(),
-                         .reason = concat({"worker ", caller_.rank, ": ", name(), ": ", reason}),
-                         .code = code});
+                         .reason = concat({"worker ", caller_.rank, ": ", name(), ": ", reason})});
 }
 
 LOCKSTEP_INLINE void PsLink::connect(Clock::time_point until) {
@@ -39,13 +38,17 @@ LOCKSTEP_INLINE void PsLink::connect(Clock::time_point until) {
   }
   if (!socket.is_open()) throw ConnectionLost(reason);
   connection.emplace(std::move(socket), caller_.options.timeout);
-  claim_place(*connection, caller_.secret,
-              {.rank = caller_.rank,
-               .workers = caller_.workers,
-               .server = static_cast<int>(index_),
-               .servers = static_cast<int>(caller_.servers),
-               .max_staleness = caller_.options.max_staleness.value_or(-1),
-               .process = caller_.process});
+  try {
+    claim_place(*connection, caller_.trust,
+                {.rank = caller_.rank,
+                 .workers = caller_.workers,
+                 .server = static_cast<int>(index_),
+                 .servers = static_cast<int>(caller_.servers),
+                 .max_staleness = caller_.options.max_staleness.value_or(-1),
+                 .process = caller_.process});
+  } catch (const ConfigurationError& error) {
+    throw ConfigurationError(concat({"worker ", caller_.rank, ": ", name(), ": ", error.what()}));
+  }
   PsConnection::expect(reply("start-up", until), 0);
 }
 
@@ -83,6 +86,7 @@ LOCKSTEP_INLINE void PsLink::converse(std::string_view operation, Send send, Rec
   const auto begin = Clock::now();
   const auto deadline = begin + caller_.options.startup_timeout;
   auto next_report = begin + ps_report_interval;
+  bool is_trusted = true;
   const auto succeeds = [&] {
     try {
       if (!connection) connect(deadline);
@@ -92,19 +96,25 @@ LOCKSTEP_INLINE void PsLink::converse(std::string_view operation, Send send, Rec
     } catch (const ConnectionLost& lost) {
       connection.reset();
       why = lost.what();
+      const bool was_trusted = is_trusted;
+      is_trusted = dynamic_cast<const PeerUntrusted*>(&lost) == nullptr;
+      if (was_trusted && !is_trusted) next_report = Clock::now();  // no use in waiting to say so
       return false;
     } catch (...) {
       connection.reset();
       throw;
     }
   };
-  for (; !succeeds(); ::poll(nullptr, 0, 100)) {
+  constexpr auto interval = std::chrono::milliseconds(100);
+  for (; !succeeds(); ::poll(nullptr, 0, static_cast<int>(interval.count()))) {
     const auto now = Clock::now();
-    if (now >= deadline)
+    if (now + 2 * interval >= deadline)  // without time for an answer, it would not tell why
       fail(operation, begin,
-           concat({why, ", and it has not come back for ",
-                   duration_text(caller_.options.startup_timeout),
-                   "; start it (again), with the backup_dir that it had"}));
+           is_trusted ? concat({why, ", and it has not come back for ",
+                                duration_text(caller_.options.startup_timeout),
+                                "; start it (again), with the backup_dir that it had"})
+                      : why,
+           address_);
     if (now < next_report) continue;
     next_report = now + ps_report_interval;
     log_line(concat({operation, ": worker ", caller_.rank, " waits for ", name(), ": ", why}));

@@ -14,22 +14,19 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/collectives/tls/tls_identity.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The name that a rank's certificate must have.
-[[nodiscard, gnu::cold]] inline std::string certificate_name(int rank) {
-  return concat({"rank-", rank, ".lockstep"});
-}
-
 /// Names in full, and only among the alternative ones.
 inline constexpr unsigned certificate_name_flags =
     X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
 
-[[nodiscard, gnu::cold]] inline bool is_certificate_of(X509* certificate, int rank) {
-  const std::string name = certificate_name(rank);
+[[nodiscard, gnu::cold]] inline bool is_certificate_of(X509* certificate,
+                                                       const TlsIdentity& identity) {
+  const std::string name = identity.dns_name();
   return ::X509_check_host(certificate, name.data(), name.size(), certificate_name_flags,
                            nullptr) == 1;
 }
