@@ -161,6 +161,22 @@ TEST_SUITE("run") {
           "argument 1: arguments\nargument 2: --restarts\nargument 3: 3\nrank 0 of 1\n");
   }
 
+  TEST_CASE("--servers is the launcher's beside --workers, and the program's own without") {
+    CHECK(work({"--workers", "1", "--servers", "-1"}).output ==
+          "error: --servers needs a whole number from 0 to 1024, got '-1'\n");
+    CHECK(work({"--workers", "1", "--servers"}).output ==
+          "error: --servers needs the number of parameter servers beside the workers\n");
+    CHECK(work({"--workers", "1", "arguments", "--servers=0"}).output ==
+          "[worker 0] argument 1: arguments\n[worker 0] rank 0 of 1\n");
+    CHECK(work({"arguments", "--servers", "3"}).output ==
+          "argument 1: arguments\nargument 2: --servers\nargument 3: 3\nrank 0 of 1\n");
+    const Finished finished = work({"--hosts", "a:2", "--servers", "1", "arguments"});
+    CHECK(finished.exit_code == 2);
+    CHECK(finished.output.find("--servers starts parameter servers beside --workers, on this "
+                               "machine; for hosts, start the program on each with a TF_CONFIG "
+                               "that has a job 'ps', without --hosts") != std::string::npos);
+  }
+
   TEST_CASE(
       "with LOCKSTEP_LOG=json, messages are structured lines, which the launcher passes on as they "
       "are") {

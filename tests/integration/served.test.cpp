@@ -89,6 +89,38 @@ TEST_CASE("served: a worker and a server are killed, and the job ends as if they
   CHECK_FALSE(std::filesystem::exists(job.folder.path() + "/ps-0.lockstep"));
 }
 
+TEST_CASE("served: the launcher starts servers beside workers, and again those that are killed") {
+  const TemporaryFolder folder;
+  const std::string gate = folder.path() + "/gate";
+  Process launcher({PROGRAM_SERVED, "--workers", "2", "--servers", "2", "--restarts", "2",
+                    folder.path(), "10", "20", gate});
+  REQUIRE(launcher.wait_for("[worker 1] worker 1: epoch 2", 60s));
+  const auto processes = children_of(launcher.pid());  // workers, then servers
+  REQUIRE(processes.size() == 4);
+  ::kill(processes[3], SIGKILL);
+  REQUIRE(launcher.wait_for("goes on from its backup", 60s));
+  ::kill(processes[1], SIGKILL);
+  REQUIRE(
+      launcher.wait_for("worker 1 ended (killed by signal 9 (Killed)) and is started again", 60s));
+  std::ofstream(gate) << "open";
+  const Finished finished = launcher.wait(120s);
+  CAPTURE(finished.output);
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.output.find("server 1 ended (killed by signal 9 (Killed)) and is started again") !=
+        std::string::npos);
+  const auto result = [&](const std::string& worker) {
+    const auto at = finished.output.find("[worker " + worker + "] worker " + worker + ": loss ");
+    REQUIRE(at != std::string::npos);
+    const auto begin = finished.output.find("weights ", at);
+    return finished.output.substr(begin, finished.output.find('\n', begin) - begin);
+  };
+  CHECK(result("0") == result("1"));
+  for (const char* server : {"[server 0] ", "[server 1] "})
+    CHECK(finished.output.find(std::string(server) + "lockstep: ") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder.path() + "/ps-0.lockstep"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() + "/ps-1.lockstep"));
+}
+
 TEST_CASE("served: a server without a backup that is started again is known as such by all") {
   const Job job{.has_backup = false};
   auto server = job.start("ps", 0);

@@ -1,16 +1,20 @@
-// Starts a cluster of local worker processes: copies of the running program.
+// Starts a cluster of local processes: copies of the running program.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "lockstep/core/config.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/text.hpp"
 
 namespace lockstep::inline LOCKSTEP_ABI {
 
 struct LaunchOptions {
   int workers = 1;                       ///< at least 1
+  int servers = 0;                       ///< parameter servers beside them, on this machine
   std::vector<std::string> arguments{};  ///< argv of the workers, the program's name first
   std::string program = "/proc/self/exe";
   /// The host of each worker, for ssh (see parse_hosts); empty: all are on this machine.
@@ -28,6 +32,22 @@ struct LaunchOptions {
   std::chrono::milliseconds stop_grace = std::chrono::seconds(30);
   /// The same for a worker that keeps others waiting and has not agreed to stop.
   std::chrono::milliseconds hung_grace = std::chrono::seconds(8);
+
+  /// Throws ConfigurationError when the numbers make no sense.
+  void validate() const {
+    if (workers < 1)
+      throw ConfigurationError(concat({"a cluster needs at least 1 worker, got ", workers}));
+    if (servers < 0 || (servers > 0 && !hosts.empty()))
+      throw ConfigurationError(concat(
+          {"0 or more parameter servers can be started, beside workers on this machine; got ",
+           servers, " servers, and ", hosts.size(), " hosts"}));
+    if (restarts < 0)
+      throw ConfigurationError(
+          concat({"a worker is started again 0 or more times, got ", restarts}));
+    if (!hosts.empty() && hosts.size() != static_cast<std::size_t>(workers))
+      throw ConfigurationError(
+          concat({workers, " workers need a host each, got ", hosts.size(), " hosts"}));
+  }
 };
 
 /// Starts the workers on free ports of the loopback interface, each with its TF_CONFIG, and waits
@@ -63,6 +83,13 @@ struct LaunchOptions {
 /// hand. Then the job has succeeded when the others have come to the end. A worker that hangs is
 /// left alone until then.
 ///
+/// With `servers`, the same program is started for each task of a job `ps` as well: see
+/// ParameterServerStrategy. Their output appears as "[server 0] line". A server is started again as
+/// a worker is, on its port; a worker is then started again alone. Signals are for the workers; the
+/// servers end after them: by themselves when all have ended well, for which they have
+/// failure_grace; else they are told to (SIGTERM), and killed after stop_grace. A server's exit code
+/// counts as a worker's, unless it was told to end.
+///
 /// With `hosts`, each worker runs on its host instead, started by a process of `ssh` here, in a
 /// folder of the same name as this one and with the program at the same path. They meet on the
 /// first host (on the loopback interface, if all are on one), or where LOCKSTEP_MEETING_ADDRESS
@@ -70,8 +97,8 @@ struct LaunchOptions {
 /// input, so that a secret shows in no list of processes. Everything said above holds for them; a
 /// worker whose connection is lost is killed, and has ended with ssh's exit code, 255.
 ///
-/// Throws ConfigurationError when workers < 1, restarts < 0, or hosts are given for another number
-/// of workers, and Error when a process cannot be started.
+/// Throws ConfigurationError when workers < 1, servers < 0, restarts < 0, or hosts are given with
+/// servers or for another number of workers, and Error when a process cannot be started.
 [[nodiscard]] int launch_workers(const LaunchOptions& options);
 
 }  // namespace lockstep::inline LOCKSTEP_ABI

@@ -13,8 +13,10 @@
 #include "lockstep/cluster/accusations.hpp"
 #include "lockstep/cluster/detail/elastic_job.hpp"
 #include "lockstep/cluster/detail/launch_result.hpp"
+#include "lockstep/cluster/detail/launch_stage.hpp"
 #include "lockstep/cluster/detail/launched_worker.hpp"
 #include "lockstep/cluster/detail/remote_start.hpp"
+#include "lockstep/cluster/detail/servers_end.hpp"
 #include "lockstep/cluster/detail/signal_pipe.hpp"
 #include "lockstep/cluster/detail/worker_group.hpp"
 #include "lockstep/cluster/detail/worker_note.hpp"
@@ -33,9 +35,10 @@ class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
       : options_(options),
-        workers_(options.workers, options.restarts, options.program, options.arguments,
-                 options.hosts, remote_start(options)),
-        accusations_(static_cast<std::size_t>(options.workers)) {
+        workers_(options.workers, options.servers, options.restarts, options.program,
+                 options.arguments, options.hosts, remote_start(options)),
+        servers_end_(workers_, options.failure_grace, options.stop_grace),
+        accusations_(static_cast<std::size_t>(options.workers + options.servers)) {
     std::fflush(nullptr);  // what this process has printed comes before what its workers print
     const auto now = Clock::now();
     for (const Worker& worker : workers_) accusations_.began(worker.index, now);
@@ -94,7 +97,7 @@ class Launcher {
   // Kills a worker that its peers have lost, or wait for without end.
   void kill_hung(Worker& worker, HungWorker hung) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
-    const bool again = stage_ == Stage::running && worker.restarts_left > 0 && !job_is_done();
+    const bool again = stage_.is(Stage::running) && worker.restarts_left > 0 && !job_is_done();
     log_line(
         concat({worker.name(), " was lost to worker ", hung.lost_to, " (", hung.why,
                 "), but its process still exists: it is killed",
@@ -118,10 +121,12 @@ class Launcher {
       if (worker.hung) worker.end.code = static_cast<int>(ExitCode::lost_peer);
       worker.by_peer = !worker.hung && (worker.end.code == static_cast<int>(ExitCode::lost_peer) ||
                                         worker.lost_another);
+      const bool has_served = worker.task.is_server && servers_end_.has_told() && !worker.hung;
+      if (has_served) worker.end = {};  // the job had ended
       worker.by_launcher = !worker.hung && (killed_ || told_to_stop_);
-      if (stage_ == Stage::running) decide_about(worker);
-      if (stage_ == Stage::running && elastic_.leaves_some_behind(workers_.all()))
-        enter(Stage::failing, options_.failure_grace);
+      if (stage_.is(Stage::running) && !has_served) decide_about(worker);
+      if (stage_.is(Stage::running) && elastic_.leaves_some_behind(workers_.all()))
+        stage_.enter(Stage::failing, options_.failure_grace);
       worker.left_out = !worker.process.lives() && elastic_.goes_without(worker, workers_.all());
     }
   }
@@ -131,9 +136,15 @@ class Launcher {
   }
 
   void decide_about(Worker& worker) {
-    if (worker.end.code == 0) {
+    if (worker.task.is_server) {
+      if (worker.end.code == 0 || !workers_.any_worker_lives()) return;
+      if (worker.end.code >= 128 && worker.restarts_left > 0)
+        restart(worker);
+      else
+        stage_.enter(Stage::failing, options_.failure_grace);
+    } else if (worker.end.code == 0) {
       if (worker.index == 0 && workers_.waits_for_the_chief())
-        enter(Stage::failing, options_.failure_grace);
+        stage_.enter(Stage::failing, options_.failure_grace);
       else if (has_restarted_ && !worker.came_back && !job_is_done())
         worker.back_at = Clock::now() + std::chrono::seconds(3);
     } else if (worker.end.code >= 128 && worker.restarts_left > 0 && !job_is_done()) {
@@ -143,7 +154,7 @@ class Launcher {
     } else if (elastic_.goes_without(worker, workers_.all())) {
       if (!job_is_done()) tell_how_to_start_again(worker);
     } else {
-      enter(Stage::failing, options_.failure_grace);
+      stage_.enter(Stage::failing, options_.failure_grace);
     }
   }
 
@@ -157,7 +168,7 @@ class Launcher {
   // A worker that ended with 0 is needed again if the chief, which leaves last, was killed before
   // it left.
   [[nodiscard]] bool is_wanted_back(const Worker& worker) const {
-    return worker.back_at && stage_ == Stage::running && !job_is_done();
+    return worker.back_at && stage_.is(Stage::running) && !job_is_done();
   }
 
   void restart(Worker& worker) {
@@ -165,8 +176,9 @@ class Launcher {
     if (!worker.hung)
       log_line(concat({worker.name(), " ended (", worker.how_it_ended(), ") and is started again; ",
                        worker.restarts_left, " restarts left"}));
-    has_restarted_ = true;
     start_again(worker);
+    if (workers_.has_servers()) return;  // it needs no other worker
+    has_restarted_ = true;
     for (Worker& other : workers_)
       if (other.has_succeeded()) start_again(other);
   }
@@ -178,25 +190,17 @@ class Launcher {
 
   // --- deadlines ---------------------------------------------------------------------------------
 
-  // What is done about the workers that live, when the deadline has come.
-  enum class Stage { running, failing, stopping, killed };
-
-  void enter(Stage stage, std::chrono::milliseconds grace) {
-    stage_ = stage;
-    stage_began_ = Clock::now();
-    deadline_ = stage_began_ + grace;
-  }
-
   [[nodiscard]] Clock::time_point next_deadline() const {
     auto next = Clock::now() + std::chrono::minutes(1);
     if (const auto due = accusations_.due()) next = std::min(next, *due);
+    if (const auto due = servers_end_.due()) next = std::min(next, *due);
     for (const Worker& worker : workers_)
       if (is_wanted_back(worker)) next = std::min(next, *worker.back_at);
-    if (stage_ == Stage::failing || stage_ == Stage::stopping) next = std::min(next, deadline_);
+    if (const auto due = stage_.due()) next = std::min(next, *due);
     if (const auto in_vain = all_wait_in_vain_since())
       next = std::min(next, *in_vain + Accusations::time_to_settle);
-    if (stage_ == Stage::stopping && stop_is_delayed())
-      next = std::min(next, stage_began_ + options_.hung_grace);
+    if (stage_.is(Stage::stopping) && stop_is_delayed())
+      next = std::min(next, stage_.began() + options_.hung_grace);
     return next;
   }
 
@@ -208,13 +212,14 @@ class Launcher {
         worker.came_back = true;
       }
     if (auto hung = accusations_.verdict(now)) kill_hung(workers_[hung->worker], std::move(*hung));
-    if (stage_ == Stage::stopping && now >= stage_began_ + options_.hung_grace)
+    if (!accusations_.due()) servers_end_.keep(now);
+    if (stage_.is(Stage::stopping) && now >= stage_.began() + options_.hung_grace)
       kill_those_that_delay_the_stop();
     if (const auto in_vain = all_wait_in_vain_since();
         in_vain && now >= *in_vain + Accusations::time_to_settle)
-      deadline_ = now;
-    if ((stage_ != Stage::failing && stage_ != Stage::stopping) || now < deadline_) return;
-    if (stage_ == Stage::failing) {
+      stage_.end_at(now);
+    if (const auto due = stage_.due(); !due || now < *due) return;
+    if (stage_.is(Stage::failing)) {
       told_to_stop_ = true;
       tell_to_stop(SIGTERM);
     } else {
@@ -223,7 +228,8 @@ class Launcher {
   }
 
   [[nodiscard]] std::optional<Clock::time_point> all_wait_in_vain_since() const {
-    return stage_ == Stage::failing ? workers_.all_wait_in_vain_since(stage_began_) : std::nullopt;
+    return stage_.is(Stage::failing) ? workers_.all_wait_in_vain_since(stage_.began())
+                                     : std::nullopt;
   }
 
   [[nodiscard]] bool stop_is_delayed() const {
@@ -250,31 +256,30 @@ class Launcher {
     }
     interrupted_by_ = signal;
     interrupted_at_ = now;
-    if (stage_ == Stage::running || stage_ == Stage::failing)
+    if (stage_.is(Stage::running) || stage_.is(Stage::failing))
       tell_to_stop(signal == SIGINT ? SIGINT : SIGTERM);
   }
 
   void tell_to_stop(int signal) {
     for (Worker& worker : workers_) worker.keeps_others_waiting = false;
-    workers_.signal_all(signal);
-    workers_.signal_all(SIGCONT);  // for those that are stopped
-    enter(Stage::stopping, options_.stop_grace);
+    workers_.signal_workers(signal);
+    workers_.signal_workers(SIGCONT);  // for those that are stopped
+    stage_.enter(Stage::stopping, options_.stop_grace);
   }
 
   void kill() {
     killed_ = true;
     workers_.signal_all(SIGKILL);
-    enter(Stage::killed, {});
+    stage_.enter(Stage::killed, {});
   }
 
   const LaunchOptions options_;
   SignalPipe signals_;
   WorkerGroup workers_;
+  ServersEnd servers_end_;
   Accusations accusations_;
   ElasticJob elastic_;
-  Stage stage_ = Stage::running;
-  Clock::time_point stage_began_{};
-  Clock::time_point deadline_{};
+  LaunchStage stage_;
   int ended_ = 0;
   bool has_restarted_ = false;
   int interrupted_by_ = 0;
@@ -286,14 +291,7 @@ class Launcher {
 }  // namespace detail
 
 LOCKSTEP_INLINE int launch_workers(const LaunchOptions& options) {
-  if (options.workers < 1)
-    throw ConfigurationError(concat({"a cluster needs at least 1 worker, got ", options.workers}));
-  if (options.restarts < 0)
-    throw ConfigurationError(
-        concat({"a worker is started again 0 or more times, got ", options.restarts}));
-  if (!options.hosts.empty() && options.hosts.size() != static_cast<std::size_t>(options.workers))
-    throw ConfigurationError(concat(
-        {options.workers, " workers need a host each, got ", options.hosts.size(), " hosts"}));
+  options.validate();
   return detail::Launcher(options).wait();
 }
 

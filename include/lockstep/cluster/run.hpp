@@ -1,5 +1,5 @@
-// run: the body of main(). `--workers N --restarts M`, and exceptions that become messages and exit
-// codes.
+// run: the body of main(). `--workers N --servers K --restarts M`, and exceptions that become
+// messages and exit codes.
 #pragma once
 
 #include <type_traits>
@@ -38,7 +38,7 @@ int call_main(F& f, [[maybe_unused]] int argc, [[maybe_unused]] char** argv) {
 /// N copies of the program as a cluster on this machine (see launch_workers); in each copy, and in
 /// a program without that option, calls f() or f(argc, argv), with `--workers` left out of argv.
 /// Returns what f returns (0 for void). Beside `--workers`, `--restarts M` is the launcher's too:
-/// see LaunchOptions::restarts. `--hosts a:2,b:2`, or `--hostfile FILE` (see parse_host_file), does
+/// see LaunchOptions::restarts; and so is `--servers K`, for K parameter servers. `--hosts a:2,b:2`, or `--hostfile FILE` (see parse_host_file), does
 /// the same on other hosts, by ssh, or by `--ssh COMMAND`: see LaunchOptions::hosts.
 ///
 /// An exception ends the program with "error: <what>" on stderr and Error::exit_code(): 2 for a

@@ -45,6 +45,8 @@ struct LaunchOption {
 
 inline constexpr LaunchOption workers_option{"--workers", "the number of local worker processes", 1,
                                              1024};
+inline constexpr LaunchOption servers_option{
+    "--servers", "the number of parameter servers beside the workers", 0, 1024};
 inline constexpr LaunchOption restarts_option{
     "--restarts", "the number of times that a worker is started again", 0, 1'000'000};
 
@@ -135,6 +137,12 @@ LOCKSTEP_INLINE std::optional<LaunchOptions> take_launch_options(std::vector<cha
             take_text(ssh_option, "a command that takes a host and a command", arguments))
       options.ssh = *ssh;
   }
+  options.servers = take_option(servers_option, arguments).value_or(0);
+  if (options.servers > 0 && !workers)
+    throw ConfigurationError(concat(
+        {"--servers starts parameter servers beside --workers, on this machine; for hosts, start "
+         "the program on each with a TF_CONFIG that has a job 'ps', without ",
+         flag}));
   options.restarts = take_option(restarts_option, arguments).value_or(0);
   options.arguments.assign(arguments.begin(), arguments.end());
   return options;

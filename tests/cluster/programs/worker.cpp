@@ -51,6 +51,10 @@ int work(int argc, char** argv) {
   if (mode == "arguments") {
     for (int i = 1; i < argc; ++i) std::printf("argument %d: %s\n", i, argv[i]);
     std::printf("rank %d of %d\n", cluster.rank(), cluster.world_size());
+  } else if (mode == "task") {
+    std::printf("%s %d, with %zu workers and %zu servers\n", ls::to_string(cluster.task.type),
+                cluster.task.index, cluster.spec.worker.size(), cluster.spec.ps.size());
+    for (int i = 2; i < argc; ++i) std::printf("argument %d: %s\n", i, argv[i]);
   } else if (mode == "sum") {
     sum_with_others(cluster, -1, 0);
   } else if (mode == "kill") {
@@ -128,6 +132,7 @@ int work(int argc, char** argv) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     std::printf("stopped by %d signal\n", static_cast<int>(stop));
+    return argc > 2 ? std::atoi(argv[2]) : 0;
   }
   return 0;
 }

@@ -48,14 +48,14 @@ class ElasticJob {
   [[nodiscard]] bool is_done(const std::vector<LaunchedWorker>& workers) const {
     if (!is_elastic_) return false;
     for (const LaunchedWorker& worker : workers)
-      if (worker.has_succeeded()) return true;
+      if (!worker.task.is_server && worker.has_succeeded()) return true;
     return false;
   }
   /// Whether those who live can only wait: they are late, or were left out because they hung.
   [[nodiscard]] bool leaves_some_behind(const std::vector<LaunchedWorker>& workers) const {
     bool any = false;
     for (const LaunchedWorker& worker : workers) {
-      if (!worker.process.lives()) continue;
+      if (worker.task.is_server || !worker.process.lives()) continue;
       if (std::find(members_.begin(), members_.end(), worker.index) != members_.end()) return false;
       any = true;
     }
@@ -64,9 +64,10 @@ class ElasticJob {
   /// Whether the job goes on, or has come to its end, without a worker that has ended so.
   [[nodiscard]] bool goes_without(const LaunchedWorker& worker,
                                   const std::vector<LaunchedWorker>& workers) const {
-    if (!is_elastic_ || worker.end.code < 128 || worker.has_agreed_to_stop) return false;
+    if (!is_elastic_ || worker.task.is_server || worker.end.code < 128 || worker.has_agreed_to_stop)
+      return false;
     for (const LaunchedWorker& other : workers)
-      if (other.process.lives() || other.has_succeeded()) return true;
+      if (!other.task.is_server && (other.process.lives() || other.has_succeeded())) return true;
     return false;
   }
 

@@ -22,8 +22,9 @@ inline const LaunchedWorker* first_failure(const std::vector<LaunchedWorker>& wo
   const auto rank = [](const LaunchedWorker& worker) {
     return (worker.by_launcher ? 2'000'000 : 0) + (worker.by_peer ? 1'000'000 : 0) + worker.order;
   };
-  const bool is_survived = std::ranges::any_of(
-      workers, [](const LaunchedWorker& worker) { return worker.has_succeeded(); });
+  const bool is_survived = std::ranges::any_of(workers, [](const LaunchedWorker& worker) {
+    return !worker.task.is_server && worker.has_succeeded();
+  });
   const LaunchedWorker* first = nullptr;
   for (const LaunchedWorker& worker : workers)
     if (worker.end.code != 0 && !(worker.left_out && is_survived) &&

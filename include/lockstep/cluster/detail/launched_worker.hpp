@@ -1,4 +1,4 @@
-// A worker as the launcher knows it: its process, and how that has ended.
+// A worker or server as the launcher knows it: its process, and how that has ended.
 #pragma once
 
 #include <chrono>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/cluster/accusations.hpp"
+#include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/worker_process.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
@@ -17,9 +18,12 @@ struct LaunchedWorker {
   using Clock = std::chrono::steady_clock;
 
   LaunchedWorker(int place, int restarts, std::string host = {})
-      : index(place), process(place, std::move(host)), restarts_left(restarts) {}
+      : LaunchedWorker({.index = place}, place, restarts, std::move(host)) {}
+  LaunchedWorker(LaunchedTask with, int place, int restarts, std::string host = {})
+      : index(place), task(with), process(with, std::move(host)), restarts_left(restarts) {}
 
-  int index;
+  int index;  ///< among all processes of the launcher
+  LaunchedTask task;
   WorkerProcess process;
   int restarts_left;
   ProcessEnd end{};
@@ -58,10 +62,9 @@ struct LaunchedWorker {
     return process.output()[0].source().is_open() || process.output()[1].source().is_open();
   }
 
-  /// "worker 1", "worker 1 on host b"
+  /// "worker 1", "worker 1 on host b", "server 0"
   [[nodiscard]] std::string name() const {
-    return process.is_remote() ? concat({"worker ", index, " on host ", process.host()})
-                               : concat({"worker ", index});
+    return process.is_remote() ? concat({task.name(), " on host ", process.host()}) : task.name();
   }
   [[nodiscard]] std::string how_it_ended() const {
     if (!hung && process.is_remote() && end.code == 255)

@@ -1,4 +1,4 @@
-// All workers of a launcher.
+// All workers of a launcher, and its parameter servers.
 #pragma once
 
 #include <fcntl.h>
@@ -25,25 +25,36 @@
 
 namespace lockstep::inline LOCKSTEP_ABI::detail {
 
-/// The workers, by index, and what they run. Their processes end with it.
+/// The workers, by index, behind them the servers, and what they run. Their processes end with it.
 class WorkerGroup {
  public:
   using Clock = LaunchedWorker::Clock;
 
-  /// Takes a port for each worker on this machine; starts none. `program` runs with `arguments`,
-  /// and each worker may be started again `restarts` times. `hosts`: of each worker, or empty;
+  /// Takes a port for each process on this machine; starts none. `program` runs with `arguments`,
+  /// and each process may be started again `restarts` times. `hosts`: of each worker, or empty;
   /// `remote`: how they are started there.
-  WorkerGroup(int workers, int restarts, std::string program, std::vector<std::string> arguments,
-              const std::vector<std::string>& hosts = {}, RemoteStart remote = {})
+  WorkerGroup(int workers, int servers, int restarts, std::string program,
+              std::vector<std::string> arguments, const std::vector<std::string>& hosts = {},
+              RemoteStart remote = {})
       : null_(Descriptor::checked(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open /dev/null")),
         program_{std::move(program), std::move(arguments), {}, null_, ignored_, std::move(remote)} {
-    workers_.reserve(static_cast<std::size_t>(workers));
+    workers_.reserve(static_cast<std::size_t>(workers + servers));
+    std::string of_workers, of_servers;
+    const auto add_address = [&](std::string& to) {
+      to += concat({to.empty() ? "" : ",", "\"", workers_.back().process.address(), "\""});
+    };
     for (int index = 0; index < workers; ++index) {
       workers_.emplace_back(index, restarts,
                             hosts.empty() ? "" : hosts[static_cast<std::size_t>(index)]);
-      program_.addresses +=
-          concat({index == 0 ? "" : ",", "\"", workers_.back().process.address(), "\""});
+      add_address(of_workers);
     }
+    for (int index = 0; index < servers; ++index) {
+      workers_.emplace_back(LaunchedTask{.index = index, .is_server = true}, workers + index,
+                            restarts);
+      add_address(of_servers);
+    }
+    program_.cluster = concat({"\"worker\":[", of_workers, "]"});
+    if (servers > 0) program_.cluster += concat({",\"ps\":[", of_servers, "]"});
   }
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
@@ -56,7 +67,7 @@ class WorkerGroup {
     for (LaunchedWorker& worker : workers_) worker.process.start(program_);
   }
   void start_again(LaunchedWorker& worker) { worker.start_again(program_); }
-  /// No worker will be started again.
+  /// None will be started again.
   void close_ports() {
     for (LaunchedWorker& worker : workers_) worker.process.close_port();
   }
@@ -69,7 +80,7 @@ class WorkerGroup {
     return workers_[static_cast<std::size_t>(index)];
   }
   [[nodiscard]] const std::vector<LaunchedWorker>& all() const noexcept { return workers_; }
-  /// nullptr when no worker has this address.
+  /// nullptr when none has this address.
   [[nodiscard]] LaunchedWorker* find(std::string_view address) {
     for (LaunchedWorker& worker : workers_)
       if (worker.process.address() == address) return &worker;
@@ -86,14 +97,34 @@ class WorkerGroup {
     return any([](const LaunchedWorker& worker) { return worker.process.lives(); });
   }
 
+  [[nodiscard]] bool has_servers() const { return workers_.back().task.is_server; }
+  [[nodiscard]] bool any_worker_lives() const {
+    return any([](const LaunchedWorker& worker) {
+      return worker.process.lives() && !worker.task.is_server;
+    });
+  }
+  [[nodiscard]] bool all_workers_have_succeeded() const {
+    return !any([](const LaunchedWorker& worker) {
+      return !worker.task.is_server && !worker.has_succeeded();
+    });
+  }
+
   void signal_all(int number) const {
     for (const LaunchedWorker& worker : workers_) worker.process.signal(number);
   }
+  void signal_workers(int number) const {
+    for (const LaunchedWorker& worker : workers_)
+      if (!worker.task.is_server) worker.process.signal(number);
+  }
+  void signal_servers(int number) const {
+    for (const LaunchedWorker& worker : workers_)
+      if (worker.task.is_server) worker.process.signal(number);
+  }
 
   /// The chief leaves last. A worker that was killed just before that, and was started again, waits
-  /// for it in vain.
+  /// for it in vain. (Not where servers have all that it needs.)
   [[nodiscard]] bool waits_for_the_chief() const {
-    return any([](const LaunchedWorker& worker) {
+    return !has_servers() && any([](const LaunchedWorker& worker) {
       return worker.process.lives() && worker.was_started_again;
     });
   }
@@ -102,7 +133,7 @@ class WorkerGroup {
   [[nodiscard]] std::optional<Clock::time_point> all_wait_in_vain_since(
       Clock::time_point since) const {
     for (const LaunchedWorker& worker : workers_) {
-      if (!worker.process.lives()) continue;
+      if (!worker.process.lives() || worker.task.is_server) continue;
       if (!worker.lost_another) return std::nullopt;
       since = std::max(since, *worker.lost_another);
     }
@@ -112,8 +143,8 @@ class WorkerGroup {
   /// What starts a worker's successor by hand, in a shell; nothing for one on another host.
   [[nodiscard]] std::string command(const LaunchedWorker& worker) const {
     if (worker.process.is_remote()) return {};
-    std::string text = concat({"TF_CONFIG=", shell_word(worker.process.tf_config(program_)), " ",
-                               shell_word(program_to_run(program_.path))});
+    std::string text = concat({"TF_CONFIG=", shell_word(worker.task.tf_config(program_.cluster)),
+                               " ", shell_word(program_to_run(program_.path))});
     for (std::size_t i = 1; i < program_.arguments.size(); ++i)
       text += " " + shell_word(program_.arguments[i]);
     return text;

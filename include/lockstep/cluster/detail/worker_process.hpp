@@ -1,4 +1,4 @@
-// A worker of the local launcher: its port, its process and its output.
+// A process of the local launcher: its port, its life and its output.
 #pragma once
 
 #include <arpa/inet.h>
@@ -26,6 +26,7 @@
 
 #include "lockstep/cluster/detail/descriptor.hpp"
 #include "lockstep/cluster/detail/ignored_signals.hpp"
+#include "lockstep/cluster/detail/launched_task.hpp"
 #include "lockstep/cluster/detail/prefixed_stream.hpp"
 #include "lockstep/cluster/detail/remote_worker.hpp"
 #include "lockstep/cluster/detail/signal_pipe.hpp"
@@ -55,11 +56,11 @@ inline std::string program_to_run(const std::string& program) {
   return same ? path : program;
 }
 
-/// What all workers of a launcher run.
+/// What all processes of a launcher run.
 struct WorkerProgram {
   std::string path;
   std::vector<std::string> arguments;
-  std::string addresses;             // of all workers, as in TF_CONFIG
+  std::string cluster;               // the jobs of TF_CONFIG
   const Descriptor& input;           // their standard input
   const IgnoredSignals& not_theirs;  // ignored by this process, and not by them
   RemoteStart remote{};              // of those on other hosts
@@ -76,12 +77,12 @@ struct ProcessEnd {
   }
 };
 
-/// A worker's place in the cluster, and the processes that take it one after the other.
+/// A place in the cluster, and the processes that take it one after the other.
 class WorkerProcess {
  public:
   /// With a host, it is started there by ssh. Without one, it is on this machine: listens on a free
   /// port of the loopback interface. A successor finds that port, and the peers that wait there.
-  WorkerProcess(int index, std::string host) : index_(index), host_(std::move(host)) {
+  WorkerProcess(LaunchedTask task, std::string host) : task_(task), host_(std::move(host)) {
     if (is_remote()) return;
     listener_ = Descriptor::checked(::socket(AF_INET, SOCK_STREAM, 0), "make a socket");
     sockaddr_in address{};
@@ -113,12 +114,6 @@ class WorkerProcess {
     return output_failure_ != 0 ? output_failure_ : output_[0].failure();
   }
 
-  /// On this machine.
-  [[nodiscard]] std::string tf_config(const WorkerProgram& program) const {
-    return concat({"{\"cluster\":{\"worker\":[", program.addresses,
-                   "]},\"task\":{\"type\":\"worker\",\"index\":", index_, "}}"});
-  }
-
   /// There will be no successor that the launcher starts.
   void close_port() noexcept { listener_.close(); }
 
@@ -128,7 +123,7 @@ class WorkerProcess {
     output_failure_ = output_failure();
     Pipe out, err, note;
     ::fcntl(note.write.get(), F_SETFL, O_NONBLOCK);
-    const std::string prefix = concat({"[worker ", index_, "] "});
+    const std::string prefix = concat({"[", task_.name(), "] "});
     output_[0] = PrefixedStream(std::move(out.read), STDOUT_FILENO, prefix);
     output_[1] = PrefixedStream(std::move(err.read), STDERR_FILENO, prefix,
                                 is_remote() ? remote_note_mark : "");
@@ -157,7 +152,7 @@ class WorkerProcess {
     const BlockedSignals blocked;
     const pid_t process = ::fork();
     if (process < 0)
-      throw Error(concat({"cannot start worker ", index_, ": ", std::strerror(errno),
+      throw Error(concat({"cannot start ", task_.name(), ": ", std::strerror(errno),
                           limits_text(Resource::threads)}));
     if (process == 0) {
       SignalPipe::let_go();
@@ -186,7 +181,7 @@ class WorkerProcess {
     if (!is_remote()) return;
     ::fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
     commands_ = std::move(in.write);
-    tell(remote_variables(program.remote, index_));
+    tell(remote_variables(program.remote, task_.index));
   }
 
   /// How the process has ended, when it has.
@@ -264,7 +259,7 @@ class WorkerProcess {
         environment.emplace_back(text);
     }
     if (is_remote()) return environment;  // of ssh
-    environment.push_back("TF_CONFIG=" + tf_config(program));
+    environment.push_back("TF_CONFIG=" + task_.tf_config(program.cluster));
     environment.emplace_back("LOCKSTEP_LAUNCHER=workers");
     environment.push_back(concat({"LOCKSTEP_LISTEN_FD=", listener_.get()}));
     environment.push_back(concat({"LOCKSTEP_NOTE_FD=", note}));
@@ -279,7 +274,7 @@ class WorkerProcess {
     return result;
   }
 
-  int index_;
+  LaunchedTask task_;
   std::string host_;
   std::string address_;
   Descriptor listener_;
