@@ -136,6 +136,22 @@ TEST_CASE("served: a server without a backup that is started again is known as s
     CHECK(finished.exit_code == 138);
     CHECK(finished.output.find("since it has no backup") != std::string::npos);
   }
-  server->signal(SIGTERM);
-  server->wait(60s);
+  // It is as good as a new one: workers that begin anew train with it to the end.
+  const auto next_chief = job.start("worker", 0), next_second = job.start("worker", 1);
+  for (const auto* const worker : {&next_chief, &next_second}) {
+    const Finished finished = (*worker)->wait(120s);
+    CAPTURE(finished.output);
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.output.find(": epoch 1\n") != std::string::npos);
+  }
+  const Finished of_server = server->wait(60s);
+  CAPTURE(of_server.output);
+  CHECK(of_server.exit_code == 0);
+  for (const char* worker : {"worker 0", "worker 1"})
+    CHECK(of_server.output.find(std::string(worker) +
+                                " is turned away: this server was started again, without what it "
+                                "held before") != std::string::npos);
+  CHECK(of_server.output.find("; the server waits for those that it can serve") !=
+        std::string::npos);
+  CHECK(of_server.output.find("it may come back") == std::string::npos);
 }

@@ -129,12 +129,18 @@ TEST_CASE("parameter server: one that begins a later fit is no longer in the for
 }
 
 TEST_CASE("parameter server: one that holds nothing gives nothing, and says why") {
+  const lockstep_test::CapturedStderr captured;
   Served served(1);
   const std::string why = "without what it held before, since it has no backup";
   Worker worker(served, 0, 1);
   CHECK(contains(message_of<ls::CollectiveError>([&] { (void)worker.pull(); }), why));
   CHECK(contains(message_of<ls::CollectiveError>([&] { worker.client.finish(); }), why));
   CHECK(contains(message_of<ls::CollectiveError>([&] { worker.put(1); }), why));
+  const std::string line = "worker 0 is turned away: this server was started again, " + why;
+  for (int i = 0; i < 2000 && !contains(captured.text(), line); ++i)
+    std::this_thread::sleep_for(10ms);  // it answers first
+  CHECK(contains(captured.text(), line));
+  CHECK_FALSE(contains(captured.text(), "may come back"));
 }
 
 TEST_CASE("parameter server: a step whose reply was lost is answered, and applied once") {

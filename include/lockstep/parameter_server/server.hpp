@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -50,7 +51,8 @@ class ParameterServer {
   void converse(PsConnection& connection, const std::string& host);
   [[nodiscard]] PsMember& take_place(PsConnection& connection, const PsClaim& claim);
   void answer(PsConnection& connection, PsMember& member);
-  void leave(PsMember& member, std::string_view why);
+  /// `why`: it is lost; without it, its end is in order.
+  void leave(PsMember& member, std::optional<std::string_view> why);
   void name_stranger(std::string_view host, std::string_view why);
   void tend();
   [[nodiscard]] bool is_over();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -151,15 +152,21 @@ LOCKSTEP_INLINE void ParameterServer::converse(MeetingSocket socket, Conversatio
 LOCKSTEP_INLINE void ParameterServer::converse(PsConnection& connection, const std::string& host) {
   connection.limit(Clock::now() + std::chrono::seconds(10));
   PsMember* member = nullptr;
+  int rank = -1;
   try {
     const PsClaim claim = admit(connection, trust_);
+    rank = claim.rank;
     connection.limit(Clock::time_point::max());
     member = &take_place(connection, claim);
     connection.send(PsMessage::reply, "");
     answer(connection, *member);
-    leave(*member, "");
+    leave(*member, std::nullopt);
   } catch (const PeerUntrusted& untrusted) {
     name_stranger(host, untrusted.what());
+  } catch (const WorkerRefused& refused) {
+    place_.say(concat({"worker ", rank, " is turned away: ", refused.what(),
+                       "; the server waits for those that it can serve"}));
+    if (member != nullptr) leave(*member, std::nullopt);
   } catch (const ConnectionLost& lost) {
     if (member != nullptr) leave(*member, lost.what());
   } catch (const ConfigurationError&) {  // a refusal, of one that should ask
@@ -192,7 +199,6 @@ LOCKSTEP_INLINE PsMember& ParameterServer::take_place(PsConnection& connection,
     const std::string why =
         concat({"this worker has ", what, " ", theirs, ", the server has ", mine,
                 ": start all processes with the same cluster and options"});
-    place_.say(concat({"a worker of rank ", claim.rank, " is turned away: ", why}));
     refuse_worker(connection, why, ExitCode::usage);
   };
   refuse_unless("a number of workers of", claim.workers, place_.workers);
@@ -206,11 +212,11 @@ LOCKSTEP_INLINE PsMember& ParameterServer::take_place(PsConnection& connection,
   return members_.take_place(lock, connection, claim);
 }
 
-LOCKSTEP_INLINE void ParameterServer::leave(PsMember& member, std::string_view why) {
+LOCKSTEP_INLINE void ParameterServer::leave(PsMember& member, std::optional<std::string_view> why) {
   const Lock lock(members_.mutex);
   member.connection = nullptr;
-  if (!member.has_left && !members_.is_stopping)
-    place_.say(concat({"worker ", members_.rank_of(member), " is lost: ", why,
+  if (why && !member.has_left && !members_.is_stopping)
+    place_.say(concat({"worker ", members_.rank_of(member), " is lost: ", *why,
                        "; the others go on, and it may come back"}));
   member.is_training = member.is_waiting = member.has_sent = member.pulls = false;
   fits_.end_round_if_complete();

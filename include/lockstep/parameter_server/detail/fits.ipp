@@ -73,10 +73,8 @@ LOCKSTEP_INLINE void PsFits::begin(PsConnection& connection, PsMember& member,
   std::memcpy(first.data(), text.data(), first.size());
   std::uint64_t fit = 0;
   unpack_numbers(first, fit);
-  if (const auto difference = keeper_.difference(std::string_view(text).substr(8))) {
-    place_.say(concat({"worker ", members_.rank_of(member), " is turned away: ", *difference}));
+  if (const auto difference = keeper_.difference(std::string_view(text).substr(8)))
     refuse_worker(connection, *difference, ExitCode::usage);
-  }
   Lock lock(members_.mutex);
   const bool is_chief = members_.rank_of(member) == 0;
   // It is in no other fit: neither in one that an exception has ended, nor in the one before.
@@ -120,10 +118,11 @@ LOCKSTEP_INLINE void PsFits::begin(PsConnection& connection, PsMember& member,
 LOCKSTEP_INLINE void refuse_restarted(std::unique_lock<std::mutex>& lock,
                                       PsConnection& connection) {
   lock.unlock();
-  refuse_worker(connection,
-                "it was started again, without what it held before, since it has no backup "
-                "(ParameterServerOptions::backup_dir): start all processes again",
-                ExitCode::lost_peer);
+  refuse_worker(
+      connection,
+      "this server was started again, without what it held before, since it has no backup "
+      "(ParameterServerOptions::backup_dir): start all processes again",
+      ExitCode::lost_peer);
 }
 
 LOCKSTEP_INLINE void PsFits::need_state(Lock& lock, PsConnection& connection, PsMember& member) {

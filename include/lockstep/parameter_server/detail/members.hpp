@@ -51,7 +51,13 @@ struct PsMember {
   std::vector<double> status{};
   std::vector<std::byte> reply{};
 };
-/// Answers a worker that is turned away, and throws ConnectionLost.
+/// A worker of this cluster has been told why it cannot be served.
+class WorkerRefused : public ConnectionLost {
+ public:
+  using ConnectionLost::ConnectionLost;
+};
+
+/// Answers a worker that is turned away, and throws WorkerRefused.
 [[noreturn]] void refuse_worker(PsConnection& connection, std::string_view why, ExitCode code);
 
 /// The workers by rank, and what all threads of a server wait for. Everything in it is read and

@@ -17,7 +17,7 @@ LOCKSTEP_INLINE void PsPlace::say(std::string_view text) const {
 LOCKSTEP_INLINE void refuse_worker(PsConnection& connection, std::string_view why, ExitCode code) {
   connection.send(PsMessage::refusal, {std::as_bytes(std::span(why))},
                   static_cast<std::uint64_t>(code));
-  throw ConnectionLost(std::string(why));
+  throw WorkerRefused(std::string(why));
 }
 
 LOCKSTEP_INLINE PsMember& PsMembers::take_place(Lock& lock, PsConnection& connection,
