@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -215,4 +217,16 @@ TEST_CASE("keras_optimizer: the state of another optimizer, or of other variable
   turned = keras;
   turned.variables[0].extents = {1};
   CHECK(contains(refusal(ls::Adam{}, turned), "to be the learning rate, in the file it is (1)"));
+  for (const double rate : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    turned = keras;
+    ls::SavedArray& array = turned.variables[0];
+    array.scalar = ls::scalar_name<double>();
+    array.bytes.resize(sizeof(double));
+    std::memcpy(array.bytes.data(), &rate, sizeof(double));
+    CHECK(contains(refusal(ls::Adam{}, turned),
+                   "to be the learning rate, a finite number of at least 0, in the file it is "));
+  }
+  turned = keras;
+  turned.variables.clear();
+  CHECK(refusal(ls::Adam{}, turned) == "the file's 'adam' has other things than arrays of numbers");
 }

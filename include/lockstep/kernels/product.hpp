@@ -124,11 +124,6 @@ struct ProductBlock {
     const bool whole_columns = column + C * n <= c.columns;
     for (std::size_t row = first_row; row < last_row; row += R) {
       const std::size_t valid_rows = std::min(R, last_row - row);
-      std::size_t rows[R];  // rows beyond the last one repeat it, and are not stored
-      rows[0] = row * steps.a_row;
-#pragma GCC unroll 16
-      for (std::size_t r = 1; r < R; ++r)
-        rows[r] = rows[r - 1] + (r < valid_rows ? steps.a_row : 0);
       V sums[R][C] = {};
       if (before.bias != nullptr) {
 #pragma GCC unroll 16
@@ -138,9 +133,19 @@ struct ProductBlock {
             sums[r][j] += before.bias[row + (r < valid_rows ? r : 0)];
       }
       const char* next = cursor.take();
-      multiply_tile<Isa>(sums, b.segments, segment_count, rows, b.first, steps.a, b.step,
-                         next == nullptr ? reinterpret_cast<const char*>(c.data) : next,
-                         next == nullptr ? 0 : cache_line);
+      const char* const fetched = next == nullptr ? reinterpret_cast<const char*>(c.data) : next;
+      const std::size_t fetch_step = next == nullptr ? 0 : cache_line;
+      if (valid_rows == R) [[likely]] {
+        multiply_tile<Isa>(sums, b.segments, segment_count, EvenRows<T, R>{steps.a_row},
+                           row * steps.a_row, b.first, steps.a, b.step, fetched, fetch_step);
+      } else {
+        RowsThatEnd<T, R> rows;
+#pragma GCC unroll 16
+        for (std::size_t r = 0; r < R; ++r)
+          rows.offsets[r] = std::min(r, valid_rows - 1) * steps.a_row;
+        multiply_tile<Isa>(sums, b.segments, segment_count, rows, row * steps.a_row, b.first,
+                           steps.a, b.step, fetched, fetch_step);
+      }
       // (Read only here: during the tile it would take a register. On 16 of them, g++ then keeps a
       // row of B in memory.)
       const T minimum = finish.masks ? Finish<T>{}.minimum : finish.minimum;

@@ -37,15 +37,46 @@ struct Tile {
   static constexpr std::size_t columns = Columns;
 };
 
-/// sums += the tile whose row r is `rows[r]` elements into each segment's a, and whose first column
-/// is `column`. For each k one cache line is fetched from `ahead`, which moves on by ahead_step.
-template <class Isa, std::size_t R, std::size_t C, class T>
+/// The rows of A that a tile multiplies, `step` elements apart: four of them share a pointer, as an
+/// address may be a register, and a second one once or twice, so that no row needs a register of its
+/// own.
+template <class T, std::size_t R>
+struct EvenRows {
+  std::size_t step = 0;
+  const T* fours[(R + 3) / 4] = {};
+
+  LOCKSTEP_KERNEL void begin(const T* a) {
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < (R + 3) / 4; ++i) fours[i] = a + 4 * i * step;
+  }
+  LOCKSTEP_KERNEL T get(std::size_t r) const { return fours[r / 4][r % 4 * step]; }
+  LOCKSTEP_KERNEL void advance(std::size_t by) {
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < (R + 3) / 4; ++i) fours[i] += by;
+  }
+};
+
+/// The same, of a tile with fewer than R rows: those beyond repeat the last one.
+template <class T, std::size_t R>
+struct RowsThatEnd {
+  std::size_t offsets[R];
+  const T* a = nullptr;
+
+  LOCKSTEP_KERNEL void begin(const T* first) { a = first; }
+  LOCKSTEP_KERNEL T get(std::size_t r) const { return a[offsets[r]]; }
+  LOCKSTEP_KERNEL void advance(std::size_t by) { a += by; }
+};
+
+/// sums += the tile whose rows of A are `rows`, which begin `first_row` elements into each
+/// segment's a, and whose first column is `column`. For each k one cache line is fetched from
+/// `ahead`, which moves on by ahead_step.
+template <class Isa, std::size_t R, std::size_t C, class T, class Rows>
 LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T>* segments,
-                                   std::size_t count, const std::size_t (&rows)[R],
+                                   std::size_t count, Rows rows, std::size_t first_row,
                                    std::size_t column, std::size_t a_step, std::size_t b_step,
                                    const char* ahead, std::size_t ahead_step) {
   for (; count > 0; --count, ++segments) {
-    const T* a = segments->a;
+    rows.begin(segments->a + first_row);
     const T* b = segments->b + column;
     for (std::size_t k = segments->count; k > 0; --k) {
       Vector<T, Isa> row_of_b[C];
@@ -53,11 +84,11 @@ LOCKSTEP_KERNEL void multiply_tile(Vector<T, Isa> (&sums)[R][C], const Segment<T
       for (std::size_t c = 0; c < C; ++c) load(row_of_b[c], b + c * lanes<T, Isa>);
 #pragma GCC unroll 16
       for (std::size_t r = 0; r < R; ++r) {
-        const T factor = a[rows[r]];
+        const T factor = rows.get(r);
 #pragma GCC unroll 4
         for (std::size_t c = 0; c < C; ++c) accumulate(sums[r][c], row_of_b[c], factor);
       }
-      a += a_step;
+      rows.advance(a_step);
       b += b_step;
       __builtin_prefetch(ahead, 0, 2);  // into the second-level cache
       ahead += ahead_step;

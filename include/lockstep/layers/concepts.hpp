@@ -42,8 +42,9 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 /// A layer that is given a Sequence whole. (Any other layer is applied to each token of a Sequence
 /// by itself: it sees the token's shape, and tokens as samples.) Where x is a Sequence<P, D>, the
 /// rows of x.samples() are tokens, those of one sample one after the other: element d of token t of
-/// sample s is x.feature(d)[s * P + t]. y likewise. Its scratch<In> is given the number of samples,
-/// not a stride. The mask of x ends here, unless L::keeps_mask is true or forward calls set_mask.
+/// sample s is x.feature(d)[s * P + t]. y likewise. Its scratch<In> and temporary<In> are given the
+/// number of samples, not a stride. The mask of x ends here, unless L::keeps_mask is true or forward
+/// calls set_mask.
 template <class L>
 concept SequenceLayer = requires { requires L::takes_sequences; };
 
@@ -172,7 +173,10 @@ concept BackwardThroughLayer = requires(const BackwardPass<T>& pass) {
 ///     `L::template variables<In>` are their variables, layer by layer, and
 ///     `L::template state_variables<In>` their state variables.
 ///  3. forward and backward give each layer inside a StepContext whose `layer` is the own one plus
-///     the positions of the layers before it: that keeps random numbers and times apart.
+///     the positions of the layers before it: that keeps random numbers and times apart. They give
+///     it scratch and temporary memory, too, for which `L::template scratch<In>` and `L::template
+///     temporary<In>` ask, as a SequenceLayer's: scratch of its own, and temporary memory that
+///     nobody else uses while it runs.
 /// Optional:
 ///  4. `L::template each_output<In, T>(first, pass, f)` calls f(position, y) for the output of each
 ///     layer inside, where `pass` is the ForwardPass<T> that forward has had and `first` the

@@ -29,7 +29,7 @@ struct ForwardPass {
   const T* mask =
       nullptr;  ///< for each row of x: 1, or 0 where it does not count; null: all rows count
   const T** mask_of_y = nullptr;  ///< see set_mask
-  std::span<T> temporary = {};  ///< temporary<In>(x.stride()) elements; other layers use them next
+  std::span<T> temporary = {};    ///< at least temporary<In>(x.stride()) elements; others' next
 
   /// Says which rows of y count, with an array that lives until backward, in scratch or `mask`;
   /// null: all do. (Unless a layer says so, those of x, if it is applied row by row or keeps_mask.)

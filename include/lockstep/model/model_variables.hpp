@@ -76,8 +76,9 @@ class ModelVariables {
   /// Of Keras 3's .weights.h5 and .keras files (with lockstep::hdf5), layers are found by their
   /// class and number, as Keras does it: "dense_1/0" for dense_1/kernel. The optimizer's state is
   /// taken over, too, if it is of an optimizer like this one: slots, updates made and, unless there
-  /// is a schedule, the learning rate; the chief says so, or why not. A model that is in fit, and
-  /// one of which a variable was not loaded, keeps its own.
+  /// is a schedule, the learning rate; the chief says so, or why not (a state that is damaged is a
+  /// DataError all the same). A model that is in fit, and one of which a variable was not loaded,
+  /// keeps its own.
   void load_weights(const std::string& path) { files().load_weights(model(), path); }
   /// The same, of a file of another model or another program: by the variables' names, with other
   /// shapes left out, renamed, or in PyTorch's layout; by name, or with .weights_only, without the

@@ -149,11 +149,9 @@ struct CrossAttention : detail::ParallelLayers<false, Add, QueryBranch, ValueBra
     pass.context.variables_done(pass.gradients.subspan(first));
     BackwardPass<T> branches_pass = pass;
     branches_pass.temporary = pass.temporary.subspan(own_temporary<In>(samples));
-    detail::run_branches_backward_with<T>(Base::template branches<In>, Base::template calls<In, T>,
-                                          branches_pass, [&](std::size_t b, TensorView<T> dy) {
-                                            std::copy_n(gradients[b].data(),
-                                                        dy.features() * dy.stride(), dy.data());
-                                          });
+    detail::run_branches_backward_with<T>(
+        Base::template branches<In>, Base::template calls<In, T>, branches_pass,
+        [&](std::size_t b, TensorView<T>, bool) { return gradients[b]; });
   }
   template <class In, class T>
   static void backward_weights(const BackwardPass<T>& pass) {

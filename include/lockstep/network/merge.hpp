@@ -103,7 +103,8 @@ struct Joined<Sequence<Positions, Extents...>, Rest...> {
 // 2. `M::forward<T>(outputs, blocks, y)` writes y. `blocks`: the leading extents' product; a block
 // of
 //     y is the next block of each branch, one after the other.
-//  3. `M::backward<T>(outputs, blocks, dy, branch, gradient)` writes the gradient of one branch.
+//  3. `M::backward<T>(outputs, blocks, dy, branch, gradient)` writes the gradient of one branch. A
+//  merge without it hands dy on to each branch as it is.
 
 /// The sum of the branches' outputs, which are of one shape.
 struct Add {
@@ -113,13 +114,12 @@ struct Add {
 
   template <class T>
   static void forward(detail::BranchOutputs<T> outputs, std::size_t, TensorView<T> y) {
-    detail::copy_elements(outputs[0], y);
-    for (const auto& output : outputs.subspan(1)) detail::add_to(y, output);
-  }
-  template <class T>
-  static void backward(detail::BranchOutputs<T>, std::size_t, TensorView<const T> dy, std::size_t,
-                       TensorView<T> gradient) {
-    detail::copy_elements(dy, gradient);
+    if (outputs.size() < 2) return detail::copy_elements(outputs[0], y);
+    kernels::sweep(
+        detail::elements_of(y),
+        [](auto& sum, const auto& a, const auto& b) LOCKSTEP_KERNEL_LAMBDA { sum = a + b; },
+        y.data(), outputs[0].data(), outputs[1].data());
+    for (const auto& output : outputs.subspan(2)) detail::add_to(y, output);
   }
 };
 

@@ -28,6 +28,15 @@ namespace detail {
 template <class Merge, class... BranchOutputShapes>
 concept MergeableBranches = Merge::template Rule<BranchOutputShapes...>::holds;
 
+/// Null: the merge has none.
+template <class Merge, class T>
+consteval auto merge_backward() -> decltype(MergeCalls<T>::backward) {
+  if constexpr (requires { &Merge::template backward<T>; })
+    return Merge::template backward<T>;
+  else
+    return nullptr;
+}
+
 /// A container of branches. With HideIdentity, the branches are Identity, which has no position and
 /// no name then, and a Sequential, whose layers are those of the container.
 template <bool HideIdentity, class Merge, class... Branches>
@@ -135,7 +144,7 @@ struct ParallelLayers {
     using Token = TokenOf<typename Rule<In>::Type>;
     return MergeCalls<T>{.blocks = Token::size / (Token::rank == 0 ? 1 : Token::extents.back()),
                          .forward = Merge::template forward<T>,
-                         .backward = Merge::template backward<T>};
+                         .backward = merge_backward<Merge, T>()};
   }();
 };
 

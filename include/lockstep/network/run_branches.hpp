@@ -38,6 +38,7 @@ template <class T>
 struct MergeCalls {
   std::size_t blocks = 1;
   void (*forward)(BranchOutputs<T>, std::size_t blocks, TensorView<T> y) = nullptr;
+  /// Null: the gradient of each branch's output is that of the merged one.
   void (*backward)(BranchOutputs<T>, std::size_t blocks, TensorView<const T> dy, std::size_t branch,
                    TensorView<T> gradient) = nullptr;
 };
@@ -168,27 +169,38 @@ void visit_branches(std::span<const Branch> branches, std::span<const BranchCall
   }
 }
 
-/// Runs the branches backward, last to first; `merge(b, dy)` writes the gradient of branch b's
-/// output to dy. Without pass.dx, only the branches that have something to train are run.
+/// Runs the branches backward, last to first; `merge(b, space, is_last)` returns the gradient of
+/// branch b's output, which the branch may overwrite: in `space`, or where it is already; is_last:
+/// no other branch follows. Without pass.dx, only the branches that have something to train are
+/// run.
 template <class T, class Merge>
 void run_branches_backward_with(std::span<const Branch> branches,
                                 std::span<const BranchCalls<T>> calls, const BackwardPass<T>& pass,
                                 const Merge& merge) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
   const std::size_t samples = samples_of(pass.x, branches.front().place.input);
-  T* const gradient = pass.temporary.data();
-  T* const more_dx = gradient + largest_branch_output(branches, samples);
+  T* const space = pass.temporary.data();
+  T* const more_dx = space + largest_branch_output(branches, samples);
+  const auto call_of = [&](std::size_t b) -> const BackwardCall<T>& {
+    return pass.dx.empty() ? calls[b].backward_weights : calls[b].backward;
+  };
+  const auto runs = [&](std::size_t b) {
+    return branches[b].computes ? call_of(b).run != nullptr : !pass.dx.empty();
+  };
+  std::size_t last = 0;
+  while (last < branches.size() && !runs(last)) ++last;
   bool has_dx = false;
-  for (std::size_t b = branches.size(); b-- > 0;) {
+  for (std::size_t b = branches.size(); b-- > last;) {
+    if (!runs(b)) continue;
     const LayerPlace& place = branches[b].place;
-    const BackwardCall<T>& call = pass.dx.empty() ? calls[b].backward_weights : calls[b].backward;
-    if (branches[b].computes ? call.run == nullptr : pass.dx.empty()) continue;
-    const TensorView<T> dy = place.output.view(gradient, samples);
-    merge(b, dy);
+    const BackwardCall<T>& call = call_of(b);
+    const TensorView<T> dy = merge(b, place.output.view(space, samples), b == last);
     TensorView<T> dx = has_dx ? place.input.view(more_dx, samples) : pass.dx;
     if (!branches[b].computes) {
-      dx = has_dx ? place.input.view(gradient, samples) : dx;
-      if (!has_dx) std::copy_n(gradient, place.input.elements(samples), dx.data());
+      if (has_dx)
+        dx = place.input.view(dy.data(), samples);
+      else
+        std::copy_n(dy.data(), place.input.elements(samples), dx.data());
     } else {
       StepContext context = place.context(pass.context);
       if (!call.announces_gradients) context.gradients_ready = context.variables_done = {};
@@ -219,9 +231,18 @@ template <class T>
 void run_branches_backward(std::span<const Branch> branches, std::span<const BranchCalls<T>> calls,
                            const MergeCalls<T>& merge, const BackwardPass<T>& pass) {
   const BranchArrays<T> arrays(branches, pass.x, pass.scratch);
-  run_branches_backward_with<T>(branches, calls, pass, [&](std::size_t b, TensorView<T> dy) {
-    merge.backward(arrays.all_outputs(), merge.blocks, pass.dy, b, dy);
-  });
+  run_branches_backward_with<T>(
+      branches, calls, pass, [&](std::size_t b, TensorView<T> space, bool is_last) {
+        if (merge.backward != nullptr) {
+          merge.backward(arrays.all_outputs(), merge.blocks, pass.dy, b, space);
+          return space;
+        }
+        const TensorView<T> dy(pass.dy.data(), space.samples(), space.features(), space.stride());
+        // What computes nothing does not write to it.
+        if (is_last || !branches[b].computes) return dy;
+        copy_elements<T>(dy, space);
+        return space;
+      });
 }
 
 LOCKSTEP_INSTANCE(void run_branches<float>(std::span<const Branch>,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -137,7 +138,7 @@ KerasSlots keras_slots_of(const ReplicatedModel<T>& model, const std::vector<std
         order.push_back(static_cast<std::size_t>(at - names.begin()));
   const bool is_whole = order.size() == names.size();
   KerasSlots list(program.layout().variables, names, std::move(order), iterations);
-  if (!is_whole) return list;
+  if (!is_whole || names.empty()) return list;
   if (model.variables().has_averages()) list.each_variable({{.slot = program.layout().slots}});
   if (model.variables().accumulation_steps() > 1) list.each_variable({{.slot = slot_count(model)}});
   program.keras_slots(list);
@@ -207,19 +208,30 @@ LOCKSTEP_INLINE std::string keras_difference(const KerasSlots& list, const Keras
                    list.optimizer, " with the options and variables of this program has ", own,
                    " and its learning rate",
                    found.count <= 2 ? ": it was saved before a fit" : ""});
+  if (found.variables.size() + 1 != found.count)
+    return concat({"the file's '", found.name, "' has other things than arrays of numbers"});
   const std::size_t first = found.count - own;
   for (std::size_t i = 0; i < list.list().size(); ++i) {
     const SavedArray& array = found.variables[first + i];
     const KerasSlot& slot = list.list()[i];
     const auto extents = keras_extents(slot.part, list.variables()[slot.variable]);
     if (array.extents != extents)
-      return concat({"expected '", array.name, "' to be ", shape_text(extents), " for '",
-                     list.names()[slot.variable], "', in the file it is ",
-                     shape_text(array.extents)});
+      return concat({"expected '", array.name, "' to be ", shape_text(extents),
+                     slot.part == KerasSlot::Part::number
+                         ? std::string()
+                         : concat({" for '", list.names()[slot.variable], "'"}),
+                     ", in the file it is ", shape_text(array.extents)});
   }
-  if (first == 1 && !found.variables.front().extents.empty())
-    return concat({"expected '", found.variables.front().name, "' to be the learning rate, ",
-                   "in the file it is ", shape_text(found.variables.front().extents)});
+  if (first == 0) return {};
+  const SavedArray& rate = found.variables.front();
+  if (!rate.extents.empty())
+    return concat({"expected '", rate.name, "' to be the learning rate, in the file it is ",
+                   shape_text(rate.extents)});
+  if (const double value = saved_number(rate, 0); !(std::isfinite(value) && value >= 0))
+    return concat({"expected '", rate.name,
+                   "' to be the learning rate, a finite number of at "
+                   "least 0, in the file it is ",
+                   value});
   return {};
 }
 

@@ -42,7 +42,7 @@ class KerasWeightsReader {
   /// `most`: bytes that are read at most, of all arrays.
   explicit KerasWeightsReader(std::uint64_t most) : most_(most), left_(most) {}
 
-  /// Of an optimizer with more than `variables` ones, their number alone.
+  /// Of an optimizer with more than `variables` ones, or with others than numbers, their count alone.
   void read(const Hdf5Object& file, std::size_t variables) {
     if (H5Aexists(file.id(), "layer_names") > 0)
       refuse_hdf5({},
@@ -80,10 +80,12 @@ class KerasWeightsReader {
     optimizer.count = static_cast<std::size_t>(info.nlinks);
     for (std::size_t i = 0; i < optimizer.count && optimizer.count <= most; ++i) {
       const std::string number = std::to_string(i), place = path + "/" + number;
+      if (H5Lexists(group.id(), number.c_str(), H5P_DEFAULT) <= 0)
+        return optimizer.variables.clear();
       const Hdf5Object dataset = open_object(group, number.c_str(), place);
       std::optional<SavedArray> array;
       if (H5Iget_type(dataset.id()) == H5I_DATASET) array = read_array(dataset, place, true);
-      if (!array) refuse_hdf5(place, "expected numbers, as Keras's optimizers have them");
+      if (!array) return optimizer.variables.clear();
       array->name = place;
       optimizer.variables.push_back(std::move(*array));
     }

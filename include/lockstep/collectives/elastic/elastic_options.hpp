@@ -15,8 +15,9 @@ namespace lockstep::inline LOCKSTEP_ABI {
 enum class GlobalBatch : std::uint8_t {
   fixed,  ///< it stays, and each worker takes a larger or smaller part of it
   /// Each worker's part stays. Where W of the cluster's N workers are there, a step takes n * W / N
-  /// samples, rounded down, but at least one: the next ones in the data, so that a pass has each
-  /// sample once, whatever the workers do meanwhile. Needs AutoShardPolicy::data.
+  /// samples, rounded down, but at least one: the next ones in the data, so that a pass (without
+  /// steps_per_epoch) has each sample once, whatever the workers do meanwhile. Needs
+  /// AutoShardPolicy::data.
   follows_world,
 };
 
