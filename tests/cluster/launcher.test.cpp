@@ -278,6 +278,18 @@ TEST_SUITE("launcher") {
     }
   }
 
+  TEST_CASE("an elastic job goes on without a worker that is killed before the first world") {
+    lockstep::LaunchOptions options = scripted(R"(
+      note world 0
+      [ $index = 2 ] && sleep 0.2 && kill -9 $$
+      sleep 0.5
+      note world 1 0 1
+      sleep 0.3)");
+    options.workers = 3;
+    options.failure_grace = 100ms;
+    CHECK(lockstep::launch_workers(options) == 0);
+  }
+
   TEST_CASE("an elastic job is started again where it may be, and fails as another one does") {
     const lockstep_test::TemporaryFolder folder;
     lockstep::LaunchOptions options = scripted(R"(

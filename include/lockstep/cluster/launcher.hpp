@@ -80,15 +80,15 @@ struct LaunchOptions {
 ///
 /// In an elastic job (MultiWorkerMirroredOptions::elastic) the others go on without a worker that
 /// was killed, or has lost the others, and is not started again; the log says how to start it by
-/// hand. Then the job has succeeded when the others have come to the end. A worker that hangs is
-/// left alone until then.
+/// hand. (The launcher knows such a job as soon as one worker has made its strategy.) Then the job
+/// has succeeded when the others have come to the end. One that hangs is left alone until then.
 ///
 /// With `servers`, the same program is started for each task of a job `ps` as well: see
 /// ParameterServerStrategy. Their output appears as "[server 0] line". A server is started again as
 /// a worker is, on its port; a worker is then started again alone. Signals are for the workers; the
 /// servers end after them: by themselves when all have ended well, for which they have
-/// failure_grace; else they are told to (SIGTERM), and killed after stop_grace. A server's exit code
-/// counts as a worker's, unless it was told to end.
+/// failure_grace; else they are told to (SIGTERM), and killed after stop_grace. A server's exit
+/// code counts as a worker's, unless it was told to end.
 ///
 /// With `hosts`, each worker runs on its host instead, started by a process of `ssh` here, in a
 /// folder of the same name as this one and with the program at the same path. They meet on the

@@ -97,7 +97,8 @@ class Launcher {
   // Kills a worker that its peers have lost, or wait for without end.
   void kill_hung(Worker& worker, HungWorker hung) {
     if (!worker.process.lives() || worker.has_agreed_to_stop) return;
-    const bool again = stage_.is(Stage::running) && worker.restarts_left > 0 && !job_is_done();
+    const bool again = stage_.is(Stage::running) && worker.restarts_left > 0 && !job_is_done() &&
+                       (!worker.task.is_server || workers_.any_worker_lives());
     log_line(
         concat({worker.name(), " was lost to worker ", hung.lost_to, " (", hung.why,
                 "), but its process still exists: it is killed",

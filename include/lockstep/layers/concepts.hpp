@@ -43,8 +43,8 @@ concept AliasingLayer = requires { requires L::aliases_input; };
 /// by itself: it sees the token's shape, and tokens as samples.) Where x is a Sequence<P, D>, the
 /// rows of x.samples() are tokens, those of one sample one after the other: element d of token t of
 /// sample s is x.feature(d)[s * P + t]. y likewise. Its scratch<In> and temporary<In> are given the
-/// number of samples, not a stride. The mask of x ends here, unless L::keeps_mask is true or forward
-/// calls set_mask.
+/// number of samples, not a stride. The mask of x ends here, unless L::keeps_mask is true or
+/// forward calls set_mask.
 template <class L>
 concept SequenceLayer = requires { requires L::takes_sequences; };
 

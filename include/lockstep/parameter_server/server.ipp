@@ -112,8 +112,12 @@ LOCKSTEP_INLINE void ParameterServer::accept() {
   socklen_t size = sizeof caller;
   MeetingSocket socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&caller), &size,
                                  SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket.is_open() || conversations_.size() >= 2 * members_.list.size() + most_strangers)
+  if (!socket.is_open()) {
+    // Without a descriptor to spare, the caller stays at the door, and poll would return at once.
+    ::poll(nullptr, 0, 50);
     return;
+  }
+  if (conversations_.size() >= 2 * members_.list.size() + most_strangers) return;
   Conversation& conversation = conversations_.emplace_back();
   try {
     const auto kept = std::make_shared<MeetingSocket>(std::move(socket));

@@ -106,10 +106,13 @@ void MultiWorkerMirroredStrategy<Policy>::disconnect() noexcept {
 template <CollectivePolicy Policy>
 std::unique_ptr<Membership> MultiWorkerMirroredStrategy<Policy>::join() const {
   if (!elastic_ || num_workers() == 1) return nullptr;
-  return std::make_unique<Membership>(
+  auto membership = std::make_unique<Membership>(
       worker_index(), cluster_.addresses(), *elastic_, options_,
       concat({"lockstep ", version_major, ".", version_minor, ".", version_patch, ", built for ",
               detail::instruction_set_of_build()}));
+  detail::note_world(0,
+                     "");  // a launcher shall know before the first world that the job is elastic
+  return membership;
 }
 
 /// A worker may be lost while the members of a new world connect: then they form another one. But

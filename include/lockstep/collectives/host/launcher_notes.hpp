@@ -13,7 +13,8 @@ namespace lockstep::inline LOCKSTEP_ABI::detail {
 //
 //   at ADDRESS           this worker listens there (where the launcher did not choose the address)
 //   met TIME             all workers are connected, since TIME (std::chrono::steady_clock)
-//   world EPOCH RANKS    the workers of these numbers are at work together (elastic training)
+//   world EPOCH RANKS    the workers of these numbers are at work together (elastic training); of
+//                        none: the job is elastic
 //   lost ADDRESS WHY     this worker has lost the one at ADDRESS: it ends, or waits for a successor
 //   missed ADDRESS WHY   the same in a start-up, to which that one did not come
 //   follows              this worker ends because another one has failed

@@ -114,7 +114,7 @@ LOCKSTEP_INLINE void PsLink::converse(std::string_view operation, Send send, Rec
                                 duration_text(caller_.options.startup_timeout),
                                 "; start it (again), with the backup_dir that it had"})
                       : why,
-           address_);
+           is_trusted ? address_ : std::string());  // one that TLS refuses is at work for others
     if (now < next_report) continue;
     next_report = now + ps_report_interval;
     log_line(concat({operation, ": worker ", caller_.rank, " waits for ", name(), ": ", why}));
