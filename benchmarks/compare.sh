@@ -9,8 +9,9 @@ usage: benchmarks/compare.sh step|models|layers|all_reduce [options]
 
 step     Whole training steps of three models (benchmarks/models.hpp) on 1 and 2 threads: lockstep, lockstep built with -march=native,
          oneDNN's primitives, PyTorch and TensorFlow, one after the other, several rounds. Prints a Markdown table with a row for each target.
-models   The same for deeper models (benchmarks/deep_models.hpp): two GPTs, ResNet-20, a bidirectional LSTM; also on two processes
-         beside PyTorch's DistributedDataParallel, with the memory that a process takes.
+models   The same for deeper models (benchmarks/deep_models.hpp), beside PyTorch and TensorFlow: two GPTs, one of them also beside
+         llm.c, ResNet-20, a bidirectional LSTM; and on two processes beside PyTorch's DistributedDataParallel, with the memory that
+         a process takes.
 layers   Each layer and pass on one thread, lockstep beside oneDNN and the measured peak of the floating-point units.
 all_reduce
          Sums of float32 between processes and threads of this machine: lockstep, gloo, OpenMPI and the raw limits; and the step of the
@@ -26,11 +27,12 @@ other programs disturb little, with two of real time. A peer with several varian
                    with all_reduce: run everything under this one, in network namespaces of their own, which leave the system's setting
                    alone; one of those in /proc/sys/net/ipv4/tcp_allowed_congestion_control
   --patience N     before each program on 2 cores wait up to N seconds for the machine to be idle (default: 20)
-  --without PEER   onednn, torch, tensorflow, native, gloo or openmpi: leave it out
+  --without PEER   onednn, torch, tensorflow, native, gloo, openmpi or llmc: leave it out
   --no-setup       do not install anything
   --help           this text
 
-Environment: CXX (default: g++); LOCKSTEP_TORCH_PYTHON and LOCKSTEP_TENSORFLOW_PYTHON, Pythons that have these; LOCKSTEP_MAX_ISA for lockstep.
+Environment: CXX (default: g++), and CC (default: gcc) for llm.c; LOCKSTEP_TORCH_PYTHON and LOCKSTEP_TENSORFLOW_PYTHON, Pythons that
+have these; LOCKSTEP_LLMC, a checkout of llm.c; LOCKSTEP_MAX_ISA for lockstep.
 
 Exit code: 0 every row holds, 1 one falls short, 2 wrong usage or build, 3 none falls short but some could not be measured,
 because a peer is missing or, on two cores, because other programs ran at the same time.
@@ -44,7 +46,7 @@ fail() {
 say() { echo "compare.sh: $*" >&2; }
 
 command='' rounds=3 patience=20 setup=1 variants=eager,channels_last congestion_control=''
-declare -A with=([onednn]=1 [torch]=1 [tensorflow]=1 [native]=1 [gloo]=1 [openmpi]=1)
+declare -A with=([onednn]=1 [torch]=1 [tensorflow]=1 [native]=1 [gloo]=1 [openmpi]=1 [llmc]=1)
 while (($#)); do
   case $1 in
     step | models | layers | all_reduce) command=$1 ;;
@@ -76,16 +78,16 @@ done
 [[ $command == all_reduce || -z $congestion_control ]] || fail '--congestion-control goes with all_reduce'
 min_time=0.1
 case $command in
-  step) with[gloo]=0 with[openmpi]=0 ;;
+  step) with[gloo]=0 with[openmpi]=0 with[llmc]=0 ;;
   models) with[gloo]=0 with[openmpi]=0 with[onednn]=0 with[native]=0 ;;
-  layers) with[torch]=0 with[tensorflow]=0 with[native]=0 with[gloo]=0 with[openmpi]=0 min_time=0.03 ;;
-  all_reduce) with[onednn]=0 with[tensorflow]=0 with[native]=0 ;;
+  layers) with[torch]=0 with[tensorflow]=0 with[native]=0 with[gloo]=0 with[openmpi]=0 with[llmc]=0 min_time=0.03 ;;
+  all_reduce) with[onednn]=0 with[tensorflow]=0 with[native]=0 with[llmc]=0 ;;
 esac
 
 # --- build ---------------------------------------------------------------------------------------------------------------
 
 if ((setup)); then
-  for peer in onednn torch tensorflow gloo openmpi; do
+  for peer in onednn torch tensorflow gloo openmpi llmc; do
     ((with[$peer])) || continue
     benchmarks/peers/setup.sh "$peer" || say "goes on without what is missing for $peer"
   done
@@ -172,6 +174,10 @@ if ((with[tensorflow])) && ! TF_CPP_MIN_LOG_LEVEL=3 "$tensorflow_python" -c 'imp
   with[tensorflow]=0
   say 'NOT MEASURED: TensorFlow, which is not installed'
 fi
+if ((with[llmc])) && [[ ! -x build/peers/llmc_O3 || ! -x build/peers/llmc_Ofast ]]; then
+  with[llmc]=0
+  say 'NOT MEASURED: llm.c, which is not built (benchmarks/peers/setup.sh llmc)'
+fi
 
 # In the best environment found: freed buffers stay in the process.
 python_environment=(env MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456)
@@ -221,12 +227,23 @@ measure() { # SERIES PROGRAM FILTER
   "$2" --benchmark_filter="$3" --benchmark_format=csv --benchmark_min_time="$min_time" --benchmark_repetitions=3 2>"$own/stderr.txt" |
     from_csv "$1" >>"$results" || { cat "$own/stderr.txt" >&2; fail "$2 failed"; }
 }
+# The lines '"NAME","VARIANT",MILLISECONDS' that a peer prints.
+from_peer() { # SERIES
+  awk -F, -v series="$1" '{ gsub(/"/, ""); print series " " $2 "," $1 "," $3 }'
+}
 measure_python() { # SERIES PYTHON PROGRAM THREADS VARIANTS
   "${python_environment[@]}" OMP_NUM_THREADS="$4" "$2" "benchmarks/peers/$3" --threads "$4" --variants "$5" 2>"$own/stderr.txt" |
-    awk -F, -v series="$1" '{ gsub(/"/, ""); print series " " $2 "," $1 "," $3 }' >>"$results" || { cat "$own/stderr.txt" >&2; fail "$3 failed"; }
+    from_peer "$1" >>"$results" || { cat "$own/stderr.txt" >&2; fail "$3 failed"; }
 }
 measure_torch() { measure_python PyTorch "$torch_python" torch_$peers.py "$1" "$variants"; }
 measure_tensorflow() { measure_python TensorFlow "$tensorflow_python" tensorflow_$peers.py "$1" function,xla; }
+measure_llmc() { # THREADS
+  local variant
+  for variant in O3 Ofast; do
+    OMP_NUM_THREADS="$1" build/peers/llmc_$variant 2>"$own/stderr.txt" | from_peer llm.c >>"$results" ||
+      { cat "$own/stderr.txt" >&2; fail "llmc_$variant failed"; }
+  done
+}
 
 for ((round = 1; round <= rounds; ++round)); do
   say "round $round of $rounds"
@@ -235,11 +252,13 @@ for ((round = 1; round <= rounds; ++round)); do
   ((with[native] == 0)) || measure native $native/benchmarks/"$program" 'step/.*/1'
   ((with[torch] == 0)) || measure_torch 1
   ((with[tensorflow] == 0)) || measure_tensorflow 1
+  ((with[llmc] == 0)) || measure_llmc 1
   [[ $command != layers ]] || continue
   undisturbed measure lockstep $own/benchmarks/"$program" '(step|loop)/.*/2'
   ((with[onednn] == 0)) || OMP_NUM_THREADS=2 undisturbed measure oneDNN $own/benchmarks/benchmark_onednn step
   ((with[torch] == 0)) || undisturbed measure_torch 2
   ((with[tensorflow] == 0)) || undisturbed measure_tensorflow 2
+  ((with[llmc] == 0)) || undisturbed measure_llmc 2
   [[ $command == models ]] || continue
   for model in gpt resnet bilstm gpt2; do
     divisor=1000 undisturbed collect workers $own/benchmarks/benchmark_deep_worker_steps --policy $model --ranks 2
@@ -256,6 +275,7 @@ describe_machine "; instruction set in force: $(
 ((with[onednn] == 0)) || echo "oneDNN $(OMP_NUM_THREADS=1 $own/benchmarks/benchmark_onednn --benchmark_filter=step/mlp --benchmark_min_time=0.01 2>&1 | sed -n 's/^oneDNN: //p')"
 ((with[torch] == 0)) || echo "PyTorch $("$torch_python" -c 'import torch; print(torch.__version__)'), variants: $variants"
 ((with[tensorflow] == 0)) || echo "TensorFlow $(TF_CPP_MIN_LOG_LEVEL=3 "$tensorflow_python" -c 'import tensorflow; print(tensorflow.__version__)' 2>/dev/null), variants: function,xla"
+((with[llmc] == 0)) || echo "$(build/peers/llmc_O3 --version) and Ofast"
 echo "$rounds rounds of 3 repetitions"
 ((disturbed == 0)) || echo "OTHER PROGRAMS RAN during $disturbed measurements on 2 threads, which therefore do not count"
 echo

@@ -15,6 +15,12 @@ END {
     }
     limit_row(title, "step/" part[1] "/1", 1.75)
   }
+  for (threads = 1; threads <= 2; ++threads) {
+    name = "step/gpt2/" threads
+    title = "GPT-2 124M, " threads " thread" (threads > 1 ? "s" : "") ": llm.c train_gpt2.c"
+    row(title ", -O3", "lockstep", name, "llm.c O3", name, 0.20)
+    row(title ", -Ofast as in its Makefile", "lockstep", name, "llm.c Ofast", name)
+  }
   for (m = 1; m <= n; ++m) {
     split(models[m], part, " ")
     title = substr(models[m], length(part[1]) + length(part[2]) + 3)

@@ -40,15 +40,17 @@ function find_best(list, name,    series, n, i) {
   }
 }
 
-# Holds when the ratio is at most the target, or at least, when `at_least` is set.
+# Holds when the ratio is at most the target, or at least, when `at_least` is set. Without a target the row only shows the ratio.
 function print_row(label, ours, peer, ratio, target, missing, at_least,    holds) {
   if (ratio == 0) holds = "not measured"
   else if (disturbed_row) holds = "not measured: other programs ran"
+  else if (target == "") holds = "-"
   else if (at_least ? ratio < target : ratio > target) holds = "NO"
   else holds = missing ? "not measured: " missing : "yes"
   if (holds == "NO") short = 1
   if (holds ~ /^not/) unmeasured = 1
-  printf "| %s | %s | %s | %s | %s%.2f | %s |\n", label, ours, peer, ratio ? sprintf("%.2f", ratio) : "-", at_least ? "at least " : "", target, holds
+  printf "| %s | %s | %s | %s | %s | %s |\n", label, ours, peer, ratio ? sprintf("%.2f", ratio) : "-",
+         target == "" ? "none" : sprintf("%s%.2f", at_least ? "at least " : "", target), holds
   disturbed_row = 0
 }
 

@@ -3,13 +3,16 @@
 # is missing. On a bare Debian or Ubuntu machine it installs the compiler and lockstep's own
 # dependencies, too.
 #
-#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi]        all unless told otherwise
+#   benchmarks/peers/setup.sh [onednn] [torch] [tensorflow] [gloo] [openmpi] [llmc]        all unless told otherwise
 #
 # onednn: Debian's libdnnl-dev (2.6 or another 2.x), ocl-icd-opencl-dev, which its CMake files need, and
 # libbenchmark-dev, which lockstep's own benchmarks need as well.
 # torch: PyTorch for CPUs in a virtual environment, build/peers/torch. Set LOCKSTEP_TORCH_PYTHON to use a Python that has it already.
 # tensorflow: likewise, build/peers/tensorflow and LOCKSTEP_TENSORFLOW_PYTHON.
 # gloo: Debian's libgloo-dev (0.5). openmpi: Debian's libopenmpi-dev and openmpi-bin (4.1).
+# llmc: llm.c from GitHub, build/peers/llm.c, and two programs of llmc_step.c and its train_gpt2.c: build/peers/llmc_O3 and, with the
+# Makefile's flag of llm.c, build/peers/llmc_Ofast. Set LOCKSTEP_LLMC to use a checkout that is there already, and CC for a compiler
+# other than gcc.
 #
 # The exit code is 3 when something could not be set up.
 set -euo pipefail
@@ -84,8 +87,32 @@ setup_tensorflow() {
   setup_python TensorFlow tensorflow "${LOCKSTEP_TENSORFLOW_PYTHON:-}" '' tensorflow-cpu==2.18.0
 }
 
+# (The other flags are those of llm.c's Makefile.)
+setup_llmc() {
+  local commit=f1e2ace651495b74ae22d45d1723443fd00ecd3a url=https://github.com/karpathy/llm.c
+  local checkout=${LOCKSTEP_LLMC:-build/peers/llm.c} compiler=${CC:-gcc} built_from variant
+  rm -f build/peers/llmc_O3 build/peers/llmc_Ofast # so that none is left that is older than this
+  if [[ -z ${LOCKSTEP_LLMC:-} && ! -e $checkout/train_gpt2.c ]]; then
+    command -v git >/dev/null || install_packages git || true
+    say "fetching $url"
+    { git init --quiet "$checkout" && git -C "$checkout" fetch --quiet --depth 1 "$url" $commit &&
+      git -C "$checkout" checkout --quiet FETCH_HEAD; } || { lacks "llm.c: git could not fetch $url"; return; }
+  fi
+  [[ -e $checkout/train_gpt2.c ]] || { lacks "llm.c: $checkout has no train_gpt2.c"; return; }
+  command -v "$compiler" >/dev/null || { lacks "llm.c: there is no compiler $compiler (CC)"; return; }
+  built_from="llm.c $(git --git-dir "$checkout/.git" rev-parse --short=7 HEAD 2>/dev/null || echo '(commit unknown)')"
+  built_from+=", $("$compiler" --version | head -n 1)"
+  mkdir -p build/peers
+  for variant in O3 Ofast; do
+    "$compiler" -$variant -march=native -fopenmp -DOMP -Wno-unused-result -DVARIANT="\"$variant\"" -DBUILT_FROM="\"$built_from\"" \
+      -I "$checkout" benchmarks/peers/llmc_step.c -o build/peers/llmc_$variant -lm ||
+      { lacks "llm.c: $compiler could not build it with OpenMP"; return; }
+  done
+  say "$built_from"
+}
+
 ./quickstart.sh install >&2 || lacks 'what ./quickstart.sh needs'
-(($#)) || set -- onednn torch tensorflow gloo openmpi
+(($#)) || set -- onednn torch tensorflow gloo openmpi llmc
 for peer in "$@"; do
   case $peer in
     onednn) setup_onednn ;;
@@ -93,8 +120,9 @@ for peer in "$@"; do
     tensorflow) setup_tensorflow ;;
     gloo) setup_packages libgloo-dev ;;
     openmpi) setup_packages libopenmpi-dev openmpi-bin ;;
+    llmc) setup_llmc ;;
     *)
-      say "unknown peer: $peer (onednn, torch, tensorflow, gloo, openmpi)"
+      say "unknown peer: $peer (onednn, torch, tensorflow, gloo, openmpi, llmc)"
       exit 2
       ;;
   esac
