@@ -43,5 +43,9 @@ END {
   efficiency("the same: efficiency, TCP", "tcp", 0.60)
   efficiency("the same: efficiency, TCP with bfloat16 on the wire", "tcp_bfloat16", 0.72)
   efficiency("the same: efficiency, Auto on one host", "auto", 0.85)
+  efficiency("the same: efficiency, TCP with sharded updates, SGD", "tcp_sharded", 0.70)
+  efficiency("the same: efficiency, TCP with sharded updates, Adam", "tcp_sharded_adam", 0.70)
+  efficiency("the same: efficiency, Auto with sharded updates, SGD", "auto_sharded", 0.85)
+  efficiency("the same: efficiency, Auto with sharded updates, Adam", "auto_sharded_adam", 0.85)
   exit exit_code()
 }

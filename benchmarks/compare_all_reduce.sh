@@ -72,7 +72,7 @@ for ((round = 1; round <= rounds; ++round)); do
   ours threads 2 $((11 * mib))
   measure limit "$programs/benchmark_limits" --policy add --ranks 1 --bytes $((11 * mib))
 
-  for policy in tcp tcp_bfloat16 auto; do
+  for policy in tcp tcp_bfloat16 auto {tcp,auto}_sharded{,_adam}; do
     steps "$policy" 1
     steps "$policy" 2
   done

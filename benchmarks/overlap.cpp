@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
           {.workers = options.ranks, .arguments = {arguments, arguments + count}});
     for (const ls::Overlap overlap : {ls::Overlap::off, ls::Overlap::on})
       if (options.policy == ls::to_string(overlap)) {
-        benchmarks::time_steps<WideMlp, ls::Ring<ls::Tcp>>(options, cluster, {.overlap = overlap});
+        benchmarks::time_steps<WideMlp, ls::Ring<ls::Tcp>>(
+            options, cluster, {.communication_options = {.overlap = overlap}});
         return 0;
       }
     throw ls::ConfigurationError(ls::concat({"unknown policy: '", options.policy, "'"}));

@@ -11,7 +11,6 @@
 #include "fixed_batch.hpp"
 #include "lockstep/callbacks/concepts.hpp"
 #include "lockstep/cluster/cluster_spec.hpp"
-#include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/core/logs.hpp"
 #include "lockstep/losses/sparse_categorical_crossentropy.hpp"
@@ -59,15 +58,14 @@ void time_steps(const TimingOptions& options, std::string_view name, bool prints
 }
 
 /// Steps of Subject (models.hpp) on this worker of the cluster, a batch on each.
-template <class Subject, ls::CollectivePolicy Policy>
+template <class Subject, ls::CollectivePolicy Policy, class Optimizer = ls::SGD>
 void time_steps(const TimingOptions& options, const ls::Cluster& cluster,
-                const ls::CommunicationOptions& communication) {
-  ls::MultiWorkerMirroredStrategy<Policy> strategy(cluster,
-                                                   {.communication_options = communication});
+                const ls::MultiWorkerMirroredOptions& workers) {
+  ls::MultiWorkerMirroredStrategy<Policy> strategy(cluster, workers);
   auto model =
       ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1},
                                          ls::SparseCategoricalCrossentropy{.from_logits = true},
-                                         ls::SGD{.learning_rate = 1e-4}, ls::Accuracy{});
+                                         Optimizer{.learning_rate = 1e-4}, ls::Accuracy{});
   time_steps(options, options.policy, strategy.is_chief(), model,
              fixed_batch<Subject>(strategy.num_workers()), Subject::batch,
              EpochTimer{}.steps_per_epoch);

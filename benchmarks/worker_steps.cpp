@@ -5,7 +5,9 @@
 // min max", in us
 //
 // With one rank the process is alone and communicates with no peer. Times are real time. Policies:
-// tcp, tcp_bfloat16 (half the bytes on the wire), tcp_checked (messages with checksums), auto.
+// tcp, tcp_bfloat16 (half the bytes on the wire), tcp_checked (messages with checksums), auto; all
+// with SGD. tcp_sharded and auto_sharded (each worker updates a share of the parameters), and these
+// two with _adam behind them.
 
 #include "all_reduce_timing.hpp"
 #include "lockstep/cluster/cluster_from_environment.hpp"
@@ -18,6 +20,7 @@
 #include "lockstep/collectives/wire.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
+#include "lockstep/optimizers/adam.hpp"
 #include "models.hpp"
 #include "worker_step_timing.hpp"
 
@@ -30,16 +33,26 @@ int main(int argc, char** argv) {
     if (options.ranks > 1 && cluster.is_alone())
       return ls::launch_workers(
           {.workers = options.ranks, .arguments = {arguments, arguments + count}});
+    using Tcp = ls::Ring<ls::Tcp>;
+    using benchmarks::Cnn;
+    using benchmarks::time_steps;
     if (options.policy == "tcp")
-      benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster, {});
+      time_steps<Cnn, Tcp>(options, cluster, {});
     else if (options.policy == "tcp_bfloat16")
-      benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster,
-                                                                 {.wire = ls::Wire::bfloat16});
+      time_steps<Cnn, Tcp>(options, cluster,
+                           {.communication_options = {.wire = ls::Wire::bfloat16}});
     else if (options.policy == "tcp_checked")
-      benchmarks::time_steps<benchmarks::Cnn, ls::Ring<ls::Tcp>>(options, cluster,
-                                                                 {.checksum = true});
+      time_steps<Cnn, Tcp>(options, cluster, {.communication_options = {.checksum = true}});
+    else if (options.policy == "tcp_sharded")
+      time_steps<Cnn, Tcp>(options, cluster, {.sharded_updates = true});
+    else if (options.policy == "tcp_sharded_adam")
+      time_steps<Cnn, Tcp, ls::Adam>(options, cluster, {.sharded_updates = true});
     else if (options.policy == "auto")
-      benchmarks::time_steps<benchmarks::Cnn, ls::Auto>(options, cluster, {});
+      time_steps<Cnn, ls::Auto>(options, cluster, {});
+    else if (options.policy == "auto_sharded")
+      time_steps<Cnn, ls::Auto>(options, cluster, {.sharded_updates = true});
+    else if (options.policy == "auto_sharded_adam")
+      time_steps<Cnn, ls::Auto, ls::Adam>(options, cluster, {.sharded_updates = true});
     else
       throw ls::ConfigurationError(ls::concat({"unknown policy: '", options.policy, "'"}));
     return 0;
