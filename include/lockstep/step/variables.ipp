@@ -64,6 +64,7 @@ Variables<T>::Variables(const Program<T>& program, const Synchronization& synchr
 
 template <class T>
 void Variables<T>::allocate_parameters(Allocate allocate) {
+  parameters_ = {};  // so that there never is memory for both
   parameters_ = Arena<T>(program_.layout().variables, allocate);
 }
 
