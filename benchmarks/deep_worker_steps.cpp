@@ -3,10 +3,18 @@
 //
 // benchmark_deep_worker_steps --policy MODEL --ranks N [--repetitions N] prints lines "MODEL/N
 // BATCH median min max", in us of real time, and "MODEL_memory/N BATCH peak peak peak", in kB
+//
+// benchmark_deep_worker_steps --policy memory prints a Markdown table: the peak memory of each of
+// 1, 2 and 4 processes that train GPT-2, over TCP, beside what its arrays should take.
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "all_reduce_timing.hpp"
 #include "deep_models.hpp"
@@ -14,6 +22,8 @@
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/run.hpp"
 #include "lockstep/cluster/tf_config.hpp"
+#include "lockstep/collectives/ring/ring.hpp"
+#include "lockstep/collectives/tcp/tcp.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/text.hpp"
 #include "worker_step_timing.hpp"
@@ -21,6 +31,13 @@
 namespace ls = lockstep;
 
 namespace {
+
+/// The most memory that this process has had, in bytes.
+double peak_memory() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_maxrss) * 1024;
+}
 
 template <class Subject>
 bool time_if_named(const benchmarks::TimingOptions& options, const ls::Cluster& cluster) {
@@ -32,11 +49,9 @@ bool time_if_named(const benchmarks::TimingOptions& options, const ls::Cluster& 
   benchmarks::time_steps(options, Subject::name, strategy.is_chief(), model,
                          benchmarks::random_batch<Subject>(strategy.num_workers()), Subject::batch,
                          Subject::steps_per_epoch);
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
   if (strategy.is_chief())
     benchmarks::print_times(std::string(Subject::name) + "_memory", options.ranks, Subject::batch,
-                            {static_cast<double>(used.ru_maxrss) * 1.024});
+                            {peak_memory() / 1000});
   return true;
 }
 
@@ -46,12 +61,72 @@ void time_one_of(const benchmarks::TimingOptions& options, const ls::Cluster& cl
     throw ls::ConfigurationError(ls::concat({"unknown model: '", options.policy, "'"}));
 }
 
+/// Trains Subject for three steps on this worker; the chief prints a row: what a rank's parameters,
+/// gradients, slots and activations take by their sizes, with the program before there are any, and
+/// the least and the most that a rank has had.
+template <class Subject>
+void print_memory(const ls::Cluster& cluster, bool sharded) {
+  const double program = peak_memory();
+  // Between hosts no rank has memory of another one, which would count on both.
+  ls::MultiWorkerMirroredStrategy<ls::Ring<ls::Tcp>> strategy(cluster,
+                                                              {.sharded_updates = sharded});
+  const ls::SparseCategoricalCrossentropy loss{.from_logits = true};
+  auto model = ls::compile<typename Subject::Net>(strategy, ls::CompileOptions{.seed = 1}, loss,
+                                                  Subject::optimizer());
+  const typename decltype(model)::Compiled compiled(loss, Subject::optimizer(), {});
+  const auto& layout = compiled.layout();
+  const std::size_t rows = Subject::batch * layout.positions;
+  const double parameters = sizeof(float) * Subject::Net::parameter_count;
+  const double slots = static_cast<double>(layout.slots) * parameters /
+                       (sharded ? static_cast<double>(strategy.num_workers()) : 1.0);
+  // Predictions and their gradients stand beside what the layers ask for.
+  const double activations =
+      sizeof(float) *
+      static_cast<double>(compiled.scratch(Subject::batch) + compiled.temporary(Subject::batch) +
+                          2 * layout.outputs * rows);
+  const double predicted = program + 2 * parameters + slots + activations;
+
+  model.fit(benchmarks::random_batch<Subject>(strategy.num_workers()),
+            {.verbose = 0, .steps_per_epoch = 3});
+  const double peak = peak_memory();
+  std::vector<double> peaks(static_cast<std::size_t>(strategy.num_workers()));
+  strategy.run([&](auto& replica) {
+    replica.collective().all_gather(std::as_bytes(std::span(&peak, 1)),
+                                    std::as_writable_bytes(std::span(peaks)));
+  });
+  const auto [least, most] = std::ranges::minmax(peaks);
+  if (strategy.is_chief())
+    std::printf("| %d | %s | %.0f | %.0f | %.0f | %.0f to %.0f | %.3f |\n", strategy.num_workers(),
+                sharded ? "yes" : "no", slots / 1e6, activations / 1e6, predicted / 1e6,
+                least / 1e6, most / 1e6, most / predicted);
+}
+
+int print_memory_table(const std::string& program) {
+  std::puts(
+      "| ranks | sharded updates | slots, MB | activations, MB | predicted, MB "
+      "| peak of a rank, MB | peak / predicted |\n|---|---|---|---|---|---|---|");
+  std::fflush(stdout);
+  for (const int ranks : {1, 2, 4})
+    for (const char* const policy : {"memory_whole", "memory_sharded"}) {
+      if (const int code = ls::launch_workers(
+              {.workers = ranks,
+               .arguments = {program, "--policy", policy, "--ranks", std::to_string(ranks)}});
+          code != 0)
+        return code;
+    }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   return ls::run(argc, argv, [](int count, char** arguments) {
     const auto options = benchmarks::TimingOptions::parse(count, arguments);
+    if (options.policy == "memory") return print_memory_table(arguments[0]);
     const ls::Cluster cluster = ls::cluster_from_environment();
+    const bool sharded = options.policy == "memory_sharded";
+    if (sharded || options.policy == "memory_whole")
+      return print_memory<benchmarks::Gpt2>(cluster, sharded), 0;
     if (options.ranks > 1 && cluster.is_alone())
       return ls::launch_workers(
           {.workers = options.ranks, .arguments = {arguments, arguments + count}});
