@@ -5,13 +5,16 @@
 //
 // Policies: threads (of one process); tcp, tcp_checked (messages with checksums), tcp_tls
 // (encrypted), shared_memory and auto, for which the program starts N copies of itself; mpi, where
-// mpirun has started them.
+// mpirun has started them. Where several ranks have a host (two with the same one in TF_CONFIG's
+// addresses): tcp_neighbours, as tcp, but neighbours on a host send through memory; two_levels, a
+// process for each address of TF_CONFIG, or two, and N ranks in all, which are its threads.
 
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "all_reduce_timing.hpp"
@@ -20,9 +23,13 @@
 #include "lockstep/cluster/launcher.hpp"
 #include "lockstep/cluster/mpi_cluster.hpp"
 #include "lockstep/cluster/run.hpp"
+#include "lockstep/collectives/address.hpp"
 #include "lockstep/collectives/options.hpp"
 #include "lockstep/collectives/policies/auto.hpp"
+#include "lockstep/collectives/policies/hierarchical.hpp"
+#include "lockstep/collectives/policies/hierarchical_group.hpp"
 #include "lockstep/collectives/policies/mpi.hpp"
+#include "lockstep/collectives/policies/neighbour_pipes.hpp"
 #include "lockstep/collectives/policies/shared_memory.hpp"
 #include "lockstep/collectives/rendezvous.hpp"
 #include "lockstep/collectives/ring/ring.hpp"
@@ -52,15 +59,21 @@ void time_collective(const TimingOptions& options, C& collective) {
   }
 }
 
-void time_threads(const TimingOptions& options) {
-  ls::InProcessGroup group(options.ranks);
+/// `member(r)` is the collective of thread r.
+template <class Member>
+void time_threads(const TimingOptions& options, int count, const Member& member) {
   const auto rank = [&](int r) {
-    ls::InProcess member = group.member(r);
-    time_collective(options, member);
+    auto collective = member(r);
+    time_collective(options, collective);
   };
   std::vector<std::jthread> threads;
-  for (int r = 1; r < options.ranks; ++r) threads.emplace_back(rank, r);
+  for (int r = 1; r < count; ++r) threads.emplace_back(rank, r);
   rank(0);
+}
+
+void time_threads(const TimingOptions& options) {
+  ls::InProcessGroup group(options.ranks);
+  time_threads(options, options.ranks, [&](int r) { return group.member(r); });
 }
 
 template <ls::CollectivePolicy Policy>
@@ -77,6 +90,35 @@ int time_worker(const TimingOptions& options, const ls::Cluster& cluster,
       communication);
   time_collective(options, collective);
   collective.close();
+  return 0;
+}
+
+/// Ring<Tcp> as Auto connects it between hosts; a host is the name in the address. (By the kernel's
+/// name, network namespaces of one machine would be one host.)
+struct NeighbourRing : ls::Ring<ls::Tcp> {
+  static NeighbourRing connect(ls::Rendezvous rendezvous, const ls::CommunicationOptions& options) {
+    const std::string host(
+        ls::parse_address(rendezvous.addresses[static_cast<std::size_t>(rendezvous.rank)]).host);
+    ls::Tcp tcp = ls::Tcp::connect(std::move(rendezvous), options);
+    ls::detail::open_neighbour_pipes(tcp, host);
+    return NeighbourRing{Ring(std::move(tcp), options)};
+  }
+};
+
+int time_two_levels(const TimingOptions& options, std::vector<std::string> arguments) {
+  const ls::Cluster cluster = ls::cluster_from_environment();
+  if (cluster.is_alone())
+    return ls::launch_workers({.workers = 2, .arguments = std::move(arguments)});
+  const int threads = options.ranks / cluster.world_size();
+  if (threads * cluster.world_size() != options.ranks)
+    throw ls::ConfigurationError(ls::concat(
+        {"--ranks is ", options.ranks, ", no multiple of ", cluster.world_size(), " processes"}));
+  auto ring = ls::Ring<ls::Tcp>::connect(
+      {.rank = cluster.rank(), .addresses = cluster.addresses(), .ranks_on_host = options.ranks},
+      {});
+  ls::HierarchicalGroup<ls::Ring<ls::Tcp>> group(threads, &ring, {}, options.ranks);
+  time_threads(options, threads, [&](int r) { return group.member(r); });
+  ring.close();
   return 0;
 }
 
@@ -101,6 +143,8 @@ int main(int argc, char** argv) {
       return time_workers<ls::Ring<ls::Tcp>>(options, own, {.checksum = true});
     if (options.policy == "tcp_tls")
       return time_workers<ls::Ring<ls::Tcp>>(options, own, {.tls = ls::Tls::pre_shared_key});
+    if (options.policy == "tcp_neighbours") return time_workers<NeighbourRing>(options, own);
+    if (options.policy == "two_levels") return time_two_levels(options, own);
     if (options.policy == "shared_memory") return time_workers<ls::SharedMemory>(options, own);
     if (options.policy == "auto") return time_workers<ls::Auto>(options, own);
 #if defined(LOCKSTEP_HAS_MPI)

@@ -4,18 +4,25 @@
 # prints its predictions for 8, 64 and 512 hosts, all as Markdown tables. Needs root or user namespaces, ip and tc (iproute2);
 # without them it says so and ends with 77.
 #
-#   benchmarks/step_model.sh [ROUNDS [RATE...]]        default: 1 round; 200, 500 and 1000 Mbit/s
+#   benchmarks/step_model.sh [--ranks-on-hosts] [ROUNDS [RATE...]]        default: 1 round; 200, 500 and 1000 Mbit/s
 #
-# Steps are measured at the last rate only. A round takes four minutes on two cores, and nothing else should run. Run
-# `cmake --preset release` before.
+# Steps are measured at the last rate only. Then 2 hosts with 2 ranks on each: all ranks in one ring, which sends over TCP or between
+# neighbours in memory, beside threads of one process on each host; --ranks-on-hosts measures these alone. A round takes six minutes on
+# two cores, or two, and nothing else should run. Run `cmake --preset release` before.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+all_arguments=("$@")
+one_rank_hosts=(2 4 8)
+if [[ ${1:-} == --ranks-on-hosts ]]; then
+  one_rank_hosts=()
+  shift
+fi
 rounds=${1:-1}
 rates=("${@:2}")
 ((${#rates[@]})) || rates=(200 500 1000)
 for argument in "$rounds" "${rates[@]}"; do
-  [[ $argument =~ ^[1-9][0-9]*$ ]] || { echo "usage: benchmarks/step_model.sh [ROUNDS [RATE...]]" >&2; exit 2; }
+  [[ $argument =~ ^[1-9][0-9]*$ ]] || { echo "usage: benchmarks/step_model.sh [--ranks-on-hosts] [ROUNDS [RATE...]]" >&2; exit 2; }
 done
 programs=build/release/benchmarks
 say() { echo "step_model.sh: $*" >&2; }
@@ -31,7 +38,7 @@ if [[ ${LOCKSTEP_STEP_MODEL:-} != inside ]]; then
     tc -n host qdisc add dev eth0 root tbf rate 10mbit burst 16kb latency 50ms' >/dev/null 2>&1 ||
     { say "SKIPPED: cannot make networks with limited links (unshare, ip netns, bridge, veth, tbf)"; exit 77; }
   cmake --build build/release --target benchmark_all_reduce benchmark_worker_steps >&2
-  LOCKSTEP_STEP_MODEL=inside exec "${apart[@]}" bash "benchmarks/${BASH_SOURCE[0]##*/}" "$@"
+  LOCKSTEP_STEP_MODEL=inside exec "${apart[@]}" bash "benchmarks/${BASH_SOURCE[0]##*/}" "${all_arguments[@]}"
 fi
 
 most_hosts=8
@@ -60,20 +67,21 @@ limit() { # RATE, in Mbit/s; 0: none
   done
 }
 
-# Runs a command as one process on each host; prints what the first one says.
-on_hosts() { # HOSTS COMMAND...
-  local hosts=$1 i workers processes=()
-  shift
-  workers=$(printf ', "10.0.0.%d:29870"' $(seq "$hosts"))
-  for ((i = hosts; i >= 1; --i)); do
-    TF_CONFIG="{\"cluster\": {\"worker\": [${workers:2}]}, \"task\": {\"type\": \"worker\", \"index\": $((i - 1))}}" \
-      nsenter --net=/run/netns/host$i "$@" >/run/output$i 2>/run/errors$i &
+# Runs a command as so many processes on each host; prints what the first one says.
+on_hosts() { # HOSTS PROCESSES COMMAND...
+  local hosts=$1 each=$2 i place workers='' processes=()
+  shift 2
+  for ((i = 0; i < hosts * each; ++i)); do workers+=", \"10.0.0.$((i / each + 1)):$((29870 + i % each))\""; done
+  for ((i = hosts * each - 1; i >= 0; --i)); do
+    place=host$((i / each + 1))
+    TF_CONFIG="{\"cluster\": {\"worker\": [${workers:2}]}, \"task\": {\"type\": \"worker\", \"index\": $i}}" \
+      nsenter --net=/run/netns/$place "$@" >/run/output$i 2>/run/errors$i &
     processes+=($!)
   done
   for i in "${processes[@]}"; do
     wait "$i" || { say "failed: $*"; cat /run/errors* >&2; exit 1; }
   done
-  cat /run/output1
+  cat /run/output0
 }
 results=/run/results
 keep() { awk -v key="$*" '{ print key, $2, $3 }' >>$results; } # KEY...; reads lines "NAME SIZE MEDIAN ..."
@@ -83,28 +91,39 @@ gathered=$((16 * 1024))
 block=$((256 * 1024)) # the ring's unit: one that goes round alone, as on hosts that are more than the blocks of a model
 model=$((2770634 * 4)) # the tutorial's CNN, which benchmark_worker_steps trains
 reduce() { # HOSTS RATE BYTES...
-  on_hosts "$1" $programs/benchmark_all_reduce --policy tcp --ranks "$1" --repetitions 1 --bytes "${@:3}" | keep reduce "$1" "$2"
+  on_hosts "$1" 1 $programs/benchmark_all_reduce --policy tcp --ranks "$1" --repetitions 1 --bytes "${@:3}" | keep reduce "$1" "$2"
 }
 step() { # HOSTS RATE
-  on_hosts "$1" $programs/benchmark_worker_steps --policy tcp --ranks "$1" --repetitions 1 |
+  on_hosts "$1" 1 $programs/benchmark_worker_steps --policy tcp --ranks "$1" --repetitions 1 |
     awk -v bytes=$model '{ $2 = bytes; print }' | keep step "$1" "$2"
+}
+megabyte=$((1 << 20))
+reduce_on() { # WAY HOSTS RANKS RATE BYTES...; of two levels, the ranks of a host are threads
+  local each=$3
+  [[ $1 != two_levels ]] || each=1
+  on_hosts "$2" "$each" $programs/benchmark_all_reduce --policy "$1" --ranks $(($2 * $3)) --repetitions 1 --bytes "${@:5}" |
+    keep hosts "$1" "$2" "$3" "$4"
 }
 for ((round = 1; round <= rounds; ++round)); do
   say "round $round of $rounds: without a limit"
   limit 0
-  $programs/benchmark_all_reduce --policy threads --ranks 2 --repetitions 1 --bytes $model | keep sum
+  $programs/benchmark_all_reduce --policy threads --ranks 2 --repetitions 1 --bytes $numbers $model | keep sum
   step 1 0
   reduce 2 0 $numbers $model
+  reduce_on tcp_neighbours 1 2 0 $numbers $model
   for rate in "${rates[@]}"; do
     say "round $round of $rounds: $rate Mbit/s"
     limit "$rate"
-    for hosts in 2 4 8; do
-      reduce $hosts "$rate" $numbers $gathered $block $model
+    for hosts in "${one_rank_hosts[@]}"; do
+      reduce "$hosts" "$rate" $numbers $gathered $block $model
+    done
+    for way in tcp tcp_neighbours two_levels; do
+      reduce_on $way 2 2 "$rate" $numbers $gathered $megabyte $model
     done
   done
-  say "round $round of $rounds: steps at $rate Mbit/s"
-  for hosts in 2 4 8; do
-    step $hosts "$rate"
+  ((${#one_rank_hosts[@]} == 0)) || say "round $round of $rounds: steps at $rate Mbit/s"
+  for hosts in "${one_rank_hosts[@]}"; do
+    step "$hosts" "$rate"
   done
 done
 awk -v cores="$(nproc)" -f benchmarks/step_model.awk $results
