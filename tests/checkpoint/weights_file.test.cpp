@@ -132,6 +132,18 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("weights file: names of other programs' formats are refused") {
+  for (const char* const path : {"x.pt", "x.pth", "x.onnx"}) {
+    CAPTURE(path);
+    CHECK_THROWS_WITH_AS((void)ls::encode_weights(path, arrays()), doctest::Contains("safetensors"),
+                         ls::ConfigurationError);
+    CHECK_THROWS_WITH_AS(ls::check_weights_path("load_weights", path, true),
+                         doctest::Contains("load_weights: 'x."), ls::ConfigurationError);
+    CHECK_THROWS_WITH_AS(ls::refuse_weights_format("save", path), doctest::Contains("save: 'x."),
+                         ls::ConfigurationError);
+  }
+}
+
 TEST_CASE("weights file: a file is refused by its beginning and its size, before it is read") {
   const auto refusal = [](const char* path, std::vector<std::byte> bytes, std::uint64_t size) {
     bytes.resize(std::min(bytes.size(), ls::checked_head));

@@ -220,7 +220,7 @@ TEST_CASE("keras_optimizer: the state of another optimizer, or of other variable
   for (const double rate : {-1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
     turned = keras;
     ls::SavedArray& array = turned.variables[0];
-    array.scalar = ls::scalar_name<double>();
+    array.scalar = ls::detail::scalar_name<double>();
     array.bytes.resize(sizeof(double));
     std::memcpy(array.bytes.data(), &rate, sizeof(double));
     CHECK(contains(refusal(ls::Adam{}, turned),

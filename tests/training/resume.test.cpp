@@ -240,6 +240,8 @@ TEST_CASE("resume: fewer epochs than the backup has behind it are nothing to do,
   CHECK(trainer.iterations() == 15);
   CHECK(contains(output.text(),
                  "fit: nothing to do: the restored training is in epoch 4, and .epochs is 2"));
+  run.options.epochs = 4;
+  CHECK(train(run, folder.path(), 11).iterations == 20);  // the backup is still there
 }
 
 TEST_CASE("resume: the running averages of an epoch go on") {

@@ -134,6 +134,10 @@ class Training {
   /// warning; only if none of them has it, fit throws `reason`.
   virtual void cannot_restore(const std::exception_ptr& reason) { std::rethrow_exception(reason); }
 
+  /// In on_train_end: whether the restored training had come further than this fit goes, which has
+  /// done nothing then.
+  [[nodiscard]] virtual bool restored_beyond_the_end() const { return false; }
+
   /// In on_train_begin, on every worker: when another worker is lost, fit does not throw but waits
   /// until it has been started again, and goes on with all workers from the state of the survivor
   /// that has come furthest, which is sent by `encode` and `decode`. Workers that are started again

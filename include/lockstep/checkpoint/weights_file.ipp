@@ -67,10 +67,21 @@ LOCKSTEP_INLINE std::span<const std::byte> keras_member(std::span<const std::byt
   return found->data;
 }
 
+/// Files that other programs would not know by these names.
+LOCKSTEP_INLINE void refuse_foreign_format(std::string_view caller, std::string_view path) {
+  for (const char* const extension : {".pt", ".pth", ".onnx"})
+    if (path.ends_with(extension))
+      throw ConfigurationError(
+          concat({caller, ": '", path, "': files of the kind ", extension, " are not ",
+                  "written or read here: PyTorch and others read weights as .safetensors or .npz, ",
+                  "and export_onnx writes a model for onnxruntime"}));
+}
+
 }  // namespace detail
 
 LOCKSTEP_INLINE void check_weights_path(std::string_view caller, std::string_view path,
                                         bool reading) {
+  detail::refuse_foreign_format(caller, path);
   const bool is_supported = reading ? is_keras_file(path) : path.ends_with(".weights.h5");
   const bool is_any = path.ends_with(".h5") || path.ends_with(".hdf5") || path.ends_with(".keras");
   if (is_any && !is_supported)
@@ -145,6 +156,7 @@ LOCKSTEP_INLINE std::vector<SavedArray> decode_weights(std::string_view path,
 }
 
 LOCKSTEP_INLINE void refuse_weights_format(std::string_view caller, std::string_view path) {
+  detail::refuse_foreign_format(caller, path);
   for (const char* const extension : {".safetensors", ".npz", ".h5", ".hdf5", ".keras"})
     if (path.ends_with(extension))
       throw ConfigurationError(

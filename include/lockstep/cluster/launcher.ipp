@@ -161,8 +161,7 @@ class Launcher {
 
   void tell_how_to_start_again(Worker& worker) {
     worker.process.close_port();
-    log_line(concat({worker.name(), " ended (", worker.how_it_ended(),
-                     "); the others go on without it, and take it in when it is started again: ",
+    log_line(concat({worker.name(), " ended (", worker.how_it_ended(), elastic_.outlook(),
                      workers_.command(worker)}));
   }
 

@@ -34,7 +34,7 @@ void take_over(RunningFit<T>& fit, const std::vector<std::byte>& saved) {
   if (!fit.is_chief()) return;
   if (fit.at.epoch > fit.options.epochs)
     log_line(concat({"fit: nothing to do: the restored training is in epoch ", fit.at.epoch + 1,
-                     ", and .epochs is ", fit.options.epochs}));
+                     ", and .epochs is ", fit.options.epochs, "; what it was restored from stays"}));
   else if (fit.at.has_ended() || fit.at.epoch == fit.options.epochs)
     log_line(concat(
         {"fit: nothing to do: the restored training came to its end after epoch ", fit.at.epoch}));
@@ -106,6 +106,12 @@ void resume(RunningFit<T>& fit, AnyReplica& replica) {
   }
   if (ParameterServers* const servers = replica.parameter_servers())
     if (auto place = join_servers(fit.trainer(), *servers, fit.at)) fit.at = std::move(*place);
+  if (leader && replica.parameter_servers() != nullptr && fit.at.epoch > fit.options.epochs)
+    throw ConfigurationError(
+        concat({"fit: the parameter servers go on with a training that is in epoch ",
+                fit.at.epoch + 1, ", and .epochs is ", fit.options.epochs,
+                ": give more epochs, or start the servers with another backup_dir. Their backup is "
+                "kept"}));
   if (leader) {
     fit.window.waiting = 0;
     fit.requests.take_signals_again();

@@ -126,6 +126,7 @@ class RunningFit final : public ModelTraining<T> {
     if (!takes_over()) std::rethrow_exception(reason);
     recovery.unreadable = reason;
   }
+  [[nodiscard]] bool restored_beyond_the_end() const override { return at.epoch > options.epochs; }
   void rejoin_on_peer_loss(EncodeState encode, DecodeState decode) override {
     survive_losses(encode, decode);
   }

@@ -27,11 +27,15 @@ class ElasticJob {
     if (epoch <= epoch_) return;
     epoch_ = epoch;
     members_.clear();
+    size_ = 0;
     for (std::string_view rest = note.text; !rest.empty();) {
       int member = -1;
       const char* const end = rest.data() + rest.size();
       const char* const next = std::from_chars(rest.data(), end, member).ptr;
-      if (member >= 0) members_.push_back(member);
+      if (member >= 0) {
+        members_.push_back(member);
+        ++size_;
+      }
       rest = next == end ? std::string_view()
                          : std::string_view(next + 1, static_cast<std::size_t>(end - next - 1));
     }
@@ -61,20 +65,29 @@ class ElasticJob {
     }
     return any && is_done(workers);
   }
+  /// What becomes of the job without a worker that has ended: more than half of a world form the
+  /// next one.
+  [[nodiscard]] std::string_view outlook() const noexcept {
+    return epoch_ == 0 || 2 * members_.size() > size_
+               ? "); the others go on without it, and take it in when it is started again: "
+               : "); the others are no more than half of those who were at work: they wait for "
+                 "it, and end if it is not started again: ";
+  }
   /// Whether the job goes on, or has come to its end, without a worker that has ended so.
   [[nodiscard]] bool goes_without(const LaunchedWorker& worker,
                                   const std::vector<LaunchedWorker>& workers) const {
     if (!is_elastic_ || worker.task.is_server || worker.end.code < 128 || worker.has_agreed_to_stop)
       return false;
-    for (const LaunchedWorker& other : workers)
-      if (!other.task.is_server && (other.process.lives() || other.has_succeeded())) return true;
-    return false;
+    return std::ranges::any_of(workers, [](const LaunchedWorker& other) {
+      return !other.task.is_server && (other.process.lives() || other.has_succeeded());
+    });
   }
 
  private:
   bool is_elastic_ = false;
   std::int64_t epoch_ = 0;
-  std::vector<int> members_;
+  std::vector<int> members_;  ///< who live
+  std::size_t size_ = 0;      ///< of that world
 };
 
 }  // namespace lockstep::inline LOCKSTEP_ABI::detail

@@ -4,13 +4,16 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -140,11 +143,30 @@ class WorkerGroup {
     return since;
   }
 
+  /// The variables that the library reads, for a shell; but no secret, which others would see.
+  [[nodiscard]] static std::string own_variables() {
+    std::string text;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string_view variable = *entry;
+      const std::size_t end = variable.find('=');
+      if (!variable.starts_with("LOCKSTEP_") || variable.starts_with("LOCKSTEP_LISTEN") ||
+          variable.starts_with("LOCKSTEP_NOTE_FD"))
+        continue;
+      const bool is_secret = variable.starts_with("LOCKSTEP_CLUSTER_SECRET=");
+      text += concat({variable.substr(0, end + 1),
+                      is_secret ? "..." : shell_word(variable.substr(end + 1)), " "});
+    }
+    return text;
+  }
+
   /// What starts a worker's successor by hand, in a shell; nothing for one on another host.
   [[nodiscard]] std::string command(const LaunchedWorker& worker) const {
     if (worker.process.is_remote()) return {};
-    std::string text = concat({"TF_CONFIG=", shell_word(worker.task.tf_config(program_.cluster)),
-                               " ", shell_word(program_to_run(program_.path))});
+    std::error_code error;
+    std::string text =
+        concat({"cd ", shell_word(std::filesystem::current_path(error).string()), " && ",
+                own_variables(), "TF_CONFIG=", shell_word(worker.task.tf_config(program_.cluster)),
+                " ", shell_word(program_to_run(program_.path))});
     for (std::size_t i = 1; i < program_.arguments.size(); ++i)
       text += " " + shell_word(program_.arguments[i]);
     return text;
