@@ -3,8 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <string>
 #include <vector>
+
+#include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 
 using namespace lockstep;
 using namespace lockstep::detail;
@@ -168,6 +172,29 @@ TEST_SUITE("ballot") {
       for (const std::size_t of : {1, 2, 4, 5, 7, 11}) ballots[3][of] = closed;
       check_all(ballots, 1,
                 "closed the connection; lost as well: rank 2, rank 4, rank 5, rank 7, rank 11");
+    }
+  }
+
+  TEST_CASE("however long the names are, the reason fits into a message") {
+    constexpr int size = 64;
+    for (const std::size_t length : {10, 100, 250}) {
+      std::vector<std::string> hosts;
+      for (int rank = 0; rank < size; ++rank)
+        hosts.push_back("rank " + std::to_string(rank) + " (" + std::string(length, 'h') +
+                        ":2222)");
+      Ballots mine(3, hosts);
+      Ballot ballot(size, heard);  // of one that has lost all of its partners, which are eleven
+      for (int of = 0; of < size; ++of)
+        if (are_control_partners(3, of, size)) ballot[static_cast<std::size_t>(of)] = closed;
+      mine.add(3, ballot);
+      const auto verdict = mine.verdict();
+      REQUIRE(verdict);
+      CHECK(verdict->reason.size() <= ControlFrame::longest);
+      const std::string few = "; lost as well: " + hosts[2] + ", " + hosts[4];
+      CHECK(verdict->reason.find(few) != std::string::npos);
+      const bool is_cut = verdict->reason.find(" more") != std::string::npos;
+      CHECK(is_cut == (length == 250));
+      if (is_cut) CHECK(verdict->reason.substr(verdict->reason.size() - 12) == ") and 4 more");
     }
   }
 

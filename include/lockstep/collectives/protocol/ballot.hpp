@@ -12,6 +12,7 @@
 
 #include "lockstep/collectives/error.hpp"
 #include "lockstep/collectives/protocol/control_partners.hpp"
+#include "lockstep/collectives/protocol/frame.hpp"
 #include "lockstep/collectives/protocol/hearing.hpp"
 #include "lockstep/core/config.hpp"
 #include "lockstep/core/text.hpp"
@@ -203,15 +204,21 @@ class Ballots {
                                                                       : "");
   }
 
-  // "; lost as well: rank 2 (c:3), rank 5 (f:6)", if others are.
+  // "; lost as well: rank 2 (c:3), rank 5 (f:6)", if others are. The text must fit into a message,
+  // as all ranks shall have the same.
   [[nodiscard]] std::string as_well(const std::vector<int>& lost, int named) const {
-    constexpr std::size_t most = 16;  // the text must fit into a message
+    constexpr std::size_t most = 16, longest = ControlFrame::longest - 300;  // with the reason
     std::string text;
-    std::size_t count = 0;
-    for (const int other : lost)
-      if (other != named && count++ < most)
-        text += (text.empty() ? "; lost as well: " : ", ") + names_[index(other)];
-    return count <= most ? text : text + concat({" and ", count - most, " more"});
+    std::size_t more = 0;
+    for (std::size_t i = 0, count = 0; i < lost.size(); ++i) {
+      if (lost[i] == named) continue;
+      const std::string& name = names_[index(lost[i])];
+      if (more > 0 || count == most || text.size() + name.size() > longest)
+        ++more;
+      else
+        text += (count++ == 0 ? "; lost as well: " : ", ") + name;
+    }
+    return more == 0 ? text : text + concat({" and ", more, " more"});
   }
 
   [[nodiscard]] static CollectiveFailure failed(int rank, std::string reason) {
